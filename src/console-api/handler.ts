@@ -1,6 +1,6 @@
 /**
- * The door of the console's API: finds the operation, finds out who asks and whether they may, by the table's words,
- * and only then reads what they sent. It answers in one shape.
+ * Request handler of the console API: finds the route, authenticates the caller, checks the access that the
+ * route requires, and only then reads the body. All responses have the same shape.
  */
 
 import { limits } from "../config/product-limits.ts";
@@ -22,16 +22,19 @@ import { parseQueryRecord } from "./http/query.ts";
 import { asRefusal } from "./http/refusals.ts";
 import type { ConsoleRoute } from "./http/route.ts";
 
-/** One request as it came through the server. */
+/** One request as the server received it. */
 export interface ApiCall {
   readonly request: IncomingHttpRequest;
   /** Without the query. */
   readonly path: string;
   readonly query: string;
   readonly requestId: string;
-  /** Who is at the other end of the connection. */
+  /** The address at the other end of the connection. */
   peerAddress(): string;
-  /** The client has shown a session or a token: its connection no longer counts as a stranger's. */
+  /**
+   * Called once the client has presented a valid session or token. Its connection then no longer counts as
+   * anonymous.
+   */
   authenticated(): void;
   readonly leaving: AbortSignal;
 }
@@ -63,7 +66,7 @@ export function openApiHandler(
     const query = parseQueryRecord(call.query);
     refuseNul({ ...params, ...query });
     const body = await bodyOf(request, bytesMax, alarms, control.gateway.bodies);
-    // A body may take minutes to arrive: access that was revoked meanwhile must not act any more.
+    // A body may take minutes to arrive: access that was revoked meanwhile must be rejected.
     const allowed =
       request.body === null ? handle : route.allow(await findActor(control, { headers, clientAddress }));
     const answered = await allowed(control, {
@@ -77,7 +80,7 @@ export function openApiHandler(
       signal: request.signal,
       leaving: call.leaving,
     });
-    // By its schema: what an answer does not promise does not leave, whatever a record may hold one day.
+    // Parsed by the schema, so that a response never contains fields that it does not declare.
     if (answered instanceof Response || answered instanceof SharedAnswer) return answered;
     return Response.json(route.answer.parse(answered));
   }
@@ -92,14 +95,15 @@ export function openApiHandler(
       response = errorResponse(error, call.requestId);
     }
     response.headers.set("x-request-id", call.requestId);
-    // Answers are about one user or moment; only a document that is the same for everyone says otherwise.
+    // Responses are specific to a user or a moment. Only a document that is the same for everyone sets another
+    // value.
     if (!response.headers.has("cache-control")) response.headers.set("cache-control", "no-store");
     response.headers.set("x-content-type-options", "nosniff");
     return response;
   };
 }
 
-/** JSON alone: no form of another site can send that. */
+/** Accepts only JSON, which a form on another site cannot send. */
 async function bodyOf(
   request: IncomingHttpRequest,
   bytesMax: number,
@@ -125,7 +129,7 @@ function parsed(request: IncomingHttpRequest, bytes: Uint8Array): unknown {
     throw new ApiError("unsupported_media_type", "Send JSON, with Content-Type: application/json.");
   }
   const { text, value } = jsonOf(bytes);
-  // A long body is looked through only where there is something to find.
+  // A long body is searched only if it contains the escape.
   if (text.includes("\\u0000")) refuseNul(value);
   return value;
 }

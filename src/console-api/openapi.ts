@@ -1,4 +1,4 @@
-/** The table of operations as an OpenAPI 3.1 document: what is in the one is in the other. */
+/** Generates the OpenAPI 3.1 document of the console API from the route table. */
 
 import { z } from "zod";
 import { ERROR_CODES } from "../errors.ts";
@@ -9,7 +9,7 @@ import { type Access, type ConsoleRoute, forAnyone, TAKES_NOTHING } from "./http
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The operation that gives the document, itself in it. */
+/** The route that returns the document. The document includes it. */
 export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
   let document: Promise<StaticDocument> | null = null;
   const own = {
@@ -28,7 +28,10 @@ export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
   return own;
 }
 
-/** Schemas take a tenth of a second to convert in a young process: other requests are served between a few of them. */
+/**
+ * Converting all schemas takes a tenth of a second after the start, so other requests are served after every
+ * few routes.
+ */
 const ROUTES_AT_ONCE = 4;
 
 async function describeApi(routes: Readonly<Record<string, ConsoleRoute>>): Promise<Json> {
@@ -139,7 +142,7 @@ const IDEMPOTENCY_KEY: Json = {
   schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
 };
 
-/** For a bearer token OpenAPI 3.1 lets the list name what the token must be allowed to do: its scope. */
+/** For a bearer token, OpenAPI 3.1 allows the list to name the required scope. */
 function securityOf({ access, tokenScope }: ConsoleRoute): Json[] {
   return [
     ...(access === "anyone" ? [{}] : []),
@@ -148,7 +151,10 @@ function securityOf({ access, tokenScope }: ConsoleRoute): Json[] {
   ];
 }
 
-/** Null where nothing is taken. What JSON Schema cannot say, such as a rule in code, is left to the message. */
+/**
+ * Returns null if there is no input. Rules that JSON Schema cannot express, such as code, are left to the error
+ * message.
+ */
 function schemaOf(schema: z.ZodType, io: "input" | "output"): Json | null {
   if (schema instanceof z.ZodUndefined) return null;
   const { $schema: _, ...rest } = z.toJSONSchema(schema, {

@@ -4,7 +4,7 @@ import { type ApiErrorCode, ERROR_CODES, statusOf, UPSTREAM_CODES } from "../err
 import { ERROR_GUIDE } from "./error-guide.ts";
 import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
 
-/** The rows of the page about errors, one a code: the gateway's own in the order of their status, then the others. */
+/** The rows of the table, one per code: codes of the gateway by status, then codes of upstreams. */
 export function errorRows(): string[] {
   return [
     ...ERROR_CODES.map((code) => rowOf(code, ERROR_GUIDE[code])),

@@ -1,4 +1,7 @@
-/** OpenAPI 3.1 of the public API, made from the route table and the schemas. Nothing of it is kept by hand. */
+/**
+ * Generates the OpenAPI 3.1 document of the public API from the route table and the schemas. No part of it is
+ * written by hand.
+ */
 
 import { z } from "zod";
 import type { ErrorCode } from "../errors.ts";
@@ -12,7 +15,7 @@ type Json = Readonly<Record<string, unknown>>;
 
 export interface DocumentFacts {
   version: string;
-  /** Without a trailing slash and without `/v1`: the paths have it. */
+  /** Without a trailing slash and without `/v1`, which the paths include. */
   publicUrl: string;
 }
 
@@ -85,7 +88,7 @@ function operationObject(operation: Operation): Json {
   };
 }
 
-/** What no field of OpenAPI is made for. */
+/** The WebSocket messages, for which OpenAPI has no field. */
 const SOCKET: Json = {
   client: { $ref: "#/components/schemas/SocketMessage" },
   gateway: { $ref: "#/components/schemas/ResponseEvent" },
@@ -121,7 +124,7 @@ function answers({ id, answer, stream }: Operation): Json {
   };
 }
 
-/** One entry a status, with an example for each code. */
+/** One entry per status, with an example for each code. */
 function refusals(codes: readonly ErrorCode[]): Json {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of codes) {

@@ -1,4 +1,4 @@
-/** The public API, operation by operation, under the method and path by which `server/routes.ts` knows them. */
+/** The operations of the public API, by their method and path in `server/routes.ts`. */
 
 import type { ErrorCode } from "../errors.ts";
 import * as examples from "./examples.ts";
@@ -94,7 +94,7 @@ const RESPONSE_ID = parameter(
 
 const JSON_TYPE = "application/json";
 
-/** A call of a model: with a body, sometimes streamed, refused in many ways. */
+/** A model request: it has a body, may be streamed, and has many possible errors. */
 function call(
   described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & {
     body: Content;
@@ -114,7 +114,7 @@ function call(
   };
 }
 
-/** A question without a body. */
+/** A request without a body. */
 function ask(
   described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & Partial<Operation>,
 ): Operation {

@@ -1,11 +1,11 @@
-/** The codes that an upstream says and the gateway passes on, explained. */
+/** Explains the error codes of upstreams that the gateway passes on. */
 
 import type { UpstreamCode } from "../errors.ts";
 
 export interface Advice {
   readonly why: string;
   readonly todo: string;
-  /** `later`: after `Retry-After`, or at `resets_at`. `yes`: with a pause that grows, and some randomness in it. */
+  /** `later`: after `Retry-After`, or at `resets_at`. `yes`: with exponential backoff and jitter. */
   readonly retry: "no" | "yes" | "later";
 }
 

@@ -1,4 +1,4 @@
-/** Upstream accounts: where requests go, and how well that works. Credentials go in and never come out. */
+/** Routes for upstream accounts and their health. Credentials are write-only. */
 
 import { z } from "zod";
 import { writtenAccount } from "../../config/state/to-file-shape.ts";
@@ -24,16 +24,16 @@ import {
 
 const shownAccount = z.object({
   document: accountForm,
-  /** Of the document: to be sent back when it is saved. */
+  /** Version of the document, to be sent back when it is saved. */
   version: z.string(),
-  /** It is kept and never shown. */
+  /** The credential is stored and never shown. */
   has_credential: z.boolean(),
-  /** Names of the groups whose pool it is in. */
+  /** Names of the groups whose pool contains it. */
   groups: z.array(z.string()),
   created_at: z.number(),
   facts: accountFactsAnswer,
   usage: z.array(accountUsageAnswer),
-  /** Usage counts from here on; later than the span asked for where there were too many requests to count. */
+  /** Start of the counted usage. Later than requested if there were too many requests to count. */
   usage_since: z.number(),
 });
 
@@ -95,7 +95,7 @@ export const adminAccountRoutes = {
     body: z.strictObject({
       document: accountForm,
       credential,
-      /** Left out: whatever the account says now is replaced. */
+      /** If omitted, the current document is replaced regardless of its version. */
       version: z.string().optional(),
     }),
     answer: shownAccount,
@@ -165,8 +165,8 @@ export const adminAccountRoutes = {
     summary: "Enable, drain and disable, park, or unpark an account",
     body: z.strictObject({
       /**
-       * `disable` is for every process and stays; requests under way finish. `park` takes it out of use in this process
-       * alone, until `unpark`, which also ends a cool-down.
+       * `disable` applies to every process permanently; requests in flight finish. `park` takes the account out
+       * of use in this process only, until `unpark`, which also ends a cool-down.
        */
       action: z.enum(["enable", "disable", "park", "unpark"]),
     }),

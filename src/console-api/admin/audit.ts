@@ -1,4 +1,4 @@
-/** Who changed what. */
+/** Routes for the change log: list, export and verify its entries. */
 
 import { z } from "zod";
 import { logFault } from "../../observe/log.ts";
@@ -31,13 +31,13 @@ const entryAnswer = z.object({
 
 const filterQuery = {
   ...searchQuery,
-  /** The id of a user. */
+  /** A user id. */
   actor: z.string().max(100).optional(),
-  /** An action, or with a dot at its end all of one kind of thing: `group.` */
+  /** An action, or a prefix that ends with a dot for all actions of one kind: `group.` */
   action: z.string().max(100).optional(),
   target: z.string().max(300).optional(),
   from: instantQuery.optional(),
-  /** Before it. */
+  /** Exclusive. */
   to: instantQuery.optional(),
 };
 
@@ -66,7 +66,7 @@ export const adminAuditRoutes = {
     answer: z.object({
       checked_at: z.number(),
       entries: z.number(),
-      /** The hash of the last entry: kept elsewhere, it proves later that nothing before it was changed. */
+      /** The hash of the last entry. Stored elsewhere, it proves later that no earlier entry was changed. */
       head: z.string(),
       broken: z.array(z.object({ seq: z.number(), kind: z.enum(["changed", "missing", "cut"]) })),
     }),
@@ -106,7 +106,7 @@ interface Check {
 
 const checks = new WeakMap<Db, Check>();
 
-/** All of it is read each time, so that those who come together, or soon after, share one look. */
+/** Every check reads the whole log, so concurrent and shortly following requests share one result. */
 function check(db: Db, nowMs: number, fresh: boolean): Check {
   const known = checks.get(db);
   if (known !== undefined && !fresh && nowMs - known.atMs < CHECK_HOLDS_MS) return known;

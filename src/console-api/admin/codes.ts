@@ -1,4 +1,4 @@
-/** Redeem codes, in batches. The codes themselves are in one answer, once. */
+/** Routes for redeem codes, which are created in batches. The codes themselves appear in one response, once. */
 
 import { z } from "zod";
 import {
@@ -28,7 +28,7 @@ import { instantField, nameField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
-/** Money, or a plan for so many days. */
+/** An amount of money, or a plan for a number of days. */
 const worthFields = {
   amount: z.string().nullable(),
   plan: z.string().nullable(),
@@ -50,11 +50,11 @@ const batchAnswer = z.object({
 
 const codeAnswer = z.object({
   id: z.string(),
-  /** The first of its groups; the rest is known to whoever has it. */
+  /** The first part of the code. The whole code is not stored. */
   hint: z.string(),
   status: z.enum(["open", "redeemed", "voided", "expired"]),
   redeemed_at: z.number().nullable(),
-  /** An address, or the id of a user who is gone. */
+  /** An e-mail address, or the id of a deleted user. */
   redeemed_by: z.string().nullable(),
 });
 
@@ -62,7 +62,7 @@ const createBody = z
   .strictObject({
     name: nameField,
     count: z.int().min(1).max(CODES_PER_BATCH_MAX),
-    /** USD for each; or a plan. */
+    /** USD per code; alternatively a plan. */
     amount: usd.optional(),
     plan: z.string().optional(),
     days: z.int().min(1).max(CODE_DAYS_MAX).optional(),
@@ -185,7 +185,7 @@ export const adminCodeRoutes = {
     path: "/api/admin/codes/:name/void",
     summary: "Withdraw the codes of a batch that nobody has redeemed, or one of them",
     body: z.strictObject({
-      /** The id of one code; left out: all. */
+      /** The id of one code; if omitted, all codes. */
       code: z.string().max(100).optional(),
     }),
     answer: z.object({ voided: z.number() }),
@@ -220,7 +220,7 @@ async function planNames(db: Db): Promise<Map<string, string>> {
   return new Map((await listPlans(db)).map(({ id, name }) => [id, name]));
 }
 
-/** `admin:user_…` in the console, `cli:…` on the command line. */
+/** The actor is `admin:user_…` in the console and `cli:…` on the command line. */
 function userIdIn(actor: string): string {
   return actor.replace(/^admin:/, "");
 }

@@ -1,4 +1,4 @@
-/** How the place does: live from this process, and over time from the roll-ups of all of them. */
+/** Routes of the dashboard: live data of this process, and history from the roll-ups of all processes. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -19,7 +19,7 @@ const point = z.object({
   failed: z.number(),
   input_tokens: z.number(),
   output_tokens: z.number(),
-  /** USD: by the prices, what was paid of it, and what the accounts will ask. */
+  /** In USD: at list price, the part that was paid, and the upstream cost. */
   cost: z.string(),
   charged: z.string(),
   upstream: z.string(),
@@ -29,7 +29,7 @@ const point = z.object({
 const ranked = z.array(
   z.object({
     id: z.string(),
-    /** Null of something that is gone, or has no name. */
+    /** Null if the entry was deleted or has no name. */
     name: z.string().nullable(),
     requests: z.number(),
     cost: z.string(),
@@ -53,7 +53,7 @@ export const adminDashboardRoutes = {
       from: z.number(),
       to: z.number(),
       points: z.array(point),
-      /** Rankings are over whole days, from here on. */
+      /** Rankings cover whole days from here on. */
       top_from: z.number(),
       models: ranked,
       keys: ranked,
@@ -112,7 +112,7 @@ export const adminDashboardRoutes = {
   }),
 };
 
-/** False only when that is known: a store that is away does not take the dashboard away with it. */
+/** Returns false only if the role was revoked for certain: a database outage must not close the dashboard. */
 async function isStillAdmin(control: ConsoleContext, presented: PresentedCredentials): Promise<boolean> {
   try {
     return (await findActor(control, presented))?.role === "admin";

@@ -1,4 +1,4 @@
-/** Groups: what a key of each grants. */
+/** Routes for groups. */
 
 import { z } from "zod";
 import { previewDocument } from "../../config/plan/apply.ts";
@@ -25,7 +25,7 @@ import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 import { previewedModel, previewOf } from "./group-preview.ts";
 
 const facts = {
-  /** Active keys: they stop working when the group goes. */
+  /** Active keys. They stop working if the group is deleted. */
   keys: z.number(),
   members: z.number(),
   requests_last_day: z.number(),
@@ -49,7 +49,7 @@ const listedGroup = z.object({
   access: z.enum(GROUP_ACCESS),
   interfaces: z.array(z.enum(INTERFACES)),
   models: z.number(),
-  /** Of the models: those that no key can see, for want of an account or a price. */
+  /** Models of the group that no key can see, because they have no account or no price. */
   hidden_models: z.number(),
   accounts: z.number(),
   enabled_accounts: z.number(),
@@ -61,7 +61,7 @@ const listedGroup = z.object({
 
 const wholeGroup = z.object({
   document: groupForm,
-  /** Of the document: to be sent back when it is saved. */
+  /** Version of the document, to be sent back when it is saved. */
   version: z.string(),
   created_at: z.number(),
   ...facts,
@@ -129,7 +129,7 @@ export const adminGroupRoutes = {
     summary: "Bring a group to what the document says; what is left out is as if it had never been set",
     body: z.strictObject({
       document: groupForm,
-      /** Left out: whatever the group says now is replaced. */
+      /** If omitted, the current document is replaced regardless of its version. */
       version: z.string().optional(),
     }),
     answer: wholeGroup,
@@ -173,7 +173,7 @@ export const adminGroupRoutes = {
     summary: "What a key of this group would see, saved or not",
     body: groupForm,
     answer: z.object({
-      /** Null while the document is too wrong to be told. */
+      /** Null if the document is invalid. */
       models: z.array(previewedModel).nullable(),
       problems: problemsAnswer,
     }),

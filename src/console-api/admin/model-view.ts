@@ -1,4 +1,4 @@
-/** Public models as administrators see them: who publishes each, who serves it, and what it costs where. */
+/** Public models as administrators see them: publishing groups, serving accounts, and prices by group. */
 
 import { z } from "zod";
 import { writtenModel } from "../../config/state/to-file-shape.ts";
@@ -13,21 +13,21 @@ import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { priceSourceAnswer } from "./group-preview.ts";
 
 const modelPrice = z.object({
-  /** Which groups pay it; empty for a model that none publishes. */
+  /** The groups that pay this price; empty for an unpublished model. */
   groups: z.array(z.string()),
-  /** As it was written, without multipliers; null where nobody has said one. */
+  /** The configured price without multipliers; null if none is configured. */
   price: priceForm.nullable(),
   from: priceSourceAnswer.nullable(),
-  /** The group's multiplier times the model's. */
+  /** The multiplier of the group times that of the model. */
   multiplier: z.string().nullable(),
 });
 
 export const shownModel = z.object({
   document: modelForm,
   groups: z.array(z.string()),
-  /** Accounts that have a name for it, enabled or not. */
+  /** Accounts that map the model, enabled or not. */
   accounts: z.array(z.object({ name: z.string(), upstream_model: z.string(), enabled: z.boolean() })),
-  /** One for each different price: mostly all groups have the same. */
+  /** One entry for each different price. Usually all groups have the same one. */
   prices: z.array(modelPrice),
   requests_last_day: z.number(),
   failed_last_day: z.number(),
@@ -38,7 +38,7 @@ export const shownModel = z.object({
 
 export type ShownModel = z.input<typeof shownModel>;
 
-/** What is the same for all models is worked out once. */
+/** Computes the data that all models share once. */
 export function openModelView(
   records: PolicyRecords,
   use: ReadonlyMap<string, ModelUse>,
@@ -90,7 +90,7 @@ function found(price: ResolvedPrice | null) {
   };
 }
 
-/** Of a model that no group publishes: what it would cost under its public name. */
+/** The price of an unpublished model under its public name. */
 function ownOrListed(model: ModelRecord, updated: PriceList | null): ResolvedPrice | null {
   if (model.price !== null) return { price: model.price, source: "model", listed: null };
   const listed = findListed(model.id, updated);

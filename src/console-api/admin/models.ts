@@ -1,4 +1,4 @@
-/** Public models: publishing them to groups, mapping them to accounts, and pricing them, one by one or many at once. */
+/** Routes for public models: publish them to groups, map them to accounts and set prices, individually or in bulk. */
 
 import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
@@ -22,9 +22,9 @@ const someModels = z.array(z.string()).min(1).max(1_000);
 const changed = z.object({ changed: z.number() });
 const mapping = z.strictObject({
   account: z.string(),
-  /** A public name, or one with a `*` at its end. */
+  /** A public name, optionally with a trailing `*`. */
   model: z.string(),
-  /** Null: the account has no name for it. */
+  /** Null: the account does not map the model. */
   upstream_model: z.string().nullable(),
 });
 
@@ -165,7 +165,7 @@ export const adminModelRoutes = {
       models: someModels,
       set: z.strictObject({
         interfaces: z.array(z.enum(INTERFACES)).optional(),
-        /** Null: no price of its own, so that a list's counts. */
+        /** Null: no price on the model, so that the price list applies. */
         price: priceForm.nullable().optional(),
         context_tokens: z.number().nullable().optional(),
         max_output_tokens: z.number().nullable().optional(),
@@ -202,13 +202,13 @@ function mapped(
   return { ...written, models: Object.fromEntries(models) };
 }
 
-/** Null takes a field away, and what is not there stays. */
+/** Null removes a field. A missing field is kept. */
 function merged(model: ModelRecord, set: Readonly<Record<string, unknown>>): object {
   const fields = Object.entries({ ...writtenModel(model), ...set });
   return Object.fromEntries(fields.filter(([, value]) => value !== null && value !== undefined));
 }
 
-/** These groups with other models. What a group says of models that it loses goes with them. */
+/** Returns these groups with other models. Settings of a group for models that it loses are removed with them. */
 function withPublications(
   records: PolicyRecords,
   names: readonly string[],

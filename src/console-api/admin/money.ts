@@ -1,4 +1,7 @@
-/** Money that administrators move, always with a reason: one entry of the ledger and one of the audit each. */
+/**
+ * Routes for money that administrators move, always with a reason. Each creates one ledger entry and one change
+ * log entry.
+ */
 
 import { z } from "zod";
 import {
@@ -34,7 +37,7 @@ const signedUsd = z
   );
 
 const order = {
-  /** It stands in the ledger, where the user can read it. */
+  /** The user can read it in the ledger. */
   reason: z
     .string()
     .trim()
@@ -46,12 +49,12 @@ const order = {
 
 const bookedAnswer = z.object({
   entry_id: z.string(),
-  /** USD, as it was booked. */
+  /** The posted amount in USD. */
   amount: z.string(),
   balance: z.string(),
   held: z.string(),
   debt: z.string(),
-  /** Nothing was booked now: this key was used before for the same. */
+  /** Nothing was posted now: the same order was sent before with this idempotency key. */
   repeated: z.boolean(),
 });
 
@@ -108,7 +111,7 @@ export const adminMoneyRoutes = {
     summary: "Give back what a request was charged, or a part of it, to whatever has paid it",
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({
-      /** Left out: all that is left of it. */
+      /** If omitted, the whole remaining amount. */
       amount: signedUsd.optional(),
       ...order,
     }),

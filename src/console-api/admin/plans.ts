@@ -1,4 +1,4 @@
-/** Plans, and who has them. */
+/** Routes for plans and subscriptions. */
 
 import { z } from "zod";
 import { cancelGrant, grantPlan } from "../../billing/operations/grant.ts";
@@ -23,7 +23,7 @@ import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
-/** In the shape of gateway.yaml; what the fields may hold is said by the file's own schema. */
+/** In the shape of gateway.yaml. The schema of the file validates the values. */
 const planForm = z.strictObject({
   name: z.string(),
   time_zone: z.string(),
@@ -36,7 +36,7 @@ const planAnswer = z.object({
   ...planForm.shape,
   /** Granted and not cancelled. */
   subscriptions: z.number(),
-  /** Names of the groups that let it pay by name. */
+  /** Names of the groups that name the plan as a payer. */
   groups: z.array(z.string()),
   created_at: z.number(),
 });
@@ -156,10 +156,10 @@ export const adminPlanRoutes = {
       plan: z.string(),
       /** Null: now. */
       starts_at: instantField.nullable().default(null),
-      /** Null: without an end, or, where it renews, one period after the start. */
+      /** Null: no end or, if it renews, one period after the start. */
       ends_at: instantField.nullable().default(null),
       renews: z.enum(RENEWALS).default("none"),
-      /** The lowest pays first. */
+      /** The subscription with the lowest value pays first. */
       priority: z.int().min(0).max(1_000).default(1),
       idempotency_key: orderKeyField,
     }),

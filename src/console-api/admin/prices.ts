@@ -1,4 +1,4 @@
-/** Lists of public prices: the bundled one, and the operator's, whose entries stand for those of the same name. */
+/** Routes for price lists: the bundled one, and the operator's, whose entries override those of the same name. */
 
 import { z } from "zod";
 import { fieldsOfListed, listChanges, parsePriceList } from "../../config/parse/price-list-file.ts";
@@ -65,7 +65,7 @@ export const adminPriceRoutes = {
     summary: "Which price lists there are, and of which day",
     answer: z.object({
       bundled: listInfo,
-      /** The operator's; null while there is none. */
+      /** The price list of the operator; null if there is none. */
       updated: listInfo.nullable(),
     }),
     async run({ installation: { db } }) {
@@ -79,7 +79,7 @@ export const adminPriceRoutes = {
     path: "/api/admin/prices",
     summary: "Take in a newer list of prices, or see what it would change",
     body: z.strictObject({
-      /** YAML or JSON: `date`, and `models` with a `price` each. */
+      /** YAML or JSON with `date`, and `models` with a `price` each. */
       text: z.string(),
       dry_run: z.boolean(),
     }),
@@ -88,7 +88,7 @@ export const adminPriceRoutes = {
       problems: placedProblems,
       changes: z.array(changeAnswer),
       applied: z.boolean(),
-      /** Models that a group publishes, charges for, and has no price for with this list: no key sees them. */
+      /** Models that a charging group publishes without a price under this list. No key can see them. */
       unpriced: z.array(z.object({ group: z.string(), model: z.string() })),
     }),
     async run({ installation: { db, clock }, gateway }, asked) {

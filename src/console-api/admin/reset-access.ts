@@ -1,4 +1,4 @@
-/** Getting an account back for its owner: everything that acts as the user ends, and a link to choose a password is made. */
+/** Returns an account to its owner: ends all access to it and creates a link for choosing a new password. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -20,7 +20,7 @@ export const resetAccessRoutes = {
       "End a user's password, second factor, sessions, tokens, API keys and links at once, and make a link to choose a new password",
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({
-      /** Also sends the link to the user, where mail is configured. */
+      /** Also send the link to the user, if mail is configured. */
       mail: z.boolean().default(false),
     }),
     tokenScope: "none",

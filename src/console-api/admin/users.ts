@@ -1,4 +1,4 @@
-/** Users, as administrators look after them: who they are, what they may do, and what they have. */
+/** Routes with which administrators manage users. */
 
 import { z } from "zod";
 import { writtenUser } from "../../config/state/to-file-shape.ts";
@@ -32,11 +32,11 @@ const listedUser = z.object({
   /** USD. */
   balance: z.string(),
   held: z.string(),
-  /** What requests cost above their holds and the balance could not cover. */
+  /** Request costs above the holds that the balance could not cover. */
   debt: z.string(),
-  /** Active ones. */
+  /** Active keys. */
   keys: z.number(),
-  /** In the last 30 days, today included: requests, what they cost by their prices, and what was paid of it. */
+  /** The last 30 days including today: requests, their cost at list price, and the part that was paid. */
   requests_30d: z.number(),
   cost_30d: z.string(),
   charged_30d: z.string(),
@@ -44,9 +44,9 @@ const listedUser = z.object({
 
 const wholeUser = z.object({
   ...listedUser.shape,
-  /** For all keys of the user together. */
+  /** Limits of all keys of the user together. */
   limits: limitsAnswer,
-  /** Names of the groups it is a member of. */
+  /** Names of the groups that the user is a member of. */
   groups: z.array(z.string()),
 });
 
@@ -118,7 +118,7 @@ export const adminUserRoutes = {
     summary: "Change a user's role, status, groups or limits; what is left out stays",
     body: z.strictObject({
       role: z.enum(ROLES).optional(),
-      /** Nobody disabled signs in, and their keys open nothing. */
+      /** A disabled user cannot sign in, and the keys of the user are rejected. */
       status: z.enum(USER_STATUSES).optional(),
       groups: z.array(z.string()).max(1_000).optional(),
       limits: limitsInput.optional(),
@@ -171,7 +171,10 @@ export async function needUser({ installation }: ConsoleContext, id: string): Pr
   throw new ApiError("not_found", "There is no such user. GET /api/admin/users lists them.");
 }
 
-/** A token that makes an administrator could become one that signs in, and do whatever is not for tokens. */
+/**
+ * Prevents privilege escalation: a token that creates an administrator could sign in as one and do what tokens
+ * must not do.
+ */
 function refuseTokens({ via }: Actor, role: UserRecord["role"] | undefined): void {
   if (role !== "admin" || via.kind !== "token") return;
   throw new ApiError(
@@ -181,7 +184,7 @@ function refuseTokens({ via }: Actor, role: UserRecord["role"] | undefined): voi
   );
 }
 
-/** Whoever locks themselves out may be the last who could let somebody in. */
+/** Prevents administrators from locking themselves out, because no other administrator may be left to undo it. */
 function refuseOneself(actor: Actor, user: UserRecord): void {
   if (actor.userId !== user.id || user.role !== "admin") return;
   throw new ApiError(

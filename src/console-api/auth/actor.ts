@@ -1,4 +1,4 @@
-/** Who asks: the owner of a personal access token, or of the session that the cookie names. */
+/** Authenticates a request of the console API by its personal access token or its session cookie. */
 
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
@@ -16,7 +16,10 @@ export interface PresentedCredentials {
   clientAddress: string;
 }
 
-/** Null for an anonymous request. An invalid token is refused at once: its sender believes to be signed in. */
+/**
+ * Returns null for an anonymous request. An invalid token is rejected immediately, because its sender expects
+ * to be authenticated.
+ */
 export async function findActor(
   control: ConsoleContext,
   presented: PresentedCredentials,

@@ -1,4 +1,4 @@
-/** New accounts: the user, the entry in the log of changes, and the first session. */
+/** Creates accounts: the user, the change log entry and the first session. */
 
 import { secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
@@ -48,7 +48,7 @@ export async function auditJoin(
   });
 }
 
-/** Signs the owner of an account in who has just chosen its password. */
+/** Signs in the owner of an account who has just chosen its password. */
 export async function welcome(
   control: ConsoleContext,
   arrival: Arrival,

@@ -1,4 +1,4 @@
-/** One-time links: what they are for, and making them for others. */
+/** Routes that create and inspect one-time links. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -37,7 +37,7 @@ const linkAnswer = z.object({
 export const linkRoutes = {
   "links.read": forAnyone({
     ...TAKES_NOTHING,
-    // The token is a secret, so it travels in a body: addresses are written down along the way.
+    // The token is a secret, so it is sent in a body: URLs are logged on the way.
     method: "POST",
     path: "/api/links/read",
     summary:
@@ -45,9 +45,9 @@ export const linkRoutes = {
     body: z.strictObject({ token: linkTokenField }),
     answer: z.object({
       ...linkAnswer.pick({ purpose: true, email: true, expires_at: true }).shape,
-      /** False where the link opens one: an invitation, and the verification of an address that has none. */
+      /** False if the link creates the account: an invitation, or the verification of an address without an account. */
       has_account: z.boolean(),
-      /** Of a link to choose a new password; null for the others. */
+      /** Only for a password reset link; otherwise null. */
       access: accessAnswer.nullable(),
     }),
     async run({ installation }, { body }) {
@@ -69,9 +69,9 @@ export const linkRoutes = {
     body: z.strictObject({
       purpose: z.enum(["invite", "reset", "sign_in"]),
       email: emailField,
-      /** What an invitation makes of whoever takes it. */
+      /** The role of a user who accepts the invitation. */
       role: z.enum(["admin", "user"]).default("user"),
-      /** Also sends it there, where mail is configured. */
+      /** Also send the link by e-mail, if mail is configured. */
       mail: z.boolean().default(false),
     }),
     tokenScope: "none",
@@ -157,7 +157,7 @@ export const linkRoutes = {
   }),
 };
 
-/** False without a mail server, or when it did not take it. */
+/** Returns false if no mail server is configured, or if it rejected the message. */
 export async function sendIfPossible(control: ConsoleContext, message: MailMessage): Promise<boolean> {
   const mail = await control.mail();
   if (mail === null) return false;

@@ -1,4 +1,7 @@
-/** How people join: the first administrator by the link of the first start, others by invitation or by themselves. */
+/**
+ * Routes that create accounts: the first administrator by the link of the first start, others by invitation or
+ * registration.
+ */
 
 import { z } from "zod";
 import {
@@ -38,7 +41,7 @@ export const registrationRoutes = {
       refuseInsecure(asked.headers, control.publicUrl);
       const { installation, identity } = control;
       const { token, email, password } = asked.body;
-      // First, because hashing is expensive and anybody can ask for it.
+      // First, because hashing is expensive and this route is public.
       const refusal = await checkClaim(installation.db, token, installation.clock.nowMs());
       if (refusal !== null) throw claimError(refusal);
       const passwordHash = await identity.passwords.hash(password);
@@ -60,10 +63,10 @@ export const registrationRoutes = {
       "Open an account, where registration is open. Where mail is sent, a link goes to the address and the answer does not tell whether there was an account; the account and its password are made with the link",
     body: z.strictObject({
       email: emailField,
-      /** Where no mail is sent. Where it is, the password is chosen with the link: leave it out. */
+      /** Only if no mail is configured. Otherwise omit it: the password is chosen with the link. */
       password: newPasswordField.optional(),
     }),
-    /** Null where mail is sent. */
+    /** Null if mail is configured. */
     answer: z.object({ user: personAnswer.nullable() }),
     async run(control, asked) {
       refuseInsecure(asked.headers, control.publicUrl);
@@ -76,7 +79,7 @@ export const registrationRoutes = {
       if (hasMail !== (password === undefined)) throw misplacedPassword(hasMail);
       refuseManyAccounts(control, asked.clientAddress);
       if (password !== undefined) return registerAtOnce(control, asked, email, password);
-      // Not waited for: how long it takes would tell whether there is an account.
+      // Not awaited: the duration would reveal whether the account exists.
       void writeToRegistered(control, email, asked.clientAddress);
       return { user: null };
     },
@@ -112,7 +115,7 @@ export const registrationRoutes = {
   }),
 };
 
-/** Without mail there is nothing to verify an address with: whoever registers first has it. */
+/** Without mail an address cannot be verified: the first person to register it owns it. */
 async function registerAtOnce(
   control: ConsoleContext,
   arrival: Arrival,
@@ -130,7 +133,7 @@ async function registerAtOnce(
   return welcome(control, arrival, user.id);
 }
 
-/** Whoever has the address reads what there is to do; whoever typed it does not learn whose it is. */
+/** Sends instructions to the address. The response does not reveal whether the address has an account. */
 async function writeToRegistered(
   control: ConsoleContext,
   email: string,
@@ -176,7 +179,7 @@ function refuseManyAccounts({ identity }: ConsoleContext, clientAddress: string)
   );
 }
 
-/** Otherwise somebody else could register first with the address that the administrator is going to use. */
+/** Without this check, another person could register the address that the administrator is going to use. */
 function nobodyYet(): ApiError {
   return new ApiError(
     "registration_closed",

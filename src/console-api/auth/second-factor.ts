@@ -1,4 +1,4 @@
-/** The second factor: an authenticator app, and recovery codes for the day it is lost. */
+/** Routes for the second factor: an authenticator app, and recovery codes in case it is lost. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";

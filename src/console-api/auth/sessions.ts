@@ -1,4 +1,4 @@
-/** Signing in and out, and the list of browsers that are signed in. */
+/** Routes that sign in and out, and list active sessions. */
 
 import { z } from "zod";
 import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
@@ -29,7 +29,7 @@ export const personAnswer = z.object({
   id: z.string(),
   email: z.string(),
   role: z.enum(["admin", "user"]),
-  /** Keys cannot be made before the address is verified. */
+  /** Keys cannot be created before the address is verified. */
   must_verify: z.boolean(),
   has_password: z.boolean(),
   has_second_factor: z.boolean(),
@@ -56,16 +56,22 @@ export const sessionRoutes = {
     path: "/api/session",
     summary: "Who is asking, and how others may join",
     answer: z.object({
-      /** Null when nobody is signed in. */
+      /** Null if no user is signed in. */
       user: personAnswer.nullable(),
       registration: z.enum(REGISTRATIONS),
-      /** Whether messages can be sent: a forgotten password is then mailed, else an administrator helps. */
+      /**
+       * Whether mail is configured: if so, a reset link can be sent by e-mail, otherwise an administrator
+       * creates one.
+       */
       mail: z.boolean(),
-      /** Nobody has become the administrator yet. */
+      /** No administrator exists yet. */
       unclaimed: z.boolean(),
-      /** Where clients reach the gateway; null where nobody has said it, and the address of the page is as good. */
+      /**
+       * The URL at which clients reach the gateway; null if it is not configured. The address of the page works
+       * then.
+       */
       public_url: z.string().nullable(),
-      /** The shortest password that may be chosen. */
+      /** The minimum length of a password. */
       password_chars_min: z.number(),
     }),
     async run(control, { actor }) {
@@ -95,7 +101,8 @@ export const sessionRoutes = {
       const credentials = await control.identity.attempts.of(email, asked.clientAddress, async () => {
         const found = await findCredentialsByEmail(control.installation.db, email);
         const isRight = await control.identity.passwords.verify(password, found?.passwordHash ?? null);
-        // Whoever has registered and is let in learns by it that the address was nobody's: it is verified first.
+        // Signing a new registrant in would reveal that the address had no account before, so the address must
+        // be verified first.
         const hasMail = (await control.mail()) !== null;
         if (found === null || !isRight || (found.mustVerify && hasMail)) throw wrongPassword(hasMail);
         if (code !== undefined) await refuseWrongCode(control, found, code);
@@ -104,7 +111,7 @@ export const sessionRoutes = {
       return arrive(control, asked, credentials, {
         hasCode: code !== undefined,
         by: "password",
-        // Verifying takes a while: a password that was replaced meanwhile opens no session.
+        // Verifying takes time: a password that was replaced meanwhile must not open a session.
         async before(tx) {
           if (!(await lockPassword(tx, credentials))) throw wrongPassword(false);
         },
@@ -134,7 +141,7 @@ export const sessionRoutes = {
       data: z.array(
         z.object({
           id: z.string(),
-          /** The one that asks. */
+          /** True for the session of this request. */
           current: z.boolean(),
           created_at: z.number(),
           seen_at: z.number(),
@@ -225,7 +232,7 @@ export function accountDisabled(): ApiError {
   return new ApiError("forbidden", "This account is disabled. Ask an administrator.");
 }
 
-/** One that is not on yet asks for nothing. */
+/** A second factor that is not active yet requires no code. */
 function needsCode({ secondFactor }: Credentials): boolean {
   return secondFactor !== null && secondFactor.sinceMs !== null;
 }
@@ -236,13 +243,14 @@ export async function refuseWrongCode(
   code: string,
 ): Promise<void> {
   if (!needsCode(credentials)) return;
-  // Whoever knows the password or has a link is no stranger any more: six digits bear few tries, from everywhere.
+  // The caller has already presented the password or a link. Six digits allow only a few attempts, so they
+  // count together from all addresses.
   await control.identity.attempts.proven(`code of ${credentials.userId}`, async () => {
     if (!(await isRightCode(control, credentials, code))) throw wrongCode();
   });
 }
 
-/** Whoever has proved who they are comes in, unless there is more to prove or they may not. */
+/** Begins a session for verified credentials, unless a code is still required or the user is disabled. */
 export async function arrive(
   { installation }: ConsoleContext,
   arrival: Arrival,

@@ -1,4 +1,4 @@
-/** Personal access tokens: what a program shows instead of a cookie. */
+/** Routes for personal access tokens, which programs send instead of a cookie. */
 
 import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
@@ -49,9 +49,9 @@ export const tokenRoutes = {
     summary: "Make a personal access token. Its secret is in this answer alone",
     body: z.strictObject({
       name: nameField,
-      /** `admin` is for administrators, and works as long as its owner is one. */
+      /** `admin` requires an administrator, and works as long as its owner is one. */
       scope: z.enum(TOKEN_SCOPES).default("read"),
-      /** Epoch milliseconds; null for one that does not expire. */
+      /** Epoch milliseconds; null for a token that does not expire. */
       expires_at: instantField.nullable(),
     }),
     tokenScope: "none",

@@ -1,4 +1,7 @@
-/** The link that was sent to an address: whoever opens it has the address, and chooses the password of its account. */
+/**
+ * Verifies an e-mail address by a link. The person who opens the link controls the address and chooses the
+ * password.
+ */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -37,7 +40,7 @@ export const verificationRoutes = {
       const { installation, identity, gateway } = control;
       const { db, clock } = installation;
       const digest = secretDigest(asked.body.token);
-      // First, because hashing is expensive and anybody can ask for it.
+      // First, because hashing is expensive and this route is public.
       if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "verify") throw linkUsedUp();
       const passwordHash = await identity.passwords.hash(asked.body.password);
       const { email, userId } = await transaction(db, async (tx) => {
@@ -76,7 +79,7 @@ interface OpenedLink {
   passwordHash: string;
 }
 
-/** There is no account before somebody has shown that the address is theirs. */
+/** The account is created only after the address is verified. */
 async function openAccount(
   tx: Db,
   control: ConsoleContext,
@@ -93,7 +96,10 @@ async function openAccount(
   return { email, userId: user.id };
 }
 
-/** An account of before that was never verified: what was made with it need not be its owner's. */
+/**
+ * Verifies an existing account for the first time. Access that was created before may not belong to the owner
+ * of the address.
+ */
 async function verifyAccount(
   tx: Db,
   { installation }: ConsoleContext,
@@ -107,7 +113,7 @@ async function verifyAccount(
   return { email, userId };
 }
 
-/** False when it could not be sent. The id is null while there is no account. */
+/** Returns false if the e-mail could not be sent. The id is null as long as there is no account. */
 export async function sendVerification(
   control: ConsoleContext,
   user: { id: string | null; email: string },
@@ -115,7 +121,7 @@ export async function sendVerification(
 ): Promise<boolean> {
   const { installation } = control;
   const { id, email } = user;
-  // Anybody may have asked.
+  // The sender is not authenticated, so the change log names the system.
   const actor =
     id === null
       ? ({ kind: "system", id: null, name: "gateway" } as const)

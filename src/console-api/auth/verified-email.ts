@@ -1,8 +1,13 @@
+/** Requires a verified e-mail address. */
+
 import { ApiError } from "../../errors.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import type { ConsoleContext } from "../context.ts";
 
-/** Whoever registered by themselves shows first that the address is theirs. Without mail nobody could. */
+/**
+ * Rejects self-registered users who have not verified their address. Without mail, verification is not possible
+ * and not required.
+ */
 export async function requireVerified(control: ConsoleContext, userId: string): Promise<void> {
   const found = await findCredentials(control.installation.db, userId);
   if (!found?.mustVerify || (await control.mail()) === null) return;

@@ -1,4 +1,4 @@
-/** Proofs of who somebody is: the password, and a code of the second factor. */
+/** Verifies credentials: the password, and a code of the second factor. */
 
 import { ApiError } from "../../errors.ts";
 import { recoveryCodeSecret } from "../../secrets/recovery-code.ts";
@@ -13,7 +13,7 @@ import {
 import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
 
-/** Of an authenticator app or a recovery code; either works once. */
+/** Checks a code of an authenticator app or a recovery code. Each code works once. */
 export async function isRightCode(
   { installation }: ConsoleContext,
   { userId, secondFactor }: Credentials,
@@ -50,8 +50,8 @@ interface Given {
 }
 
 /**
- * Once more, before something that must not be done by whoever finds an open browser: the password, or a code where
- * there is no password. Whoever has neither came by a link and is sent on.
+ * Requires the password again, so that an unattended browser cannot be used for this operation; or a code if
+ * there is no password. A user with neither signed in by a link and passes.
  */
 export async function requirePassword(
   control: ConsoleContext,
@@ -64,7 +64,7 @@ export async function requirePassword(
   return credentials;
 }
 
-/** Both, before what would make the password alone enough from then on. */
+/** Requires both factors, before an operation after which the password alone would be sufficient. */
 export async function requireBothFactors(
   control: ConsoleContext,
   actor: Actor,

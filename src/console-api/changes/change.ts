@@ -1,6 +1,6 @@
 /**
- * A change of policy from the console: the same operation as applying a file that says it. It is in the audit log when
- * it is in the store, and in force when this resolves.
+ * Applies a policy change from the console, in the same way as a file with that content. When the promise
+ * resolves, the change is in the database and the change log, and it is in force.
  */
 
 import { z } from "zod";
@@ -22,19 +22,19 @@ import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
 import { auditActor } from "./change-log-entry.ts";
 
-/** Who asked, as a route knows it. */
+/** The caller, as a route knows it. */
 export interface ConsoleAuthor {
   readonly actor: Actor;
   readonly clientAddress: string;
 }
 
 /**
- * A document, or what makes one from what it reads by the control it is given: then nothing that somebody else wrote in
- * between is undone.
+ * A document, or a function that builds one from data it reads with the passed context. With a function,
+ * concurrent changes are not overwritten.
  */
 type Wanted = GatewayDocument | ((control: ConsoleContext) => Promise<GatewayDocument>);
 
-/** In the file's own shape: what is named is created or changed, what is not named is left alone. */
+/** In file shape: entries in the document are created or changed, all others are kept. */
 export function changePolicy(
   control: ConsoleContext,
   author: ConsoleAuthor,
@@ -46,7 +46,7 @@ export function changePolicy(
     const document = typeof wanted === "function" ? await wanted(reading) : wanted;
     const result = await planDocument(reading.installation, document, { removals, fromConsole: true, since });
     const plan = planOf(result, prefixOf(document));
-    // The state was read after the document: what is so already may be what somebody else did in between.
+    // The state was read after the document: an empty plan may be the result of a concurrent change.
     const isOvertaken = async () => (await readRevisions(reading.installation.db)).policy !== since.policy;
     if (plan.steps.length === 0 && (await isOvertaken())) throw new ChangedMeanwhile();
     return plan;
@@ -54,8 +54,8 @@ export function changePolicy(
 }
 
 /**
- * Writes the plan with its entries of the audit log, and waits until the running gateway follows it. Planning is done
- * beside everybody else's work; only where somebody else was quicker it is done again, and then alone.
+ * Writes the plan with its change log entries, and waits until the running gateway uses it. Planning happens
+ * without a lock. Only if a concurrent change came first, it is repeated under the lock.
  */
 export async function changeAudited(
   control: ConsoleContext,
@@ -83,7 +83,7 @@ function planOf(result: PlanResult, prefix: string): PlannedChanges {
   throw problemsError(result.problems, prefix);
 }
 
-/** Everything that is wrong at once; `param` is the first field, for the form that sent it. */
+/** Reports all problems together; `param` is the first field, for the form that sent it. */
 export function problemsError(problems: readonly Problem[], prefix: string): ApiError {
   const told = problemsOf(problems, prefix);
   const lines = told.map(({ field, message }) => (field === "" ? message : `${field}: ${message}`));
@@ -92,7 +92,7 @@ export function problemsError(problems: readonly Problem[], prefix: string): Api
 
 export const problemsAnswer = z.array(z.object({ field: z.string(), message: z.string() }));
 
-/** With their fields named from `prefix` on. */
+/** Names the fields relative to `prefix`. */
 export function problemsOf(
   problems: readonly Problem[],
   prefix: string,
@@ -100,7 +100,7 @@ export function problemsOf(
   return problems.map(({ field, message }) => ({ field: within(field, prefix), message }));
 }
 
-/** A document of one thing is the form of that thing: its fields are named from there. */
+/** A document with one entry is the form of that entry: its fields are named relative to it. */
 function prefixOf(document: GatewayDocument): string {
   const named = Object.entries(document).flatMap(([section, entries]) =>
     Array.isArray(entries) ? entries.map((_, i) => `${section}[${i}]`) : [section],

@@ -1,4 +1,4 @@
-/** What a model costs in a group, with every fallback and multiplier taken: what somebody who calls it pays. */
+/** The effective price of a model in a group, including every fallback and multiplier. */
 
 import { z } from "zod";
 import { decimalText } from "../../money/nano.ts";
@@ -10,7 +10,7 @@ const rates = z.object({
   input: z.string(),
   cached_input: z.string(),
   output: z.string(),
-  /** Only where it differs from `input` or `output`, which it falls back to. */
+  /** Only if it differs from `input` or `output`, its fallback. */
   cache_write: z.string().optional(),
   reasoning: z.string().optional(),
   image_input: z.string().optional(),
@@ -19,18 +19,18 @@ const rates = z.object({
 });
 
 export const priceAnswer = z.object({
-  /** USD for a million tokens. */
+  /** USD per million tokens. */
   tokens: rates,
-  /** A request with more input tokens is priced by these as a whole. */
+  /** A request with more input tokens is priced entirely by these rates. */
   long_context: z.object({ above: z.number(), tokens: rates }).nullable(),
-  /** USD for one image, where it is not paid by its tokens; by size and quality where that makes a difference. */
+  /** USD per image, if it is not priced by its tokens; by size and quality if the price depends on them. */
   image: z.string().nullable(),
   images: z.record(z.string(), z.string()),
-  /** USD for each request, beside the rest. */
+  /** USD per request, in addition to the rest. */
   request: z.string().nullable(),
 });
 
-/** A pico-dollar for a token is a dollar for a million tokens with six decimals; multipliers have twelve. */
+/** One pico-USD per token is one USD per million tokens with six decimals. Multipliers add twelve. */
 const PER_MILLION_DECIMALS = 18;
 const EACH_DECIMALS = 24;
 

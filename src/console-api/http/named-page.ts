@@ -1,4 +1,4 @@
-/** A page of things that are few enough to be read at once, in the order of their names. */
+/** Pages through a list that is small enough to be read at once, sorted by name. */
 
 import { z } from "zod";
 import { cursorText, readCursor } from "./page.ts";

@@ -1,8 +1,8 @@
-/** JSON can express one character that the store cannot hold in a text: U+0000. */
+/** Rejects U+0000, which JSON can express but the database cannot store in a text. */
 
 import { ApiError } from "../../errors.ts";
 
-/** Looks into everything, however deep. It keeps its own stack, which cannot overflow. */
+/** Searches the whole value at any depth. It uses an explicit stack, which cannot overflow. */
 export function refuseNul(sent: unknown): void {
   const left = [{ field: "", value: sent }];
   for (let one = left.pop(); one !== undefined; one = left.pop()) {

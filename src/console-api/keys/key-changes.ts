@@ -1,7 +1,7 @@
 /**
- * One key at a time, as its owner or an administrator asks for it: the same records and the same checks as a file that
- * says it, without reading every key there is first. Each change is in the audit log when it is in the store, and in
- * force when its promise resolves.
+ * Changes one key for its owner or an administrator, with the same records and checks as a configuration file,
+ * but without reading all keys. When the promise resolves, the change is in the database and the change log,
+ * and it is in force.
  */
 
 import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
@@ -59,7 +59,7 @@ export async function createKey(
   refuseLooser(limits, group);
   const { record, secret } = newKey({ name, userId, groupId: group.id, expiresAtMs, limits }, installation);
   await transaction(db, async (tx) => {
-    // The insertion takes the lock behind which keys change: what is looked at before it might be old.
+    // The insertion takes the lock for key changes: data that was read before it may be outdated.
     await insertKey(tx, record, author.actor.role === "admin" ? record : NO_CEILING);
     await requireLiveActor(tx, author.actor);
     await refuseTaken(tx, record);
@@ -87,7 +87,8 @@ export async function editKey(
   const groupName = groupNameOf(control, key.groupId);
   const shown = (one: KeyRecord) => ({ name: one.name, ...shownKey(one, groupName) });
   const edited = await transaction(db, async (tx) => {
-    // For its lock: what is not edited must be what it is now, not what it was when it was looked at.
+    // Takes the lock: fields that are not edited must have their current value, not the one that was read
+    // before.
     await bumpKeyRevision(tx);
     const present = await findKey(tx, key.id);
     if (present?.status !== "active") throw revokedBefore();
@@ -96,7 +97,7 @@ export async function editKey(
     if (changes.length === 0) return present;
     const ceiling = await readKeyCeiling(tx, key.id);
     const isOperator = author.actor.role === "admin";
-    // Whoever could not make such a key any more may not make more of this one.
+    // An owner who could no longer create this key may not extend it.
     const mayMake = group !== undefined && user !== null && mayUse(group, user);
     if (!isOperator) refuseBeyond(edit, mayMake ? ceiling : present);
     const raised = isOperator ? newBounds(present, after) : {};
@@ -110,8 +111,8 @@ export async function editKey(
 }
 
 /**
- * Another secret for the same key: what it used, what is left of its limits, and where its conversations are served all
- * stay. The old secret works for as long as `overlapMs`, and both count together.
+ * Replaces the secret of a key. Usage, remaining limits and affinity are kept. The old secret works for
+ * `overlapMs`, and both count against the same limits.
  */
 export async function rotate(
   control: ConsoleContext,
@@ -136,7 +137,7 @@ export async function rotate(
   return { key: { ...key, ...fresh }, secret, worksUntilMs };
 }
 
-/** False if it was revoked before. */
+/** Returns false if the key was already revoked. */
 export async function revoke(
   control: ConsoleContext,
   author: ConsoleAuthor,
@@ -175,7 +176,7 @@ function groupFor(
 ): PolicyGroup {
   const groups = [...gateway.policy.snapshot().groups.values()];
   const group = groups.find((candidate) => candidate.name === name);
-  // Whoever an administrator makes a key for may be given any group.
+  // Administrators may create a key in any group for any user.
   if (group !== undefined && (actor.role === "admin" || mayUse(group, user))) return group;
   throw new ApiError(
     "invalid_value",
@@ -184,7 +185,7 @@ function groupFor(
   );
 }
 
-/** Those that an edit changes: what the form only repeats was not set by whoever sends it. */
+/** The bounds that an edit changes. Values that the form only repeats are not counted as set by its sender. */
 function newBounds(present: KeyRecord, after: KeyRecord): Partial<KeyCeiling> {
   return {
     ...(after.expiresAtMs !== present.expiresAtMs && { expiresAtMs: after.expiresAtMs }),
@@ -192,7 +193,7 @@ function newBounds(present: KeyRecord, after: KeyRecord): Partial<KeyCeiling> {
   };
 }
 
-/** Owners may tighten what an operator gave their key, and undo that again, but not go beyond it. */
+/** Owners may tighten the limits that an operator set, and undo that again, but not exceed them. */
 function refuseBeyond({ expiresAtMs, limits }: KeyEdit, ceiling: KeyCeiling): void {
   if (limits !== undefined) refuseBeyondLimits(limits, ceiling.limits);
   const last = ceiling.expiresAtMs;
@@ -211,7 +212,7 @@ function refusePast(expiresAtMs: number | null, nowMs: number): void {
   });
 }
 
-/** Asked after the write: the key itself is one of them. */
+/** Checked after the write: the key itself is one of them. */
 async function refuseTaken(tx: Db, { id, userId, name }: KeyRecord): Promise<void> {
   if (!(await isKeyNameTaken(tx, { userId, name, otherThan: id }))) return;
   throw new ApiError("conflict", `name: there is a key "${name}" already. Choose another name.`, {

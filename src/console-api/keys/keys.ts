@@ -1,4 +1,4 @@
-/** API keys, by their owners; administrators may name another user. */
+/** Routes for API keys of the caller. Administrators may name another user. */
 
 import { z } from "zod";
 import { limits as productLimits } from "../../config/product-limits.ts";
@@ -37,9 +37,9 @@ const DEFAULT_OVERLAP_MS = DAY_MS;
 
 const keyDetail = z.object({
   ...listedKeyAnswer.shape,
-  /** The day that `requests_by_day` begins with. */
+  /** The first day of `requests_by_day`. */
   first_day_at: z.number(),
-  /** Day by day as well: what failed, what was refused, and what was paid. */
+  /** Also by day: failed and rejected requests, and the amount that was paid. */
   days: z.array(
     z.object({
       at: z.number(),
@@ -51,9 +51,9 @@ const keyDetail = z.object({
     }),
   ),
   requests_last_day: z.number(),
-  /** Every limit that concerns it, and what is left; none of a key that does not work. */
+  /** Every limit that applies to the key, with the remaining amount. Empty for a key that does not work. */
   meters: z.array(meterAnswer),
-  /** Secrets it had before it was rotated, as long as they work. */
+  /** Previous secrets of a rotated key that still work. */
   former_secrets: z.array(z.object({ last4: z.string(), works_until_at: z.number() })),
 });
 
@@ -67,7 +67,7 @@ export const keyRoutes = {
       ...pageQuery,
       ...searchQuery,
       ...ownerQuery,
-      /** Revoked ones are shown only when they are asked for. */
+      /** Revoked keys are listed only on request. */
       status: z.enum(["active", "revoked", "all"]).default("active"),
     }),
     answer: buildPage(listedKeyAnswer),
@@ -109,7 +109,7 @@ export const keyRoutes = {
       group: z.string(),
       expires_at: expiresAt.optional(),
       limits: limitsInput.optional(),
-      /** Whose it is; left out, the asker's own. */
+      /** The owner; if omitted, the caller. */
       user: z.string().optional(),
     }),
     adminFields: ["user"],
@@ -150,7 +150,7 @@ export const keyRoutes = {
     body: z.strictObject({
       name: name.optional(),
       expires_at: expiresAt.optional(),
-      /** All of them: those that are left out are taken away. */
+      /** The complete limits: omitted ones are removed. */
       limits: limitsInput.optional(),
     }),
     answer: keyAnswer,
@@ -173,7 +173,7 @@ export const keyRoutes = {
     path: "/api/keys/:id/rotate",
     summary: "Give a key another secret; the old one works until the overlap ends",
     body: z.strictObject({
-      /** 0: the old secret ends at once. */
+      /** 0: the old secret stops working immediately. */
       overlap_ms: z.int().min(0).max(productLimits.rotationOverlapMsMax).default(DEFAULT_OVERLAP_MS),
     }),
     answer: z.object({ key: keyAnswer, secret: z.string(), old_secret_works_until_at: z.number() }),
@@ -195,7 +195,7 @@ export const keyRoutes = {
     path: "/api/keys/:id",
     summary: "Revoke a key for good: requests with it are refused when this answers",
     answer: z.object({
-      /** False: it was revoked before. */
+      /** False: it was already revoked. */
       revoked: z.boolean(),
       requests_last_day: z.number(),
     }),

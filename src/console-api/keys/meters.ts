@@ -1,4 +1,4 @@
-/** What a key may use at this moment: one meter for each limit that concerns it, with what is left. */
+/** The current limits of a key: one meter for each limit that applies to it, with the remaining amount. */
 
 import { z } from "zod";
 import type { Caller } from "../../gateway/admission/authenticate.ts";
@@ -8,11 +8,11 @@ import { usdText } from "../../money/nano.ts";
 
 const scope = z.enum(["key", "user", "group"]);
 const shared = {
-  /** Of the key itself, of all keys of its user, or of all keys of its group. */
+  /** The limit of the key itself, of all keys of its user, or of all keys of its group. */
   scope,
-  /** The length of the window; null for requests at the same time. */
+  /** The length of the window; null for concurrency. */
   per_ms: z.number().nullable(),
-  /** When all of it is free again; null for requests at the same time. */
+  /** When the whole limit is available again; null for concurrency. */
   resets_at: z.number().nullable(),
 };
 const counted = { limit: z.number(), used: z.number(), remaining: z.number() };
@@ -28,7 +28,7 @@ export type LimitMeter = z.output<typeof meterAnswer>;
 
 const MINUTE_MS = 60_000;
 
-/** Where a key's own limit and its group's are of the same kind, the one that has less left. */
+/** If the key and its group have a limit of the same kind, returns the one with less remaining. */
 export function metersOf(limiter: Limiter, caller: Caller, nowMs: number): LimitMeter[] {
   const tightest = new Map<string, { meter: LimitMeter; left: number }>();
   for (const subject of callerSubjects(caller)) {

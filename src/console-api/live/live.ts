@@ -1,6 +1,6 @@
 /**
- * What this process does right now, told once a second to whoever looks. While nobody does, nothing runs; while many
- * do, it is worked out once for all of them.
+ * Streams live data of this process to the console once a second. It is computed once for all viewers, and only
+ * while there are any.
  */
 
 import { z } from "zod";
@@ -12,30 +12,30 @@ import type { Traffic } from "../../observe/traffic.ts";
 
 export const liveAnswer = z.object({
   at: z.number(),
-  /** The process that this is about: others are not counted here. */
+  /** The process that reports. Others are not included. */
   node: z.string(),
   requests_per_s: z.number(),
-  /** In and out, when a request ends. */
+  /** Input and output tokens, counted when a request ends. */
   tokens_per_s: z.number(),
   errors_per_s: z.number(),
   refused_per_s: z.number(),
-  /** Attempts under way at upstreams. */
+  /** Attempts in flight at upstreams. */
   in_flight: z.number(),
-  /** Requests in the queues of all groups: for a free account, or for a slot of a concurrency limit. */
+  /** Requests in the queues of all groups, for an account slot or for a concurrency limit. */
   waiting: z.number(),
-  /** Those of them that wait for a slot of their key's, user's or group's concurrency. */
+  /** Those of them that wait for the concurrency limit of their key, user or group. */
   waiting_for_slot: z.number(),
-  /** Request bodies above 1 MiB: what they take of the memory there is for them, and who waits for some. */
+  /** Request bodies above 1 MiB: how much of their memory budget is used, and how many requests wait for it. */
   large_bodies: z.object({
     held_bytes: z.number(),
     bytes_max: z.number(),
     waiting: z.number(),
-    /** Since the process began. */
+    /** Since the process started. */
     refused: z.number(),
   }),
-  /** USD by the prices, since midnight UTC; null until it is known. */
+  /** USD at list price since midnight UTC; null until it is known. */
   spent_today: z.string().nullable(),
-  /** Accounts that need somebody's attention come first. At most 200. */
+  /** Accounts that need attention are listed first. At most 200. */
   accounts: z.array(
     z.object({
       id: z.string(),
@@ -44,9 +44,9 @@ export const liveAnswer = z.object({
       cause: z.string().nullable(),
       frees_in_ms: z.number().nullable(),
       in_flight: z.number(),
-      /** Models of it that are left alone for now. */
+      /** Models of the account that are cooling down. */
       ill_models: z.number(),
-      /** Time to the first byte, over its models; null until there was one. */
+      /** Time to the first byte over all models; null before the first response. */
       latency_ms: z.number().nullable(),
     }),
   ),
@@ -55,23 +55,23 @@ export const liveAnswer = z.object({
 type Frame = z.input<typeof liveAnswer>;
 
 export interface Live {
-  /** Server-sent events, the first at once. Ends when `signal` fires, and after a while. */
+  /** Server-sent events, the first one immediately. Ends when `signal` is aborted, and after `WATCH_MS_MAX`. */
   watch(signal: AbortSignal, watcher: Watcher): ReadableStream<Uint8Array>;
 }
 
 export interface Watcher {
   readonly userId: string;
-  /** Asked every few frames: a stream does not outlive the right to it. */
+  /** Called every few frames: a stream must end when the access of its viewer is revoked. */
   mayStill(): Promise<boolean>;
 }
 
 const EVERY_MS = 1_000;
 const LOOK_AGAIN_MS = 3_000;
-/** Then the browser asks again. */
+/** The browser reconnects afterwards. */
 const WATCH_MS_MAX = 300_000;
 const STREAMS_PER_USER_MAX = 10;
 const ACCOUNTS_MAX = 200;
-/** A browser that takes nothing misses frames instead of having them all kept for it. */
+/** A slow browser misses frames instead of accumulating them in memory. */
 const FRAMES_KEPT = 4;
 
 interface Viewer {

@@ -1,4 +1,4 @@
-/** `GET /metrics`: the numbers of this process for Prometheus and its like. */
+/** `GET /metrics`: metrics of this process in the Prometheus text format. */
 
 import { readdirSync } from "node:fs";
 import { z } from "zod";
@@ -192,7 +192,7 @@ function nowFamilies({ policy, dispatcher, slots, bodies }: Gateway): MetricFami
   ];
 }
 
-/** Under the names that every program gives them. */
+/** Under the standard names of Prometheus clients. */
 function processFamilies(): MetricFamily[] {
   const { user, system } = process.cpuUsage();
   const descriptors = openDescriptors();
@@ -213,7 +213,7 @@ function processFamilies(): MetricFamily[] {
   ];
 }
 
-/** Null where the system does not tell. */
+/** Returns null if the system does not report it. */
 function openDescriptors(): number | null {
   try {
     return readdirSync("/proc/self/fd").length;

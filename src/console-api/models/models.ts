@@ -1,4 +1,4 @@
-/** What somebody's keys can call, and why one of them cannot. */
+/** Routes that list the models that keys of a user can call, and explain why a key cannot call one. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -17,11 +17,11 @@ import { availabilityAnswer, availabilityOf } from "./availability.ts";
 
 const callableModelAnswer = z.object({
   ...offeredModelAnswer.shape,
-  /** The same model may be had through several groups, at several prices. */
+  /** The same model may be available in several groups, at different prices. */
   group: z.string(),
   charge: z.enum(CHARGES),
   now: availabilityAnswer,
-  /** Keys that can call it: how many, and the newest of them. None: a key of the group would. */
+  /** Keys that can call it: their number, and the newest of them. If there are none, a new key of the group could. */
   keys: z.object({ count: z.number(), some: z.array(z.object({ id: z.string(), name: z.string() })) }),
 });
 
@@ -39,7 +39,7 @@ export const modelRoutes = {
       ...pageQuery,
       ...searchQuery,
       ...ownerQuery,
-      /** Only those that this key can call. */
+      /** Only models that this key can call. */
       key: z.string().optional(),
     }),
     answer: buildPage(callableModelAnswer),
@@ -86,7 +86,7 @@ export const modelRoutes = {
     path: "/api/models/why",
     summary: "Say step by step why a key can call a model, or the exact reason why it cannot",
     query: z.strictObject({
-      /** The id of a key. */
+      /** A key id. */
       key: z.string(),
       model: z.string().trim().min(1).max(256),
       interface: z.enum(INTERFACES),
@@ -99,7 +99,7 @@ export const modelRoutes = {
   }),
 };
 
-/** Groups the user has keys in stay in sight, even where no more keys may be made. */
+/** Groups in which the user has keys stay visible, even if the user may not create more keys in them. */
 async function groupsOf(
   { installation, gateway }: ConsoleContext,
   userId: string,

@@ -1,4 +1,4 @@
-/** What keeps guessing slow: how often an account or an address may try, and how many passwords are hashed at once. */
+/** Slows down guessing: limits the attempts per account and address, and the number of concurrent password hashes. */
 
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
@@ -10,20 +10,23 @@ export interface AuthThrottles {
   readonly passwords: Passwords;
   /** Wrong passwords, codes and links. */
   readonly attempts: Attempts;
-  /** Accounts that an address has opened. */
+  /** Accounts that an address has registered. */
   readonly registrations: Throttle;
-  /** Messages that somebody asked to be sent to an address of mail. */
+  /** Requested e-mails to an address. */
   readonly letters: Throttle;
 }
 
 /**
- * Each runs one try and throws when there were too many. Only one that ends with `wrong_credentials` counts in the end;
- * all are counted while they run, so that many at once are many.
+ * Each method runs one attempt and throws if there were too many. Every attempt counts while it runs, so that
+ * concurrent ones are limited. Afterwards only those that failed with `wrong_credentials` count.
  */
 export interface Attempts {
-  /** Of an account by whoever is at an address: few from there, and many before others keep its owner out. */
+  /**
+   * Attempts for an account from an address: a low limit per address, and a high one in total, because others
+   * could lock the owner out.
+   */
   of<T>(account: string, clientAddress: string, tryOut: () => Promise<T>): Promise<T>;
-  /** For somebody who has proved something already: a separate budget, which strangers cannot use up. */
+  /** Attempts of a caller who has already verified one credential: a separate budget, which others cannot exhaust. */
   proven<T>(subject: string, tryOut: () => Promise<T>): Promise<T>;
 }
 

@@ -1,20 +1,20 @@
-/** argon2id, a few at a time: each takes 64 MB and a core, and anybody can ask for one. */
+/** Hashes passwords with argon2id, a few at a time: each takes 64 MB and a core, and public routes cause it. */
 
 import { ApiError } from "../../errors.ts";
 
 export interface Passwords {
   hash(password: string): Promise<string>;
-  /** Takes as long for somebody who does not exist, or has no password, as for everybody else. */
+  /** Takes the same time for a user who does not exist or has no password. */
   verify(password: string, hash: string | null): Promise<boolean>;
 }
 
 export interface PasswordsOptions {
   atOnce: number;
-  /** More than so many in line are sent away. */
+  /** If more than this number wait, further ones are rejected. */
   waitingMax: number;
 }
 
-/** Of a password that nobody knows, with the same parameters as every other. */
+/** The hash of an unknown password, with the same parameters as every other hash. */
 const NOBODY =
   "$argon2id$v=19$m=65536,t=2,p=1$CV8Vx42lrleYfM8cLH1aC1xmXI0YdXLtnQn+0eLrvzE$Ky/b9cDIjM0cyE4Safyr2nno+4LXu1AIl3mx3q/aCRM";
 
@@ -31,7 +31,7 @@ export function openPasswords({ atOnce, waitingMax }: PasswordsOptions): Passwor
           { headers: { "retry-after": "5" } },
         );
       }
-      // Whoever leaves hands over: the number running stays.
+      // A finishing call passes its slot on, so `running` stays the same.
       await new Promise<void>((resolve) => line.push(resolve));
     } else running += 1;
     try {

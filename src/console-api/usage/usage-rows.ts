@@ -1,4 +1,4 @@
-/** Single requests: as lists show them, and as a file has them. */
+/** Single requests, as JSON for lists and as CSV for export. */
 
 import { z } from "zod";
 import { usdText } from "../../money/nano.ts";
@@ -11,9 +11,9 @@ import type { Actor } from "../http/route.ts";
 
 export const requestAnswer = z.object({
   id: z.string(),
-  /** How many refused requests of one kind the row stands for; 1 for every other row. */
+  /** How many rejected requests of one kind the row stands for; 1 for every other row. */
   request_count: z.number(),
-  /** When it ended. */
+  /** When the request ended. */
   at: z.number(),
   key: z.object({ id: z.string(), name: z.string().nullable() }),
   group: z.string().nullable(),
@@ -35,7 +35,7 @@ export const requestAnswer = z.object({
   first_byte_ms: z.number().nullable(),
   duration_ms: z.number(),
   attempts: z.number(),
-  /** The rest is for administrators. */
+  /** The following fields are for administrators. */
   user: z.string().nullable().optional(),
   account: z.string().nullable().optional(),
   upstream_model: z.string().nullable().optional(),
@@ -108,7 +108,7 @@ export async function* csvParts(db: Db, actor: Actor, filter: UsageFilter): Asyn
     const { rows, next } = await listUsage(db, filter, { after, limit: ROWS_PER_PART });
     const objects = await requestObjects(db, actor, rows);
     part += objects.map((one) => csvLine(columns.map(([, read]) => read(one)))).join("");
-    // What is rare may be pages apart.
+    // Matching rows may be many pages apart, so a part can be empty.
     if (part !== "") yield part;
     part = "";
     after = next;
@@ -149,7 +149,7 @@ const ADMIN_COLUMNS: readonly CsvColumn[] = [
   ["upstream_cost_usd", (one) => one.upstream_cost ?? null],
 ];
 
-/** Behind all others: the places of the columns before it stay as they were. */
+/** The last column, so that the positions of the others do not change. */
 const COUNT_COLUMN: CsvColumn = ["request_count", (one) => one.request_count];
 
 function columnsFor({ role }: Actor): readonly CsvColumn[] {

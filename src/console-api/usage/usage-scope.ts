@@ -1,4 +1,4 @@
-/** Whose usage is asked for, and since when: the same questions for charts, lists and files. */
+/** The scope and time range of a usage query, shared by charts, lists and exports. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -11,17 +11,17 @@ import type { ConsoleContext } from "../context.ts";
 import { instantQuery } from "../forms/fields.ts";
 import type { Actor } from "../http/route.ts";
 
-/** Spread into the query of every route about usage. */
+/** Query fields of every route about usage. */
 export const scopeQuery = {
-  /** Administrators may look at everybody's. */
+  /** Administrators may query all users. */
   whose: z.enum(["own", "everybody"]).default("own"),
-  /** Administrators: of one user, by id or e-mail address. */
+  /** For administrators: one user, by id or e-mail address. */
   user: z.string().trim().max(254).optional(),
-  /** The id of a key. */
+  /** A key id. */
   key: z.string().max(100).optional(),
   /** The name of a group. */
   group: z.string().max(200).optional(),
-  /** Administrators: the name of an account. */
+  /** For administrators: the name of an account. */
   account: z.string().max(200).optional(),
   model: z.string().max(512).optional(),
 };
@@ -36,14 +36,14 @@ export interface UsageScope {
 
 type ScopeAsked = z.output<z.ZodObject<typeof scopeQuery>>;
 
-/** Whatever else is asked for, people who are no administrators see only their own. */
+/** Users who are not administrators always see only their own usage. */
 export async function scopeOf(control: ConsoleContext, actor: Actor, asked: ScopeAsked): Promise<UsageScope> {
   const { db } = control.installation;
   if (actor.role !== "admin") refuseOthers(asked);
   const model = asked.model === undefined ? {} : { model: asked.model };
   const accountId = asked.account === undefined ? {} : { accountId: await accountNamed(db, asked.account) };
   const owner = await ownerAsked(db, actor, asked);
-  // A key has one owner, so that naming both would only take longer.
+  // A key has one owner, so filtering by both would only be slower.
   if (asked.key !== undefined) {
     const key = await ownKey(db, actor, asked.key);
     if (asked.user !== undefined && key.userId !== owner.userId) throw missing("key", "of this user");
@@ -69,7 +69,7 @@ async function ownerAsked(db: Db, actor: Actor, { whose, user, group, account, k
   return actor.role === "admin" && isOfOthers ? {} : { userId: actor.userId };
 }
 
-/** Of groups in which they have no key, people learn nothing, not even the names. */
+/** Users learn nothing about groups in which they have no key, not even their names. */
 async function groupAsked(db: Db, actor: Actor, { group }: ScopeAsked): Promise<{ groupId?: string }> {
   if (group === undefined) return {};
   const [row] =
@@ -91,11 +91,11 @@ function missing(what: string, which: string): ApiError {
   return new ApiError("not_found", `There is no ${what} ${which}. Choose another one.`, { param: what });
 }
 
-/** Spread into the query of a list or a chart. */
+/** Query fields of a list or a chart. */
 export const rangeQuery = {
-  /** Milliseconds since 1970; left out: the beginning. */
+  /** Epoch milliseconds; if omitted, from the beginning. */
   from_at: instantQuery.optional(),
-  /** Before it; left out: now. */
+  /** Exclusive; if omitted, now. */
   to_at: instantQuery.optional(),
 };
 
@@ -107,10 +107,10 @@ export interface ChartRange {
 
 const UNIT_MS = { day: DAY_MS, hour: HOUR_MS } as const;
 const DEFAULT_MS = { day: 30 * DAY_MS, hour: 48 * HOUR_MS } as const;
-/** More bars than a screen has room for. */
+/** More bars than fit on a screen. */
 const POINTS_MAX = 400;
 
-/** Whole hours or days in UTC; without any word, the last 30 days or 48 hours. */
+/** Rounds to whole hours or days in UTC. Defaults to the last 30 days or 48 hours. */
 export function chartRange(
   asked: { from_at?: number | undefined; to_at?: number | undefined; granularity: "day" | "hour" },
   nowMs: number,

@@ -1,4 +1,4 @@
-/** What was used: charts, single requests, one request in full, and all of it as a file. */
+/** Routes for usage: charts, lists of requests, details of one request, and CSV export. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -123,9 +123,9 @@ export const usageRoutes = {
     path: "/api/usage/choices",
     summary: "What usage can be filtered by",
     answer: z.object({
-      /** One's own, the newest first. */
+      /** Keys of the caller, newest first. */
       keys: z.array(z.object({ id: z.string(), name: z.string() })),
-      /** There are older ones: `GET /api/keys?search=` finds them. */
+      /** There are older keys: `GET /api/keys?search=` finds them. */
       has_more_keys: z.boolean(),
       groups: z.array(z.string()),
       models: z.array(z.string()),
@@ -163,7 +163,7 @@ async function filterOf(control: ConsoleContext, actor: Actor, query: FilterAske
 
 const STATUS_CLASSES = { "2": 2, "4": 4, "5": 5 } as const;
 
-/** What belongs to somebody else is not there. */
+/** A request of another user is reported as not found. */
 async function ownRequest(db: Db, actor: Actor, id: string): Promise<UsageRow> {
   const requestId = (await findRoute(db, id))?.requestId ?? id;
   const row = await findUsage(db, requestId);

@@ -1,4 +1,4 @@
-/** What somebody pays with: the balance, what is held of it, the ledger, codes, and subscriptions. */
+/** Routes for the wallet: balance, holds, ledger, redeem codes and subscriptions. */
 
 import { z } from "zod";
 import { type RedemptionResult, redeem } from "../../billing/operations/redeem.ts";
@@ -25,18 +25,21 @@ import { flushUsageFor } from "../usage/flush-usage.ts";
 const balanceAnswer = z.object({
   currency: z.literal("USD"),
   balance: z.string(),
-  /** For requests under way: each holds what it may cost until it has ended. */
+  /** The sum of the holds of requests in flight. */
   held: z.string(),
-  /** Below zero where there is a debt. */
+  /** Negative if there is a debt. */
   available: z.string(),
-  /** What requests cost above their holds and the balance could not cover: paid requests are refused until it is. */
+  /**
+   * Request costs above the holds that the balance could not cover. Paid requests are rejected until the debt
+   * is paid.
+   */
   debt: z.string(),
 });
 
 const subscriptionAnswer = z.object({
   id: z.string(),
   plan: z.string(),
-  /** Where its days, weeks and months begin. */
+  /** The time zone in which its days, weeks and months begin. */
   time_zone: z.string(),
   standing: z.enum(["running", "upcoming", "ended", "cancelled"]),
   starts_at: z.number(),
@@ -59,14 +62,14 @@ const walletAnswer = z.object({
   ...balanceAnswer.shape,
   /** In the order in which they pay. */
   subscriptions: z.array(subscriptionAnswer),
-  /** Who pays for requests of each group that one's keys are in, or may be in. */
+  /** The payer of each group in which the caller has keys, or may create them. */
   payers: z.array(
     z.object({
       group: z.string(),
       charge: z.enum(CHARGES),
-      /** Plans of running subscriptions that pay, the first of them first. */
+      /** Plans of running subscriptions that pay, in the order in which they pay. */
       plans: z.array(z.string()),
-      /** Keys of one's own in it. */
+      /** Keys of the caller in the group. */
       keys: z.number(),
     }),
   ),
@@ -76,10 +79,10 @@ const entryAnswer = z.object({
   id: z.string(),
   at: z.number(),
   kind: z.enum(ENTRY_KINDS),
-  /** USD, with a minus where the balance went down. What a subscription paid did not touch the balance. */
+  /** In USD, negative if the balance decreased. Charges to a subscription do not change the balance. */
   amount: z.string(),
   paid_by: z.enum(["balance", "subscription"]),
-  /** Null also for a charge that several requests share; the reason says how many. */
+  /** Also null for a charge that several requests share. The reason contains their number. */
   request_id: z.string().nullable(),
   reason: z.string().nullable(),
 });
@@ -177,7 +180,7 @@ export const walletRoutes = {
     summary: "Redeem a code: its money is added to the balance, or its plan granted",
     body: z.strictObject({ code: z.string().trim().min(1).max(100) }),
     answer: z.object({
-      /** Exactly one of the two. */
+      /** Exactly one of `amount` and `plan` is set. */
       amount: z.string().nullable(),
       plan: z.string().nullable(),
       ...balanceAnswer.shape,
@@ -206,7 +209,7 @@ export const walletRoutes = {
   }),
 };
 
-/** More than that are never under way for one user, unless something is very wrong. */
+/** More requests of one user are never in flight, unless there is a serious fault. */
 const HOLDS_SHOWN = 200;
 
 function tooManyTries(seconds: number): ApiError {

@@ -1,4 +1,4 @@
-/** What the gateway tells of itself: models, usage, requests, errors, health. */
+/** Schemas of the gateway's own responses: models, usage, requests, errors, health. */
 
 import { z } from "zod";
 import { ERROR_CODES, UPSTREAM_CODES } from "../../errors.ts";

@@ -1,6 +1,6 @@
 /**
- * "Why can this key (not) call this model?": what the records say, then what only the running gateway knows. The steps
- * end with the first that is not ok, for that is what a request would be told.
+ * Explains why a key can or cannot call a model: first by the records, then by the state of the running
+ * gateway. The steps end with the first one that is not ok, because a request would fail there.
  */
 
 import { z } from "zod";
@@ -27,16 +27,16 @@ import { describeStep } from "./text.ts";
 const stepAnswer = z.object({
   ok: z.boolean(),
   reason: z.enum(WHY_REASONS),
-  /** What was found, and what to do about it. */
+  /** The finding, and what to do about it. */
   text: z.string(),
   facts: factsAnswer,
 });
 
 export const whyAnswer = z.object({
-  /** Whether a request would be served, at once or after waiting for its turn. */
+  /** Whether a request would be served, immediately or after waiting in a queue. */
   allowed: z.boolean(),
   steps: z.array(stepAnswer),
-  /** For administrators alone. */
+  /** Only for administrators. */
   accounts: z
     .array(
       z.object({
@@ -137,7 +137,7 @@ function areFailing(candidates: readonly Candidate[]): boolean {
   return candidates.some(({ cause }) => cause !== undefined && isFault(cause));
 }
 
-/** That a model exists which is not theirs to call is nothing users should learn here. */
+/** Users must not learn that a model exists which they cannot call. */
 function discreet(reason: Reason): Reason {
   return reason === "model_unknown" ? "model_not_published" : reason;
 }

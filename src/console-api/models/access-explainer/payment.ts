@@ -1,4 +1,4 @@
-/** Whether whoever pays for a request has anything left to pay with. */
+/** Checks whether the payer of a request has money or quota left. */
 
 import { usdText } from "../../../money/nano.ts";
 import type { PolicyGroup } from "../../../policy/snapshot.ts";
@@ -62,13 +62,13 @@ export async function paymentOf(db: Db, { group, userId, facts, nowMs }: Paying)
   }
 }
 
-/** A request must fit every window of the one subscription that pays it. */
+/** A request must fit into every window of the subscription that pays for it. */
 function leastLeft({ windows }: SubscriptionStanding): bigint {
   const [first = 0n, ...others] = windows.map(({ remainingNano }) => remainingNano);
   return others.reduce((least, rest) => (rest < least ? rest : least), first);
 }
 
-/** When the last of its used-up windows begins anew. */
+/** When the last of its exhausted windows resets. */
 function refillsAtMs({ windows }: SubscriptionStanding): number {
   const used = windows.filter(({ remainingNano }) => remainingNano === 0n);
   return Math.max(...used.map(({ endsAtMs }) => endsAtMs));

@@ -1,4 +1,4 @@
-/** The steps of `models.why` in words: what was found, and what to do about it. */
+/** The texts of the steps of `models.why`: the finding, and what to do about it. */
 
 import type { Facts, WhyReason } from "./facts.ts";
 
