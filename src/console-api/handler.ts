@@ -45,7 +45,7 @@ const CONSOLE = { id: "console", userId: null };
 export type ApiHandler = (call: ApiCall) => Promise<Response | SharedAnswer>;
 
 export function openApiHandler(
-  control: ConsoleContext,
+  context: ConsoleContext,
   routes: Readonly<Record<string, ConsoleRoute>>,
   alarms: Deadlines,
 ): ApiHandler {
@@ -56,20 +56,20 @@ export function openApiHandler(
     const { headers } = request;
     const { route, params } = find(request.method, call.path);
     if (route.method !== "GET" && readBearer(headers) === null) {
-      refuseForeign(headers, control.publicUrl, presentedSession(headers) !== null);
+      refuseForeign(headers, context.publicUrl, presentedSession(headers) !== null);
     }
-    const clientAddress = clientAddressOf(headers, call.peerAddress(), control.publicUrl);
-    const actor = await findActor(control, { headers, clientAddress });
+    const clientAddress = clientAddressOf(headers, call.peerAddress(), context.publicUrl);
+    const actor = await findActor(context, { headers, clientAddress });
     if (actor !== null) call.authenticated();
     const handle = route.allow(actor);
     const bytesMax = actor === null ? limits.strangerBodyBytesMax : route.bodyBytesMax;
     const query = parseQueryRecord(call.query);
     refuseNul({ ...params, ...query });
-    const body = await bodyOf(request, bytesMax, alarms, control.gateway.bodies);
+    const body = await parseBody(request, bytesMax, alarms, context.gateway.bodies);
     // A body may take minutes to arrive: access that was revoked meanwhile must be rejected.
     const allowed =
-      request.body === null ? handle : route.allow(await findActor(control, { headers, clientAddress }));
-    const answered = await allowed(control, {
+      request.body === null ? handle : route.allow(await findActor(context, { headers, clientAddress }));
+    const result = await allowed(context, {
       params,
       query,
       body,
@@ -81,8 +81,8 @@ export function openApiHandler(
       leaving: call.leaving,
     });
     // Parsed by the schema, so that a response never contains fields that it does not declare.
-    if (answered instanceof Response || answered instanceof SharedAnswer) return answered;
-    return Response.json(route.answer.parse(answered));
+    if (result instanceof Response || result instanceof SharedAnswer) return result;
+    return Response.json(route.answer.parse(result));
   }
 
   return async (call) => {
@@ -91,7 +91,7 @@ export function openApiHandler(
       response = await answer(call);
     } catch (thrown) {
       const error = asRefusal(thrown);
-      if (error.status === 500) logFault(control.gateway.log, call.requestId, thrown);
+      if (error.status === 500) logFault(context.gateway.log, call.requestId, thrown);
       response = errorResponse(error, call.requestId);
     }
     response.headers.set("x-request-id", call.requestId);
@@ -104,21 +104,21 @@ export function openApiHandler(
 }
 
 /** Accepts only JSON, which a form on another site cannot send. */
-async function bodyOf(
+async function parseBody(
   request: IncomingHttpRequest,
   bytesMax: number,
   alarms: Deadlines,
-  room: BodyBudget,
+  bodyBudget: BodyBudget,
 ): Promise<unknown> {
   if (request.body === null) return undefined;
-  const within = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
-  const read = await readBody(request, within, room, CONSOLE);
-  if (!("ok" in read)) return parsed(request, partBytes(read));
-  if (!read.ok) throw bodyError(read);
+  const readLimits = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
+  const received = await readBody(request, readLimits, bodyBudget, CONSOLE);
+  if (!("ok" in received)) return parsed(request, partBytes(received));
+  if (!received.ok) throw bodyError(received);
   try {
-    return parsed(request, read.bytes);
+    return parsed(request, received.bytes);
   } finally {
-    read.held.release();
+    received.held.release();
   }
 }
 
@@ -128,13 +128,13 @@ function parsed(request: IncomingHttpRequest, bytes: Uint8Array): unknown {
   if (type !== "application/json") {
     throw new ApiError("unsupported_media_type", "Send JSON, with Content-Type: application/json.");
   }
-  const { text, value } = jsonOf(bytes);
+  const { text, value } = parseJson(bytes);
   // A long body is searched only if it contains the escape.
   if (text.includes("\\u0000")) refuseNul(value);
   return value;
 }
 
-function jsonOf(bytes: Uint8Array): { text: string; value: unknown } {
+function parseJson(bytes: Uint8Array): { text: string; value: unknown } {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return { text, value: JSON.parse(text) };

@@ -7,11 +7,11 @@ import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
 /** The rows of the table, one per code: codes of the gateway by status, then codes of upstreams. */
 export function errorRows(): string[] {
   return [
-    ...ERROR_CODES.map((code) => rowOf(code, ERROR_GUIDE[code])),
-    ...UPSTREAM_CODES.map((code) => rowOf(code, UPSTREAM_GUIDE[code])),
+    ...ERROR_CODES.map((code) => formatRow(code, ERROR_GUIDE[code])),
+    ...UPSTREAM_CODES.map((code) => formatRow(code, UPSTREAM_GUIDE[code])),
   ];
 }
 
-function rowOf(code: ApiErrorCode, { why, todo, retry }: Advice): string {
+function formatRow(code: ApiErrorCode, { why, todo, retry }: Advice): string {
   return `| ${statusOf(code)} | \`${code}\` | ${why} | ${todo} | ${retry} |`;
 }

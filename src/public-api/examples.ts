@@ -192,7 +192,7 @@ const counts = {
   charged: "0.000003",
 };
 
-const standing = { limit: 60, used: 1, remaining: 59 };
+const limitUsage = { limit: 60, used: 1, remaining: 59 };
 
 export const usage = {
   object: "gateway.usage",
@@ -208,7 +208,7 @@ export const usage = {
     debt: "0.00",
   },
   limits: {
-    key: { rpm: { ...standing, resets_at: CREATED + 60 }, tpm: null, concurrency: standing, windows: [] },
+    key: { rpm: { ...limitUsage, resets_at: CREATED + 60 }, tpm: null, concurrency: limitUsage, windows: [] },
     user: null,
     group: { rpm: null, tpm: null, concurrency: null, windows: [] },
   },

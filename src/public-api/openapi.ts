@@ -51,7 +51,7 @@ export function openApiDocument(
           description: "An API key, as `Authorization: Bearer <API_KEY>`.",
         },
       },
-      schemas: schemasOf(Object.values(OPERATIONS)),
+      schemas: buildSchemas(Object.values(OPERATIONS)),
       headers: {
         RequestId: {
           description: "Names this request: keep it, and give it to whoever is to help.",
@@ -82,7 +82,7 @@ function operationObject(operation: Operation): Json {
     ...(body === null
       ? {}
       : { requestBody: { required: true, content: mapValues(body, (content) => mediaType(content)) } }),
-    responses: { ...answers(operation), ...refusals(operation.errors) },
+    responses: { ...answers(operation), ...errorResponses(operation.errors) },
     ...(needsKey ? {} : { security: [] }),
     ...(id === "openResponsesSocket" ? { "x-websocket": SOCKET } : {}),
   };
@@ -115,7 +115,7 @@ function answers({ id, answer, stream }: Operation): Json {
           : {
               "text/event-stream": {
                 schema: { type: "string" },
-                examples: examplesOf(stream.examples),
+                examples: buildExamples(stream.examples),
                 "x-event": ref(stream.name),
               },
             }),
@@ -125,7 +125,7 @@ function answers({ id, answer, stream }: Operation): Json {
 }
 
 /** One entry per status, with an example for each code. */
-function refusals(codes: readonly ErrorCode[]): Json {
+function errorResponses(codes: readonly ErrorCode[]): Json {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of codes) {
     const { status } = errorExample(code);
@@ -149,10 +149,10 @@ function refusals(codes: readonly ErrorCode[]): Json {
 }
 
 function mediaType({ name, examples }: Content): Json {
-  return { schema: ref(name), examples: examplesOf(examples) };
+  return { schema: ref(name), examples: buildExamples(examples) };
 }
 
-function examplesOf(examples: readonly Example[]): Json {
+function buildExamples(examples: readonly Example[]): Json {
   return Object.fromEntries(examples.map(({ name, value }) => [name, { value }]));
 }
 
@@ -160,15 +160,15 @@ function ref(name: string): Json {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-function schemasOf(operations: readonly Operation[]): Json {
+function buildSchemas(operations: readonly Operation[]): Json {
   const contents = operations.flatMap(({ body, answer, stream }) => [
     ...Object.values(body ?? {}),
     answer,
     ...(stream === null ? [] : [stream]),
   ]);
-  const named: [string, z.ZodType][] = contents.map(({ name, schema }) => [name, schema]);
-  named.push(["SocketMessage", socketMessage], ["Error", errorAnswer]);
-  return Object.fromEntries(named.map(([name, schema]) => [name, jsonSchema(schema)]));
+  const namedSchemas: [string, z.ZodType][] = contents.map(({ name, schema }) => [name, schema]);
+  namedSchemas.push(["SocketMessage", socketMessage], ["Error", errorAnswer]);
+  return Object.fromEntries(namedSchemas.map(([name, schema]) => [name, jsonSchema(schema)]));
 }
 
 function jsonSchema(schema: z.ZodType): Json {

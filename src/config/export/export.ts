@@ -34,8 +34,8 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
     ),
   };
   const parts: string[] = [];
-  for (const [section, value] of Object.entries(contentsOf(state, clock.nowMs()))) {
-    for (const part of slices(section, value, notes[section] ?? [])) {
+  for (const [section, value] of Object.entries(buildSections(state, clock.nowMs()))) {
+    for (const part of serializeSection(section, value, notes[section] ?? [])) {
       parts.push(part);
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -43,7 +43,7 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
   return parts.join("");
 }
 
-function contentsOf(state: ConfigState, nowMs: number) {
+function buildSections(state: ConfigState, nowMs: number) {
   const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
   const groupNames = new Map(state.groups.map(({ id, name }) => [id, name]));
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
@@ -65,26 +65,30 @@ type Notes = Readonly<Record<string, readonly (string | null)[]>>;
 const ENTRIES_AT_ONCE = 500;
 
 /** Serializes a section a few entries at a time: 100,000 at once would block every request for seconds. */
-function* slices(section: string, value: unknown, notes: readonly (string | null)[]): Generator<string> {
+function* serializeSection(
+  section: string,
+  value: unknown,
+  notes: readonly (string | null)[],
+): Generator<string> {
   if (!Array.isArray(value) || value.length <= ENTRIES_AT_ONCE) {
-    yield yamlOf(section, value, notes);
+    yield toYaml(section, value, notes);
     return;
   }
   for (let from = 0; from < value.length; from += ENTRIES_AT_ONCE) {
-    const until = from + ENTRIES_AT_ONCE;
-    const text = yamlOf(section, value.slice(from, until), notes.slice(from, until));
+    const end = from + ENTRIES_AT_ONCE;
+    const text = toYaml(section, value.slice(from, end), notes.slice(from, end));
     // Every slice repeats the line with the section name. Only the first one may keep it.
     yield from === 0 ? text : text.slice(text.indexOf("\n") + 1);
   }
 }
 
-function yamlOf(section: string, value: unknown, notes: readonly (string | null)[]): string {
-  const document = new Document({ [section]: escaped(value) });
+function toYaml(section: string, value: unknown, notes: readonly (string | null)[]): string {
+  const document = new Document({ [section]: escapeVariables(value) });
   notes.forEach((note, i) => {
     const item = document.getIn(entryAt(section, i));
     if (note !== null && isMap(item)) noteAfterName(item, note);
   });
-  onOneLine(document.contents);
+  formatOnOneLine(document.contents);
   return document.toString({ lineWidth: 0, flowCollectionPadding: true });
 }
 
@@ -95,25 +99,25 @@ function entryAt(section: string, i: number): (string | number)[] {
 }
 
 /** Escapes a stored `${`, which is text and not a variable. Keys of a map are never interpolated. */
-function escaped(value: unknown): unknown {
+function escapeVariables(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll("${", () => "$${");
-  if (Array.isArray(value)) return value.map(escaped);
+  if (Array.isArray(value)) return value.map(escapeVariables);
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, escaped(field)]));
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, escapeVariables(field)]));
 }
 
 const ON_ONE_LINE = new Set<unknown>(["price", "model_prices", "models", "limits", "group_limits", "queue"]);
 
 /** Formats lists of names, prices, limits and maps of names on one line, as operators usually write them. */
-function onOneLine(node: unknown): void {
+function formatOnOneLine(node: unknown): void {
   if (isSeq(node)) {
     if (node.items.every(isScalar)) node.flow = true;
-    node.items.forEach(onOneLine);
+    node.items.forEach(formatOnOneLine);
   }
   if (!isMap(node)) return;
   for (const { key, value } of node.items) {
     if (isScalar(key) && ON_ONE_LINE.has(key.value) && isMap(value)) value.flow = true;
-    onOneLine(value);
+    formatOnOneLine(value);
   }
 }
 

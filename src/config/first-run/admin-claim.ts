@@ -90,7 +90,7 @@ export async function checkClaim(db: Db, token: string, nowMs: number): Promise<
   if (await canAdministratorSignIn(db)) return "claimed";
   const claim = await readClaim(db);
   if (claim === null) return "none";
-  if (!isTokenOf(claim, token)) return "wrong";
+  if (!matchesClaim(claim, token)) return "wrong";
   return claim.expiresAtMs <= nowMs ? "expired" : null;
 }
 
@@ -142,8 +142,8 @@ export async function claimAdministrator(
   return made;
 }
 
-function isTokenOf({ digest }: AdminClaim, token: string): boolean {
+function matchesClaim({ digest }: AdminClaim, token: string): boolean {
   const made = Buffer.from(secretDigest(token));
-  const kept = Buffer.from(digest);
-  return made.length === kept.length && timingSafeEqual(made, kept);
+  const storedDigest = Buffer.from(digest);
+  return made.length === storedDigest.length && timingSafeEqual(made, storedDigest);
 }

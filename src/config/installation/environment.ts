@@ -52,22 +52,22 @@ export type SettingsResult = { ok: true; settings: Settings } | { ok: false; pro
 export const DEFAULT_DATA_DIR = "data";
 const DEFAULTS = { host: "127.0.0.1", port: "8787" };
 
-interface Given {
+interface SettingValue {
   value: string;
   from: string;
 }
 
 /** The sources from which one setting can come. */
-interface Places {
+interface SettingPlaces {
   flag?: keyof SettingSources["flags"];
   variable: string;
   inFile?: string | number | undefined;
 }
 
 export function readSettings({ flags, environment, file = {} }: SettingSources): SettingsResult {
-  const pick = ({ flag, variable, inFile }: Places): Given | null => {
-    const flagged = flag === undefined ? undefined : flags[flag];
-    if (flagged !== undefined) return { value: flagged, from: `--${flag}` };
+  const pick = ({ flag, variable, inFile }: SettingPlaces): SettingValue | null => {
+    const fromFlag = flag === undefined ? undefined : flags[flag];
+    if (fromFlag !== undefined) return { value: fromFlag, from: `--${flag}` };
     const fromEnvironment = environment[variable];
     // Compose files pass an empty variable for "not set".
     if (fromEnvironment !== undefined && fromEnvironment !== "")
@@ -75,9 +75,9 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
     return inFile === undefined ? null : { value: String(inFile), from: "the file's server section" };
   };
   const problems: string[] = [];
-  const check = (given: Given, right: boolean, rule: string) => {
+  const check = (setting: SettingValue, isValid: boolean, rule: string) => {
     // The value is not repeated: DATABASE_URL contains a password, and one rule for all settings is simpler.
-    if (!right) problems.push(`${given.from} must be ${rule}.`);
+    if (!isValid) problems.push(`${setting.from} must be ${rule}.`);
   };
 
   const host = pick({ flag: "host", variable: "HOST", inFile: file.host }) ?? byDefault(DEFAULTS.host);
@@ -107,9 +107,9 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
     );
   }
 
-  const wantedDurability = pick({ variable: "DURABILITY" }) ?? byDefault("process");
-  const durability = DURABILITIES.find((known) => known === wantedDurability.value) ?? null;
-  check(wantedDurability, durability !== null, "process or disk");
+  const durabilitySetting = pick({ variable: "DURABILITY" }) ?? byDefault("process");
+  const durability = DURABILITIES.find((known) => known === durabilitySetting.value) ?? null;
+  check(durabilitySetting, durability !== null, "process or disk");
 
   if (problems.length > 0) return { ok: false, problems };
   return {
@@ -131,7 +131,7 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
   };
 }
 
-function byDefault(value: string): Given {
+function byDefault(value: string): SettingValue {
   return { value, from: "default" };
 }
 

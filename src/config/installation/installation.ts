@@ -27,13 +27,13 @@ export interface Installation {
 }
 
 /** Prints a progress message for a waiting operator. */
-type Remark = (text: string) => void;
-const silently: Remark = () => {};
+type ReportProgress = (text: string) => void;
+const ignoreProgress: ReportProgress = () => {};
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** An empty value counts as not set, as for every other variable. */
-const masterKeyIn = (environment: Environment) => environment.MODEL_GATEWAY_MASTER_KEY || undefined;
+const readMasterKey = (environment: Environment) => environment.MODEL_GATEWAY_MASTER_KEY || undefined;
 
 /**
  * Creates what is missing: directory, tables, pepper, and the master key. No master key is created if the
@@ -42,20 +42,20 @@ const masterKeyIn = (environment: Environment) => environment.MODEL_GATEWAY_MAST
 export async function openInstallation(
   settings: Settings,
   environment: Environment,
-  remark: Remark = silently,
+  reportProgress: ReportProgress = ignoreProgress,
 ): Promise<Installation> {
   mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
   const file = settings.masterKeyFile;
-  const fromEnv = masterKeyIn(environment);
-  const hasKey = fromEnv !== undefined || isThere(file);
+  const fromEnv = readMasterKey(environment);
+  const hasKey = fromEnv !== undefined || pathExists(file);
   // A wrong key must be reported before anything is created.
-  const present = hasKey ? openKeyring({ file, fromEnv }) : null;
+  const presentKeyring = hasKey ? openKeyring({ file, fromEnv }) : null;
   const db = await openDb(settings.databaseUrl);
-  if (present === null && (await hasVersions(db))) {
+  if (presentKeyring === null && (await hasVersions(db))) {
     await db.close();
     throw masterKeyMissing(file);
   }
-  return furnish(settings, present ?? openKeyring({ file, fromEnv }), db, remark);
+  return createInstallation(settings, presentKeyring ?? openKeyring({ file, fromEnv }), db, reportProgress);
 }
 
 /** There is no installation at this location. A mistyped directory must not pass for an empty installation. */
@@ -71,27 +71,27 @@ export class NoInstallation extends Error {
 function masterKeyMissing(file: string): NoInstallation {
   return new NoInstallation(
     `The master key ${file} is missing.`,
-    `${WHERE_IT_IS} If this is the one, restore the key from its backup, or give it as MODEL_GATEWAY_MASTER_KEY: a new one would open nothing.`,
+    `${DATA_DIR_HINT} If this is the one, restore the key from its backup, or give it as MODEL_GATEWAY_MASTER_KEY: a new one would open nothing.`,
   );
 }
 
-const WHERE_IT_IS = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
+const DATA_DIR_HINT = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
 
 /** Opens an existing installation. Creates no directory, database or master key. Throws `NoInstallation`. */
 export async function openPresent(
   settings: Settings,
   environment: Environment,
-  remark: Remark = silently,
+  reportProgress: ReportProgress = ignoreProgress,
 ): Promise<Installation> {
   const path = sqlitePathOf(settings.databaseUrl);
-  if (path !== null && !isThere(path))
-    throw new NoInstallation(`There is no installation in ${dirname(path)}.`, WHERE_IT_IS);
+  if (path !== null && !pathExists(path))
+    throw new NoInstallation(`There is no installation in ${dirname(path)}.`, DATA_DIR_HINT);
   const file = settings.masterKeyFile;
-  const fromEnv = masterKeyIn(environment);
-  if (fromEnv === undefined && !isThere(file)) throw masterKeyMissing(file);
+  const fromEnv = readMasterKey(environment);
+  if (fromEnv === undefined && !pathExists(file)) throw masterKeyMissing(file);
   const keyring = openKeyring({ file, fromEnv });
   const db = await openDb(settings.databaseUrl);
-  if (await hasVersions(db)) return furnish(settings, keyring, db, remark);
+  if (await hasVersions(db)) return createInstallation(settings, keyring, db, reportProgress);
   await db.close();
   throw new NoInstallation(
     "The database is empty.",
@@ -105,11 +105,11 @@ export async function openPresent(
  */
 export function hasStore({ databaseUrl }: Settings): boolean {
   const path = sqlitePathOf(databaseUrl);
-  return path === null || isThere(path);
+  return path === null || pathExists(path);
 }
 
 /** Unlike `existsSync`, throws if the path may not be accessed. */
-function isThere(path: string): boolean {
+function pathExists(path: string): boolean {
   try {
     return statSync(path).isFile();
   } catch (error) {
@@ -125,22 +125,27 @@ function isThere(path: string): boolean {
 export async function openToLook(
   settings: Settings,
   environment: Environment,
-  remark: Remark = silently,
+  reportProgress: ReportProgress = ignoreProgress,
 ): Promise<Installation> {
-  if (hasStore(settings)) return openInstallation(settings, environment, remark);
+  if (hasStore(settings)) return openInstallation(settings, environment, reportProgress);
   const file = settings.masterKeyFile;
-  const fromEnv = masterKeyIn(environment);
+  const fromEnv = readMasterKey(environment);
   const hasKey = fromEnv !== undefined || existsSync(file);
   const keyring = hasKey ? openKeyring({ file, fromEnv }) : openPassingKeyring();
-  return furnish(settings, keyring, await openDb("sqlite::memory:"), remark);
+  return createInstallation(settings, keyring, await openDb("sqlite::memory:"), reportProgress);
 }
 
-async function furnish(settings: Settings, keyring: Keyring, db: Db, remark: Remark): Promise<Installation> {
+async function createInstallation(
+  settings: Settings,
+  keyring: Keyring,
+  db: Db,
+  reportProgress: ReportProgress,
+): Promise<Installation> {
   try {
     const ahead = await changesAhead(db);
     if (ahead !== null) {
       const { from, to, takes } = ahead;
-      remark([`The store is brought from schema ${from} to ${to}.`, ...takes].join(" "));
+      reportProgress([`The store is brought from schema ${from} to ${to}.`, ...takes].join(" "));
     }
     await migrate(db);
     const digest = openDigester(await loadPepper(db, keyring));

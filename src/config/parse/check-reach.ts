@@ -13,8 +13,8 @@ export function reachProblems(file: GatewayFile, state: ConfigState): FieldProbl
   const accounts = new Map(state.accounts.map((account) => [account.name, account]));
   return file.accounts.flatMap((wanted, i): FieldProblem[] => {
     const present = accounts.get(wanted.name);
-    const stays = present !== undefined && isReachedAlike(present, wanted);
-    if (wanted.private_network && !(stays && present.privateNetwork)) {
+    const isUnchanged = present !== undefined && hasSameDestination(present, wanted);
+    if (wanted.private_network && !(isUnchanged && present.privateNetwork)) {
       return [
         {
           path: ["accounts", i, "private_network"],
@@ -24,7 +24,8 @@ export function reachProblems(file: GatewayFile, state: ConfigState): FieldProbl
       ];
     }
     const hasSecret = present !== undefined && present.sealedCredential !== null;
-    if (!hasSecret || stays || wanted.kind === "simulator" || wanted.credential !== undefined) return [];
+    if (!hasSecret || isUnchanged || wanted.kind === "simulator" || wanted.credential !== undefined)
+      return [];
     return [
       {
         path: ["accounts", i, "credential"],
@@ -34,6 +35,6 @@ export function reachProblems(file: GatewayFile, state: ConfigState): FieldProbl
   });
 }
 
-function isReachedAlike(present: AccountRecord, wanted: FileAccount): boolean {
+function hasSameDestination(present: AccountRecord, wanted: FileAccount): boolean {
   return present.baseUrl === (wanted.base_url ?? "") && present.kind === wanted.kind;
 }

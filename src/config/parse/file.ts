@@ -31,27 +31,32 @@ export type ParsedFile =
   | { ok: false; problems: Problem[] };
 
 export function parseGatewayFile(text: string, source: Source): ParsedFile {
-  return parseFile(text, source, gatewayFile, together(source.known ?? NOTHING_KNOWN));
+  return parseFile(text, source, gatewayFile, buildFileChecks(source.known ?? NOTHING_KNOWN));
 }
 
 /** Like `parseGatewayFile`, for a process that serves requests at the same time. */
 export async function parseGatewayFileInWorker(text: string, source: Source): Promise<ParsedFile> {
-  const more = together(source.known ?? NOTHING_KNOWN);
+  const extraChecks = buildFileChecks(source.known ?? NOTHING_KNOWN);
   return (
-    noText(text, source) ??
-    checkRead(await readTreeInWorker({ text, environment: source.environment }), source, gatewayFile, more)
+    rejectText(text, source) ??
+    checkRead(
+      await readTreeInWorker({ text, environment: source.environment }),
+      source,
+      gatewayFile,
+      extraChecks,
+    )
   );
 }
 
 /** Like `parseGatewayFile`, for a document without a text: its problems have a field and no line. */
 export function checkDocument(document: GatewayDocument, known: KnownNames): ParsedFile {
-  return checkTree(plainTree(document), "", gatewayFile, together(known));
+  return checkTree(plainTree(document), "", gatewayFile, buildFileChecks(known));
 }
 
-function together(known: KnownNames): MoreChecks {
+function buildFileChecks(known: KnownNames): ExtraChecks {
   return (value, tree) => ({
     wrong: checkTogether(value, known, {
-      show: (path, name) => shown(tree, path, name),
+      show: (path, name) => describeValue(tree, path, name),
       mayShow: (path) => tree.variablesIn(path).length === 0,
     }),
     unbuilt: findUnsupportedFeatures(value),
@@ -63,25 +68,29 @@ type Parsed<T> =
   | { ok: false; problems: Problem[] };
 
 /** Checks that a schema cannot express. */
-type MoreChecks = (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] };
+type ExtraChecks = (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] };
 
 /** Parses a file of any schema. */
 export function parseFile<Schema extends z.ZodType>(
   text: string,
   source: Omit<Source, "known">,
   schema: Schema,
-  more: MoreChecks = () => ({ wrong: [], unbuilt: [] }),
+  extraChecks: ExtraChecks = () => ({ wrong: [], unbuilt: [] }),
 ): Parsed<z.output<Schema>> {
-  return noText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, more);
+  return (
+    rejectText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, extraChecks)
+  );
 }
 
 /** Rejects a text that must not be parsed. */
-function noText(
+function rejectText(
   text: string,
   { fileName }: Pick<Source, "fileName">,
 ): { ok: false; problems: Problem[] } | null {
-  const found = tooLarge(text) ?? notUtf8(text);
-  return found === null ? null : { ok: false, problems: [{ file: fileName, field: "", ...found }] };
+  const extraProblems = tooLarge(text) ?? notUtf8(text);
+  return extraProblems === null
+    ? null
+    : { ok: false, problems: [{ file: fileName, field: "", ...extraProblems }] };
 }
 
 type TextProblem = Pick<Problem, "line" | "column" | "message">;
@@ -109,9 +118,9 @@ function checkRead<Schema extends z.ZodType>(
   read: TreeResult,
   { fileName }: Pick<Source, "fileName">,
   schema: Schema,
-  more: MoreChecks,
+  extraChecks: ExtraChecks,
 ): Parsed<z.output<Schema>> {
-  if (read.ok) return checkTree(read.tree, fileName, schema, more);
+  if (read.ok) return checkTree(read.tree, fileName, schema, extraChecks);
   const problems = read.problems.map((problem) => ({ file: fileName, field: "", ...problem }));
   return { ok: false, problems: problems.sort(byPlace) };
 }
@@ -120,7 +129,7 @@ function checkTree<Schema extends z.ZodType>(
   tree: Tree,
   fileName: string,
   schema: Schema,
-  more: MoreChecks,
+  extraChecks: ExtraChecks,
 ): Parsed<z.output<Schema>> {
   const problemAt = ({ path, message, onKey }: FieldProblem): Problem => {
     return { file: fileName, ...tree.locate(path, onKey), field: fieldOf(path), message };
@@ -128,20 +137,20 @@ function checkTree<Schema extends z.ZodType>(
   // A file that contains only comments is valid and defines nothing.
   const value = tree.value === null ? {} : tree.value;
   const result = schema.safeParse(value);
-  const found = more(value, tree);
-  const ofText = new Set(tree.problems);
-  const wrong = [
-    ...ofText,
+  const extraProblems = extraChecks(value, tree);
+  const textProblems = new Set(tree.problems);
+  const fieldProblems = [
+    ...textProblems,
     ...(result.success ? [] : result.error.issues.flatMap((issue) => describe(issue, tree, value))),
-    ...found.wrong,
-  ].filter((problem) => ofText.has(problem) || !tree.isBroken(problem.path));
-  const problems = [...oneAField(wrong), ...found.unbuilt].map(problemAt);
+    ...extraProblems.wrong,
+  ].filter((problem) => textProblems.has(problem) || !tree.isBroken(problem.path));
+  const problems = [...firstPerField(fieldProblems), ...extraProblems.unbuilt].map(problemAt);
   if (result.success && problems.length === 0) return { ok: true, file: result.data, problemAt };
   return { ok: false, problems: problems.sort(byPlace) };
 }
 
 /** Keeps the first problem of each field, which is the closest to the cause. Later ones would only repeat it. */
-function oneAField(problems: FieldProblem[]): FieldProblem[] {
+function firstPerField(problems: FieldProblem[]): FieldProblem[] {
   const seen = new Set<string>();
   return problems.filter(({ path }) => {
     const field = fieldOf(path);
@@ -154,7 +163,7 @@ function oneAField(problems: FieldProblem[]): FieldProblem[] {
 /** Fields whose value is a secret even if it is written directly in the file. */
 const SECRET_FIELDS = new Set(["credential", "password", "secret"]);
 
-function shown(tree: Tree, path: Path, value: string): string {
+function describeValue(tree: Tree, path: Path, value: string): string {
   if (path.some((part) => typeof part === "string" && SECRET_FIELDS.has(part))) return "(not shown)";
   const variables = tree.variablesIn(path);
   if (variables.length > 0) return `from \${${variables.join("}, ${")}}`;
@@ -184,17 +193,17 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
     if (typeof value !== "string") return [{ path, message: `must be one of these words. ${list}` }];
     const close = tree.variablesIn(path).length > 0 ? null : nearest(value, allowed);
     const hint = close === null ? "" : ` Did you mean ${close}?`;
-    return [{ path, message: `${shown(tree, path, value)} is not allowed.${hint} ${list}` }];
+    return [{ path, message: `${describeValue(tree, path, value)} is not allowed.${hint} ${list}` }];
   }
   if (issue.code === "invalid_key") {
     return [{ path, message: `must be ${issue.issues[0]?.message ?? "plain text"}.`, onKey: true }];
   }
-  const right = ruleOf(issue);
-  if (missing) return [{ path, message: `is missing. It must be ${right}.` }];
+  const rule = ruleOf(issue);
+  if (missing) return [{ path, message: `is missing. It must be ${rule}.` }];
   if (value === null)
-    return [{ path, message: `is empty. Remove the field, or give it ${right}.`, onKey: true }];
+    return [{ path, message: `is empty. Remove the field, or give it ${rule}.`, onKey: true }];
   const quote = issue.code === "invalid_type" && issue.expected === "string" && typeof value !== "object";
-  return [{ path, message: `must be ${right}.${quote ? " Write it as a string, in quotes." : ""}` }];
+  return [{ path, message: `must be ${rule}.${quote ? " Write it as a string, in quotes." : ""}` }];
 }
 
 function valueAt(root: unknown, path: Path): unknown {

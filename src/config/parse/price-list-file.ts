@@ -46,14 +46,14 @@ const NO_LIST: PriceList = { date: "", models: {} };
 /** Compares two lists: the models that the new one adds, changes and removes. */
 export function listChanges(before: PriceList | null, after: PriceList): Change[] {
   const old = before ?? NO_LIST;
-  const shown = (list: PriceList, name: string): ShownValue | null => {
+  const describeModel = (list: PriceList, name: string): ShownValue | null => {
     const model = Object.hasOwn(list.models, name) ? list.models[name] : undefined;
     return model === undefined ? null : shownListed(model);
   };
   const names = new Set([...Object.keys(old.models), ...Object.keys(after.models)]);
   const models = [...names].flatMap((name): Change[] => {
-    const from = shown(old, name);
-    const to = shown(after, name);
+    const from = describeModel(old, name);
+    const to = describeModel(after, name);
     const what = `price of ${name}`;
     if (to === null) return [{ kind: "remove", what, fields: [] }];
     if (from === null) return [{ kind: "create", what, fields: created(to) }];

@@ -5,7 +5,7 @@
 
 import type { FieldProblem, Path } from "../state/problem.ts";
 
-interface Unbuilt {
+interface UnsupportedFeature {
   /** `[]` stands for every entry of a list. */
   field: string;
   /** True for values that need the missing feature. If omitted, every value does. */
@@ -13,7 +13,7 @@ interface Unbuilt {
   says: string;
 }
 
-const UNBUILT: readonly Unbuilt[] = [
+const UNSUPPORTED_FEATURES: readonly UnsupportedFeature[] = [
   {
     field: "accounts[].kind",
     asks: (value) => value === "anthropic" || value === "gemini",
@@ -22,7 +22,7 @@ const UNBUILT: readonly Unbuilt[] = [
 ];
 
 export function findUnsupportedFeatures(tree: unknown): FieldProblem[] {
-  return UNBUILT.flatMap(({ field, asks, says }) =>
+  return UNSUPPORTED_FEATURES.flatMap(({ field, asks, says }) =>
     occurrences(tree, field.split(/(?=\[\])|\./), [])
       .filter(({ value }) => asks === undefined || asks(value))
       .map(({ path }) => ({ path, message: says, onKey: true })),

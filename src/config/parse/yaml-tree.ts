@@ -52,7 +52,7 @@ export type TreeData =
 
 const SYNTAX_PROBLEMS_MAX = 20;
 
-interface Place {
+interface FieldPosition {
   keyOffset: number | null;
   valueOffset: number | null;
   variables: readonly string[];
@@ -91,15 +91,15 @@ export function readTreeData(
       problems: [{ line: 1, column: 1, message: "The file is nested too deeply to be read." }],
     };
   }
-  const lineOf = (offset: number) => placeAt(lines, offset).line;
+  const lineAtOffset = (offset: number) => positionAt(lines, offset).line;
   const fatal: SyntaxProblem[] = [...document.errors, ...document.warnings]
     // One missing bracket can cause thousands of errors. The first few lead to it.
     .slice(0, SYNTAX_PROBLEMS_MAX)
     // Further errors on the same line are mostly consequences of the first.
-    .filter(({ pos }, i, all) => i === 0 || lineOf(pos[0]) !== lineOf(all[i - 1]?.pos[0] ?? 0))
+    .filter(({ pos }, i, all) => i === 0 || lineAtOffset(pos[0]) !== lineAtOffset(all[i - 1]?.pos[0] ?? 0))
     .map((error) => {
-      const { code, offset } = whatIsMeant(error, text);
-      return { ...placeAt(lines, offset), message: syntaxMessage(code, lineAt(text, offset)) };
+      const { code, offset } = findLikelyCause(error, text);
+      return { ...positionAt(lines, offset), message: syntaxMessage(code, lineAt(text, offset)) };
     });
   if (fatal.length > 0) return { ok: false, problems: fatal };
 
@@ -111,12 +111,14 @@ export function readTreeData(
     value,
     problems,
     fields: all.map(([field]) => field).join("\n"),
-    offsets: Int32Array.from(all.flatMap(([, place]) => [place.keyOffset ?? -1, place.valueOffset ?? -1])),
+    offsets: Int32Array.from(
+      all.flatMap(([, position]) => [position.keyOffset ?? -1, position.valueOffset ?? -1]),
+    ),
     lineStarts: lines.lineStarts,
     variables: new Map(
       all
         .filter(([, { variables }]) => variables.length > 0)
-        .map(([field, place]) => [field, place.variables]),
+        .map(([field, position]) => [field, position.variables]),
     ),
     broken: new Set(all.filter(([, { broken }]) => broken).map(([field]) => field)),
   };
@@ -154,13 +156,13 @@ function locator(data: Pick<TreeData & { ok: true }, "fields" | "offsets" | "lin
       if (index === undefined) continue;
       const [key = -1, value = -1] = data.offsets.subarray(index * 2, index * 2 + 2);
       const offset = (onKey ? [key, value] : [value, key]).find((at) => at !== -1);
-      if (offset !== undefined) return placeAt(lines, offset);
+      if (offset !== undefined) return positionAt(lines, offset);
     }
     return { line: 1, column: 1 };
   };
 }
 
-function placeAt(lines: LineCounter, offset: number): { line: number; column: number } {
+function positionAt(lines: LineCounter, offset: number): { line: number; column: number } {
   const { line, col } = lines.linePos(offset);
   return { line: Math.max(1, line), column: Math.max(1, col) };
 }
@@ -177,19 +179,24 @@ export function plainTree(value: unknown): Tree {
 }
 
 function createBuilder(document: Document.Parsed, environment: Readonly<Record<string, string | undefined>>) {
-  const places = new Map<string, Place>();
+  const places = new Map<string, FieldPosition>();
   const problems: FieldProblem[] = [];
   let aliases = 0;
 
   function build(node: ParsedNode | null, path: Path = [], keyOffset: number | null = null): unknown {
-    const place: Place = { keyOffset, valueOffset: node?.range[0] ?? null, variables: [], broken: false };
-    places.set(fieldOf(path), place);
+    const position: FieldPosition = {
+      keyOffset,
+      valueOffset: node?.range[0] ?? null,
+      variables: [],
+      broken: false,
+    };
+    places.set(fieldOf(path), position);
     if (node === null) return null;
     if (isAlias(node)) {
       aliases++;
       const target = aliases > limits.configAliasesMax ? undefined : node.resolve(document);
       if (target === undefined) {
-        place.broken = true;
+        position.broken = true;
         // Reported once: beyond the limit, every further alias would repeat it.
         if (aliases <= limits.configAliasesMax + 1) {
           problems.push({
@@ -210,9 +217,9 @@ function createBuilder(document: Document.Parsed, environment: Readonly<Record<s
     if (!isScalar(node)) return null;
     if (typeof node.value !== "string") return node.value;
     const { text, variables, complaint } = interpolate(node.value, environment);
-    place.variables = variables;
+    position.variables = variables;
     if (complaint !== null) {
-      place.broken = true;
+      position.broken = true;
       problems.push({ path, message: complaint });
     }
     return text;
@@ -304,7 +311,10 @@ const FIELD_OR_ITEM = /^\s*(- |[^\s'"{}[\],]+:(\s|$))/;
  * Finds the likely cause: for a wrongly indented field or item the parser expects a `-` or a `:`, on this line
  * or the one before.
  */
-function whatIsMeant({ code, pos: [offset] }: YAMLError, text: string): { code: ErrorCode; offset: number } {
+function findLikelyCause(
+  { code, pos: [offset] }: YAMLError,
+  text: string,
+): { code: ErrorCode; offset: number } {
   const lineStart = text.lastIndexOf("\n", offset - 1) + 1;
   const lineEnd = text.indexOf("\n", offset);
   const isAtStart = text.slice(lineStart, offset).trim() === "";
@@ -319,8 +329,8 @@ function whatIsMeant({ code, pos: [offset] }: YAMLError, text: string): { code: 
 /** Uses only the code of the error, because the message of the parser can quote the file and so a secret in it. */
 function syntaxMessage(code: ErrorCode, line: string): string {
   const message = SYNTAX_MESSAGES[code] ?? "The file is not valid YAML here.";
-  const opened = line.search(/[{[]/);
-  return opened !== -1 && line.includes("${", opened + 1)
+  const bracketAt = line.search(/[{[]/);
+  return bracketAt !== -1 && line.includes("${", bracketAt + 1)
     ? `${message} Inside { } and [ ], "\${NAME}" needs its quotes.`
     : message;
 }

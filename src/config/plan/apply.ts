@@ -56,7 +56,7 @@ export async function planChanges(
     const message = "The file names nothing, so pruning would remove everything. Apply it without pruning.";
     return { ok: false, problems: [{ ...problemAt({ path: [], message }) }] };
   }
-  return planned(installation, { state, file, problemAt, revisions }, options);
+  return buildPlan(installation, { state, file, problemAt, revisions }, options);
 }
 
 export interface DocumentOptions extends Pick<PlanOptions, "removals" | "fromConsole"> {
@@ -77,10 +77,10 @@ export async function planDocument(
   const { db } = installation;
   const revisions = options.since ?? (await readRevisions(db));
   const state = await readAffectedState(db, document, removals);
-  const parsed = checkDocument(withGroupsLeft(state, document, removals), namesLeft(state, removals));
+  const parsed = checkDocument(withGroupsLeft(state, document, removals), knownNamesAfter(state, removals));
   if (!parsed.ok) return parsed;
   const { file, problemAt } = parsed;
-  return planned(installation, { state, file, problemAt, revisions }, { ...options, prune: false });
+  return buildPlan(installation, { state, file, problemAt, revisions }, { ...options, prune: false });
 }
 
 /**
@@ -101,16 +101,16 @@ export async function previewDocument(
   return { after, problems: problems.map(parsed.problemAt) };
 }
 
-interface Checked {
+interface CheckedFile {
   state: ConfigState;
   file: GatewayFile;
   revisions: PlannedChanges["revisions"];
   problemAt(problem: FieldProblem): Problem;
 }
 
-async function planned(
+async function buildPlan(
   installation: Secrets & Pick<Installation, "db">,
-  { state, file, revisions, problemAt }: Checked,
+  { state, file, revisions, problemAt }: CheckedFile,
   options: PlanOptions,
 ): Promise<PlanResult> {
   const { steps, shown, problems } = await planSteps(state, file, installation, options);
@@ -134,12 +134,12 @@ export class ChangedMeanwhile extends Error {
 /** The author that the change log records. */
 export type ChangeAuthor = Pick<ChangeEntry, "actor" | "address">;
 
-const NOBODY: ChangeAuthor = { actor: { kind: "system", id: null, name: "gateway" }, address: null };
+const SYSTEM_AUTHOR: ChangeAuthor = { actor: { kind: "system", id: null, name: "gateway" }, address: null };
 
 export async function applyChanges(
   { db, clock }: Pick<Installation, "db" | "clock">,
   plan: PlannedChanges,
-  author: ChangeAuthor = NOBODY,
+  author: ChangeAuthor = SYSTEM_AUTHOR,
 ): Promise<void> {
   if (plan.steps.length === 0) return;
   await transaction(db, async (tx) => {
@@ -161,13 +161,13 @@ export async function applyChanges(
 export async function applyAlone(
   { db, clock }: Pick<Installation, "db" | "clock">,
   plan: (tx: Db) => Promise<PlannedChanges>,
-  author: ChangeAuthor = NOBODY,
+  author: ChangeAuthor = SYSTEM_AUTHOR,
 ): Promise<PlannedChanges> {
   return transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
-    const made = await plan(tx);
-    await write(tx, clock, made, author);
-    return made;
+    const planned = await plan(tx);
+    await write(tx, clock, planned, author);
+    return planned;
   });
 }
 
@@ -179,12 +179,12 @@ async function write(
 ): Promise<void> {
   for (const step of steps) await step.write(tx);
   for (const change of changes) {
-    await appendChange(tx, { ...author, ...entryOf(change), atMs: clock.nowMs() });
+    await appendChange(tx, { ...author, ...buildLogEntry(change), atMs: clock.nowMs() });
   }
 }
 
 /** `group default` → `group.change` */
-function entryOf({ kind, what, fields }: Change): Pick<ChangeEntry, "action" | "target" | "changes"> {
+function buildLogEntry({ kind, what, fields }: Change): Pick<ChangeEntry, "action" | "target" | "changes"> {
   const [noun] = what.split(" ", 1);
   return { action: `${noun}.${kind}`, target: what, changes: fields };
 }
@@ -200,16 +200,16 @@ function knownNames(state: ConfigState): KnownNames {
 }
 
 /** A document cannot refer to names that it removes. */
-function namesLeft(state: ConfigState, removals: Removals): KnownNames {
+function knownNamesAfter(state: ConfigState, removals: Removals): KnownNames {
   const known = knownNames(state);
-  const left = (section: keyof KnownNames & keyof Removals) =>
+  const namesAfterRemoval = (section: keyof KnownNames & keyof Removals) =>
     known[section].difference(new Set(removals[section]));
   return {
-    models: left("models"),
-    accounts: left("accounts"),
-    groups: left("groups"),
-    plans: left("plans"),
-    users: left("users"),
+    models: namesAfterRemoval("models"),
+    accounts: namesAfterRemoval("accounts"),
+    groups: namesAfterRemoval("groups"),
+    plans: namesAfterRemoval("plans"),
+    users: namesAfterRemoval("users"),
   };
 }
 

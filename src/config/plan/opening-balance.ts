@@ -44,10 +44,10 @@ export function openingNotes(
 ): string[] {
   const byEmail = new Map(present.map((user) => [user.email.toLowerCase(), user]));
   return wanted.flatMap((user) => {
-    const known = byEmail.get(user.email);
-    if (known === undefined || user.balance === undefined) return [];
-    const opened = openings.get(known.id) ?? 0n;
-    if (opened === parseUsd(user.balance)) return [];
-    return `user ${known.email}: balance ${user.balance} is not applied; it counts when a user is created (then ${usdText(opened)}). To change it now: npx model-gateway wallet adjust`;
+    const presentUser = byEmail.get(user.email);
+    if (presentUser === undefined || user.balance === undefined) return [];
+    const openingNano = openings.get(presentUser.id) ?? 0n;
+    if (openingNano === parseUsd(user.balance)) return [];
+    return `user ${presentUser.email}: balance ${user.balance} is not applied; it counts when a user is created (then ${usdText(openingNano)}). To change it now: npx model-gateway wallet adjust`;
   });
 }

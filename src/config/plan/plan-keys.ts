@@ -43,17 +43,18 @@ export function planKeys(
   const byDigest = new Map(state.keys.map((key) => [key.digest, key]));
   const groupNames = new Map([...targets.groups].map(([name, id]) => [id, name]));
 
-  wanted.forEach((want, i) => {
-    const userId = want.user === undefined ? null : known(targets.users, want.user);
-    const groupId = known(targets.groups, want.group);
-    const expiresAtMs = want.expires ?? null;
-    const limits = callerLimitsOf(want.limits);
-    const present = active.get(keyIdentity(userId, want.name));
-    const digest = want.secret === undefined ? undefined : secrets.digest(want.secret);
-    const what = keyTitle(want.name, want.user ?? null);
-    const groupOf = (key: KeyRecord) => groupNames.get(key.groupId) ?? key.groupId;
-    const after = shownKey({ expiresAtMs, limits }, want.group);
-    const changed = present === undefined ? [] : differences(shownKey(present, groupOf(present)), after);
+  wanted.forEach((entry, i) => {
+    const userId = entry.user === undefined ? null : known(targets.users, entry.user);
+    const groupId = known(targets.groups, entry.group);
+    const expiresAtMs = entry.expires ?? null;
+    const limits = callerLimitsOf(entry.limits);
+    const present = active.get(keyIdentity(userId, entry.name));
+    const digest = entry.secret === undefined ? undefined : secrets.digest(entry.secret);
+    const what = keyTitle(entry.name, entry.user ?? null);
+    const groupNameOfKey = (key: KeyRecord) => groupNames.get(key.groupId) ?? key.groupId;
+    const after = shownKey({ expiresAtMs, limits }, entry.group);
+    const changed =
+      present === undefined ? [] : differences(shownKey(present, groupNameOfKey(present)), after);
 
     const owner = digest === undefined ? undefined : byDigest.get(digest);
     if (owner !== undefined && owner.id !== present?.id) {
@@ -73,21 +74,21 @@ export function planKeys(
     }
     if (present !== undefined && (digest === undefined || digest === present.digest)) {
       const step = stepOf(what, false, changed, (tx) =>
-        changeKey(tx, present.id, { name: want.name, groupId, expiresAtMs, limits }),
+        changeKey(tx, present.id, { name: entry.name, groupId, expiresAtMs, limits }),
       );
       if (step !== null) plan.steps.push(step);
       return;
     }
 
     const { record, secret } = newKey(
-      { name: want.name, userId, groupId, expiresAtMs, limits, secret: want.secret },
+      { name: entry.name, userId, groupId, expiresAtMs, limits, secret: entry.secret },
       secrets,
     );
-    if (want.secret === undefined) {
+    if (entry.secret === undefined) {
       plan.shown.push({
-        name: want.name,
-        user: want.user ?? null,
-        group: want.group,
+        name: entry.name,
+        user: entry.user ?? null,
+        group: entry.group,
         publicId: record.publicId,
         secret,
       });

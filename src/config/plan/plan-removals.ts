@@ -87,7 +87,11 @@ export function removalSteps(
   const nowMs = clock.nowMs();
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const problems: FieldProblem[] = [];
-  const found = <One>(section: keyof Removals, all: readonly One[], nameOf: (one: One) => string): One[] => {
+  const findNamed = <One>(
+    section: keyof Removals,
+    all: readonly One[],
+    nameOf: (one: One) => string,
+  ): One[] => {
     const byName = new Map(all.map((one) => [nameOf(one), one]));
     return (removals[section] ?? []).flatMap((name, i) => {
       const one = byName.get(section === "users" ? name.toLowerCase() : name);
@@ -96,11 +100,11 @@ export function removalSteps(
       return [];
     });
   };
-  const groups = found("groups", state.groups, ({ name }) => name);
-  const accounts = found("accounts", state.accounts, ({ name }) => name);
-  const models = found("models", state.models, ({ id }) => id);
-  const users = found("users", state.users, ({ email }) => email.toLowerCase());
-  const plans = found("plans", state.plans, ({ name }) => name);
+  const groups = findNamed("groups", state.groups, ({ name }) => name);
+  const accounts = findNamed("accounts", state.accounts, ({ name }) => name);
+  const models = findNamed("models", state.models, ({ id }) => id);
+  const users = findNamed("users", state.users, ({ email }) => email.toLowerCase());
+  const plans = findNamed("plans", state.plans, ({ name }) => name);
   for (const { id, email } of users) {
     const nano = state.funds.get(id);
     if (nano === undefined) continue;
@@ -114,11 +118,11 @@ export function removalSteps(
     ({ status, groupId, userId }) =>
       status === "active" && (groupIds.has(groupId) || (userId !== null && userIds.has(userId))),
   );
-  const titleOf = ({ name, userId }: KeyRecord) =>
+  const buildKeyTitle = ({ name, userId }: KeyRecord) =>
     keyTitle(name, userId === null ? null : (emails.get(userId) ?? userId));
   return {
     steps: [
-      ...keys.map((key) => remove(titleOf(key), (tx) => revokeKey(tx, key.id, nowMs))),
+      ...keys.map((key) => remove(buildKeyTitle(key), (tx) => revokeKey(tx, key.id, nowMs))),
       ...users.map(({ id, email }) => remove(`user ${email}`, (tx) => deleteUser(tx, id))),
       ...groups.map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
       ...accounts.map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
@@ -139,11 +143,11 @@ export function withGroupsLeft(
   const accounts = new Set(removals.accounts);
   const named = new Set([...(document.groups ?? []).map(nameOf), ...(removals.groups ?? [])]);
   const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
-  const left = state.groups.flatMap((group) => {
+  const changedGroups = state.groups.flatMap((group) => {
     const written = writtenGroup(group, accountNames);
-    const loses =
+    const isAffected =
       group.models.some((id) => models.has(id)) || written.accounts.some((name) => accounts.has(name));
-    if (!loses || named.has(group.name)) return [];
+    if (!isAffected || named.has(group.name)) return [];
     const { model_multipliers, model_prices, ...billing } = written.billing;
     return {
       ...written,
@@ -156,14 +160,16 @@ export function withGroupsLeft(
       },
     };
   });
-  return left.length === 0 ? document : { ...document, groups: [...(document.groups ?? []), ...left] };
+  return changedGroups.length === 0
+    ? document
+    : { ...document, groups: [...(document.groups ?? []), ...changedGroups] };
 }
 
 function without<Value>(
   named: Readonly<Record<string, Value>>,
-  gone: ReadonlySet<string>,
+  removedNames: ReadonlySet<string>,
 ): Record<string, Value> {
-  return Object.fromEntries(Object.entries(named).filter(([name]) => !gone.has(name)));
+  return Object.fromEntries(Object.entries(named).filter(([name]) => !removedNames.has(name)));
 }
 
 function nameOf(item: object): unknown {

@@ -41,7 +41,7 @@ function planRegistration(
 
 function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secrets: Secrets): PlanStep[] {
   if (wanted === undefined) return [];
-  const after = smtpOf(before, wanted, secrets);
+  const after = buildSmtp(before, wanted, secrets);
   const fields = [
     ...differences(shownSmtp(before), shownSmtp(after)),
     ...secretDifference("password", before?.sealedPassword ?? null, after?.sealedPassword ?? null),
@@ -49,7 +49,7 @@ function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secre
   return changed("smtp", fields, (tx) => writeSmtp(tx, after));
 }
 
-function smtpOf(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): SmtpRecord | null {
+function buildSmtp(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): SmtpRecord | null {
   const { enabled, host, port, security, user, password, from, private_network } = wanted;
   if (!enabled || host === undefined || from === undefined) return null;
   return {
@@ -57,7 +57,7 @@ function smtpOf(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): 
     port,
     security,
     user: user ?? null,
-    sealedPassword: sealedAnew(SMTP_PASSWORD_BINDING, storedPassword(before, wanted), password, secrets),
+    sealedPassword: sealIfChanged(SMTP_PASSWORD_BINDING, storedPassword(before, wanted), password, secrets),
     from,
     privateNetwork: private_network,
   };
@@ -81,25 +81,25 @@ export function mailProblems({ smtp }: GatewayFile, { smtp: present }: ConfigSta
 
 function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secrets: Secrets): PlanStep[] {
   if (wanted === undefined) return [];
-  const after = alertsOf(before, wanted, secrets);
-  const secretOf = (record: AlertsRecord, name: string) =>
+  const after = buildAlerts(before, wanted, secrets);
+  const findSecret = (record: AlertsRecord, name: string) =>
     record.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
   const names = new Set([...before.webhooks, ...after.webhooks].map(({ name }) => name));
   const fields = [
     ...differences(shownAlerts(before), shownAlerts(after)),
     ...[...names].flatMap((name) =>
-      secretDifference(`webhooks.${name}.secret`, secretOf(before, name), secretOf(after, name)),
+      secretDifference(`webhooks.${name}.secret`, findSecret(before, name), findSecret(after, name)),
     ),
   ];
   return changed("alerts", fields, (tx) => writeAlertSettings(tx, after));
 }
 
-function alertsOf(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
+function buildAlerts(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
   const { spend, pool_empty: empty, error_rate: rate, overruns } = wanted;
   return {
     webhooks: wanted.webhooks.map(({ name, url, secret, private_network, enabled }): WebhookRecord => {
       const present = before.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
-      const sealedSecret = sealedAnew(webhookSecretBinding(name), present, secret, secrets);
+      const sealedSecret = sealIfChanged(webhookSecretBinding(name), present, secret, secrets);
       return { name, url, sealedSecret, privateNetwork: private_network, enabled };
     }),
     accountParked: wanted.account_parked ?? DEFAULT_ALERTS.accountParked,
@@ -122,7 +122,7 @@ function alertsOf(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): A
 }
 
 /** Keeps the stored secret if the file omits it or repeats it. */
-function sealedAnew(
+function sealIfChanged(
   binding: string,
   present: string | null,
   wanted: string | undefined,
@@ -224,8 +224,8 @@ export function writtenAlerts(alerts: AlertsRecord) {
   };
 }
 
-const GIVEN_AGAIN = "must be given again: the stored one is for the old address.";
-const ONLY_THE_FILE =
+const REENTER_SECRET = "must be given again: the stored one is for the old address.";
+const FILE_ONLY =
   "cannot be switched on here. Write it into the configuration file and run `npx model-gateway apply`.";
 
 /**
@@ -238,14 +238,14 @@ export function settingsReachProblems({ smtp, alerts }: GatewayFile, state: Conf
     const { smtp: present } = state;
     const isSame = present?.host === smtp.host && present?.port === smtp.port;
     if (smtp.private_network && !(present?.privateNetwork && isSame))
-      problems.push({ path: ["smtp", "private_network"], message: ONLY_THE_FILE });
+      problems.push({ path: ["smtp", "private_network"], message: FILE_ONLY });
   }
   alerts?.webhooks.forEach(({ name, url, private_network, secret }, i) => {
     const present = state.alerts.webhooks.find((webhook) => webhook.name === name);
     if (private_network && !(present?.privateNetwork && present.url === url))
-      problems.push({ path: ["alerts", "webhooks", i, "private_network"], message: ONLY_THE_FILE });
+      problems.push({ path: ["alerts", "webhooks", i, "private_network"], message: FILE_ONLY });
     if (present !== undefined && present.sealedSecret !== null && present.url !== url && secret === undefined)
-      problems.push({ path: ["alerts", "webhooks", i, "secret"], message: GIVEN_AGAIN });
+      problems.push({ path: ["alerts", "webhooks", i, "secret"], message: REENTER_SECRET });
   });
   return problems;
 }

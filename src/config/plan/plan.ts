@@ -118,29 +118,29 @@ function stateAfter(
   state: ConfigState,
   planned: Pick<ConfigState, "models" | "accounts" | "groups">,
 ): ConfigState {
-  const replaced = <One extends { id: string }>(before: readonly One[], after: readonly One[]): One[] => [
+  const replaceById = <One extends { id: string }>(before: readonly One[], after: readonly One[]): One[] => [
     ...new Map([...before, ...after].map((one) => [one.id, one])).values(),
   ];
   return {
     ...state,
-    models: replaced(state.models, planned.models),
-    accounts: replaced(state.accounts, planned.accounts),
-    groups: replaced(state.groups, planned.groups),
+    models: replaceById(state.models, planned.models),
+    accounts: replaceById(state.accounts, planned.accounts),
+    groups: replaceById(state.groups, planned.groups),
   };
 }
 
-interface Planned<Record> {
+interface PlannedRecord<Record> {
   record: Record;
   /** Null if nothing changes. */
   step: PlanStep | null;
 }
 
-function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): Planned<ModelRecord> {
+function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): PlannedRecord<ModelRecord> {
   const present = state.models.find(({ id }) => id === wanted.id);
   const record: ModelRecord = {
     id: wanted.id,
     interfaces: wanted.interfaces,
-    price: priceOf(wanted.price),
+    price: toPrice(wanted.price),
     contextTokens: wanted.context_tokens ?? null,
     outputTokensMax: wanted.max_output_tokens ?? null,
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
@@ -149,20 +149,24 @@ function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): P
   return { record, step: stepOf(`model ${record.id}`, !present, fields, (tx) => putModel(tx, record)) };
 }
 
-function priceOf(price: FileModel["price"]): Price | null {
+function toPrice(price: FileModel["price"]): Price | null {
   return price === undefined || Object.keys(price).length === 0 ? null : price;
 }
 
-function planAccount(state: ConfigState, wanted: FileAccount, secrets: Secrets): Planned<AccountRecord> {
+function planAccount(
+  state: ConfigState,
+  wanted: FileAccount,
+  secrets: Secrets,
+): PlannedRecord<AccountRecord> {
   const present = state.accounts.find(({ name }) => name === wanted.name);
   const id = present?.id ?? secrets.newId("acct");
   const binding = accountCredentialBinding(id);
   const sealed = present?.sealedCredential ?? null;
   const { credential } = wanted;
-  const kind = builtKind(wanted.kind);
+  const kind = requireSupportedKind(wanted.kind);
   // An omitted credential is kept, so that an exported file, which contains none, can be applied again. The
   // simulator has no credential, so one that is left from another kind is removed.
-  const kept = kind === "simulator" ? null : sealed;
+  const keptCredential = kind === "simulator" ? null : sealed;
   const same =
     credential === undefined || (sealed !== null && unseal(secrets.keyring, binding, sealed) === credential);
   const record: AccountRecord = {
@@ -170,7 +174,7 @@ function planAccount(state: ConfigState, wanted: FileAccount, secrets: Secrets):
     name: wanted.name,
     kind,
     baseUrl: wanted.base_url ?? "",
-    sealedCredential: same ? kept : seal(secrets.keyring, binding, credential, secrets.randomBytes),
+    sealedCredential: same ? keptCredential : seal(secrets.keyring, binding, credential, secrets.randomBytes),
     interfaces: wanted.interfaces,
     websocket: wanted.websocket,
     apiVersion: wanted.api_version ?? null,
@@ -192,10 +196,10 @@ function planAccount(state: ConfigState, wanted: FileAccount, secrets: Secrets):
 }
 
 /** Unsupported kinds are rejected before a plan is made. */
-function builtKind(kind: FileAccount["kind"]): AccountKind {
-  const built = ACCOUNT_KINDS.find((candidate) => candidate === kind);
-  if (built === undefined) throw new Error(`No account of kind ${kind} can be planned.`);
-  return built;
+function requireSupportedKind(kind: FileAccount["kind"]): AccountKind {
+  const supportedKind = ACCOUNT_KINDS.find((candidate) => candidate === kind);
+  if (supportedKind === undefined) throw new Error(`No account of kind ${kind} can be planned.`);
+  return supportedKind;
 }
 
 function planGroup(
@@ -203,7 +207,7 @@ function planGroup(
   wanted: FileGroup,
   accounts: ReadonlyMap<string, string>,
   { clock, newId }: Secrets,
-): Planned<GroupRecord> {
+): PlannedRecord<GroupRecord> {
   const present = state.groups.find(({ name }) => name === wanted.name);
   const record: GroupRecord = {
     id: present?.id ?? newId("grp"),
@@ -237,7 +241,7 @@ async function planUser(
   wanted: FileUser,
   groups: { ids: ReadonlyMap<string, string>; names: ReadonlyMap<string, string> },
   { clock, newId }: Secrets,
-): Promise<Planned<UserRecord>> {
+): Promise<PlannedRecord<UserRecord>> {
   // Before the first await: hashing takes time, and rows created together must keep the order of the file.
   const id = present?.id ?? newId("user");
   const createdAtMs = present?.createdAtMs ?? clock.nowMs();

@@ -9,24 +9,24 @@ export interface JsonSchema {
 
 /** Draft 7, which editors support best. */
 export function jsonSchemaOf(outline: readonly OutlinedField[]): JsonSchema {
-  return { $schema: "http://json-schema.org/draft-07/schema#", title: "gateway.yaml", ...mapOf(outline) };
+  return { $schema: "http://json-schema.org/draft-07/schema#", title: "gateway.yaml", ...buildMap(outline) };
 }
 
-function mapOf(fields: readonly OutlinedField[]): JsonSchema {
+function buildMap(fields: readonly OutlinedField[]): JsonSchema {
   const required = fields.filter(({ leftOut }) => leftOut.kind === "refused").map(({ name }) => name);
   return {
     type: "object",
-    properties: Object.fromEntries(fields.map((field) => [field.name, fieldOf(field)])),
+    properties: Object.fromEntries(fields.map((field) => [field.name, buildField(field)])),
     ...(required.length === 0 ? {} : { required }),
     additionalProperties: false,
   };
 }
 
-function fieldOf(field: OutlinedField): JsonSchema {
+function buildField(field: OutlinedField): JsonSchema {
   const { leftOut, value } = field;
   return {
-    description: descriptionOf(field),
-    ...shapeOf(value),
+    description: describeField(field),
+    ...buildShape(value),
     ...(leftOut.kind === "value" ? { default: leftOut.value } : {}),
   };
 }
@@ -35,14 +35,14 @@ function fieldOf(field: OutlinedField): JsonSchema {
 const FROM_ENVIRONMENT = { type: "string", pattern: "\\$\\{" };
 const DIGITS = { type: "string", pattern: "^\\d{1,15}$" };
 
-function shapeOf(value: OutlineValue): JsonSchema {
+function buildShape(value: OutlineValue): JsonSchema {
   switch (value.kind) {
     case "map":
-      return mapOf(value.fields);
+      return buildMap(value.fields);
     case "list":
-      return { type: "array", items: shapeOf(value.of) };
+      return { type: "array", items: buildShape(value.of) };
     case "names":
-      return { type: "object", additionalProperties: shapeOf(value.of) };
+      return { type: "object", additionalProperties: buildShape(value.of) };
     case "words":
       return { anyOf: [{ enum: value.words }, FROM_ENVIRONMENT] };
     case "switch":
@@ -57,12 +57,12 @@ function shapeOf(value: OutlineValue): JsonSchema {
 }
 
 /** Editors show the allowed values of these kinds by themselves. */
-const PLAIN_TO_SEE: ReadonlySet<OutlineValue["kind"]> = new Set(["map", "words", "switch"]);
+const SELF_EXPLANATORY: ReadonlySet<OutlineValue["kind"]> = new Set(["map", "words", "switch"]);
 
-function descriptionOf(field: OutlinedField): string {
+function describeField(field: OutlinedField): string {
   const { means, leftOut, value } = field;
-  const [own, ...beside] = allowedTexts(field);
-  const allowed = PLAIN_TO_SEE.has(value.kind) ? beside : [own, ...beside];
+  const [ownRule, ...constraints] = allowedTexts(field);
+  const allowed = SELF_EXPLANATORY.has(value.kind) ? constraints : [ownRule, ...constraints];
   const sentences = [
     sentence(means),
     ...(allowed.length === 0 ? [] : [`Allowed: ${allowed.join("; ")}.`]),

@@ -40,26 +40,26 @@ export function outlineOf(schema: z.core.$ZodType): readonly OutlinedField[] {
 }
 
 function outlined(name: string, field: SchemaField, within: readonly string[], place: string): OutlinedField {
-  const { schema, ...rest } = unwrapped(field.is);
+  const { schema, ...rest } = unwrapSchema(field.is);
   const value = valueFrom(schema, place);
   return {
     name,
     means: field.means,
-    leftOut: leftOutOf(rest, field.leftOut ?? null, place),
+    leftOut: describeDefault(rest, field.leftOut ?? null, place),
     value,
     within: within.filter((rule) => !value.rules.includes(rule)),
     also: field.also ?? null,
   };
 }
 
-interface Unwrapped {
+interface UnwrappedSchema {
   schema: z.core.$ZodType;
   isOptional: boolean;
   /** Undefined if the schema has none. */
   byDefault: unknown;
 }
 
-function unwrapped(schema: z.core.$ZodType): Unwrapped {
+function unwrapSchema(schema: z.core.$ZodType): UnwrappedSchema {
   if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
     return { schema: schema.unwrap(), isOptional: true, byDefault: schema.def.defaultValue };
   }
@@ -69,8 +69,8 @@ function unwrapped(schema: z.core.$ZodType): Unwrapped {
   return { schema, isOptional: false, byDefault: undefined };
 }
 
-function leftOutOf(
-  { isOptional, byDefault }: Omit<Unwrapped, "schema">,
+function describeDefault(
+  { isOptional, byDefault }: Omit<UnwrappedSchema, "schema">,
   words: string | null,
   place: string,
 ): DefaultRule {
@@ -87,7 +87,7 @@ function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
     return valueFrom(schema.in instanceof z.ZodTransform ? schema.out : schema.in, place);
   }
   if (schema instanceof z.ZodEnum) return { kind: "words", words: schema.options.map(String), rules: [] };
-  const checks = checksOf(schema, place);
+  const checks = readChecks(schema, place);
   const rulesAbout = (name: string | null) =>
     checks.filter(({ field }) => field === name).map(({ rule }) => rule);
   const rules = [...new Set([typeRule(schema), ...rulesAbout(null)])];
@@ -131,11 +131,11 @@ interface Check {
   field: PropertyKey | null;
 }
 
-function checksOf(schema: z.core.$ZodType, place: string): Check[] {
+function readChecks(schema: z.core.$ZodType, place: string): Check[] {
   return (schema._zod.def.checks ?? []).map((check) => {
     // The rules of the schema are constant texts and do not read the issue.
-    const tell = check._zod.def.error as (() => unknown) | undefined;
-    const rule = tell?.();
+    const buildMessage = check._zod.def.error as (() => unknown) | undefined;
+    const rule = buildMessage?.();
     if (typeof rule !== "string") throw new Error(`${place} has a rule without words.`);
     const path = check instanceof z.core.$ZodCustom ? check._zod.def.path : undefined;
     return { rule, field: path?.[0] ?? null };

@@ -10,20 +10,20 @@ const MARKED = /<!-- fields: ([\w-]+) -->\n(?:(?!<!-- fields:)[\s\S])*?<!-- end 
 
 /** Regenerates the blocks between the marks of the page. Every section must have marks, and every mark a section. */
 export function withReference(page: string, outline: readonly OutlinedField[]): string {
-  const blocks = blocksOf(outline);
+  const blocks = buildBlocks(outline);
   const missing = new Set(blocks.keys());
-  const made = page.replaceAll(MARKED, (_, name: string) => {
+  const regenerated = page.replaceAll(MARKED, (_, name: string) => {
     if (!missing.delete(name)) throw new Error(`There are no fields "${name}", or they stand twice.`);
     return `<!-- fields: ${name} -->\n\n${blocks.get(name)}\n\n<!-- end of fields -->`;
   });
   if (missing.size > 0) throw new Error(`The page has no marks for: ${[...missing].join(", ")}.`);
-  return made;
+  return regenerated;
 }
 
 /** One block for each section of the file, and for each map of fields that several sections share. */
-function blocksOf(outline: readonly OutlinedField[]): ReadonlyMap<string, string> {
+function buildBlocks(outline: readonly OutlinedField[]): ReadonlyMap<string, string> {
   const sections = outline.map((section): [string, string] => {
-    const fields = entriesOf(section.value);
+    const fields = findInlineFields(section.value);
     return [
       section.name,
       fields === null ? table([section]) : `${introduction(section)}\n\n${table(fields)}`,
@@ -50,7 +50,7 @@ export function sentence(words: string): string {
 }
 
 function table(fields: readonly OutlinedField[]): string {
-  const rows = rowsOf(fields, "").map((cells) => cells.map((cell) => cell.replaceAll("|", "\\|")));
+  const rows = buildRows(fields, "").map((cells) => cells.map((cell) => cell.replaceAll("|", "\\|")));
   return [
     "| Field | Meaning | Default | Allowed |",
     "|---|---|---|---|",
@@ -58,13 +58,13 @@ function table(fields: readonly OutlinedField[]): string {
   ].join("\n");
 }
 
-function rowsOf(fields: readonly OutlinedField[], prefix: string): string[][] {
+function buildRows(fields: readonly OutlinedField[], prefix: string): string[][] {
   return fields.flatMap((field) => {
     const path = `${prefix}${field.name}`;
-    const inner = entriesOf(field.value);
+    const inner = findInlineFields(field.value);
     return [
       [code(path), field.means, leftOutText(field.leftOut), allowedTexts(field).join("; ")],
-      ...(inner === null ? [] : rowsOf(inner, field.value.kind === "list" ? `${path}[].` : `${path}.`)),
+      ...(inner === null ? [] : buildRows(inner, field.value.kind === "list" ? `${path}[].` : `${path}.`)),
     ];
   });
 }
@@ -77,7 +77,7 @@ function mapIn(value: OutlineValue): FieldMap | null {
 }
 
 /** The fields that follow in the same table. Fields with their own heading are linked instead. */
-function entriesOf(value: OutlineValue): readonly OutlinedField[] | null {
+function findInlineFields(value: OutlineValue): readonly OutlinedField[] | null {
   const map = mapIn(value);
   return map === null || map.heading !== null ? null : map.fields;
 }

@@ -13,8 +13,8 @@ const TYPE_RULES: Readonly<Record<string, string>> = {
 /** Returns the valid form as the end of the sentence "must be …". */
 export function ruleOf(issue: z.core.$ZodIssue): string {
   // Messages of the library begin with this word. The rules of the schema never do.
-  const isLibrarys = issue.message.startsWith("Invalid ");
-  return isLibrarys && issue.code === "invalid_type"
+  const isLibraryMessage = issue.message.startsWith("Invalid ");
+  return isLibraryMessage && issue.code === "invalid_type"
     ? (TYPE_RULES[issue.expected] ?? issue.message)
     : issue.message;
 }

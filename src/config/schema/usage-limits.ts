@@ -103,10 +103,10 @@ export interface WrittenWindow {
 export function writtenLimits(limits: RateLimits & Partial<CallerLimits>): WrittenLimits | undefined {
   const windows = inOrder(limits.windows ?? []).map(({ perMs, requests, tokens, nano }) => {
     const usd = nano === null ? {} : { usd: usdText(BigInt(nano)) };
-    return { per: durationText(perMs), ...given({ requests, tokens }), ...usd };
+    return { per: durationText(perMs), ...omitNulls({ requests, tokens }), ...usd };
   });
   const { concurrency, rpm, tpm } = limits;
-  const rates = given({ concurrency, rpm, tpm });
+  const rates = omitNulls({ concurrency, rpm, tpm });
   if (windows.length === 0) return Object.keys(rates).length === 0 ? undefined : rates;
   return { ...rates, windows };
 }
@@ -135,7 +135,9 @@ export function shownLimits(
 /** For example `concurrency 5, rpm 60, 1000 requests per 5h`; null if nothing is limited. */
 export function limitsText(limits: CallerLimits): string | null {
   const { concurrency, rpm, tpm } = limits;
-  const parts = Object.entries(given({ concurrency, rpm, tpm })).map(([name, value]) => `${name} ${value}`);
+  const parts = Object.entries(omitNulls({ concurrency, rpm, tpm })).map(
+    ([name, value]) => `${name} ${value}`,
+  );
   for (const window of inOrder(limits.windows)) {
     parts.push(`${windowText(window)} per ${durationText(window.perMs)}`);
   }
@@ -143,7 +145,7 @@ export function limitsText(limits: CallerLimits): string | null {
 }
 
 function windowText({ requests, tokens, nano }: WindowLimit): string {
-  const parts = Object.entries(given({ requests, tokens })).map(([unit, value]) => `${value} ${unit}`);
+  const parts = Object.entries(omitNulls({ requests, tokens })).map(([unit, value]) => `${value} ${unit}`);
   if (nano !== null) parts.push(`$${usdText(BigInt(nano))}`);
   return parts.join(" and ");
 }
@@ -153,7 +155,7 @@ function inOrder(windows: readonly WindowLimit[]): WindowLimit[] {
   return windows.toSorted((a, b) => a.perMs - b.perMs);
 }
 
-function given(limits: Readonly<Record<string, number | null>>): Record<string, number> {
+function omitNulls(limits: Readonly<Record<string, number | null>>): Record<string, number> {
   return Object.fromEntries(
     Object.entries(limits).filter((entry): entry is [string, number] => entry[1] !== null),
   );

@@ -31,10 +31,10 @@ export function fieldOf(path: Path): string {
 }
 
 export function formatProblem(problem: Problem): string {
-  const place = problem.line === 0 ? problem.file : `${problem.file}:${problem.line}:${problem.column}`;
+  const position = problem.line === 0 ? problem.file : `${problem.file}:${problem.line}:${problem.column}`;
   return problem.field === ""
-    ? `${place}  ${problem.message}`
-    : `${place}  ${problem.field}: ${problem.message}`;
+    ? `${position}  ${problem.message}`
+    : `${position}  ${problem.field}: ${problem.message}`;
 }
 
 export function byPlace(a: Problem, b: Problem): number {

@@ -37,7 +37,7 @@ export function writtenAccount(account: AccountRecord) {
     ...(account.privateNetwork ? { private_network: true } : {}),
     priority: account.priority,
     weight: account.weight,
-    ...given("limits", writtenLimits(account.limits)),
+    ...omitUndefined("limits", writtenLimits(account.limits)),
     models: account.models,
     ...(account.enabled ? {} : { enabled: false }),
   };
@@ -51,8 +51,8 @@ export function writtenGroup(group: GroupRecord, accountNames: ReadonlyMap<strin
     accounts: group.accounts.map((id) => accountNames.get(id) ?? id),
     access: group.access,
     billing: writtenBilling(group.billing),
-    ...given("limits", writtenLimits(group.limits)),
-    ...given("group_limits", writtenLimits(group.groupLimits)),
+    ...omitUndefined("limits", writtenLimits(group.limits)),
+    ...omitUndefined("group_limits", writtenLimits(group.groupLimits)),
     queue: writtenQueue(group.queue),
     ...(group.onDisconnect === null ? {} : { on_disconnect: group.onDisconnect }),
     ...(group.websocket ? {} : { websocket: false }),
@@ -69,9 +69,12 @@ export function writtenUser(
     email,
     role,
     ...(status === "active" ? {} : { status }),
-    ...given("limits", writtenLimits(limits)),
-    ...given("groups", groups.length === 0 ? undefined : groups.map((id) => groupNames.get(id) ?? id)),
-    ...given("subscriptions", subscriptions),
+    ...omitUndefined("limits", writtenLimits(limits)),
+    ...omitUndefined(
+      "groups",
+      groups.length === 0 ? undefined : groups.map((id) => groupNames.get(id) ?? id),
+    ),
+    ...omitUndefined("subscriptions", subscriptions),
   };
 }
 
@@ -85,17 +88,17 @@ export function writtenKey(
     ...(key.userId === null ? {} : { user: emails.get(key.userId) ?? key.userId }),
     group: groupNames.get(key.groupId) ?? key.groupId,
     ...(key.expiresAtMs === null ? {} : { expires: shownInstant(key.expiresAtMs) }),
-    ...given("limits", writtenLimits(key.limits)),
+    ...omitUndefined("limits", writtenLimits(key.limits)),
   };
 }
 
-function given<Field extends string, Value>(
+function omitUndefined<Field extends string, Value>(
   field: Field,
   value: Value | undefined,
 ): { [field in Field]?: Value } {
-  const written: { [field in Field]?: Value } = {};
-  if (value !== undefined) written[field] = value;
-  return written;
+  const fields: { [field in Field]?: Value } = {};
+  if (value !== undefined) fields[field] = value;
+  return fields;
 }
 
 function writtenBilling({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling) {

@@ -15,7 +15,7 @@ import type { ConsoleContext } from "../context.ts";
  */
 const ACCOUNT_STATES = ["well", "untried", "cooling", "probing", "parked", "draining", "disabled"] as const;
 
-const ailing = {
+const healthFields = {
   /** The failure because of which the account is not used; null if there is none. */
   cause: z.enum(CAUSES).nullable(),
   /** When it is tried again; null if it is in use, or if an administrator has to act first. */
@@ -24,14 +24,14 @@ const ailing = {
 
 export const accountFactsAnswer = z.object({
   state: z.enum(ACCOUNT_STATES),
-  ...ailing,
+  ...healthFields,
   in_flight: z.number(),
   /** The upstream models that were requested recently. */
   models: z.array(
     z.object({
       upstream_model: z.string(),
       state: z.enum(["well", "cooling", "probing", "parked"]),
-      ...ailing,
+      ...healthFields,
       /** Average time to the first byte; null before the first response. */
       latency_ms: z.number().nullable(),
       /** Share of recent attempts that failed: 0 to 1. */
@@ -64,7 +64,7 @@ export function accountFacts({ gateway, installation }: ConsoleContext, record: 
   const report = pool.report(account);
   return {
     state: report.condition === "well" && !report.isTried ? "untried" : report.condition,
-    ...ailingObject(report, nowMs),
+    ...healthObject(report, nowMs),
     in_flight: report.inFlight,
     models: report.models.map((model) => modelObject(model, nowMs)),
   };
@@ -72,24 +72,24 @@ export function accountFacts({ gateway, installation }: ConsoleContext, record: 
 
 function modelObject(model: ModelReport, nowMs: number): AccountFacts["models"][number] {
   const { upstreamModel, condition, latencyMs, errors, told } = model;
-  const toldAtMs = Math.round(nowMs - (told?.agoMs ?? 0));
+  const reportedAtMs = Math.round(nowMs - (told?.agoMs ?? 0));
   return {
     upstream_model: upstreamModel,
     state: condition,
-    ...ailingObject(model, nowMs),
+    ...healthObject(model, nowMs),
     latency_ms: latencyMs,
     error_share: errors,
     limits: (told?.limits ?? []).map(({ unit, limit, remaining, resetMs }) => ({
       unit,
       limit,
       remaining,
-      resets_at: resetMs === null ? null : Math.round(toldAtMs + resetMs),
-      told_at: toldAtMs,
+      resets_at: resetMs === null ? null : Math.round(reportedAtMs + resetMs),
+      told_at: reportedAtMs,
     })),
   };
 }
 
-function ailingObject({ cause, freesInMs }: CircuitReport, nowMs: number) {
+function healthObject({ cause, freesInMs }: CircuitReport, nowMs: number) {
   return { cause, free_at: freesInMs === null ? null : Math.round(nowMs + freesInMs) };
 }
 
@@ -109,23 +109,23 @@ export const accountUsageAnswer = z.object({
   margin: z.string(),
 });
 
-interface Remembered {
+interface CachedUsage {
   atMs: number;
   usage: Promise<AccountUsage>;
 }
 
-const remembered = new WeakMap<ConsoleContext, Remembered>();
+const usageCache = new WeakMap<ConsoleContext, CachedUsage>();
 
 /** The result is shared by all administrators and pages that request it at the same time. */
-export function accountUsage(control: ConsoleContext): Promise<AccountUsage> {
-  const { db, clock } = control.installation;
+export function accountUsage(context: ConsoleContext): Promise<AccountUsage> {
+  const { db, clock } = context.installation;
   const nowMs = clock.nowMs();
-  const known = remembered.get(control);
-  if (known !== undefined && nowMs - known.atMs < FRESH_MS) return known.usage;
+  const cached = usageCache.get(context);
+  if (cached !== undefined && nowMs - cached.atMs < FRESH_MS) return cached.usage;
   const spans = SPANS_DAYS.map((days) => days * DAY_MS);
   const usage = readAccountUsage(db, spans, nowMs, ROWS_MAX);
-  remembered.set(control, { atMs: nowMs, usage });
-  usage.catch(() => remembered.delete(control));
+  usageCache.set(context, { atMs: nowMs, usage });
+  usage.catch(() => usageCache.delete(context));
   return usage;
 }
 

@@ -133,19 +133,19 @@ export const adminCodeRoutes = {
       const actor = `admin:${asked.actor.userId}`;
       const codes = await transaction(installation.db, async (tx) => {
         const order = { name, count, worth, expiresAtMs: expires_at, actor };
-        const made = await createCodes({ ...installation, db: tx }, order);
-        const each =
+        const created = await createCodes({ ...installation, db: tx }, order);
+        const codeWorth =
           worth.kind === "plan" ? `${worth.plan}, ${worth.days} days` : `$${usdText(worth.amountNano)}`;
         const changes = [
           { field: "codes", from: null, to: String(count) },
-          { field: "worth", from: null, to: each },
+          { field: "worth", from: null, to: codeWorth },
         ];
         const atMs = installation.clock.nowMs();
         await appendChange(
           tx,
           auditOf(asked, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
         );
-        return made;
+        return created;
       });
       return { name, codes };
     },
@@ -193,18 +193,20 @@ export const adminCodeRoutes = {
       const { name } = asked.params;
       const { code } = asked.body;
       const voided = await transaction(installation.db, async (tx) => {
-        const desk = { ...installation, db: tx };
-        const many =
-          code === undefined ? await voidBatch(desk, name) : Number(await voidCode(desk, name, code));
-        if (many > 0) {
-          const changes = [{ field: "withdrawn", from: null, to: String(many) }];
+        const moneyContext = { ...installation, db: tx };
+        const codesVoided =
+          code === undefined
+            ? await voidBatch(moneyContext, name)
+            : Number(await voidCode(moneyContext, name, code));
+        if (codesVoided > 0) {
+          const changes = [{ field: "withdrawn", from: null, to: String(codesVoided) }];
           const atMs = installation.clock.nowMs();
           await appendChange(
             tx,
             auditOf(asked, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
           );
         }
-        return many;
+        return codesVoided;
       });
       if (voided === 0)
         throw new ApiError(

@@ -46,8 +46,8 @@ export const adminConfigRoutes = {
       /** Identifies this plan: send it to apply exactly these changes. Null if there is nothing to apply. */
       plan: z.string().nullable(),
     }),
-    async run(control, { body }) {
-      const result = await plan(control, body);
+    async run(context, { body }) {
+      const result = await plan(context, body);
       if (!result.ok) {
         return { problems: result.problems.map(placedProblem), changes: [], notes: [], plan: null };
       }
@@ -76,10 +76,10 @@ export const adminConfigRoutes = {
         z.object({ name: z.string(), user: z.string().nullable(), group: z.string(), secret: z.string() }),
       ),
     }),
-    async run(control, asked) {
-      const { changes, shown } = await changeAudited(control, asked, async (control) => {
-        const result = await plan(control, asked.body);
-        if (result.ok && planName(result.plan) === asked.body.plan) return result.plan;
+    async run(context, input) {
+      const { changes, shown } = await changeAudited(context, input, async (context) => {
+        const result = await plan(context, input.body);
+        if (result.ok && planName(result.plan) === input.body.plan) return result.plan;
         throw new ApiError(
           "conflict",
           "The installation has changed since the difference was shown, and so has the difference. Look at it again.",

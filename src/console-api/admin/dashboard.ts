@@ -102,10 +102,10 @@ export const adminDashboardRoutes = {
       "Server-sent events, once a second: what this process does now. Each `data` is the answer's object.",
     media: "text/event-stream",
     answer: liveAnswer,
-    async run(control, { actor, headers, clientAddress, signal, leaving }) {
-      const events = control.live.watch(AbortSignal.any([signal, leaving]), {
+    async run(context, { actor, headers, clientAddress, signal, leaving }) {
+      const events = context.live.watch(AbortSignal.any([signal, leaving]), {
         userId: actor.userId,
-        mayStill: () => isStillAdmin(control, { headers, clientAddress }),
+        mayStill: () => isStillAdmin(context, { headers, clientAddress }),
       });
       return new Response(events, { headers: { "content-type": "text/event-stream" } });
     },
@@ -113,9 +113,9 @@ export const adminDashboardRoutes = {
 };
 
 /** Returns false only if the role was revoked for certain: a database outage must not close the dashboard. */
-async function isStillAdmin(control: ConsoleContext, presented: PresentedCredentials): Promise<boolean> {
+async function isStillAdmin(context: ConsoleContext, presented: PresentedCredentials): Promise<boolean> {
   try {
-    return (await findActor(control, presented))?.role === "admin";
+    return (await findActor(context, presented))?.role === "admin";
   } catch (thrown) {
     return !(thrown instanceof ApiError);
   }

@@ -40,15 +40,19 @@ export const previewedModel = z.object({
 
 export function previewOf(group: GroupRecord, records: PolicyRecords): z.input<typeof previewedModel>[] {
   const pool = new Set(group.accounts);
-  const near = { ...records, groups: [group], accounts: records.accounts.filter(({ id }) => pool.has(id)) };
+  const groupRecords = {
+    ...records,
+    groups: [group],
+    accounts: records.accounts.filter(({ id }) => pool.has(id)),
+  };
   // No request is sent, so neither credentials nor the URL of the simulator are needed.
-  const { groups } = compileSnapshot(near, { unseal: () => null, simulatorUrl: null });
+  const { groups } = compileSnapshot(groupRecords, { unseal: () => null, simulatorUrl: null });
   const compiled = groups.get(group.id);
   if (compiled === undefined) return [];
   const listed = new Set(listModels(compiled).data.map(({ id }) => id));
-  const termsOf = openPricing(near)(group);
-  return openPublicationChecks(near)(group).map(({ model, shortcomings }) => {
-    const { price, tariff, contextTokens, outputTokensMax } = termsOf(model);
+  const lookUpTerms = openPricing(groupRecords)(group);
+  return openPublicationChecks(groupRecords)(group).map(({ model, shortcomings }) => {
+    const { price, tariff, contextTokens, outputTokensMax } = lookUpTerms(model);
     const published = compiled.models.get(model.id);
     const routes = [...(published?.routes.values() ?? [])].flat();
     const accounts = new Map(routes.map(({ account, upstreamModel }) => [account.name, upstreamModel]));

@@ -41,12 +41,14 @@ export type ShownModel = z.input<typeof shownModel>;
 /** Computes the data that all models share once. */
 export function openModelView(
   records: PolicyRecords,
-  use: ReadonlyMap<string, ModelUse>,
+  usageByModel: ReadonlyMap<string, ModelUse>,
 ): (model: ModelRecord) => ShownModel {
-  const termsFor = openPricing(records);
-  const termsOf = new Map<GroupRecord, LookUpTerms>(records.groups.map((group) => [group, termsFor(group)]));
+  const openGroupPricing = openPricing(records);
+  const termsByGroup = new Map<GroupRecord, LookUpTerms>(
+    records.groups.map((group) => [group, openGroupPricing(group)]),
+  );
   return (model) => {
-    const used = use.get(model.id);
+    const usage = usageByModel.get(model.id);
     const groups = records.groups.filter(({ models }) => models.includes(model.id));
     return {
       document: writtenModel(model),
@@ -55,35 +57,35 @@ export function openModelView(
         const upstream = mapModel(models, model.id);
         return upstream === null ? [] : { name, upstream_model: upstream, enabled };
       }),
-      prices: pricesOf(model, groups, termsOf, records),
-      requests_last_day: used?.requests ?? 0,
-      failed_last_day: used?.failed ?? 0,
-      charged_last_day: usdText(used?.chargedNano ?? 0n),
+      prices: buildPrices(model, groups, termsByGroup, records),
+      requests_last_day: usage?.requests ?? 0,
+      failed_last_day: usage?.failed ?? 0,
+      charged_last_day: usdText(usage?.chargedNano ?? 0n),
       created_at: model.createdAtMs,
     };
   };
 }
 
-function pricesOf(
+function buildPrices(
   model: ModelRecord,
   groups: readonly GroupRecord[],
-  termsOf: ReadonlyMap<GroupRecord, LookUpTerms>,
+  termsByGroup: ReadonlyMap<GroupRecord, LookUpTerms>,
   { priceList }: PolicyRecords,
 ): ShownModel["prices"] {
   const rows = new Map<string, ShownModel["prices"][number]>();
   for (const group of groups) {
-    const terms = termsOf.get(group)?.(model);
+    const terms = termsByGroup.get(group)?.(model);
     if (terms === undefined) continue;
     const multiplier = terms.tariff === null ? null : multiplierText(terms.tariff);
     const key = JSON.stringify([terms.price, multiplier]);
     const groups = [...(rows.get(key)?.groups ?? []), group.name];
-    rows.set(key, { groups, ...found(terms.price), multiplier });
+    rows.set(key, { groups, ...describePrice(terms.price), multiplier });
   }
   if (rows.size > 0) return [...rows.values()];
-  return [{ groups: [], ...found(ownOrListed(model, priceList ?? null)), multiplier: null }];
+  return [{ groups: [], ...describePrice(findUnpublishedPrice(model, priceList ?? null)), multiplier: null }];
 }
 
-function found(price: ResolvedPrice | null) {
+function describePrice(price: ResolvedPrice | null) {
   return {
     price: price?.price ?? null,
     from: price === null ? null : { source: price.source, listed: price.listed },
@@ -91,7 +93,7 @@ function found(price: ResolvedPrice | null) {
 }
 
 /** The price of an unpublished model under its public name. */
-function ownOrListed(model: ModelRecord, updated: PriceList | null): ResolvedPrice | null {
+function findUnpublishedPrice(model: ModelRecord, updated: PriceList | null): ResolvedPrice | null {
   if (model.price !== null) return { price: model.price, source: "model", listed: null };
   const listed = findListed(model.id, updated);
   if (listed === null) return null;

@@ -47,7 +47,7 @@ const order = {
   idempotency_key: orderKeyField,
 };
 
-const bookedAnswer = z.object({
+const postedAnswer = z.object({
   entry_id: z.string(),
   /** The posted amount in USD. */
   amount: z.string(),
@@ -58,31 +58,31 @@ const bookedAnswer = z.object({
   repeated: z.boolean(),
 });
 
-const ofUser = { params: z.strictObject({ id: z.string().max(100) }) };
+const byUserId = { params: z.strictObject({ id: z.string().max(100) }) };
 
 export const adminMoneyRoutes = {
   "admin.money.adjust": forAdmins({
     ...TAKES_NOTHING,
-    ...ofUser,
+    ...byUserId,
     method: "POST",
     path: "/api/admin/users/:id/adjust",
     summary: "Correct a user's balance, up or down",
     body: z.strictObject({ amount: signedUsd, ...order }),
     tokenScope: "none",
     takesIdempotencyKey: true,
-    answer: bookedAnswer,
-    async run(control, asked) {
+    answer: postedAnswer,
+    async run(context, asked) {
       const { id: userId } = asked.params;
-      await flushUsageFor(control, userId);
-      return booked(control, asked, "wallet.adjust", (desk, terms) =>
-        adjust(desk, { ...terms, userId, amountNano: asked.body.amount }),
+      await flushUsageFor(context, userId);
+      return postAndLog(context, asked, "wallet.adjust", (moneyContext, terms) =>
+        adjust(moneyContext, { ...terms, userId, amountNano: asked.body.amount }),
       );
     },
   }),
 
   "admin.money.top_up": forAdmins({
     ...TAKES_NOTHING,
-    ...ofUser,
+    ...byUserId,
     method: "POST",
     path: "/api/admin/users/:id/top-up",
     summary: "Add what a user has paid to the balance",
@@ -93,13 +93,13 @@ export const adminMoneyRoutes = {
     }),
     tokenScope: "none",
     takesIdempotencyKey: true,
-    answer: bookedAnswer,
-    async run(control, asked) {
+    answer: postedAnswer,
+    async run(context, asked) {
       const { id: userId } = asked.params;
-      await flushUsageFor(control, userId);
-      return booked(control, asked, "wallet.top_up", (desk, terms) => {
+      await flushUsageFor(context, userId);
+      return postAndLog(context, asked, "wallet.top_up", (moneyContext, terms) => {
         const { amount: amountNano, provider } = asked.body;
-        return topUp(desk, { ...terms, userId, amountNano, provider });
+        return topUp(moneyContext, { ...terms, userId, amountNano, provider });
       });
     },
   }),
@@ -117,41 +117,45 @@ export const adminMoneyRoutes = {
     }),
     tokenScope: "none",
     takesIdempotencyKey: true,
-    answer: bookedAnswer,
-    async run(control, asked) {
-      await flushUsage(control);
-      return booked(control, asked, "wallet.refund", (desk, terms) =>
-        refund(desk, { ...terms, requestId: asked.params.id, amountNano: asked.body.amount ?? "all" }),
+    answer: postedAnswer,
+    async run(context, asked) {
+      await flushUsage(context);
+      return postAndLog(context, asked, "wallet.refund", (moneyContext, terms) =>
+        refund(moneyContext, {
+          ...terms,
+          requestId: asked.params.id,
+          amountNano: asked.body.amount ?? "all",
+        }),
       );
     },
   }),
 };
 
-interface Terms {
+interface PostingTerms {
   actor: string;
   reason: string;
   idempotencyKey?: string;
 }
 
-async function booked(
-  control: ConsoleContext,
+async function postAndLog(
+  context: ConsoleContext,
   asked: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
   action: string,
-  book: (desk: MoneyContext, terms: Terms) => Promise<MoneyResult>,
-): Promise<z.input<typeof bookedAnswer>> {
-  const { installation } = control;
+  post: (moneyContext: MoneyContext, terms: PostingTerms) => Promise<MoneyResult>,
+): Promise<z.input<typeof postedAnswer>> {
+  const { installation } = context;
   const { clock } = installation;
   const { reason, idempotency_key } = asked.body;
   const actor = `admin:${asked.actor.userId}`;
   const terms = { actor, reason, ...readOrderKey(asked.headers, idempotency_key) };
   const { entry, wallet, repeated } = await transaction(installation.db, async (tx) => {
-    const done = await book({ ...installation, db: tx }, terms);
-    if (done.repeated) return done;
-    const user = done.entry.userId === null ? null : await findUser(tx, done.entry.userId);
-    const changes = fieldsOfEntry(done.entry);
-    const target = `user ${user?.email ?? done.entry.userId}`;
+    const posted = await post({ ...installation, db: tx }, terms);
+    if (posted.repeated) return posted;
+    const user = posted.entry.userId === null ? null : await findUser(tx, posted.entry.userId);
+    const changes = fieldsOfEntry(posted.entry);
+    const target = `user ${user?.email ?? posted.entry.userId}`;
     await appendChange(tx, auditOf(asked, { atMs: clock.nowMs(), action, target, changes }));
-    return done;
+    return posted;
   });
   return {
     entry_id: entry.id,

@@ -87,14 +87,14 @@ export const adminPlanRoutes = {
     summary: "Make a plan, or bring it to what the document says. Windows count what was used in their time.",
     body: planForm,
     answer: planAnswer,
-    async run(control, asked) {
+    async run(context, asked) {
       const { name } = asked.params;
       if (asked.body.name !== name)
         throw new ApiError("invalid_value", "name: a plan keeps its name. Make another one.", {
           param: "name",
         });
-      await changePolicy(control, asked, { plans: [asked.body] });
-      return planObject(control.installation.db, name);
+      await changePolicy(context, asked, { plans: [asked.body] });
+      return planObject(context.installation.db, name);
     },
   }),
 
@@ -105,10 +105,10 @@ export const adminPlanRoutes = {
     path: "/api/admin/plans/:name",
     summary: "Remove a plan that was never granted",
     answer: z.object({ name: z.string() }),
-    async run(control, asked) {
+    async run(context, asked) {
       const { name } = asked.params;
-      await planObject(control.installation.db, name);
-      await changePolicy(control, asked, {}, { plans: [name] });
+      await planObject(context.installation.db, name);
+      await changePolicy(context, asked, {}, { plans: [name] });
       return { name };
     },
   }),
@@ -127,7 +127,7 @@ export const adminPlanRoutes = {
     answer: buildPage(subscriptionAnswer),
     async run({ installation: { db, clock } }, { query: { after, limit, search, plan, user } }) {
       const cursor = readCursor(after, z.tuple([z.number(), z.string()]));
-      const planId = plan === undefined ? undefined : await planIdOf(db, plan);
+      const planId = plan === undefined ? undefined : await findPlanId(db, plan);
       const { found, next } = await listSubscriptionPage(
         db,
         { ...(planId && { planId }), ...(user && { userId: user }), ...(search && { search }) },
@@ -165,13 +165,13 @@ export const adminPlanRoutes = {
     }),
     takesIdempotencyKey: true,
     answer: subscriptionAnswer,
-    async run(control, asked) {
-      const { installation, gateway } = control;
+    async run(context, asked) {
+      const { installation, gateway } = context;
       const { email, plan, starts_at, ends_at, renews, priority, idempotency_key } = asked.body;
       const nowMs = installation.clock.nowMs();
       if (ends_at !== null && ends_at <= (starts_at ?? nowMs))
         throw new ApiError("invalid_value", "ends_at: must be after the start.", { param: "ends_at" });
-      const made = await transaction(installation.db, async (tx) => {
+      const created = await transaction(installation.db, async (tx) => {
         const user = await findUserByEmail(tx, email);
         if (user === null)
           throw new ApiError("not_found", `email: there is no user ${email}.`, { param: "email" });
@@ -200,7 +200,7 @@ export const adminPlanRoutes = {
         return granted;
       });
       await gateway.policy.refresh();
-      return needSubscription(control, made.id, made.email);
+      return needSubscription(context, created.id, created.email);
     },
   }),
 
@@ -212,8 +212,8 @@ export const adminPlanRoutes = {
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({ when: z.enum(["now", "term_end"]).default("now") }),
     answer: subscriptionAnswer,
-    async run(control, asked) {
-      const { installation, gateway } = control;
+    async run(context, asked) {
+      const { installation, gateway } = context;
       const { id } = asked.params;
       const { when } = asked.body;
       const email = await transaction(installation.db, async (tx) => {
@@ -242,7 +242,7 @@ export const adminPlanRoutes = {
         return address;
       });
       await gateway.policy.refresh();
-      return needSubscription(control, id, email);
+      return needSubscription(context, id, email);
     },
   }),
 };
@@ -266,7 +266,7 @@ async function planObject(db: Db, name: string): Promise<z.input<typeof planAnsw
   return object;
 }
 
-async function planIdOf(db: Db, name: string): Promise<string> {
+async function findPlanId(db: Db, name: string): Promise<string> {
   const plan = (await listPlans(db)).find((one) => one.name === name);
   if (plan === undefined) throw new ApiError("not_found", "plan: there is no such plan.", { param: "plan" });
   return plan.id;

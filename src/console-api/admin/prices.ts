@@ -41,9 +41,9 @@ export const adminPriceRoutes = {
       const { page, next } = namedPage([...names], (name) => name, query);
       return {
         data: page.flatMap((name) => {
-          const found = findListed(name, updated);
-          if (found === null) return [];
-          const { model, source, date } = found;
+          const changesFound = findListed(name, updated);
+          if (changesFound === null) return [];
+          const { model, source, date } = changesFound;
           const { price, contextTokens, outputTokensMax } = model;
           return {
             name,
@@ -70,7 +70,10 @@ export const adminPriceRoutes = {
     }),
     async run({ installation: { db } }) {
       const updated = await readPriceList(db);
-      return { bundled: infoOf(BUNDLED_PRICES), updated: updated === null ? null : infoOf(updated) };
+      return {
+        bundled: describeList(BUNDLED_PRICES),
+        updated: updated === null ? null : describeList(updated),
+      };
     },
   }),
   "admin.prices.update": forAdmins({
@@ -99,12 +102,12 @@ export const adminPriceRoutes = {
       }
       const { list } = parsed;
       const changes = await transaction(db, async (tx) => {
-        const found = listChanges(await readPriceList(tx), list);
-        if (found.length === 0 || dry) return found;
+        const changesFound = listChanges(await readPriceList(tx), list);
+        if (changesFound.length === 0 || dry) return changesFound;
         await writePriceList(tx, list);
         const entry = { atMs: clock.nowMs(), action: "price_list.change", target: "price list" };
-        await appendChange(tx, auditOf(asked, { ...entry, changes: found.flatMap(fieldsOfListed) }));
-        return found;
+        await appendChange(tx, auditOf(asked, { ...entry, changes: changesFound.flatMap(fieldsOfListed) }));
+        return changesFound;
       });
       if (!dry) await gateway.policy.refresh();
       const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
@@ -118,6 +121,6 @@ export const adminPriceRoutes = {
   }),
 };
 
-function infoOf({ date, models }: { date: string; models: object }) {
+function describeList({ date, models }: { date: string; models: object }) {
   return { date, models: Object.keys(models).length };
 }

@@ -32,23 +32,23 @@ export const resetAccessRoutes = {
       revoked_tokens: z.number(),
       ended_sessions: z.number(),
     }),
-    async run(control, asked) {
-      const { installation, gateway } = control;
-      const user = await needUser(control, asked.params.id);
-      if (user.id === asked.actor.userId) {
+    async run(context, input) {
+      const { installation, gateway } = context;
+      const user = await needUser(context, input.params.id);
+      if (user.id === input.actor.userId) {
         throw new ApiError(
           "conflict",
           "You cannot reset your own access: you would be locked out. Change your password, and revoke sessions, tokens and keys, on your own pages.",
         );
       }
-      const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
+      const by = { actor: auditActor(input.actor), address: input.clientAddress };
       const { ended, link } = await transaction(installation.db, async (tx) => ({
         ended: await endAccess(tx, installation, { user, action: "user.reset_access", by }, null),
         link: await createLink(tx, installation, { purpose: "reset", user }, by),
       }));
       await gateway.policy.refresh();
-      const url = control.publicUrl + link.path;
-      const mailed = asked.body.mail && (await sendIfPossible(control, accessResetLetter(user.email, url)));
+      const url = context.publicUrl + link.path;
+      const mailed = input.body.mail && (await sendIfPossible(context, accessResetLetter(user.email, url)));
       return {
         url,
         expires_at: link.expiresAtMs,

@@ -130,10 +130,10 @@ export const adminSettingsRoutes = {
     body: settingsChange,
     tokenScope: "none",
     answer: settingsAnswer,
-    async run(control, asked) {
-      await changePolicy(control, asked, asked.body);
-      await control.alerts.look();
-      return settingsObject(control.installation.db);
+    async run(context, asked) {
+      await changePolicy(context, asked, asked.body);
+      await context.alerts.look();
+      return settingsObject(context.installation.db);
     },
   }),
 
@@ -144,13 +144,13 @@ export const adminSettingsRoutes = {
     summary: "Send a mail as the settings say, and tell what came of it",
     body: z.strictObject({ to: emailField }),
     answer: z.object({ ok: z.boolean(), message: z.string() }),
-    async run(control, asked) {
-      const { db, clock } = control.installation;
-      const mail = await control.mail();
+    async run(context, asked) {
+      const { db, clock } = context.installation;
+      const mail = await context.mail();
       if (mail === null)
         throw new ApiError("conflict", "No mail server is set yet. Save one first, then send a test.");
       const { to } = asked.body;
-      const refusal = await mail.send(testEmail(to, control.publicUrl)).then(() => null, refusalText);
+      const refusal = await mail.send(testEmail(to, context.publicUrl)).then(() => null, refusalText);
       const change = { field: "result", from: null, to: refusal ?? "sent" };
       await appendChange(
         db,

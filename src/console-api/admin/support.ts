@@ -33,7 +33,7 @@ const refusalAnswer = z.object({
 
 const SHOWN_MAX = 100;
 /** Outcomes about which a user may contact support. */
-const TROUBLES: readonly UsageOutcome[] = ["refused", "failed", "upstream_cut"];
+const FAILED_OUTCOMES: readonly UsageOutcome[] = ["refused", "failed", "upstream_cut"];
 
 export const adminSupportRoutes = {
   "admin.users.support": forAdmins({
@@ -51,14 +51,14 @@ export const adminSupportRoutes = {
         z.object({ at: z.number(), requests: z.number(), failed: z.number(), refused: z.number() }),
       ),
     }),
-    async run(control, asked) {
-      const { db, clock } = control.installation;
-      const user = await needUser(control, asked.params.id);
+    async run(context, input) {
+      const { db, clock } = context.installation;
+      const user = await needUser(context, input.params.id);
       const nowMs = clock.nowMs();
-      await flushUsage(control);
+      await flushUsage(context);
       const fromMs = nowMs - DAY_MS;
       const pages = await Promise.all(
-        TROUBLES.map((outcome) =>
+        FAILED_OUTCOMES.map((outcome) =>
           listUsage(db, { userId: user.id, outcome, fromMs }, { after: null, limit: SHOWN_MAX }),
         ),
       );
@@ -77,7 +77,7 @@ export const adminSupportRoutes = {
       );
       await appendChange(
         db,
-        auditOf(asked, {
+        auditOf(input, {
           atMs: nowMs,
           action: "user.support_view",
           target: `user ${user.email}`,

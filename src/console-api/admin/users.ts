@@ -69,7 +69,7 @@ export const adminUserRoutes = {
       const { db, clock } = installation;
       const cursor = readCursor(after, z.tuple([z.string()]));
       const filter = { ...(search && { search }), ...(role && { role }), ...(status && { status }) };
-      const page = { after: cursor?.[0] ?? null, limit, usedSinceMs: usedSince(clock.nowMs()) };
+      const page = { after: cursor?.[0] ?? null, limit, usedSinceMs: spendStartMs(clock.nowMs()) };
       const { users, next } = await listUserPage(db, filter, page);
       return { data: users.map(listedObject), next: next === null ? null : cursorText([next]) };
     },
@@ -82,7 +82,7 @@ export const adminUserRoutes = {
     path: "/api/admin/users/:id",
     summary: "One user, with limits and groups",
     answer: wholeUser,
-    run: (control, { params }) => wholeObject(control, params.id),
+    run: (context, { params }) => readWholeUser(context, params.id),
   }),
 
   "admin.users.create": forAdmins({
@@ -97,16 +97,16 @@ export const adminUserRoutes = {
       limits: limitsInput.optional(),
     }),
     answer: wholeUser,
-    async run(control, asked) {
+    async run(context, asked) {
       const { email, role, groups, limits } = asked.body;
       refuseTokens(asked.actor, role);
-      await changePolicy(control, asked, async (control) => {
-        if ((await findUserByEmail(control.installation.db, email)) !== null)
+      await changePolicy(context, asked, async (context) => {
+        if ((await findUserByEmail(context.installation.db, email)) !== null)
           throw new ApiError("conflict", "email: somebody has this address already.", { param: "email" });
         return { users: [{ email, role, groups, ...(limits === undefined ? {} : { limits }) }] };
       });
-      const made = await findUserByEmail(control.installation.db, email);
-      return wholeObject(control, made?.id ?? "");
+      const created = await findUserByEmail(context.installation.db, email);
+      return readWholeUser(context, created?.id ?? "");
     },
   }),
 
@@ -124,14 +124,14 @@ export const adminUserRoutes = {
       limits: limitsInput.optional(),
     }),
     answer: wholeUser,
-    async run(control, asked) {
+    async run(context, asked) {
       const { id } = asked.params;
       refuseTokens(asked.actor, asked.body.role);
-      await changePolicy(control, asked, async (control) => {
-        const user = await needUser(control, id);
+      await changePolicy(context, asked, async (context) => {
+        const user = await needUser(context, id);
         const { role = user.role, status = user.status, groups, limits } = asked.body;
-        if (role !== "admin" || status !== "active") refuseOneself(asked.actor, user);
-        const names = new Map((await listGroups(control.installation.db)).map((one) => [one.id, one.name]));
+        if (role !== "admin" || status !== "active") refuseOwnAccount(asked.actor, user);
+        const names = new Map((await listGroups(context.installation.db)).map((one) => [one.id, one.name]));
         const written = writtenUser(user, names, undefined);
         return {
           users: [
@@ -145,7 +145,7 @@ export const adminUserRoutes = {
           ],
         };
       });
-      return wholeObject(control, id);
+      return readWholeUser(context, id);
     },
   }),
 
@@ -156,10 +156,10 @@ export const adminUserRoutes = {
     path: "/api/admin/users/:id",
     summary: "Remove a user whose wallet is empty; the user's keys are revoked",
     answer: z.object({ revoked_keys: z.number() }),
-    async run(control, asked) {
-      const user = await needUser(control, asked.params.id);
-      refuseOneself(asked.actor, user);
-      const { changes } = await changePolicy(control, asked, {}, { users: [user.email] });
+    async run(context, asked) {
+      const user = await needUser(context, asked.params.id);
+      refuseOwnAccount(asked.actor, user);
+      const { changes } = await changePolicy(context, asked, {}, { users: [user.email] });
       return { revoked_keys: changes.filter(({ what }) => what.startsWith("key ")).length };
     },
   }),
@@ -185,7 +185,7 @@ function refuseTokens({ via }: Actor, role: UserRecord["role"] | undefined): voi
 }
 
 /** Prevents administrators from locking themselves out, because no other administrator may be left to undo it. */
-function refuseOneself(actor: Actor, user: UserRecord): void {
+function refuseOwnAccount(actor: Actor, user: UserRecord): void {
   if (actor.userId !== user.id || user.role !== "admin") return;
   throw new ApiError(
     "conflict",
@@ -193,7 +193,7 @@ function refuseOneself(actor: Actor, user: UserRecord): void {
   );
 }
 
-function usedSince(nowMs: number): number {
+function spendStartMs(nowMs: number): number {
   return startOfDay(nowMs) - (SPEND_DAYS - 1) * DAY_MS;
 }
 
@@ -217,10 +217,10 @@ function listedObject(user: ListedUser): z.input<typeof listedUser> {
   };
 }
 
-async function wholeObject(control: ConsoleContext, id: string): Promise<z.input<typeof wholeUser>> {
-  const { db, clock } = control.installation;
-  const user = await needUser(control, id);
-  const page = { after: null, limit: 1, usedSinceMs: usedSince(clock.nowMs()) };
+async function readWholeUser(context: ConsoleContext, id: string): Promise<z.input<typeof wholeUser>> {
+  const { db, clock } = context.installation;
+  const user = await needUser(context, id);
+  const page = { after: null, limit: 1, usedSinceMs: spendStartMs(clock.nowMs()) };
   const {
     users: [listed],
   } = await listUserPage(db, { id: user.id }, page);

@@ -21,11 +21,11 @@ export interface PresentedCredentials {
  * to be authenticated.
  */
 export async function findActor(
-  control: ConsoleContext,
+  context: ConsoleContext,
   presented: PresentedCredentials,
 ): Promise<Actor | null> {
   const token = readBearer(presented.headers);
-  return token === null ? actorOfSession(control, presented) : actorOfToken(control, token);
+  return token === null ? findSessionActor(context, presented) : findTokenActor(context, token);
 }
 
 export function readBearer(headers: HeaderReader): string | null {
@@ -33,7 +33,7 @@ export function readBearer(headers: HeaderReader): string | null {
   return match === null ? null : (match[1] ?? "");
 }
 
-async function actorOfToken({ installation }: ConsoleContext, secret: string): Promise<Actor> {
+async function findTokenActor({ installation }: ConsoleContext, secret: string): Promise<Actor> {
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const found = isAccessToken(secret) ? await findAccessToken(db, secretDigest(secret), nowMs) : null;
@@ -57,7 +57,7 @@ async function actorOfToken({ installation }: ConsoleContext, secret: string): P
   return { ...owner, via: { kind: "token", id: token.id, scope: token.scope } };
 }
 
-async function actorOfSession(
+async function findSessionActor(
   { installation }: ConsoleContext,
   { headers, clientAddress }: PresentedCredentials,
 ): Promise<Actor | null> {

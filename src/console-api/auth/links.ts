@@ -76,34 +76,34 @@ export const linkRoutes = {
     }),
     tokenScope: "none",
     answer: z.object({ url: z.string(), expires_at: z.number(), mailed: z.boolean() }),
-    async run(control, asked) {
-      const { db } = control.installation;
-      const { email, role, purpose } = asked.body;
-      const made = await transaction(db, async (tx) => {
+    async run(context, input) {
+      const { db } = context.installation;
+      const { email, role, purpose } = input.body;
+      const created = await transaction(db, async (tx) => {
         const user = await findUserByEmail(tx, email);
-        let wanted: LinkRequest;
+        let linkRequest: LinkRequest;
         if (purpose === "invite") {
           if (user !== null) {
             throw new ApiError("conflict", `${email} has an account already.`, { param: "email" });
           }
-          wanted = { purpose, email, role };
+          linkRequest = { purpose, email, role };
         } else {
           if (user === null) {
             throw new ApiError("not_found", `There is no user ${email}.`, { param: "email" });
           }
-          wanted = { purpose, user };
+          linkRequest = { purpose, user };
         }
-        const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
-        return createLink(tx, control.installation, wanted, by);
+        const by = { actor: auditActor(input.actor), address: input.clientAddress };
+        return createLink(tx, context.installation, linkRequest, by);
       });
-      const url = control.publicUrl + made.path;
+      const url = context.publicUrl + created.path;
       const letter: MailMessage = {
-        invite: () => invitationEmail(email, url, asked.actor.email),
+        invite: () => invitationEmail(email, url, input.actor.email),
         reset: () => resetEmail(email, url),
         sign_in: () => signInEmail(email, url),
       }[purpose]();
-      const mailed = asked.body.mail && (await sendIfPossible(control, letter));
-      return { url, expires_at: made.expiresAtMs, mailed };
+      const mailed = input.body.mail && (await sendIfPossible(context, letter));
+      return { url, expires_at: created.expiresAtMs, mailed };
     },
   }),
 
@@ -141,15 +141,16 @@ export const linkRoutes = {
     summary: "Make a link worthless before it is used",
     params: z.strictObject({ id: z.string() }),
     answer: NOTHING,
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
-        const gone = await deleteLink(tx, asked.params.id);
-        if (gone === null) throw new ApiError("not_found", "There is no such link, or it was used already.");
-        const target = `${gone.purpose === "invite" ? "invitation" : "user"} ${gone.email}`;
+        const deleted = await deleteLink(tx, input.params.id);
+        if (deleted === null)
+          throw new ApiError("not_found", "There is no such link, or it was used already.");
+        const target = `${deleted.purpose === "invite" ? "invitation" : "user"} ${deleted.email}`;
         await appendChange(
           tx,
-          auditOf(asked, { atMs: clock.nowMs(), action: "link.revoke", target, changes: [] }),
+          auditOf(input, { atMs: clock.nowMs(), action: "link.revoke", target, changes: [] }),
         );
       });
       return {};
@@ -158,14 +159,14 @@ export const linkRoutes = {
 };
 
 /** Returns false if no mail server is configured, or if it rejected the message. */
-export async function sendIfPossible(control: ConsoleContext, message: MailMessage): Promise<boolean> {
-  const mail = await control.mail();
+export async function sendIfPossible(context: ConsoleContext, message: MailMessage): Promise<boolean> {
+  const mail = await context.mail();
   if (mail === null) return false;
   try {
     await mail.send(message);
     return true;
   } catch (error) {
-    control.gateway.log.warn("mail_not_sent", {
+    context.gateway.log.warn("mail_not_sent", {
       subject: message.subject,
       reason: error instanceof Error ? error.message : "unknown",
     });

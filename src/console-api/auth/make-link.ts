@@ -28,12 +28,12 @@ const PAGES = { invite: "join", reset: "reset", verify: "verify", sign_in: "link
 export async function createLink(
   tx: Db,
   { clock, newId, randomBytes }: Pick<Installation, "clock" | "newId" | "randomBytes">,
-  wanted: LinkRequest,
+  linkRequest: LinkRequest,
   by: Pick<ChangeEntry, "actor" | "address">,
 ): Promise<CreatedLink> {
-  const { purpose } = wanted;
-  const email = purpose === "invite" ? wanted.email : wanted.user.email;
-  const role = purpose === "invite" ? wanted.role : null;
+  const { purpose } = linkRequest;
+  const email = purpose === "invite" ? linkRequest.email : linkRequest.user.email;
+  const role = purpose === "invite" ? linkRequest.role : null;
   const nowMs = clock.nowMs();
   const expiresAtMs = nowMs + limits.linkTtlMs[purpose];
   const { secret, digest } = mintSecret(randomBytes);
@@ -44,7 +44,7 @@ export async function createLink(
       purpose,
       email,
       role,
-      userId: purpose === "invite" ? null : wanted.user.id,
+      userId: purpose === "invite" ? null : linkRequest.user.id,
       createdAtMs: nowMs,
       createdBy: by.actor.name,
       expiresAtMs,

@@ -52,23 +52,23 @@ export const passwordRoutes = {
     }),
     tokenScope: "none",
     answer: NOTHING,
-    async run(control, asked) {
-      const { installation, identity } = control;
-      const proven = await requirePassword(control, asked.actor, asked.body);
-      const { userId, email, passwordHash } = proven;
-      const made = await identity.passwords.hash(asked.body.new_password);
+    async run(context, input) {
+      const { installation, identity } = context;
+      const verified = await requirePassword(context, input.actor, input.body);
+      const { userId, email, passwordHash } = verified;
+      const newHash = await identity.passwords.hash(input.body.new_password);
       const cookie = await transaction(installation.db, async (tx) => {
         // Hashing takes time. A reset that happened meanwhile must not be overwritten.
         await bumpKeyRevision(tx);
-        if (!(await lockPassword(tx, proven))) throw passwordReplaced();
-        await requireLiveActor(tx, asked.actor);
-        await writePassword(tx, userId, made);
-        const begun = await beginSession(tx, installation, asked, userId);
+        if (!(await lockPassword(tx, verified))) throw passwordReplaced();
+        await requireLiveActor(tx, input.actor);
+        await writePassword(tx, userId, newHash);
+        const newCookie = await beginSession(tx, installation, input, userId);
         const changes = [passwordHash === null ? secretSet("password") : secretChange("password")];
         const atMs = installation.clock.nowMs();
         const target = `user ${email}`;
-        await appendChange(tx, auditOf(asked, { atMs, action: "password.change", target, changes }));
-        return begun;
+        await appendChange(tx, auditOf(input, { atMs, action: "password.change", target, changes }));
+        return newCookie;
       });
       return withCookie({}, cookie);
     },
@@ -81,16 +81,16 @@ export const passwordRoutes = {
     summary: "Have a link for a new password sent. The answer does not tell whether there is such a user",
     body: z.strictObject({ email: emailField }),
     answer: NOTHING,
-    async run(control, { body, clientAddress }) {
-      if ((await control.mail()) === null) {
+    async run(context, { body, clientAddress }) {
+      if ((await context.mail()) === null) {
         throw new ApiError(
           "conflict",
           "This gateway sends no mail. Ask an administrator for a link to choose a new password.",
         );
       }
-      refuseManyLetters(control, body.email, clientAddress);
+      refuseManyLetters(context, body.email, clientAddress);
       // Not awaited: the duration would reveal whether the user exists.
-      void sendReset(control, body.email, clientAddress);
+      void sendReset(context, body.email, clientAddress);
       return {};
     },
   }),
@@ -112,20 +112,20 @@ export const passwordRoutes = {
       code: codeField.optional(),
     }),
     answer: z.object({ revoked_keys: z.number(), revoked_tokens: z.number(), ended_sessions: z.number() }),
-    async run(control, asked) {
-      const { installation, identity, gateway } = control;
+    async run(context, input) {
+      const { installation, identity, gateway } = context;
       const { db, clock } = installation;
-      const { revoke_keys: ids, revoke_keys_since: sinceMs = null, password } = asked.body;
+      const { revoke_keys: ids, revoke_keys_since: sinceMs = null, password } = input.body;
       const revokeKeys = ids === "all" ? ids : { ids, sinceMs };
-      const digest = secretDigest(asked.body.token);
+      const digest = secretDigest(input.body.token);
       // First, because hashing is expensive and this route is public.
-      const credentials = await resetCredentials(control, digest);
-      if (ids.length > 0 || sinceMs !== null) await proveForKeys(control, asked, credentials);
+      const credentials = await resetCredentials(context, digest);
+      if (ids.length > 0 || sinceMs !== null) await verifyCodeForKeys(context, input, credentials);
       const passwordHash = await identity.passwords.hash(password);
       const { userId, email, mustVerify } = credentials;
       const ended = await transaction(db, async (tx) => {
         if ((await takeLink(tx, digest, "reset", clock.nowMs())) === null) throw linkUsedUp();
-        const by = { actor: auditActor({ userId, email }), address: asked.clientAddress };
+        const by = { actor: auditActor({ userId, email }), address: input.clientAddress };
         const change: AccessChange = { user: { id: userId, email }, action: "password.reset", by };
         // Access that was created before the address was verified may not belong to its owner.
         return mustVerify
@@ -144,21 +144,21 @@ export const passwordRoutes = {
     summary: "Sign in with a one-time link. With a second factor, send `code` too",
     body: z.strictObject({ token: linkTokenField, code: codeField.optional() }),
     answer: signedInAnswer,
-    async run(control, asked) {
-      refuseInsecure(asked.headers, control.publicUrl);
-      const { db, clock } = control.installation;
-      const { token, code } = asked.body;
+    async run(context, input) {
+      refuseInsecure(input.headers, context.publicUrl);
+      const { db, clock } = context.installation;
+      const { token, code } = input.body;
       const digest = secretDigest(token);
       const link = await findLink(db, digest, clock.nowMs());
       if (link?.purpose !== "sign_in" || link.userId === null) throw linkUsedUp();
       const credentials = await findCredentials(db, link.userId);
       if (credentials === null) throw linkUsedUp();
       if (code !== undefined) {
-        await control.identity.attempts.of(credentials.email, asked.clientAddress, () =>
-          refuseWrongCode(control, credentials, code),
+        await context.identity.attempts.of(credentials.email, input.clientAddress, () =>
+          refuseWrongCode(context, credentials, code),
         );
       }
-      return arrive(control, asked, credentials, {
+      return arrive(context, input, credentials, {
         hasCode: code !== undefined,
         by: "link",
         // The link is consumed only if the sign-in succeeds.
@@ -185,8 +185,8 @@ async function resetCredentials({ installation }: ConsoleContext, digest: string
 }
 
 /** A second factor also protects the keys: access to the mailbox alone is not enough to revoke them. */
-async function proveForKeys(
-  control: ConsoleContext,
+async function verifyCodeForKeys(
+  context: ConsoleContext,
   { clientAddress, body: { code } }: { clientAddress: string; body: { code?: string | undefined } },
   credentials: Credentials,
 ): Promise<void> {
@@ -198,8 +198,8 @@ async function proveForKeys(
       { param: "code" },
     );
   }
-  await control.identity.attempts.of(credentials.email, clientAddress, () =>
-    refuseWrongCode(control, credentials, code),
+  await context.identity.attempts.of(credentials.email, clientAddress, () =>
+    refuseWrongCode(context, credentials, code),
   );
 }
 
@@ -220,8 +220,8 @@ export function refuseManyLetters(
   );
 }
 
-async function sendReset(control: ConsoleContext, email: string, clientAddress: string): Promise<void> {
-  const { installation, gateway } = control;
+async function sendReset(context: ConsoleContext, email: string, clientAddress: string): Promise<void> {
+  const { installation, gateway } = context;
   try {
     const found = await findCredentialsByEmail(installation.db, email);
     if (found === null || found.status === "disabled") return;
@@ -231,7 +231,7 @@ async function sendReset(control: ConsoleContext, email: string, clientAddress: 
     const link = await transaction(installation.db, (tx) =>
       createLink(tx, installation, { purpose: "reset", user }, { actor, address: clientAddress }),
     );
-    await sendIfPossible(control, resetEmail(found.email, control.publicUrl + link.path));
+    await sendIfPossible(context, resetEmail(found.email, context.publicUrl + link.path));
   } catch (error) {
     gateway.log.error("reset_not_sent", { reason: error instanceof Error ? error.message : "unknown" });
   }

@@ -74,15 +74,15 @@ export const sessionRoutes = {
       /** The minimum length of a password. */
       password_chars_min: z.number(),
     }),
-    async run(control, { actor }) {
-      const { db } = control.installation;
+    async run(context, { actor }) {
+      const { db } = context.installation;
       const credentials = actor === null ? null : await findCredentials(db, actor.userId);
       return {
         user: credentials === null ? null : personOf(credentials),
         registration: await readRegistration(db),
-        mail: (await control.mail()) !== null,
+        mail: (await context.mail()) !== null,
         unclaimed: await isUnclaimed(db),
-        public_url: isLoopback(new URL(control.publicUrl).hostname) ? null : control.publicUrl,
+        public_url: isLoopback(new URL(context.publicUrl).hostname) ? null : context.publicUrl,
         password_chars_min: limits.passwordCharsMin,
       };
     },
@@ -95,20 +95,20 @@ export const sessionRoutes = {
     summary: "Sign in. With a second factor, send `code` too: six digits, or a recovery code",
     body: z.strictObject({ email: emailField, password: passwordField, code: codeField.optional() }),
     answer: signedInAnswer,
-    async run(control, asked) {
-      refuseInsecure(asked.headers, control.publicUrl);
+    async run(context, asked) {
+      refuseInsecure(asked.headers, context.publicUrl);
       const { email, password, code } = asked.body;
-      const credentials = await control.identity.attempts.of(email, asked.clientAddress, async () => {
-        const found = await findCredentialsByEmail(control.installation.db, email);
-        const isRight = await control.identity.passwords.verify(password, found?.passwordHash ?? null);
+      const credentials = await context.identity.attempts.of(email, asked.clientAddress, async () => {
+        const found = await findCredentialsByEmail(context.installation.db, email);
+        const isRight = await context.identity.passwords.verify(password, found?.passwordHash ?? null);
         // Signing a new registrant in would reveal that the address had no account before, so the address must
         // be verified first.
-        const hasMail = (await control.mail()) !== null;
+        const hasMail = (await context.mail()) !== null;
         if (found === null || !isRight || (found.mustVerify && hasMail)) throw wrongPassword(hasMail);
-        if (code !== undefined) await refuseWrongCode(control, found, code);
+        if (code !== undefined) await refuseWrongCode(context, found, code);
         return found;
       });
-      return arrive(control, asked, credentials, {
+      return arrive(context, asked, credentials, {
         hasCode: code !== undefined,
         by: "password",
         // Verifying takes time: a password that was replaced meanwhile must not open a session.
@@ -222,10 +222,10 @@ export const sessionRoutes = {
 };
 
 function wrongPassword(hasMail: boolean): ApiError {
-  const wrong = "The address or the password is wrong.";
+  const message = "The address or the password is wrong.";
   const verify =
     " If you have just registered, open the link in the mail first; registering once more sends another.";
-  return new ApiError("wrong_credentials", hasMail ? wrong + verify : wrong);
+  return new ApiError("wrong_credentials", hasMail ? message + verify : message);
 }
 
 export function accountDisabled(): ApiError {
@@ -238,22 +238,22 @@ function needsCode({ secondFactor }: Credentials): boolean {
 }
 
 export async function refuseWrongCode(
-  control: ConsoleContext,
+  context: ConsoleContext,
   credentials: Credentials,
   code: string,
 ): Promise<void> {
   if (!needsCode(credentials)) return;
   // The caller has already presented the password or a link. Six digits allow only a few attempts, so they
   // count together from all addresses.
-  await control.identity.attempts.proven(`code of ${credentials.userId}`, async () => {
-    if (!(await isRightCode(control, credentials, code))) throw wrongCode();
+  await context.identity.attempts.proven(`code of ${credentials.userId}`, async () => {
+    if (!(await isRightCode(context, credentials, code))) throw wrongCode();
   });
 }
 
 /** Begins a session for verified credentials, unless a code is still required or the user is disabled. */
 export async function arrive(
   { installation }: ConsoleContext,
-  arrival: Arrival,
+  client: Arrival,
   credentials: Credentials,
   { hasCode, by, before }: { hasCode: boolean; by: "password" | "link"; before?(tx: Db): Promise<void> },
 ): Promise<Response> {
@@ -268,11 +268,11 @@ export async function arrive(
   const { db, clock } = installation;
   const cookie = await transaction(db, async (tx) => {
     await before?.(tx);
-    const made = await beginSession(tx, installation, arrival, credentials.userId);
+    const newCookie = await beginSession(tx, installation, client, credentials.userId);
     await appendChange(
       tx,
       auditOf(
-        { actor: credentials, clientAddress: arrival.clientAddress },
+        { actor: credentials, clientAddress: client.clientAddress },
         {
           atMs: clock.nowMs(),
           action: "session.create",
@@ -281,7 +281,7 @@ export async function arrive(
         },
       ),
     );
-    return made;
+    return newCookie;
   });
   return withCookie({ user: personOf(credentials) }, cookie);
 }

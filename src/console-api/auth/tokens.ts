@@ -38,7 +38,7 @@ export const tokenRoutes = {
     answer: z.object({ data: z.array(tokenAnswer), next: z.null() }),
     async run({ installation }, { actor }) {
       const tokens = await listAccessTokens(installation.db, actor.userId);
-      return { data: tokens.map(shown), next: null };
+      return { data: tokens.map(tokenObject), next: null };
     },
   }),
 
@@ -97,7 +97,7 @@ export const tokenRoutes = {
           auditOf(asked, { atMs, action: "token.create", target: `token ${name}`, changes }),
         );
       });
-      return { ...shown(token), secret };
+      return { ...tokenObject(token), secret };
     },
   }),
 
@@ -111,10 +111,10 @@ export const tokenRoutes = {
     async run({ installation }, asked) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
-        const gone = await deleteAccessToken(tx, asked.actor.userId, asked.params.id);
-        if (gone === null) throw new ApiError("not_found", "You have no such token.");
-        const target = `token ${gone.name}`;
-        const changes = [{ field: "scope", from: gone.scope, to: null }];
+        const deleted = await deleteAccessToken(tx, asked.actor.userId, asked.params.id);
+        if (deleted === null) throw new ApiError("not_found", "You have no such token.");
+        const target = `token ${deleted.name}`;
+        const changes = [{ field: "scope", from: deleted.scope, to: null }];
         await appendChange(
           tx,
           auditOf(asked, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
@@ -125,7 +125,7 @@ export const tokenRoutes = {
   }),
 };
 
-function shown(token: AccessTokenRecord): z.input<typeof tokenAnswer> {
+function tokenObject(token: AccessTokenRecord): z.input<typeof tokenAnswer> {
   return {
     id: token.id,
     name: token.name,

@@ -31,7 +31,7 @@ const KEYS_LISTED_MAX = 200;
  * `is_new`: created (or rotated, for a key) after `since`, the last time that the owner certainly controlled
  * the account.
  */
-const listed = { created_at: z.number(), used_at: z.number().nullable(), is_new: z.boolean() };
+const accessFields = { created_at: z.number(), used_at: z.number().nullable(), is_new: z.boolean() };
 
 export const accessAnswer = z.object({
   /** When this was read. A reset with this value as `revoke_keys_since` also revokes keys that were created later. */
@@ -48,12 +48,14 @@ export const accessAnswer = z.object({
       name: z.string(),
       last4: z.string(),
       rotated_at: z.number().nullable(),
-      ...listed,
+      ...accessFields,
     }),
   ),
   keys_total: z.number(),
-  tokens: z.array(z.object({ name: z.string(), last4: z.string(), scope: z.enum(TOKEN_SCOPES), ...listed })),
-  sessions: z.array(z.object({ address: z.string(), user_agent: z.string(), ...listed })),
+  tokens: z.array(
+    z.object({ name: z.string(), last4: z.string(), scope: z.enum(TOKEN_SCOPES), ...accessFields }),
+  ),
+  sessions: z.array(z.object({ address: z.string(), user_agent: z.string(), ...accessFields })),
 });
 
 export async function listAccess(
@@ -131,7 +133,7 @@ export async function resetPassword(
   const tokens = await deleteAccessTokens(tx, user.id);
   await markVerified(tx, user.id, atMs);
   const keys = await revokeKeysOf(tx, user.id, revokeKeys, atMs);
-  await auditEnded(tx, atMs, change, [secretChange("password"), ...counts({ sessions, tokens })], keys);
+  await logEndedAccess(tx, atMs, change, [secretChange("password"), ...counts({ sessions, tokens })], keys);
   return { sessions, tokens, keys: keys.length };
 }
 
@@ -163,7 +165,7 @@ export async function endAccess(
     ...counts({ sessions, tokens }),
     ...(secondFactor ? [{ field: "second_factor", from: "on", to: "off" }] : []),
   ];
-  await auditEnded(tx, atMs, change, changes, keys);
+  await logEndedAccess(tx, atMs, change, changes, keys);
   return { sessions, tokens, keys: keys.length };
 }
 
@@ -174,7 +176,7 @@ function counts(ended: Readonly<Record<string, number>>): FieldChange[] {
 }
 
 /** Last in its transaction, because it locks the end of the change log. */
-async function auditEnded(
+async function logEndedAccess(
   tx: Db,
   atMs: number,
   { user: { email }, action, by }: AccessChange,

@@ -8,9 +8,9 @@ import type { ConsoleContext } from "../context.ts";
  * Rejects self-registered users who have not verified their address. Without mail, verification is not possible
  * and not required.
  */
-export async function requireVerified(control: ConsoleContext, userId: string): Promise<void> {
-  const found = await findCredentials(control.installation.db, userId);
-  if (!found?.mustVerify || (await control.mail()) === null) return;
+export async function requireVerified(context: ConsoleContext, userId: string): Promise<void> {
+  const found = await findCredentials(context.installation.db, userId);
+  if (!found?.mustVerify || (await context.mail()) === null) return;
   throw new ApiError(
     "forbidden",
     `Verify your address first: open the link that was sent to ${found.email}. Your profile sends it again.`,

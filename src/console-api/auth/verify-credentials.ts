@@ -44,7 +44,7 @@ export async function credentialsOf(
   return found;
 }
 
-interface Given {
+interface PresentedFactors {
   password?: string | undefined;
   code?: string | undefined;
 }
@@ -54,25 +54,25 @@ interface Given {
  * there is no password. A user with neither signed in by a link and passes.
  */
 export async function requirePassword(
-  control: ConsoleContext,
+  context: ConsoleContext,
   actor: Actor,
-  given: Given,
+  presented: PresentedFactors,
 ): Promise<Credentials> {
-  const credentials = await credentialsOf(control, actor);
-  if (credentials.passwordHash !== null) await provePassword(control, credentials, given);
-  else if (isOn(credentials)) await proveCode(control, credentials, given);
+  const credentials = await credentialsOf(context, actor);
+  if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
+  else if (isOn(credentials)) await verifyCode(context, credentials, presented);
   return credentials;
 }
 
 /** Requires both factors, before an operation after which the password alone would be sufficient. */
 export async function requireBothFactors(
-  control: ConsoleContext,
+  context: ConsoleContext,
   actor: Actor,
-  given: Given,
+  presented: PresentedFactors,
 ): Promise<Credentials> {
-  const credentials = await credentialsOf(control, actor);
-  if (credentials.passwordHash !== null) await provePassword(control, credentials, given);
-  if (isOn(credentials)) await proveCode(control, credentials, given);
+  const credentials = await credentialsOf(context, actor);
+  if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
+  if (isOn(credentials)) await verifyCode(context, credentials, presented);
   return credentials;
 }
 
@@ -80,10 +80,10 @@ function isOn({ secondFactor }: Credentials): boolean {
   return secondFactor !== null && secondFactor.sinceMs !== null;
 }
 
-async function provePassword(
+async function verifyPassword(
   { identity: { attempts, passwords } }: ConsoleContext,
   { userId, passwordHash }: Credentials,
-  { password = "" }: Given,
+  { password = "" }: PresentedFactors,
 ): Promise<void> {
   await attempts.proven(`session of ${userId}`, async () => {
     if (await passwords.verify(password, passwordHash)) return;
@@ -91,7 +91,11 @@ async function provePassword(
   });
 }
 
-async function proveCode(control: ConsoleContext, credentials: Credentials, { code }: Given): Promise<void> {
+async function verifyCode(
+  context: ConsoleContext,
+  credentials: Credentials,
+  { code }: PresentedFactors,
+): Promise<void> {
   if (code === undefined) {
     throw new ApiError(
       "second_factor_required",
@@ -99,7 +103,7 @@ async function proveCode(control: ConsoleContext, credentials: Credentials, { co
       { param: "code" },
     );
   }
-  await control.identity.attempts.proven(`session of ${credentials.userId}`, async () => {
-    if (!(await isRightCode(control, credentials, code))) throw wrongCode();
+  await context.identity.attempts.proven(`session of ${credentials.userId}`, async () => {
+    if (!(await isRightCode(context, credentials, code))) throw wrongCode();
   });
 }

@@ -108,8 +108,8 @@ export function refuseBeyondLimits(own: CallerLimits, ceiling: CallerLimits): vo
     for (const unit of WINDOW_UNITS) {
       const most = window[unit];
       if (most === null || (own.windows[i]?.[unit] ?? Infinity) <= most) continue;
-      const told = `${amountText(unit, most)} per ${durationText(window.perMs)}`;
-      refuse(i === -1 ? "windows" : `windows.${i}.${UNIT_FIELDS[unit]}`, told);
+      const limitText = `${amountText(unit, most)} per ${durationText(window.perMs)}`;
+      refuse(i === -1 ? "windows" : `windows.${i}.${UNIT_FIELDS[unit]}`, limitText);
     }
   }
 }

@@ -36,7 +36,7 @@ const EACH_DECIMALS = 24;
 
 export function priceObject({ prices, multiplierTrillionths }: Tariff): z.input<typeof priceAnswer> {
   const each = (pico: bigint) => usd(pico * multiplierTrillionths, EACH_DECIMALS);
-  const tokens = (of: TokenRates) => ratesObject(of, multiplierTrillionths);
+  const tokens = (unitRates: TokenRates) => ratesObject(unitRates, multiplierTrillionths);
   const { longContext, image, images, request } = prices;
   return {
     tokens: tokens(prices.tokens),
@@ -48,7 +48,7 @@ export function priceObject({ prices, multiplierTrillionths }: Tariff): z.input<
   };
 }
 
-const FALLS_BACK_TO: Readonly<Record<TokenUnit, TokenUnit>> = {
+const FALLBACK_UNIT: Readonly<Record<TokenUnit, TokenUnit>> = {
   input: "input",
   cached_input: "input",
   cache_write: "input",
@@ -59,9 +59,10 @@ const FALLS_BACK_TO: Readonly<Record<TokenUnit, TokenUnit>> = {
   audio_output: "output",
 };
 
-function ratesObject(of: TokenRates, multiplierTrillionths: bigint): z.input<typeof rates> {
-  const rate = (unit: TokenUnit) => usd(BigInt(of[unit]) * multiplierTrillionths, PER_MILLION_DECIMALS);
-  const others = TOKEN_UNITS.filter((unit) => of[unit] !== of[FALLS_BACK_TO[unit]]);
+function ratesObject(unitRates: TokenRates, multiplierTrillionths: bigint): z.input<typeof rates> {
+  const rate = (unit: TokenUnit) =>
+    usd(BigInt(unitRates[unit]) * multiplierTrillionths, PER_MILLION_DECIMALS);
+  const others = TOKEN_UNITS.filter((unit) => unitRates[unit] !== unitRates[FALLBACK_UNIT[unit]]);
   return {
     ...Object.fromEntries(others.map((unit) => [unit, rate(unit)])),
     input: rate("input"),

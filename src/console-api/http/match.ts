@@ -28,7 +28,7 @@ export function compileRoutes(routes: Readonly<Record<string, ConsoleRoute>>): F
 
   return (method, path) => {
     for (const pattern of patterns) {
-      const params = paramsOf(pattern, path);
+      const params = matchParams(pattern, path);
       if (params === null) continue;
       const route = pattern.methods.get(method);
       if (route !== undefined) return { route, params };
@@ -64,7 +64,7 @@ function compile(path: string): Pick<Pattern, "test" | "names"> {
 }
 
 /** Returns null if the path does not match, or contains an invalid percent-encoding. */
-function paramsOf({ test, names }: Pattern, path: string): Record<string, string> | null {
+function matchParams({ test, names }: Pattern, path: string): Record<string, string> | null {
   const match = test.exec(path);
   if (match === null) return null;
   try {

@@ -58,6 +58,6 @@ export function isProxy(peer: string, publicUrl: string): boolean {
  */
 export function clientAddressOf(headers: HeaderReader, peer: string, publicUrl: string): string {
   if (!publicUrl.startsWith("https:") || !PRIVATE.test(peer)) return peer;
-  const seen = headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() ?? "";
-  return /^[0-9A-Fa-f.:]{2,45}$/.test(seen) ? seen : peer;
+  const forwarded = headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() ?? "";
+  return /^[0-9A-Fa-f.:]{2,45}$/.test(forwarded) ? forwarded : peer;
 }

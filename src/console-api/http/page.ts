@@ -31,9 +31,9 @@ export function readCursor<Form extends z.ZodType>(
 ): z.output<Form> | null {
   if (after === undefined) return null;
   try {
-    const held: unknown = JSON.parse(Buffer.from(after, "base64url").toString());
-    refuseNul(held);
-    return form.parse(held);
+    const decoded: unknown = JSON.parse(Buffer.from(after, "base64url").toString());
+    refuseNul(decoded);
+    return form.parse(decoded);
   } catch {
     throw new ApiError("invalid_value", "after: is not the `next` of a page of this list.", {
       param: "after",

@@ -99,7 +99,7 @@ export interface ConsoleRoute<
  * file, an event stream, a cookie), or a document that all clients share.
  */
 export type Handle<Answer extends z.ZodType = z.ZodType> = (
-  control: ConsoleContext,
+  context: ConsoleContext,
   raw: RawRouteInput,
 ) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
@@ -110,7 +110,7 @@ type Run<
   Answer extends z.ZodType,
   Who extends Actor | null,
 > = (
-  control: ConsoleContext,
+  context: ConsoleContext,
   asked: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
 ) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
@@ -152,7 +152,7 @@ function makeRoute<
     ...shape
   }: Shape<P, Q, B, A>,
   run: Run<P, Q, B, A, Who>,
-  whoMay: (actor: Actor | null) => Who,
+  requireAccess: (actor: Actor | null) => Who,
 ): ConsoleRoute<P, Q, B, A> {
   const tokenScope = shape.tokenScope ?? defaultScope(access, shape.method);
   return {
@@ -164,16 +164,16 @@ function makeRoute<
     bodyBytesMax,
     access,
     allow(asking) {
-      const actor = whoMay(withTokenRole(asking, tokenScope));
+      const actor = requireAccess(withTokenRole(asking, tokenScope));
       refuseScope(actor, tokenScope);
-      return async (control, raw) => {
+      return async (context, raw) => {
         if (actor?.role !== "admin") refuseFields(raw.body, adminFields);
-        return run(control, {
+        return run(context, {
           ...raw,
           actor,
-          params: read(shape.params, raw.params),
-          query: read(shape.query, raw.query),
-          body: read(shape.body, raw.body),
+          params: parseInput(shape.params, raw.params),
+          query: parseInput(shape.query, raw.query),
+          body: parseInput(shape.body, raw.body),
         });
       };
     },
@@ -214,21 +214,23 @@ function refuseScope(actor: Actor | null, needed: TokenScope | "none"): void {
 
 function refuseFields(body: unknown, names: readonly string[]): void {
   if (typeof body !== "object" || body === null) return;
-  const sent = names.find((name) => Object.hasOwn(body, name));
-  if (sent === undefined) return;
-  throw new ApiError("forbidden", `Only administrators may set \`${sent}\`. Leave it out.`, { param: sent });
+  const forbiddenField = names.find((name) => Object.hasOwn(body, name));
+  if (forbiddenField === undefined) return;
+  throw new ApiError("forbidden", `Only administrators may set \`${forbiddenField}\`. Leave it out.`, {
+    param: forbiddenField,
+  });
 }
 
 /** A body with thousands of invalid items must not cause a response many times its length. */
 const ISSUES_LISTED_MAX = 20;
 
 /** Reports all problems together. The first field is named separately, for clients that read only one. */
-function read<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+function parseInput<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const { issues } = result.error;
-  const told = issues
+  const messages = issues
     .slice(0, ISSUES_LISTED_MAX)
     .map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`));
-  throw new ApiError("invalid_value", told.join("\n"), { param: issues[0]?.path.join(".") || null });
+  throw new ApiError("invalid_value", messages.join("\n"), { param: issues[0]?.path.join(".") || null });
 }

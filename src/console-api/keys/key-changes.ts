@@ -45,16 +45,16 @@ export interface WantedKey {
 }
 
 export async function createKey(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
-  wanted: WantedKey,
+  keyRequest: WantedKey,
 ): Promise<{ key: KeyRecord; secret: string }> {
-  const { installation, gateway } = control;
+  const { installation, gateway } = context;
   const { db, clock } = installation;
-  const { name, userId, expiresAtMs, limits } = wanted;
+  const { name, userId, expiresAtMs, limits } = keyRequest;
   const user = await findUser(db, userId);
   if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
-  const group = groupFor(control, author, user, wanted.group);
+  const group = groupFor(context, author, user, keyRequest.group);
   refusePast(expiresAtMs, clock.nowMs());
   refuseLooser(limits, group);
   const { record, secret } = newKey({ name, userId, groupId: group.id, expiresAtMs, limits }, installation);
@@ -65,7 +65,7 @@ export async function createKey(
     await refuseTaken(tx, record);
     await refuseTooMany(tx, author, userId);
     const changes = [...created(shownKey(record, group.name)), secretSet("secret")];
-    await audit(tx, author, "key.create", { key: record, user, atMs: record.createdAtMs, changes });
+    await logChange(tx, author, "key.create", { key: record, user, atMs: record.createdAtMs, changes });
   });
   await gateway.policy.refresh();
   return { key: record, secret };
@@ -74,18 +74,18 @@ export async function createKey(
 export type KeyEdit = Partial<Pick<KeyRecord, "name" | "expiresAtMs" | "limits">>;
 
 export async function editKey(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
   key: KeyRecord,
   edit: KeyEdit,
 ): Promise<KeyRecord> {
-  const { db, clock } = control.installation;
-  const group = control.gateway.policy.snapshot().groups.get(key.groupId);
+  const { db, clock } = context.installation;
+  const group = context.gateway.policy.snapshot().groups.get(key.groupId);
   const user = key.userId === null ? null : await findUser(db, key.userId);
   if (edit.expiresAtMs !== undefined) refusePast(edit.expiresAtMs, clock.nowMs());
   if (edit.limits !== undefined && group !== undefined) refuseLooser(edit.limits, group);
-  const groupName = groupNameOf(control, key.groupId);
-  const shown = (one: KeyRecord) => ({ name: one.name, ...shownKey(one, groupName) });
+  const groupName = groupNameOf(context, key.groupId);
+  const describeKey = (one: KeyRecord) => ({ name: one.name, ...shownKey(one, groupName) });
   const edited = await transaction(db, async (tx) => {
     // Takes the lock: fields that are not edited must have their current value, not the one that was read
     // before.
@@ -93,20 +93,20 @@ export async function editKey(
     const present = await findKey(tx, key.id);
     if (present?.status !== "active") throw revokedBefore();
     const after: KeyRecord = { ...present, ...edit };
-    const changes = differences(shown(present), shown(after));
+    const changes = differences(describeKey(present), describeKey(after));
     if (changes.length === 0) return present;
     const ceiling = await readKeyCeiling(tx, key.id);
     const isOperator = author.actor.role === "admin";
     // An owner who could no longer create this key may not extend it.
     const mayMake = group !== undefined && user !== null && mayUse(group, user);
     if (!isOperator) refuseBeyond(edit, mayMake ? ceiling : present);
-    const raised = isOperator ? newBounds(present, after) : {};
-    await changeKey(tx, key.id, after, { ...ceiling, ...raised });
+    const newCeiling = isOperator ? newBounds(present, after) : {};
+    await changeKey(tx, key.id, after, { ...ceiling, ...newCeiling });
     if (after.name !== present.name) await refuseTaken(tx, after);
-    await audit(tx, author, "key.change", { key: present, user, atMs: clock.nowMs(), changes });
+    await logChange(tx, author, "key.change", { key: present, user, atMs: clock.nowMs(), changes });
     return after;
   });
-  await control.gateway.policy.refresh();
+  await context.gateway.policy.refresh();
   return edited;
 }
 
@@ -115,12 +115,12 @@ export async function editKey(
  * `overlapMs`, and both count against the same limits.
  */
 export async function rotate(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
   key: KeyRecord,
   overlapMs: number,
 ): Promise<{ key: KeyRecord; secret: string; worksUntilMs: number }> {
-  const { db, clock, digest, randomBytes } = control.installation;
+  const { db, clock, digest, randomBytes } = context.installation;
   const user = key.userId === null ? null : await findUser(db, key.userId);
   const { secret, last4 } = mintApiKey(randomBytes, key.publicId);
   const fresh = { digest: digest(secret), last4 };
@@ -130,40 +130,54 @@ export async function rotate(
   await transaction(db, async (tx) => {
     if (!(await rotateKey(tx, key.id, fresh, { atMs, worksUntilMs, formerMax }))) throw revokedBefore();
     await requireLiveActor(tx, author.actor);
-    const until = { field: "old_secret_works_until", from: null, to: new Date(worksUntilMs).toISOString() };
-    await audit(tx, author, "key.rotate", { key, user, atMs, changes: [secretChange("secret"), until] });
+    const overlapChange = {
+      field: "old_secret_works_until",
+      from: null,
+      to: new Date(worksUntilMs).toISOString(),
+    };
+    await logChange(tx, author, "key.rotate", {
+      key,
+      user,
+      atMs,
+      changes: [secretChange("secret"), overlapChange],
+    });
   });
-  await control.gateway.policy.refresh();
+  await context.gateway.policy.refresh();
   return { key: { ...key, ...fresh }, secret, worksUntilMs };
 }
 
 /** Returns false if the key was already revoked. */
 export async function revoke(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
   key: KeyRecord,
 ): Promise<boolean> {
-  const { db, clock } = control.installation;
+  const { db, clock } = context.installation;
   const atMs = clock.nowMs();
   const user = key.userId === null ? null : await findUser(db, key.userId);
   const revoked = await transaction(db, async (tx) => {
     if (!(await revokeKey(tx, key.id, atMs))) return false;
     const changes = [{ field: "status", from: "active", to: "revoked" }];
-    await audit(tx, author, "key.revoke", { key, user, atMs, changes });
+    await logChange(tx, author, "key.revoke", { key, user, atMs, changes });
     return true;
   });
-  await control.gateway.policy.refresh();
+  await context.gateway.policy.refresh();
   return revoked;
 }
 
-interface Audited {
+interface LoggedChange {
   key: KeyRecord;
   user: UserRecord | null;
   atMs: number;
   changes: FieldChange[];
 }
 
-async function audit(tx: Db, author: ConsoleAuthor, action: string, { key, user, atMs, changes }: Audited) {
+async function logChange(
+  tx: Db,
+  author: ConsoleAuthor,
+  action: string,
+  { key, user, atMs, changes }: LoggedChange,
+) {
   const target = keyTitle(key.name, user?.email ?? null);
   await appendChange(tx, auditOf(author, { atMs, action, target, changes }));
 }

@@ -54,14 +54,14 @@ export function groupNameOf({ gateway }: ConsoleContext, groupId: string): strin
   return gateway.policy.snapshot().groups.get(groupId)?.name ?? groupId;
 }
 
-export function keyObject(control: ConsoleContext, key: KeyRecord): z.input<typeof keyAnswer> {
+export function keyObject(context: ConsoleContext, key: KeyRecord): z.input<typeof keyAnswer> {
   return {
     id: key.id,
     name: key.name,
     public_id: key.publicId,
     last4: key.last4,
-    group: groupNameOf(control, key.groupId),
-    status: statusOf(key, control.installation.clock.nowMs()),
+    group: groupNameOf(context, key.groupId),
+    status: statusOf(key, context.installation.clock.nowMs()),
     created_at: key.createdAtMs,
     expires_at: key.expiresAtMs,
     revoked_at: key.revokedAtMs,
@@ -87,7 +87,7 @@ export async function recentDays(
 }
 
 export function listedKeyObject(
-  control: ConsoleContext,
+  context: ConsoleContext,
   key: ListedKey,
   days: readonly KeyDay[],
   firstDayMs: number,
@@ -96,7 +96,7 @@ export function listedKeyObject(
   for (const { dayMs, requests } of days) requestsByDay[(dayMs - firstDayMs) / DAY_MS] = requests;
   const sum = (of: "costNano" | "chargedNano") => usdText(days.reduce((total, day) => total + day[of], 0n));
   return {
-    ...keyObject(control, key),
+    ...keyObject(context, key),
     last_used_at: key.lastUsedAtMs,
     usage: {
       requests: days.reduce((total, { requests }) => total + requests, 0),

@@ -16,13 +16,13 @@ const shared = {
   resets_at: z.number().nullable(),
 };
 const counted = { limit: z.number(), used: z.number(), remaining: z.number() };
-const paid = { limit: z.string(), used: z.string(), remaining: z.string() };
+const usdFields = { limit: z.string(), used: z.string(), remaining: z.string() };
 
 export const meterAnswer = z.discriminatedUnion("unit", [
   z.object({ unit: z.literal("requests"), ...shared, ...counted }),
   z.object({ unit: z.literal("tokens"), ...shared, ...counted }),
   z.object({ unit: z.literal("at_once"), ...shared, ...counted }),
-  z.object({ unit: z.literal("usd"), ...shared, ...paid }),
+  z.object({ unit: z.literal("usd"), ...shared, ...usdFields }),
 ]);
 export type LimitMeter = z.output<typeof meterAnswer>;
 
@@ -41,17 +41,17 @@ export function metersOf(limiter: Limiter, caller: Caller, nowMs: number): Limit
   return [...tightest.values()].map(({ meter }) => meter);
 }
 
-function metersOfSubject({ scope: whose }: Subject, standing: LimitStanding, nowMs: number) {
+function metersOfSubject({ scope: scopeName }: Subject, standing: LimitStanding, nowMs: number) {
   const found: { meter: LimitMeter; left: number }[] = [];
-  if (whose === "account") return found;
+  if (scopeName === "account") return found;
   const add = (unit: "requests" | "tokens" | "usd", perMs: number, allowance: Allowance | null) => {
     if (allowance === null) return;
     const { limit, used, remaining, resetMs } = allowance;
-    const when = { scope: whose, per_ms: perMs, resets_at: Math.ceil(nowMs + resetMs) };
+    const meterFields = { scope: scopeName, per_ms: perMs, resets_at: Math.ceil(nowMs + resetMs) };
     const meter: LimitMeter =
       unit === "usd"
-        ? { unit, ...when, limit: usd(limit), used: usd(used), remaining: usd(remaining) }
-        : { unit, ...when, limit, used, remaining };
+        ? { unit, ...meterFields, limit: usd(limit), used: usd(used), remaining: usd(remaining) }
+        : { unit, ...meterFields, limit, used, remaining };
     found.push({ meter, left: remaining });
   };
   const { concurrency } = standing;
@@ -60,7 +60,7 @@ function metersOfSubject({ scope: whose }: Subject, standing: LimitStanding, now
     const remaining = Math.max(0, limit - used);
     const meter = {
       unit: "at_once",
-      scope: whose,
+      scope: scopeName,
       per_ms: null,
       resets_at: null,
       limit,

@@ -66,7 +66,7 @@ export interface Watcher {
 }
 
 const EVERY_MS = 1_000;
-const LOOK_AGAIN_MS = 3_000;
+const RECHECK_MS = 3_000;
 /** The browser reconnects afterwards. */
 const WATCH_MS_MAX = 300_000;
 const STREAMS_PER_USER_MAX = 10;
@@ -91,16 +91,16 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
 
   function tick(): void {
     const nowMs = clock.monotonicMs();
-    const bytes = eventOf(frame(nowMs));
+    const bytes = encodeEvent(frame(nowMs));
     for (const viewer of [...viewers]) {
       if (nowMs >= viewer.untilMs) viewer.end();
       else viewer.offer(bytes);
-      if (nowMs >= viewer.lookAtMs) void lookAgain(viewer, nowMs);
+      if (nowMs >= viewer.lookAtMs) void recheckAccess(viewer, nowMs);
     }
   }
 
-  async function lookAgain(viewer: Viewer, nowMs: number): Promise<void> {
-    viewer.lookAtMs = nowMs + LOOK_AGAIN_MS;
+  async function recheckAccess(viewer: Viewer, nowMs: number): Promise<void> {
+    viewer.lookAtMs = nowMs + RECHECK_MS;
     if (!(await viewer.watcher.mayStill())) viewer.end();
   }
 
@@ -136,11 +136,11 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
     };
   }
 
-  function eventOf(data: Frame): Uint8Array {
+  function encodeEvent(data: Frame): Uint8Array {
     return encoder.encode(`data: ${JSON.stringify(data)}\n\n`);
   }
 
-  function leave(viewer: Viewer): void {
+  function removeViewer(viewer: Viewer): void {
     viewers.delete(viewer);
     if (viewers.size > 0 || timer === null) return;
     clearInterval(timer);
@@ -152,7 +152,7 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
     watch(signal, watcher) {
       refuseTooMany(viewers, watcher);
       let viewer: Viewer | null = null;
-      const gone = () => viewer?.end();
+      const onAbort = () => viewer?.end();
       return new ReadableStream(
         {
           start(controller) {
@@ -160,26 +160,26 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
             viewer = {
               watcher,
               untilMs: nowMs + WATCH_MS_MAX,
-              lookAtMs: nowMs + LOOK_AGAIN_MS,
+              lookAtMs: nowMs + RECHECK_MS,
               offer(bytes) {
                 if ((controller.desiredSize ?? 0) > 0) controller.enqueue(bytes);
               },
               end() {
                 if (!viewers.has(this)) return;
-                leave(this);
-                signal.removeEventListener("abort", gone);
+                removeViewer(this);
+                signal.removeEventListener("abort", onAbort);
                 controller.close();
               },
             };
             viewers.add(viewer);
-            signal.addEventListener("abort", gone);
-            if (signal.aborted) return gone();
+            signal.addEventListener("abort", onAbort);
+            if (signal.aborted) return onAbort();
             timer ??= setInterval(tick, EVERY_MS);
-            viewer.offer(eventOf(frame(nowMs)));
+            viewer.offer(encodeEvent(frame(nowMs)));
           },
           cancel() {
-            signal.removeEventListener("abort", gone);
-            if (viewer !== null) leave(viewer);
+            signal.removeEventListener("abort", onAbort);
+            if (viewer !== null) removeViewer(viewer);
           },
         },
         new CountQueuingStrategy({ highWaterMark: FRAMES_KEPT }),
@@ -189,8 +189,8 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
 }
 
 function refuseTooMany(viewers: ReadonlySet<Viewer>, { userId }: Watcher): void {
-  const own = [...viewers].filter(({ watcher }) => watcher.userId === userId);
-  if (own.length < STREAMS_PER_USER_MAX) return;
+  const ownStreams = [...viewers].filter(({ watcher }) => watcher.userId === userId);
+  if (ownStreams.length < STREAMS_PER_USER_MAX) return;
   throw new ApiError(
     "rate_limit_exceeded",
     `You are watching in ${STREAMS_PER_USER_MAX} places, which is as many as one user may. Close one of them.`,

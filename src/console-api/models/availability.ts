@@ -28,8 +28,8 @@ export function availabilityOf(
 export function availabilityOfCandidates(candidates: readonly Candidate[], nowMs: number): Availability {
   if (candidates.some(({ reason }) => reason === null)) return { status: "available", frees_at: null };
   const busy = candidates.filter(({ reason }) => reason === "at_capacity" || reason === "rate_limited");
-  const waited = busy.length > 0 ? busy : candidates;
-  const soonestMs = Math.min(...waited.flatMap(({ freesInMs }) => freesInMs ?? []));
+  const relevant = busy.length > 0 ? busy : candidates;
+  const soonestMs = Math.min(...relevant.flatMap(({ freesInMs }) => freesInMs ?? []));
   return {
     status: busy.length > 0 ? "busy" : "unavailable",
     frees_at: Number.isFinite(soonestMs) ? Math.ceil(nowMs + soonestMs) : null,

@@ -43,34 +43,34 @@ export const modelRoutes = {
       key: z.string().optional(),
     }),
     answer: buildPage(callableModelAnswer),
-    async run(control, { actor, query }) {
-      const { db, clock } = control.installation;
+    async run(context, { actor, query }) {
+      const { db, clock } = context.installation;
       const nowMs = clock.nowMs();
       const userId = ownerOf(actor, query.user);
       const counts = await countKeysByGroup(db, userId, nowMs);
-      const groups = await groupsOf(control, userId, counts);
-      const only = query.key === undefined ? null : await ownKey(db, actor, query.key);
+      const groups = await listVisibleGroups(context, userId, counts);
+      const keyFilter = query.key === undefined ? null : await ownKey(db, actor, query.key);
       const cursor = readCursor(query.after, modelCursor);
-      const wanted = query.search?.toLowerCase() ?? "";
+      const searchText = query.search?.toLowerCase() ?? "";
       const offers = groups
-        .filter(({ id }) => only === null || only.groupId === id)
+        .filter(({ id }) => keyFilter === null || keyFilter.groupId === id)
         .flatMap((group) => [...group.models.values()].map((model) => ({ group, model })))
-        .filter(({ model }) => model.id.toLowerCase().includes(wanted))
+        .filter(({ model }) => model.id.toLowerCase().includes(searchText))
         .sort((a, b) => inOrder([a.model.id, a.group.name], [b.model.id, b.group.name]))
         .filter(({ group, model }) => cursor === null || inOrder(cursor, [model.id, group.name]) < 0);
       const page = offers.slice(0, query.limit);
       const last = page.at(-1);
-      const { pool } = control.gateway.dispatcher;
-      const named = new Map<string, Awaited<ReturnType<typeof newestKeys>>>();
+      const { pool } = context.gateway.dispatcher;
+      const newestByGroup = new Map<string, Awaited<ReturnType<typeof newestKeys>>>();
       for (const { id: groupId } of new Set(page.map(({ group }) => group)))
-        named.set(groupId, await newestKeys(db, { userId, groupId, nowMs, limit: KEYS_NAMED }));
+        newestByGroup.set(groupId, await newestKeys(db, { userId, groupId, nowMs, limit: KEYS_NAMED }));
       return {
         data: page.map(({ group, model }) => ({
           ...offeredModelObject(model),
           group: group.name,
           charge: group.billing.charge,
           now: availabilityOf(pool, [...new Set([...model.routes.values()].flat())], nowMs),
-          keys: { count: counts.get(group.id) ?? 0, some: named.get(group.id) ?? [] },
+          keys: { count: counts.get(group.id) ?? 0, some: newestByGroup.get(group.id) ?? [] },
         })),
         next:
           offers.length > page.length && last !== undefined
@@ -92,15 +92,15 @@ export const modelRoutes = {
       interface: z.enum(INTERFACES),
     }),
     answer: whyAnswer,
-    async run(control, { actor, query }) {
-      const key = await ownKey(control.installation.db, actor, query.key);
-      return explainKey(control, actor, { key, model: query.model, interface: query.interface });
+    async run(context, { actor, query }) {
+      const key = await ownKey(context.installation.db, actor, query.key);
+      return explainKey(context, actor, { key, model: query.model, interface: query.interface });
     },
   }),
 };
 
 /** Groups in which the user has keys stay visible, even if the user may not create more keys in them. */
-async function groupsOf(
+async function listVisibleGroups(
   { installation, gateway }: ConsoleContext,
   userId: string,
   counts: ReadonlyMap<string, number>,

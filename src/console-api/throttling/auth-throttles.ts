@@ -25,9 +25,9 @@ export interface Attempts {
    * Attempts for an account from an address: a low limit per address, and a high one in total, because others
    * could lock the owner out.
    */
-  of<T>(account: string, clientAddress: string, tryOut: () => Promise<T>): Promise<T>;
+  of<T>(account: string, clientAddress: string, attempt: () => Promise<T>): Promise<T>;
   /** Attempts of a caller who has already verified one credential: a separate budget, which others cannot exhaust. */
-  proven<T>(subject: string, tryOut: () => Promise<T>): Promise<T>;
+  proven<T>(subject: string, attempt: () => Promise<T>): Promise<T>;
 }
 
 interface Count {
@@ -41,31 +41,31 @@ export function openAuthThrottles({ monotonicMs }: Pick<Clock, "monotonicMs">): 
   const addresses = openThrottle({ tries: addressTries, windowMs, monotonicMs });
   const pairs = openThrottle({ tries: accountTries, windowMs, monotonicMs });
   const accounts = openThrottle({ tries: accountTriesAnywhere, windowMs, monotonicMs });
-  const proven = openThrottle({ tries: accountTries, windowMs, monotonicMs });
+  const verifiedAttempts = openThrottle({ tries: accountTries, windowMs, monotonicMs });
   return {
     passwords: openPasswords({ atOnce: limits.passwordsAtOnce, waitingMax: limits.passwordsWaitingMax }),
     attempts: {
-      of(account, clientAddress, tryOut) {
+      of(account, clientAddress, attempt) {
         const block = addressBlock(clientAddress);
         const where = "for this account";
-        return counted(
+        return runCounted(
           [
             { throttle: addresses, subject: block, where: "from this address" },
             { throttle: pairs, subject: `${block} ${account}`, where },
             { throttle: accounts, subject: account, where },
           ],
-          tryOut,
+          attempt,
         );
       },
-      proven: (subject, tryOut) =>
-        counted([{ throttle: proven, subject, where: "for this account" }], tryOut),
+      proven: (subject, attempt) =>
+        runCounted([{ throttle: verifiedAttempts, subject, where: "for this account" }], attempt),
     },
     registrations: openThrottle({ tries: limits.registrationsPerDay, windowMs: 86_400_000, monotonicMs }),
     letters: openThrottle({ tries: limits.lettersPerHour, windowMs: 3_600_000, monotonicMs }),
   };
 }
 
-async function counted<T>(counts: readonly Count[], tryOut: () => Promise<T>): Promise<T> {
+async function runCounted<T>(counts: readonly Count[], attempt: () => Promise<T>): Promise<T> {
   const taken: Count[] = [];
   let isWrong = false;
   try {
@@ -73,7 +73,7 @@ async function counted<T>(counts: readonly Count[], tryOut: () => Promise<T>): P
       refuseWait(count.throttle.take(count.subject), count.where);
       taken.push(count);
     }
-    return await tryOut();
+    return await attempt();
   } catch (thrown) {
     isWrong = thrown instanceof ApiError && thrown.code === "wrong_credentials";
     throw thrown;
@@ -82,12 +82,12 @@ async function counted<T>(counts: readonly Count[], tryOut: () => Promise<T>): P
   }
 }
 
-function refuseWait(seconds: number | null, where: string): void {
+function refuseWait(seconds: number | null, scopeText: string): void {
   if (seconds === null) return;
   const minutes = Math.ceil(seconds / 60);
   throw new ApiError(
     "rate_limit_exceeded",
-    `Too many attempts ${where}. Try again in ${minutes} minute${minutes === 1 ? "" : "s"}, or ask an administrator for a sign-in link.`,
+    `Too many attempts ${scopeText}. Try again in ${minutes} minute${minutes === 1 ? "" : "s"}, or ask an administrator for a sign-in link.`,
     { headers: { "retry-after": String(seconds) } },
   );
 }

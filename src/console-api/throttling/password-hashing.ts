@@ -15,16 +15,16 @@ export interface PasswordsOptions {
 }
 
 /** The hash of an unknown password, with the same parameters as every other hash. */
-const NOBODY =
+const DUMMY_HASH =
   "$argon2id$v=19$m=65536,t=2,p=1$CV8Vx42lrleYfM8cLH1aC1xmXI0YdXLtnQn+0eLrvzE$Ky/b9cDIjM0cyE4Safyr2nno+4LXu1AIl3mx3q/aCRM";
 
 export function openPasswords({ atOnce, waitingMax }: PasswordsOptions): Passwords {
   let running = 0;
-  const line: (() => void)[] = [];
+  const queue: (() => void)[] = [];
 
-  async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  async function runInTurn<T>(work: () => Promise<T>): Promise<T> {
     if (running >= atOnce) {
-      if (line.length >= waitingMax) {
+      if (queue.length >= waitingMax) {
         throw new ApiError(
           "server_is_overloaded",
           "Too many people are signing in at this moment. Try again in a few seconds.",
@@ -32,23 +32,23 @@ export function openPasswords({ atOnce, waitingMax }: PasswordsOptions): Passwor
         );
       }
       // A finishing call passes its slot on, so `running` stays the same.
-      await new Promise<void>((resolve) => line.push(resolve));
+      await new Promise<void>((resolve) => queue.push(resolve));
     } else running += 1;
     try {
       return await work();
     } finally {
-      const next = line.shift();
+      const next = queue.shift();
       if (next === undefined) running -= 1;
       else next();
     }
   }
 
   return {
-    hash: (password) => inTurn(() => Bun.password.hash(password, "argon2id")),
+    hash: (password) => runInTurn(() => Bun.password.hash(password, "argon2id")),
     verify: (password, hash) =>
-      inTurn(async () => {
-        const right = await Bun.password.verify(password, hash ?? NOBODY);
-        return right && hash !== null;
+      runInTurn(async () => {
+        const isRight = await Bun.password.verify(password, hash ?? DUMMY_HASH);
+        return isRight && hash !== null;
       }),
   };
 }

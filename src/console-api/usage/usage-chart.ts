@@ -72,11 +72,11 @@ export async function chartOf(
   range: ChartRange,
   by: SeriesSplit,
 ): Promise<z.input<typeof chartAnswer>> {
-  const asked = { scope, ...(model === undefined ? {} : { model }), by, ...range };
-  const split = await splitOf(db, asked, accountId);
+  const seriesRequest = { scope, ...(model === undefined ? {} : { model }), by, ...range };
+  const split = await readSplit(db, seriesRequest, accountId);
   const ids = split.ranking.map(({ id }) => id);
   const names = by === "total" || by === "model" ? null : await lookUpUsageNames(db, by, ids);
-  const totals = (one: UsageTotals) => totalsObject(one, actor);
+  const totals = (totalsRow: UsageTotals) => totalsObject(totalsRow, actor);
   const point = ({ atMs, ...one }: SeriesPoint) => ({ at: atMs, ...totals(one) });
   const label = (id: string) => (names === null ? id : (names.get(id) ?? id));
   return {
@@ -88,7 +88,11 @@ export async function chartOf(
     previous: split.previous === null ? null : totals(split.previous),
     points: split.points.map(point),
     series: split.series.map(({ id, points }) => ({ id, label: label(id), points: points.map(point) })),
-    ranking: split.ranking.map(({ id, totals: one }) => ({ id, label: label(id), ...totals(one) })),
+    ranking: split.ranking.map(({ id, totals: totalsRow }) => ({
+      id,
+      label: label(id),
+      ...totals(totalsRow),
+    })),
   };
 }
 
@@ -97,20 +101,24 @@ interface Split extends SplitUsage {
   previous: UsageTotals | null;
 }
 
-async function splitOf(db: Db, asked: SeriesRequest, accountId: string | undefined): Promise<Split> {
+async function readSplit(
+  db: Db,
+  seriesRequest: SeriesRequest,
+  accountId: string | undefined,
+): Promise<Split> {
   if (accountId !== undefined) {
-    return { ...(await splitRows(db, { ...asked, accountId }, BOUNDS)), previous: null };
+    return { ...(await splitRows(db, { ...seriesRequest, accountId }, BOUNDS)), previous: null };
   }
-  if (!canSplit(asked)) {
+  if (!canSplit(seriesRequest)) {
     throw new ApiError(
       "invalid_value",
-      `by: usage cannot be split by ${asked.by} here. Leave the filters out, or choose another split.`,
+      `by: usage cannot be split by ${seriesRequest.by} here. Leave the filters out, or choose another split.`,
       { param: "by" },
     );
   }
-  const { fromMs, toMs } = asked;
-  const split = await splitUsage(db, asked, BOUNDS);
-  const previous = await totalUsage(db, { ...asked, fromMs: fromMs - (toMs - fromMs), toMs: fromMs });
+  const { fromMs, toMs } = seriesRequest;
+  const split = await splitUsage(db, seriesRequest, BOUNDS);
+  const previous = await totalUsage(db, { ...seriesRequest, fromMs: fromMs - (toMs - fromMs), toMs: fromMs });
   return { ...split, sinceMs: fromMs, previous };
 }
 

@@ -87,8 +87,8 @@ export async function inspect(
     steps: stepObjects(row, trace, isAdmin ? (listed.account ?? null) : undefined),
     payer: row.payer,
     flags: [...row.flags],
-    calculation: await calculationOf(db, row),
-    ...(isAdmin ? { upstream_request_id: row.upstreamRequestId, candidates: candidatesOf(trace) } : {}),
+    calculation: await buildCalculation(db, row),
+    ...(isAdmin ? { upstream_request_id: row.upstreamRequestId, candidates: buildCandidates(trace) } : {}),
   };
 }
 
@@ -108,12 +108,12 @@ function stepObjects(
       number: attempt?.number ?? null,
       status: attempt?.status ?? null,
       failure: attempt?.failure ?? null,
-      ...(account === undefined ? {} : inside(attempt, account)),
+      ...(account === undefined ? {} : administratorFields(attempt, account)),
     };
   });
 }
 
-function inside(attempt: Attempt | undefined, account: string | null) {
+function administratorFields(attempt: Attempt | undefined, account: string | null) {
   return {
     account: attempt === undefined ? null : (attempt.accountName ?? account),
     upstream_model: attempt?.upstreamModel ?? null,
@@ -121,7 +121,7 @@ function inside(attempt: Attempt | undefined, account: string | null) {
   };
 }
 
-async function calculationOf(
+async function buildCalculation(
   db: Db,
   row: UsageRow,
 ): Promise<z.input<typeof inspectionAnswer>["calculation"]> {
@@ -142,7 +142,7 @@ async function calculationOf(
   };
 }
 
-function candidatesOf(trace: DispatchTrace | null) {
+function buildCandidates(trace: DispatchTrace | null) {
   return (trace?.candidates ?? []).map(({ accountName, upstreamModel, priority, score, reason }) => ({
     account: accountName,
     upstream_model: upstreamModel,

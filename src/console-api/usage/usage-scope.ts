@@ -34,31 +34,31 @@ export interface UsageScope {
   model?: string;
 }
 
-type ScopeAsked = z.output<z.ZodObject<typeof scopeQuery>>;
+type ScopeQuery = z.output<z.ZodObject<typeof scopeQuery>>;
 
 /** Users who are not administrators always see only their own usage. */
-export async function scopeOf(control: ConsoleContext, actor: Actor, asked: ScopeAsked): Promise<UsageScope> {
-  const { db } = control.installation;
-  if (actor.role !== "admin") refuseOthers(asked);
-  const model = asked.model === undefined ? {} : { model: asked.model };
-  const accountId = asked.account === undefined ? {} : { accountId: await accountNamed(db, asked.account) };
-  const owner = await ownerAsked(db, actor, asked);
+export async function scopeOf(context: ConsoleContext, actor: Actor, query: ScopeQuery): Promise<UsageScope> {
+  const { db } = context.installation;
+  if (actor.role !== "admin") refuseOthers(query);
+  const model = query.model === undefined ? {} : { model: query.model };
+  const accountId = query.account === undefined ? {} : { accountId: await accountNamed(db, query.account) };
+  const owner = await findOwnerScope(db, actor, query);
   // A key has one owner, so filtering by both would only be slower.
-  if (asked.key !== undefined) {
-    const key = await ownKey(db, actor, asked.key);
-    if (asked.user !== undefined && key.userId !== owner.userId) throw missing("key", "of this user");
-    return { ...model, ...accountId, keyId: key.id, ...(await groupAsked(db, actor, asked)) };
+  if (query.key !== undefined) {
+    const key = await ownKey(db, actor, query.key);
+    if (query.user !== undefined && key.userId !== owner.userId) throw missing("key", "of this user");
+    return { ...model, ...accountId, keyId: key.id, ...(await findGroupScope(db, actor, query)) };
   }
-  return { ...model, ...accountId, ...owner, ...(await groupAsked(db, actor, asked)) };
+  return { ...model, ...accountId, ...owner, ...(await findGroupScope(db, actor, query)) };
 }
 
-function refuseOthers({ whose, user, account }: ScopeAsked): void {
+function refuseOthers({ whose, user, account }: ScopeQuery): void {
   const param = whose === "everybody" ? "whose" : user !== undefined ? "user" : account && "account";
   if (!param) return;
   throw new ApiError("forbidden", `Only administrators may ask by \`${param}\`. Leave it out.`, { param });
 }
 
-async function ownerAsked(db: Db, actor: Actor, { whose, user, group, account, key }: ScopeAsked) {
+async function findOwnerScope(db: Db, actor: Actor, { whose, user, group, account, key }: ScopeQuery) {
   if (user !== undefined) {
     const found = (await findUser(db, user)) ?? (await findUserByEmail(db, user));
     if (found === null) throw missing("user", "with this address or id");
@@ -70,7 +70,7 @@ async function ownerAsked(db: Db, actor: Actor, { whose, user, group, account, k
 }
 
 /** Users learn nothing about groups in which they have no key, not even their names. */
-async function groupAsked(db: Db, actor: Actor, { group }: ScopeAsked): Promise<{ groupId?: string }> {
+async function findGroupScope(db: Db, actor: Actor, { group }: ScopeQuery): Promise<{ groupId?: string }> {
   if (group === undefined) return {};
   const [row] =
     actor.role === "admin"
@@ -112,13 +112,13 @@ const POINTS_MAX = 400;
 
 /** Rounds to whole hours or days in UTC. Defaults to the last 30 days or 48 hours. */
 export function chartRange(
-  asked: { from_at?: number | undefined; to_at?: number | undefined; granularity: "day" | "hour" },
+  query: { from_at?: number | undefined; to_at?: number | undefined; granularity: "day" | "hour" },
   nowMs: number,
 ): ChartRange {
-  const { granularity } = asked;
+  const { granularity } = query;
   const unitMs = UNIT_MS[granularity];
-  const toMs = Math.ceil(Math.min(asked.to_at ?? nowMs, nowMs + unitMs) / unitMs) * unitMs;
-  const fromMs = Math.floor((asked.from_at ?? toMs - DEFAULT_MS[granularity]) / unitMs) * unitMs;
+  const toMs = Math.ceil(Math.min(query.to_at ?? nowMs, nowMs + unitMs) / unitMs) * unitMs;
+  const fromMs = Math.floor((query.from_at ?? toMs - DEFAULT_MS[granularity]) / unitMs) * unitMs;
   if (fromMs >= toMs) {
     throw new ApiError("invalid_value", "from_at: must be before to_at, and not in the future.", {
       param: "from_at",

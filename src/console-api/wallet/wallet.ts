@@ -98,16 +98,16 @@ export const walletRoutes = {
       "Balance, what is held of it, subscriptions with what is left of their windows, and who pays first",
     query: z.strictObject(ownerQuery),
     answer: walletAnswer,
-    async run(control, { actor, query }) {
-      const { db, clock } = control.installation;
+    async run(context, { actor, query }) {
+      const { db, clock } = context.installation;
       const userId = ownerOf(actor, query.user);
       const nowMs = clock.nowMs();
-      await flushUsageFor(control, userId);
+      await flushUsageFor(context, userId);
       const subscriptions = await subscriptionsOf(db, userId, nowMs);
       return {
         ...balanceObject(await readWallet(db, userId)),
         subscriptions: subscriptions.map(subscriptionObject),
-        payers: await payersOf(control, userId, subscriptions),
+        payers: await buildPayers(context, userId, subscriptions),
       };
     },
   }),
@@ -119,11 +119,11 @@ export const walletRoutes = {
     summary: "List what was booked, the latest first",
     query: z.strictObject({ ...pageQuery, ...ownerQuery }),
     answer: buildPage(entryAnswer),
-    async run(control, { actor, query }) {
+    async run(context, { actor, query }) {
       const userId = ownerOf(actor, query.user);
       const cursor = readCursor(query.after, entryCursor);
-      await flushUsageFor(control, userId);
-      const found = await listEntriesOfUser(control.installation.db, userId, {
+      await flushUsageFor(context, userId);
+      const found = await listEntriesOfUser(context.installation.db, userId, {
         limit: query.limit + 1,
         ...(cursor === null ? {} : { before: { atMs: cursor[0], id: cursor[1] } }),
       });
@@ -155,10 +155,10 @@ export const walletRoutes = {
       ),
       next: z.null(),
     }),
-    async run(control, { actor, query }) {
+    async run(context, { actor, query }) {
       const userId = ownerOf(actor, query.user);
-      await flushUsageFor(control, userId);
-      const holds = await listHoldsOfUser(control.installation.db, userId, HOLDS_SHOWN);
+      await flushUsageFor(context, userId);
+      const holds = await listHoldsOfUser(context.installation.db, userId, HOLDS_SHOWN);
       return {
         data: holds.map((hold) => ({
           request_id: hold.requestId,
@@ -185,25 +185,25 @@ export const walletRoutes = {
       plan: z.string().nullable(),
       ...balanceAnswer.shape,
     }),
-    async run(control, asked) {
-      const { installation, redeemTries } = control;
+    async run(context, asked) {
+      const { installation, redeemTries } = context;
       const { userId, email } = asked.actor;
       const wait = redeemTries.take(userId);
       if (wait !== null) throw tooManyTries(wait);
       const redeemed = await transaction(installation.db, async (tx) => {
         const order = { userId, code: asked.body.code, actor: userId };
-        const given = await redeem({ ...installation, db: tx }, order);
+        const redemption = await redeem({ ...installation, db: tx }, order);
         const atMs = installation.clock.nowMs();
-        const worth = worthOf(given);
+        const worth = describeRedemption(redemption);
         const change = { field: worth.plan === null ? "balance" : "plan", from: null, to: worthText(worth) };
         await appendChange(
           tx,
           auditOf(asked, { atMs, action: "code.redeem", target: `user ${email}`, changes: [change] }),
         );
-        return { ...worth, ...balanceObject(given.wallet) };
+        return { ...worth, ...balanceObject(redemption.wallet) };
       });
       redeemTries.giveBack(userId);
-      await control.gateway.policy.refresh();
+      await context.gateway.policy.refresh();
       return redeemed;
     },
   }),
@@ -226,7 +226,7 @@ interface Worth {
   plan: string | null;
 }
 
-function worthOf(redeemed: RedemptionResult): Worth {
+function describeRedemption(redeemed: RedemptionResult): Worth {
   return redeemed.kind === "plan"
     ? { amount: null, plan: redeemed.plan }
     : { amount: usdText(redeemed.entry.amountNano), plan: null };
@@ -266,7 +266,7 @@ function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof 
   };
 }
 
-async function payersOf(
+async function buildPayers(
   { installation, gateway }: ConsoleContext,
   userId: string,
   subscriptions: readonly SubscriptionStanding[],
@@ -276,9 +276,9 @@ async function payersOf(
   if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
   const snapshot = gateway.policy.snapshot();
   const keys = await countKeysByGroup(db, userId, clock.nowMs());
-  const own = [...keys.keys()].flatMap((id) => snapshot.groups.get(id) ?? []);
+  const ownGroups = [...keys.keys()].flatMap((id) => snapshot.groups.get(id) ?? []);
   const running = subscriptions.filter(({ standing }) => standing === "running");
-  return [...new Set([...own, ...groupsWithin(snapshot, user)])].map(({ id, name, billing }) => ({
+  return [...new Set([...ownGroups, ...groupsWithin(snapshot, user)])].map(({ id, name, billing }) => ({
     group: name,
     charge: billing.charge,
     plans:

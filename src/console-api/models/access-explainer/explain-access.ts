@@ -62,11 +62,11 @@ interface Step {
 }
 
 export async function explainKey(
-  control: ConsoleContext,
+  context: ConsoleContext,
   actor: Actor,
   question: Question,
 ): Promise<z.input<typeof whyAnswer>> {
-  const { installation, gateway } = control;
+  const { installation, gateway } = context;
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const { key } = question;
@@ -76,42 +76,43 @@ export async function explainKey(
   const user = key.userId === null ? null : await findUser(db, key.userId);
   const snapshot = gateway.policy.snapshot();
   const group = snapshot.groups.get(key.groupId);
-  const facts = factsOf(question, group, user === null ? [] : groupsWithin(snapshot, user));
+  const facts = buildFacts(question, group, user === null ? [] : groupsWithin(snapshot, user));
   const steps: Step[] = configured.steps.map(({ ok, reason }) => ({
     ok,
-    reason: isAdmin ? reason : discreet(reason),
+    reason: isAdmin ? reason : hideUnknownModel(reason),
     facts,
   }));
   if (user?.status === "disabled") steps.unshift({ ok: false, reason: "owner_disabled", facts });
 
-  const live = gateway.policy.keys.get(key.id);
+  const cachedKey = gateway.policy.keys.get(key.id);
   const routes = group?.models.get(question.model)?.routes.get(question.interface) ?? [];
   const candidates = routes.map((route) => gateway.dispatcher.pool.describe(route));
-  if (live !== undefined && group !== undefined && candidates.length > 0) {
-    const shortage = callerSubjects({ key: live, group })
+  if (cachedKey !== undefined && group !== undefined && candidates.length > 0) {
+    const shortage = callerSubjects({ key: cachedKey, group })
       .map((subject) => gateway.limiter.shortageOf(subject, 1, 1))
       .find((found) => found !== null);
-    const now = availabilityOfCandidates(candidates, nowMs);
-    if (key.userId !== null) await flushUsageFor(control, key.userId);
+    const availability = availabilityOfCandidates(candidates, nowMs);
+    if (key.userId !== null) await flushUsageFor(context, key.userId);
     steps.push(
       shortage === undefined
         ? { ok: true, reason: "within_limits", facts }
         : limitStep(shortage, group.queue.maxWaiting, { ...facts, ...shortageFacts(shortage, nowMs) }),
       await paymentOf(db, { group, userId: key.userId, facts, nowMs }),
       {
-        ok: now.status !== "unavailable",
-        reason: now.status === "unavailable" && areFailing(candidates) ? "failing" : now.status,
-        facts: now.frees_at === null ? facts : { ...facts, frees_at: now.frees_at },
+        ok: availability.status !== "unavailable",
+        reason:
+          availability.status === "unavailable" && areFailing(candidates) ? "failing" : availability.status,
+        facts: availability.frees_at === null ? facts : { ...facts, frees_at: availability.frees_at },
       },
     );
   }
 
   const failed = steps.findIndex(({ ok }) => !ok);
-  const told = failed === -1 ? steps : steps.slice(0, failed + 1);
+  const shownSteps = failed === -1 ? steps : steps.slice(0, failed + 1);
   const states = new Map(candidates.map((candidate) => [candidate.accountName, candidate]));
   return {
     allowed: failed === -1,
-    steps: told.map((step) => ({ ...step, text: describeStep(step.reason, step.facts) })),
+    steps: shownSteps.map((step) => ({ ...step, text: describeStep(step.reason, step.facts) })),
     accounts: !isAdmin
       ? null
       : configured.accounts.map(({ name, upstreamModel, reason }) => {
@@ -138,17 +139,19 @@ function areFailing(candidates: readonly Candidate[]): boolean {
 }
 
 /** Users must not learn that a model exists which they cannot call. */
-function discreet(reason: Reason): Reason {
+function hideUnknownModel(reason: Reason): Reason {
   return reason === "model_unknown" ? "model_not_published" : reason;
 }
 
-function factsOf(
+function buildFacts(
   { model, interface: iface }: Question,
   group: PolicyGroup | undefined,
-  within: PolicyGroup[],
+  reachableGroups: PolicyGroup[],
 ): Facts {
   const published = group?.models.get(model);
-  const others = within.filter((other) => other !== group && other.models.get(model)?.routes.has(iface));
+  const others = reachableGroups.filter(
+    (other) => other !== group && other.models.get(model)?.routes.has(iface),
+  );
   const close = published === undefined ? nearest(model, [...(group?.models.keys() ?? [])]) : null;
   return {
     model,
