@@ -36,15 +36,10 @@ export function parseGatewayFile(text: string, source: Source): ParsedFile {
 
 /** Like `parseGatewayFile`, for a process that serves requests at the same time. */
 export async function parseGatewayFileInWorker(text: string, source: Source): Promise<ParsedFile> {
-  const extraChecks = buildFileChecks(source.known ?? NOTHING_KNOWN);
+  const checks = buildFileChecks(source.known ?? NOTHING_KNOWN);
   return (
     rejectText(text, source) ??
-    checkRead(
-      await readTreeInWorker({ text, environment: source.environment }),
-      source,
-      gatewayFile,
-      extraChecks,
-    )
+    checkRead(await readTreeInWorker({ text, environment: source.environment }), source, gatewayFile, checks)
   );
 }
 
@@ -75,11 +70,9 @@ export function parseFile<Schema extends z.ZodType>(
   text: string,
   source: Omit<Source, "known">,
   schema: Schema,
-  extraChecks: ExtraChecks = () => ({ wrong: [], unbuilt: [] }),
+  checks: ExtraChecks = () => ({ wrong: [], unbuilt: [] }),
 ): Parsed<z.output<Schema>> {
-  return (
-    rejectText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, extraChecks)
-  );
+  return rejectText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, checks);
 }
 
 /** Rejects a text that must not be parsed. */
@@ -118,9 +111,9 @@ function checkRead<Schema extends z.ZodType>(
   read: TreeResult,
   { fileName }: Pick<Source, "fileName">,
   schema: Schema,
-  extraChecks: ExtraChecks,
+  checks: ExtraChecks,
 ): Parsed<z.output<Schema>> {
-  if (read.ok) return checkTree(read.tree, fileName, schema, extraChecks);
+  if (read.ok) return checkTree(read.tree, fileName, schema, checks);
   const problems = read.problems.map((problem) => ({ file: fileName, field: "", ...problem }));
   return { ok: false, problems: problems.sort(byPlace) };
 }
@@ -129,7 +122,7 @@ function checkTree<Schema extends z.ZodType>(
   tree: Tree,
   fileName: string,
   schema: Schema,
-  extraChecks: ExtraChecks,
+  checks: ExtraChecks,
 ): Parsed<z.output<Schema>> {
   const problemAt = ({ path, message, onKey }: FieldProblem): Problem => {
     return { file: fileName, ...tree.locate(path, onKey), field: fieldOf(path), message };
@@ -137,7 +130,7 @@ function checkTree<Schema extends z.ZodType>(
   // A file that contains only comments is valid and defines nothing.
   const value = tree.value === null ? {} : tree.value;
   const result = schema.safeParse(value);
-  const extraProblems = extraChecks(value, tree);
+  const extraProblems = checks(value, tree);
   const textProblems = new Set(tree.problems);
   const fieldProblems = [
     ...textProblems,

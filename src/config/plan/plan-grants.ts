@@ -41,14 +41,12 @@ export function planGrants(
   );
   const subscriptions = file.users.flatMap(({ email, subscriptions: wanted = [] }) => {
     const userId = known(users, email);
-    const presentByEntry = matchSubscriptions(active.get(userId) ?? [], wanted, planIds);
-    for (const { id } of presentByEntry.values()) keptIds.add(id);
+    const matches = matchSubscriptions(active.get(userId) ?? [], wanted, planIds);
+    for (const { id } of matches.values()) keptIds.add(id);
     return wanted.flatMap((entry) => {
       const planId = known(planIds, entry.plan);
       const timeZone = known(timeZones, entry.plan);
-      return (
-        planSubscription(presentByEntry.get(entry), entry, { userId, planId, timeZone, email }, secrets) ?? []
-      );
+      return planSubscription(matches.get(entry), entry, { userId, planId, timeZone, email }, secrets) ?? [];
     });
   });
   return {

@@ -74,9 +74,9 @@ export const adminAccountRoutes = {
     summary: "Add an account",
     body: z.strictObject({ document: accountForm, credential }),
     answer: shownAccount,
-    async run(context, asked) {
-      const { document, credential } = asked.body;
-      await changePolicy(context, asked, async (context) => {
+    async run(context, input) {
+      const { document, credential } = input.body;
+      await changePolicy(context, input, async (context) => {
         const { accounts } = await readPolicy(context.installation.db);
         if (accounts.some(({ name }) => name === document.name)) {
           throw new ApiError("conflict", "name: another account has this name already.", { param: "name" });
@@ -99,10 +99,10 @@ export const adminAccountRoutes = {
       version: z.string().optional(),
     }),
     answer: shownAccount,
-    async run(context, asked) {
-      const { name } = asked.params;
-      const { document, credential, version } = asked.body;
-      await changePolicy(context, asked, async (context) => {
+    async run(context, input) {
+      const { name } = input.params;
+      const { document, credential, version } = input.body;
+      await changePolicy(context, input, async (context) => {
         const { account } = await findAccount(context, name);
         if (document.name !== name) {
           const message = "name: an account keeps its name. Add another one, and disable this one.";
@@ -126,9 +126,9 @@ export const adminAccountRoutes = {
     path: "/api/admin/accounts/:name",
     summary: "Remove an account, and take it out of every pool; requests under way finish",
     answer: z.object({ groups: z.array(z.string()) }),
-    async run(context, asked) {
-      const { account, records } = await findAccount(context, asked.params.name);
-      await changePolicy(context, asked, {}, { accounts: [account.name] });
+    async run(context, input) {
+      const { account, records } = await findAccount(context, input.params.name);
+      await changePolicy(context, input, {}, { accounts: [account.name] });
       return { groups: listGroupNames(account, records) };
     },
   }),
@@ -149,12 +149,12 @@ export const adminAccountRoutes = {
     summary: "Replace the credential; an account that was parked for the old one is asked again",
     body: z.strictObject({ credential: z.string() }),
     answer: shownAccount,
-    async run(context, asked) {
-      await changePolicy(context, asked, async (context) => {
-        const { account } = await findAccount(context, asked.params.name);
-        return { accounts: [{ ...writtenAccount(account), credential: asked.body.credential }] };
+    async run(context, input) {
+      await changePolicy(context, input, async (context) => {
+        const { account } = await findAccount(context, input.params.name);
+        return { accounts: [{ ...writtenAccount(account), credential: input.body.credential }] };
       });
-      return readShownAccount(context, asked.params.name);
+      return readShownAccount(context, input.params.name);
     },
   }),
   "admin.accounts.act": forAdmins({
@@ -171,24 +171,24 @@ export const adminAccountRoutes = {
       action: z.enum(["enable", "disable", "park", "unpark"]),
     }),
     answer: shownAccount,
-    async run(context, asked) {
-      const { action } = asked.body;
+    async run(context, input) {
+      const { action } = input.body;
       if (action === "enable" || action === "disable") {
-        await changePolicy(context, asked, async (context) => {
-          const { account } = await findAccount(context, asked.params.name);
+        await changePolicy(context, input, async (context) => {
+          const { account } = await findAccount(context, input.params.name);
           return { accounts: [{ ...writtenAccount(account), enabled: action === "enable" }] };
         });
       } else {
-        const { account } = await findAccount(context, asked.params.name);
+        const { account } = await findAccount(context, input.params.name);
         const { db, clock } = context.installation;
         const target = `account ${account.name}`;
         setParked(context, account, action === "park");
         await appendChange(
           db,
-          auditOf(asked, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
+          auditOf(input, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
         );
       }
-      return readShownAccount(context, asked.params.name);
+      return readShownAccount(context, input.params.name);
     },
   }),
 };

@@ -124,13 +124,13 @@ export const adminCodeRoutes = {
     body: createBody,
     tokenScope: "none",
     answer: z.object({ name: z.string(), codes: z.array(z.string()) }),
-    async run({ installation }, asked) {
-      const { name, count, amount, plan, days, expires_at } = asked.body;
+    async run({ installation }, input) {
+      const { name, count, amount, plan, days, expires_at } = input.body;
       const worth: BatchOrder["worth"] =
         plan !== undefined && days !== undefined
           ? { kind: "plan", plan, days }
           : { kind: "money", amountNano: parseUsd(amount ?? "0") };
-      const actor = `admin:${asked.actor.userId}`;
+      const actor = `admin:${input.actor.userId}`;
       const codes = await transaction(installation.db, async (tx) => {
         const order = { name, count, worth, expiresAtMs: expires_at, actor };
         const created = await createCodes({ ...installation, db: tx }, order);
@@ -143,7 +143,7 @@ export const adminCodeRoutes = {
         const atMs = installation.clock.nowMs();
         await appendChange(
           tx,
-          auditOf(asked, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
+          auditOf(input, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
         );
         return created;
       });
@@ -189,9 +189,9 @@ export const adminCodeRoutes = {
       code: z.string().max(100).optional(),
     }),
     answer: z.object({ voided: z.number() }),
-    async run({ installation }, asked) {
-      const { name } = asked.params;
-      const { code } = asked.body;
+    async run({ installation }, input) {
+      const { name } = input.params;
+      const { code } = input.body;
       const voided = await transaction(installation.db, async (tx) => {
         const moneyContext = { ...installation, db: tx };
         const codesVoided =
@@ -203,7 +203,7 @@ export const adminCodeRoutes = {
           const atMs = installation.clock.nowMs();
           await appendChange(
             tx,
-            auditOf(asked, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
+            auditOf(input, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
           );
         }
         return codesVoided;

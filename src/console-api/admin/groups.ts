@@ -110,15 +110,15 @@ export const adminGroupRoutes = {
     summary: "Make a group",
     body: groupForm,
     answer: wholeGroup,
-    async run(context, asked) {
-      await changePolicy(context, asked, async (context) => {
+    async run(context, input) {
+      await changePolicy(context, input, async (context) => {
         const { groups } = await readPolicy(context.installation.db);
-        if (groups.some(({ name }) => name === asked.body.name)) {
+        if (groups.some(({ name }) => name === input.body.name)) {
           throw new ApiError("conflict", "name: another group has this name already.", { param: "name" });
         }
-        return { groups: [asked.body] };
+        return { groups: [input.body] };
       });
-      return readWholeGroup(context, asked.body.name);
+      return readWholeGroup(context, input.body.name);
     },
   }),
   "admin.groups.save": forAdmins({
@@ -133,10 +133,10 @@ export const adminGroupRoutes = {
       version: z.string().optional(),
     }),
     answer: wholeGroup,
-    async run(context, asked) {
-      const { name } = asked.params;
-      const { document, version } = asked.body;
-      await changePolicy(context, asked, async (context) => {
+    async run(context, input) {
+      const { name } = input.params;
+      const { document, version } = input.body;
+      await changePolicy(context, input, async (context) => {
         const before = await findGroup(context, name);
         if (document.name !== name) {
           const message = "name: a group keeps its name. Make another one, and move the keys.";
@@ -160,9 +160,9 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups/:name",
     summary: "Remove a group; its keys are revoked",
     answer: z.object({ revoked_keys: z.number() }),
-    async run(context, asked) {
-      const { group } = await findGroup(context, asked.params.name);
-      const { changes } = await changePolicy(context, asked, {}, { groups: [group.name] });
+    async run(context, input) {
+      const { group } = await findGroup(context, input.params.name);
+      const { changes } = await changePolicy(context, input, {}, { groups: [group.name] });
       return { revoked_keys: changes.filter(({ what }) => what.startsWith("key ")).length };
     },
   }),
@@ -218,8 +218,8 @@ export const adminGroupRoutes = {
     summary: "Let a user make keys in a group",
     body: z.strictObject({ email: z.string() }),
     answer: z.object({ email: z.string() }),
-    run: (context, asked) =>
-      changeMember(context, asked, asked.params.name, asked.body.email, (groups, name) => [
+    run: (context, input) =>
+      changeMember(context, input, input.params.name, input.body.email, (groups, name) => [
         ...groups.filter((one) => one !== name),
         name,
       ]),
@@ -231,8 +231,8 @@ export const adminGroupRoutes = {
     summary: "Take a user out of a group; keys that the user has there stay",
     params: z.strictObject({ name: z.string(), email: z.string() }),
     answer: z.object({ email: z.string() }),
-    run: (context, asked) =>
-      changeMember(context, asked, asked.params.name, asked.params.email, (groups, name) =>
+    run: (context, input) =>
+      changeMember(context, input, input.params.name, input.params.email, (groups, name) =>
         groups.filter((one) => one !== name),
       ),
   }),

@@ -58,9 +58,9 @@ export const adminModelRoutes = {
     summary: "Make a model, and publish it in groups",
     body: z.strictObject({ document: modelForm, groups: z.array(z.string()).default([]) }),
     answer: shownModel,
-    async run(context, asked) {
-      const { document, groups } = asked.body;
-      await changePolicy(context, asked, async (context) => {
+    async run(context, input) {
+      const { document, groups } = input.body;
+      await changePolicy(context, input, async (context) => {
         const records = await readPolicy(context.installation.db);
         if (records.models.some(({ id }) => id === document.id)) {
           throw new ApiError("conflict", "id: another model has this name already.", { param: "id" });
@@ -82,13 +82,13 @@ export const adminModelRoutes = {
     summary: "Bring a model to what the document says",
     body: modelForm,
     answer: shownModel,
-    async run(context, asked) {
-      const { model } = await findModel(context, asked.params.id);
-      if (asked.body.id !== model.id) {
+    async run(context, input) {
+      const { model } = await findModel(context, input.params.id);
+      if (input.body.id !== model.id) {
         const message = "id: a model keeps its name, for callers send it. Make another one.";
         throw new ApiError("invalid_value", message, { param: "id" });
       }
-      await changePolicy(context, asked, { models: [asked.body] });
+      await changePolicy(context, input, { models: [input.body] });
       return readShownModel(context, model.id);
     },
   }),
@@ -99,9 +99,9 @@ export const adminModelRoutes = {
     path: "/api/admin/models/:id",
     summary: "Remove a model, and take it out of every group",
     answer: z.object({ groups: z.array(z.string()) }),
-    async run(context, asked) {
-      const { model, records } = await findModel(context, asked.params.id);
-      await changePolicy(context, asked, {}, { models: [model.id] });
+    async run(context, input) {
+      const { model, records } = await findModel(context, input.params.id);
+      await changePolicy(context, input, {}, { models: [model.id] });
       const groups = records.groups.filter(({ models }) => models.includes(model.id));
       return { groups: groups.map(({ name }) => name) };
     },
@@ -118,14 +118,14 @@ export const adminModelRoutes = {
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     answer: changedAnswer,
-    async run(context, asked) {
-      const { models, add, remove } = asked.body;
+    async run(context, input) {
+      const { models, add, remove } = input.body;
       const conflicting = add.find((name) => remove.includes(name));
       if (conflicting !== undefined) {
         const message = `remove: the group "${conflicting}" cannot get the models and lose them.`;
         throw new ApiError("invalid_value", message, { param: "remove" });
       }
-      const { changes } = await changePolicy(context, asked, async (context) => {
+      const { changes } = await changePolicy(context, input, async (context) => {
         const records = await readPolicy(context.installation.db);
         refuseUnknown(models, records);
         const extended = withPublications(records, add, (present) => [...new Set([...present, ...models])]);
@@ -147,9 +147,9 @@ export const adminModelRoutes = {
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     answer: changedAnswer,
-    async run(context, asked) {
-      const byAccount = Map.groupBy(asked.body.mappings, ({ account }) => account);
-      const { changes } = await changePolicy(context, asked, async (context) => {
+    async run(context, input) {
+      const byAccount = Map.groupBy(input.body.mappings, ({ account }) => account);
+      const { changes } = await changePolicy(context, input, async (context) => {
         const records = await readPolicy(context.installation.db);
         return { accounts: [...byAccount].map(([name, mappings]) => mapModels(records, name, mappings)) };
       });
@@ -173,9 +173,9 @@ export const adminModelRoutes = {
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     answer: changedAnswer,
-    async run(context, asked) {
-      const { models, set } = asked.body;
-      const { changes } = await changePolicy(context, asked, async (context) => {
+    async run(context, input) {
+      const { models, set } = input.body;
+      const { changes } = await changePolicy(context, input, async (context) => {
         const records = await readPolicy(context.installation.db);
         refuseUnknown(models, records);
         const selected = records.models.filter(({ id }) => models.includes(id));

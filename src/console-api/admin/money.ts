@@ -71,11 +71,11 @@ export const adminMoneyRoutes = {
     tokenScope: "none",
     takesIdempotencyKey: true,
     answer: postedAnswer,
-    async run(context, asked) {
-      const { id: userId } = asked.params;
+    async run(context, input) {
+      const { id: userId } = input.params;
       await flushUsageFor(context, userId);
-      return postAndLog(context, asked, "wallet.adjust", (moneyContext, terms) =>
-        adjust(moneyContext, { ...terms, userId, amountNano: asked.body.amount }),
+      return postAndLog(context, input, "wallet.adjust", (moneyContext, terms) =>
+        adjust(moneyContext, { ...terms, userId, amountNano: input.body.amount }),
       );
     },
   }),
@@ -94,11 +94,11 @@ export const adminMoneyRoutes = {
     tokenScope: "none",
     takesIdempotencyKey: true,
     answer: postedAnswer,
-    async run(context, asked) {
-      const { id: userId } = asked.params;
+    async run(context, input) {
+      const { id: userId } = input.params;
       await flushUsageFor(context, userId);
-      return postAndLog(context, asked, "wallet.top_up", (moneyContext, terms) => {
-        const { amount: amountNano, provider } = asked.body;
+      return postAndLog(context, input, "wallet.top_up", (moneyContext, terms) => {
+        const { amount: amountNano, provider } = input.body;
         return topUp(moneyContext, { ...terms, userId, amountNano, provider });
       });
     },
@@ -118,13 +118,13 @@ export const adminMoneyRoutes = {
     tokenScope: "none",
     takesIdempotencyKey: true,
     answer: postedAnswer,
-    async run(context, asked) {
+    async run(context, input) {
       await flushUsage(context);
-      return postAndLog(context, asked, "wallet.refund", (moneyContext, terms) =>
+      return postAndLog(context, input, "wallet.refund", (moneyContext, terms) =>
         refund(moneyContext, {
           ...terms,
-          requestId: asked.params.id,
-          amountNano: asked.body.amount ?? "all",
+          requestId: input.params.id,
+          amountNano: input.body.amount ?? "all",
         }),
       );
     },
@@ -139,22 +139,22 @@ interface PostingTerms {
 
 async function postAndLog(
   context: ConsoleContext,
-  asked: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
+  input: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
   action: string,
   post: (moneyContext: MoneyContext, terms: PostingTerms) => Promise<MoneyResult>,
 ): Promise<z.input<typeof postedAnswer>> {
   const { installation } = context;
   const { clock } = installation;
-  const { reason, idempotency_key } = asked.body;
-  const actor = `admin:${asked.actor.userId}`;
-  const terms = { actor, reason, ...readOrderKey(asked.headers, idempotency_key) };
+  const { reason, idempotency_key } = input.body;
+  const actor = `admin:${input.actor.userId}`;
+  const terms = { actor, reason, ...readOrderKey(input.headers, idempotency_key) };
   const { entry, wallet, repeated } = await transaction(installation.db, async (tx) => {
     const posted = await post({ ...installation, db: tx }, terms);
     if (posted.repeated) return posted;
     const user = posted.entry.userId === null ? null : await findUser(tx, posted.entry.userId);
     const changes = fieldsOfEntry(posted.entry);
     const target = `user ${user?.email ?? posted.entry.userId}`;
-    await appendChange(tx, auditOf(asked, { atMs: clock.nowMs(), action, target, changes }));
+    await appendChange(tx, auditOf(input, { atMs: clock.nowMs(), action, target, changes }));
     return posted;
   });
   return {

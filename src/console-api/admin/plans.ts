@@ -87,13 +87,13 @@ export const adminPlanRoutes = {
     summary: "Make a plan, or bring it to what the document says. Windows count what was used in their time.",
     body: planForm,
     answer: planAnswer,
-    async run(context, asked) {
-      const { name } = asked.params;
-      if (asked.body.name !== name)
+    async run(context, input) {
+      const { name } = input.params;
+      if (input.body.name !== name)
         throw new ApiError("invalid_value", "name: a plan keeps its name. Make another one.", {
           param: "name",
         });
-      await changePolicy(context, asked, { plans: [asked.body] });
+      await changePolicy(context, input, { plans: [input.body] });
       return planObject(context.installation.db, name);
     },
   }),
@@ -105,10 +105,10 @@ export const adminPlanRoutes = {
     path: "/api/admin/plans/:name",
     summary: "Remove a plan that was never granted",
     answer: z.object({ name: z.string() }),
-    async run(context, asked) {
-      const { name } = asked.params;
+    async run(context, input) {
+      const { name } = input.params;
       await planObject(context.installation.db, name);
-      await changePolicy(context, asked, {}, { plans: [name] });
+      await changePolicy(context, input, {}, { plans: [name] });
       return { name };
     },
   }),
@@ -165,9 +165,9 @@ export const adminPlanRoutes = {
     }),
     takesIdempotencyKey: true,
     answer: subscriptionAnswer,
-    async run(context, asked) {
+    async run(context, input) {
       const { installation, gateway } = context;
-      const { email, plan, starts_at, ends_at, renews, priority, idempotency_key } = asked.body;
+      const { email, plan, starts_at, ends_at, renews, priority, idempotency_key } = input.body;
       const nowMs = installation.clock.nowMs();
       if (ends_at !== null && ends_at <= (starts_at ?? nowMs))
         throw new ApiError("invalid_value", "ends_at: must be after the start.", { param: "ends_at" });
@@ -182,7 +182,7 @@ export const adminPlanRoutes = {
           endsAtMs: ends_at,
           renews,
           priority,
-          ...readOrderKey(asked.headers, idempotency_key),
+          ...readOrderKey(input.headers, idempotency_key),
         };
         const { subscription, repeated } = await grantPlan({ ...installation, db: tx }, grant);
         const granted = { id: subscription.id, email: user.email };
@@ -195,7 +195,7 @@ export const adminPlanRoutes = {
         const target = `subscription ${plan} of ${user.email}`;
         await appendChange(
           tx,
-          auditOf(asked, { atMs: nowMs, action: "subscription.grant", target, changes }),
+          auditOf(input, { atMs: nowMs, action: "subscription.grant", target, changes }),
         );
         return granted;
       });
@@ -212,10 +212,10 @@ export const adminPlanRoutes = {
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({ when: z.enum(["now", "term_end"]).default("now") }),
     answer: subscriptionAnswer,
-    async run(context, asked) {
+    async run(context, input) {
       const { installation, gateway } = context;
-      const { id } = asked.params;
-      const { when } = asked.body;
+      const { id } = input.params;
+      const { when } = input.body;
       const email = await transaction(installation.db, async (tx) => {
         const record = await findSubscription(tx, id);
         if (record === null) throw noSubscription();
@@ -232,7 +232,7 @@ export const adminPlanRoutes = {
         const address = user?.email ?? record.userId;
         await appendChange(
           tx,
-          auditOf(asked, {
+          auditOf(input, {
             atMs: installation.clock.nowMs(),
             action: "subscription.cancel",
             target: `subscription ${plan} of ${address}`,

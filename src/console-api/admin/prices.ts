@@ -94,8 +94,8 @@ export const adminPriceRoutes = {
       /** Models that a charging group publishes without a price under this list. No key can see them. */
       unpriced: z.array(z.object({ group: z.string(), model: z.string() })),
     }),
-    async run({ installation: { db, clock }, gateway }, asked) {
-      const { text, dry_run: dry } = asked.body;
+    async run({ installation: { db, clock }, gateway }, input) {
+      const { text, dry_run: dry } = input.body;
       const parsed = parsePriceList(text, "prices", await readPriceList(db));
       if (!parsed.ok) {
         return { problems: parsed.problems.map(placedProblem), changes: [], applied: false, unpriced: [] };
@@ -106,7 +106,7 @@ export const adminPriceRoutes = {
         if (changesFound.length === 0 || dry) return changesFound;
         await writePriceList(tx, list);
         const entry = { atMs: clock.nowMs(), action: "price_list.change", target: "price list" };
-        await appendChange(tx, auditOf(asked, { ...entry, changes: changesFound.flatMap(fieldsOfListed) }));
+        await appendChange(tx, auditOf(input, { ...entry, changes: changesFound.flatMap(fieldsOfListed) }));
         return changesFound;
       });
       if (!dry) await gateway.policy.refresh();

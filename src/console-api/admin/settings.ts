@@ -130,8 +130,8 @@ export const adminSettingsRoutes = {
     body: settingsChange,
     tokenScope: "none",
     answer: settingsAnswer,
-    async run(context, asked) {
-      await changePolicy(context, asked, asked.body);
+    async run(context, input) {
+      await changePolicy(context, input, input.body);
       await context.alerts.look();
       return settingsObject(context.installation.db);
     },
@@ -144,17 +144,17 @@ export const adminSettingsRoutes = {
     summary: "Send a mail as the settings say, and tell what came of it",
     body: z.strictObject({ to: emailField }),
     answer: z.object({ ok: z.boolean(), message: z.string() }),
-    async run(context, asked) {
+    async run(context, input) {
       const { db, clock } = context.installation;
       const mail = await context.mail();
       if (mail === null)
         throw new ApiError("conflict", "No mail server is set yet. Save one first, then send a test.");
-      const { to } = asked.body;
+      const { to } = input.body;
       const refusal = await mail.send(testEmail(to, context.publicUrl)).then(() => null, refusalText);
       const change = { field: "result", from: null, to: refusal ?? "sent" };
       await appendChange(
         db,
-        auditOf(asked, { atMs: clock.nowMs(), action: "smtp.test", target: `mail ${to}`, changes: [change] }),
+        auditOf(input, { atMs: clock.nowMs(), action: "smtp.test", target: `mail ${to}`, changes: [change] }),
       );
       return refusal === null
         ? { ok: true, message: `The mail server has taken the mail for ${to}.` }
@@ -169,21 +169,21 @@ export const adminSettingsRoutes = {
     summary: "Post a test to a webhook, and tell what it answered",
     body: z.strictObject({ webhook: z.string() }),
     answer: z.object({ ok: z.boolean(), message: z.string() }),
-    async run({ installation, alerts }, asked) {
-      const { webhook } = asked.body;
-      const posted = await alerts.test(webhook);
-      if (posted === null)
+    async run({ installation, alerts }, input) {
+      const { webhook } = input.body;
+      const testResult = await alerts.test(webhook);
+      if (testResult === null)
         throw new ApiError("not_found", "There is no webhook of this name. Save it first, then send a test.");
       await appendChange(
         installation.db,
-        auditOf(asked, {
+        auditOf(input, {
           atMs: installation.clock.nowMs(),
           action: "alerts.test",
           target: `webhook ${webhook}`,
-          changes: [{ field: "result", from: null, to: posted.answer }],
+          changes: [{ field: "result", from: null, to: testResult.answer }],
         }),
       );
-      return { ok: posted.ok, message: posted.answer };
+      return { ok: testResult.ok, message: testResult.answer };
     },
   }),
 

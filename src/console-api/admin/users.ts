@@ -97,10 +97,10 @@ export const adminUserRoutes = {
       limits: limitsInput.optional(),
     }),
     answer: wholeUser,
-    async run(context, asked) {
-      const { email, role, groups, limits } = asked.body;
-      refuseTokens(asked.actor, role);
-      await changePolicy(context, asked, async (context) => {
+    async run(context, input) {
+      const { email, role, groups, limits } = input.body;
+      refuseTokens(input.actor, role);
+      await changePolicy(context, input, async (context) => {
         if ((await findUserByEmail(context.installation.db, email)) !== null)
           throw new ApiError("conflict", "email: somebody has this address already.", { param: "email" });
         return { users: [{ email, role, groups, ...(limits === undefined ? {} : { limits }) }] };
@@ -124,13 +124,13 @@ export const adminUserRoutes = {
       limits: limitsInput.optional(),
     }),
     answer: wholeUser,
-    async run(context, asked) {
-      const { id } = asked.params;
-      refuseTokens(asked.actor, asked.body.role);
-      await changePolicy(context, asked, async (context) => {
+    async run(context, input) {
+      const { id } = input.params;
+      refuseTokens(input.actor, input.body.role);
+      await changePolicy(context, input, async (context) => {
         const user = await needUser(context, id);
-        const { role = user.role, status = user.status, groups, limits } = asked.body;
-        if (role !== "admin" || status !== "active") refuseOwnAccount(asked.actor, user);
+        const { role = user.role, status = user.status, groups, limits } = input.body;
+        if (role !== "admin" || status !== "active") refuseOwnAccount(input.actor, user);
         const names = new Map((await listGroups(context.installation.db)).map((one) => [one.id, one.name]));
         const written = writtenUser(user, names, undefined);
         return {
@@ -156,10 +156,10 @@ export const adminUserRoutes = {
     path: "/api/admin/users/:id",
     summary: "Remove a user whose wallet is empty; the user's keys are revoked",
     answer: z.object({ revoked_keys: z.number() }),
-    async run(context, asked) {
-      const user = await needUser(context, asked.params.id);
-      refuseOwnAccount(asked.actor, user);
-      const { changes } = await changePolicy(context, asked, {}, { users: [user.email] });
+    async run(context, input) {
+      const user = await needUser(context, input.params.id);
+      refuseOwnAccount(input.actor, user);
+      const { changes } = await changePolicy(context, input, {}, { users: [user.email] });
       return { revoked_keys: changes.filter(({ what }) => what.startsWith("key ")).length };
     },
   }),

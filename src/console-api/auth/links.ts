@@ -97,12 +97,12 @@ export const linkRoutes = {
         return createLink(tx, context.installation, linkRequest, by);
       });
       const url = context.publicUrl + created.path;
-      const letter: MailMessage = {
+      const mailMessage: MailMessage = {
         invite: () => invitationEmail(email, url, input.actor.email),
         reset: () => resetEmail(email, url),
         sign_in: () => signInEmail(email, url),
       }[purpose]();
-      const mailed = input.body.mail && (await sendIfPossible(context, letter));
+      const mailed = input.body.mail && (await sendIfPossible(context, mailMessage));
       return { url, expires_at: created.expiresAtMs, mailed };
     },
   }),

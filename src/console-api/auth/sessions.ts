@@ -95,10 +95,10 @@ export const sessionRoutes = {
     summary: "Sign in. With a second factor, send `code` too: six digits, or a recovery code",
     body: z.strictObject({ email: emailField, password: passwordField, code: codeField.optional() }),
     answer: signedInAnswer,
-    async run(context, asked) {
-      refuseInsecure(asked.headers, context.publicUrl);
-      const { email, password, code } = asked.body;
-      const credentials = await context.identity.attempts.of(email, asked.clientAddress, async () => {
+    async run(context, input) {
+      refuseInsecure(input.headers, context.publicUrl);
+      const { email, password, code } = input.body;
+      const credentials = await context.identity.attempts.of(email, input.clientAddress, async () => {
         const found = await findCredentialsByEmail(context.installation.db, email);
         const isRight = await context.identity.passwords.verify(password, found?.passwordHash ?? null);
         // Signing a new registrant in would reveal that the address had no account before, so the address must
@@ -108,7 +108,7 @@ export const sessionRoutes = {
         if (code !== undefined) await refuseWrongCode(context, found, code);
         return found;
       });
-      return arrive(context, asked, credentials, {
+      return arrive(context, input, credentials, {
         hasCode: code !== undefined,
         by: "password",
         // Verifying takes time: a password that was replaced meanwhile must not open a session.
@@ -175,16 +175,16 @@ export const sessionRoutes = {
     summary: "Sign one browser out",
     params: z.strictObject({ id: z.string() }),
     answer: NOTHING,
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
-        const { actor, params } = asked;
+        const { actor, params } = input;
         if (!(await deleteSession(tx, actor.userId, params.id))) {
           throw new ApiError("not_found", "You have no such session. It may have ended already.");
         }
         await appendChange(
           tx,
-          auditOf(asked, {
+          auditOf(input, {
             atMs: clock.nowMs(),
             action: "session.revoke",
             target: `user ${actor.email}`,
@@ -202,17 +202,17 @@ export const sessionRoutes = {
     path: "/api/sessions",
     summary: "Sign every other browser out",
     answer: z.object({ revoked: z.number() }),
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock } = installation;
       return transaction(db, async (tx) => {
-        const { actor } = asked;
+        const { actor } = input;
         const revoked = await deleteSessions(tx, actor.userId, actor.via.id);
         if (revoked > 0) {
           const changes = [{ field: "sessions", from: String(revoked), to: "0" }];
           const target = `user ${actor.email}`;
           await appendChange(
             tx,
-            auditOf(asked, { atMs: clock.nowMs(), action: "session.revoke", target, changes }),
+            auditOf(input, { atMs: clock.nowMs(), action: "session.revoke", target, changes }),
           );
         }
         return { revoked };

@@ -56,14 +56,14 @@ export const tokenRoutes = {
     }),
     tokenScope: "none",
     answer: tokenAnswer.extend({ secret: z.string() }),
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock, newId, randomBytes } = installation;
-      const { name, scope, expires_at: expiresAtMs } = asked.body;
+      const { name, scope, expires_at: expiresAtMs } = input.body;
       const atMs = clock.nowMs();
       if (expiresAtMs !== null && expiresAtMs <= atMs) {
         throw new ApiError("invalid_value", "expires_at: must be in the future", { param: "expires_at" });
       }
-      if (scope === "admin" && asked.actor.role !== "admin") {
+      if (scope === "admin" && input.actor.role !== "admin") {
         throw new ApiError("forbidden", "Only administrators may create a token with the scope `admin`.", {
           param: "scope",
         });
@@ -71,7 +71,7 @@ export const tokenRoutes = {
       const { secret, digest } = mintAccessToken(randomBytes);
       const token: AccessTokenRecord = {
         id: newId("pat"),
-        userId: asked.actor.userId,
+        userId: input.actor.userId,
         name,
         last4: secret.slice(-4),
         scope,
@@ -80,7 +80,7 @@ export const tokenRoutes = {
         usedAtMs: null,
       };
       await transaction(db, async (tx) => {
-        await requireLiveActor(tx, asked.actor);
+        await requireLiveActor(tx, input.actor);
         if ((await listAccessTokens(tx, token.userId)).length >= limits.accessTokensMax) {
           throw new ApiError(
             "conflict",
@@ -94,7 +94,7 @@ export const tokenRoutes = {
         ];
         await appendChange(
           tx,
-          auditOf(asked, { atMs, action: "token.create", target: `token ${name}`, changes }),
+          auditOf(input, { atMs, action: "token.create", target: `token ${name}`, changes }),
         );
       });
       return { ...tokenObject(token), secret };
@@ -108,16 +108,16 @@ export const tokenRoutes = {
     summary: "Revoke a personal access token",
     params: z.strictObject({ id: z.string() }),
     answer: NOTHING,
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
-        const deleted = await deleteAccessToken(tx, asked.actor.userId, asked.params.id);
+        const deleted = await deleteAccessToken(tx, input.actor.userId, input.params.id);
         if (deleted === null) throw new ApiError("not_found", "You have no such token.");
         const target = `token ${deleted.name}`;
         const changes = [{ field: "scope", from: deleted.scope, to: null }];
         await appendChange(
           tx,
-          auditOf(asked, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
+          auditOf(input, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
         );
       });
       return {};

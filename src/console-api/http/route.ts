@@ -111,7 +111,7 @@ type Run<
   Who extends Actor | null,
 > = (
   context: ConsoleContext,
-  asked: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
+  input: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
 ) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
 export function forAnyone<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
@@ -163,8 +163,8 @@ function makeRoute<
     media,
     bodyBytesMax,
     access,
-    allow(asking) {
-      const actor = requireAccess(withTokenRole(asking, tokenScope));
+    allow(callerAccess) {
+      const actor = requireAccess(withTokenRole(callerAccess, tokenScope));
       refuseScope(actor, tokenScope);
       return async (context, raw) => {
         if (actor?.role !== "admin") refuseFields(raw.body, adminFields);

@@ -114,10 +114,10 @@ export const keyRoutes = {
     }),
     adminFields: ["user"],
     answer: z.object({ key: keyAnswer, secret: z.string() }),
-    async run(context, asked) {
-      const { body, actor } = asked;
+    async run(context, input) {
+      const { body, actor } = input;
       await requireVerified(context, actor.userId);
-      const { key, secret } = await createKey(context, asked, {
+      const { key, secret } = await createKey(context, input, {
         userId: body.user ?? actor.userId,
         name: body.name,
         group: body.group,
@@ -154,10 +154,10 @@ export const keyRoutes = {
       limits: limitsInput.optional(),
     }),
     answer: keyAnswer,
-    async run(context, asked) {
-      const { actor, params, body } = asked;
+    async run(context, input) {
+      const { actor, params, body } = input;
       const key = await ownKey(context.installation.db, actor, params.id);
-      const edited = await editKey(context, asked, key, {
+      const edited = await editKey(context, input, key, {
         ...(body.name === undefined ? {} : { name: body.name }),
         ...(body.expires_at === undefined ? {} : { expiresAtMs: body.expires_at }),
         ...(body.limits === undefined ? {} : { limits: callerLimitsOf(body.limits) }),
@@ -177,9 +177,9 @@ export const keyRoutes = {
       overlap_ms: z.int().min(0).max(productLimits.rotationOverlapMsMax).default(DEFAULT_OVERLAP_MS),
     }),
     answer: z.object({ key: keyAnswer, secret: z.string(), old_secret_works_until_at: z.number() }),
-    async run(context, asked) {
-      const key = await ownKey(context.installation.db, asked.actor, asked.params.id);
-      const rotated = await rotate(context, asked, key, asked.body.overlap_ms);
+    async run(context, input) {
+      const key = await ownKey(context.installation.db, input.actor, input.params.id);
+      const rotated = await rotate(context, input, key, input.body.overlap_ms);
       return {
         key: keyObject(context, rotated.key),
         secret: rotated.secret,
@@ -199,12 +199,12 @@ export const keyRoutes = {
       revoked: z.boolean(),
       requests_last_day: z.number(),
     }),
-    async run(context, asked) {
+    async run(context, input) {
       const { db } = context.installation;
-      const key = await ownKey(db, asked.actor, asked.params.id);
+      const key = await ownKey(db, input.actor, input.params.id);
       await flushUsage(context);
       const requests = await requestsLastDay(context, key);
-      return { revoked: await revoke(context, asked, key), requests_last_day: requests };
+      return { revoked: await revoke(context, input, key), requests_last_day: requests };
     },
   }),
 };

@@ -185,20 +185,20 @@ export const walletRoutes = {
       plan: z.string().nullable(),
       ...balanceAnswer.shape,
     }),
-    async run(context, asked) {
+    async run(context, input) {
       const { installation, redeemTries } = context;
-      const { userId, email } = asked.actor;
+      const { userId, email } = input.actor;
       const wait = redeemTries.take(userId);
       if (wait !== null) throw tooManyTries(wait);
       const redeemed = await transaction(installation.db, async (tx) => {
-        const order = { userId, code: asked.body.code, actor: userId };
+        const order = { userId, code: input.body.code, actor: userId };
         const redemption = await redeem({ ...installation, db: tx }, order);
         const atMs = installation.clock.nowMs();
         const worth = describeRedemption(redemption);
         const change = { field: worth.plan === null ? "balance" : "plan", from: null, to: worthText(worth) };
         await appendChange(
           tx,
-          auditOf(asked, { atMs, action: "code.redeem", target: `user ${email}`, changes: [change] }),
+          auditOf(input, { atMs, action: "code.redeem", target: `user ${email}`, changes: [change] }),
         );
         return { ...worth, ...balanceObject(redemption.wallet) };
       });

@@ -46,13 +46,15 @@ export async function paymentOf(db: Db, { group, userId, facts, nowMs }: Payment
       );
       if (payingSubscriptions.length === 0)
         return { ok: false, reason: "subscription_missing", facts: { ...facts, plans: [...(plans ?? [])] } };
-      const left = payingSubscriptions.map(smallestRemaining).reduce((sum, nano) => sum + nano, 0n);
+      const totalRemainingNano = payingSubscriptions
+        .map(smallestRemaining)
+        .reduce((sum, nano) => sum + nano, 0n);
       const quotaFacts = {
         ...facts,
         plans: [...new Set(payingSubscriptions.map(({ planName }) => planName))],
-        available: usdText(left),
+        available: usdText(totalRemainingNano),
       };
-      if (left > 0n) return { ok: true, reason: "subscription_available", facts: quotaFacts };
+      if (totalRemainingNano > 0n) return { ok: true, reason: "subscription_available", facts: quotaFacts };
       return {
         ok: false,
         reason: "subscription_used_up",
