@@ -114,8 +114,8 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
       return [
         ...references(user, "groups", knownGroups, discretion),
         ...findDuplicates(subscriptions, "plan", subscriptionIdentity, SUBSCRIBED_TWICE),
-        ...subscriptions.flatMap((candidate) =>
-          reference([...candidate.path, "plan"], readText(candidate, "plan"), knownPlans, discretion),
+        ...subscriptions.flatMap((item) =>
+          reference([...item.path, "plan"], readText(item, "plan"), knownPlans, discretion),
         ),
       ];
     }),

@@ -75,15 +75,15 @@ export function parseFile<Schema extends z.ZodType>(
   return rejectText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, checks);
 }
 
-/** Rejects a text that must not be parsed. */
+/** Returns the problem of a text that must not be parsed, or null. */
 function rejectText(
   text: string,
   { fileName }: Pick<Source, "fileName">,
 ): { ok: false; problems: Problem[] } | null {
-  const extraProblems = tooLarge(text) ?? notUtf8(text);
-  return extraProblems === null
+  const textProblem = tooLarge(text) ?? notUtf8(text);
+  return textProblem === null
     ? null
-    : { ok: false, problems: [{ file: fileName, field: "", ...extraProblems }] };
+    : { ok: false, problems: [{ file: fileName, field: "", ...textProblem }] };
 }
 
 type TextProblem = Pick<Problem, "line" | "column" | "message">;

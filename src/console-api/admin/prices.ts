@@ -41,9 +41,9 @@ export const adminPriceRoutes = {
       const { page, next } = namedPage([...names], (name) => name, query);
       return {
         data: page.flatMap((name) => {
-          const changesFound = findListed(name, updated);
-          if (changesFound === null) return [];
-          const { model, source, date } = changesFound;
+          const listing = findListed(name, updated);
+          if (listing === null) return [];
+          const { model, source, date } = listing;
           const { price, contextTokens, outputTokensMax } = model;
           return {
             name,

@@ -163,8 +163,8 @@ function makeRoute<
     media,
     bodyBytesMax,
     access,
-    allow(callerAccess) {
-      const actor = requireAccess(withTokenRole(callerAccess, tokenScope));
+    allow(caller) {
+      const actor = requireAccess(withTokenRole(caller, tokenScope));
       refuseScope(actor, tokenScope);
       return async (context, raw) => {
         if (actor?.role !== "admin") refuseFields(raw.body, adminFields);

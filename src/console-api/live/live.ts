@@ -44,7 +44,7 @@ export const liveAnswer = z.object({
       cause: z.string().nullable(),
       frees_in_ms: z.number().nullable(),
       in_flight: z.number(),
-      /** Models of the account that are cooling down. */
+      /** Models of the account that are not healthy. */
       ill_models: z.number(),
       /** Time to the first byte over all models; null before the first response. */
       latency_ms: z.number().nullable(),
