@@ -1,32 +1,35 @@
-/** The limits of request bodies: a part of `product-limits.ts`. */
+/** Limits of request bodies. `product-limits.ts` includes them. */
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
 export const bodyLimits = {
-  /** A JSON body after decoding. Inline images in base64 are the reason it is this large. */
+  /** A JSON body after decoding. It is this large because of inline images in base64. */
   jsonBodyBytesMax: 64 * MiB,
-  /** A multipart image edit: sixteen files of 50 MB, the mask, and the form's own bytes. */
+  /** A multipart image edit: sixteen files of 50 MB, the mask, and the overhead of the form. */
   imageBodyBytesMax: 850_000_000,
   /** One file of a multipart image edit. */
   imageFileBytesMax: 50 * MiB,
   imageFilesMax: 16,
-  /** Larger forms go to a file on disk instead of memory. */
+  /** Larger forms are spooled to a file on disk instead of memory. */
   spoolAboveBytes: 1 * MiB,
-  /** Memory for bodies above 1 MiB, those of all clients together: unless the file says how much. */
+  /** Default memory budget for bodies above 1 MiB, for all clients together. The configuration file can override it. */
   largeBodies: {
-    /** Of what the machine, or the container, has. The rest is for answers, sockets, and everything else. */
+    /** Share of the memory of the machine or container. The rest is for responses, sockets and everything else. */
     memoryShare: 1 / 4,
-    /** The largest body, as it was sent and as it was unpacked. */
+    /** Room for the largest body, both compressed and decompressed. */
     bytesMin: 128 * MiB,
     bytesMax: 2_048 * MiB,
-    /** The share of the room, and of the places in line, that one user may have (or one key without a user). */
+    /** Share of the budget, and of its waiting list, that one user (or one key without a user) may occupy. */
     ownerShare: 1 / 2,
-    /** Shorter than `unaskedMs` below, by a look: what nobody reads by then is thrown away. */
+    /**
+     * How long a request waits for memory. Shorter than `connections.unaskedMs` by more than one `lookMs`,
+     * because an unread body is discarded then.
+     */
     patienceMs: 3_000,
     waitingMax: 256,
   },
-  /** Memory for bodies of up to 1 MiB, those of all clients together. Large bodies cannot use it up. */
+  /** Memory budget for bodies of up to 1 MiB, for all clients together. Large bodies cannot exhaust it. */
   smallBodies: {
     memoryShare: 1 / 8,
     bytesMin: 64 * MiB,
@@ -35,23 +38,26 @@ export const bodyLimits = {
     patienceMs: 3_000,
     waitingMax: 1_024,
   },
-  /** Disk space for forms that are too large for memory, those of all clients together. */
+  /** Disk budget for forms that are too large for memory, for all clients together. */
   spool: {
     bytesMax: 2_048 * MiB,
-    /** The share that one user may have (or one key without a user), unless it is for a single form. */
+    /** Share that one user (or one key without a user) may occupy. A single form may exceed it. */
     ownerShare: 1 / 2,
     patienceMs: 3_000,
     waitingMax: 64,
   },
   bodyReading: {
-    /** A body up to here is not counted: the number of connections bounds them. */
+    /** Bodies up to this size are not counted: the number of connections bounds them. */
     uncountedBytesMax: 16 * KiB,
-    /** The slowest average rate of a body after its first `bodyIdleTimeoutMs`: 128 kbit/s, which a weak mobile link has. */
+    /**
+     * Minimum average rate of a body after its first `bodyIdleTimeoutMs`: 128 kbit/s, which a weak mobile link
+     * achieves.
+     */
     bytesPerSecondMin: 16 * KiB,
-    /** A packed body may become so many times as long, and `unpackedFreeBytes` in any case. */
+    /** Maximum ratio of decompressed to compressed size. Results up to `unpackedFreeBytes` are always allowed. */
     unpackedRatioMax: 100,
     unpackedFreeBytes: 1 * MiB,
   },
-  /** A longer body is checked in a thread of its own, so that other requests do not wait for it. */
+  /** A longer body is inspected in a worker thread, so that it does not block other requests. */
   inspectInThreadAboveBytes: 256 * KiB,
 } as const;

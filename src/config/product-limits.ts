@@ -1,6 +1,6 @@
 /**
- * Every limit and deadline of the product, in one place. Nothing waits, grows or repeats without a name here;
- * code takes the value from here and passes it on, so a library's default never decides.
+ * Every limit and deadline of the product, in one place. Every wait, buffer and repetition has a named bound
+ * here. Code passes these values on explicitly, so that the default of a library never applies.
  */
 
 import { bodyLimits } from "./body-limits.ts";
@@ -9,303 +9,325 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 export const limits = {
-  // What a client may send.
+  // Client requests.
 
   ...bodyLimits,
-  /** Parameters in the query of one request. No operation takes more than twenty. */
+  /** Parameters in the query of one request. No operation has more than twenty. */
   queryParametersMax: 100,
-  /** Nesting of a JSON body. Deeper is an attack on someone's recursive parser. */
+  /** Nesting depth of a JSON body. Deeper nesting is an attack on recursive parsers. */
   jsonDepthMax: 128,
-  /** A model name, as sent by a client or written by an operator. */
+  /** A model name, as sent by a client or configured by an operator. */
   modelNameCharsMax: 256,
-  /** What the console's API takes from whoever is signed in. */
+  /** A body of the console API from a signed-in user. */
   apiBodyBytesMax: 256 * KiB,
-  /** And from administrators where it is about very many things: a whole configuration file, as text within JSON. */
+  /** A body of bulk operations by administrators, such as a whole configuration file as text within JSON. */
   apiBulkBodyBytesMax: 33 * MiB,
-  /** And from anybody else. */
+  /** A body of the console API from an anonymous client. */
   strangerBodyBytesMax: 64 * KiB,
-  /** A client that stops sending its body in the middle is cut off. */
+  /** A client that stops sending in the middle of its body is disconnected after this time. */
   bodyIdleTimeoutMs: 10_000,
-  /** Files of one site (console, explorer, documentation) that stay in memory once they were asked for. */
+  /** Files of one site (console, explorer, documentation) that stay in memory after their first request. */
   siteBytesKeptMax: 8 * MiB,
-  /** Connections of clients. */
+  /** Client connections. */
   connections: {
     headBytesMax: 64 * 1024,
-    /** From the first byte of a request's head to its last. */
+    /** From the first to the last byte of a request head. */
     headMs: 15_000,
     /** From accepting a connection to the first byte of its first request. */
     firstByteMs: 10_000,
-    /** Open at once; fewer where the process may not have so many descriptors. Then the longest idle ones are closed. */
+    /** Open connections, or fewer by the descriptor limit. Above it, those that were idle the longest are closed. */
     max: 20_000,
-    /** Of them, what one block of addresses (IPv4 /24, IPv6 /48) may have; a proxy of our own may have all. */
+    /** Share of them for one block of addresses (IPv4 /24, IPv6 /48). The gateway's own proxy may use all. */
     blockShare: 1 / 2,
-    /** Read of requests that come before their turn; the rest waits in the network until the answer before it is taken. */
+    /** Bytes of pipelined requests that are read ahead, until the client has read the previous response. */
     aheadBytesMax: 64 * KiB,
-    /** Memory for partial requests and unread answers of all clients that have not authenticated. */
+    /** Memory for partial requests and unread responses of all clients that are not authenticated. */
     strangerBytesMax: 32 * MiB,
-    /** And for requests before their turn of all others. */
+    /** Memory for pipelined requests of all authenticated clients. */
     clientBytesMax: 128 * MiB,
-    /** Between two requests. Longer than proxies keep theirs, which is a minute for most: they close first. */
+    /** Keep-alive between two requests. Longer than that of most proxies (a minute), so that they close first. */
     idleMs: 75_000,
-    /** A long body that nobody asks for is thrown away: it holds the connection up, and a client that left is not seen. */
+    /** An unread body is discarded after this time: while it blocks the connection, a disconnect goes unnoticed. */
     unaskedMs: 5_000,
-    /** What a client sends after its answer is read for so long, and thrown away. */
+    /** How long bytes that arrive after the response are read and discarded. */
     lingerMs: 30_000,
-    /** A client that takes nothing of a finished answer. */
+    /** A client that reads nothing of a finished response is disconnected after this time. */
     stallMs: 60_000,
-    /** How often all of them are looked at. */
+    /** How often all connections are checked against these deadlines. */
     lookMs: 1_000,
   },
 
-  // What a socket may do. A frame of one is no longer than a JSON body.
+  // WebSockets of clients. A frame may be as long as a JSON body.
 
-  /** Then its client is asked to open another, between two turns. */
+  /** After this time the client is requested, between two turns, to open a new socket. */
   socketAgeMs: 3_600_000,
-  /** A socket from which nothing comes, not even the answer to a ping, is closed; the ping is sent after two thirds of it. */
+  /** A socket that receives nothing, not even a pong, is closed. The ping is sent after two thirds of this time. */
   socketIdleSeconds: 30,
-  /** Open at once with one key. */
+  /** Sockets that one key may have open. */
   socketsPerKeyMax: 1_000,
-  /** Frames of one socket in a second; one that sends four times as many is closed. */
+  /** Frames of one socket per second. A socket that sends four times as many is closed. */
   socketMessagesPerSecondMax: 200,
-  /** Free of charge, so not many. */
+  /** Warm-ups are free of charge, so the limit is low. */
   socketWarmUpsPerSecondMax: 5,
-  /** Settings of a warm-up, such as its tools, that are repeated in its answer. */
+  /** Settings of a warm-up, such as its tools, that its response repeats. */
   socketWarmUpEchoBytesMax: 1 * MiB,
   socketLanesMax: 32,
-  /** Turns of one lane that wait for the one before them. */
+  /** Turns of one lane that wait for the previous one. */
   socketTurnsWaitingMax: 16,
-  /** Turns of one socket at the same time, on all of its lanes. */
+  /** Concurrent turns of one socket, on all of its lanes. */
   socketTurnsMax: 16,
   /** Bytes of frames that wait for their turn: on the sockets of one key, and on all sockets. */
   socketsWaitingKeyBytesMax: 64 * MiB,
   socketsWaitingBytesMax: 256 * MiB,
-  /** The same for frames that are not complete yet. */
+  /** Bytes of incomplete frames: on the sockets of one key, and on all sockets. */
   socketsUnfinishedKeyBytesMax: 128 * MiB,
   socketsUnfinishedBytesMax: 512 * MiB,
-  /** What one socket remembers of its conversations, those of one key, and all of them together. */
+  /** Memory for stored conversations: of one socket, of one key, and of all sockets. */
   socketMemoryBytesMax: 32 * MiB,
   socketMemoriesKeyBytesMax: 128 * MiB,
   socketMemoriesBytesMax: 512 * MiB,
-  /** Bytes that a client has not taken yet; beyond it, its upstreams are held up. */
+  /** Unsent bytes of a client above which reading from its upstreams pauses (back-pressure). */
   socketBufferedBytesMax: 64 * KiB,
-  /** How often sockets are looked at, for keys that were revoked and for age; see `policyPollMs`. */
+  /** How often sockets are checked for revoked keys and for their age; see `policyPollMs`. */
   socketLookMs: 250,
 
-  // What an upstream may do.
+  // Upstream requests.
 
-  /** Looking a host name up. */
+  /** DNS lookup of a host name. */
   lookupTimeoutMs: 2_000,
-  /** How long a checked address is used before its name is looked up again. */
+  /** How long a checked address is used before its name is resolved again. */
   addressCacheMs: 30_000,
   /** TCP and TLS together. */
   connectTimeoutMs: 3_000,
-  /** A connection to an upstream is kept this long after its last answer: less than most of them keep theirs. */
+  /** Keep-alive of an upstream connection: shorter than that of most upstreams. */
   upstreamIdleMs: 55_000,
-  /** How many of them are kept for one address; more may be open while they are used. */
+  /** Idle connections that are kept for one address. More may be open while they are in use. */
   upstreamIdleConnectionsMax: 1_024,
-  /** The status line and headers of an upstream's answer. */
+  /** The status line and headers of an upstream response. */
   upstreamHeadBytesMax: 64 * KiB,
-  /** From the request being sent to the answer's status line. */
+  /** From sending the request to the status line of the response. */
   firstByteTimeoutMs: 120_000,
-  /** Silence in a stream. Only data events reset it: an upstream's keep-alive comments do not prove life. */
+  /** Silence in a stream. Only data events reset it: keep-alive comments do not prove that an upstream works. */
   idleTimeoutMs: 300_000,
-  /** The whole of an answer that is not streamed. */
+  /** The whole response, if it is not streamed. */
   unaryTimeoutMs: 600_000,
-  /** One server-sent event. Images arrive as a single event, hence the size. */
+  /** One server-sent event. It is this large because an image arrives as a single event. */
   eventBytesMax: 16 * MiB,
-  /** An answer that is not streamed. */
+  /** A response that is not streamed. */
   responseBytesMax: 128 * MiB,
   /** How much of an upstream's error body is read before it is rewritten. */
   upstreamErrorBytesMax: 64 * KiB,
-  /** Accounts tried for one request, the first included. Never the same one twice. */
+  /** Accounts tried for one request, including the first. Never the same account twice. */
   attemptsMax: 3,
 
-  // What a client is sent while it waits.
+  // Streams to clients.
 
-  /** An SSE comment goes out after this much silence, under the usual 30 s and 60 s of proxies. */
+  /** An SSE comment is sent after this much silence, below the usual 30 s and 60 s timeouts of proxies. */
   keepAliveMs: 15_000,
-  /** A silent reasoning model has `response.in_progress` repeated this often, for clients that ignore comments. */
+  /** During silent reasoning, `response.in_progress` is repeated at this interval, for clients that ignore comments. */
   silentReasoningMs: 60_000,
-  /** A client that takes nothing for this long is treated as gone. */
+  /** A client that reads nothing for this long is treated as disconnected. */
   writeStallMs: 60_000,
-  /** How often deadlines are looked at: each may pass by this much before it is noticed. */
+  /** How often deadlines are checked: each may be exceeded by this much. */
   alarmsMs: 50,
   /**
-   * How often open streams are looked at, for silence and for what they have said: one timer for all of them. Under a
-   * second, so that with the way to the store a process that dies loses at most a second of each stream's output.
+   * How often open streams are checked for silence and for new output, with one timer for all of them. Below
+   * one second, so that a crash loses at most one second of the output of each stream, including the time to
+   * write it to the database.
    */
   pulseMs: 800,
 
-  // What is kept, and how fast changes arrive.
+  // Policy changes and stored responses.
 
-  /** How often the store is asked for changes: bounds how long a revoked key lives on. */
+  /** How often the database is polled for changes. It bounds how long a revoked key still works. */
   policyPollMs: 500,
-  /** Recent responses whose account is known without asking the store. */
+  /** Recent responses whose account is known without a database query. */
   rememberedResponsesMax: 50_000,
 
-  // Money.
+  // Billing.
 
   till: {
-    /** A row that nobody waits for waits this long for company. */
+    /** How long an unpaid usage row may wait to be written in a batch. */
     gatherMs: 50,
-    /** After a transaction of so many, no longer ago than `companyMs`, the next one waits that long for company. */
+    /**
+     * If the last transaction had at least `companyMin` operations and is at most `companyMs` old, the next one
+     * is delayed by `companyMs` to collect a batch.
+     */
     companyMin: 4,
     companyMs: 1,
     /** Operations of one transaction. */
     batchMax: 400,
-    /** While the store is down: beyond this no new requests are taken, so that no row is lost. */
+    /** While the database is down: above this number new requests are rejected, so that no row is lost. */
     waitingMax: 100_000,
-    /** A request whose money cannot be held by then is refused. */
+    /** A request whose hold is not written after this time is rejected. */
     holdPatienceMs: 2_000,
-    /** Sooner where the store fails, or PostgreSQL ends no transaction for this long: a slow one still ends some. */
+    /**
+     * It is rejected sooner if the database fails, or if PostgreSQL completes no transaction for this long. A
+     * slow one still completes some.
+     */
     silenceMs: 500,
-    /** A settlement that the store has not taken by then goes to a file on disk, and its request goes on. */
+    /** A settlement that the database has not accepted by then goes to a file on disk, and its request continues. */
     settlePatienceMs: 500,
-    /** A transaction on PostgreSQL that takes longer is given up on and done again. */
+    /** A PostgreSQL transaction that takes longer is aborted and retried. */
     transactionMs: 10_000,
     retryMs: 500,
-    /** A change of account is written after this long, unless the request has ended by then. */
+    /** A change of the account is written after this long, unless the request has finished by then. */
     progressMs: 25,
-    /** How often the output so far of a running stream is written; see `pulseMs`. */
+    /** How often the output of a running stream is checkpointed; see `pulseMs`. */
     checkpointMs: 800,
-    /** How long a commit of the embedded store may be only in the system's memory. */
+    /** How long a commit of SQLite may exist only in the memory of the operating system. */
     flushMs: 50,
   },
   /** Usage rows of unserved requests: see billing/engine/refusal-rows.ts. */
   refusalRows: { rowsPerMinute: 60, kindsMax: 10_000 },
   /** Requests that wait for their user's other requests to release money: see billing/engine/hold-queue.ts. */
   holdQueue: { waitMs: 5_000, waitingMax: 64, retryMs: 250 },
-  /** The till's express lane, for the embedded store: see billing/write-behind/write-behind-billing.ts. */
+  /** Write-behind billing, for SQLite: see billing/write-behind/write-behind-billing.ts. */
   express: {
-    /** So many holds within a tenth of a second make the lane worth its while. */
+    /** Holds within a tenth of a second above which write-behind billing is worth its overhead. */
     busyHolds: 40,
-    /** What has ended waits so long to be booked: where few came last time, and where many did. */
+    /** Delay before finished requests are settled in the database: after a small batch, and after a large one. */
     bookMs: 50,
     bookBusyMs: 1_000,
     bookMany: 10,
-    /** Requests of one transaction, which wait no longer, and of one that others wait for. */
+    /**
+     * Requests at which a settlement transaction starts without delay, and at which it stops if other work
+     * waits for it.
+     */
     bookTogether: 5_000,
     bookAtLeast: 100,
-    /** Rows of one batch: they share an entry, and are booked together unless the store refuses one of them. */
+    /**
+     * Rows of one batch: they share a ledger entry and are settled together, unless the database rejects one of
+     * them.
+     */
     batchRows: 128,
     /** Requests of one step of that transaction, which takes about half a millisecond. */
     bookAtOnce: 64,
-    /** After so many the log of the store is moved into its file, by when it is some 10 MB. */
+    /** Settled requests after which the WAL of SQLite is checkpointed. It is about 10 MB by then. */
     moveLogAfter: 8_000,
     moveAfterMs: 5_000,
     idleMs: 12_000,
     lookMs: 800,
-    /** A segment of the journal. Making one takes less than half a millisecond, for which everybody waits. */
+    /** Size of a journal segment. Creating one takes less than half a millisecond, during which all requests wait. */
     segmentBytes: 512 * 1024,
   },
   recovery: {
-    /** How often a process says that it lives, and after how long a silence it is taken for dead. */
+    /** The interval of heartbeats, and the silence after which a process is considered dead. */
     beatMs: 5_000,
     deadAfterMs: 60_000,
-    /** How often the holds of dead processes are looked for. */
+    /** How often holds of dead processes are searched. */
     reapMs: 15_000,
     holdsPerBatch: 100,
-    /** A hold of this process that it knows nothing of: a commit whose answer got lost. */
+    /**
+     * Age at which a hold of this process that is unknown to it is recovered: its commit succeeded, but the
+     * confirmation was lost.
+     */
     orphanMs: 60_000,
   },
-  /** How long the store may take to say that it takes what is written, and how long that holds. */
+  /** How long the database may take to confirm that it accepts writes, and how long the result is cached. */
   readiness: { patienceMs: 1_000, freshMs: 1_000 },
-  /** How often the books are compared with each other. */
+  /** How often the reconciliation runs. */
   auditMs: 3_600_000,
-  /** No request takes longer: a hold that is older is a fault. */
+  /** No request takes longer: an older hold is a fault. */
   holdLeaseMs: 7_200_000,
 
-  // Repeats under an `Idempotency-Key`.
+  // Requests with an `Idempotency-Key`.
 
   idempotency: {
-    /** What was asked under a key is remembered for this long. */
+    /** How long an idempotency key is stored. */
     keptMs: 86_400_000,
-    /** A longer answer is not kept to be given again. */
+    /** A longer response is not stored for replay. */
     answerBytesMax: 64 * KiB,
   },
-  /** How often what is older is dropped. */
+  /** How often expired idempotency keys are deleted. */
   idempotencySweepMs: 600_000,
 
-  /** How often days are folded from hours, for charts. */
+  /** How often hourly roll-ups are folded into daily ones, for charts. */
   foldDaysMs: 60_000,
   usageRemoval: {
-    /** How often rows that are too old are looked for. */
+    /** How often expired usage rows are searched. */
     everyMs: 600_000,
-    /** Rows of one transaction, which on SQLite holds everybody up. */
+    /** Rows of one transaction, which on SQLite blocks all other writers. */
     rowsMax: 100,
     pauseMs: 25,
   },
   /** The shortest `retention.usage_rows`. */
   usageRowsKeptMsMin: 7 * 86_400_000,
 
-  // How things end.
+  // Shutdown and disconnects.
 
   /** At shutdown, requests in flight may finish for this long. */
   drainTimeoutMs: 120_000,
-  /** Then what is left is cut, and may take this long to be settled. */
+  /** Then remaining requests are aborted and may take this long to be settled. */
   settleTimeoutMs: 5_000,
-  /** After that, how long the store may take to accept the last usage rows. */
+  /** After that, how long the database may take to accept the last usage rows. */
   flushTimeoutMs: 10_000,
-  /** A group with `on_disconnect: drain` reads the upstream on for this long after the client left. */
+  /** How long a group with `on_disconnect: drain` reads the upstream after the client disconnected. */
   drainOnDisconnectMs: 600_000,
-  /** A stream that is paid for, and has all but ended when its client leaves, may tell its usage for this long. */
+  /** How long a paid stream that was almost complete when its client disconnected may still report its usage. */
   lastWordsMs: 2_000,
-  /** A response that is made in the background, and paid for, is asked after for this long: less than a hold may last. */
+  /** How long a paid background response is polled: shorter than a hold may last. */
   backgroundMsMax: 3_600_000,
-  /** So many upstreams may be read on at once without a client, and so many for one user; more are cut. */
+  /** Upstream responses that are drained at the same time, in total and for one user. Further ones are aborted. */
   drainsMax: 1_000,
   drainsPerUserMax: 100,
 
-  // Waiting for a free account.
+  // Queues.
 
   /** The longest `queue.timeout` a group may have. */
   queueTimeoutMsMax: 3_600_000,
 
-  // Abuse and secrets.
+  // Authentication and abuse.
 
-  /** Wrong keys from one address before it has to wait. */
+  /** Wrong keys per minute from one address. Further attempts have to wait. */
   badKeyTriesPerMinute: 20,
-  /** An imported key secret, or a chosen one, must not be guessable. */
+  /** The secret of a key that was imported or chosen must not be guessable. */
   keySecretCharsMin: 32,
   keySecretCharsMax: 512,
   passwordCharsMin: 12,
-  /** Hashing cost grows with length; nobody types more. */
+  /** Hashing cost grows with the length. Nothing longer is typed by hand. */
   passwordCharsMax: 256,
-  /** Passwords hashed at once: each takes 64 MB and a core. More than so many in line are sent away. */
+  /**
+   * Passwords hashed at the same time: each takes 64 MB and a core. If more than `passwordsWaitingMax` wait,
+   * further ones are rejected.
+   */
   passwordsAtOnce: 2,
   passwordsWaitingMax: 64,
   signIn: {
-    /** Wrong passwords and codes in a window: of one account from one address, and from one address of any. */
+    /**
+     * Wrong passwords and codes in a window: for one account from one address, and for all accounts from one
+     * address.
+     */
     accountTries: 10,
     addressTries: 30,
-    /** Tries at one account from everywhere. Large, since anybody can use it up and keep the owner out. */
+    /** Attempts for one account from all addresses. High, because anybody can exhaust it and lock the owner out. */
     accountTriesAnywhere: 200,
     windowMs: 900_000,
   },
-  /** Active keys of one user, each of which every process keeps in memory. Administrators may make more. */
+  /** Active keys of one user. Every process keeps each of them in memory. Administrators may create more. */
   keysPerUserMax: 1_000,
   /** Wrong redeem codes of one user in a window. */
   redeem: { tries: 10, windowMs: 900_000 },
-  /** How long a secret may still work after its key was rotated. */
+  /** How long the previous secret may still work after a key was rotated. */
   rotationOverlapMsMax: 30 * 86_400_000,
-  /** Secrets of one key that work beside its own, each of which every process keeps in memory. */
+  /** Additional secrets of one key that still work. Every process keeps each of them in memory. */
   formerSecretsMax: 5,
-  /** Accounts that one address may open in a day. */
+  /** Accounts that one address may register in a day. */
   registrationsPerDay: 5,
-  /** Messages that somebody may ask to be sent to one address of mail. */
+  /** Requested e-mails to one address. */
   lettersPerHour: 5,
-  /** A session ends after so long without use, and after so long in any case. */
+  /** A session expires after this time without use, and after this time in total. */
   sessionIdleMs: 12 * 3_600_000,
   sessionMs: 14 * 86_400_000,
-  /** Sessions of one user; the one used longest ago gives way. */
+  /** Sessions of one user. Above it, the least recently used session ends. */
   sessionsMax: 50,
-  /** How often the last use of a session or token is written down. */
+  /** How often the last use of a session or token is recorded. */
   lastUseMs: 60_000,
-  /** How often sessions that are over are dropped. */
+  /** How often expired sessions are deleted. */
   sessionSweepMs: 3_600_000,
   /** Personal access tokens of one user. */
   accessTokensMax: 100,
-  /** How long one-time links work. */
+  /** How long one-time links are valid. */
   linkTtlMs: {
     invite: 7 * 86_400_000,
     sign_in: 3_600_000,
@@ -319,46 +341,46 @@ export const limits = {
 
   webhooksMax: 10,
   alerts: {
-    /** How often the place is looked at. */
+    /** How often alert conditions are checked. */
     lookMs: 2_000,
-    /** From dialling to the last byte of the answer. */
+    /** From connecting to the last byte of the response. */
     deliveryTimeoutMs: 10_000,
-    /** After each failed try; then it is given up. */
+    /** Delays after each failed attempt. Then the delivery fails for good. */
     retriesMs: [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000],
-    /** How long alerts that are over, and what became of them, can be looked up. */
+    /** Retention of closed alerts and their delivery results. */
     keptMs: 90 * 86_400_000,
-    /** How long after the latest fault of the books its alert stays open. */
+    /** How long a billing alert stays open after the latest fault. */
     billingFaultMs: 3_600_000,
   },
-  /** For each step of a conversation with a mail server: connecting, its greeting, each answer. */
+  /** For each step of an SMTP session: connecting, the greeting, each reply. */
   mailTimeoutMs: 10_000,
 
   // The configuration file.
 
   configFileBytesMax: 16 * MiB,
-  /** A YAML alias may be expanded this many times: beyond it a small file becomes a large memory. */
+  /** Expansions of YAML aliases: above this number, a small file can occupy a lot of memory. */
   configAliasesMax: 100,
-  /** A cheap question to an account by `doctor`. */
+  /** The inexpensive request with which `doctor` tests an account. */
   doctorTimeoutMs: 10_000,
-  /** How much of the answer to it is read: a list of models. */
+  /** How much of its response, a list of models, is read. */
   probeBytesMax: 1 * MiB,
 
   // WebSockets to upstreams.
 
   upstreamSockets: {
-    /** From the connection's opening to the upstream's consent. */
+    /** From opening the connection to the end of the WebSocket handshake. */
     handshakeTimeoutMs: 10_000,
-    /** An older socket serves no further turn: OpenAI ends one after an hour, whatever is said on it. */
+    /** An older socket serves no further turn: OpenAI closes every socket after an hour. */
     ageMs: 3_300_000,
-    /** One that no conversation waits for is closed after this long without use. */
+    /** A socket without an assigned conversation is closed after this long without use. */
     idleMs: 300_000,
-    /** Silence before an upstream is asked whether it lives; as much again, and it does not. */
+    /** Silence before a ping is sent. After the same time again without an answer, the upstream is considered dead. */
     pingMs: 30_000,
-    /** Free ones that are kept for one account. */
+    /** Idle sockets that are kept for one account. */
     freeMax: 256,
-    /** After a response, before a socket serves another conversation than its own. */
+    /** Delay after a response before a socket serves another conversation than its own. */
     restMs: 250,
-    /** An account whose upstream refused to speak WebSocket is spoken to over HTTP for this long. */
+    /** How long HTTP is used for an account whose upstream rejected the WebSocket handshake. */
     unspokenMs: 600_000,
   },
 } as const;

@@ -1,4 +1,4 @@
-/** Everything an operation of the console's API may use, put together once in `main.ts`. */
+/** The dependencies of all operations of the console API, created once in `main.ts`. */
 
 import type { Alerts } from "../alerts/engine.ts";
 import type { Installation } from "../config/installation/installation.ts";
@@ -13,21 +13,21 @@ export type { Mail, MailMessage } from "../mail/mail.ts";
 
 export interface ConsoleContext {
   readonly installation: Installation;
-  /** The running gateway: what only this process knows (limits, health, requests under way), and its policy. */
+  /** The running gateway: its policy, and data that only this process has (limits, health, requests in flight). */
   readonly gateway: Gateway;
-  /** How people come to the console, without a slash at its end: what links begin with. */
+  /** The URL of the console without a trailing slash. Links begin with it. */
   readonly publicUrl: string;
-  /** What keeps guessing of passwords slow, and everybody else quick. */
+  /** Throttles that slow down password guessing without affecting other users. */
   readonly identity: AuthThrottles;
-  /** Wrong redeem codes of a user. */
+  /** Throttle for wrong redeem codes of a user. */
   readonly redeemTries: Throttle;
-  /** Null while no mail server is configured. Asked at each use, for that may change. */
+  /** Null if no mail server is configured. Call it at each use, because the configuration can change. */
   mail(): Promise<Mail | null>;
   readonly alerts: Alerts;
-  /** Whether what is asked now could be recorded, as `readyz` says it. */
+  /** Whether the database accepts writes now, as in `readyz`. */
   isReady(): Promise<boolean>;
-  /** What went wrong with the books since the process started. */
+  /** Billing faults since the process started. */
   readonly billingFaults: Pick<BillingFaults, "list">;
-  /** What this process does, for whoever watches. */
+  /** Live data of this process. */
   readonly live: Live;
 }

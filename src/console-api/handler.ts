@@ -1,6 +1,6 @@
 /**
- * The door of the console's API: finds the operation, finds out who asks and whether they may, by the table's words,
- * and only then reads what they sent. It answers in one shape.
+ * Request handler of the console API: finds the route, authenticates the caller, checks the access that the
+ * route requires, and only then reads the body. All responses have the same shape.
  */
 
 import { limits } from "../config/product-limits.ts";
@@ -22,16 +22,19 @@ import { parseQueryRecord } from "./http/query.ts";
 import { asRefusal } from "./http/refusals.ts";
 import type { ConsoleRoute } from "./http/route.ts";
 
-/** One request as it came through the server. */
+/** One request as the server received it. */
 export interface ApiCall {
   readonly request: IncomingHttpRequest;
   /** Without the query. */
   readonly path: string;
   readonly query: string;
   readonly requestId: string;
-  /** Who is at the other end of the connection. */
+  /** The address at the other end of the connection. */
   peerAddress(): string;
-  /** The client has shown a session or a token: its connection no longer counts as a stranger's. */
+  /**
+   * Called once the client has presented a valid session or token. Its connection then no longer counts as
+   * anonymous.
+   */
   authenticated(): void;
   readonly leaving: AbortSignal;
 }
@@ -42,7 +45,7 @@ const CONSOLE = { id: "console", userId: null };
 export type ApiHandler = (call: ApiCall) => Promise<Response | SharedAnswer>;
 
 export function openApiHandler(
-  control: ConsoleContext,
+  context: ConsoleContext,
   routes: Readonly<Record<string, ConsoleRoute>>,
   alarms: Deadlines,
 ): ApiHandler {
@@ -53,20 +56,20 @@ export function openApiHandler(
     const { headers } = request;
     const { route, params } = find(request.method, call.path);
     if (route.method !== "GET" && readBearer(headers) === null) {
-      refuseForeign(headers, control.publicUrl, presentedSession(headers) !== null);
+      refuseForeign(headers, context.publicUrl, presentedSession(headers) !== null);
     }
-    const clientAddress = clientAddressOf(headers, call.peerAddress(), control.publicUrl);
-    const actor = await findActor(control, { headers, clientAddress });
+    const clientAddress = clientAddressOf(headers, call.peerAddress(), context.publicUrl);
+    const actor = await findActor(context, { headers, clientAddress });
     if (actor !== null) call.authenticated();
     const handle = route.allow(actor);
     const bytesMax = actor === null ? limits.strangerBodyBytesMax : route.bodyBytesMax;
     const query = parseQueryRecord(call.query);
     refuseNul({ ...params, ...query });
-    const body = await bodyOf(request, bytesMax, alarms, control.gateway.bodies);
-    // A body may take minutes to arrive: access that was revoked meanwhile must not act any more.
+    const body = await parseBody(request, bytesMax, alarms, context.gateway.bodies);
+    // A body may take minutes to arrive: access that was revoked meanwhile must be rejected.
     const allowed =
-      request.body === null ? handle : route.allow(await findActor(control, { headers, clientAddress }));
-    const answered = await allowed(control, {
+      request.body === null ? handle : route.allow(await findActor(context, { headers, clientAddress }));
+    const result = await allowed(context, {
       params,
       query,
       body,
@@ -77,9 +80,9 @@ export function openApiHandler(
       signal: request.signal,
       leaving: call.leaving,
     });
-    // By its schema: what an answer does not promise does not leave, whatever a record may hold one day.
-    if (answered instanceof Response || answered instanceof SharedAnswer) return answered;
-    return Response.json(route.answer.parse(answered));
+    // Parsed by the schema, so that a response never contains fields that it does not declare.
+    if (result instanceof Response || result instanceof SharedAnswer) return result;
+    return Response.json(route.answer.parse(result));
   }
 
   return async (call) => {
@@ -88,33 +91,34 @@ export function openApiHandler(
       response = await answer(call);
     } catch (thrown) {
       const error = asRefusal(thrown);
-      if (error.status === 500) logFault(control.gateway.log, call.requestId, thrown);
+      if (error.status === 500) logFault(context.gateway.log, call.requestId, thrown);
       response = errorResponse(error, call.requestId);
     }
     response.headers.set("x-request-id", call.requestId);
-    // Answers are about one user or moment; only a document that is the same for everyone says otherwise.
+    // Responses are specific to a user or a moment. Only a document that is the same for everyone sets another
+    // value.
     if (!response.headers.has("cache-control")) response.headers.set("cache-control", "no-store");
     response.headers.set("x-content-type-options", "nosniff");
     return response;
   };
 }
 
-/** JSON alone: no form of another site can send that. */
-async function bodyOf(
+/** Accepts only JSON, which a form on another site cannot send. */
+async function parseBody(
   request: IncomingHttpRequest,
   bytesMax: number,
   alarms: Deadlines,
-  room: BodyBudget,
+  bodyBudget: BodyBudget,
 ): Promise<unknown> {
   if (request.body === null) return undefined;
-  const within = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
-  const read = await readBody(request, within, room, CONSOLE);
-  if (!("ok" in read)) return parsed(request, partBytes(read));
-  if (!read.ok) throw bodyError(read);
+  const readLimits = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
+  const received = await readBody(request, readLimits, bodyBudget, CONSOLE);
+  if (!("ok" in received)) return parsed(request, partBytes(received));
+  if (!received.ok) throw bodyError(received);
   try {
-    return parsed(request, read.bytes);
+    return parsed(request, received.bytes);
   } finally {
-    read.held.release();
+    received.held.release();
   }
 }
 
@@ -124,13 +128,13 @@ function parsed(request: IncomingHttpRequest, bytes: Uint8Array): unknown {
   if (type !== "application/json") {
     throw new ApiError("unsupported_media_type", "Send JSON, with Content-Type: application/json.");
   }
-  const { text, value } = jsonOf(bytes);
-  // A long body is looked through only where there is something to find.
+  const { text, value } = parseJson(bytes);
+  // A long body is searched only if it contains the escape.
   if (text.includes("\\u0000")) refuseNul(value);
   return value;
 }
 
-function jsonOf(bytes: Uint8Array): { text: string; value: unknown } {
+function parseJson(bytes: Uint8Array): { text: string; value: unknown } {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return { text, value: JSON.parse(text) };

@@ -1,4 +1,4 @@
-/** The table of operations as an OpenAPI 3.1 document: what is in the one is in the other. */
+/** Generates the OpenAPI 3.1 document of the console API from the route table. */
 
 import { z } from "zod";
 import { ERROR_CODES } from "../errors.ts";
@@ -9,26 +9,29 @@ import { type Access, type ConsoleRoute, forAnyone, TAKES_NOTHING } from "./http
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** The operation that gives the document, itself in it. */
+/** The route that returns the document. The document includes it. */
 export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
   let document: Promise<StaticDocument> | null = null;
-  const own = {
+  const documentRoute = {
     "openapi.read": forAnyone({
       ...TAKES_NOTHING,
       method: "GET",
       path: "/api/openapi.json",
       summary: "This document",
       answer: z.record(z.string(), z.unknown()),
-      async run(_control, { headers }): Promise<SharedAnswer> {
-        document ??= describeApi({ ...others, ...own }).then(jsonDocument);
+      async run(_context, { headers }): Promise<SharedAnswer> {
+        document ??= describeApi({ ...others, ...documentRoute }).then(jsonDocument);
         return (await document).respond(headers);
       },
     }),
   } satisfies Record<string, ConsoleRoute>;
-  return own;
+  return documentRoute;
 }
 
-/** Schemas take a tenth of a second to convert in a young process: other requests are served between a few of them. */
+/**
+ * Converting all schemas takes a tenth of a second after the start, so other requests are served after every
+ * few routes.
+ */
 const ROUTES_AT_ONCE = 4;
 
 async function describeApi(routes: Readonly<Record<string, ConsoleRoute>>): Promise<Json> {
@@ -89,16 +92,16 @@ const ERROR: Json = {
   },
 };
 
-const SAYS: Readonly<Record<Access, string>> = {
+const ACCESS_TEXTS: Readonly<Record<Access, string>> = {
   anyone: "Anybody may ask.",
   user: "For whoever is signed in.",
   admin: "For administrators.",
 };
 
 function describe(name: string, route: ConsoleRoute): Json {
-  const body = schemaOf(route.body, "input");
+  const body = toJsonSchema(route.body, "input");
   const notes = [
-    SAYS[route.access],
+    ACCESS_TEXTS[route.access],
     route.tokenScope === "none"
       ? "A personal access token is not enough."
       : `A personal access token needs the scope \`${route.tokenScope}\`.`,
@@ -111,10 +114,10 @@ function describe(name: string, route: ConsoleRoute): Json {
     summary: route.summary.replace(/\.$/, ""),
     description: notes.join(" "),
     tags: [name.startsWith("admin.") ? `admin.${name.split(".")[1]}` : (name.split(".")[0] ?? name)],
-    security: securityOf(route),
+    security: buildSecurity(route),
     parameters: [
-      ...parametersOf("path", schemaOf(route.params, "input")),
-      ...parametersOf("query", schemaOf(route.query, "input")),
+      ...buildParameters("path", toJsonSchema(route.params, "input")),
+      ...buildParameters("query", toJsonSchema(route.query, "input")),
       ...(route.takesIdempotencyKey ? [IDEMPOTENCY_KEY] : []),
     ],
     ...(body === null
@@ -123,7 +126,7 @@ function describe(name: string, route: ConsoleRoute): Json {
     responses: {
       "200": {
         description: "Done.",
-        content: { [route.media]: { schema: schemaOf(route.answer, "output") ?? {} } },
+        content: { [route.media]: { schema: toJsonSchema(route.answer, "output") ?? {} } },
       },
       default: { $ref: "#/components/responses/Error" },
     },
@@ -139,8 +142,8 @@ const IDEMPOTENCY_KEY: Json = {
   schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
 };
 
-/** For a bearer token OpenAPI 3.1 lets the list name what the token must be allowed to do: its scope. */
-function securityOf({ access, tokenScope }: ConsoleRoute): Json[] {
+/** For a bearer token, OpenAPI 3.1 allows the list to name the required scope. */
+function buildSecurity({ access, tokenScope }: ConsoleRoute): Json[] {
   return [
     ...(access === "anyone" ? [{}] : []),
     ...(tokenScope === "none" ? [] : [{ token: [tokenScope] }]),
@@ -148,8 +151,11 @@ function securityOf({ access, tokenScope }: ConsoleRoute): Json[] {
   ];
 }
 
-/** Null where nothing is taken. What JSON Schema cannot say, such as a rule in code, is left to the message. */
-function schemaOf(schema: z.ZodType, io: "input" | "output"): Json | null {
+/**
+ * Returns null if there is no input. Rules that JSON Schema cannot express, such as code, are left to the error
+ * message.
+ */
+function toJsonSchema(schema: z.ZodType, io: "input" | "output"): Json | null {
   if (schema instanceof z.ZodUndefined) return null;
   const { $schema: _, ...rest } = z.toJSONSchema(schema, {
     io,
@@ -159,14 +165,14 @@ function schemaOf(schema: z.ZodType, io: "input" | "output"): Json | null {
   return rest;
 }
 
-function parametersOf(where: "path" | "query", schema: Json | null): Json[] {
+function buildParameters(location: "path" | "query", schema: Json | null): Json[] {
   const properties = schema?.properties;
   const required = schema?.required;
   if (typeof properties !== "object" || properties === null) return [];
   return Object.entries(properties).map(([name, one]) => ({
     name,
-    in: where,
-    required: where === "path" || (Array.isArray(required) && required.includes(name)),
+    in: location,
+    required: location === "path" || (Array.isArray(required) && required.includes(name)),
     schema: one,
   }));
 }

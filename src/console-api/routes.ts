@@ -1,4 +1,4 @@
-/** The one table of the console's API. A name is the operation's id in the documentation and in the console. */
+/** The route table of the console API. Its names are the operation ids in the documentation and in the console. */
 
 import { adminAccountRoutes } from "./admin/accounts.ts";
 import { adminAuditRoutes } from "./admin/audit.ts";

@@ -4,7 +4,7 @@ import type { ErrorCode } from "../errors.ts";
 import type { Advice } from "./upstream-codes.ts";
 
 export interface ErrorGuide extends Advice {
-  /** A message as a client might get it. */
+  /** An example of a message that a client may receive. */
   readonly example: string;
   readonly param?: string;
 }

@@ -327,7 +327,7 @@ export function errorExample(code: ErrorCode): { status: number; body: { error: 
   return { status: error.status, body };
 }
 
-/** What is known of a code, whoever says it. */
+/** Returns the advice for a code of the gateway or of an upstream. */
 export function adviceOn(code: string): Advice | null {
   if (isErrorCode(code)) return ERROR_GUIDE[code];
   return isUpstreamCode(code) ? UPSTREAM_GUIDE[code] : null;

@@ -4,14 +4,14 @@ import { type ApiErrorCode, ERROR_CODES, statusOf, UPSTREAM_CODES } from "../err
 import { ERROR_GUIDE } from "./error-guide.ts";
 import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
 
-/** The rows of the page about errors, one a code: the gateway's own in the order of their status, then the others. */
+/** The rows of the table, one per code: codes of the gateway by status, then codes of upstreams. */
 export function errorRows(): string[] {
   return [
-    ...ERROR_CODES.map((code) => rowOf(code, ERROR_GUIDE[code])),
-    ...UPSTREAM_CODES.map((code) => rowOf(code, UPSTREAM_GUIDE[code])),
+    ...ERROR_CODES.map((code) => formatRow(code, ERROR_GUIDE[code])),
+    ...UPSTREAM_CODES.map((code) => formatRow(code, UPSTREAM_GUIDE[code])),
   ];
 }
 
-function rowOf(code: ApiErrorCode, { why, todo, retry }: Advice): string {
+function formatRow(code: ApiErrorCode, { why, todo, retry }: Advice): string {
   return `| ${statusOf(code)} | \`${code}\` | ${why} | ${todo} | ${retry} |`;
 }

@@ -1,4 +1,7 @@
-/** What requests and answers look like. A test holds each against its schema, and asks a running gateway the requests. */
+/**
+ * Example requests and responses. A test validates each against its schema and sends the requests to a running
+ * gateway.
+ */
 
 const CREATED = 1_794_700_800;
 const PIXEL =
@@ -158,7 +161,7 @@ export const imageEditRequest = {
   images: [{ image_url: `data:image/png;base64,${PIXEL}` }],
 };
 
-/** Files stand for themselves by their names. */
+/** File names stand for the content of the files. */
 export const imageEditForm = { model: "painter", prompt: "Make it night", image: "lighthouse.png" };
 
 export const images = {
@@ -189,7 +192,7 @@ const counts = {
   charged: "0.000003",
 };
 
-const standing = { limit: 60, used: 1, remaining: 59 };
+const limitUsage = { limit: 60, used: 1, remaining: 59 };
 
 export const usage = {
   object: "gateway.usage",
@@ -205,7 +208,7 @@ export const usage = {
     debt: "0.00",
   },
   limits: {
-    key: { rpm: { ...standing, resets_at: CREATED + 60 }, tpm: null, concurrency: standing, windows: [] },
+    key: { rpm: { ...limitUsage, resets_at: CREATED + 60 }, tpm: null, concurrency: limitUsage, windows: [] },
     user: null,
     group: { rpm: null, tpm: null, concurrency: null, windows: [] },
   },
@@ -269,7 +272,7 @@ export const request = {
   attempts: [{ number: 1, started_ms: 0, first_byte_ms: 210, status: 200, failure: null }],
 };
 
-/** An event with its name, as Responses and Images stream them. */
+/** A named event, as Responses and Images stream them. */
 function event(value: { type: string; [name: string]: unknown }): string {
   return `event: ${value.type}\n${data(value)}`;
 }

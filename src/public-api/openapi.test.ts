@@ -11,7 +11,7 @@ const document = openApiDocument(listRoutes(), {
   publicUrl: "https://gateway.example.com",
 });
 
-/** No operation of a client's: the document itself, and a question without its answer. */
+/** Not operations for clients: the document itself, and HEAD requests. */
 const isLeftOut = ({ method, path }: { method: string; path: string }) =>
   path === "/openapi.json" || method === "HEAD";
 
@@ -63,12 +63,12 @@ test.each(contents)(
   },
 );
 
-/** The data of a stream written out. */
+/** Parses the data of a written stream. */
 function eventsOf(stream: string): unknown[] {
   return [...stream.matchAll(/^data: (\{.*)$/gm)].map(([, data = ""]) => JSON.parse(data));
 }
 
-/** Said to a client that has left, by every path there is, or by the console's own API. */
+/** Codes that belong to no operation: sent to a disconnected client, by every path, or by the console API. */
 const OF_NO_OPERATION: readonly ErrorCode[] = [
   "sign_in_required",
   "wrong_credentials",

@@ -1,4 +1,7 @@
-/** OpenAPI 3.1 of the public API, made from the route table and the schemas. Nothing of it is kept by hand. */
+/**
+ * Generates the OpenAPI 3.1 document of the public API from the route table and the schemas. No part of it is
+ * written by hand.
+ */
 
 import { z } from "zod";
 import type { ErrorCode } from "../errors.ts";
@@ -12,7 +15,7 @@ type Json = Readonly<Record<string, unknown>>;
 
 export interface DocumentFacts {
   version: string;
-  /** Without a trailing slash and without `/v1`: the paths have it. */
+  /** Without a trailing slash and without `/v1`, which the paths include. */
   publicUrl: string;
 }
 
@@ -48,7 +51,7 @@ export function openApiDocument(
           description: "An API key, as `Authorization: Bearer <API_KEY>`.",
         },
       },
-      schemas: schemasOf(Object.values(OPERATIONS)),
+      schemas: buildSchemas(Object.values(OPERATIONS)),
       headers: {
         RequestId: {
           description: "Names this request: keep it, and give it to whoever is to help.",
@@ -79,13 +82,13 @@ function operationObject(operation: Operation): Json {
     ...(body === null
       ? {}
       : { requestBody: { required: true, content: mapValues(body, (content) => mediaType(content)) } }),
-    responses: { ...answers(operation), ...refusals(operation.errors) },
+    responses: { ...answers(operation), ...errorResponses(operation.errors) },
     ...(needsKey ? {} : { security: [] }),
     ...(id === "openResponsesSocket" ? { "x-websocket": SOCKET } : {}),
   };
 }
 
-/** What no field of OpenAPI is made for. */
+/** The WebSocket messages, for which OpenAPI has no field. */
 const SOCKET: Json = {
   client: { $ref: "#/components/schemas/SocketMessage" },
   gateway: { $ref: "#/components/schemas/ResponseEvent" },
@@ -112,7 +115,7 @@ function answers({ id, answer, stream }: Operation): Json {
           : {
               "text/event-stream": {
                 schema: { type: "string" },
-                examples: examplesOf(stream.examples),
+                examples: buildExamples(stream.examples),
                 "x-event": ref(stream.name),
               },
             }),
@@ -121,8 +124,8 @@ function answers({ id, answer, stream }: Operation): Json {
   };
 }
 
-/** One entry a status, with an example for each code. */
-function refusals(codes: readonly ErrorCode[]): Json {
+/** One entry per status, with an example for each code. */
+function errorResponses(codes: readonly ErrorCode[]): Json {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of codes) {
     const { status } = errorExample(code);
@@ -146,10 +149,10 @@ function refusals(codes: readonly ErrorCode[]): Json {
 }
 
 function mediaType({ name, examples }: Content): Json {
-  return { schema: ref(name), examples: examplesOf(examples) };
+  return { schema: ref(name), examples: buildExamples(examples) };
 }
 
-function examplesOf(examples: readonly Example[]): Json {
+function buildExamples(examples: readonly Example[]): Json {
   return Object.fromEntries(examples.map(({ name, value }) => [name, { value }]));
 }
 
@@ -157,15 +160,15 @@ function ref(name: string): Json {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-function schemasOf(operations: readonly Operation[]): Json {
+function buildSchemas(operations: readonly Operation[]): Json {
   const contents = operations.flatMap(({ body, answer, stream }) => [
     ...Object.values(body ?? {}),
     answer,
     ...(stream === null ? [] : [stream]),
   ]);
-  const named: [string, z.ZodType][] = contents.map(({ name, schema }) => [name, schema]);
-  named.push(["SocketMessage", socketMessage], ["Error", errorAnswer]);
-  return Object.fromEntries(named.map(([name, schema]) => [name, jsonSchema(schema)]));
+  const namedSchemas: [string, z.ZodType][] = contents.map(({ name, schema }) => [name, schema]);
+  namedSchemas.push(["SocketMessage", socketMessage], ["Error", errorAnswer]);
+  return Object.fromEntries(namedSchemas.map(([name, schema]) => [name, jsonSchema(schema)]));
 }
 
 function jsonSchema(schema: z.ZodType): Json {

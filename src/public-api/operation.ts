@@ -1,4 +1,4 @@
-/** One operation of the public API, described: what it takes, what it answers, how it streams, how it may be refused. */
+/** Describes one operation of the public API: request, response, stream and errors. */
 
 import type { z } from "zod";
 import type { ErrorCode } from "../errors.ts";
@@ -43,9 +43,9 @@ export interface Operation {
   /** By content type. */
   readonly body: Readonly<Record<string, Content>> | null;
   readonly answer: Content;
-  /** What comes instead with `stream: true`; the example is the text of a stream. */
+  /** The response with `stream: true`. The example is the text of a stream. */
   readonly stream: Content | null;
   readonly errors: readonly ErrorCode[];
-  /** False where no key is needed. */
+  /** False if the operation needs no key. */
   readonly needsKey: boolean;
 }

@@ -1,4 +1,4 @@
-/** The public API, operation by operation, under the method and path by which `server/routes.ts` knows them. */
+/** The operations of the public API, by their method and path in `server/routes.ts`. */
 
 import type { ErrorCode } from "../errors.ts";
 import * as examples from "./examples.ts";
@@ -20,8 +20,8 @@ import {
 } from "./schemas/responses.ts";
 
 const AUTH: readonly ErrorCode[] = ["missing_api_key", "invalid_api_key", "rate_limit_exceeded"];
-const ASKING: readonly ErrorCode[] = [...AUTH, "store_unavailable", "server_error"];
-const CALLING: readonly ErrorCode[] = [
+const READ_ERRORS: readonly ErrorCode[] = [...AUTH, "store_unavailable", "server_error"];
+const MODEL_ERRORS: readonly ErrorCode[] = [
   "invalid_json",
   "duplicate_parameter",
   "missing_required_parameter",
@@ -52,14 +52,14 @@ const CALLING: readonly ErrorCode[] = [
   "store_unavailable",
   "upstream_timeout",
 ];
-const RESPONDING: readonly ErrorCode[] = [
-  ...CALLING,
+const RESPONSES_ERRORS: readonly ErrorCode[] = [
+  ...MODEL_ERRORS,
   "context_length_exceeded",
   "previous_response_not_found",
   "invalid_encrypted_content",
 ];
-const STORED: readonly ErrorCode[] = [
-  ...ASKING,
+const STORED_RESPONSE_ERRORS: readonly ErrorCode[] = [
+  ...READ_ERRORS,
   "too_many_parameters",
   "response_not_found",
   "upstream_error",
@@ -94,8 +94,8 @@ const RESPONSE_ID = parameter(
 
 const JSON_TYPE = "application/json";
 
-/** A call of a model: with a body, sometimes streamed, refused in many ways. */
-function call(
+/** A model request: it has a body, may be streamed, and has many possible errors. */
+function describeModelRequest(
   described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & {
     body: Content;
     stream?: Content;
@@ -103,7 +103,7 @@ function call(
     form?: Content;
   },
 ): Operation {
-  const { body, form, stream = null, errors = CALLING, ...rest } = described;
+  const { body, form, stream = null, errors = MODEL_ERRORS, ...rest } = described;
   return {
     ...rest,
     parameters: [IDEMPOTENCY],
@@ -114,11 +114,11 @@ function call(
   };
 }
 
-/** A question without a body. */
-function ask(
+/** A request without a body. */
+function describeRead(
   described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & Partial<Operation>,
 ): Operation {
-  return { parameters: [], body: null, stream: null, errors: ASKING, needsKey: true, ...described };
+  return { parameters: [], body: null, stream: null, errors: READ_ERRORS, needsKey: true, ...described };
 }
 
 const content = (name: string, schema: Content["schema"], ...shown: Example[]): Content => ({
@@ -129,10 +129,10 @@ const content = (name: string, schema: Content["schema"], ...shown: Example[]): 
 
 const RESPONSE = content("Response", responseObject, { name: "answer", value: examples.response });
 const EVENTS = content("ResponseEvent", responseEvent, { name: "stream", value: examples.responseStream });
-const PICTURES = content("Images", imagesAnswer, { name: "picture", value: examples.images });
+const IMAGES_CONTENT = content("Images", imagesAnswer, { name: "picture", value: examples.images });
 
 export const OPERATIONS = {
-  "GET /v1/models": ask({
+  "GET /v1/models": describeRead({
     id: "listModels",
     family: "Models",
     summary: "List the models this key can call",
@@ -140,16 +140,16 @@ export const OPERATIONS = {
       "What the key's group publishes. An `id` of this list is what goes into `model`, letter by letter.",
     answer: content("ModelList", modelList, { name: "models", value: examples.models }),
   }),
-  "GET /v1/models/{model}": ask({
+  "GET /v1/models/{model}": describeRead({
     id: "getModel",
     family: "Models",
     summary: "Ask for one model",
     about: "The id is the whole rest of the path: it may hold slashes.",
     parameters: [parameter("path", "model", "A model's `id`.", "fast-chat")],
     answer: content("Model", modelObject, { name: "model", value: examples.model }),
-    errors: [...ASKING, "model_not_found"],
+    errors: [...READ_ERRORS, "model_not_found"],
   }),
-  "POST /v1/responses": call({
+  "POST /v1/responses": describeModelRequest({
     id: "createResponse",
     family: "Responses",
     summary: "Make a response",
@@ -164,9 +164,9 @@ export const OPERATIONS = {
     ),
     answer: RESPONSE,
     stream: EVENTS,
-    errors: RESPONDING,
+    errors: RESPONSES_ERRORS,
   }),
-  "GET /v1/responses": ask({
+  "GET /v1/responses": describeRead({
     id: "openResponsesSocket",
     family: "Responses",
     summary: "Open a WebSocket for responses",
@@ -174,7 +174,7 @@ export const OPERATIONS = {
       "Upgrades to a WebSocket (`ws://` or `wss://`). The client sends `response.create` messages, each a request of its own with its own id, limits and charge; the gateway answers with the events of a streamed response, one JSON text frame each, and refuses with `error` frames that carry `status`, `error` and `headers`. A plain `GET` is answered with 426.",
     answer: content("ResponseEvent", responseEvent, { name: "frame", value: examples.responseEvent }),
     errors: [
-      ...RESPONDING,
+      ...RESPONSES_ERRORS,
       "upgrade_required",
       "origin_not_allowed",
       "invalid_stream_id",
@@ -182,25 +182,25 @@ export const OPERATIONS = {
       "websocket_connection_limit_reached",
     ],
   }),
-  "GET /v1/responses/{response_id}": ask({
+  "GET /v1/responses/{response_id}": describeRead({
     id: "getResponse",
     family: "Responses",
     summary: "Ask for a kept response",
     about: "By the key that made it, from the account that keeps it.",
     parameters: [RESPONSE_ID],
     answer: RESPONSE,
-    errors: STORED,
+    errors: STORED_RESPONSE_ERRORS,
   }),
-  "DELETE /v1/responses/{response_id}": ask({
+  "DELETE /v1/responses/{response_id}": describeRead({
     id: "deleteResponse",
     family: "Responses",
     summary: "Delete a kept response",
     about: "At the upstream that keeps it.",
     parameters: [RESPONSE_ID],
     answer: content("DeletedResponse", deletedResponse, { name: "deleted", value: examples.deletedResponse }),
-    errors: STORED,
+    errors: STORED_RESPONSE_ERRORS,
   }),
-  "POST /v1/responses/{response_id}/cancel": ask({
+  "POST /v1/responses/{response_id}/cancel": describeRead({
     id: "cancelResponse",
     family: "Responses",
     summary: "Cancel a response in the background",
@@ -210,18 +210,18 @@ export const OPERATIONS = {
       name: "cancelled",
       value: { ...examples.response, status: "cancelled" },
     }),
-    errors: STORED,
+    errors: STORED_RESPONSE_ERRORS,
   }),
-  "GET /v1/responses/{response_id}/input_items": ask({
+  "GET /v1/responses/{response_id}/input_items": describeRead({
     id: "listInputItems",
     family: "Responses",
     summary: "List what a kept response was asked",
     about: "Page by page, with `after`, `limit` and `order`.",
     parameters: [RESPONSE_ID],
     answer: content("ItemList", itemList, { name: "items", value: examples.items }),
-    errors: STORED,
+    errors: STORED_RESPONSE_ERRORS,
   }),
-  "POST /v1/responses/input_tokens": call({
+  "POST /v1/responses/input_tokens": describeModelRequest({
     id: "countInputTokens",
     family: "Responses",
     summary: "Count the tokens of an input",
@@ -231,18 +231,18 @@ export const OPERATIONS = {
       value: examples.responseRequest,
     }),
     answer: content("InputTokens", inputTokensAnswer, { name: "count", value: examples.inputTokens }),
-    errors: RESPONDING,
+    errors: RESPONSES_ERRORS,
   }),
-  "POST /v1/responses/compact": call({
+  "POST /v1/responses/compact": describeModelRequest({
     id: "compactResponse",
     family: "Responses",
     summary: "Compact a conversation",
     about: "The `output` is the `input` of a new chain.",
     body: content("CompactRequest", compactRequest, { name: "conversation", value: examples.compactRequest }),
     answer: content("Compaction", compactionObject, { name: "compaction", value: examples.compaction }),
-    errors: RESPONDING,
+    errors: RESPONSES_ERRORS,
   }),
-  "POST /v1/chat/completions": call({
+  "POST /v1/chat/completions": describeModelRequest({
     id: "createChatCompletion",
     family: "Chat Completions",
     summary: "Go on with a conversation",
@@ -255,9 +255,9 @@ export const OPERATIONS = {
     ),
     answer: content("ChatCompletion", chatCompletion, { name: "answer", value: examples.chatCompletion }),
     stream: content("ChatChunk", chatChunk, { name: "stream", value: examples.chatStream }),
-    errors: [...CALLING, "context_length_exceeded"],
+    errors: [...MODEL_ERRORS, "context_length_exceeded"],
   }),
-  "POST /v1/embeddings": call({
+  "POST /v1/embeddings": describeModelRequest({
     id: "createEmbeddings",
     family: "Embeddings",
     summary: "Turn texts into vectors",
@@ -270,17 +270,17 @@ export const OPERATIONS = {
     ),
     answer: content("Embeddings", embeddingsAnswer, { name: "vector", value: examples.embeddings }),
   }),
-  "POST /v1/images/generations": call({
+  "POST /v1/images/generations": describeModelRequest({
     id: "generateImages",
     family: "Images",
     summary: "Draw a picture",
     about:
       "For groups that publish image models. Pictures come in Base64, sketches on the way with `stream: true`.",
     body: content("ImageRequest", imageRequest, { name: "prompt", value: examples.imageRequest }),
-    answer: PICTURES,
+    answer: IMAGES_CONTENT,
     stream: content("ImageEvent", imageEvent, { name: "stream", value: examples.imageStream }),
   }),
-  "POST /v1/images/edits": call({
+  "POST /v1/images/edits": describeModelRequest({
     id: "editImages",
     family: "Images",
     summary: "Change a picture",
@@ -290,10 +290,10 @@ export const OPERATIONS = {
       value: examples.imageEditRequest,
     }),
     form: content("ImageEditForm", imageEditForm, { name: "form", value: examples.imageEditForm }),
-    answer: PICTURES,
+    answer: IMAGES_CONTENT,
     stream: content("ImageEvent", imageEvent, { name: "stream", value: examples.imageStream }),
   }),
-  "GET /v1/usage": ask({
+  "GET /v1/usage": describeRead({
     id: "getUsage",
     family: "Usage",
     summary: "What this key has used and has left",
@@ -304,9 +304,9 @@ export const OPERATIONS = {
       parameter("query", "granularity", "What a point is.", "day", ["hour", "day"]),
     ],
     answer: content("UsageReport", usageReport, { name: "usage", value: examples.usage }),
-    errors: [...ASKING, "invalid_value", "duplicate_parameter", "too_many_parameters"],
+    errors: [...READ_ERRORS, "invalid_value", "duplicate_parameter", "too_many_parameters"],
   }),
-  "GET /v1/requests/{request_id}": ask({
+  "GET /v1/requests/{request_id}": describeRead({
     id: "getRequest",
     family: "Usage",
     summary: "What became of a request",
@@ -320,9 +320,9 @@ export const OPERATIONS = {
       ),
     ],
     answer: content("RequestReport", requestReport, { name: "request", value: examples.request }),
-    errors: [...ASKING, "request_not_found"],
+    errors: [...READ_ERRORS, "request_not_found"],
   }),
-  "GET /healthz": ask({
+  "GET /healthz": describeRead({
     id: "health",
     family: "Health",
     summary: "Whether the process runs",
@@ -331,7 +331,7 @@ export const OPERATIONS = {
     errors: [],
     needsKey: false,
   }),
-  "GET /readyz": ask({
+  "GET /readyz": describeRead({
     id: "readiness",
     family: "Health",
     summary: "Whether it can serve",

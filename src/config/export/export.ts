@@ -1,3 +1,5 @@
+/** Exports the current configuration in the format of gateway.yaml. */
+
 import { Document, isMap, isScalar, isSeq, type YAMLMap } from "yaml";
 import { type Clock, systemClock } from "../../net/wire/clock.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -13,7 +15,10 @@ import {
   writtenUser,
 } from "../state/to-file-shape.ts";
 
-/** The present state in the file's form. Secrets are left out, and applying the result again keeps them. */
+/**
+ * Returns the current state as a configuration file. It contains no secrets; applying it again keeps the stored
+ * ones.
+ */
 export async function exportFile(db: Db, clock: Clock = systemClock): Promise<string> {
   const state = await readState(db);
   const notes: Notes = {
@@ -29,8 +34,8 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
     ),
   };
   const parts: string[] = [];
-  for (const [section, value] of Object.entries(contentsOf(state, clock.nowMs()))) {
-    for (const part of slices(section, value, notes[section] ?? [])) {
+  for (const [section, value] of Object.entries(buildSections(state, clock.nowMs()))) {
+    for (const part of serializeSection(section, value, notes[section] ?? [])) {
       parts.push(part);
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -38,7 +43,7 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
   return parts.join("");
 }
 
-function contentsOf(state: ConfigState, nowMs: number) {
+function buildSections(state: ConfigState, nowMs: number) {
   const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
   const groupNames = new Map(state.groups.map(({ id, name }) => [id, name]));
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
@@ -54,61 +59,65 @@ function contentsOf(state: ConfigState, nowMs: number) {
   };
 }
 
-/** What stands above an entry's second field, by section and place. */
+/** Comments to insert above the second field of an entry, by section and index. */
 type Notes = Readonly<Record<string, readonly (string | null)[]>>;
 
 const ENTRIES_AT_ONCE = 500;
 
-/** A section's text, a few entries at a time: a hundred thousand at once would hold up every request for seconds. */
-function* slices(section: string, value: unknown, notes: readonly (string | null)[]): Generator<string> {
+/** Serializes a section a few entries at a time: 100,000 at once would block every request for seconds. */
+function* serializeSection(
+  section: string,
+  value: unknown,
+  notes: readonly (string | null)[],
+): Generator<string> {
   if (!Array.isArray(value) || value.length <= ENTRIES_AT_ONCE) {
-    yield yamlOf(section, value, notes);
+    yield toYaml(section, value, notes);
     return;
   }
   for (let from = 0; from < value.length; from += ENTRIES_AT_ONCE) {
-    const until = from + ENTRIES_AT_ONCE;
-    const text = yamlOf(section, value.slice(from, until), notes.slice(from, until));
-    // The section's name stands on a line of its own, once.
+    const end = from + ENTRIES_AT_ONCE;
+    const text = toYaml(section, value.slice(from, end), notes.slice(from, end));
+    // Every slice repeats the line with the section name. Only the first one may keep it.
     yield from === 0 ? text : text.slice(text.indexOf("\n") + 1);
   }
 }
 
-function yamlOf(section: string, value: unknown, notes: readonly (string | null)[]): string {
-  const document = new Document({ [section]: escaped(value) });
+function toYaml(section: string, value: unknown, notes: readonly (string | null)[]): string {
+  const document = new Document({ [section]: escapeVariables(value) });
   notes.forEach((note, i) => {
     const item = document.getIn(entryAt(section, i));
     if (note !== null && isMap(item)) noteAfterName(item, note);
   });
-  onOneLine(document.contents);
+  formatOnOneLine(document.contents);
   return document.toString({ lineWidth: 0, flowCollectionPadding: true });
 }
 
-/** Most sections are a list of entries. Mail is one, and alerts have a list. */
+/** Most sections are a list of entries. `smtp` is a single entry, and `alerts` contains a list. */
 function entryAt(section: string, i: number): (string | number)[] {
   if (section === "smtp") return [section];
   return section === "alerts" ? [section, "webhooks", i] : [section, i];
 }
 
-/** A stored `${` is text, not a variable. Names on the left of a map are never interpolated. */
-function escaped(value: unknown): unknown {
+/** Escapes a stored `${`, which is text and not a variable. Keys of a map are never interpolated. */
+function escapeVariables(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll("${", () => "$${");
-  if (Array.isArray(value)) return value.map(escaped);
+  if (Array.isArray(value)) return value.map(escapeVariables);
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, escaped(field)]));
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, escapeVariables(field)]));
 }
 
 const ON_ONE_LINE = new Set<unknown>(["price", "model_prices", "models", "limits", "group_limits", "queue"]);
 
-/** Lists of names, prices, limits and maps of names, as an operator writes them. */
-function onOneLine(node: unknown): void {
+/** Formats lists of names, prices, limits and maps of names on one line, as operators usually write them. */
+function formatOnOneLine(node: unknown): void {
   if (isSeq(node)) {
     if (node.items.every(isScalar)) node.flow = true;
-    node.items.forEach(onOneLine);
+    node.items.forEach(formatOnOneLine);
   }
   if (!isMap(node)) return;
   for (const { key, value } of node.items) {
     if (isScalar(key) && ON_ONE_LINE.has(key.value) && isMap(value)) value.flow = true;
-    onOneLine(value);
+    formatOnOneLine(value);
   }
 }
 

@@ -1,4 +1,4 @@
-/** The link of the first administrator: who gets one, and until when it opens anything. */
+/** The link of the first administrator: when it is created, and how long it is valid. */
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync } from "node:fs";

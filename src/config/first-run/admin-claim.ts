@@ -1,6 +1,7 @@
 /**
- * The one-time link that makes the first administrator: its token's digest in the store, itself in a file of its
- * owner's. Whoever can read the file is the owner of the machine.
+ * The one-time link that creates the first administrator. The database stores the digest of its token. The link
+ * itself is in a file that only its owner can read, because access to that file proves ownership of the
+ * machine.
  */
 
 import { timingSafeEqual } from "node:crypto";
@@ -23,8 +24,9 @@ const claimForm = z.object({ digest: z.string(), expiresAtMs: z.number() });
 type AdminClaim = z.output<typeof claimForm>;
 
 /**
- * Makes a link while no administrator can sign in, and leaves it in its file, once more for the public address if that
- * is another; null once one can. Links made before are void: whoever starts again may do so because one has leaked.
+ * Creates a link and writes it to its file, a second time with the public URL if that is different. Returns
+ * null once an administrator can sign in. Earlier links become invalid, because the operator may have restarted
+ * after one leaked.
  */
 export async function offerAdminClaim(
   installation: Installation,
@@ -50,7 +52,7 @@ export async function offerAdminClaim(
   return link;
 }
 
-/** The token after the `#` of each link in the file. */
+/** Reads the token that follows the `#` of each link in the file. */
 export function readToken(file: string): string | null {
   try {
     return readFileSync(file, "utf8").trim().split("#").at(-1) ?? null;
@@ -59,7 +61,7 @@ export function readToken(file: string): string | null {
   }
 }
 
-/** There is, or was, a link, and nobody has become the administrator yet. */
+/** True if a link was created and no administrator exists yet. */
 export async function isUnclaimed(db: Db): Promise<boolean> {
   return (await readClaim(db)) !== null && !(await canAdministratorSignIn(db));
 }
@@ -71,7 +73,7 @@ async function readClaim(db: Db): Promise<AdminClaim | null> {
   return claim.success ? claim.data : null;
 }
 
-/** `none`: nothing was offered; `claimed`: an administrator can sign in already. */
+/** `none`: no link was created; `claimed`: an administrator can sign in already. */
 export type ClaimRefusal = "none" | "claimed" | "wrong" | "expired";
 
 export class ClaimRefused extends Error {
@@ -83,12 +85,12 @@ export class ClaimRefused extends Error {
   }
 }
 
-/** Null if the token opens the claim. */
+/** Returns null if the token is valid. */
 export async function checkClaim(db: Db, token: string, nowMs: number): Promise<ClaimRefusal | null> {
   if (await canAdministratorSignIn(db)) return "claimed";
   const claim = await readClaim(db);
   if (claim === null) return "none";
-  if (!isTokenOf(claim, token)) return "wrong";
+  if (!matchesClaim(claim, token)) return "wrong";
   return claim.expiresAtMs <= nowMs ? "expired" : null;
 }
 
@@ -96,7 +98,7 @@ export interface Claiming {
   token: string;
   email: string;
   passwordHash: string;
-  /** Who does it: the operator on the command line; null for the new administrator in a browser. */
+  /** The operator on the command line, or null for the new administrator in a browser. */
   actor: ChangeActor | null;
   address: string | null;
 }
@@ -107,7 +109,7 @@ export async function claimAdministrator(
   { token, email, passwordHash, actor, address }: Claiming,
 ): Promise<UserRecord> {
   const made = await transaction(db, async (tx) => {
-    // Behind the lock that this takes: of two claims at the same time one must fail.
+    // This takes a lock: of two concurrent claims, one must fail.
     await bumpKeyRevision(tx);
     const refusal = await checkClaim(tx, token, clock.nowMs());
     if (refusal !== null) throw new ClaimRefused(refusal);
@@ -124,7 +126,7 @@ export async function claimAdministrator(
       createdAtMs: present?.createdAtMs ?? clock.nowMs(),
     };
     await putUser(tx, user);
-    // Whoever had the address before need not be whoever has the link.
+    // The previous owner of the address may be a different person than the holder of the link.
     if (present !== null) await forgetWaysIn(tx, user.id);
     await appendChange(tx, {
       atMs: clock.nowMs(),
@@ -140,8 +142,8 @@ export async function claimAdministrator(
   return made;
 }
 
-function isTokenOf({ digest }: AdminClaim, token: string): boolean {
+function matchesClaim({ digest }: AdminClaim, token: string): boolean {
   const made = Buffer.from(secretDigest(token));
-  const kept = Buffer.from(digest);
-  return made.length === kept.length && timingSafeEqual(made, kept);
+  const storedDigest = Buffer.from(digest);
+  return made.length === storedDigest.length && timingSafeEqual(made, storedDigest);
 }

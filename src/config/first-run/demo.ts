@@ -1,4 +1,7 @@
-/** The first run's furniture: one group whose only account is the built-in simulator, and a key for it. */
+/**
+ * Creates the demo configuration of the first run: one group whose only account is the built-in simulator, and
+ * a key.
+ */
 
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -28,12 +31,12 @@ const DEMO_MODELS: readonly Pick<ModelRecord, "id" | "interfaces">[] = [
   { id: "sim-image", interfaces: ["images"] },
 ];
 
-/** Where the demo key is left for the start-up text's curl; readable by its owner alone. */
+/** The file of the demo key, which the curl command in the start-up text reads. Only its owner can read it. */
 export function demoKeyFile(settings: Pick<Settings, "dataDir">): string {
   return join(settings.dataDir, "demo.key");
 }
 
-/** Only in an empty installation: whoever has configured something did not ask for a demo. */
+/** Creates the demo only in an empty installation: existing configuration means that the operator does not need it. */
 export async function createDemo(installation: Installation): Promise<boolean> {
   const { db, newId } = installation;
   const records = await readPolicy(db);

@@ -1,27 +1,32 @@
+/**
+ * Resolves the settings of the process. A flag overrides an environment variable, which overrides the file and
+ * the default.
+ */
+
 import { resolve } from "node:path";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/schema.ts";
 
-/** Where the process listens and keeps its things: flag before environment before file before default. */
+/** Where the process listens and where it stores its data. */
 export interface Settings {
   readonly host: string;
   readonly port: number;
-  /** Without a trailing slash: the address that people use, for links. */
+  /** The public URL for links, without a trailing slash. */
   readonly publicUrl: string;
-  /** Web pages that may open a WebSocket; others may not. */
+  /** Origins of web pages that may open a WebSocket. */
   readonly allowedOrigins: readonly string[];
-  /** Host names beside that of `publicUrl` under which pages and the console's API are served. */
+  /** Host names, besides that of `publicUrl`, under which pages and the console API are served. */
   readonly allowedHosts: readonly string[];
-  /** Memory for large bodies, of all clients together; null for what `config/product-limits.ts` says. */
+  /** Memory budget for large bodies of all clients together; null for the default of `config/product-limits.ts`. */
   readonly largeBodiesBytes: number | null;
-  /** Absolute. */
+  /** An absolute path. */
   readonly dataDir: string;
   readonly databaseUrl: string;
   readonly masterKeyFile: string;
   /** Holds the one-time administrator token until it is claimed. */
   readonly adminTokenFile: string;
-  /** Where the command line finds the process that runs on this data folder. */
+  /** The socket over which the command line reaches the process that runs on this data directory. */
   readonly controlSocketFile: string;
-  /** What a booked request survives: the death of the process, or a power cut as well. SQLite only. */
+  /** What a settled request survives: the crash of the process, or a power failure as well. SQLite only. */
   readonly durability: Durability;
 }
 
@@ -31,7 +36,7 @@ export type Durability = (typeof DURABILITIES)[number];
 export interface SettingSources {
   flags: { host?: string | undefined; port?: string | undefined; data?: string | undefined };
   environment: Readonly<Record<string, string | undefined>>;
-  /** The file's `server`, already checked. */
+  /** The validated `server` section of the file. */
   file?: {
     host?: string | undefined;
     port?: number | undefined;
@@ -47,32 +52,32 @@ export type SettingsResult = { ok: true; settings: Settings } | { ok: false; pro
 export const DEFAULT_DATA_DIR = "data";
 const DEFAULTS = { host: "127.0.0.1", port: "8787" };
 
-interface Given {
+interface SettingValue {
   value: string;
   from: string;
 }
 
-/** The places where one setting may be given. */
-interface Places {
+/** The sources from which one setting can come. */
+interface SettingPlaces {
   flag?: keyof SettingSources["flags"];
   variable: string;
   inFile?: string | number | undefined;
 }
 
 export function readSettings({ flags, environment, file = {} }: SettingSources): SettingsResult {
-  const pick = ({ flag, variable, inFile }: Places): Given | null => {
-    const flagged = flag === undefined ? undefined : flags[flag];
-    if (flagged !== undefined) return { value: flagged, from: `--${flag}` };
+  const pick = ({ flag, variable, inFile }: SettingPlaces): SettingValue | null => {
+    const fromFlag = flag === undefined ? undefined : flags[flag];
+    if (fromFlag !== undefined) return { value: fromFlag, from: `--${flag}` };
     const fromEnvironment = environment[variable];
-    // An empty variable is how compose files say "not set".
+    // Compose files pass an empty variable for "not set".
     if (fromEnvironment !== undefined && fromEnvironment !== "")
       return { value: fromEnvironment, from: variable };
     return inFile === undefined ? null : { value: String(inFile), from: "the file's server section" };
   };
   const problems: string[] = [];
-  const check = (given: Given, right: boolean, rule: string) => {
-    // The value is not repeated: DATABASE_URL holds a password, and one rule for all is easier to keep.
-    if (!right) problems.push(`${given.from} must be ${rule}.`);
+  const check = (setting: SettingValue, isValid: boolean, rule: string) => {
+    // The value is not repeated: DATABASE_URL contains a password, and one rule for all settings is simpler.
+    if (!isValid) problems.push(`${setting.from} must be ${rule}.`);
   };
 
   const host = pick({ flag: "host", variable: "HOST", inFile: file.host }) ?? byDefault(DEFAULTS.host);
@@ -102,9 +107,9 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
     );
   }
 
-  const wantedDurability = pick({ variable: "DURABILITY" }) ?? byDefault("process");
-  const durability = DURABILITIES.find((known) => known === wantedDurability.value) ?? null;
-  check(wantedDurability, durability !== null, "process or disk");
+  const durabilitySetting = pick({ variable: "DURABILITY" }) ?? byDefault("process");
+  const durability = DURABILITIES.find((known) => known === durabilitySetting.value) ?? null;
+  check(durabilitySetting, durability !== null, "process or disk");
 
   if (problems.length > 0) return { ok: false, problems };
   return {
@@ -126,11 +131,11 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
   };
 }
 
-function byDefault(value: string): Given {
+function byDefault(value: string): SettingValue {
   return { value, from: "default" };
 }
 
-/** An address that listens everywhere is not one that a browser can be sent to. */
+/** Replaces a wildcard listen address, which a browser cannot open. */
 export function localUrl(host: string, port: number): string {
   const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;

@@ -1,4 +1,4 @@
-/** An empty installation in a folder of its own. */
+/** Creates an empty installation in a temporary directory. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { type Installation, openInstallation } from "./installation.ts";
 
 export interface FreshInstallation {
   gateway: Installation;
-  /** It is closed, and its folder is gone. */
+  /** Closes the installation and deletes its directory. */
   remove(): Promise<void>;
 }
 

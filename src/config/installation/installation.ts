@@ -1,3 +1,8 @@
+/**
+ * Opens the database of an installation together with the keys to its secrets. Every command and the server
+ * begin with it.
+ */
+
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -9,48 +14,51 @@ import { changesAhead, hasVersions, migrate } from "../../store/engine/migrate.t
 import { loadPepper } from "../../store/settings/pepper.ts";
 import type { Settings } from "./environment.ts";
 
-/** An opened store with the keys to its secrets: what every command and the server begin with. */
+/** An open database with the keys to its secrets. */
 export interface Installation {
   settings: Settings;
   db: Db;
   keyring: Keyring;
-  /** A caller's secret → the digest it is known by. */
+  /** Computes the digest under which the secret of a key is stored. */
   digest(secret: string): string;
   clock: Clock;
   newId: NewId;
   randomBytes: RandomBytes;
 }
 
-/** What whoever waits should know. */
-type Remark = (text: string) => void;
-const silently: Remark = () => {};
+/** Prints a progress message for a waiting operator. */
+type ReportProgress = (text: string) => void;
+const ignoreProgress: ReportProgress = () => {};
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Empty counts as not set, as for every other variable. */
-const masterKeyIn = (environment: Environment) => environment.MODEL_GATEWAY_MASTER_KEY || undefined;
+/** An empty value counts as not set, as for every other variable. */
+const readMasterKey = (environment: Environment) => environment.MODEL_GATEWAY_MASTER_KEY || undefined;
 
-/** Makes what is missing: folder, tables, pepper, and the master key unless the store was sealed with another. */
+/**
+ * Creates what is missing: directory, tables, pepper, and the master key. No master key is created if the
+ * database was sealed with another one.
+ */
 export async function openInstallation(
   settings: Settings,
   environment: Environment,
-  remark: Remark = silently,
+  reportProgress: ReportProgress = ignoreProgress,
 ): Promise<Installation> {
   mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
   const file = settings.masterKeyFile;
-  const fromEnv = masterKeyIn(environment);
-  const hasKey = fromEnv !== undefined || isThere(file);
-  // A key that is wrong is said before anything is made.
-  const present = hasKey ? openKeyring({ file, fromEnv }) : null;
+  const fromEnv = readMasterKey(environment);
+  const hasKey = fromEnv !== undefined || pathExists(file);
+  // A wrong key must be reported before anything is created.
+  const presentKeyring = hasKey ? openKeyring({ file, fromEnv }) : null;
   const db = await openDb(settings.databaseUrl);
-  if (present === null && (await hasVersions(db))) {
+  if (presentKeyring === null && (await hasVersions(db))) {
     await db.close();
     throw masterKeyMissing(file);
   }
-  return furnish(settings, present ?? openKeyring({ file, fromEnv }), db, remark);
+  return createInstallation(settings, presentKeyring ?? openKeyring({ file, fromEnv }), db, reportProgress);
 }
 
-/** Nothing is here to work on. A mistyped folder must not pass for an empty installation. */
+/** There is no installation at this location. A mistyped directory must not pass for an empty installation. */
 export class NoInstallation extends Error {
   override readonly name = "NoInstallation";
   readonly hint: string;
@@ -63,27 +71,27 @@ export class NoInstallation extends Error {
 function masterKeyMissing(file: string): NoInstallation {
   return new NoInstallation(
     `The master key ${file} is missing.`,
-    `${WHERE_IT_IS} If this is the one, restore the key from its backup, or give it as MODEL_GATEWAY_MASTER_KEY: a new one would open nothing.`,
+    `${DATA_DIR_HINT} If this is the one, restore the key from its backup, or give it as MODEL_GATEWAY_MASTER_KEY: a new one would open nothing.`,
   );
 }
 
-const WHERE_IT_IS = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
+const DATA_DIR_HINT = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
 
-/** For whoever works on what there is: makes no folder, no store and no master key. Throws `NoInstallation`. */
+/** Opens an existing installation. Creates no directory, database or master key. Throws `NoInstallation`. */
 export async function openPresent(
   settings: Settings,
   environment: Environment,
-  remark: Remark = silently,
+  reportProgress: ReportProgress = ignoreProgress,
 ): Promise<Installation> {
   const path = sqlitePathOf(settings.databaseUrl);
-  if (path !== null && !isThere(path))
-    throw new NoInstallation(`There is no installation in ${dirname(path)}.`, WHERE_IT_IS);
+  if (path !== null && !pathExists(path))
+    throw new NoInstallation(`There is no installation in ${dirname(path)}.`, DATA_DIR_HINT);
   const file = settings.masterKeyFile;
-  const fromEnv = masterKeyIn(environment);
-  if (fromEnv === undefined && !isThere(file)) throw masterKeyMissing(file);
+  const fromEnv = readMasterKey(environment);
+  if (fromEnv === undefined && !pathExists(file)) throw masterKeyMissing(file);
   const keyring = openKeyring({ file, fromEnv });
   const db = await openDb(settings.databaseUrl);
-  if (await hasVersions(db)) return furnish(settings, keyring, db, remark);
+  if (await hasVersions(db)) return createInstallation(settings, keyring, db, reportProgress);
   await db.close();
   throw new NoInstallation(
     "The database is empty.",
@@ -91,14 +99,17 @@ export async function openPresent(
   );
 }
 
-/** False where its file is not there yet. Of a server one knows only by asking it. */
+/**
+ * False if the SQLite file does not exist yet. Always true for a database server, which has to be queried to
+ * find out.
+ */
 export function hasStore({ databaseUrl }: Settings): boolean {
   const path = sqlitePathOf(databaseUrl);
-  return path === null || isThere(path);
+  return path === null || pathExists(path);
 }
 
-/** Unlike `existsSync` it does not say no where it may not look. */
-function isThere(path: string): boolean {
+/** Unlike `existsSync`, throws if the path may not be accessed. */
+function pathExists(path: string): boolean {
   try {
     return statSync(path).isFile();
   } catch (error) {
@@ -107,26 +118,34 @@ function isThere(path: string): boolean {
   }
 }
 
-/** For whoever changes nothing: where there is no store yet it is an empty one in memory, and no file is made. */
+/**
+ * Opens the installation for reading. If there is no database yet, opens an empty one in memory and creates no
+ * file.
+ */
 export async function openToLook(
   settings: Settings,
   environment: Environment,
-  remark: Remark = silently,
+  reportProgress: ReportProgress = ignoreProgress,
 ): Promise<Installation> {
-  if (hasStore(settings)) return openInstallation(settings, environment, remark);
+  if (hasStore(settings)) return openInstallation(settings, environment, reportProgress);
   const file = settings.masterKeyFile;
-  const fromEnv = masterKeyIn(environment);
+  const fromEnv = readMasterKey(environment);
   const hasKey = fromEnv !== undefined || existsSync(file);
   const keyring = hasKey ? openKeyring({ file, fromEnv }) : openPassingKeyring();
-  return furnish(settings, keyring, await openDb("sqlite::memory:"), remark);
+  return createInstallation(settings, keyring, await openDb("sqlite::memory:"), reportProgress);
 }
 
-async function furnish(settings: Settings, keyring: Keyring, db: Db, remark: Remark): Promise<Installation> {
+async function createInstallation(
+  settings: Settings,
+  keyring: Keyring,
+  db: Db,
+  reportProgress: ReportProgress,
+): Promise<Installation> {
   try {
     const ahead = await changesAhead(db);
     if (ahead !== null) {
       const { from, to, takes } = ahead;
-      remark([`The store is brought from schema ${from} to ${to}.`, ...takes].join(" "));
+      reportProgress([`The store is brought from schema ${from} to ${to}.`, ...takes].join(" "));
     }
     await migrate(db);
     const digest = openDigester(await loadPepper(db, keyring));

@@ -1,10 +1,10 @@
+/** Finds configuration that cannot be billed: models without a price, keys without a user. */
+
 import { needsPrices, openPricing } from "../../policy/pricing.ts";
 import type { GroupRecord } from "../../records.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState } from "../state/step.ts";
-
-/** What the file asks for and nobody could charge: models without a price, keys without a user. */
 
 /** `after` is the state once the file is applied. */
 export function chargingProblems(
@@ -12,32 +12,33 @@ export function chargingProblems(
   after: ConfigState,
   options: { prune: boolean },
 ): FieldProblem[] {
-  return [...unpriced(file, after, options), ...nobodysKeys(file, after, options)];
+  return [...unpriced(file, after, options), ...findKeysWithoutUser(file, after, options)];
 }
 
 const REMEDY =
   "Give it one under models[].price or the group's billing.model_prices, or let nobody pay: charge: none, and no windows in usd.";
 
 function unpriced(file: GatewayFile, after: ConfigState, { prune }: { prune: boolean }): FieldProblem[] {
-  const termsFor = openPricing(after);
+  const openGroupPricing = openPricing(after);
   const models = new Map(after.models.map((model) => [model.id, model]));
   return after.groups.filter(needsPrices).flatMap((group) => {
-    const termsOf = termsFor(group);
+    const lookUpTerms = openGroupPricing(group);
     const inFile = file.groups.findIndex(({ name }) => name === group.name);
-    // What the file does not touch is left alone, even if an operator should look at it: `doctor` says so.
+    // Entries that the file does not touch are not checked here, even if they need attention: `doctor` reports
+    // them.
     if (inFile === -1 && prune) return [];
     return group.models.flatMap((id, position): FieldProblem[] => {
       const model = models.get(id);
-      if (model === undefined || termsOf(model).price !== null) return [];
+      if (model === undefined || lookUpTerms(model).price !== null) return [];
       if (inFile !== -1) {
         const isNamed = model.price !== null || Object.hasOwn(group.billing.modelPrices, id);
-        const lacks = isNamed
+        const missing = isNamed
           ? `whose price says nothing of what it is called for (${model.interfaces.join(", ")})`
           : "without a price";
         return [
           {
             path: ["groups", inFile, "models", position],
-            message: `is a model ${lacks}, and the group ${why(group)}. ${REMEDY}`,
+            message: `is a model ${missing}, and the group ${describeCharge(group)}. ${REMEDY}`,
           },
         ];
       }
@@ -46,20 +47,24 @@ function unpriced(file: GatewayFile, after: ConfigState, { prune }: { prune: boo
       return [
         {
           path: ["models", modelInFile, "price"],
-          message: `is missing, and the group "${group.name}" that publishes the model ${why(group)}. ${REMEDY}`,
+          message: `is missing, and the group "${group.name}" that publishes the model ${describeCharge(group)}. ${REMEDY}`,
         },
       ];
     });
   });
 }
 
-function why({ billing }: GroupRecord): string {
+function describeCharge({ billing }: GroupRecord): string {
   return billing.charge === "none" ? "has a window in usd" : `charges (billing.charge: ${billing.charge})`;
 }
 
 export const NO_PAYER = "a key of a charging group needs a user to charge";
 
-function nobodysKeys(file: GatewayFile, after: ConfigState, { prune }: { prune: boolean }): FieldProblem[] {
+function findKeysWithoutUser(
+  file: GatewayFile,
+  after: ConfigState,
+  { prune }: { prune: boolean },
+): FieldProblem[] {
   const charging = new Map(
     after.groups.filter(({ billing }) => billing.charge !== "none").map((group) => [group.name, group]),
   );
@@ -78,7 +83,7 @@ function nobodysKeys(file: GatewayFile, after: ConfigState, { prune }: { prune: 
   const stored = after.keys.filter(
     ({ status, userId, name }) => status === "active" && userId === null && !named.has(name),
   );
-  const kept = file.groups.flatMap(({ name }, i): FieldProblem[] => {
+  const groupProblems = file.groups.flatMap(({ name }, i): FieldProblem[] => {
     const group = charging.get(name);
     const key = stored.find(({ groupId }) => groupId === group?.id);
     if (group === undefined || key === undefined) return [];
@@ -89,5 +94,5 @@ function nobodysKeys(file: GatewayFile, after: ConfigState, { prune }: { prune: 
       },
     ];
   });
-  return [...inFile, ...kept];
+  return [...inFile, ...groupProblems];
 }

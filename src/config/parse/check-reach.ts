@@ -1,18 +1,20 @@
+/**
+ * Limits what the console may change about the destination of requests. Only the file on the machine can allow
+ * private networks, and a stored credential is sent only to the address that it was entered for.
+ */
+
 import type { AccountRecord } from "../../records.ts";
 import type { FileAccount, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState } from "../state/step.ts";
 
-/**
- * What a browser may not change about where requests go, whoever sits before it: only the file on the machine opens
- * private networks, and a stored credential goes to no other address than the one it was given for.
- */
+/** Returns the changes that are rejected if they come from a browser, even from an administrator. */
 export function reachProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
   const accounts = new Map(state.accounts.map((account) => [account.name, account]));
   return file.accounts.flatMap((wanted, i): FieldProblem[] => {
     const present = accounts.get(wanted.name);
-    const stays = present !== undefined && isReachedAlike(present, wanted);
-    if (wanted.private_network && !(stays && present.privateNetwork)) {
+    const isUnchanged = present !== undefined && hasSameDestination(present, wanted);
+    if (wanted.private_network && !(isUnchanged && present.privateNetwork)) {
       return [
         {
           path: ["accounts", i, "private_network"],
@@ -22,7 +24,8 @@ export function reachProblems(file: GatewayFile, state: ConfigState): FieldProbl
       ];
     }
     const hasSecret = present !== undefined && present.sealedCredential !== null;
-    if (!hasSecret || stays || wanted.kind === "simulator" || wanted.credential !== undefined) return [];
+    if (!hasSecret || isUnchanged || wanted.kind === "simulator" || wanted.credential !== undefined)
+      return [];
     return [
       {
         path: ["accounts", i, "credential"],
@@ -32,6 +35,6 @@ export function reachProblems(file: GatewayFile, state: ConfigState): FieldProbl
   });
 }
 
-function isReachedAlike(present: AccountRecord, wanted: FileAccount): boolean {
+function hasSameDestination(present: AccountRecord, wanted: FileAccount): boolean {
   return present.baseUrl === (wanted.base_url ?? "") && present.kind === wanted.kind;
 }

@@ -1,11 +1,12 @@
-import { type FieldProblem, nearest, type Path } from "../state/problem.ts";
-
 /**
- * What ties two places of the file together: references, duplicates, fields that only one kind of account has.
- * It reads the raw tree and not the parsed file, so that one wrong leaf does not hide a wrong reference.
+ * Checks rules that span several places of the file: references, duplicates, and fields that only one kind of
+ * account has. Reads the raw tree instead of the parsed file, so that one invalid value does not hide a wrong
+ * reference.
  */
 
-/** What is in the store already: a file may name a part of the installation and refer to the rest. */
+import { type FieldProblem, nearest, type Path } from "../state/problem.ts";
+
+/** Names that exist in the database: a file may define a part of the installation and refer to the rest. */
 export interface KnownNames {
   models: ReadonlySet<string>;
   accounts: ReadonlySet<string>;
@@ -23,7 +24,7 @@ export const NOTHING_KNOWN: KnownNames = {
   users: new Set(),
 };
 
-/** What came from the environment must not stand in a complaint: only the caller knows which values did. */
+/** Values from the environment must not appear in an error message. Only the caller knows which values those are. */
 export interface Discretion {
   show(path: Path, value: string): string;
   mayShow(path: Path): boolean;
@@ -32,13 +33,13 @@ export interface Discretion {
 interface Names {
   noun: string;
   all: ReadonlySet<string>;
-  /** The names that a complaint may suggest. */
+  /** The names that an error message may suggest. */
   open: readonly string[];
-  /** The name that was probably meant. */
+  /** The name that was probably intended. */
   near(name: string): string | null;
 }
 
-/** Each compares a name with all there are. The first few lead to the cause of a thousand. */
+/** Each suggestion compares a name with all others. The first few are enough to find the cause of a thousand errors. */
 const PROPOSALS_MAX = 20;
 
 interface Item {
@@ -47,23 +48,23 @@ interface Item {
 }
 
 export function checkTogether(tree: unknown, known: KnownNames, discretion: Discretion): FieldProblem[] {
-  const models = itemsOf(tree, "models");
-  const accounts = itemsOf(tree, "accounts");
-  const groups = itemsOf(tree, "groups");
-  const plans = itemsOf(tree, "plans");
-  const users = itemsOf(tree, "users");
-  const keys = itemsOf(tree, "keys");
+  const models = readItems(tree, "models");
+  const accounts = readItems(tree, "accounts");
+  const groups = readItems(tree, "groups");
+  const plans = readItems(tree, "plans");
+  const users = readItems(tree, "users");
+  const keys = readItems(tree, "keys");
 
-  const namesOf = (noun: string, stored: ReadonlySet<string>, items: Item[], field: string): Names => {
+  const collectNames = (noun: string, stored: ReadonlySet<string>, items: Item[], field: string): Names => {
     const named = items.flatMap((item) => {
-      const name = textOf(item, field);
+      const name = readText(item, field);
       if (name === undefined) return [];
       return {
         name: noun === "user" ? name.toLowerCase() : name,
         open: discretion.mayShow([...item.path, field]),
       };
     });
-    const open = [...stored, ...named.filter((one) => one.open).map(({ name }) => name)];
+    const open = [...stored, ...named.filter((candidate) => candidate.open).map(({ name }) => name)];
     let proposals = 0;
     return {
       noun,
@@ -72,28 +73,28 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
       near: (name) => (proposals++ < PROPOSALS_MAX ? nearest(name, open) : null),
     };
   };
-  const knownModels = namesOf("model", known.models, models, "id");
-  const knownAccounts = namesOf("account", known.accounts, accounts, "name");
-  const knownGroups = namesOf("group", known.groups, groups, "name");
-  const knownPlans = namesOf("plan", known.plans, plans, "name");
-  const knownUsers = namesOf("user", known.users, users, "email");
+  const knownModels = collectNames("model", known.models, models, "id");
+  const knownAccounts = collectNames("account", known.accounts, accounts, "name");
+  const knownGroups = collectNames("group", known.groups, groups, "name");
+  const knownPlans = collectNames("plan", known.plans, plans, "name");
+  const knownUsers = collectNames("user", known.users, users, "email");
 
   return [
-    ...repeated(models, "id", (item) => textOf(item, "id")),
-    ...repeated(accounts, "name", (item) => textOf(item, "name")),
-    ...repeated(groups, "name", (item) => textOf(item, "name")),
-    ...repeated(plans, "name", (item) => textOf(item, "name")),
-    ...repeated(users, "email", (item) => textOf(item, "email")?.toLowerCase()),
-    ...repeated(
+    ...findDuplicates(models, "id", (item) => readText(item, "id")),
+    ...findDuplicates(accounts, "name", (item) => readText(item, "name")),
+    ...findDuplicates(groups, "name", (item) => readText(item, "name")),
+    ...findDuplicates(plans, "name", (item) => readText(item, "name")),
+    ...findDuplicates(users, "email", (item) => readText(item, "email")?.toLowerCase()),
+    ...findDuplicates(
       keys,
       "name",
       keyIdentity,
       "is used twice for this user; a key is known by its user and its name.",
     ),
-    ...repeated(
+    ...findDuplicates(
       keys,
       "secret",
-      (item) => textOf(item, "secret"),
+      (item) => readText(item, "secret"),
       "is the secret of two keys; each needs its own.",
     ),
     ...accounts.flatMap(accountFields),
@@ -101,8 +102,8 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
     ...groups.flatMap((group) => [
       ...references(group, "models", knownModels, discretion),
       ...references(group, "accounts", knownAccounts, discretion),
-      ...ofItsModels(group, "model_multipliers"),
-      ...ofItsModels(group, "model_prices"),
+      ...checkModelReferences(group, "model_multipliers"),
+      ...checkModelReferences(group, "model_prices"),
       ...plansWithoutUse(group),
     ]),
     ...groups
@@ -112,32 +113,34 @@ export function checkTogether(tree: unknown, known: KnownNames, discretion: Disc
       const subscriptions = itemsAt(user, "subscriptions");
       return [
         ...references(user, "groups", knownGroups, discretion),
-        ...repeated(subscriptions, "plan", subscriptionIdentity, SUBSCRIBED_TWICE),
-        ...subscriptions.flatMap((one) =>
-          reference([...one.path, "plan"], textOf(one, "plan"), knownPlans, discretion),
+        ...findDuplicates(subscriptions, "plan", subscriptionIdentity, SUBSCRIBED_TWICE),
+        ...subscriptions.flatMap((item) =>
+          reference([...item.path, "plan"], readText(item, "plan"), knownPlans, discretion),
         ),
       ];
     }),
     ...keys.flatMap((key) => [
-      ...reference([...key.path, "group"], textOf(key, "group"), knownGroups, discretion),
-      ...reference([...key.path, "user"], textOf(key, "user")?.toLowerCase(), knownUsers, discretion),
+      ...reference([...key.path, "group"], readText(key, "group"), knownGroups, discretion),
+      ...reference([...key.path, "user"], readText(key, "user")?.toLowerCase(), knownUsers, discretion),
     ]),
   ];
 }
 
 function keyIdentity(item: Item): string | undefined {
-  const name = textOf(item, "name");
-  return name === undefined ? undefined : JSON.stringify([textOf(item, "user")?.toLowerCase() ?? null, name]);
+  const name = readText(item, "name");
+  return name === undefined
+    ? undefined
+    : JSON.stringify([readText(item, "user")?.toLowerCase() ?? null, name]);
 }
 
 const SUBSCRIBED_TWICE = "stands twice for this user; say when each of the two starts.";
 
 function subscriptionIdentity(item: Item): string | undefined {
-  const plan = textOf(item, "plan");
-  return plan === undefined ? undefined : JSON.stringify([plan, textOf(item, "starts") ?? null]);
+  const plan = readText(item, "plan");
+  return plan === undefined ? undefined : JSON.stringify([plan, readText(item, "starts") ?? null]);
 }
 
-function repeated(
+function findDuplicates(
   items: Item[],
   field: string,
   identity: (item: Item) => string | undefined,
@@ -153,9 +156,9 @@ function repeated(
   });
 }
 
-/** Which fields an account must and must not have is decided by its kind. */
+/** The kind of an account determines which fields are required and which are not allowed. */
 function accountFields(account: Item): FieldProblem[] {
-  const kind = textOf(account, "kind");
+  const kind = readText(account, "kind");
   const has = (field: string) => Object.hasOwn(account.value, field);
   const at = (field: string, message: string): FieldProblem => ({ path: [...account.path, field], message });
   const problems: FieldProblem[] = [];
@@ -213,7 +216,7 @@ function plansWithoutUse(group: Item): FieldProblem[] {
   ];
 }
 
-function ofItsModels(group: Item, field: "model_multipliers" | "model_prices"): FieldProblem[] {
+function checkModelReferences(group: Item, field: "model_multipliers" | "model_prices"): FieldProblem[] {
   const billing = group.value.billing;
   const named = isRecord(billing) ? billing[field] : undefined;
   const models = group.value.models;
@@ -263,20 +266,20 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function itemsOf(tree: unknown, section: string): Item[] {
+function readItems(tree: unknown, section: string): Item[] {
   const list = isRecord(tree) ? tree[section] : undefined;
   if (!Array.isArray(list)) return [];
   return list.flatMap((value: unknown, i) => (isRecord(value) ? [{ path: [section, i], value }] : []));
 }
 
-/** What a field of an item is made of: its entries, or the field itself where it is a map. */
+/** The items of a field: its entries, or the field itself if it is a map. */
 function itemsAt({ path, value }: Item, field: string): Item[] {
   const inner = value[field];
   if (isRecord(inner)) return [{ path: [...path, field], value: inner }];
-  return itemsOf(value, field).map((item) => ({ ...item, path: [...path, ...item.path] }));
+  return readItems(value, field).map((item) => ({ ...item, path: [...path, ...item.path] }));
 }
 
-function textOf(item: Item, field: string): string | undefined {
+function readText(item: Item, field: string): string | undefined {
   const value = item.value[field];
   return typeof value === "string" ? value : undefined;
 }

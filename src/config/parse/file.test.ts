@@ -106,7 +106,7 @@ describe("values", () => {
   });
 });
 
-/** Bad file → line, field, and a part of what is said. */
+/** Invalid file → line, field, and a part of the message. */
 const BAD: [what: string, text: string, line: number, field: string, says: string][] = [
   [
     "an unknown field",

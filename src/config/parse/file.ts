@@ -1,3 +1,8 @@
+/**
+ * Parses and validates gateway.yaml, as text or as a document. Returns the validated file, or all of its
+ * problems in the order of their lines.
+ */
+
 import type { z } from "zod";
 import { limits } from "../product-limits.ts";
 import { ruleOf } from "../schema/rule.ts";
@@ -8,10 +13,8 @@ import { findUnsupportedFeatures } from "./unsupported-features.ts";
 import { readTreeInWorker } from "./yaml-in-worker.ts";
 import { plainTree, readTree, type Tree, type TreeResult } from "./yaml-tree.ts";
 
-/** gateway.yaml: text or document → a checked file, or everything that is wrong with it at once, in the order of its lines. */
-
 export interface Source {
-  /** As the operator wrote it: it stands at the head of every problem. */
+  /** The file name as the operator typed it. Every problem begins with it. */
   fileName: string;
   environment: Readonly<Record<string, string | undefined>>;
   /** Names that the file may refer to without defining them. */
@@ -22,33 +25,33 @@ export type ParsedFile =
   | {
       ok: true;
       file: GatewayFile;
-      /** Gives a complaint of a later step its place in the text. */
+      /** Adds the position in the text to a problem that a later step found. */
       problemAt(problem: FieldProblem): Problem;
     }
   | { ok: false; problems: Problem[] };
 
 export function parseGatewayFile(text: string, source: Source): ParsedFile {
-  return parseFile(text, source, gatewayFile, together(source.known ?? NOTHING_KNOWN));
+  return parseFile(text, source, gatewayFile, buildFileChecks(source.known ?? NOTHING_KNOWN));
 }
 
-/** The same for a process that serves requests meanwhile. */
+/** Like `parseGatewayFile`, for a process that serves requests at the same time. */
 export async function parseGatewayFileInWorker(text: string, source: Source): Promise<ParsedFile> {
-  const more = together(source.known ?? NOTHING_KNOWN);
+  const checks = buildFileChecks(source.known ?? NOTHING_KNOWN);
   return (
-    noText(text, source) ??
-    checkRead(await readTreeInWorker({ text, environment: source.environment }), source, gatewayFile, more)
+    rejectText(text, source) ??
+    checkRead(await readTreeInWorker({ text, environment: source.environment }), source, gatewayFile, checks)
   );
 }
 
-/** The same of a document that never was a text: its problems have a field, and no line. */
+/** Like `parseGatewayFile`, for a document without a text: its problems have a field and no line. */
 export function checkDocument(document: GatewayDocument, known: KnownNames): ParsedFile {
-  return checkTree(plainTree(document), "", gatewayFile, together(known));
+  return checkTree(plainTree(document), "", gatewayFile, buildFileChecks(known));
 }
 
-function together(known: KnownNames): MoreChecks {
+function buildFileChecks(known: KnownNames): ExtraChecks {
   return (value, tree) => ({
     wrong: checkTogether(value, known, {
-      show: (path, name) => shown(tree, path, name),
+      show: (path, name) => describeValue(tree, path, name),
       mayShow: (path) => tree.variablesIn(path).length === 0,
     }),
     unbuilt: findUnsupportedFeatures(value),
@@ -59,26 +62,28 @@ type Parsed<T> =
   | { ok: true; file: T; problemAt(problem: FieldProblem): Problem }
   | { ok: false; problems: Problem[] };
 
-/** What a schema cannot say. */
-type MoreChecks = (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] };
+/** Checks that a schema cannot express. */
+type ExtraChecks = (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] };
 
-/** Any file of ours. */
+/** Parses a file of any schema. */
 export function parseFile<Schema extends z.ZodType>(
   text: string,
   source: Omit<Source, "known">,
   schema: Schema,
-  more: MoreChecks = () => ({ wrong: [], unbuilt: [] }),
+  checks: ExtraChecks = () => ({ wrong: [], unbuilt: [] }),
 ): Parsed<z.output<Schema>> {
-  return noText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, more);
+  return rejectText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, checks);
 }
 
-/** What nobody should try to parse. */
-function noText(
+/** Returns the problem of a text that must not be parsed, or null. */
+function rejectText(
   text: string,
   { fileName }: Pick<Source, "fileName">,
 ): { ok: false; problems: Problem[] } | null {
-  const found = tooLarge(text) ?? notUtf8(text);
-  return found === null ? null : { ok: false, problems: [{ file: fileName, field: "", ...found }] };
+  const textProblem = tooLarge(text) ?? notUtf8(text);
+  return textProblem === null
+    ? null
+    : { ok: false, problems: [{ file: fileName, field: "", ...textProblem }] };
 }
 
 type TextProblem = Pick<Problem, "line" | "column" | "message">;
@@ -99,16 +104,16 @@ function notUtf8(text: string): TextProblem | null {
   };
 }
 
-/** What bytes of another encoding have become when they were read as UTF-8. */
+/** Characters that result from reading bytes of another encoding as UTF-8. */
 const UNREADABLE = /[\uFFFD\0]/;
 
 function checkRead<Schema extends z.ZodType>(
   read: TreeResult,
   { fileName }: Pick<Source, "fileName">,
   schema: Schema,
-  more: MoreChecks,
+  checks: ExtraChecks,
 ): Parsed<z.output<Schema>> {
-  if (read.ok) return checkTree(read.tree, fileName, schema, more);
+  if (read.ok) return checkTree(read.tree, fileName, schema, checks);
   const problems = read.problems.map((problem) => ({ file: fileName, field: "", ...problem }));
   return { ok: false, problems: problems.sort(byPlace) };
 }
@@ -117,28 +122,28 @@ function checkTree<Schema extends z.ZodType>(
   tree: Tree,
   fileName: string,
   schema: Schema,
-  more: MoreChecks,
+  checks: ExtraChecks,
 ): Parsed<z.output<Schema>> {
   const problemAt = ({ path, message, onKey }: FieldProblem): Problem => {
     return { file: fileName, ...tree.locate(path, onKey), field: fieldOf(path), message };
   };
-  // A file of comments alone names nothing, and that is a file.
+  // A file that contains only comments is valid and defines nothing.
   const value = tree.value === null ? {} : tree.value;
   const result = schema.safeParse(value);
-  const found = more(value, tree);
-  const ofText = new Set(tree.problems);
-  const wrong = [
-    ...ofText,
+  const extraProblems = checks(value, tree);
+  const textProblems = new Set(tree.problems);
+  const fieldProblems = [
+    ...textProblems,
     ...(result.success ? [] : result.error.issues.flatMap((issue) => describe(issue, tree, value))),
-    ...found.wrong,
-  ].filter((problem) => ofText.has(problem) || !tree.isBroken(problem.path));
-  const problems = [...oneAField(wrong), ...found.unbuilt].map(problemAt);
+    ...extraProblems.wrong,
+  ].filter((problem) => textProblems.has(problem) || !tree.isBroken(problem.path));
+  const problems = [...firstPerField(fieldProblems), ...extraProblems.unbuilt].map(problemAt);
   if (result.success && problems.length === 0) return { ok: true, file: result.data, problemAt };
   return { ok: false, problems: problems.sort(byPlace) };
 }
 
-/** The first complaint about a field is the nearest to the cause; a second one would only repeat it. */
-function oneAField(problems: FieldProblem[]): FieldProblem[] {
+/** Keeps the first problem of each field, which is the closest to the cause. Later ones would only repeat it. */
+function firstPerField(problems: FieldProblem[]): FieldProblem[] {
   const seen = new Set<string>();
   return problems.filter(({ path }) => {
     const field = fieldOf(path);
@@ -148,10 +153,10 @@ function oneAField(problems: FieldProblem[]): FieldProblem[] {
   });
 }
 
-/** Fields whose value is a secret even when it stands in the file as it is. */
+/** Fields whose value is a secret even if it is written directly in the file. */
 const SECRET_FIELDS = new Set(["credential", "password", "secret"]);
 
-function shown(tree: Tree, path: Path, value: string): string {
+function describeValue(tree: Tree, path: Path, value: string): string {
   if (path.some((part) => typeof part === "string" && SECRET_FIELDS.has(part))) return "(not shown)";
   const variables = tree.variablesIn(path);
   if (variables.length > 0) return `from \${${variables.join("}, ${")}}`;
@@ -181,17 +186,17 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
     if (typeof value !== "string") return [{ path, message: `must be one of these words. ${list}` }];
     const close = tree.variablesIn(path).length > 0 ? null : nearest(value, allowed);
     const hint = close === null ? "" : ` Did you mean ${close}?`;
-    return [{ path, message: `${shown(tree, path, value)} is not allowed.${hint} ${list}` }];
+    return [{ path, message: `${describeValue(tree, path, value)} is not allowed.${hint} ${list}` }];
   }
   if (issue.code === "invalid_key") {
     return [{ path, message: `must be ${issue.issues[0]?.message ?? "plain text"}.`, onKey: true }];
   }
-  const right = ruleOf(issue);
-  if (missing) return [{ path, message: `is missing. It must be ${right}.` }];
+  const rule = ruleOf(issue);
+  if (missing) return [{ path, message: `is missing. It must be ${rule}.` }];
   if (value === null)
-    return [{ path, message: `is empty. Remove the field, or give it ${right}.`, onKey: true }];
+    return [{ path, message: `is empty. Remove the field, or give it ${rule}.`, onKey: true }];
   const quote = issue.code === "invalid_type" && issue.expected === "string" && typeof value !== "object";
-  return [{ path, message: `must be ${right}.${quote ? " Write it as a string, in quotes." : ""}` }];
+  return [{ path, message: `must be ${rule}.${quote ? " Write it as a string, in quotes." : ""}` }];
 }
 
 function valueAt(root: unknown, path: Path): unknown {

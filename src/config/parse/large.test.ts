@@ -1,4 +1,4 @@
-/** Files and installations of a size that nobody writes by hand. */
+/** Files and installations that are too large to be written by hand. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -1,3 +1,5 @@
+/** Parses the price list of the operator: YAML or JSON, with the field names of gateway.yaml. */
+
 import { z } from "zod";
 import type { FieldChange, ListedModel, PriceList } from "../../records.ts";
 import { fields, instantMs, modelName, modelSizes, priceGiven, text } from "../schema/schema.ts";
@@ -5,8 +7,6 @@ import { created, differences, type ShownValue, shownListed } from "../state/dif
 import type { Problem } from "../state/problem.ts";
 import type { Change } from "../state/step.ts";
 import { parseFile } from "./file.ts";
-
-/** A price list of the operator: YAML or JSON, in the words of gateway.yaml. */
 
 const listedModels = z.record(modelName, fields({ price: priceGiven, ...modelSizes }));
 const isDay = (value: string) => value.length === 10 && instantMs(value) !== null;
@@ -20,7 +20,7 @@ function dateSince(inUse: PriceList | null) {
   );
 }
 
-/** A list that is older than the one in use is refused: whoever takes in an old file by mistake would sell at old prices. */
+/** Rejects a list that is older than the active one: importing an old file by mistake would bill at old prices. */
 export function parsePriceList(
   written: string,
   fileName: string,
@@ -43,17 +43,17 @@ export function parsePriceList(
 
 const NO_LIST: PriceList = { date: "", models: {} };
 
-/** What the new list adds, changes and takes away. */
+/** Compares two lists: the models that the new one adds, changes and removes. */
 export function listChanges(before: PriceList | null, after: PriceList): Change[] {
   const old = before ?? NO_LIST;
-  const shown = (list: PriceList, name: string): ShownValue | null => {
+  const describeModel = (list: PriceList, name: string): ShownValue | null => {
     const model = Object.hasOwn(list.models, name) ? list.models[name] : undefined;
     return model === undefined ? null : shownListed(model);
   };
   const names = new Set([...Object.keys(old.models), ...Object.keys(after.models)]);
   const models = [...names].flatMap((name): Change[] => {
-    const from = shown(old, name);
-    const to = shown(after, name);
+    const from = describeModel(old, name);
+    const to = describeModel(after, name);
     const what = `price of ${name}`;
     if (to === null) return [{ kind: "remove", what, fields: [] }];
     if (from === null) return [{ kind: "create", what, fields: created(to) }];
@@ -65,7 +65,10 @@ export function listChanges(before: PriceList | null, after: PriceList): Change[
   return [{ kind: before === null ? "create" : "change", what: "price list", fields: [date] }, ...models];
 }
 
-/** One list of fields for all its models: as the audit log has it, which names the list as a whole. */
+/**
+ * Prefixes the changed fields of a listed model with its name, because the change log has one entry for the
+ * whole list.
+ */
 export function fieldsOfListed({ kind, what, fields }: Change): FieldChange[] {
   if (kind === "remove") return [{ field: what, from: "(listed)", to: null }];
   return fields.map(({ field, from, to }) => ({ field: `${what}: ${field}`, from, to }));

@@ -1,19 +1,19 @@
-import type { FieldProblem, Path } from "../state/problem.ts";
-
 /**
- * What the file may say, correctly, and this version does not do yet. Ignoring it would leave an operator
- * believing in a limit that nobody keeps, so the file is refused. A feature that arrives deletes its line.
+ * Rejects valid fields that this version does not support yet. Ignoring them would make an operator believe in
+ * a limit that is not enforced. Supporting a feature removes its line here.
  */
 
-interface Unbuilt {
+import type { FieldProblem, Path } from "../state/problem.ts";
+
+interface UnsupportedFeature {
   /** `[]` stands for every entry of a list. */
   field: string;
-  /** The value that asks for the missing feature; any value when left out. */
+  /** True for values that need the missing feature. If omitted, every value does. */
   asks?: (value: unknown) => boolean;
   says: string;
 }
 
-const UNBUILT: readonly Unbuilt[] = [
+const UNSUPPORTED_FEATURES: readonly UnsupportedFeature[] = [
   {
     field: "accounts[].kind",
     asks: (value) => value === "anthropic" || value === "gemini",
@@ -22,7 +22,7 @@ const UNBUILT: readonly Unbuilt[] = [
 ];
 
 export function findUnsupportedFeatures(tree: unknown): FieldProblem[] {
-  return UNBUILT.flatMap(({ field, asks, says }) =>
+  return UNSUPPORTED_FEATURES.flatMap(({ field, asks, says }) =>
     occurrences(tree, field.split(/(?=\[\])|\./), [])
       .filter(({ value }) => asks === undefined || asks(value))
       .map(({ path }) => ({ path, message: says, onKey: true })),

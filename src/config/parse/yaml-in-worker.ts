@@ -1,6 +1,6 @@
 /**
- * A large text is read in a thread of its own: the file of an installation with many thousands of users takes seconds,
- * and requests are served by the thread that would wait for it.
+ * Parses a large text in a worker thread: the file of an installation with many thousands of users takes
+ * seconds, which would block the thread that serves requests.
  */
 
 import { readTree, type TreeData, type TreeResult, treeOf } from "./yaml-tree.ts";
@@ -10,7 +10,7 @@ export interface TreeOrder {
   environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** Below it, starting the thread takes longer than reading. */
+/** For shorter texts, starting the thread takes longer than parsing. */
 const LARGE_CHARS = 100_000;
 
 export async function readTreeInWorker({ text, environment }: TreeOrder): Promise<TreeResult> {

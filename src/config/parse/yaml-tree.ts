@@ -1,3 +1,5 @@
+/** Parses YAML text into plain values with their positions. It knows no schema. */
+
 import {
   type Document,
   type ErrorCode,
@@ -13,14 +15,13 @@ import {
 import { limits } from "../product-limits.ts";
 import { type FieldProblem, fieldOf, type Path } from "../state/problem.ts";
 
-/** YAML text as plain values, and where each of them stands. No schema here. */
 export interface Tree {
   value: unknown;
-  /** Line and column (from 1) of a field; of its nearest parent when the field itself is not in the text. */
+  /** Line and column (from 1) of a field, or of its nearest parent if the field is not in the text. */
   locate(path: Path, onKey?: boolean): { line: number; column: number };
-  /** The `${…}` names that the value was made from, if any: such a value is never shown. */
+  /** The `${…}` variables that the value contains. Such a value is never shown. */
   variablesIn(path: Path): readonly string[];
-  /** Fields that cannot be judged any further, because their value could not be made. */
+  /** True for fields that cannot be checked further, because their value could not be computed. */
   isBroken(path: Path): boolean;
   problems: FieldProblem[];
 }
@@ -33,15 +34,15 @@ export interface SyntaxProblem {
 
 export type TreeResult = { ok: true; tree: Tree } | { ok: false; problems: SyntaxProblem[] };
 
-/** What a tree is made of: data alone, and little of it, so that another thread can read the text. */
+/** The compact data of a tree, which can be passed between threads. */
 export type TreeData =
   | {
       ok: true;
       value: unknown;
       problems: FieldProblem[];
-      /** Every field there is, a line for each. A name with a line break in it is quoted. */
+      /** The paths of all fields, one per line. A name that contains a line break is quoted. */
       fields: string;
-      /** For each field, the offsets of its name and of its value; -1 for nowhere. */
+      /** For each field, the offsets of its name and of its value; -1 if it has none. */
       offsets: Int32Array;
       lineStarts: number[];
       variables: ReadonlyMap<string, readonly string[]>;
@@ -51,7 +52,7 @@ export type TreeData =
 
 const SYNTAX_PROBLEMS_MAX = 20;
 
-interface Place {
+interface FieldPosition {
   keyOffset: number | null;
   valueOffset: number | null;
   variables: readonly string[];
@@ -74,31 +75,31 @@ export function readTreeData(
   try {
     document = parseDocument(text, {
       lineCounter: lines,
-      // Pretty errors quote the line, and the line may hold a secret.
+      // Pretty errors quote the line, which may contain a secret.
       prettyErrors: false,
       schema: "core",
       strict: true,
-      // Told below, with the field; the parser would compare every name with every other.
+      // Duplicates are reported below, with their field. The parser would compare every name with every other.
       uniqueKeys: false,
-      // "silent" would also silence the complaint about a second document.
+      // "silent" would also suppress the error about a second document.
       logLevel: "error",
     });
   } catch {
-    // The parser recurses on nesting; only that makes it throw.
+    // The parser recurses on nesting. Only that makes it throw.
     return {
       ok: false,
       problems: [{ line: 1, column: 1, message: "The file is nested too deeply to be read." }],
     };
   }
-  const lineOf = (offset: number) => placeAt(lines, offset).line;
+  const lineAtOffset = (offset: number) => positionAt(lines, offset).line;
   const fatal: SyntaxProblem[] = [...document.errors, ...document.warnings]
-    // One missing bracket can make thousands; the first few lead to it.
+    // One missing bracket can cause thousands of errors. The first few lead to it.
     .slice(0, SYNTAX_PROBLEMS_MAX)
-    // What follows on the same line is mostly the parser's confusion.
-    .filter(({ pos }, i, all) => i === 0 || lineOf(pos[0]) !== lineOf(all[i - 1]?.pos[0] ?? 0))
+    // Further errors on the same line are mostly consequences of the first.
+    .filter(({ pos }, i, all) => i === 0 || lineAtOffset(pos[0]) !== lineAtOffset(all[i - 1]?.pos[0] ?? 0))
     .map((error) => {
-      const { code, offset } = whatIsMeant(error, text);
-      return { ...placeAt(lines, offset), message: syntaxMessage(code, lineAt(text, offset)) };
+      const { code, offset } = findLikelyCause(error, text);
+      return { ...positionAt(lines, offset), message: syntaxMessage(code, lineAt(text, offset)) };
     });
   if (fatal.length > 0) return { ok: false, problems: fatal };
 
@@ -110,12 +111,14 @@ export function readTreeData(
     value,
     problems,
     fields: all.map(([field]) => field).join("\n"),
-    offsets: Int32Array.from(all.flatMap(([, place]) => [place.keyOffset ?? -1, place.valueOffset ?? -1])),
+    offsets: Int32Array.from(
+      all.flatMap(([, position]) => [position.keyOffset ?? -1, position.valueOffset ?? -1]),
+    ),
     lineStarts: lines.lineStarts,
     variables: new Map(
       all
         .filter(([, { variables }]) => variables.length > 0)
-        .map(([field, place]) => [field, place.variables]),
+        .map(([field, position]) => [field, position.variables]),
     ),
     broken: new Set(all.filter(([, { broken }]) => broken).map(([field]) => field)),
   };
@@ -141,7 +144,7 @@ export function treeOf(data: TreeData): TreeResult {
   return { ok: true, tree };
 }
 
-/** Only complaints ask for places: before the first of them nothing is made ready. */
+/** Returns a function that finds positions. Its index is built on first use, because only error messages need it. */
 function locator(data: Pick<TreeData & { ok: true }, "fields" | "offsets" | "lineStarts">): Tree["locate"] {
   const lines = new LineCounter();
   lines.lineStarts = data.lineStarts;
@@ -153,18 +156,18 @@ function locator(data: Pick<TreeData & { ok: true }, "fields" | "offsets" | "lin
       if (index === undefined) continue;
       const [key = -1, value = -1] = data.offsets.subarray(index * 2, index * 2 + 2);
       const offset = (onKey ? [key, value] : [value, key]).find((at) => at !== -1);
-      if (offset !== undefined) return placeAt(lines, offset);
+      if (offset !== undefined) return positionAt(lines, offset);
     }
     return { line: 1, column: 1 };
   };
 }
 
-function placeAt(lines: LineCounter, offset: number): { line: number; column: number } {
+function positionAt(lines: LineCounter, offset: number): { line: number; column: number } {
   const { line, col } = lines.linePos(offset);
   return { line: Math.max(1, line), column: Math.max(1, col) };
 }
 
-/** Values that came from no text: they stand nowhere, and nothing in them was interpolated. */
+/** Wraps values that did not come from a text: they have no position and no interpolation. */
 export function plainTree(value: unknown): Tree {
   return {
     value,
@@ -176,20 +179,25 @@ export function plainTree(value: unknown): Tree {
 }
 
 function createBuilder(document: Document.Parsed, environment: Readonly<Record<string, string | undefined>>) {
-  const places = new Map<string, Place>();
+  const places = new Map<string, FieldPosition>();
   const problems: FieldProblem[] = [];
   let aliases = 0;
 
   function build(node: ParsedNode | null, path: Path = [], keyOffset: number | null = null): unknown {
-    const place: Place = { keyOffset, valueOffset: node?.range[0] ?? null, variables: [], broken: false };
-    places.set(fieldOf(path), place);
+    const position: FieldPosition = {
+      keyOffset,
+      valueOffset: node?.range[0] ?? null,
+      variables: [],
+      broken: false,
+    };
+    places.set(fieldOf(path), position);
     if (node === null) return null;
     if (isAlias(node)) {
       aliases++;
       const target = aliases > limits.configAliasesMax ? undefined : node.resolve(document);
       if (target === undefined) {
-        place.broken = true;
-        // Said once: past the limit every further alias would say it again.
+        position.broken = true;
+        // Reported once: beyond the limit, every further alias would repeat it.
         if (aliases <= limits.configAliasesMax + 1) {
           problems.push({
             path,
@@ -200,7 +208,7 @@ function createBuilder(document: Document.Parsed, environment: Readonly<Record<s
       }
       const value = build(target as ParsedNode, path, keyOffset);
       const expanded = places.get(fieldOf(path));
-      // A complaint belongs where the alias is used, not where its anchor stands.
+      // A problem is reported where the alias is used, not where its anchor is defined.
       if (expanded !== undefined) expanded.valueOffset = node.range[0];
       return value;
     }
@@ -209,9 +217,9 @@ function createBuilder(document: Document.Parsed, environment: Readonly<Record<s
     if (!isScalar(node)) return null;
     if (typeof node.value !== "string") return node.value;
     const { text, variables, complaint } = interpolate(node.value, environment);
-    place.variables = variables;
+    position.variables = variables;
     if (complaint !== null) {
-      place.broken = true;
+      position.broken = true;
       problems.push({ path, message: complaint });
     }
     return text;
@@ -246,7 +254,10 @@ function createBuilder(document: Document.Parsed, environment: Readonly<Record<s
   return { build, places, problems };
 }
 
-/** `${NAME}` → the environment's NAME; `$${` → a literal `${`. The complaint names the variable, never a value. */
+/**
+ * Replaces `${NAME}` by the environment variable NAME and `$${` by a literal `${`. Error messages name the
+ * variable, never its value.
+ */
 function interpolate(source: string, environment: Readonly<Record<string, string | undefined>>) {
   const variables: string[] = [];
   let complaint: string | null = null;
@@ -296,8 +307,14 @@ const SYNTAX_MESSAGES: Partial<Record<ErrorCode, string>> = {
 
 const FIELD_OR_ITEM = /^\s*(- |[^\s'"{}[\],]+:(\s|$))/;
 
-/** A field or an item that is indented wrongly has the parser look for a `-` or a `:`, here or on the line before. */
-function whatIsMeant({ code, pos: [offset] }: YAMLError, text: string): { code: ErrorCode; offset: number } {
+/**
+ * Finds the likely cause: for a wrongly indented field or item the parser expects a `-` or a `:`, on this line
+ * or the one before.
+ */
+function findLikelyCause(
+  { code, pos: [offset] }: YAMLError,
+  text: string,
+): { code: ErrorCode; offset: number } {
   const lineStart = text.lastIndexOf("\n", offset - 1) + 1;
   const lineEnd = text.indexOf("\n", offset);
   const isAtStart = text.slice(lineStart, offset).trim() === "";
@@ -309,11 +326,11 @@ function whatIsMeant({ code, pos: [offset] }: YAMLError, text: string): { code: 
   return isOnNextLine ? { code: "BAD_INDENT", offset: lineEnd + 1 } : { code, offset };
 }
 
-/** The parser's own words can quote the file, and so a secret in it: only its code is used. */
+/** Uses only the code of the error, because the message of the parser can quote the file and so a secret in it. */
 function syntaxMessage(code: ErrorCode, line: string): string {
   const message = SYNTAX_MESSAGES[code] ?? "The file is not valid YAML here.";
-  const opened = line.search(/[{[]/);
-  return opened !== -1 && line.includes("${", opened + 1)
+  const bracketAt = line.search(/[{[]/);
+  return bracketAt !== -1 && line.includes("${", bracketAt + 1)
     ? `${message} Inside { } and [ ], "\${NAME}" needs its quotes.`
     : message;
 }

@@ -1,4 +1,4 @@
-/** Reads one text and answers. See `yaml-in-worker.ts`. */
+/** Worker thread that parses one text and returns its tree. See `yaml-in-worker.ts`. */
 
 import type { TreeOrder } from "./yaml-in-worker.ts";
 import { readTreeData } from "./yaml-tree.ts";

@@ -76,7 +76,7 @@ keys:
     expires: 2031-05-01
 `;
 
-/** Apart, because hashing is slow by design. */
+/** Separate, because hashing is slow by design. */
 const FILE_WITH_PASSWORD = FILE.replace("role: admin\n", `role: admin\n    password: \${OPS_PASSWORD}\n`);
 
 async function plan(text: string, prune = false, environment: Record<string, string> = SECRETS) {

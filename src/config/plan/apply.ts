@@ -1,3 +1,8 @@
+/**
+ * Plans and applies a configuration file or document. All changes are applied in one transaction, and applying
+ * them again changes nothing.
+ */
+
 import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpPolicyRevision, readRevisions } from "../../store/engine/revisions.ts";
@@ -14,13 +19,11 @@ import type { ShownKey } from "./plan-keys.ts";
 import { keptForTheirMoney, type Removals, withGroupsLeft } from "./plan-removals.ts";
 import { readAffectedState } from "./read-affected-state.ts";
 
-/** The present state is brought to what the file says: all of it or nothing, and a second time changes nothing. */
-
 export interface PlannedChanges {
   changes: Change[];
-  /** Secrets made by the plan. They count only once it is applied. */
+  /** Secrets that the plan created. They are valid only once it is applied. */
   shown: ShownKey[];
-  /** What the file says and applying it does not do, for a reason the operator should know. */
+  /** Notes about values of the file that are not applied, with the reason. */
   notes: string[];
   file: GatewayFile;
   steps: PlanStep[];
@@ -44,7 +47,7 @@ export async function planChanges(
   const { db } = installation;
   const revisions = await readRevisions(db);
   const state = await readState(db);
-  // What pruning removes cannot be referred to.
+  // The file cannot refer to names that pruning removes.
   const known = options.prune ? NOTHING_KNOWN : knownNames(state);
   const parsed = await parseGatewayFileInWorker(source.text, { ...source, known });
   if (!parsed.ok) return parsed;
@@ -53,17 +56,17 @@ export async function planChanges(
     const message = "The file names nothing, so pruning would remove everything. Apply it without pruning.";
     return { ok: false, problems: [{ ...problemAt({ path: [], message }) }] };
   }
-  return planned(installation, { state, file, problemAt, revisions }, options);
+  return buildPlan(installation, { state, file, problemAt, revisions }, options);
 }
 
 export interface DocumentOptions extends Pick<PlanOptions, "removals" | "fromConsole"> {
-  /** The revisions before anything was read that the document is made from: it is not applied to anything newer. */
+  /** The revisions from before the data of the document was read. If they have changed, applying fails. */
   since?: PlannedChanges["revisions"];
 }
 
 /**
- * The same for a part of the file that is an object already, as a form has it, and for what is to go. Groups lose what
- * they refer to, and keys go with their group or user.
+ * Plans a document, such as the content of a form, and removals. Removed models and accounts are taken out of
+ * their groups. Keys are removed with their group or user.
  */
 export async function planDocument(
   installation: Secrets & Pick<Installation, "db">,
@@ -74,15 +77,15 @@ export async function planDocument(
   const { db } = installation;
   const revisions = options.since ?? (await readRevisions(db));
   const state = await readAffectedState(db, document, removals);
-  const parsed = checkDocument(withGroupsLeft(state, document, removals), namesLeft(state, removals));
+  const parsed = checkDocument(withGroupsLeft(state, document, removals), knownNamesAfter(state, removals));
   if (!parsed.ok) return parsed;
   const { file, problemAt } = parsed;
-  return planned(installation, { state, file, problemAt, revisions }, { ...options, prune: false });
+  return buildPlan(installation, { state, file, problemAt, revisions }, { ...options, prune: false });
 }
 
 /**
- * What would stand with this document, for a form that is not saved yet, and what is wrong with it. Null where it is too
- * wrong to be told.
+ * Returns the state that would result from an unsaved form, and its problems. The state is null if the document
+ * is invalid.
  */
 export async function previewDocument(
   installation: Secrets & Pick<Installation, "db">,
@@ -98,16 +101,16 @@ export async function previewDocument(
   return { after, problems: problems.map(parsed.problemAt) };
 }
 
-interface Checked {
+interface CheckedFile {
   state: ConfigState;
   file: GatewayFile;
   revisions: PlannedChanges["revisions"];
   problemAt(problem: FieldProblem): Problem;
 }
 
-async function planned(
+async function buildPlan(
   installation: Secrets & Pick<Installation, "db">,
-  { state, file, revisions, problemAt }: Checked,
+  { state, file, revisions, problemAt }: CheckedFile,
   options: PlanOptions,
 ): Promise<PlanResult> {
   const { steps, shown, problems } = await planSteps(state, file, installation, options);
@@ -128,19 +131,19 @@ export class ChangedMeanwhile extends Error {
   }
 }
 
-/** Who stands in the audit log for the changes. */
+/** The author that the change log records. */
 export type ChangeAuthor = Pick<ChangeEntry, "actor" | "address">;
 
-const NOBODY: ChangeAuthor = { actor: { kind: "system", id: null, name: "gateway" }, address: null };
+const SYSTEM_AUTHOR: ChangeAuthor = { actor: { kind: "system", id: null, name: "gateway" }, address: null };
 
 export async function applyChanges(
   { db, clock }: Pick<Installation, "db" | "clock">,
   plan: PlannedChanges,
-  author: ChangeAuthor = NOBODY,
+  author: ChangeAuthor = SYSTEM_AUTHOR,
 ): Promise<void> {
   if (plan.steps.length === 0) return;
   await transaction(db, async (tx) => {
-    // First of all, for its lock: from here to the commit no other writer gets in.
+    // First, because it takes the lock: no other process writes from here to the commit.
     await bumpPolicyRevision(tx);
     const { policy, keys } = await readRevisions(tx);
     if (policy !== plan.revisions.policy + 1 || keys !== plan.revisions.keys) {
@@ -151,19 +154,20 @@ export async function applyChanges(
 }
 
 /**
- * For whoever was overtaken: nobody else writes from before the plan is made to its end, so it cannot happen again.
- * `plan` asks only the database it is given: on SQLite, any other question would wait for the end of this one.
+ * Applies a plan that another writer has overtaken before. The lock is taken before planning, so this cannot
+ * happen again. `plan` must use only the database that is passed to it: on SQLite, a query on another
+ * connection would wait for the end of this transaction.
  */
 export async function applyAlone(
   { db, clock }: Pick<Installation, "db" | "clock">,
   plan: (tx: Db) => Promise<PlannedChanges>,
-  author: ChangeAuthor = NOBODY,
+  author: ChangeAuthor = SYSTEM_AUTHOR,
 ): Promise<PlannedChanges> {
   return transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
-    const made = await plan(tx);
-    await write(tx, clock, made, author);
-    return made;
+    const planned = await plan(tx);
+    await write(tx, clock, planned, author);
+    return planned;
   });
 }
 
@@ -175,12 +179,12 @@ async function write(
 ): Promise<void> {
   for (const step of steps) await step.write(tx);
   for (const change of changes) {
-    await appendChange(tx, { ...author, ...entryOf(change), atMs: clock.nowMs() });
+    await appendChange(tx, { ...author, ...buildLogEntry(change), atMs: clock.nowMs() });
   }
 }
 
 /** `group default` → `group.change` */
-function entryOf({ kind, what, fields }: Change): Pick<ChangeEntry, "action" | "target" | "changes"> {
+function buildLogEntry({ kind, what, fields }: Change): Pick<ChangeEntry, "action" | "target" | "changes"> {
   const [noun] = what.split(" ", 1);
   return { action: `${noun}.${kind}`, target: what, changes: fields };
 }
@@ -195,17 +199,17 @@ function knownNames(state: ConfigState): KnownNames {
   };
 }
 
-/** What goes cannot be referred to. */
-function namesLeft(state: ConfigState, removals: Removals): KnownNames {
+/** A document cannot refer to names that it removes. */
+function knownNamesAfter(state: ConfigState, removals: Removals): KnownNames {
   const known = knownNames(state);
-  const left = (section: keyof KnownNames & keyof Removals) =>
+  const namesAfterRemoval = (section: keyof KnownNames & keyof Removals) =>
     known[section].difference(new Set(removals[section]));
   return {
-    models: left("models"),
-    accounts: left("accounts"),
-    groups: left("groups"),
-    plans: left("plans"),
-    users: left("users"),
+    models: namesAfterRemoval("models"),
+    accounts: namesAfterRemoval("accounts"),
+    groups: namesAfterRemoval("groups"),
+    plans: namesAfterRemoval("plans"),
+    users: namesAfterRemoval("users"),
   };
 }
 

@@ -1,4 +1,7 @@
-/** `balance` of a user counts once, when the user is created; from then on the ledger alone knows. */
+/**
+ * The `balance` of a user in the file. It is applied once, when the user is created; afterwards the ledger is
+ * authoritative.
+ */
 
 import { type Nano, parseUsd, usdText } from "../../money/nano.ts";
 import type { UserRecord } from "../../records.ts";
@@ -7,7 +10,7 @@ import { postTransfer, userBook } from "../../store/money/ledger.ts";
 import type { FileUser } from "../schema/schema.ts";
 import type { FieldChange } from "../state/difference.ts";
 
-/** Null when there is nothing to book: no balance, or one of zero. */
+/** Returns null if there is nothing to post: no balance, or a balance of zero. */
 export function openingOf(wanted: Pick<FileUser, "balance">): Nano | null {
   const nano = wanted.balance === undefined ? 0n : parseUsd(wanted.balance);
   return nano > 0n ? nano : null;
@@ -33,7 +36,7 @@ export async function postOpening(tx: Db, user: UserRecord, amountNano: Nano): P
   });
 }
 
-/** For users that are there already: what the file says of a balance and nobody acts on. */
+/** Notes for existing users whose `balance` in the file is not applied. */
 export function openingNotes(
   wanted: readonly FileUser[],
   present: readonly UserRecord[],
@@ -41,10 +44,10 @@ export function openingNotes(
 ): string[] {
   const byEmail = new Map(present.map((user) => [user.email.toLowerCase(), user]));
   return wanted.flatMap((user) => {
-    const known = byEmail.get(user.email);
-    if (known === undefined || user.balance === undefined) return [];
-    const opened = openings.get(known.id) ?? 0n;
-    if (opened === parseUsd(user.balance)) return [];
-    return `user ${known.email}: balance ${user.balance} is not applied; it counts when a user is created (then ${usdText(opened)}). To change it now: npx model-gateway wallet adjust`;
+    const presentUser = byEmail.get(user.email);
+    if (presentUser === undefined || user.balance === undefined) return [];
+    const openingNano = openings.get(presentUser.id) ?? 0n;
+    if (openingNano === parseUsd(user.balance)) return [];
+    return `user ${presentUser.email}: balance ${user.balance} is not applied; it counts when a user is created (then ${usdText(openingNano)}). To change it now: npx model-gateway wallet adjust`;
   });
 }

@@ -108,7 +108,7 @@ describe("applying", () => {
     expect(await ends("starts: 2027-01-31")).toEqual([
       { field: "ends", from: "2027-03-31T00:00:00.000Z (renews)", to: null },
     ]);
-    // The same moment, and yet another end: the terms after it are counted from it.
+    // The same instant, but a different end: the following periods are counted from it.
     const first = "starts: 2027-01-31, ends: 2027-03-31T00:00:00Z, renews: month";
     expect(await ends(first)).toMatchObject([{ to: "2027-03-31T00:00:00.000Z" }]);
     await apply(granted(first));
@@ -158,7 +158,7 @@ plans:
       "active",
       "cancelled",
     ]);
-    // The plan that was granted is part of the books, so it stays.
+    // The granted plan is referenced by the ledger, so it stays.
     expect((await listPlans(gateway.db)).map(({ name }) => name)).toEqual(["pro", "trial"]);
     expect(await apply(less, true)).toEqual([]);
   });

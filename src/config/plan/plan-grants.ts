@@ -1,3 +1,8 @@
+/**
+ * Plans and subscriptions. A subscription is identified by its user, plan and start. An entry without a start
+ * matches the oldest subscription that no other entry names, so that the file can be applied again.
+ */
+
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { presentEnd, standingOf } from "../../money/subscription.ts";
 import { PLAN_PERIODS, type PlanRecord, type PlanWindow, type SubscriptionRecord } from "../../records.ts";
@@ -7,19 +12,14 @@ import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.t
 import { created, differences, type ShownValue, shownInstant } from "../state/difference.ts";
 import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
 
-/**
- * Plans, and who has them. A subscription is known by its user, its plan and its start; an entry without a start
- * stands for the oldest that no other entry names, so that it can be applied again.
- */
-
 export interface GrantSteps {
   plans: PlanStep[];
   subscriptions: PlanStep[];
-  /** When pruning: in an order that respects references. */
+  /** For pruning, in an order that respects references. */
   removals: PlanStep[];
 }
 
-/** `users`: the ids of all that there are after the file is applied, by their address in lower case. */
+/** `users` maps the lower-case e-mail addresses of all users, after the file is applied, to their ids. */
 export function planGrants(
   state: ConfigState,
   file: GatewayFile,
@@ -34,25 +34,25 @@ export function planGrants(
     timeZones.set(record.name, record.timeZone);
   }
 
-  const kept = new Set<string>();
+  const keptIds = new Set<string>();
   const active = Map.groupBy(
     state.subscriptions.filter(({ status }) => status === "active"),
     ({ userId }) => userId,
   );
   const subscriptions = file.users.flatMap(({ email, subscriptions: wanted = [] }) => {
     const userId = known(users, email);
-    const presentOf = matched(active.get(userId) ?? [], wanted, planIds);
-    for (const { id } of presentOf.values()) kept.add(id);
-    return wanted.flatMap((want) => {
-      const planId = known(planIds, want.plan);
-      const timeZone = known(timeZones, want.plan);
-      return planSubscription(presentOf.get(want), want, { userId, planId, timeZone, email }, secrets) ?? [];
+    const matches = matchSubscriptions(active.get(userId) ?? [], wanted, planIds);
+    for (const { id } of matches.values()) keptIds.add(id);
+    return wanted.flatMap((entry) => {
+      const planId = known(planIds, entry.plan);
+      const timeZone = known(timeZones, entry.plan);
+      return planSubscription(matches.get(entry), entry, { userId, planId, timeZone, email }, secrets) ?? [];
     });
   });
   return {
     plans: plans.flatMap(({ step }) => step ?? []),
     subscriptions,
-    removals: removals(state, file, kept, secrets),
+    removals: removals(state, file, keptIds, secrets),
   };
 }
 
@@ -71,24 +71,24 @@ function planPlan(state: ConfigState, wanted: FilePlan, { clock, newId }: Secret
   return { record, step: stepOf(`plan ${record.name}`, !present, fields, (tx) => putPlan(tx, record)) };
 }
 
-function matched(
+function matchSubscriptions(
   active: readonly SubscriptionRecord[],
   wanted: readonly FileSubscription[],
   planIds: ReadonlyMap<string, string>,
 ): Map<FileSubscription, SubscriptionRecord> {
-  const free = new Set(active);
+  const unmatched = new Set(active);
   const found = new Map<FileSubscription, SubscriptionRecord>();
   const exactFirst = wanted.toSorted(
     (a, b) => Number(a.starts === undefined) - Number(b.starts === undefined),
   );
-  for (const want of exactFirst) {
-    const planId = planIds.get(want.plan);
-    const present = [...free].find(
-      (one) => one.planId === planId && (want.starts === undefined || want.starts === one.startsAtMs),
+  for (const entry of exactFirst) {
+    const planId = planIds.get(entry.plan);
+    const present = [...unmatched].find(
+      (one) => one.planId === planId && (entry.starts === undefined || entry.starts === one.startsAtMs),
     );
     if (present === undefined) continue;
-    found.set(want, present);
-    free.delete(present);
+    found.set(entry, present);
+    unmatched.delete(present);
   }
   return found;
 }
@@ -110,11 +110,11 @@ function planSubscription(
     status: "active",
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
-  // One that was over before it could begin grants nothing.
+  // A subscription that ends before it starts grants nothing.
   const isOver = record.endsAtMs !== null && record.endsAtMs <= record.startsAtMs;
   if (present === undefined && isOver && record.renews === "none") return null;
-  const shown = (one: SubscriptionRecord) => shownSubscription(one, timeZone, clock.nowMs());
-  const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
+  const describe = (one: SubscriptionRecord) => shownSubscription(one, timeZone, clock.nowMs());
+  const fields = present ? differences(describe(present), describe(record)) : created(describe(record));
   const title = subscriptionTitle(wanted.plan, email);
   return stepOf(title, !present, fields, (tx) => putSubscription(tx, record));
 }
@@ -122,7 +122,7 @@ function planSubscription(
 function removals(
   state: ConfigState,
   file: GatewayFile,
-  kept: ReadonlySet<string>,
+  keptIds: ReadonlySet<string>,
   { clock }: Secrets,
 ): PlanStep[] {
   const remove = (what: string, write: PlanStep["write"]): PlanStep => ({
@@ -135,11 +135,11 @@ function removals(
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
   const named = new Set(file.plans.map(({ name }) => name));
-  // A plan that was ever granted, or that codes were made for, is part of the books.
+  // A plan that was granted before, or that has redeem codes, is referenced by the ledger.
   const granted = new Set(state.subscriptions.map(({ planId }) => planId)).union(state.plansOfCodes);
   return [
     ...state.subscriptions
-      .filter((one) => goesOn(one, nowMs) && !kept.has(one.id))
+      .filter((one) => isRunningOrUpcoming(one, nowMs) && !keptIds.has(one.id))
       .map(({ id, planId, userId }) => {
         const title = subscriptionTitle(plans.get(planId) ?? planId, emails.get(userId) ?? userId);
         return remove(title, (tx) => cancelSubscription(tx, id));
@@ -150,27 +150,27 @@ function removals(
   ];
 }
 
-/** In the file's form, by the user's id: those that run or will. */
+/** Running and upcoming subscriptions in file shape, by user id. */
 export function writtenSubscriptions(state: ConfigState, nowMs: number): ReadonlyMap<string, object[]> {
   const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
   const written = new Map<string, object[]>();
   for (const one of state.subscriptions) {
-    if (!goesOn(one, nowMs)) continue;
+    if (!isRunningOrUpcoming(one, nowMs)) continue;
     const { planId, startsAtMs, endsAtMs, renews, priority } = one;
-    const ofUser = written.get(one.userId) ?? [];
-    ofUser.push({
+    const entries = written.get(one.userId) ?? [];
+    entries.push({
       plan: plans.get(planId) ?? planId,
       starts: shownInstant(startsAtMs),
       ...(endsAtMs === null ? {} : { ends: shownInstant(endsAtMs) }),
       renews,
       priority,
     });
-    written.set(one.userId, ofUser);
+    written.set(one.userId, entries);
   }
   return written;
 }
 
-function goesOn(one: SubscriptionRecord, nowMs: number): boolean {
+function isRunningOrUpcoming(one: SubscriptionRecord, nowMs: number): boolean {
   return ["running", "upcoming"].includes(standingOf(one, nowMs));
 }
 
@@ -182,10 +182,10 @@ export function writtenPlan({ name, timeZone, windows }: PlanRecord) {
   };
 }
 
-/** Each window as a field of its own, so that a difference names the one that changed. */
+/** Lists each window as a separate field, so that a difference names the window that changed. */
 function shownPlan({ timeZone, windows }: PlanRecord): ShownValue {
-  const shown = windows.map(({ per, usd, counted }) => [`windows.${per}`, `${usd} USD, ${counted}`]);
-  return { time_zone: timeZone, ...Object.fromEntries(shown) };
+  const describe = windows.map(({ per, usd, counted }) => [`windows.${per}`, `${usd} USD, ${counted}`]);
+  return { time_zone: timeZone, ...Object.fromEntries(describe) };
 }
 
 function shownSubscription(subscription: SubscriptionRecord, timeZone: string, nowMs: number): ShownValue {
@@ -198,7 +198,10 @@ function shownSubscription(subscription: SubscriptionRecord, timeZone: string, n
   };
 }
 
-/** An end that follows from renewing stands in no record: whoever takes the renewal away is to see what goes with it. */
+/**
+ * Shows the computed end of a renewing subscription, which no record contains: an operator who removes the
+ * renewal must see which end it removes.
+ */
 function shownEnd({ endsAtMs }: SubscriptionRecord, presentEndMs: number | null): string | null {
   const first = shownInstant(endsAtMs);
   if (presentEndMs === endsAtMs) return first;

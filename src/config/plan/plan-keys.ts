@@ -1,3 +1,8 @@
+/**
+ * Plans keys. They differ from other entries: a key is identified by user and name, a changed secret creates a
+ * new key, and a revoked key stays revoked.
+ */
+
 import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../../records.ts";
 import { hasValidChecksum, mintApiKey, publicIdOf } from "../../secrets/api-key.ts";
 import { changeKey, insertKey, revokeKey } from "../../store/policy/keys.ts";
@@ -7,12 +12,7 @@ import { created, differences, secretChange, secretSet, shownKey } from "../stat
 import type { FieldProblem } from "../state/problem.ts";
 import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
 
-/**
- * Keys differ from everything else: they are known by (user, name), a changed secret is a new key, and what was
- * revoked stays revoked.
- */
-
-/** A key made by this plan: its secret exists nowhere else. */
+/** A key that this plan created. Its secret is not stored anywhere else. */
 export interface ShownKey {
   name: string;
   user: string | null;
@@ -43,21 +43,22 @@ export function planKeys(
   const byDigest = new Map(state.keys.map((key) => [key.digest, key]));
   const groupNames = new Map([...targets.groups].map(([name, id]) => [id, name]));
 
-  wanted.forEach((want, i) => {
-    const userId = want.user === undefined ? null : known(targets.users, want.user);
-    const groupId = known(targets.groups, want.group);
-    const expiresAtMs = want.expires ?? null;
-    const limits = callerLimitsOf(want.limits);
-    const present = active.get(keyIdentity(userId, want.name));
-    const digest = want.secret === undefined ? undefined : secrets.digest(want.secret);
-    const what = keyTitle(want.name, want.user ?? null);
-    const groupOf = (key: KeyRecord) => groupNames.get(key.groupId) ?? key.groupId;
-    const after = shownKey({ expiresAtMs, limits }, want.group);
-    const changed = present === undefined ? [] : differences(shownKey(present, groupOf(present)), after);
+  wanted.forEach((entry, i) => {
+    const userId = entry.user === undefined ? null : known(targets.users, entry.user);
+    const groupId = known(targets.groups, entry.group);
+    const expiresAtMs = entry.expires ?? null;
+    const limits = callerLimitsOf(entry.limits);
+    const present = active.get(keyIdentity(userId, entry.name));
+    const digest = entry.secret === undefined ? undefined : secrets.digest(entry.secret);
+    const what = keyTitle(entry.name, entry.user ?? null);
+    const groupNameOfKey = (key: KeyRecord) => groupNames.get(key.groupId) ?? key.groupId;
+    const after = shownKey({ expiresAtMs, limits }, entry.group);
+    const changed =
+      present === undefined ? [] : differences(shownKey(present, groupNameOfKey(present)), after);
 
     const owner = digest === undefined ? undefined : byDigest.get(digest);
     if (owner !== undefined && owner.id !== present?.id) {
-      // Bringing a revoked secret back would undo what somebody did for a reason.
+      // Reusing a revoked secret would undo a deliberate revocation.
       const message =
         owner.status === "revoked"
           ? "this secret was revoked and stays so. Use a new one, or remove the key from the file."
@@ -73,21 +74,21 @@ export function planKeys(
     }
     if (present !== undefined && (digest === undefined || digest === present.digest)) {
       const step = stepOf(what, false, changed, (tx) =>
-        changeKey(tx, present.id, { name: want.name, groupId, expiresAtMs, limits }),
+        changeKey(tx, present.id, { name: entry.name, groupId, expiresAtMs, limits }),
       );
       if (step !== null) plan.steps.push(step);
       return;
     }
 
     const { record, secret } = newKey(
-      { name: want.name, userId, groupId, expiresAtMs, limits, secret: want.secret },
+      { name: entry.name, userId, groupId, expiresAtMs, limits, secret: entry.secret },
       secrets,
     );
-    if (want.secret === undefined) {
+    if (entry.secret === undefined) {
       plan.shown.push({
-        name: want.name,
-        user: want.user ?? null,
-        group: want.group,
+        name: entry.name,
+        user: entry.user ?? null,
+        group: entry.group,
         publicId: record.publicId,
         secret,
       });
@@ -114,9 +115,9 @@ export interface NewKey {
   userId: string | null;
   groupId: string;
   expiresAtMs: number | null;
-  /** Left out: none of its own. */
+  /** If omitted, the key has no limits. */
   limits?: CallerLimits | undefined;
-  /** Left out: one is made. */
+  /** If omitted, a secret is generated. */
   secret?: string | undefined;
 }
 
@@ -130,7 +131,7 @@ export function newKey(wanted: NewKey, secrets: Secrets): { record: KeyRecord; s
     groupId: wanted.groupId,
     digest,
     publicId: publicIdOf(secret, digest),
-    // No part of a secret of somebody else's making is kept.
+    // No part of an imported secret is stored.
     last4: hasValidChecksum(secret) ? secret.slice(-4) : "",
     status: "active",
     expiresAtMs: wanted.expiresAtMs,
@@ -141,7 +142,7 @@ export function newKey(wanted: NewKey, secrets: Secrets): { record: KeyRecord; s
   return { record, secret };
 }
 
-/** By (user, name): a key's identity. Of two with the same, the newest counts. */
+/** Active keys by user and name, which identify a key. The newest of several keys with the same identity wins. */
 export function activeKeys(state: ConfigState): Map<string, KeyRecord> {
   const active = new Map<string, KeyRecord>();
   for (const key of state.keys) {

@@ -1,3 +1,5 @@
+/** Plans removals: of everything that the file does not name (pruning), or of entries that are named one by one. */
+
 import { usdText } from "../../money/nano.ts";
 import type { KeyRecord } from "../../records.ts";
 import { deleteUser } from "../../store/identity/users.ts";
@@ -12,9 +14,7 @@ import type { ConfigState, PlanStep, Secrets } from "../state/step.ts";
 import { writtenGroup } from "../state/to-file-shape.ts";
 import { activeKeys, keyTitle } from "./plan-keys.ts";
 
-/** What goes: by pruning all that the file does not name, or what is named one by one. */
-
-/** By the names the file uses: addresses of users, ids of models. */
+/** Identifiers as in the file: e-mail addresses of users, ids of models. */
 export interface Removals {
   readonly groups?: readonly string[];
   readonly accounts?: readonly string[];
@@ -23,7 +23,7 @@ export interface Removals {
   readonly plans?: readonly string[];
 }
 
-/** Pruning leaves users alone who still have money: it would be nobody's. */
+/** Notes for users that pruning keeps because money is left in their wallet. */
 export function keptForTheirMoney(state: ConfigState, file: GatewayFile): string[] {
   const named = new Set(file.users.map(({ email }) => email));
   return state.users.flatMap(({ id, email }) => {
@@ -39,7 +39,7 @@ export function pruneSteps(state: ConfigState, file: GatewayFile, { clock }: Sec
 
   const namedUsers = new Set(file.users.map(({ email }) => email));
   const namedKeys = new Set(file.keys.map((key) => JSON.stringify([key.user ?? null, key.name])));
-  // A file without an administrator must not lock everybody out.
+  // A file without an administrator must not lock all administrators out.
   const keepsAdmins = !file.users.some(({ role }) => role === "admin");
   const keptKeys = new Set([...activeKeys(state).values()].map(({ id }) => id));
   const keyEmail = (key: KeyRecord) => (key.userId === null ? null : (emails.get(key.userId) ?? key.userId));
@@ -75,7 +75,10 @@ function remove(what: string, write: PlanStep["write"]): PlanStep {
   return { kind: "remove", what, fields: [], write };
 }
 
-/** Keys go with their group and with their user; what a model or an account is taken from is in the document. */
+/**
+ * Keys are removed with their group or user. `withGroupsLeft` takes removed models and accounts out of their
+ * groups.
+ */
 export function removalSteps(
   state: ConfigState,
   removals: Removals,
@@ -84,7 +87,11 @@ export function removalSteps(
   const nowMs = clock.nowMs();
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
   const problems: FieldProblem[] = [];
-  const found = <One>(section: keyof Removals, all: readonly One[], nameOf: (one: One) => string): One[] => {
+  const findNamed = <One>(
+    section: keyof Removals,
+    all: readonly One[],
+    nameOf: (one: One) => string,
+  ): One[] => {
     const byName = new Map(all.map((one) => [nameOf(one), one]));
     return (removals[section] ?? []).flatMap((name, i) => {
       const one = byName.get(section === "users" ? name.toLowerCase() : name);
@@ -93,11 +100,11 @@ export function removalSteps(
       return [];
     });
   };
-  const groups = found("groups", state.groups, ({ name }) => name);
-  const accounts = found("accounts", state.accounts, ({ name }) => name);
-  const models = found("models", state.models, ({ id }) => id);
-  const users = found("users", state.users, ({ email }) => email.toLowerCase());
-  const plans = found("plans", state.plans, ({ name }) => name);
+  const groups = findNamed("groups", state.groups, ({ name }) => name);
+  const accounts = findNamed("accounts", state.accounts, ({ name }) => name);
+  const models = findNamed("models", state.models, ({ id }) => id);
+  const users = findNamed("users", state.users, ({ email }) => email.toLowerCase());
+  const plans = findNamed("plans", state.plans, ({ name }) => name);
   for (const { id, email } of users) {
     const nano = state.funds.get(id);
     if (nano === undefined) continue;
@@ -111,11 +118,11 @@ export function removalSteps(
     ({ status, groupId, userId }) =>
       status === "active" && (groupIds.has(groupId) || (userId !== null && userIds.has(userId))),
   );
-  const titleOf = ({ name, userId }: KeyRecord) =>
+  const buildKeyTitle = ({ name, userId }: KeyRecord) =>
     keyTitle(name, userId === null ? null : (emails.get(userId) ?? userId));
   return {
     steps: [
-      ...keys.map((key) => remove(titleOf(key), (tx) => revokeKey(tx, key.id, nowMs))),
+      ...keys.map((key) => remove(buildKeyTitle(key), (tx) => revokeKey(tx, key.id, nowMs))),
       ...users.map(({ id, email }) => remove(`user ${email}`, (tx) => deleteUser(tx, id))),
       ...groups.map(({ id, name }) => remove(`group ${name}`, (tx) => deleteGroup(tx, id))),
       ...accounts.map(({ id, name }) => remove(`account ${name}`, (tx) => deleteAccount(tx, id))),
@@ -126,7 +133,7 @@ export function removalSteps(
   };
 }
 
-/** The document with every group that loses a model or an account by the removals, unless it names the group itself. */
+/** Adds every group that loses a model or an account to the document, unless the document names the group itself. */
 export function withGroupsLeft(
   state: ConfigState,
   document: GatewayDocument,
@@ -136,11 +143,11 @@ export function withGroupsLeft(
   const accounts = new Set(removals.accounts);
   const named = new Set([...(document.groups ?? []).map(nameOf), ...(removals.groups ?? [])]);
   const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
-  const left = state.groups.flatMap((group) => {
+  const changedGroups = state.groups.flatMap((group) => {
     const written = writtenGroup(group, accountNames);
-    const loses =
+    const isAffected =
       group.models.some((id) => models.has(id)) || written.accounts.some((name) => accounts.has(name));
-    if (!loses || named.has(group.name)) return [];
+    if (!isAffected || named.has(group.name)) return [];
     const { model_multipliers, model_prices, ...billing } = written.billing;
     return {
       ...written,
@@ -153,14 +160,16 @@ export function withGroupsLeft(
       },
     };
   });
-  return left.length === 0 ? document : { ...document, groups: [...(document.groups ?? []), ...left] };
+  return changedGroups.length === 0
+    ? document
+    : { ...document, groups: [...(document.groups ?? []), ...changedGroups] };
 }
 
 function without<Value>(
   named: Readonly<Record<string, Value>>,
-  gone: ReadonlySet<string>,
+  removedNames: ReadonlySet<string>,
 ): Record<string, Value> {
-  return Object.fromEntries(Object.entries(named).filter(([name]) => !gone.has(name)));
+  return Object.fromEntries(Object.entries(named).filter(([name]) => !removedNames.has(name)));
 }
 
 function nameOf(item: object): unknown {

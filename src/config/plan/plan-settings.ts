@@ -1,4 +1,4 @@
-/** How the place is run: who may register, what is kept, mail and alerts. Secrets left out are kept. */
+/** Plans the settings of the installation: registration, retention, mail and alerts. Omitted secrets are kept. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
 import {
@@ -41,7 +41,7 @@ function planRegistration(
 
 function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secrets: Secrets): PlanStep[] {
   if (wanted === undefined) return [];
-  const after = smtpOf(before, wanted, secrets);
+  const after = buildSmtp(before, wanted, secrets);
   const fields = [
     ...differences(shownSmtp(before), shownSmtp(after)),
     ...secretDifference("password", before?.sealedPassword ?? null, after?.sealedPassword ?? null),
@@ -49,7 +49,7 @@ function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secre
   return changed("smtp", fields, (tx) => writeSmtp(tx, after));
 }
 
-function smtpOf(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): SmtpRecord | null {
+function buildSmtp(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): SmtpRecord | null {
   const { enabled, host, port, security, user, password, from, private_network } = wanted;
   if (!enabled || host === undefined || from === undefined) return null;
   return {
@@ -57,19 +57,19 @@ function smtpOf(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): 
     port,
     security,
     user: user ?? null,
-    sealedPassword: sealedAnew(SMTP_PASSWORD_BINDING, storedPassword(before, wanted), password, secrets),
+    sealedPassword: sealIfChanged(SMTP_PASSWORD_BINDING, storedPassword(before, wanted), password, secrets),
     from,
     privateNetwork: private_network,
   };
 }
 
-/** A stored password is for one user at one server, and is sent to no other. */
+/** A stored password belongs to one user at one server and is never sent to another. */
 function storedPassword(present: SmtpRecord | null, { host, user }: FileSmtp): string | null {
   const isSame = present !== null && present.host === host && present.user === (user ?? null);
   return isSame ? present.sealedPassword : null;
 }
 
-/** A file that was exported elsewhere names who signs in, and not with what. */
+/** An exported file contains the SMTP user but not the password. */
 export function mailProblems({ smtp }: GatewayFile, { smtp: present }: ConfigState): FieldProblem[] {
   if (!smtp?.enabled || smtp.user === undefined || smtp.password !== undefined) return [];
   if (storedPassword(present, smtp) !== null) return [];
@@ -81,25 +81,25 @@ export function mailProblems({ smtp }: GatewayFile, { smtp: present }: ConfigSta
 
 function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secrets: Secrets): PlanStep[] {
   if (wanted === undefined) return [];
-  const after = alertsOf(before, wanted, secrets);
-  const secretOf = (record: AlertsRecord, name: string) =>
+  const after = buildAlerts(before, wanted, secrets);
+  const findSecret = (record: AlertsRecord, name: string) =>
     record.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
   const names = new Set([...before.webhooks, ...after.webhooks].map(({ name }) => name));
   const fields = [
     ...differences(shownAlerts(before), shownAlerts(after)),
     ...[...names].flatMap((name) =>
-      secretDifference(`webhooks.${name}.secret`, secretOf(before, name), secretOf(after, name)),
+      secretDifference(`webhooks.${name}.secret`, findSecret(before, name), findSecret(after, name)),
     ),
   ];
   return changed("alerts", fields, (tx) => writeAlertSettings(tx, after));
 }
 
-function alertsOf(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
+function buildAlerts(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
   const { spend, pool_empty: empty, error_rate: rate, overruns } = wanted;
   return {
     webhooks: wanted.webhooks.map(({ name, url, secret, private_network, enabled }): WebhookRecord => {
       const present = before.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
-      const sealedSecret = sealedAnew(webhookSecretBinding(name), present, secret, secrets);
+      const sealedSecret = sealIfChanged(webhookSecretBinding(name), present, secret, secrets);
       return { name, url, sealedSecret, privateNetwork: private_network, enabled };
     }),
     accountParked: wanted.account_parked ?? DEFAULT_ALERTS.accountParked,
@@ -121,8 +121,8 @@ function alertsOf(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): A
   };
 }
 
-/** What is stored stays where the file says nothing, or the same again. */
-function sealedAnew(
+/** Keeps the stored secret if the file omits it or repeats it. */
+function sealIfChanged(
   binding: string,
   present: string | null,
   wanted: string | undefined,
@@ -181,7 +181,7 @@ function shownAlerts(alerts: AlertsRecord): ShownValue {
   return shown;
 }
 
-/** In the file's form, without secrets. What nobody has said is left out. */
+/** Settings in file shape, without secrets. Settings that were never set are omitted. */
 export function writtenSettings({ registration, usageRowsKeptMs, smtp, alerts }: ConfigState) {
   return {
     registration,
@@ -224,25 +224,28 @@ export function writtenAlerts(alerts: AlertsRecord) {
   };
 }
 
-const GIVEN_AGAIN = "must be given again: the stored one is for the old address.";
-const ONLY_THE_FILE =
+const REENTER_SECRET = "must be given again: the stored one is for the old address.";
+const FILE_ONLY =
   "cannot be switched on here. Write it into the configuration file and run `npx model-gateway apply`.";
 
-/** What a browser may not change, as for accounts: private networks are opened by the file, for one address each. */
+/**
+ * Limits what a browser may change, as for accounts: only the file can allow private networks, for one address
+ * each.
+ */
 export function settingsReachProblems({ smtp, alerts }: GatewayFile, state: ConfigState): FieldProblem[] {
   const problems: FieldProblem[] = [];
   if (smtp?.enabled) {
     const { smtp: present } = state;
     const isSame = present?.host === smtp.host && present?.port === smtp.port;
     if (smtp.private_network && !(present?.privateNetwork && isSame))
-      problems.push({ path: ["smtp", "private_network"], message: ONLY_THE_FILE });
+      problems.push({ path: ["smtp", "private_network"], message: FILE_ONLY });
   }
   alerts?.webhooks.forEach(({ name, url, private_network, secret }, i) => {
     const present = state.alerts.webhooks.find((webhook) => webhook.name === name);
     if (private_network && !(present?.privateNetwork && present.url === url))
-      problems.push({ path: ["alerts", "webhooks", i, "private_network"], message: ONLY_THE_FILE });
+      problems.push({ path: ["alerts", "webhooks", i, "private_network"], message: FILE_ONLY });
     if (present !== undefined && present.sealedSecret !== null && present.url !== url && secret === undefined)
-      problems.push({ path: ["alerts", "webhooks", i, "secret"], message: GIVEN_AGAIN });
+      problems.push({ path: ["alerts", "webhooks", i, "secret"], message: REENTER_SECRET });
   });
   return problems;
 }

@@ -1,3 +1,5 @@
+/** Compares the state with the file and computes the steps that lead from one to the other. Writes nothing. */
+
 import {
   ACCOUNT_KINDS,
   type AccountKind,
@@ -35,23 +37,21 @@ import { type KeyPlan, planKeys } from "./plan-keys.ts";
 import { pruneSteps, type Removals, removalSteps } from "./plan-removals.ts";
 import { mailProblems, planSettings, settingsReachProblems } from "./plan-settings.ts";
 
-/** State and file → the steps that bring the one to the other. Nothing is written here. */
-
 /**
- * Steps stand in an order that respects references: what is referred to comes first, and goes last. Problems are
- * what the file asks for and the present state forbids.
+ * Steps are in an order that respects references: an entry is created before and removed after the entries that
+ * refer to it. Problems are changes that the current state does not allow.
  */
 export interface Plan extends KeyPlan {
-  /** What stands when it is done. What goes by then may still be in it: nothing else refers to that. */
+  /** The state after the plan is applied. It may still contain removed entries, to which nothing refers any more. */
   after: ConfigState;
 }
 
 export interface PlanOptions {
-  /** Remove what the file does not name. */
+  /** Remove entries that the file does not name. */
   prune: boolean;
-  /** Remove these, which the file does not name either. */
+  /** Remove these entries, which the file does not name. */
   removals?: Removals;
-  /** It comes from a browser: see config/parse/check-reach.ts. */
+  /** The plan comes from a browser: see config/parse/check-reach.ts. */
   fromConsole?: boolean;
 }
 
@@ -113,34 +113,34 @@ export async function planSteps(
   };
 }
 
-/** What stands when the plan is done; what pruning removes nobody refers to. */
+/** The state after the plan is applied. Nothing refers to entries that pruning removes. */
 function stateAfter(
   state: ConfigState,
   planned: Pick<ConfigState, "models" | "accounts" | "groups">,
 ): ConfigState {
-  const replaced = <One extends { id: string }>(before: readonly One[], after: readonly One[]): One[] => [
+  const replaceById = <One extends { id: string }>(before: readonly One[], after: readonly One[]): One[] => [
     ...new Map([...before, ...after].map((one) => [one.id, one])).values(),
   ];
   return {
     ...state,
-    models: replaced(state.models, planned.models),
-    accounts: replaced(state.accounts, planned.accounts),
-    groups: replaced(state.groups, planned.groups),
+    models: replaceById(state.models, planned.models),
+    accounts: replaceById(state.accounts, planned.accounts),
+    groups: replaceById(state.groups, planned.groups),
   };
 }
 
-interface Planned<Record> {
+interface PlannedRecord<Record> {
   record: Record;
-  /** Null when nothing changes. */
+  /** Null if nothing changes. */
   step: PlanStep | null;
 }
 
-function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): Planned<ModelRecord> {
+function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): PlannedRecord<ModelRecord> {
   const present = state.models.find(({ id }) => id === wanted.id);
   const record: ModelRecord = {
     id: wanted.id,
     interfaces: wanted.interfaces,
-    price: priceOf(wanted.price),
+    price: toPrice(wanted.price),
     contextTokens: wanted.context_tokens ?? null,
     outputTokensMax: wanted.max_output_tokens ?? null,
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
@@ -149,20 +149,24 @@ function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): P
   return { record, step: stepOf(`model ${record.id}`, !present, fields, (tx) => putModel(tx, record)) };
 }
 
-function priceOf(price: FileModel["price"]): Price | null {
+function toPrice(price: FileModel["price"]): Price | null {
   return price === undefined || Object.keys(price).length === 0 ? null : price;
 }
 
-function planAccount(state: ConfigState, wanted: FileAccount, secrets: Secrets): Planned<AccountRecord> {
+function planAccount(
+  state: ConfigState,
+  wanted: FileAccount,
+  secrets: Secrets,
+): PlannedRecord<AccountRecord> {
   const present = state.accounts.find(({ name }) => name === wanted.name);
   const id = present?.id ?? secrets.newId("acct");
   const binding = accountCredentialBinding(id);
   const sealed = present?.sealedCredential ?? null;
   const { credential } = wanted;
-  const kind = builtKind(wanted.kind);
-  // A credential left out is kept: that is how an exported file, which has none, can be applied again.
-  // The simulator takes none, so one left over from another kind goes.
-  const kept = kind === "simulator" ? null : sealed;
+  const kind = requireSupportedKind(wanted.kind);
+  // An omitted credential is kept, so that an exported file, which contains none, can be applied again. The
+  // simulator has no credential, so one that is left from another kind is removed.
+  const keptCredential = kind === "simulator" ? null : sealed;
   const same =
     credential === undefined || (sealed !== null && unseal(secrets.keyring, binding, sealed) === credential);
   const record: AccountRecord = {
@@ -170,7 +174,7 @@ function planAccount(state: ConfigState, wanted: FileAccount, secrets: Secrets):
     name: wanted.name,
     kind,
     baseUrl: wanted.base_url ?? "",
-    sealedCredential: same ? kept : seal(secrets.keyring, binding, credential, secrets.randomBytes),
+    sealedCredential: same ? keptCredential : seal(secrets.keyring, binding, credential, secrets.randomBytes),
     interfaces: wanted.interfaces,
     websocket: wanted.websocket,
     apiVersion: wanted.api_version ?? null,
@@ -191,11 +195,11 @@ function planAccount(state: ConfigState, wanted: FileAccount, secrets: Secrets):
   return { record, step: stepOf(`account ${record.name}`, !present, fields, (tx) => putAccount(tx, record)) };
 }
 
-/** Kinds that are not built are refused before a plan is made. */
-function builtKind(kind: FileAccount["kind"]): AccountKind {
-  const built = ACCOUNT_KINDS.find((candidate) => candidate === kind);
-  if (built === undefined) throw new Error(`No account of kind ${kind} can be planned.`);
-  return built;
+/** Unsupported kinds are rejected before a plan is made. */
+function requireSupportedKind(kind: FileAccount["kind"]): AccountKind {
+  const supportedKind = ACCOUNT_KINDS.find((candidate) => candidate === kind);
+  if (supportedKind === undefined) throw new Error(`No account of kind ${kind} can be planned.`);
+  return supportedKind;
 }
 
 function planGroup(
@@ -203,7 +207,7 @@ function planGroup(
   wanted: FileGroup,
   accounts: ReadonlyMap<string, string>,
   { clock, newId }: Secrets,
-): Planned<GroupRecord> {
+): PlannedRecord<GroupRecord> {
   const present = state.groups.find(({ name }) => name === wanted.name);
   const record: GroupRecord = {
     id: present?.id ?? newId("grp"),
@@ -237,8 +241,8 @@ async function planUser(
   wanted: FileUser,
   groups: { ids: ReadonlyMap<string, string>; names: ReadonlyMap<string, string> },
   { clock, newId }: Secrets,
-): Promise<Planned<UserRecord>> {
-  // Before the first wait: hashing takes its time, and rows made together must keep the file's order.
+): Promise<PlannedRecord<UserRecord>> {
+  // Before the first await: hashing takes time, and rows created together must keep the order of the file.
   const id = present?.id ?? newId("user");
   const createdAtMs = present?.createdAtMs ?? clock.nowMs();
   const hash = present?.passwordHash ?? null;
@@ -246,10 +250,10 @@ async function planUser(
   const same = password === undefined || (hash !== null && (await Bun.password.verify(password, hash)));
   const record: UserRecord = {
     id,
-    // Case makes no difference to the store, so the way it was first written stays.
+    // The database compares addresses case-insensitively, so the original spelling is kept.
     email: present?.email ?? wanted.email,
     role: wanted.role,
-    // Left out it stays: a file from before somebody was shut out does not let them in again.
+    // An omitted status is kept: applying an older file does not enable a disabled user again.
     status: wanted.status ?? present?.status ?? "active",
     passwordHash: same ? hash : await Bun.password.hash(password, "argon2id"),
     limits: callerLimitsOf(wanted.limits),

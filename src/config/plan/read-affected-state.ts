@@ -1,3 +1,8 @@
+/**
+ * Reads the part of the state that a small document can affect. The whole state contains every user and key,
+ * possibly 100,000 of each, and a form is planned in the process that serves requests.
+ */
+
 import type { KeyRecord } from "../../records.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { selectIn } from "../../store/engine/select-in.ts";
@@ -10,40 +15,37 @@ import type { GatewayDocument } from "../schema/schema.ts";
 import { type ConfigState, readSettingsState, readState } from "../state/step.ts";
 import type { Removals } from "./plan-removals.ts";
 
-/**
- * The state as far as a small document can touch it. The whole of it holds every user and key, which may be a hundred
- * thousand of each, and a form asks within the process that serves requests.
- */
+/** Reads the affected part of the state, in one snapshot. */
 export async function readAffectedState(
   db: Db,
   document: GatewayDocument,
   removals: Removals,
 ): Promise<ConfigState> {
-  // A key is told from all others by its secret.
+  // A key is identified by its secret among all others.
   if ((document.keys ?? []).length > 0) return readState(db);
   return snapshot(db, async (tx) => {
     const policy = await readPolicy(tx);
-    const named = await findUsers(tx, {
-      emails: [...textsOf(document.users, "email"), ...(removals.users ?? [])],
+    const namedUsers = await findUsers(tx, {
+      emails: [...readTexts(document.users, "email"), ...(removals.users ?? [])],
     });
-    const idsOf = (names: readonly string[] | undefined) =>
+    const findIds = (names: readonly string[] | undefined) =>
       policy.groups.filter(({ name }) => names?.includes(name)).map(({ id }) => id);
-    const keys = await keysNear(tx, {
-      users: named.map(({ id }) => id),
-      goneGroups: idsOf(removals.groups),
-      groups: idsOf(textsOf(document.groups, "name")),
+    const keys = await readAffectedKeys(tx, {
+      users: namedUsers.map(({ id }) => id),
+      goneGroups: findIds(removals.groups),
+      groups: findIds(readTexts(document.groups, "name")),
     });
-    const ids = new Set(named.map(({ id }) => id));
+    const ids = new Set(namedUsers.map(({ id }) => id));
     const owners = new Set(keys.flatMap(({ userId }) => (userId === null || ids.has(userId) ? [] : userId)));
     const funds = new Map<string, bigint>();
-    for (const { id } of named) {
+    for (const { id } of namedUsers) {
       const { balanceNano } = await readWallet(tx, id);
       if (balanceNano > 0n) funds.set(id, balanceNano);
     }
     return {
       ...policy,
       ...(await readSettingsState(tx)),
-      users: [...named, ...(await findUsers(tx, { ids: [...owners] }))],
+      users: [...namedUsers, ...(await findUsers(tx, { ids: [...owners] }))],
       keys,
       formerDigests: new Set<string>(),
       subscriptions: await listSubscriptionsOf(tx, [...ids]),
@@ -52,14 +54,17 @@ export async function readAffectedState(
   });
 }
 
-interface Near {
+interface AffectedIds {
   users: readonly string[];
   goneGroups: readonly string[];
   groups: readonly string[];
 }
 
-/** Keys of these users, and of groups that go. Of other groups only those without a user: no charging group may have them. */
-async function keysNear(tx: Db, { users, goneGroups, groups }: Near): Promise<KeyRecord[]> {
+/**
+ * Keys of these users and of removed groups. Of other groups, only keys without a user, because a group that
+ * charges may not have them.
+ */
+async function readAffectedKeys(tx: Db, { users, goneGroups, groups }: AffectedIds): Promise<KeyRecord[]> {
   const from = `SELECT ${KEY_COLUMNS} FROM api_key WHERE status = 'active' AND`;
   const rows = [
     ...(await selectIn(tx, `${from} user_id`, users)),
@@ -69,7 +74,7 @@ async function keysNear(tx: Db, { users, goneGroups, groups }: Near): Promise<Ke
   return [...new Map(rows.map(toKey).map((key) => [key.id, key])).values()];
 }
 
-function textsOf(section: readonly object[] | undefined, field: string): string[] {
+function readTexts(section: readonly object[] | undefined, field: string): string[] {
   return (section ?? []).flatMap((item) => {
     const value: unknown = Object.entries(item).find(([name]) => name === field)?.[1];
     return typeof value === "string" ? value : [];

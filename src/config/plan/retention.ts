@@ -1,11 +1,11 @@
-/** How long single requests are kept: one setting of the whole installation, with a step of its own. */
+/** Plans the retention of usage rows: one setting of the whole installation, with its own step. */
 
 import { writeUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
 import { type ConfigState, type PlanStep, stepOf } from "../state/step.ts";
 
-/** What the file leaves out stays as it is. */
+/** An omitted setting is kept. */
 export function planRetention(state: ConfigState, { retention }: GatewayFile): PlanStep[] {
   const before = state.usageRowsKeptMs;
   const after = retention?.usage_rows === undefined ? before : retention.usage_rows;

@@ -1,4 +1,4 @@
-/** docs/configuration.md says what the schema says, and the schema says what the parser does. */
+/** docs/configuration.md must match the schema, and the schema must match the parser. */
 
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -46,7 +46,7 @@ test("the tables in the documentation are those that the schema makes", () => {
 });
 
 describe("nothing is forgotten", () => {
-  /** Of a JSON Schema that the library makes by itself: `groups.limits.rpm`, whether through lists or not. */
+  /** Field names such as `groups.limits.rpm`, through lists or not, from the JSON Schema that the library generates. */
   function fieldNames(schema: z.core.JSONSchema._JSONSchema | undefined, prefix: string): string[] {
     if (typeof schema !== "object") return [];
     const own = Object.entries(schema.properties ?? {}).flatMap(([name, inner]) => [
@@ -57,7 +57,7 @@ describe("nothing is forgotten", () => {
     return [...own, ...fieldNames(items, prefix), ...fieldNames(schema.additionalProperties, prefix)];
   }
 
-  /** First cells and links of last cells, as a reader finds them between the marks of one table. */
+  /** The first cells, and the links of the last cells, between the marks of one table. */
   function rowsUnder(name: string): { field: string; link: string | undefined }[] {
     const block = new RegExp(`<!-- fields: ${name} -->([\\s\\S]*?)<!-- end of fields -->`).exec(TEXT)?.[1];
     return [...(block ?? "").matchAll(/^\| `([^`]+)` \|.*\| ([^|]+) \|$/gm)].map(([, field, allowed]) => ({
@@ -87,7 +87,7 @@ describe("nothing is forgotten", () => {
 
 const LIMITS = { windows: [{ per: "1d", requests: 1, tokens: 1 }] };
 const PRICE = { input: "1", long_context: { above: 1, input: "1" } };
-/** Has every map of fields there is, and in each what it needs, whichever one other field is left out. */
+/** Contains every map of fields, each with its required fields, so that any one other field can be omitted. */
 const LEAST = {
   server: {},
   retention: {},
@@ -122,7 +122,7 @@ interface Place {
   field: OutlinedField;
 }
 
-/** Where each field stands in LEAST, or would. */
+/** The path of each field in LEAST, present or not. */
 function placesOf(fields: readonly OutlinedField[], path: Path): Place[] {
   return fields.flatMap((field) => {
     const at = [...path, field.name];
@@ -138,7 +138,7 @@ function placesIn(value: OutlineValue, path: Path): Place[] {
 
 const PLACES = placesOf(OUTLINE, []);
 
-/** LEAST with another value at a place; undefined leaves it out. */
+/** LEAST with another value at a path; undefined removes it. */
 function leastWith([first, ...rest]: Path, value: unknown, within: unknown = LEAST): unknown {
   if (first === undefined) return value;
   if (typeof first === "number") return [leastWith(rest, value, Array.isArray(within) ? within[first] : {})];
@@ -187,7 +187,7 @@ describe("what holds when a field is left out", () => {
 });
 
 describe("what is allowed", () => {
-  /** No rule accepts it, nor is it of another type than the rule is about. */
+  /** No rule accepts this value, and no rule is about another type. */
   const NEVER_RIGHT = "\u0007";
 
   function leavesOf(value: OutlineValue, path: Path): { path: Path; value: OutlineValue }[] {

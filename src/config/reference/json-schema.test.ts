@@ -8,7 +8,7 @@ import { jsonSchemaOf } from "./json-schema.ts";
 import { outlineOf } from "./outline.ts";
 
 const SCHEMA = jsonSchemaOf(outlineOf(gatewayFile));
-/** The library reads JSON Schema too: what it makes of ours judges as an editor would. */
+/** The library can also read JSON Schema: it validates with the generated schema as an editor would. */
 const judge = z.fromJSONSchema(JSON.parse(JSON.stringify(SCHEMA)));
 
 function problemsOf(yaml: string): string[] {

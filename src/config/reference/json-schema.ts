@@ -1,4 +1,4 @@
-/** gateway.yaml as a JSON Schema, so that an editor completes its fields, explains them and marks what is wrong. */
+/** Builds the JSON Schema of gateway.yaml, so that an editor completes its fields, explains them and marks errors. */
 
 import type { OutlinedField, OutlineValue } from "./outline.ts";
 import { allowedTexts, sentence } from "./reference.ts";
@@ -7,42 +7,42 @@ export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }
 
-/** Draft 7: the one that editors know best. */
+/** Draft 7, which editors support best. */
 export function jsonSchemaOf(outline: readonly OutlinedField[]): JsonSchema {
-  return { $schema: "http://json-schema.org/draft-07/schema#", title: "gateway.yaml", ...mapOf(outline) };
+  return { $schema: "http://json-schema.org/draft-07/schema#", title: "gateway.yaml", ...buildMap(outline) };
 }
 
-function mapOf(fields: readonly OutlinedField[]): JsonSchema {
+function buildMap(fields: readonly OutlinedField[]): JsonSchema {
   const required = fields.filter(({ leftOut }) => leftOut.kind === "refused").map(({ name }) => name);
   return {
     type: "object",
-    properties: Object.fromEntries(fields.map((field) => [field.name, fieldOf(field)])),
+    properties: Object.fromEntries(fields.map((field) => [field.name, buildField(field)])),
     ...(required.length === 0 ? {} : { required }),
     additionalProperties: false,
   };
 }
 
-function fieldOf(field: OutlinedField): JsonSchema {
+function buildField(field: OutlinedField): JsonSchema {
   const { leftOut, value } = field;
   return {
-    description: descriptionOf(field),
-    ...shapeOf(value),
+    description: describeField(field),
+    ...buildShape(value),
     ...(leftOut.kind === "value" ? { default: leftOut.value } : {}),
   };
 }
 
-/** An editor cannot know what `${NAME}` stands for: it may be a text, or the digits of a number. */
+/** An editor cannot know the value of `${NAME}`: it may be a text or the digits of a number. */
 const FROM_ENVIRONMENT = { type: "string", pattern: "\\$\\{" };
 const DIGITS = { type: "string", pattern: "^\\d{1,15}$" };
 
-function shapeOf(value: OutlineValue): JsonSchema {
+function buildShape(value: OutlineValue): JsonSchema {
   switch (value.kind) {
     case "map":
-      return mapOf(value.fields);
+      return buildMap(value.fields);
     case "list":
-      return { type: "array", items: shapeOf(value.of) };
+      return { type: "array", items: buildShape(value.of) };
     case "names":
-      return { type: "object", additionalProperties: shapeOf(value.of) };
+      return { type: "object", additionalProperties: buildShape(value.of) };
     case "words":
       return { anyOf: [{ enum: value.words }, FROM_ENVIRONMENT] };
     case "switch":
@@ -56,13 +56,13 @@ function shapeOf(value: OutlineValue): JsonSchema {
   }
 }
 
-/** Editors show these by themselves. */
-const PLAIN_TO_SEE: ReadonlySet<OutlineValue["kind"]> = new Set(["map", "words", "switch"]);
+/** Editors show the allowed values of these kinds by themselves. */
+const SELF_EXPLANATORY: ReadonlySet<OutlineValue["kind"]> = new Set(["map", "words", "switch"]);
 
-function descriptionOf(field: OutlinedField): string {
+function describeField(field: OutlinedField): string {
   const { means, leftOut, value } = field;
-  const [own, ...beside] = allowedTexts(field);
-  const allowed = PLAIN_TO_SEE.has(value.kind) ? beside : [own, ...beside];
+  const [ownRule, ...constraints] = allowedTexts(field);
+  const allowed = SELF_EXPLANATORY.has(value.kind) ? constraints : [ownRule, ...constraints];
   const sentences = [
     sentence(means),
     ...(allowed.length === 0 ? [] : [`Allowed: ${allowed.join("; ")}.`]),
@@ -71,7 +71,7 @@ function descriptionOf(field: OutlinedField): string {
   return withoutLinks(sentences.join(" ")).replaceAll("**", "");
 }
 
-/** Links of the page lead nowhere in an editor. */
+/** Links to sections of the page have no target in an editor. */
 function withoutLinks(markdown: string): string {
   return markdown.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, "$1");
 }

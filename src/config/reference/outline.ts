@@ -1,4 +1,4 @@
-/** The schema of gateway.yaml as plain data: every field, what it means, what holds without it, and what is allowed. */
+/** The schema of gateway.yaml as plain data: every field with its description, default and allowed values. */
 
 import { z } from "zod";
 import { ruleOf } from "../schema/rule.ts";
@@ -10,19 +10,19 @@ export interface OutlinedField {
   means: string;
   leftOut: DefaultRule;
   value: OutlineValue;
-  /** Rules of the map that it stands in, about this field. */
+  /** Rules about this field that belong to the map that contains it. */
   within: readonly string[];
-  /** In Markdown: what must be right beside the rules. */
+  /** In Markdown: constraints besides the rules. */
   also: string | null;
 }
 
 export type DefaultRule =
   | { kind: "refused" }
-  /** As the file would write it, with a word beside it where one is needed. */
+  /** The value in the syntax of the file, with an explanation where one is needed. */
   | { kind: "value"; value: unknown; words: string | null }
   | { kind: "words"; words: string };
 
-/** Rules are ends of the sentence "must be …", as the validator tells them. */
+/** Rules are ends of the sentence "must be …", as in error messages of the validator. */
 export type OutlineValue = { rules: readonly string[] } & (
   | { kind: "map"; fields: readonly OutlinedField[]; heading: string | null }
   | { kind: "list"; of: OutlineValue }
@@ -40,26 +40,26 @@ export function outlineOf(schema: z.core.$ZodType): readonly OutlinedField[] {
 }
 
 function outlined(name: string, field: SchemaField, within: readonly string[], place: string): OutlinedField {
-  const { schema, ...rest } = unwrapped(field.is);
+  const { schema, ...rest } = unwrapSchema(field.is);
   const value = valueFrom(schema, place);
   return {
     name,
     means: field.means,
-    leftOut: leftOutOf(rest, field.leftOut ?? null, place),
+    leftOut: describeDefault(rest, field.leftOut ?? null, place),
     value,
     within: within.filter((rule) => !value.rules.includes(rule)),
     also: field.also ?? null,
   };
 }
 
-interface Unwrapped {
+interface UnwrappedSchema {
   schema: z.core.$ZodType;
   isOptional: boolean;
   /** Undefined if the schema has none. */
   byDefault: unknown;
 }
 
-function unwrapped(schema: z.core.$ZodType): Unwrapped {
+function unwrapSchema(schema: z.core.$ZodType): UnwrappedSchema {
   if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
     return { schema: schema.unwrap(), isOptional: true, byDefault: schema.def.defaultValue };
   }
@@ -69,8 +69,8 @@ function unwrapped(schema: z.core.$ZodType): Unwrapped {
   return { schema, isOptional: false, byDefault: undefined };
 }
 
-function leftOutOf(
-  { isOptional, byDefault }: Omit<Unwrapped, "schema">,
+function describeDefault(
+  { isOptional, byDefault }: Omit<UnwrappedSchema, "schema">,
   words: string | null,
   place: string,
 ): DefaultRule {
@@ -82,12 +82,12 @@ function leftOutOf(
 }
 
 function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
-  // Of a value that is made into another the file holds the first, unless only its form was put right.
+  // A transformed value is written in its input form, unless the transformation only normalizes it.
   if (schema instanceof z.ZodPipe) {
     return valueFrom(schema.in instanceof z.ZodTransform ? schema.out : schema.in, place);
   }
   if (schema instanceof z.ZodEnum) return { kind: "words", words: schema.options.map(String), rules: [] };
-  const checks = checksOf(schema, place);
+  const checks = readChecks(schema, place);
   const rulesAbout = (name: string | null) =>
     checks.filter(({ field }) => field === name).map(({ rule }) => rule);
   const rules = [...new Set([typeRule(schema), ...rulesAbout(null)])];
@@ -118,7 +118,7 @@ function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
   throw new Error(`${place} is of a kind that cannot be described: ${schema._zod.def.type}.`);
 }
 
-/** The validator is asked: undefined is right for nothing that was unwrapped. */
+/** Takes the rule from the validator: `undefined` is invalid for every unwrapped schema. */
 function typeRule(schema: z.core.$ZodType): string {
   const [issue] = z.core.safeParse(schema, undefined).error?.issues ?? [];
   if (issue === undefined) throw new Error(`Even undefined is right for ${schema._zod.def.type}.`);
@@ -127,15 +127,15 @@ function typeRule(schema: z.core.$ZodType): string {
 
 interface Check {
   rule: string;
-  /** The field that it is about, if it is about one. */
+  /** The field that the rule is about, or null if it is about the whole map. */
   field: PropertyKey | null;
 }
 
-function checksOf(schema: z.core.$ZodType, place: string): Check[] {
+function readChecks(schema: z.core.$ZodType, place: string): Check[] {
   return (schema._zod.def.checks ?? []).map((check) => {
-    // The schema's rules are words, and ask nothing of the issue.
-    const tell = check._zod.def.error as (() => unknown) | undefined;
-    const rule = tell?.();
+    // The rules of the schema are constant texts and do not read the issue.
+    const buildMessage = check._zod.def.error as (() => unknown) | undefined;
+    const rule = buildMessage?.();
     if (typeof rule !== "string") throw new Error(`${place} has a rule without words.`);
     const path = check instanceof z.core.$ZodCustom ? check._zod.def.path : undefined;
     return { rule, field: path?.[0] ?? null };

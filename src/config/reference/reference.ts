@@ -1,26 +1,29 @@
-/** The tables of docs/configuration.md, made of the schema's outline. What stands around them is written by hand. */
+/**
+ * Generates the tables of docs/configuration.md from the outline of the schema. The text around them is written
+ * by hand.
+ */
 
 import { stringify } from "yaml";
 import type { DefaultRule, OutlinedField, OutlineValue } from "./outline.ts";
 
 const MARKED = /<!-- fields: ([\w-]+) -->\n(?:(?!<!-- fields:)[\s\S])*?<!-- end of fields -->/g;
 
-/** The page with what stands between its marks made anew. Every section has its marks, and every mark its section. */
+/** Regenerates the blocks between the marks of the page. Every section must have marks, and every mark a section. */
 export function withReference(page: string, outline: readonly OutlinedField[]): string {
-  const blocks = blocksOf(outline);
+  const blocks = buildBlocks(outline);
   const missing = new Set(blocks.keys());
-  const made = page.replaceAll(MARKED, (_, name: string) => {
+  const regenerated = page.replaceAll(MARKED, (_, name: string) => {
     if (!missing.delete(name)) throw new Error(`There are no fields "${name}", or they stand twice.`);
     return `<!-- fields: ${name} -->\n\n${blocks.get(name)}\n\n<!-- end of fields -->`;
   });
   if (missing.size > 0) throw new Error(`The page has no marks for: ${[...missing].join(", ")}.`);
-  return made;
+  return regenerated;
 }
 
-/** One for each section of the file, and for each map of fields that several of them have. */
-function blocksOf(outline: readonly OutlinedField[]): ReadonlyMap<string, string> {
+/** One block for each section of the file, and for each map of fields that several sections share. */
+function buildBlocks(outline: readonly OutlinedField[]): ReadonlyMap<string, string> {
   const sections = outline.map((section): [string, string] => {
-    const fields = entriesOf(section.value);
+    const fields = findInlineFields(section.value);
     return [
       section.name,
       fields === null ? table([section]) : `${introduction(section)}\n\n${table(fields)}`,
@@ -47,7 +50,7 @@ export function sentence(words: string): string {
 }
 
 function table(fields: readonly OutlinedField[]): string {
-  const rows = rowsOf(fields, "").map((cells) => cells.map((cell) => cell.replaceAll("|", "\\|")));
+  const rows = buildRows(fields, "").map((cells) => cells.map((cell) => cell.replaceAll("|", "\\|")));
   return [
     "| Field | Meaning | Default | Allowed |",
     "|---|---|---|---|",
@@ -55,13 +58,13 @@ function table(fields: readonly OutlinedField[]): string {
   ].join("\n");
 }
 
-function rowsOf(fields: readonly OutlinedField[], prefix: string): string[][] {
+function buildRows(fields: readonly OutlinedField[], prefix: string): string[][] {
   return fields.flatMap((field) => {
     const path = `${prefix}${field.name}`;
-    const inner = entriesOf(field.value);
+    const inner = findInlineFields(field.value);
     return [
       [code(path), field.means, leftOutText(field.leftOut), allowedTexts(field).join("; ")],
-      ...(inner === null ? [] : rowsOf(inner, field.value.kind === "list" ? `${path}[].` : `${path}.`)),
+      ...(inner === null ? [] : buildRows(inner, field.value.kind === "list" ? `${path}[].` : `${path}.`)),
     ];
   });
 }
@@ -73,8 +76,8 @@ function mapIn(value: OutlineValue): FieldMap | null {
   return value.kind === "list" || value.kind === "names" ? mapIn(value.of) : null;
 }
 
-/** The fields that follow in the same table; those with a heading of their own are linked to. */
-function entriesOf(value: OutlineValue): readonly OutlinedField[] | null {
+/** The fields that follow in the same table. Fields with their own heading are linked instead. */
+function findInlineFields(value: OutlineValue): readonly OutlinedField[] | null {
   const map = mapIn(value);
   return map === null || map.heading !== null ? null : map.fields;
 }
@@ -87,13 +90,13 @@ function leftOutText(leftOut: DefaultRule): string {
   return words === null ? code(asWritten(value)) : `${code(asWritten(value))}: ${words}`;
 }
 
-/** As it would stand in the file, on one line. */
+/** The value in the syntax of the file, on one line. */
 export function asWritten(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(asWritten).join(", ")}]`;
   return stringify(value, { collectionStyle: "flow", lineWidth: 0 }).trim();
 }
 
-/** In Markdown: what the value must be by itself, and then beside other fields. */
+/** In Markdown: the constraints of the value itself, then those that involve other fields. */
 export function allowedTexts({ value, within, also }: OutlinedField): [own: string, ...beside: string[]] {
   return [valueText(value), ...within.map(withExamples), ...(also === null ? [] : [also])];
 }
@@ -119,11 +122,11 @@ function valueText(value: OutlineValue): string {
 }
 
 function listText({ rules, of }: Extract<OutlineValue, { kind: "list" }>): string {
-  // "a list" says nothing beside "a list of at most 10".
+  // "a list" is redundant beside "a list of at most 10".
   const list = rulesText(rules.length > 1 ? rules.slice(1) : rules);
   if (of.kind === "words") return `${list}: ${valueText(of)}`;
   if (of.kind !== "map") return `${list}; each ${valueText(of)}`;
-  // Neither does "a map of fields" where they follow.
+  // So is "a map of fields" if the fields follow.
   return of.rules.length > 1 ? `${list}; each ${rulesText(of.rules.slice(1))}` : list;
 }
 
@@ -131,7 +134,7 @@ function rulesText(rules: readonly string[], ...before: string[]): string {
   return [...before, ...rules.map(withExamples)].join("; ");
 }
 
-/** What a rule gives as an example, or names, is text of the file: links and emphasis must not be made of it. */
+/** Examples and names in a rule are file text and must not become links or emphasis. */
 const EXAMPLE = new RegExp(
   [
     /\{[^}]*\}/, // { input: "0.15" }

@@ -1,4 +1,4 @@
-/** Writes the tables of docs/configuration.md anew, after the schema has changed: `npm run docs:configuration`. */
+/** Regenerates the tables of docs/configuration.md after a change of the schema: `npm run docs:configuration`. */
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** How fast and how much: for accounts, and for those who call. */
+/** Schemas of rate and usage limits, for accounts and for callers. */
 
 import { z } from "zod";
 import { WINDOW_NAMES } from "./usage-limits.ts";

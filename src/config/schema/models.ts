@@ -1,4 +1,4 @@
-/** Models: what they are called, and what they cost. */
+/** Schemas of models and their prices. */
 
 import { z } from "zod";
 import { INTERFACES, type LongContextUnit, type Price } from "../../records.ts";
@@ -93,11 +93,11 @@ const price = described(
 
 export const priceGiven = price.refine((units) => Object.keys(units).length > 0, {
   error: 'a price, like { input: "0.15" }',
-  // An unknown unit is a complaint of its own.
+  // An unknown unit is reported separately.
   when: ({ issues }) => issues.length === 0,
 });
 
-/** What fits into a model. */
+/** Token limits of a model. */
 export const modelSizes = { context_tokens: count.optional(), max_output_tokens: count.optional() };
 
 export const model = described({

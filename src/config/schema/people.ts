@@ -1,4 +1,4 @@
-/** Users, what they are granted, and their keys. */
+/** Schemas of users, subscriptions and keys. */
 
 import { z } from "zod";
 import { isTimeZone } from "../../money/plan-windows.ts";
@@ -99,7 +99,8 @@ export const user = described({
 const KEY_SECRET_RULE = `a secret of ${limits.keySecretCharsMin} to ${limits.keySecretCharsMax} visible characters; one that begins with gwk_ must be whole`;
 function isKeySecret(value: string): boolean {
   const long = value.length >= limits.keySecretCharsMin && value.length <= limits.keySecretCharsMax;
-  // A secret in our form with a wrong checksum is turned away at the door, so it must not be stored.
+  // A secret in the gateway's format with a wrong checksum is rejected before the key lookup, so it must not be
+  // stored.
   return long && /^[\x21-\x7e]+$/.test(value) && (!claimsOurForm(value) || hasValidChecksum(value));
 }
 

@@ -1,4 +1,4 @@
-/** Accounts, which reach upstreams, and groups, which keys are assigned to. */
+/** Schemas of accounts, which connect to upstreams, and groups, which keys belong to. */
 
 import { z } from "zod";
 import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../../records.ts";
@@ -12,11 +12,11 @@ export const FILE_ACCOUNT_KINDS = ["openai", "azure", "anthropic", "gemini", "si
 
 const credential = text(
   "a string of visible characters",
-  // It travels in a header: anything else would be refused there, or split the header.
+  // The value is sent in a header. Other characters would be rejected there, or split the header.
   (value) => /^[\x21-\x7e]{1,8192}$/.test(value),
 );
 
-/** What may stand on either side of an account's `models`. */
+/** The allowed names on either side of the `models` of an account. */
 const mapped = text(
   "a model name, or one with a single * as its last character",
   (value) =>
@@ -85,7 +85,7 @@ export const account = described({
 });
 
 const multiplier = decimal(6);
-/** Which it is, config/parse/check.ts sees. */
+/** Whether the group has the model is checked in config/parse/check.ts. */
 const modelOfGroup = z.string({ error: "a model of the group" });
 
 const billing = described({
@@ -112,7 +112,7 @@ const billing = described({
   },
 });
 
-/** Beyond it nobody waits, and a timer has an end. */
+/** Bounds the wait, and the timer that implements it. */
 const queueTimeout = text(
   `a duration like 30s, at most ${durationText(limits.queueTimeoutMsMax)}`,
   (value) => {

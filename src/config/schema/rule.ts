@@ -1,3 +1,5 @@
+/** Reads the rule that a schema issue violates, for error messages and for the reference. */
+
 import type { z } from "zod";
 
 const TYPE_RULES: Readonly<Record<string, string>> = {
@@ -8,11 +10,11 @@ const TYPE_RULES: Readonly<Record<string, string>> = {
   string: "a text",
 };
 
-/** What would have been right, as the end of the sentence "must be …": for complaints, and for the reference. */
+/** Returns the valid form as the end of the sentence "must be …". */
 export function ruleOf(issue: z.core.$ZodIssue): string {
-  // The library's own sentences begin with this word; the schema's rules never do.
-  const isLibrarys = issue.message.startsWith("Invalid ");
-  return isLibrarys && issue.code === "invalid_type"
+  // Messages of the library begin with this word. The rules of the schema never do.
+  const isLibraryMessage = issue.message.startsWith("Invalid ");
+  return isLibraryMessage && issue.code === "invalid_type"
     ? (TYPE_RULES[issue.expected] ?? issue.message)
     : issue.message;
 }

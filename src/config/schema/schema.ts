@@ -1,3 +1,10 @@
+/**
+ * The schema of gateway.yaml with the description of each field, from which docs/configuration.md is generated
+ * (config/reference/reference.ts). Only this schema decides which fields are required. Rules that span several
+ * places of the file (references, duplicates) are in config/parse/check.ts, so that one invalid value does not
+ * hide them.
+ */
+
 import { z } from "zod";
 import { model } from "./models.ts";
 import { key, plan, user } from "./people.ts";
@@ -21,12 +28,6 @@ export {
   startMs,
   text,
 } from "./words.ts";
-
-/**
- * The shape of gateway.yaml, and what each field means: docs/configuration.md is made of it (config/reference/reference.ts). Every field is
- * optional to leave out or required here, and nowhere else; what ties two places of the file together (references,
- * duplicates) is in config/parse/check.ts, so that one wrong leaf does not hide it.
- */
 
 const AS_BEFORE = "what was applied before goes on";
 
@@ -87,7 +88,7 @@ export const gatewayFile = described({
 });
 
 export type GatewayFile = z.output<typeof gatewayFile>;
-/** Its sections before anybody has looked at what is in them. */
+/** The sections of a file before validation. */
 export type GatewayDocument = {
   readonly [section in keyof GatewayFile]?: GatewayFile[section] extends readonly unknown[]
     ? readonly object[]

@@ -1,6 +1,7 @@
 /**
- * How the place is run, beside what it serves: where it listens, who may register, what is kept, mail, alerts. But for the
- * first, a section that the file leaves out stays as it was; one that it has is taken as a whole.
+ * Schemas of the settings of the installation: listening, registration, retention, mail, alerts. An omitted
+ * section keeps its applied values, except for `server`. A section that is present replaces the stored one as a
+ * whole.
  */
 
 import { z } from "zod";
@@ -21,12 +22,12 @@ import {
   windowUsd,
 } from "./words.ts";
 
-/** As browsers send it: scheme, host and port alone, in lower case. */
+/** An origin as browsers send it: only scheme, host and port, in lower case. */
 const origin = text("an origin like https://app.example.com, without a path", (value) => {
   return isHttpUrl(value) && new URL(value).origin === value;
 });
 
-/** As it stands in the Host header, without the port. */
+/** A host name as in the Host header, without the port. */
 const hostName = text("a host name like gateway.lan, without a scheme or a port", (value) => {
   return /^(?!-)[A-Za-z0-9._-]{1,253}$/.test(value);
 });
@@ -74,7 +75,7 @@ export const server = described({
 
 export const registration = z.enum(REGISTRATIONS);
 
-/** Null keeps them for ever. Below a week, a settlement that comes late might be counted twice. */
+/** Null keeps usage rows forever. With less than a week, a late settlement could be counted twice. */
 const usageRowsKept = text(
   `a duration like 90d, at least ${durationText(limits.usageRowsKeptMsMin)}, or forever`,
   (value) => value === "forever" || (durationMs(value) ?? 0) >= limits.usageRowsKeptMsMin,
@@ -91,7 +92,7 @@ export const retention = described({
 
 const SENDER_RULE = "an e-mail address, or a name and one, like Gateway <gateway@example.com>";
 
-/** It becomes a header, so nothing in it may end one. */
+/** The value becomes a header, so it must not contain characters that end one. */
 function isSender(value: string): boolean {
   const address = /^(?:[^<>"\p{C}]{1,100} )?<([^<>]+)>$/u.exec(value)?.[1] ?? value;
   return isEmail(address);

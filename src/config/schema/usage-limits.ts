@@ -1,4 +1,4 @@
-/** What may be used how fast: the file's words, the records, and the same for a reader. */
+/** Converts usage limits between the shape of the file, the records, and a text for people. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
 import {
@@ -40,14 +40,14 @@ export function durationMs(value: string): number | null {
   return match === null || unitMs === undefined || count === 0 ? null : count * unitMs;
 }
 
-/** In the largest unit that leaves no rest; days and not weeks, as windows are named. */
+/** Uses the largest unit that divides the duration. Prefers days to weeks, as the names of windows do. */
 export function durationText(ms: number): string {
   const units = Object.entries(DURATION_UNITS_MS).filter(([unit]) => unit !== "w");
   const [unit, unitMs] = units.find(([, unitMs]) => ms % unitMs === 0) ?? ["ms", 1];
   return `${ms / unitMs}${unit}`;
 }
 
-/** As the schema reads it: what was left out is not there. */
+/** The parsed form of the schema: omitted limits are undefined. */
 interface FileRates {
   concurrency?: number | undefined;
   rpm?: number | undefined;
@@ -74,7 +74,7 @@ export function rateLimitsOf(file: FileRates | undefined): RateLimits {
 export function callerLimitsOf(file: FileLimits | undefined): CallerLimits {
   if (file === undefined) return NO_LIMITS;
   const windows = (file.windows ?? []).map(({ per, requests = null, tokens = null, usd }) => {
-    // The schema has seen to it that a number holds it exactly.
+    // The schema ensures that a number represents this amount exactly.
     const nano = usd === undefined ? null : Number(parseUsd(usd));
     return { perMs: WINDOWS_MS[per], requests, tokens, nano };
   });
@@ -99,14 +99,14 @@ export interface WrittenWindow {
   usd?: string;
 }
 
-/** In the file's form; undefined when nothing is limited. */
+/** Limits in file shape; undefined if nothing is limited. */
 export function writtenLimits(limits: RateLimits & Partial<CallerLimits>): WrittenLimits | undefined {
   const windows = inOrder(limits.windows ?? []).map(({ perMs, requests, tokens, nano }) => {
     const usd = nano === null ? {} : { usd: usdText(BigInt(nano)) };
-    return { per: durationText(perMs), ...given({ requests, tokens }), ...usd };
+    return { per: durationText(perMs), ...omitNulls({ requests, tokens }), ...usd };
   });
   const { concurrency, rpm, tpm } = limits;
-  const rates = given({ concurrency, rpm, tpm });
+  const rates = omitNulls({ concurrency, rpm, tpm });
   if (windows.length === 0) return Object.keys(rates).length === 0 ? undefined : rates;
   return { ...rates, windows };
 }
@@ -115,7 +115,7 @@ export function writtenQueue({ maxWaiting, timeoutMs }: QueueSettings) {
   return { max_waiting: maxWaiting, timeout: durationText(timeoutMs) };
 }
 
-/** Each limit as a field of its own, so that a difference names the one that changed. */
+/** Lists each limit as a separate field, so that a difference names the limit that changed. */
 export function shownLimits(
   field: string,
   limits: RateLimits & Partial<CallerLimits>,
@@ -132,10 +132,12 @@ export function shownLimits(
   return shown;
 }
 
-/** `concurrency 5, rpm 60, 1000 requests per 5h`; null when nothing is limited. */
+/** For example `concurrency 5, rpm 60, 1000 requests per 5h`; null if nothing is limited. */
 export function limitsText(limits: CallerLimits): string | null {
   const { concurrency, rpm, tpm } = limits;
-  const parts = Object.entries(given({ concurrency, rpm, tpm })).map(([name, value]) => `${name} ${value}`);
+  const parts = Object.entries(omitNulls({ concurrency, rpm, tpm })).map(
+    ([name, value]) => `${name} ${value}`,
+  );
   for (const window of inOrder(limits.windows)) {
     parts.push(`${windowText(window)} per ${durationText(window.perMs)}`);
   }
@@ -143,17 +145,17 @@ export function limitsText(limits: CallerLimits): string | null {
 }
 
 function windowText({ requests, tokens, nano }: WindowLimit): string {
-  const parts = Object.entries(given({ requests, tokens })).map(([unit, value]) => `${value} ${unit}`);
+  const parts = Object.entries(omitNulls({ requests, tokens })).map(([unit, value]) => `${value} ${unit}`);
   if (nano !== null) parts.push(`$${usdText(BigInt(nano))}`);
   return parts.join(" and ");
 }
 
-/** A set, so always in the same order. */
+/** Windows are a set, so they need a fixed order. */
 function inOrder(windows: readonly WindowLimit[]): WindowLimit[] {
   return windows.toSorted((a, b) => a.perMs - b.perMs);
 }
 
-function given(limits: Readonly<Record<string, number | null>>): Record<string, number> {
+function omitNulls(limits: Readonly<Record<string, number | null>>): Record<string, number> {
   return Object.fromEntries(
     Object.entries(limits).filter((entry): entry is [string, number] => entry[1] !== null),
   );

@@ -1,9 +1,12 @@
-/** The words that fields of gateway.yaml are made of: names, amounts, times, addresses. Each says what is right. */
+/** Schemas of basic values in gateway.yaml: names, amounts, times, addresses. Each one states its rule. */
 
 import { z } from "zod";
 import { parseUsd } from "../../money/nano.ts";
 
-/** A strict object whose complaint about unknown fields carries the allowed ones: config/parse/file.ts reads them back. */
+/**
+ * A strict object. Its error about unknown fields contains the allowed ones, and config/parse/file.ts reads
+ * them from it.
+ */
 export function fields<Shape extends z.ZodRawShape>(shape: Shape) {
   const allowed = Object.keys(shape).join(", ");
   return z.strictObject(shape, {
@@ -11,26 +14,29 @@ export function fields<Shape extends z.ZodRawShape>(shape: Shape) {
   });
 }
 
-/** A field of gateway.yaml: its rule, and what a rule cannot say. The reference and the editor's schema are made of both. */
+/**
+ * A field of gateway.yaml: its rule, and what a rule cannot express. The reference and the JSON Schema for
+ * editors are generated from both.
+ */
 export interface SchemaField<Is extends z.ZodType = z.ZodType> {
   is: Is;
-  /** In Markdown, as all of these. */
+  /** In Markdown, like the other texts. */
   means: string;
-  /** What holds without it, where that is not a value of the schema or needs a word beside it. */
+  /** The default, if it is not a value of the schema or needs an explanation. */
   leftOut?: string;
-  /** What must be right beside its own rule. */
+  /** Constraints besides the rule of the field itself. */
   also?: string;
 }
 
 export interface Description {
   fields: Readonly<Record<string, SchemaField>>;
-  /** The heading under which these fields are described once, where several sections have them. */
+  /** The heading under which these fields are described once, if several sections have them. */
   heading: string | null;
 }
 
 const DESCRIPTIONS = new WeakMap<z.core.$ZodType, Description>();
 
-/** Plain literals, kept beside the schema: the library's own metadata would copy every schema at start. */
+/** Descriptions are plain literals beside the schema: the metadata of the library would copy every schema at start. */
 export function described<Fields extends Record<string, SchemaField>>(
   given: Fields,
   heading: string | null = null,
@@ -41,18 +47,18 @@ export function described<Fields extends Record<string, SchemaField>>(
   return schema;
 }
 
-/** A schema that was refined is another one, and knows which it was. */
+/** A refined schema is a new object that refers to its parent. */
 export function descriptionOf(schema: z.core.$ZodType): Description | null {
   const { parent } = schema._zod;
   return DESCRIPTIONS.get(schema) ?? (parent === undefined ? null : descriptionOf(parent));
 }
 
-/** `rule` says what is right, as the end of the sentence "must be …". */
+/** `rule` states the valid form, as the end of the sentence "must be …". */
 export function text(rule: string, test: (value: string) => boolean) {
   return z.string({ error: rule }).refine(test, { error: rule });
 }
 
-/** An interpolated `${PORT}` is always text, so digits in text are a whole number too. */
+/** An interpolated `${PORT}` is always text, so digits in a text count as a whole number too. */
 export function wholeNumber(min: number, max: number) {
   const rule =
     max === Number.MAX_SAFE_INTEGER
@@ -66,10 +72,10 @@ export function wholeNumber(min: number, max: number) {
 
 export const COUNT_MAX = Number.MAX_SAFE_INTEGER;
 
-/** With six decimals such a price is still exact as a number. */
+/** With six decimals, a price of this length is still exact as a number. */
 const WHOLE_DIGITS_MAX = 9;
 
-/** Floating point has no place in money: 0.1 is not a tenth. */
+/** A decimal as text. Money never uses floating point, which cannot represent 0.1 exactly. */
 export function decimal(decimalsMax: number) {
   const rule = `a decimal number like "0.15", not negative, with at most ${WHOLE_DIGITS_MAX} digits before the point and ${decimalsMax} after it`;
   const pattern = new RegExp(`^\\d{1,${WHOLE_DIGITS_MAX}}(\\.\\d{1,${decimalsMax}})?$`);
@@ -78,7 +84,7 @@ export function decimal(decimalsMax: number) {
 
 export const usd = decimal(9);
 
-/** The limiter counts nano-dollars in numbers, which are exact a little further than this. */
+/** The limiter counts nano-USD in numbers, which are exact slightly beyond this amount. */
 const WINDOW_USD_MAX = "9000000";
 export const windowUsd = text(
   `an amount in USD like "5.00", above 0 and at most ${WINDOW_USD_MAX}, with at most 9 decimals`,
@@ -89,16 +95,16 @@ export const windowUsd = text(
   },
 );
 
-/** The end of the year 9999: a later instant, like one before 1970, could be kept and not be written back. */
+/** The end of the year 9999. A later instant, like one before 1970, could be stored but not written back to a file. */
 export const INSTANT_MS_MAX = 253_402_300_799_999;
 
-/** A day without a time ends with that day in UTC: a key that expires on Friday still works on Friday. */
+/** A date without a time means the end of that day in UTC: a key that expires on Friday still works on Friday. */
 export function instantMs(value: string): number | null {
   const day = /^\d{4}-\d{2}-\d{2}$/.test(value);
   if (!day && !/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})$/.test(value))
     return null;
   const ms = Date.parse(day ? `${value}T23:59:59.999Z` : value);
-  // Date.parse turns 31 February into March; the day must come back as it was written.
+  // Date.parse turns 31 February into March, so the parsed day is compared with the written one.
   const dayExists = new Date(`${value.slice(0, 10)}T00:00:00Z`);
   if (Number.isNaN(ms) || Number.isNaN(dayExists.getTime())) return null;
   if (ms < 0 || ms > INSTANT_MS_MAX) return null;
@@ -110,7 +116,7 @@ export const instant = text(INSTANT_RULE, (value) => instantMs(value) !== null).
   (value) => instantMs(value) ?? 0,
 );
 
-/** A day without a time begins with that day in UTC. */
+/** A date without a time means the start of that day in UTC. */
 export function startMs(value: string): number | null {
   const ms = instantMs(value);
   return ms === null || value.length > 10 ? ms : Date.parse(`${value}T00:00:00Z`);
@@ -131,7 +137,7 @@ export const EMAIL_RULE = "an e-mail address like ops@example.com";
 export function isEmail(value: string): boolean {
   return value.length <= 254 && /^[^\s@\p{C}]+@[^\s@.\p{C}]+(\.[^\s@.\p{C}]+)*$/u.test(value);
 }
-/** Addresses are compared without regard to case, so they are kept in one. */
+/** E-mail addresses are compared case-insensitively, so they are stored in lower case. */
 export const email = text(EMAIL_RULE, isEmail).transform((value) => value.toLowerCase());
 
 function httpUrl(value: string): URL | null {
@@ -146,13 +152,13 @@ export function isHttpUrl(value: string): boolean {
 }
 export const url = text(PUBLIC_URL_RULE, isHttpUrl).transform((value) => value.replace(/\/+$/, ""));
 
-/** Its path is sent as it stands, so nothing in it may need to be encoded first. */
+/** The path is sent unchanged, so it must not contain characters that need encoding. */
 export const baseUrl = text(
   `${PUBLIC_URL_RULE}, its path in ASCII without spaces (a space is %20)`,
   (value) => isHttpUrl(value) && /^[^/]+\/\/[^/\\\s]+[\x21-\x5b\x5d-\x7e]*$/.test(value),
 ).transform((value) => value.replace(/\/+$/, ""));
 
-/** Where something is posted to: many such addresses have a query. */
+/** The URL of a webhook. Many such URLs have a query. */
 export const postUrl = text(
   "an http:// or https:// address without user, password or fragment",
   (value) => value.length <= 2048 && httpUrl(value) !== null,

@@ -1,3 +1,5 @@
+/** Compares two states of one entry and lists the fields that differ, in a form for operators. */
+
 import { flatPrice } from "../../money/prices.ts";
 import {
   type AccountRecord,
@@ -13,16 +15,14 @@ import {
 } from "../../records.ts";
 import { durationText, shownLimits } from "../schema/usage-limits.ts";
 
-/** Two states of one thing → the fields that differ, as an operator reads them. */
-
 export type { FieldChange };
 
-/** The fields of a thing in the file's words. Secrets are never among them. */
+/** The fields of an entry with the names of the file. Never contains secrets. */
 export type ShownValue = Readonly<Record<string, string | null>>;
 
 const HIDDEN = "(changed)";
 
-/** A secret that differs is told, and nothing about it. */
+/** Reports that a secret changed, without any part of its value. */
 export function secretChange(field: string): FieldChange {
   return { field, from: HIDDEN, to: HIDDEN };
 }
@@ -76,7 +76,7 @@ export function shownAccount(account: AccountRecord): ShownValue {
   };
 }
 
-/** `nameOf` turns an account's id into its name; ids mean nothing to a reader. */
+/** `nameOf` maps the id of an account to its name, because ids mean nothing to a reader. */
 export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => string): ShownValue {
   return {
     interfaces: inOrder(group.interfaces),
@@ -113,7 +113,7 @@ function shownBilling({
   };
 }
 
-/** `nameOf` turns a group's id into its name. */
+/** `nameOf` maps the id of a group to its name. */
 export function shownUser(user: UserRecord, nameOf: (groupId: string) => string): ShownValue {
   return {
     role: user.role,
@@ -132,7 +132,7 @@ export function shownInstant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString();
 }
 
-/** A set, so always in the same order. */
+/** Interfaces are a set, so they need a fixed order. */
 function inOrder(interfaces: readonly Interface[]): string {
   return list(INTERFACES.filter((name) => interfaces.includes(name)));
 }
@@ -141,7 +141,7 @@ function list(entries: readonly string[]): string {
   return `[${entries.join(", ")}]`;
 }
 
-/** Sorted, because a map has no order to differ in. */
+/** Sorted, because the order of a map must not count as a difference. */
 function map(entries: Readonly<Record<string, string>>): string {
   const sorted = Object.entries(entries).sort(([a], [b]) => (a < b ? -1 : 1));
   return `{${sorted.map(([name, value]) => `${name}: ${value}`).join(", ")}}`;

@@ -1,22 +1,22 @@
-/** One thing wrong with the configuration file, said so that it can be mended without reading the manual. */
+/** One problem of the configuration file, described so that it can be fixed without the manual. */
 export interface Problem {
   file: string;
-  /** From 1. 0 when the problem has no place in the text, such as a file that cannot be read. */
+  /** From 1. 0 if the problem has no position in the text, for example if the file cannot be read. */
   line: number;
   column: number;
   /** `groups[0].limits.rpm`; empty for the file as a whole. */
   field: string;
-  /** What is wrong and what is right. Never a value that came from the environment, nor that of a secret field. */
+  /** What is wrong and what is valid. Never contains a value from the environment or of a secret field. */
   message: string;
 }
 
 export type Path = readonly (string | number)[];
 
-/** A complaint that does not know yet where in the text its field stands. */
+/** A problem whose position in the text is not determined yet. */
 export interface FieldProblem {
   path: Path;
   message: string;
-  /** The field's name is at fault, not its value. */
+  /** The name of the field is wrong, not its value. */
   onKey?: boolean;
 }
 
@@ -31,17 +31,17 @@ export function fieldOf(path: Path): string {
 }
 
 export function formatProblem(problem: Problem): string {
-  const place = problem.line === 0 ? problem.file : `${problem.file}:${problem.line}:${problem.column}`;
+  const position = problem.line === 0 ? problem.file : `${problem.file}:${problem.line}:${problem.column}`;
   return problem.field === ""
-    ? `${place}  ${problem.message}`
-    : `${place}  ${problem.field}: ${problem.message}`;
+    ? `${position}  ${problem.message}`
+    : `${position}  ${problem.field}: ${problem.message}`;
 }
 
 export function byPlace(a: Problem, b: Problem): number {
   return a.line - b.line || a.column - b.column || a.field.localeCompare(b.field);
 }
 
-/** The candidate a typing slip away from `word`, if there is one. */
+/** Returns the candidate that is one typing error away from `word`, if there is one. */
 export function nearest(word: string, candidates: readonly string[]): string | null {
   let best: string | null = null;
   let bestDistance = Math.floor(word.length / 3) + 1;
@@ -55,7 +55,10 @@ export function nearest(word: string, candidates: readonly string[]): string | n
   return best;
 }
 
-/** Edits with neighbours swapped as one; it stops caring at `enough`, so a long name in the file costs nothing. */
+/**
+ * Edit distance in which swapping two neighbours counts as one edit. Stops at `enough`, so that long names stay
+ * cheap.
+ */
 function editDistance(a: string, b: string, enough: number): number {
   if (Math.abs(a.length - b.length) >= enough) return enough;
   let beforeLast: number[] = [];

@@ -1,3 +1,5 @@
+/** The input and output of a plan: the state of the configuration, and the steps that change it. */
+
 import type { Nano } from "../../money/nano.ts";
 import type {
   AccountRecord,
@@ -27,8 +29,6 @@ import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import type { Installation } from "../installation/installation.ts";
 import type { FieldChange } from "./difference.ts";
 
-/** What a plan is made from and made of. */
-
 export interface ConfigState {
   models: ModelRecord[];
   accounts: AccountRecord[];
@@ -42,9 +42,9 @@ export interface ConfigState {
   subscriptions: SubscriptionRecord[];
   /** Ids of the plans that redeem codes were made for. */
   plansOfCodes: ReadonlySet<string>;
-  /** What users still have: they are not removed with it. */
+  /** Money in the wallets of users. Users with money are not removed. */
   funds: ReadonlyMap<string, Nano>;
-  /** How long rows of usage stay; null: for ever. */
+  /** Retention of usage rows; null: forever. */
   usageRowsKeptMs: number | null;
   registration: Registration;
   smtp: SmtpRecord | null;
@@ -63,7 +63,7 @@ export async function readState(db: Db): Promise<ConfigState> {
   }));
 }
 
-/** Records of which there is one, or a few. */
+/** Settings, which have one record or a few. */
 export async function readSettingsState(tx: Db) {
   return {
     plans: await listPlans(tx),
@@ -77,7 +77,7 @@ export async function readSettingsState(tx: Db) {
 
 export interface Change {
   kind: "create" | "change" | "remove";
-  /** `account openai-1` */
+  /** For example `account openai-1`. */
   what: string;
   fields: FieldChange[];
 }
@@ -88,7 +88,7 @@ export interface PlanStep extends Change {
 
 export type Secrets = Pick<Installation, "keyring" | "digest" | "clock" | "newId" | "randomBytes">;
 
-/** Null when nothing changes. */
+/** Returns null if nothing changes. */
 export function stepOf(
   what: string,
   isNew: boolean,
@@ -99,7 +99,7 @@ export function stepOf(
   return { kind: isNew ? "create" : "change", what, fields, write };
 }
 
-/** References were checked with the file. */
+/** Looks up an id. References were checked together with the file, so the name exists. */
 export function known(ids: ReadonlyMap<string, string>, name: string): string {
   const id = ids.get(name);
   if (id === undefined)

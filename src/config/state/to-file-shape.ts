@@ -1,3 +1,8 @@
+/**
+ * Converts records to the shape of the file. `export` prints it, and a change of one field starts from it.
+ * Contains no secrets.
+ */
+
 import {
   type AccountRecord,
   type GroupBilling,
@@ -10,8 +15,6 @@ import {
 } from "../../records.ts";
 import { writtenLimits, writtenQueue } from "../schema/usage-limits.ts";
 import { shownInstant } from "./difference.ts";
-
-/** Records in the file's own shape: what `export` prints, and what a change of one field begins with. No secrets. */
 
 export function writtenModel({ id, interfaces, price, contextTokens, outputTokensMax }: ModelRecord) {
   return {
@@ -34,7 +37,7 @@ export function writtenAccount(account: AccountRecord) {
     ...(account.privateNetwork ? { private_network: true } : {}),
     priority: account.priority,
     weight: account.weight,
-    ...given("limits", writtenLimits(account.limits)),
+    ...omitUndefined("limits", writtenLimits(account.limits)),
     models: account.models,
     ...(account.enabled ? {} : { enabled: false }),
   };
@@ -48,15 +51,15 @@ export function writtenGroup(group: GroupRecord, accountNames: ReadonlyMap<strin
     accounts: group.accounts.map((id) => accountNames.get(id) ?? id),
     access: group.access,
     billing: writtenBilling(group.billing),
-    ...given("limits", writtenLimits(group.limits)),
-    ...given("group_limits", writtenLimits(group.groupLimits)),
+    ...omitUndefined("limits", writtenLimits(group.limits)),
+    ...omitUndefined("group_limits", writtenLimits(group.groupLimits)),
     queue: writtenQueue(group.queue),
     ...(group.onDisconnect === null ? {} : { on_disconnect: group.onDisconnect }),
     ...(group.websocket ? {} : { websocket: false }),
   };
 }
 
-/** Without a balance: it lives in the ledger, and a file that named one would be wrong a request later. */
+/** Omits the balance: it is in the ledger, and a value in the file would be outdated after the next request. */
 export function writtenUser(
   { email, role, status, limits, groups }: UserRecord,
   groupNames: ReadonlyMap<string, string>,
@@ -66,9 +69,12 @@ export function writtenUser(
     email,
     role,
     ...(status === "active" ? {} : { status }),
-    ...given("limits", writtenLimits(limits)),
-    ...given("groups", groups.length === 0 ? undefined : groups.map((id) => groupNames.get(id) ?? id)),
-    ...given("subscriptions", subscriptions),
+    ...omitUndefined("limits", writtenLimits(limits)),
+    ...omitUndefined(
+      "groups",
+      groups.length === 0 ? undefined : groups.map((id) => groupNames.get(id) ?? id),
+    ),
+    ...omitUndefined("subscriptions", subscriptions),
   };
 }
 
@@ -82,17 +88,17 @@ export function writtenKey(
     ...(key.userId === null ? {} : { user: emails.get(key.userId) ?? key.userId }),
     group: groupNames.get(key.groupId) ?? key.groupId,
     ...(key.expiresAtMs === null ? {} : { expires: shownInstant(key.expiresAtMs) }),
-    ...given("limits", writtenLimits(key.limits)),
+    ...omitUndefined("limits", writtenLimits(key.limits)),
   };
 }
 
-function given<Field extends string, Value>(
+function omitUndefined<Field extends string, Value>(
   field: Field,
   value: Value | undefined,
 ): { [field in Field]?: Value } {
-  const written: { [field in Field]?: Value } = {};
-  if (value !== undefined) written[field] = value;
-  return written;
+  const fields: { [field in Field]?: Value } = {};
+  if (value !== undefined) fields[field] = value;
+  return fields;
 }
 
 function writtenBilling({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling) {

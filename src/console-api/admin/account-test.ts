@@ -1,4 +1,4 @@
-/** A test call to an account as a form describes it, saved or not. It goes out under the same rules as a request. */
+/** Tests an account as a form describes it, saved or not, with a call under the same rules as a request. */
 
 import { z } from "zod";
 import { type Probe, probeAccount } from "../../accounts/probe.ts";
@@ -11,7 +11,7 @@ import { problemsError } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
 
 export const probeAnswer = z.object({
-  /** `answers` and `simulator` are good; `no_list` and `limited` may be. */
+  /** `answers` and `simulator` mean success; `no_list` and `limited` may. */
   kind: z.enum([
     "answers",
     "simulator",
@@ -27,16 +27,16 @@ export const probeAnswer = z.object({
     "bad_url",
   ]),
   status: z.number().nullable(),
-  /** Of `unreachable`: how it failed. */
+  /** The kind of failure, if the result is `unreachable`. */
   failure: z.enum(["refused", "tls", "reset", "connect_timeout", "bad_http", "late"]).nullable(),
-  /** What it offers, where it tells. */
+  /** The models that the upstream lists, if it lists them. */
   models: z.array(z.string()),
-  /** Of an account that is said to speak WebSocket: whether it does; null where that was not tried. */
+  /** Whether an account that is configured for WebSocket supports it; null if that was not tested. */
   websocket: z.enum(["speaks", "refuses"]).nullable(),
   duration_ms: z.number(),
 });
 
-/** `document` is an account in the file's shape, with or without a credential. */
+/** `document` is an account in file shape, with or without a credential. */
 export async function testAccount(
   { installation, gateway }: ConsoleContext,
   document: { name: string },

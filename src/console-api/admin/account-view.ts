@@ -1,4 +1,4 @@
-/** How accounts are, as far as this process knows: health, what is under way, what their upstreams said of limits. */
+/** The state of accounts as this process knows it: health, requests in flight, limits reported by the upstream. */
 
 import { z } from "zod";
 import { usdText } from "../../money/nano.ts";
@@ -10,33 +10,33 @@ import { DAY_MS } from "../../store/usage/usage-day.ts";
 import type { ConsoleContext } from "../context.ts";
 
 /**
- * `draining`: disabled, and requests are still under way; `untried`: this process has not asked it yet. The others are
- * the pool's.
+ * `draining`: disabled, with requests still in flight; `untried`: this process has not used it yet. The other
+ * states are those of the pool.
  */
 const ACCOUNT_STATES = ["well", "untried", "cooling", "probing", "parked", "draining", "disabled"] as const;
 
-const ailing = {
-  /** The failure for which it is not being used; null when there is none. */
+const healthFields = {
+  /** The failure because of which the account is not used; null if there is none. */
   cause: z.enum(CAUSES).nullable(),
-  /** When it is tried again; null when it is in use, or when somebody has to act first. */
+  /** When it is tried again; null if it is in use, or if an administrator has to act first. */
   free_at: z.number().nullable(),
 };
 
 export const accountFactsAnswer = z.object({
   state: z.enum(ACCOUNT_STATES),
-  ...ailing,
+  ...healthFields,
   in_flight: z.number(),
-  /** The upstream models that were asked for lately. */
+  /** The upstream models that were requested recently. */
   models: z.array(
     z.object({
       upstream_model: z.string(),
       state: z.enum(["well", "cooling", "probing", "parked"]),
-      ...ailing,
-      /** Time to the first byte, averaged; null until there was one. */
+      ...healthFields,
+      /** Average time to the first byte; null before the first response. */
       latency_ms: z.number().nullable(),
-      /** Share of attempts that failed lately: 0 to 1. */
+      /** Share of recent attempts that failed: 0 to 1. */
       error_share: z.number(),
-      /** What the upstream's headers said of its limits. */
+      /** The limits that the headers of the upstream reported. */
       limits: z.array(
         z.object({
           unit: z.enum(["requests", "tokens"]),
@@ -64,7 +64,7 @@ export function accountFacts({ gateway, installation }: ConsoleContext, record: 
   const report = pool.report(account);
   return {
     state: report.condition === "well" && !report.isTried ? "untried" : report.condition,
-    ...ailingObject(report, nowMs),
+    ...healthObject(report, nowMs),
     in_flight: report.inFlight,
     models: report.models.map((model) => modelObject(model, nowMs)),
   };
@@ -72,24 +72,24 @@ export function accountFacts({ gateway, installation }: ConsoleContext, record: 
 
 function modelObject(model: ModelReport, nowMs: number): AccountFacts["models"][number] {
   const { upstreamModel, condition, latencyMs, errors, told } = model;
-  const toldAtMs = Math.round(nowMs - (told?.agoMs ?? 0));
+  const reportedAtMs = Math.round(nowMs - (told?.agoMs ?? 0));
   return {
     upstream_model: upstreamModel,
     state: condition,
-    ...ailingObject(model, nowMs),
+    ...healthObject(model, nowMs),
     latency_ms: latencyMs,
     error_share: errors,
     limits: (told?.limits ?? []).map(({ unit, limit, remaining, resetMs }) => ({
       unit,
       limit,
       remaining,
-      resets_at: resetMs === null ? null : Math.round(toldAtMs + resetMs),
-      told_at: toldAtMs,
+      resets_at: resetMs === null ? null : Math.round(reportedAtMs + resetMs),
+      told_at: reportedAtMs,
     })),
   };
 }
 
-function ailingObject({ cause, freesInMs }: CircuitReport, nowMs: number) {
+function healthObject({ cause, freesInMs }: CircuitReport, nowMs: number) {
   return { cause, free_at: freesInMs === null ? null : Math.round(nowMs + freesInMs) };
 }
 
@@ -101,31 +101,31 @@ export const accountUsageAnswer = z.object({
   days: z.number(),
   requests: z.number(),
   failed: z.number(),
-  /** USD: what the upstream asks by list prices, what the tariffs came to, and what users paid of that. */
+  /** In USD: upstream cost at list prices, cost at the tariffs, and the part that users paid. */
   upstream: z.string(),
   cost: z.string(),
   charged: z.string(),
-  /** What users paid, less what the upstream asks. */
+  /** The amount that users paid, minus the upstream cost. */
   margin: z.string(),
 });
 
-interface Remembered {
+interface CachedUsage {
   atMs: number;
   usage: Promise<AccountUsage>;
 }
 
-const remembered = new WeakMap<ConsoleContext, Remembered>();
+const usageCache = new WeakMap<ConsoleContext, CachedUsage>();
 
-/** Several administrators, and several pages, share one look. */
-export function accountUsage(control: ConsoleContext): Promise<AccountUsage> {
-  const { db, clock } = control.installation;
+/** The result is shared by all administrators and pages that request it at the same time. */
+export function accountUsage(context: ConsoleContext): Promise<AccountUsage> {
+  const { db, clock } = context.installation;
   const nowMs = clock.nowMs();
-  const known = remembered.get(control);
-  if (known !== undefined && nowMs - known.atMs < FRESH_MS) return known.usage;
+  const cached = usageCache.get(context);
+  if (cached !== undefined && nowMs - cached.atMs < FRESH_MS) return cached.usage;
   const spans = SPANS_DAYS.map((days) => days * DAY_MS);
   const usage = readAccountUsage(db, spans, nowMs, ROWS_MAX);
-  remembered.set(control, { atMs: nowMs, usage });
-  usage.catch(() => remembered.delete(control));
+  usageCache.set(context, { atMs: nowMs, usage });
+  usage.catch(() => usageCache.delete(context));
   return usage;
 }
 

@@ -1,4 +1,4 @@
-/** Upstream accounts: where requests go, and how well that works. Credentials go in and never come out. */
+/** Routes for upstream accounts and their health. Credentials are write-only. */
 
 import { z } from "zod";
 import { writtenAccount } from "../../config/state/to-file-shape.ts";
@@ -24,16 +24,16 @@ import {
 
 const shownAccount = z.object({
   document: accountForm,
-  /** Of the document: to be sent back when it is saved. */
+  /** Version of the document, to be sent back when it is saved. */
   version: z.string(),
-  /** It is kept and never shown. */
+  /** The credential is stored and never shown. */
   has_credential: z.boolean(),
-  /** Names of the groups whose pool it is in. */
+  /** Names of the groups whose pool contains it. */
   groups: z.array(z.string()),
   created_at: z.number(),
   facts: accountFactsAnswer,
   usage: z.array(accountUsageAnswer),
-  /** Usage counts from here on; later than the span asked for where there were too many requests to count. */
+  /** Start of the counted usage. Later than requested if there were too many requests to count. */
   usage_since: z.number(),
 });
 
@@ -49,11 +49,11 @@ export const adminAccountRoutes = {
     summary: "Upstream accounts with their health in this process, and what they cost and brought",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
     answer: buildPage(shownAccount),
-    async run(control, { query }) {
-      const records = await readPolicy(control.installation.db);
+    async run(context, { query }) {
+      const records = await readPolicy(context.installation.db);
       const { page, next } = namedPage(records.accounts, ({ name }) => name, query);
       return {
-        data: await Promise.all(page.map((account) => accountObject(control, account, records))),
+        data: await Promise.all(page.map((account) => accountObject(context, account, records))),
         next,
       };
     },
@@ -65,7 +65,7 @@ export const adminAccountRoutes = {
     path: "/api/admin/accounts/:name",
     summary: "One account, in the shape of gateway.yaml, with what is known of it",
     answer: shownAccount,
-    run: (control, { params }) => shownNamed(control, params.name),
+    run: (context, { params }) => readShownAccount(context, params.name),
   }),
   "admin.accounts.create": forAdmins({
     ...TAKES_NOTHING,
@@ -74,16 +74,16 @@ export const adminAccountRoutes = {
     summary: "Add an account",
     body: z.strictObject({ document: accountForm, credential }),
     answer: shownAccount,
-    async run(control, asked) {
-      const { document, credential } = asked.body;
-      await changePolicy(control, asked, async (control) => {
-        const { accounts } = await readPolicy(control.installation.db);
+    async run(context, input) {
+      const { document, credential } = input.body;
+      await changePolicy(context, input, async (context) => {
+        const { accounts } = await readPolicy(context.installation.db);
         if (accounts.some(({ name }) => name === document.name)) {
           throw new ApiError("conflict", "name: another account has this name already.", { param: "name" });
         }
         return { accounts: [withCredential(document, credential)] };
       });
-      return shownNamed(control, document.name);
+      return readShownAccount(context, document.name);
     },
   }),
   "admin.accounts.save": forAdmins({
@@ -95,15 +95,15 @@ export const adminAccountRoutes = {
     body: z.strictObject({
       document: accountForm,
       credential,
-      /** Left out: whatever the account says now is replaced. */
+      /** If omitted, the current document is replaced regardless of its version. */
       version: z.string().optional(),
     }),
     answer: shownAccount,
-    async run(control, asked) {
-      const { name } = asked.params;
-      const { document, credential, version } = asked.body;
-      await changePolicy(control, asked, async (control) => {
-        const { account } = await findAccount(control, name);
+    async run(context, input) {
+      const { name } = input.params;
+      const { document, credential, version } = input.body;
+      await changePolicy(context, input, async (context) => {
+        const { account } = await findAccount(context, name);
         if (document.name !== name) {
           const message = "name: an account keeps its name. Add another one, and disable this one.";
           throw new ApiError("invalid_value", message, { param: "name" });
@@ -116,7 +116,7 @@ export const adminAccountRoutes = {
         }
         return { accounts: [withCredential(document, credential)] };
       });
-      return shownNamed(control, name);
+      return readShownAccount(context, name);
     },
   }),
   "admin.accounts.delete": forAdmins({
@@ -126,10 +126,10 @@ export const adminAccountRoutes = {
     path: "/api/admin/accounts/:name",
     summary: "Remove an account, and take it out of every pool; requests under way finish",
     answer: z.object({ groups: z.array(z.string()) }),
-    async run(control, asked) {
-      const { account, records } = await findAccount(control, asked.params.name);
-      await changePolicy(control, asked, {}, { accounts: [account.name] });
-      return { groups: groupsOf(account, records) };
+    async run(context, input) {
+      const { account, records } = await findAccount(context, input.params.name);
+      await changePolicy(context, input, {}, { accounts: [account.name] });
+      return { groups: listGroupNames(account, records) };
     },
   }),
   "admin.accounts.test": forAdmins({
@@ -139,7 +139,7 @@ export const adminAccountRoutes = {
     summary: "Ask an account for its models, saved or not; a credential that is left out is the stored one",
     body: z.strictObject({ document: accountForm, credential }),
     answer: probeAnswer,
-    run: (control, { body }) => testAccount(control, withCredential(body.document, body.credential)),
+    run: (context, { body }) => testAccount(context, withCredential(body.document, body.credential)),
   }),
   "admin.accounts.set_credential": forAdmins({
     ...TAKES_NOTHING,
@@ -149,12 +149,12 @@ export const adminAccountRoutes = {
     summary: "Replace the credential; an account that was parked for the old one is asked again",
     body: z.strictObject({ credential: z.string() }),
     answer: shownAccount,
-    async run(control, asked) {
-      await changePolicy(control, asked, async (control) => {
-        const { account } = await findAccount(control, asked.params.name);
-        return { accounts: [{ ...writtenAccount(account), credential: asked.body.credential }] };
+    async run(context, input) {
+      await changePolicy(context, input, async (context) => {
+        const { account } = await findAccount(context, input.params.name);
+        return { accounts: [{ ...writtenAccount(account), credential: input.body.credential }] };
       });
-      return shownNamed(control, asked.params.name);
+      return readShownAccount(context, input.params.name);
     },
   }),
   "admin.accounts.act": forAdmins({
@@ -165,30 +165,30 @@ export const adminAccountRoutes = {
     summary: "Enable, drain and disable, park, or unpark an account",
     body: z.strictObject({
       /**
-       * `disable` is for every process and stays; requests under way finish. `park` takes it out of use in this process
-       * alone, until `unpark`, which also ends a cool-down.
+       * `disable` applies to every process permanently; requests in flight finish. `park` takes the account out
+       * of use in this process only, until `unpark`, which also ends a cool-down.
        */
       action: z.enum(["enable", "disable", "park", "unpark"]),
     }),
     answer: shownAccount,
-    async run(control, asked) {
-      const { action } = asked.body;
+    async run(context, input) {
+      const { action } = input.body;
       if (action === "enable" || action === "disable") {
-        await changePolicy(control, asked, async (control) => {
-          const { account } = await findAccount(control, asked.params.name);
+        await changePolicy(context, input, async (context) => {
+          const { account } = await findAccount(context, input.params.name);
           return { accounts: [{ ...writtenAccount(account), enabled: action === "enable" }] };
         });
       } else {
-        const { account } = await findAccount(control, asked.params.name);
-        const { db, clock } = control.installation;
+        const { account } = await findAccount(context, input.params.name);
+        const { db, clock } = context.installation;
         const target = `account ${account.name}`;
-        setParked(control, account, action === "park");
+        setParked(context, account, action === "park");
         await appendChange(
           db,
-          auditOf(asked, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
+          auditOf(input, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
         );
       }
-      return shownNamed(control, asked.params.name);
+      return readShownAccount(context, input.params.name);
     },
   }),
 };
@@ -207,42 +207,45 @@ function withCredential<Document extends object>(document: Document, credential:
   return credential === undefined || credential === "" ? document : { ...document, credential };
 }
 
-interface Found {
+interface FoundAccount {
   account: AccountRecord;
   records: PolicyRecords;
 }
 
-async function findAccount({ installation }: ConsoleContext, name: string): Promise<Found> {
+async function findAccount({ installation }: ConsoleContext, name: string): Promise<FoundAccount> {
   const records = await readPolicy(installation.db);
   const account = records.accounts.find((one) => one.name === name);
   if (account !== undefined) return { account, records };
   throw new ApiError("not_found", "There is no such account. GET /api/admin/accounts lists them.");
 }
 
-async function shownNamed(control: ConsoleContext, name: string): Promise<z.input<typeof shownAccount>> {
-  const { account, records } = await findAccount(control, name);
-  return accountObject(control, account, records);
+async function readShownAccount(
+  context: ConsoleContext,
+  name: string,
+): Promise<z.input<typeof shownAccount>> {
+  const { account, records } = await findAccount(context, name);
+  return accountObject(context, account, records);
 }
 
 async function accountObject(
-  control: ConsoleContext,
+  context: ConsoleContext,
   account: AccountRecord,
   records: PolicyRecords,
 ): Promise<z.input<typeof shownAccount>> {
-  const { byAccount, sinceMs } = await accountUsage(control);
+  const { byAccount, sinceMs } = await accountUsage(context);
   const document = writtenAccount(account);
   return {
     document,
     version: versionOf(document),
     has_credential: account.sealedCredential !== null,
-    groups: groupsOf(account, records),
+    groups: listGroupNames(account, records),
     created_at: account.createdAtMs,
-    facts: accountFacts(control, account),
+    facts: accountFacts(context, account),
     usage: usageObject(byAccount.get(account.id)),
     usage_since: sinceMs,
   };
 }
 
-function groupsOf({ id }: AccountRecord, { groups }: PolicyRecords): string[] {
+function listGroupNames({ id }: AccountRecord, { groups }: PolicyRecords): string[] {
   return groups.filter(({ accounts }) => accounts.includes(id)).map(({ name }) => name);
 }

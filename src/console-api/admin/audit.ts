@@ -1,4 +1,4 @@
-/** Who changed what. */
+/** Routes for the change log: list, export and verify its entries. */
 
 import { z } from "zod";
 import { logFault } from "../../observe/log.ts";
@@ -31,13 +31,13 @@ const entryAnswer = z.object({
 
 const filterQuery = {
   ...searchQuery,
-  /** The id of a user. */
+  /** A user id. */
   actor: z.string().max(100).optional(),
-  /** An action, or with a dot at its end all of one kind of thing: `group.` */
+  /** An action, or a prefix that ends with a dot for all actions of one kind: `group.` */
   action: z.string().max(100).optional(),
   target: z.string().max(300).optional(),
   from: instantQuery.optional(),
-  /** Before it. */
+  /** Exclusive. */
   to: instantQuery.optional(),
 };
 
@@ -51,7 +51,10 @@ export const adminAuditRoutes = {
     answer: buildPage(entryAnswer),
     async run({ installation: { db } }, { query: { after, limit, ...filter } }) {
       const cursor = readCursor(after, z.tuple([z.number()]));
-      const { rows, next } = await listChanges(db, filterOf(filter), { after: cursor?.[0] ?? null, limit });
+      const { rows, next } = await listChanges(db, buildFilter(filter), {
+        after: cursor?.[0] ?? null,
+        limit,
+      });
       return { data: rows.map(entryObject), next: next === null ? null : cursorText([next]) };
     },
   }),
@@ -66,7 +69,7 @@ export const adminAuditRoutes = {
     answer: z.object({
       checked_at: z.number(),
       entries: z.number(),
-      /** The hash of the last entry: kept elsewhere, it proves later that nothing before it was changed. */
+      /** The hash of the last entry. Stored elsewhere, it proves later that no earlier entry was changed. */
       head: z.string(),
       broken: z.array(z.object({ seq: z.number(), kind: z.enum(["changed", "missing", "cut"]) })),
     }),
@@ -87,7 +90,7 @@ export const adminAuditRoutes = {
     answer: z.string(),
     async run({ installation: { db }, gateway }, { query, requestId }) {
       const onFault = (thrown: unknown) => logFault(gateway.log, requestId, thrown);
-      return new Response(await streamedFile(linesOf(db, filterOf(query)), onFault), {
+      return new Response(await streamedFile(formatLines(db, buildFilter(query)), onFault), {
         headers: {
           "content-type": "application/x-ndjson",
           "content-disposition": 'attachment; filename="audit.ndjson"',
@@ -97,7 +100,7 @@ export const adminAuditRoutes = {
   }),
 };
 
-const CHECK_HOLDS_MS = 60_000;
+const CHECK_FRESH_MS = 60_000;
 
 interface Check {
   atMs: number;
@@ -106,19 +109,19 @@ interface Check {
 
 const checks = new WeakMap<Db, Check>();
 
-/** All of it is read each time, so that those who come together, or soon after, share one look. */
+/** Every check reads the whole log, so concurrent and shortly following requests share one result. */
 function check(db: Db, nowMs: number, fresh: boolean): Check {
-  const known = checks.get(db);
-  if (known !== undefined && !fresh && nowMs - known.atMs < CHECK_HOLDS_MS) return known;
-  const made = { atMs: nowMs, chain: verifyChangeLog(db) };
-  checks.set(db, made);
-  made.chain.catch(() => checks.delete(db));
-  return made;
+  const cached = checks.get(db);
+  if (cached !== undefined && !fresh && nowMs - cached.atMs < CHECK_FRESH_MS) return cached;
+  const started = { atMs: nowMs, chain: verifyChangeLog(db) };
+  checks.set(db, started);
+  started.chain.catch(() => checks.delete(db));
+  return started;
 }
 
 type Filter = z.output<z.ZodObject<typeof filterQuery>>;
 
-function filterOf({ search, actor, action, target, from, to }: Filter): AuditFilter {
+function buildFilter({ search, actor, action, target, from, to }: Filter): AuditFilter {
   return {
     ...(search && { search }),
     ...(actor && { actorId: actor }),
@@ -131,7 +134,7 @@ function filterOf({ search, actor, action, target, from, to }: Filter): AuditFil
 
 const ROWS_AT_ONCE = 500;
 
-async function* linesOf(db: Db, filter: AuditFilter): AsyncGenerator<string, void> {
+async function* formatLines(db: Db, filter: AuditFilter): AsyncGenerator<string, void> {
   let after: number | null = null;
   do {
     const { rows, next } = await listChanges(db, filter, { after, limit: ROWS_AT_ONCE });

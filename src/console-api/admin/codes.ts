@@ -1,4 +1,4 @@
-/** Redeem codes, in batches. The codes themselves are in one answer, once. */
+/** Routes for redeem codes, which are created in batches. The codes themselves appear in one response, once. */
 
 import { z } from "zod";
 import {
@@ -28,7 +28,7 @@ import { instantField, nameField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
-/** Money, or a plan for so many days. */
+/** An amount of money, or a plan for a number of days. */
 const worthFields = {
   amount: z.string().nullable(),
   plan: z.string().nullable(),
@@ -50,11 +50,11 @@ const batchAnswer = z.object({
 
 const codeAnswer = z.object({
   id: z.string(),
-  /** The first of its groups; the rest is known to whoever has it. */
+  /** The first part of the code. The whole code is not stored. */
   hint: z.string(),
   status: z.enum(["open", "redeemed", "voided", "expired"]),
   redeemed_at: z.number().nullable(),
-  /** An address, or the id of a user who is gone. */
+  /** An e-mail address, or the id of a deleted user. */
   redeemed_by: z.string().nullable(),
 });
 
@@ -62,7 +62,7 @@ const createBody = z
   .strictObject({
     name: nameField,
     count: z.int().min(1).max(CODES_PER_BATCH_MAX),
-    /** USD for each; or a plan. */
+    /** USD per code; alternatively a plan. */
     amount: usd.optional(),
     plan: z.string().optional(),
     days: z.int().min(1).max(CODE_DAYS_MAX).optional(),
@@ -124,28 +124,28 @@ export const adminCodeRoutes = {
     body: createBody,
     tokenScope: "none",
     answer: z.object({ name: z.string(), codes: z.array(z.string()) }),
-    async run({ installation }, asked) {
-      const { name, count, amount, plan, days, expires_at } = asked.body;
+    async run({ installation }, input) {
+      const { name, count, amount, plan, days, expires_at } = input.body;
       const worth: BatchOrder["worth"] =
         plan !== undefined && days !== undefined
           ? { kind: "plan", plan, days }
           : { kind: "money", amountNano: parseUsd(amount ?? "0") };
-      const actor = `admin:${asked.actor.userId}`;
+      const actor = `admin:${input.actor.userId}`;
       const codes = await transaction(installation.db, async (tx) => {
         const order = { name, count, worth, expiresAtMs: expires_at, actor };
-        const made = await createCodes({ ...installation, db: tx }, order);
-        const each =
+        const created = await createCodes({ ...installation, db: tx }, order);
+        const codeWorth =
           worth.kind === "plan" ? `${worth.plan}, ${worth.days} days` : `$${usdText(worth.amountNano)}`;
         const changes = [
           { field: "codes", from: null, to: String(count) },
-          { field: "worth", from: null, to: each },
+          { field: "worth", from: null, to: codeWorth },
         ];
         const atMs = installation.clock.nowMs();
         await appendChange(
           tx,
-          auditOf(asked, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
+          auditOf(input, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
         );
-        return made;
+        return created;
       });
       return { name, codes };
     },
@@ -185,26 +185,28 @@ export const adminCodeRoutes = {
     path: "/api/admin/codes/:name/void",
     summary: "Withdraw the codes of a batch that nobody has redeemed, or one of them",
     body: z.strictObject({
-      /** The id of one code; left out: all. */
+      /** The id of one code; if omitted, all codes. */
       code: z.string().max(100).optional(),
     }),
     answer: z.object({ voided: z.number() }),
-    async run({ installation }, asked) {
-      const { name } = asked.params;
-      const { code } = asked.body;
+    async run({ installation }, input) {
+      const { name } = input.params;
+      const { code } = input.body;
       const voided = await transaction(installation.db, async (tx) => {
-        const desk = { ...installation, db: tx };
-        const many =
-          code === undefined ? await voidBatch(desk, name) : Number(await voidCode(desk, name, code));
-        if (many > 0) {
-          const changes = [{ field: "withdrawn", from: null, to: String(many) }];
+        const moneyContext = { ...installation, db: tx };
+        const codesVoided =
+          code === undefined
+            ? await voidBatch(moneyContext, name)
+            : Number(await voidCode(moneyContext, name, code));
+        if (codesVoided > 0) {
+          const changes = [{ field: "withdrawn", from: null, to: String(codesVoided) }];
           const atMs = installation.clock.nowMs();
           await appendChange(
             tx,
-            auditOf(asked, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
+            auditOf(input, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
           );
         }
-        return many;
+        return codesVoided;
       });
       if (voided === 0)
         throw new ApiError(
@@ -220,7 +222,7 @@ async function planNames(db: Db): Promise<Map<string, string>> {
   return new Map((await listPlans(db)).map(({ id, name }) => [id, name]));
 }
 
-/** `admin:user_…` in the console, `cli:…` on the command line. */
+/** The actor is `admin:user_…` in the console and `cli:…` on the command line. */
 function userIdIn(actor: string): string {
   return actor.replace(/^admin:/, "");
 }

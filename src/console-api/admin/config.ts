@@ -1,4 +1,4 @@
-/** The whole installation as gateway.yaml: out of it, and into it, with the difference shown before. */
+/** Routes that export the whole installation as gateway.yaml, and preview and apply such a file. */
 
 import { z } from "zod";
 import { exportFile } from "../../config/export/export.ts";
@@ -18,7 +18,7 @@ import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
 const source = {
   text: z.string().max(limits.configFileBytesMax),
-  /** Also remove what the text does not name. */
+  /** Also remove entries that the text does not name. */
   prune: z.boolean().default(false),
 };
 
@@ -41,13 +41,13 @@ export const adminConfigRoutes = {
     answer: z.object({
       problems: placedProblems,
       changes: z.array(changeAnswer),
-      /** What the file says and applying it does not do, and why. */
+      /** Values of the file that are not applied, with the reason. */
       notes: z.array(z.string()),
-      /** To be sent along when exactly this is to be applied; null where there is nothing to apply. */
+      /** Identifies this plan: send it to apply exactly these changes. Null if there is nothing to apply. */
       plan: z.string().nullable(),
     }),
-    async run(control, { body }) {
-      const result = await plan(control, body);
+    async run(context, { body }) {
+      const result = await plan(context, body);
       if (!result.ok) {
         return { problems: result.problems.map(placedProblem), changes: [], notes: [], plan: null };
       }
@@ -67,19 +67,19 @@ export const adminConfigRoutes = {
     summary: "Apply a file whose difference was shown; refused when it would change anything else by now",
     body: z.strictObject({ ...source, plan: z.string() }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    // A file gives roles, passwords and money, and makes keys.
+    // A file can grant roles, passwords and money, and create keys.
     tokenScope: "none",
     answer: z.object({
       changes: z.array(changeAnswer),
-      /** Keys that were made: their secrets are shown this once. */
+      /** Created keys. Their secrets are shown only in this response. */
       keys: z.array(
         z.object({ name: z.string(), user: z.string().nullable(), group: z.string(), secret: z.string() }),
       ),
     }),
-    async run(control, asked) {
-      const { changes, shown } = await changeAudited(control, asked, async (control) => {
-        const result = await plan(control, asked.body);
-        if (result.ok && planName(result.plan) === asked.body.plan) return result.plan;
+    async run(context, input) {
+      const { changes, shown } = await changeAudited(context, input, async (context) => {
+        const result = await plan(context, input.body);
+        if (result.ok && planName(result.plan) === input.body.plan) return result.plan;
         throw new ApiError(
           "conflict",
           "The installation has changed since the difference was shown, and so has the difference. Look at it again.",
@@ -94,7 +94,7 @@ export const adminConfigRoutes = {
 };
 
 function plan({ installation }: ConsoleContext, { text, prune }: { text: string; prune: boolean }) {
-  // The environment holds the secrets of the process: a text from a browser must not read them.
+  // The environment contains the secrets of the process: a text from a browser must not read them.
   const from = { text, fileName: "gateway.yaml", environment: {} };
   return planChanges(installation, from, { prune, fromConsole: true });
 }

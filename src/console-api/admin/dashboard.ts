@@ -1,4 +1,4 @@
-/** How the place does: live from this process, and over time from the roll-ups of all of them. */
+/** Routes of the dashboard: live data of this process, and history from the roll-ups of all processes. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -19,7 +19,7 @@ const point = z.object({
   failed: z.number(),
   input_tokens: z.number(),
   output_tokens: z.number(),
-  /** USD: by the prices, what was paid of it, and what the accounts will ask. */
+  /** In USD: at list price, the part that was paid, and the upstream cost. */
   cost: z.string(),
   charged: z.string(),
   upstream: z.string(),
@@ -29,7 +29,7 @@ const point = z.object({
 const ranked = z.array(
   z.object({
     id: z.string(),
-    /** Null of something that is gone, or has no name. */
+    /** Null if the entry was deleted or has no name. */
     name: z.string().nullable(),
     requests: z.number(),
     cost: z.string(),
@@ -53,7 +53,7 @@ export const adminDashboardRoutes = {
       from: z.number(),
       to: z.number(),
       points: z.array(point),
-      /** Rankings are over whole days, from here on. */
+      /** Rankings cover whole days from here on. */
       top_from: z.number(),
       models: ranked,
       keys: ranked,
@@ -102,20 +102,20 @@ export const adminDashboardRoutes = {
       "Server-sent events, once a second: what this process does now. Each `data` is the answer's object.",
     media: "text/event-stream",
     answer: liveAnswer,
-    async run(control, { actor, headers, clientAddress, signal, leaving }) {
-      const events = control.live.watch(AbortSignal.any([signal, leaving]), {
+    async run(context, { actor, headers, clientAddress, signal, leaving }) {
+      const events = context.live.watch(AbortSignal.any([signal, leaving]), {
         userId: actor.userId,
-        mayStill: () => isStillAdmin(control, { headers, clientAddress }),
+        mayStill: () => isStillAdmin(context, { headers, clientAddress }),
       });
       return new Response(events, { headers: { "content-type": "text/event-stream" } });
     },
   }),
 };
 
-/** False only when that is known: a store that is away does not take the dashboard away with it. */
-async function isStillAdmin(control: ConsoleContext, presented: PresentedCredentials): Promise<boolean> {
+/** Returns false only if the role was revoked for certain: a database outage must not close the dashboard. */
+async function isStillAdmin(context: ConsoleContext, presented: PresentedCredentials): Promise<boolean> {
   try {
-    return (await findActor(control, presented))?.role === "admin";
+    return (await findActor(context, presented))?.role === "admin";
   } catch (thrown) {
     return !(thrown instanceof ApiError);
   }

@@ -1,4 +1,4 @@
-/** What a key of a group sees: the rows that GET /v1/models lists, and why the others are not among them. */
+/** Previews what a key of a group can use: the models that GET /v1/models lists, and why others are missing. */
 
 import { z } from "zod";
 import { listModels } from "../../gateway/endpoints/models.ts";
@@ -11,23 +11,23 @@ import { priceAnswer, priceObject } from "../forms/price-form.ts";
 
 const shortcomingAnswer = z.object({
   kind: z.enum(["no_account", "unmapped", "no_shared_interface", "unspoken", "no_price"]),
-  /** The interfaces concerned; empty where all are. */
+  /** The affected interfaces; empty if all are. */
   interfaces: z.array(z.enum(INTERFACES)),
 });
 
 export const priceSourceAnswer = z.object({
   source: z.enum(["group", "model", "updated list", "bundled list"]),
-  /** The price list that it comes from, and the name it has there. */
+  /** The price list that the price comes from, and the name of the model there. */
   listed: z.object({ name: z.string(), date: z.string() }).nullable(),
 });
 
 export const previewedModel = z.object({
   id: z.string(),
-  /** Whether GET /v1/models has it. */
+  /** Whether GET /v1/models lists it. */
   listed: z.boolean(),
-  /** Those a key can use. */
+  /** The interfaces that a key can use. */
   interfaces: z.array(z.enum(INTERFACES)),
-  /** What is paid, multipliers included; null where nobody has said a price. */
+  /** The price to pay, including multipliers; null if no price is configured. */
   price: priceAnswer.nullable(),
   price_source: priceSourceAnswer.nullable(),
   multiplier: z.string().nullable(),
@@ -40,15 +40,19 @@ export const previewedModel = z.object({
 
 export function previewOf(group: GroupRecord, records: PolicyRecords): z.input<typeof previewedModel>[] {
   const pool = new Set(group.accounts);
-  const near = { ...records, groups: [group], accounts: records.accounts.filter(({ id }) => pool.has(id)) };
-  // Nothing is sent anywhere, so neither credentials nor the simulator's place are needed.
-  const { groups } = compileSnapshot(near, { unseal: () => null, simulatorUrl: null });
+  const groupRecords = {
+    ...records,
+    groups: [group],
+    accounts: records.accounts.filter(({ id }) => pool.has(id)),
+  };
+  // No request is sent, so neither credentials nor the URL of the simulator are needed.
+  const { groups } = compileSnapshot(groupRecords, { unseal: () => null, simulatorUrl: null });
   const compiled = groups.get(group.id);
   if (compiled === undefined) return [];
   const listed = new Set(listModels(compiled).data.map(({ id }) => id));
-  const termsOf = openPricing(near)(group);
-  return openPublicationChecks(near)(group).map(({ model, shortcomings }) => {
-    const { price, tariff, contextTokens, outputTokensMax } = termsOf(model);
+  const lookUpTerms = openPricing(groupRecords)(group);
+  return openPublicationChecks(groupRecords)(group).map(({ model, shortcomings }) => {
+    const { price, tariff, contextTokens, outputTokensMax } = lookUpTerms(model);
     const published = compiled.models.get(model.id);
     const routes = [...(published?.routes.values() ?? [])].flat();
     const accounts = new Map(routes.map(({ account, upstreamModel }) => [account.name, upstreamModel]));

@@ -1,4 +1,4 @@
-/** Groups: what a key of each grants. */
+/** Routes for groups. */
 
 import { z } from "zod";
 import { previewDocument } from "../../config/plan/apply.ts";
@@ -25,7 +25,7 @@ import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 import { previewedModel, previewOf } from "./group-preview.ts";
 
 const facts = {
-  /** Active keys: they stop working when the group goes. */
+  /** Active keys. They stop working if the group is deleted. */
   keys: z.number(),
   members: z.number(),
   requests_last_day: z.number(),
@@ -49,7 +49,7 @@ const listedGroup = z.object({
   access: z.enum(GROUP_ACCESS),
   interfaces: z.array(z.enum(INTERFACES)),
   models: z.number(),
-  /** Of the models: those that no key can see, for want of an account or a price. */
+  /** Models of the group that no key can see, because they have no account or no price. */
   hidden_models: z.number(),
   accounts: z.number(),
   enabled_accounts: z.number(),
@@ -61,7 +61,7 @@ const listedGroup = z.object({
 
 const wholeGroup = z.object({
   document: groupForm,
-  /** Of the document: to be sent back when it is saved. */
+  /** Version of the document, to be sent back when it is saved. */
   version: z.string(),
   created_at: z.number(),
   ...facts,
@@ -87,9 +87,9 @@ export const adminGroupRoutes = {
         since,
       );
       const enabled = new Set(records.accounts.filter(({ enabled }) => enabled).map(({ id }) => id));
-      const checksOf = openPublicationChecks(records);
+      const lookUpChecks = openPublicationChecks(records);
       return {
-        data: page.map((group) => listedObject(group, checksOf(group), enabled, known.get(group.id))),
+        data: page.map((group) => listedObject(group, lookUpChecks(group), enabled, known.get(group.id))),
         next,
       };
     },
@@ -101,7 +101,7 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups/:name",
     summary: "One group, in the shape of gateway.yaml",
     answer: wholeGroup,
-    run: async (control, { params }) => wholeObject(control, params.name),
+    run: async (context, { params }) => readWholeGroup(context, params.name),
   }),
   "admin.groups.create": forAdmins({
     ...TAKES_NOTHING,
@@ -110,15 +110,15 @@ export const adminGroupRoutes = {
     summary: "Make a group",
     body: groupForm,
     answer: wholeGroup,
-    async run(control, asked) {
-      await changePolicy(control, asked, async (control) => {
-        const { groups } = await readPolicy(control.installation.db);
-        if (groups.some(({ name }) => name === asked.body.name)) {
+    async run(context, input) {
+      await changePolicy(context, input, async (context) => {
+        const { groups } = await readPolicy(context.installation.db);
+        if (groups.some(({ name }) => name === input.body.name)) {
           throw new ApiError("conflict", "name: another group has this name already.", { param: "name" });
         }
-        return { groups: [asked.body] };
+        return { groups: [input.body] };
       });
-      return wholeObject(control, asked.body.name);
+      return readWholeGroup(context, input.body.name);
     },
   }),
   "admin.groups.save": forAdmins({
@@ -129,20 +129,20 @@ export const adminGroupRoutes = {
     summary: "Bring a group to what the document says; what is left out is as if it had never been set",
     body: z.strictObject({
       document: groupForm,
-      /** Left out: whatever the group says now is replaced. */
+      /** If omitted, the current document is replaced regardless of its version. */
       version: z.string().optional(),
     }),
     answer: wholeGroup,
-    async run(control, asked) {
-      const { name } = asked.params;
-      const { document, version } = asked.body;
-      await changePolicy(control, asked, async (control) => {
-        const before = await findGroup(control, name);
+    async run(context, input) {
+      const { name } = input.params;
+      const { document, version } = input.body;
+      await changePolicy(context, input, async (context) => {
+        const before = await findGroup(context, name);
         if (document.name !== name) {
           const message = "name: a group keeps its name. Make another one, and move the keys.";
           throw new ApiError("invalid_value", message, { param: "name" });
         }
-        if (version !== undefined && version !== versionOf(writtenOf(before))) {
+        if (version !== undefined && version !== versionOf(toDocument(before))) {
           throw new ApiError(
             "conflict",
             "Somebody else has changed this group since you opened it. Open it again, and repeat your change.",
@@ -150,7 +150,7 @@ export const adminGroupRoutes = {
         }
         return { groups: [document] };
       });
-      return wholeObject(control, name);
+      return readWholeGroup(context, name);
     },
   }),
   "admin.groups.delete": forAdmins({
@@ -160,9 +160,9 @@ export const adminGroupRoutes = {
     path: "/api/admin/groups/:name",
     summary: "Remove a group; its keys are revoked",
     answer: z.object({ revoked_keys: z.number() }),
-    async run(control, asked) {
-      const { group } = await findGroup(control, asked.params.name);
-      const { changes } = await changePolicy(control, asked, {}, { groups: [group.name] });
+    async run(context, input) {
+      const { group } = await findGroup(context, input.params.name);
+      const { changes } = await changePolicy(context, input, {}, { groups: [group.name] });
       return { revoked_keys: changes.filter(({ what }) => what.startsWith("key ")).length };
     },
   }),
@@ -173,7 +173,7 @@ export const adminGroupRoutes = {
     summary: "What a key of this group would see, saved or not",
     body: groupForm,
     answer: z.object({
-      /** Null while the document is too wrong to be told. */
+      /** Null if the document is invalid. */
       models: z.array(previewedModel).nullable(),
       problems: problemsAnswer,
     }),
@@ -194,10 +194,10 @@ export const adminGroupRoutes = {
     summary: "Users who may make keys in a group that is not for everyone",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
     answer: buildPage(z.object({ user_id: z.string(), email: z.string() })),
-    async run(control, { params, query: { after, limit, search } }) {
-      const { group } = await findGroup(control, params.name);
+    async run(context, { params, query: { after, limit, search } }) {
+      const { group } = await findGroup(context, params.name);
       const cursor = readCursor(after, z.tuple([z.string()]));
-      const found = await listMembers(control.installation.db, group.id, {
+      const found = await listMembers(context.installation.db, group.id, {
         after: cursor?.[0] ?? null,
         search: search ?? null,
         limit: limit + 1,
@@ -218,8 +218,8 @@ export const adminGroupRoutes = {
     summary: "Let a user make keys in a group",
     body: z.strictObject({ email: z.string() }),
     answer: z.object({ email: z.string() }),
-    run: (control, asked) =>
-      changeMember(control, asked, asked.params.name, asked.body.email, (groups, name) => [
+    run: (context, input) =>
+      changeMember(context, input, input.params.name, input.body.email, (groups, name) => [
         ...groups.filter((one) => one !== name),
         name,
       ]),
@@ -231,8 +231,8 @@ export const adminGroupRoutes = {
     summary: "Take a user out of a group; keys that the user has there stay",
     params: z.strictObject({ name: z.string(), email: z.string() }),
     answer: z.object({ email: z.string() }),
-    run: (control, asked) =>
-      changeMember(control, asked, asked.params.name, asked.params.email, (groups, name) =>
+    run: (context, input) =>
+      changeMember(context, input, input.params.name, input.params.email, (groups, name) =>
         groups.filter((one) => one !== name),
       ),
   }),
@@ -260,28 +260,28 @@ function listedObject(
   };
 }
 
-interface Found {
+interface FoundGroup {
   group: GroupRecord;
   records: PolicyRecords;
 }
 
-async function findGroup({ installation }: ConsoleContext, name: string): Promise<Found> {
+async function findGroup({ installation }: ConsoleContext, name: string): Promise<FoundGroup> {
   const records = await readPolicy(installation.db);
   const group = records.groups.find((one) => one.name === name);
   if (group !== undefined) return { group, records };
   throw new ApiError("not_found", "There is no such group. GET /api/admin/groups lists them.");
 }
 
-function writtenOf({ group, records }: Found) {
+function toDocument({ group, records }: FoundGroup) {
   return writtenGroup(group, new Map(records.accounts.map(({ id, name }) => [id, name])));
 }
 
-async function wholeObject(control: ConsoleContext, name: string): Promise<z.input<typeof wholeGroup>> {
-  const { db, clock } = control.installation;
-  const found = await findGroup(control, name);
+async function readWholeGroup(context: ConsoleContext, name: string): Promise<z.input<typeof wholeGroup>> {
+  const { db, clock } = context.installation;
+  const found = await findGroup(context, name);
   const { id, createdAtMs } = found.group;
   const known = await readGroupFacts(db, [id], clock.nowMs() - DAY_MS);
-  const document = writtenOf(found);
+  const document = toDocument(found);
   return {
     document,
     version: versionOf(document),
@@ -291,16 +291,16 @@ async function wholeObject(control: ConsoleContext, name: string): Promise<z.inp
 }
 
 async function changeMember(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
   groupName: string,
   email: string,
   change: (groups: string[], name: string) => string[],
 ): Promise<{ email: string }> {
   let found = email;
-  await changePolicy(control, author, async (control) => {
-    const { group, records } = await findGroup(control, groupName);
-    const user = await findUserByEmail(control.installation.db, email);
+  await changePolicy(context, author, async (context) => {
+    const { group, records } = await findGroup(context, groupName);
+    const user = await findUserByEmail(context.installation.db, email);
     if (user === null) throw new ApiError("not_found", "email: nobody has this address.", { param: "email" });
     found = user.email;
     const names = new Map(records.groups.map(({ id, name }) => [id, name]));

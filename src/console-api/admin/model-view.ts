@@ -1,4 +1,4 @@
-/** Public models as administrators see them: who publishes each, who serves it, and what it costs where. */
+/** Public models as administrators see them: publishing groups, serving accounts, and prices by group. */
 
 import { z } from "zod";
 import { writtenModel } from "../../config/state/to-file-shape.ts";
@@ -13,21 +13,21 @@ import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { priceSourceAnswer } from "./group-preview.ts";
 
 const modelPrice = z.object({
-  /** Which groups pay it; empty for a model that none publishes. */
+  /** The groups that pay this price; empty for an unpublished model. */
   groups: z.array(z.string()),
-  /** As it was written, without multipliers; null where nobody has said one. */
+  /** The configured price without multipliers; null if none is configured. */
   price: priceForm.nullable(),
   from: priceSourceAnswer.nullable(),
-  /** The group's multiplier times the model's. */
+  /** The multiplier of the group times that of the model. */
   multiplier: z.string().nullable(),
 });
 
 export const shownModel = z.object({
   document: modelForm,
   groups: z.array(z.string()),
-  /** Accounts that have a name for it, enabled or not. */
+  /** Accounts that map the model, enabled or not. */
   accounts: z.array(z.object({ name: z.string(), upstream_model: z.string(), enabled: z.boolean() })),
-  /** One for each different price: mostly all groups have the same. */
+  /** One entry for each different price. Usually all groups have the same one. */
   prices: z.array(modelPrice),
   requests_last_day: z.number(),
   failed_last_day: z.number(),
@@ -38,15 +38,17 @@ export const shownModel = z.object({
 
 export type ShownModel = z.input<typeof shownModel>;
 
-/** What is the same for all models is worked out once. */
+/** Computes the data that all models share once. */
 export function openModelView(
   records: PolicyRecords,
-  use: ReadonlyMap<string, ModelUse>,
+  usageByModel: ReadonlyMap<string, ModelUse>,
 ): (model: ModelRecord) => ShownModel {
-  const termsFor = openPricing(records);
-  const termsOf = new Map<GroupRecord, LookUpTerms>(records.groups.map((group) => [group, termsFor(group)]));
+  const openGroupPricing = openPricing(records);
+  const termsByGroup = new Map<GroupRecord, LookUpTerms>(
+    records.groups.map((group) => [group, openGroupPricing(group)]),
+  );
   return (model) => {
-    const used = use.get(model.id);
+    const usage = usageByModel.get(model.id);
     const groups = records.groups.filter(({ models }) => models.includes(model.id));
     return {
       document: writtenModel(model),
@@ -55,43 +57,43 @@ export function openModelView(
         const upstream = mapModel(models, model.id);
         return upstream === null ? [] : { name, upstream_model: upstream, enabled };
       }),
-      prices: pricesOf(model, groups, termsOf, records),
-      requests_last_day: used?.requests ?? 0,
-      failed_last_day: used?.failed ?? 0,
-      charged_last_day: usdText(used?.chargedNano ?? 0n),
+      prices: buildPrices(model, groups, termsByGroup, records),
+      requests_last_day: usage?.requests ?? 0,
+      failed_last_day: usage?.failed ?? 0,
+      charged_last_day: usdText(usage?.chargedNano ?? 0n),
       created_at: model.createdAtMs,
     };
   };
 }
 
-function pricesOf(
+function buildPrices(
   model: ModelRecord,
   groups: readonly GroupRecord[],
-  termsOf: ReadonlyMap<GroupRecord, LookUpTerms>,
+  termsByGroup: ReadonlyMap<GroupRecord, LookUpTerms>,
   { priceList }: PolicyRecords,
 ): ShownModel["prices"] {
   const rows = new Map<string, ShownModel["prices"][number]>();
   for (const group of groups) {
-    const terms = termsOf.get(group)?.(model);
+    const terms = termsByGroup.get(group)?.(model);
     if (terms === undefined) continue;
     const multiplier = terms.tariff === null ? null : multiplierText(terms.tariff);
     const key = JSON.stringify([terms.price, multiplier]);
     const groups = [...(rows.get(key)?.groups ?? []), group.name];
-    rows.set(key, { groups, ...found(terms.price), multiplier });
+    rows.set(key, { groups, ...describePrice(terms.price), multiplier });
   }
   if (rows.size > 0) return [...rows.values()];
-  return [{ groups: [], ...found(ownOrListed(model, priceList ?? null)), multiplier: null }];
+  return [{ groups: [], ...describePrice(findUnpublishedPrice(model, priceList ?? null)), multiplier: null }];
 }
 
-function found(price: ResolvedPrice | null) {
+function describePrice(price: ResolvedPrice | null) {
   return {
     price: price?.price ?? null,
     from: price === null ? null : { source: price.source, listed: price.listed },
   };
 }
 
-/** Of a model that no group publishes: what it would cost under its public name. */
-function ownOrListed(model: ModelRecord, updated: PriceList | null): ResolvedPrice | null {
+/** The price of an unpublished model under its public name. */
+function findUnpublishedPrice(model: ModelRecord, updated: PriceList | null): ResolvedPrice | null {
   if (model.price !== null) return { price: model.price, source: "model", listed: null };
   const listed = findListed(model.id, updated);
   if (listed === null) return null;

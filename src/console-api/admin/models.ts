@@ -1,4 +1,4 @@
-/** Public models: publishing them to groups, mapping them to accounts, and pricing them, one by one or many at once. */
+/** Routes for public models: publish them to groups, map them to accounts and set prices, individually or in bulk. */
 
 import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
@@ -19,12 +19,12 @@ import { openModelView, shownModel } from "./model-view.ts";
 
 const byId = { params: z.strictObject({ id: z.string() }) };
 const someModels = z.array(z.string()).min(1).max(1_000);
-const changed = z.object({ changed: z.number() });
+const changedAnswer = z.object({ changed: z.number() });
 const mapping = z.strictObject({
   account: z.string(),
-  /** A public name, or one with a `*` at its end. */
+  /** A public name, optionally with a trailing `*`. */
   model: z.string(),
-  /** Null: the account has no name for it. */
+  /** Null: the account does not map the model. */
   upstream_model: z.string().nullable(),
 });
 
@@ -36,10 +36,10 @@ export const adminModelRoutes = {
     summary: "Public models with who publishes and serves them, and what they cost",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
     answer: buildPage(shownModel),
-    async run(control, { query }) {
-      const records = await readPolicy(control.installation.db);
+    async run(context, { query }) {
+      const records = await readPolicy(context.installation.db);
       const { page, next } = namedPage(records.models, ({ id }) => id, query);
-      return { data: page.map(await viewOf(control, records)), next };
+      return { data: page.map(await openView(context, records)), next };
     },
   }),
   "admin.models.get": forAdmins({
@@ -49,7 +49,7 @@ export const adminModelRoutes = {
     path: "/api/admin/models/:id",
     summary: "One model",
     answer: shownModel,
-    run: (control, { params }) => shownNamed(control, params.id),
+    run: (context, { params }) => readShownModel(context, params.id),
   }),
   "admin.models.create": forAdmins({
     ...TAKES_NOTHING,
@@ -58,10 +58,10 @@ export const adminModelRoutes = {
     summary: "Make a model, and publish it in groups",
     body: z.strictObject({ document: modelForm, groups: z.array(z.string()).default([]) }),
     answer: shownModel,
-    async run(control, asked) {
-      const { document, groups } = asked.body;
-      await changePolicy(control, asked, async (control) => {
-        const records = await readPolicy(control.installation.db);
+    async run(context, input) {
+      const { document, groups } = input.body;
+      await changePolicy(context, input, async (context) => {
+        const records = await readPolicy(context.installation.db);
         if (records.models.some(({ id }) => id === document.id)) {
           throw new ApiError("conflict", "id: another model has this name already.", { param: "id" });
         }
@@ -71,7 +71,7 @@ export const adminModelRoutes = {
           ...withPublications(records, groups, (models) => [...models, document.id]),
         };
       });
-      return shownNamed(control, document.id);
+      return readShownModel(context, document.id);
     },
   }),
   "admin.models.save": forAdmins({
@@ -82,14 +82,14 @@ export const adminModelRoutes = {
     summary: "Bring a model to what the document says",
     body: modelForm,
     answer: shownModel,
-    async run(control, asked) {
-      const { model } = await findModel(control, asked.params.id);
-      if (asked.body.id !== model.id) {
+    async run(context, input) {
+      const { model } = await findModel(context, input.params.id);
+      if (input.body.id !== model.id) {
         const message = "id: a model keeps its name, for callers send it. Make another one.";
         throw new ApiError("invalid_value", message, { param: "id" });
       }
-      await changePolicy(control, asked, { models: [asked.body] });
-      return shownNamed(control, model.id);
+      await changePolicy(context, input, { models: [input.body] });
+      return readShownModel(context, model.id);
     },
   }),
   "admin.models.delete": forAdmins({
@@ -99,9 +99,9 @@ export const adminModelRoutes = {
     path: "/api/admin/models/:id",
     summary: "Remove a model, and take it out of every group",
     answer: z.object({ groups: z.array(z.string()) }),
-    async run(control, asked) {
-      const { model, records } = await findModel(control, asked.params.id);
-      await changePolicy(control, asked, {}, { models: [model.id] });
+    async run(context, input) {
+      const { model, records } = await findModel(context, input.params.id);
+      await changePolicy(context, input, {}, { models: [model.id] });
       const groups = records.groups.filter(({ models }) => models.includes(model.id));
       return { groups: groups.map(({ name }) => name) };
     },
@@ -117,22 +117,22 @@ export const adminModelRoutes = {
       remove: z.array(z.string()).default([]),
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    answer: changed,
-    async run(control, asked) {
-      const { models, add, remove } = asked.body;
-      const both = add.find((name) => remove.includes(name));
-      if (both !== undefined) {
-        const message = `remove: the group "${both}" cannot get the models and lose them.`;
+    answer: changedAnswer,
+    async run(context, input) {
+      const { models, add, remove } = input.body;
+      const conflicting = add.find((name) => remove.includes(name));
+      if (conflicting !== undefined) {
+        const message = `remove: the group "${conflicting}" cannot get the models and lose them.`;
         throw new ApiError("invalid_value", message, { param: "remove" });
       }
-      const { changes } = await changePolicy(control, asked, async (control) => {
-        const records = await readPolicy(control.installation.db);
+      const { changes } = await changePolicy(context, input, async (context) => {
+        const records = await readPolicy(context.installation.db);
         refuseUnknown(models, records);
-        const getting = withPublications(records, add, (present) => [...new Set([...present, ...models])]);
-        const losing = withPublications(records, remove, (present) =>
+        const extended = withPublications(records, add, (present) => [...new Set([...present, ...models])]);
+        const reduced = withPublications(records, remove, (present) =>
           present.filter((id) => !models.includes(id)),
         );
-        return { groups: [...getting.groups, ...losing.groups] };
+        return { groups: [...extended.groups, ...reduced.groups] };
       });
       return { changed: changes.length };
     },
@@ -146,12 +146,12 @@ export const adminModelRoutes = {
       mappings: z.array(mapping).min(1).max(5_000),
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    answer: changed,
-    async run(control, asked) {
-      const byAccount = Map.groupBy(asked.body.mappings, ({ account }) => account);
-      const { changes } = await changePolicy(control, asked, async (control) => {
-        const records = await readPolicy(control.installation.db);
-        return { accounts: [...byAccount].map(([name, mappings]) => mapped(records, name, mappings)) };
+    answer: changedAnswer,
+    async run(context, input) {
+      const byAccount = Map.groupBy(input.body.mappings, ({ account }) => account);
+      const { changes } = await changePolicy(context, input, async (context) => {
+        const records = await readPolicy(context.installation.db);
+        return { accounts: [...byAccount].map(([name, mappings]) => mapModels(records, name, mappings)) };
       });
       return { changed: changes.length };
     },
@@ -165,34 +165,34 @@ export const adminModelRoutes = {
       models: someModels,
       set: z.strictObject({
         interfaces: z.array(z.enum(INTERFACES)).optional(),
-        /** Null: no price of its own, so that a list's counts. */
+        /** Null: no price on the model, so that the price list applies. */
         price: priceForm.nullable().optional(),
         context_tokens: z.number().nullable().optional(),
         max_output_tokens: z.number().nullable().optional(),
       }),
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
-    answer: changed,
-    async run(control, asked) {
-      const { models, set } = asked.body;
-      const { changes } = await changePolicy(control, asked, async (control) => {
-        const records = await readPolicy(control.installation.db);
+    answer: changedAnswer,
+    async run(context, input) {
+      const { models, set } = input.body;
+      const { changes } = await changePolicy(context, input, async (context) => {
+        const records = await readPolicy(context.installation.db);
         refuseUnknown(models, records);
-        const chosen = records.models.filter(({ id }) => models.includes(id));
-        return { models: chosen.map((model) => merged(model, set)) };
+        const selected = records.models.filter(({ id }) => models.includes(id));
+        return { models: selected.map((model) => mergeFields(model, set)) };
       });
       return { changed: changes.length };
     },
   }),
 };
 
-function mapped(
+function mapModels(
   records: PolicyRecords,
   name: string,
   mappings: readonly Omit<z.output<typeof mapping>, "account">[],
 ) {
   const account = records.accounts.find((one) => one.name === name);
-  if (account === undefined) throw notThere("account", name, "mappings");
+  if (account === undefined) throw notFound("account", name, "mappings");
   const written = writtenAccount(account);
   const models = new Map(Object.entries(written.models));
   for (const { model, upstream_model: upstream } of mappings) {
@@ -202,13 +202,13 @@ function mapped(
   return { ...written, models: Object.fromEntries(models) };
 }
 
-/** Null takes a field away, and what is not there stays. */
-function merged(model: ModelRecord, set: Readonly<Record<string, unknown>>): object {
+/** Null removes a field. A missing field is kept. */
+function mergeFields(model: ModelRecord, set: Readonly<Record<string, unknown>>): object {
   const fields = Object.entries({ ...writtenModel(model), ...set });
   return Object.fromEntries(fields.filter(([, value]) => value !== null && value !== undefined));
 }
 
-/** These groups with other models. What a group says of models that it loses goes with them. */
+/** Returns these groups with other models. Settings of a group for models that it loses are removed with them. */
 function withPublications(
   records: PolicyRecords,
   names: readonly string[],
@@ -218,18 +218,18 @@ function withPublications(
   return {
     groups: names.map((name) => {
       const group = records.groups.find((one) => one.name === name);
-      if (group === undefined) throw notThere("group", name, "groups");
+      if (group === undefined) throw notFound("group", name, "groups");
       const models = change(group.models);
       const { billing, ...written } = writtenGroup(group, accountNames);
-      const stay = <Value>(named: Readonly<Record<string, Value>> = {}) =>
+      const keepPublished = <Value>(named: Readonly<Record<string, Value>> = {}) =>
         Object.fromEntries(Object.entries(named).filter(([model]) => models.includes(model)));
       return {
         ...written,
         models,
         billing: {
           ...billing,
-          model_multipliers: stay(billing.model_multipliers),
-          model_prices: stay(billing.model_prices),
+          model_multipliers: keepPublished(billing.model_multipliers),
+          model_prices: keepPublished(billing.model_prices),
         },
       };
     }),
@@ -239,31 +239,31 @@ function withPublications(
 function refuseUnknown(models: readonly string[], records: PolicyRecords): void {
   const known = new Set(records.models.map(({ id }) => id));
   const unknown = models.find((id) => !known.has(id));
-  if (unknown !== undefined) throw notThere("model", unknown, "models");
+  if (unknown !== undefined) throw notFound("model", unknown, "models");
 }
 
-function notThere(noun: string, name: string, param: string): ApiError {
+function notFound(noun: string, name: string, param: string): ApiError {
   return new ApiError("not_found", `${param}: there is no ${noun} "${name}".`, { param });
 }
 
-interface Found {
+interface FoundModel {
   model: ModelRecord;
   records: PolicyRecords;
 }
 
-async function findModel({ installation }: ConsoleContext, id: string): Promise<Found> {
+async function findModel({ installation }: ConsoleContext, id: string): Promise<FoundModel> {
   const records = await readPolicy(installation.db);
   const model = records.models.find((one) => one.id === id);
   if (model !== undefined) return { model, records };
   throw new ApiError("not_found", "There is no such model. GET /api/admin/models lists them.");
 }
 
-async function viewOf({ installation: { db, clock } }: ConsoleContext, records: PolicyRecords) {
+async function openView({ installation: { db, clock } }: ConsoleContext, records: PolicyRecords) {
   return openModelView(records, await readModelUse(db, clock.nowMs() - DAY_MS));
 }
 
-async function shownNamed(control: ConsoleContext, id: string): Promise<z.input<typeof shownModel>> {
-  const { model, records } = await findModel(control, id);
-  const view = await viewOf(control, records);
+async function readShownModel(context: ConsoleContext, id: string): Promise<z.input<typeof shownModel>> {
+  const { model, records } = await findModel(context, id);
+  const view = await openView(context, records);
   return view(model);
 }

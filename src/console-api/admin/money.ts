@@ -1,4 +1,7 @@
-/** Money that administrators move, always with a reason: one entry of the ledger and one of the audit each. */
+/**
+ * Routes for money that administrators move, always with a reason. Each creates one ledger entry and one change
+ * log entry.
+ */
 
 import { z } from "zod";
 import {
@@ -34,7 +37,7 @@ const signedUsd = z
   );
 
 const order = {
-  /** It stands in the ledger, where the user can read it. */
+  /** The user can read it in the ledger. */
   reason: z
     .string()
     .trim()
@@ -44,42 +47,42 @@ const order = {
   idempotency_key: orderKeyField,
 };
 
-const bookedAnswer = z.object({
+const postedAnswer = z.object({
   entry_id: z.string(),
-  /** USD, as it was booked. */
+  /** The posted amount in USD. */
   amount: z.string(),
   balance: z.string(),
   held: z.string(),
   debt: z.string(),
-  /** Nothing was booked now: this key was used before for the same. */
+  /** Nothing was posted now: the same order was sent before with this idempotency key. */
   repeated: z.boolean(),
 });
 
-const ofUser = { params: z.strictObject({ id: z.string().max(100) }) };
+const byUserId = { params: z.strictObject({ id: z.string().max(100) }) };
 
 export const adminMoneyRoutes = {
   "admin.money.adjust": forAdmins({
     ...TAKES_NOTHING,
-    ...ofUser,
+    ...byUserId,
     method: "POST",
     path: "/api/admin/users/:id/adjust",
     summary: "Correct a user's balance, up or down",
     body: z.strictObject({ amount: signedUsd, ...order }),
     tokenScope: "none",
     takesIdempotencyKey: true,
-    answer: bookedAnswer,
-    async run(control, asked) {
-      const { id: userId } = asked.params;
-      await flushUsageFor(control, userId);
-      return booked(control, asked, "wallet.adjust", (desk, terms) =>
-        adjust(desk, { ...terms, userId, amountNano: asked.body.amount }),
+    answer: postedAnswer,
+    async run(context, input) {
+      const { id: userId } = input.params;
+      await flushUsageFor(context, userId);
+      return postAndLog(context, input, "wallet.adjust", (moneyContext, terms) =>
+        adjust(moneyContext, { ...terms, userId, amountNano: input.body.amount }),
       );
     },
   }),
 
   "admin.money.top_up": forAdmins({
     ...TAKES_NOTHING,
-    ...ofUser,
+    ...byUserId,
     method: "POST",
     path: "/api/admin/users/:id/top-up",
     summary: "Add what a user has paid to the balance",
@@ -90,13 +93,13 @@ export const adminMoneyRoutes = {
     }),
     tokenScope: "none",
     takesIdempotencyKey: true,
-    answer: bookedAnswer,
-    async run(control, asked) {
-      const { id: userId } = asked.params;
-      await flushUsageFor(control, userId);
-      return booked(control, asked, "wallet.top_up", (desk, terms) => {
-        const { amount: amountNano, provider } = asked.body;
-        return topUp(desk, { ...terms, userId, amountNano, provider });
+    answer: postedAnswer,
+    async run(context, input) {
+      const { id: userId } = input.params;
+      await flushUsageFor(context, userId);
+      return postAndLog(context, input, "wallet.top_up", (moneyContext, terms) => {
+        const { amount: amountNano, provider } = input.body;
+        return topUp(moneyContext, { ...terms, userId, amountNano, provider });
       });
     },
   }),
@@ -108,47 +111,51 @@ export const adminMoneyRoutes = {
     summary: "Give back what a request was charged, or a part of it, to whatever has paid it",
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({
-      /** Left out: all that is left of it. */
+      /** If omitted, the whole remaining amount. */
       amount: signedUsd.optional(),
       ...order,
     }),
     tokenScope: "none",
     takesIdempotencyKey: true,
-    answer: bookedAnswer,
-    async run(control, asked) {
-      await flushUsage(control);
-      return booked(control, asked, "wallet.refund", (desk, terms) =>
-        refund(desk, { ...terms, requestId: asked.params.id, amountNano: asked.body.amount ?? "all" }),
+    answer: postedAnswer,
+    async run(context, input) {
+      await flushUsage(context);
+      return postAndLog(context, input, "wallet.refund", (moneyContext, terms) =>
+        refund(moneyContext, {
+          ...terms,
+          requestId: input.params.id,
+          amountNano: input.body.amount ?? "all",
+        }),
       );
     },
   }),
 };
 
-interface Terms {
+interface PostingTerms {
   actor: string;
   reason: string;
   idempotencyKey?: string;
 }
 
-async function booked(
-  control: ConsoleContext,
-  asked: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
+async function postAndLog(
+  context: ConsoleContext,
+  input: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
   action: string,
-  book: (desk: MoneyContext, terms: Terms) => Promise<MoneyResult>,
-): Promise<z.input<typeof bookedAnswer>> {
-  const { installation } = control;
+  post: (moneyContext: MoneyContext, terms: PostingTerms) => Promise<MoneyResult>,
+): Promise<z.input<typeof postedAnswer>> {
+  const { installation } = context;
   const { clock } = installation;
-  const { reason, idempotency_key } = asked.body;
-  const actor = `admin:${asked.actor.userId}`;
-  const terms = { actor, reason, ...readOrderKey(asked.headers, idempotency_key) };
+  const { reason, idempotency_key } = input.body;
+  const actor = `admin:${input.actor.userId}`;
+  const terms = { actor, reason, ...readOrderKey(input.headers, idempotency_key) };
   const { entry, wallet, repeated } = await transaction(installation.db, async (tx) => {
-    const done = await book({ ...installation, db: tx }, terms);
-    if (done.repeated) return done;
-    const user = done.entry.userId === null ? null : await findUser(tx, done.entry.userId);
-    const changes = fieldsOfEntry(done.entry);
-    const target = `user ${user?.email ?? done.entry.userId}`;
-    await appendChange(tx, auditOf(asked, { atMs: clock.nowMs(), action, target, changes }));
-    return done;
+    const posted = await post({ ...installation, db: tx }, terms);
+    if (posted.repeated) return posted;
+    const user = posted.entry.userId === null ? null : await findUser(tx, posted.entry.userId);
+    const changes = fieldsOfEntry(posted.entry);
+    const target = `user ${user?.email ?? posted.entry.userId}`;
+    await appendChange(tx, auditOf(input, { atMs: clock.nowMs(), action, target, changes }));
+    return posted;
   });
   return {
     entry_id: entry.id,

@@ -1,4 +1,4 @@
-/** Plans, and who has them. */
+/** Routes for plans and subscriptions. */
 
 import { z } from "zod";
 import { cancelGrant, grantPlan } from "../../billing/operations/grant.ts";
@@ -23,7 +23,7 @@ import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
-/** In the shape of gateway.yaml; what the fields may hold is said by the file's own schema. */
+/** In the shape of gateway.yaml. The schema of the file validates the values. */
 const planForm = z.strictObject({
   name: z.string(),
   time_zone: z.string(),
@@ -36,7 +36,7 @@ const planAnswer = z.object({
   ...planForm.shape,
   /** Granted and not cancelled. */
   subscriptions: z.number(),
-  /** Names of the groups that let it pay by name. */
+  /** Names of the groups that name the plan as a payer. */
   groups: z.array(z.string()),
   created_at: z.number(),
 });
@@ -87,14 +87,14 @@ export const adminPlanRoutes = {
     summary: "Make a plan, or bring it to what the document says. Windows count what was used in their time.",
     body: planForm,
     answer: planAnswer,
-    async run(control, asked) {
-      const { name } = asked.params;
-      if (asked.body.name !== name)
+    async run(context, input) {
+      const { name } = input.params;
+      if (input.body.name !== name)
         throw new ApiError("invalid_value", "name: a plan keeps its name. Make another one.", {
           param: "name",
         });
-      await changePolicy(control, asked, { plans: [asked.body] });
-      return planObject(control.installation.db, name);
+      await changePolicy(context, input, { plans: [input.body] });
+      return planObject(context.installation.db, name);
     },
   }),
 
@@ -105,10 +105,10 @@ export const adminPlanRoutes = {
     path: "/api/admin/plans/:name",
     summary: "Remove a plan that was never granted",
     answer: z.object({ name: z.string() }),
-    async run(control, asked) {
-      const { name } = asked.params;
-      await planObject(control.installation.db, name);
-      await changePolicy(control, asked, {}, { plans: [name] });
+    async run(context, input) {
+      const { name } = input.params;
+      await planObject(context.installation.db, name);
+      await changePolicy(context, input, {}, { plans: [name] });
       return { name };
     },
   }),
@@ -127,7 +127,7 @@ export const adminPlanRoutes = {
     answer: buildPage(subscriptionAnswer),
     async run({ installation: { db, clock } }, { query: { after, limit, search, plan, user } }) {
       const cursor = readCursor(after, z.tuple([z.number(), z.string()]));
-      const planId = plan === undefined ? undefined : await planIdOf(db, plan);
+      const planId = plan === undefined ? undefined : await findPlanId(db, plan);
       const { found, next } = await listSubscriptionPage(
         db,
         { ...(planId && { planId }), ...(user && { userId: user }), ...(search && { search }) },
@@ -156,22 +156,22 @@ export const adminPlanRoutes = {
       plan: z.string(),
       /** Null: now. */
       starts_at: instantField.nullable().default(null),
-      /** Null: without an end, or, where it renews, one period after the start. */
+      /** Null: no end or, if it renews, one period after the start. */
       ends_at: instantField.nullable().default(null),
       renews: z.enum(RENEWALS).default("none"),
-      /** The lowest pays first. */
+      /** The subscription with the lowest value pays first. */
       priority: z.int().min(0).max(1_000).default(1),
       idempotency_key: orderKeyField,
     }),
     takesIdempotencyKey: true,
     answer: subscriptionAnswer,
-    async run(control, asked) {
-      const { installation, gateway } = control;
-      const { email, plan, starts_at, ends_at, renews, priority, idempotency_key } = asked.body;
+    async run(context, input) {
+      const { installation, gateway } = context;
+      const { email, plan, starts_at, ends_at, renews, priority, idempotency_key } = input.body;
       const nowMs = installation.clock.nowMs();
       if (ends_at !== null && ends_at <= (starts_at ?? nowMs))
         throw new ApiError("invalid_value", "ends_at: must be after the start.", { param: "ends_at" });
-      const made = await transaction(installation.db, async (tx) => {
+      const created = await transaction(installation.db, async (tx) => {
         const user = await findUserByEmail(tx, email);
         if (user === null)
           throw new ApiError("not_found", `email: there is no user ${email}.`, { param: "email" });
@@ -182,7 +182,7 @@ export const adminPlanRoutes = {
           endsAtMs: ends_at,
           renews,
           priority,
-          ...readOrderKey(asked.headers, idempotency_key),
+          ...readOrderKey(input.headers, idempotency_key),
         };
         const { subscription, repeated } = await grantPlan({ ...installation, db: tx }, grant);
         const granted = { id: subscription.id, email: user.email };
@@ -195,12 +195,12 @@ export const adminPlanRoutes = {
         const target = `subscription ${plan} of ${user.email}`;
         await appendChange(
           tx,
-          auditOf(asked, { atMs: nowMs, action: "subscription.grant", target, changes }),
+          auditOf(input, { atMs: nowMs, action: "subscription.grant", target, changes }),
         );
         return granted;
       });
       await gateway.policy.refresh();
-      return needSubscription(control, made.id, made.email);
+      return needSubscription(context, created.id, created.email);
     },
   }),
 
@@ -212,10 +212,10 @@ export const adminPlanRoutes = {
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({ when: z.enum(["now", "term_end"]).default("now") }),
     answer: subscriptionAnswer,
-    async run(control, asked) {
-      const { installation, gateway } = control;
-      const { id } = asked.params;
-      const { when } = asked.body;
+    async run(context, input) {
+      const { installation, gateway } = context;
+      const { id } = input.params;
+      const { when } = input.body;
       const email = await transaction(installation.db, async (tx) => {
         const record = await findSubscription(tx, id);
         if (record === null) throw noSubscription();
@@ -232,7 +232,7 @@ export const adminPlanRoutes = {
         const address = user?.email ?? record.userId;
         await appendChange(
           tx,
-          auditOf(asked, {
+          auditOf(input, {
             atMs: installation.clock.nowMs(),
             action: "subscription.cancel",
             target: `subscription ${plan} of ${address}`,
@@ -242,7 +242,7 @@ export const adminPlanRoutes = {
         return address;
       });
       await gateway.policy.refresh();
-      return needSubscription(control, id, email);
+      return needSubscription(context, id, email);
     },
   }),
 };
@@ -266,7 +266,7 @@ async function planObject(db: Db, name: string): Promise<z.input<typeof planAnsw
   return object;
 }
 
-async function planIdOf(db: Db, name: string): Promise<string> {
+async function findPlanId(db: Db, name: string): Promise<string> {
   const plan = (await listPlans(db)).find((one) => one.name === name);
   if (plan === undefined) throw new ApiError("not_found", "plan: there is no such plan.", { param: "plan" });
   return plan.id;

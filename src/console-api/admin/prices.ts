@@ -1,4 +1,4 @@
-/** Lists of public prices: the bundled one, and the operator's, whose entries stand for those of the same name. */
+/** Routes for price lists: the bundled one, and the operator's, whose entries override those of the same name. */
 
 import { z } from "zod";
 import { fieldsOfListed, listChanges, parsePriceList } from "../../config/parse/price-list-file.ts";
@@ -41,9 +41,9 @@ export const adminPriceRoutes = {
       const { page, next } = namedPage([...names], (name) => name, query);
       return {
         data: page.flatMap((name) => {
-          const found = findListed(name, updated);
-          if (found === null) return [];
-          const { model, source, date } = found;
+          const listing = findListed(name, updated);
+          if (listing === null) return [];
+          const { model, source, date } = listing;
           const { price, contextTokens, outputTokensMax } = model;
           return {
             name,
@@ -65,12 +65,15 @@ export const adminPriceRoutes = {
     summary: "Which price lists there are, and of which day",
     answer: z.object({
       bundled: listInfo,
-      /** The operator's; null while there is none. */
+      /** The price list of the operator; null if there is none. */
       updated: listInfo.nullable(),
     }),
     async run({ installation: { db } }) {
       const updated = await readPriceList(db);
-      return { bundled: infoOf(BUNDLED_PRICES), updated: updated === null ? null : infoOf(updated) };
+      return {
+        bundled: describeList(BUNDLED_PRICES),
+        updated: updated === null ? null : describeList(updated),
+      };
     },
   }),
   "admin.prices.update": forAdmins({
@@ -79,7 +82,7 @@ export const adminPriceRoutes = {
     path: "/api/admin/prices",
     summary: "Take in a newer list of prices, or see what it would change",
     body: z.strictObject({
-      /** YAML or JSON: `date`, and `models` with a `price` each. */
+      /** YAML or JSON with `date`, and `models` with a `price` each. */
       text: z.string(),
       dry_run: z.boolean(),
     }),
@@ -88,23 +91,23 @@ export const adminPriceRoutes = {
       problems: placedProblems,
       changes: z.array(changeAnswer),
       applied: z.boolean(),
-      /** Models that a group publishes, charges for, and has no price for with this list: no key sees them. */
+      /** Models that a charging group publishes without a price under this list. No key can see them. */
       unpriced: z.array(z.object({ group: z.string(), model: z.string() })),
     }),
-    async run({ installation: { db, clock }, gateway }, asked) {
-      const { text, dry_run: dry } = asked.body;
+    async run({ installation: { db, clock }, gateway }, input) {
+      const { text, dry_run: dry } = input.body;
       const parsed = parsePriceList(text, "prices", await readPriceList(db));
       if (!parsed.ok) {
         return { problems: parsed.problems.map(placedProblem), changes: [], applied: false, unpriced: [] };
       }
       const { list } = parsed;
       const changes = await transaction(db, async (tx) => {
-        const found = listChanges(await readPriceList(tx), list);
-        if (found.length === 0 || dry) return found;
+        const changesFound = listChanges(await readPriceList(tx), list);
+        if (changesFound.length === 0 || dry) return changesFound;
         await writePriceList(tx, list);
         const entry = { atMs: clock.nowMs(), action: "price_list.change", target: "price list" };
-        await appendChange(tx, auditOf(asked, { ...entry, changes: found.flatMap(fieldsOfListed) }));
-        return found;
+        await appendChange(tx, auditOf(input, { ...entry, changes: changesFound.flatMap(fieldsOfListed) }));
+        return changesFound;
       });
       if (!dry) await gateway.policy.refresh();
       const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
@@ -118,6 +121,6 @@ export const adminPriceRoutes = {
   }),
 };
 
-function infoOf({ date, models }: { date: string; models: object }) {
+function describeList({ date, models }: { date: string; models: object }) {
   return { date, models: Object.keys(models).length };
 }

@@ -1,4 +1,4 @@
-/** Getting an account back for its owner: everything that acts as the user ends, and a link to choose a password is made. */
+/** Returns an account to its owner: ends all access to it and creates a link for choosing a new password. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -20,7 +20,7 @@ export const resetAccessRoutes = {
       "End a user's password, second factor, sessions, tokens, API keys and links at once, and make a link to choose a new password",
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({
-      /** Also sends the link to the user, where mail is configured. */
+      /** Also send the link to the user, if mail is configured. */
       mail: z.boolean().default(false),
     }),
     tokenScope: "none",
@@ -32,23 +32,23 @@ export const resetAccessRoutes = {
       revoked_tokens: z.number(),
       ended_sessions: z.number(),
     }),
-    async run(control, asked) {
-      const { installation, gateway } = control;
-      const user = await needUser(control, asked.params.id);
-      if (user.id === asked.actor.userId) {
+    async run(context, input) {
+      const { installation, gateway } = context;
+      const user = await needUser(context, input.params.id);
+      if (user.id === input.actor.userId) {
         throw new ApiError(
           "conflict",
           "You cannot reset your own access: you would be locked out. Change your password, and revoke sessions, tokens and keys, on your own pages.",
         );
       }
-      const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
+      const by = { actor: auditActor(input.actor), address: input.clientAddress };
       const { ended, link } = await transaction(installation.db, async (tx) => ({
         ended: await endAccess(tx, installation, { user, action: "user.reset_access", by }, null),
         link: await createLink(tx, installation, { purpose: "reset", user }, by),
       }));
       await gateway.policy.refresh();
-      const url = control.publicUrl + link.path;
-      const mailed = asked.body.mail && (await sendIfPossible(control, accessResetLetter(user.email, url)));
+      const url = context.publicUrl + link.path;
+      const mailed = input.body.mail && (await sendIfPossible(context, accessResetLetter(user.email, url)));
       return {
         url,
         expires_at: link.expiresAtMs,

@@ -1,4 +1,4 @@
-/** How the place is run: who may register, what is kept, mail and alerts. Passwords and secrets go in and never come out. */
+/** Routes for settings: registration, retention, mail and alerts. Passwords and secrets are write-only. */
 
 import { z } from "zod";
 import { writtenAlerts, writtenSmtp } from "../../config/plan/plan-settings.ts";
@@ -26,21 +26,21 @@ import { emailField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 
-/** In the shape of gateway.yaml; what the fields may hold is said by the file's own schema. */
+/** In the shape of gateway.yaml. The schema of the file validates the values. */
 const smtpFields = {
   host: z.string().optional(),
   port: z.number().optional(),
   security: z.enum(SMTP_SECURITY).optional(),
   user: z.string().optional(),
   from: z.string().optional(),
-  /** Told, and kept while host and port stay; only the configuration file can switch it on. */
+  /** Kept as long as host and port stay the same. Only the configuration file can enable it. */
   private_network: z.boolean().optional(),
 };
 
 const webhookFields = {
   name: z.string(),
   url: z.string(),
-  /** Told, and kept while the address stays; only the configuration file can switch it on. */
+  /** Kept as long as the address stays the same. Only the configuration file can enable it. */
   private_network: z.boolean().optional(),
   enabled: z.boolean().optional(),
 };
@@ -72,11 +72,11 @@ const settingsAnswer = z.object({
   }),
 });
 
-/** Each section that is sent is taken as a whole; secrets that are left out are kept. */
+/** Each section in the body replaces the stored one. Omitted secrets are kept. */
 const settingsChange = z.strictObject({
   registration: z.enum(REGISTRATIONS).optional(),
   retention: z.strictObject({ usage_rows: z.string() }).optional(),
-  /** `enabled: false` forgets how mail is sent. */
+  /** `enabled: false` deletes the mail settings. */
   smtp: z
     .strictObject({ ...smtpFields, enabled: z.boolean().optional(), password: z.string().optional() })
     .optional(),
@@ -92,10 +92,10 @@ const alertAnswer = z.object({
   id: z.string(),
   rule: z.enum(ALERT_RULES),
   message: z.string(),
-  /** The process that saw it; null where all see the same. */
+  /** The process that detected it; null if the condition is the same for all processes. */
   node: z.string().nullable(),
   started_at: z.number(),
-  /** Null while it is so. */
+  /** Null while the alert is open. */
   ended_at: z.number().nullable(),
   deliveries: z.array(
     z.object({
@@ -104,9 +104,9 @@ const alertAnswer = z.object({
       webhook: z.string(),
       state: z.enum(DELIVERY_STATES),
       attempts: z.number(),
-      /** What came of the last try. */
+      /** The result of the last attempt. */
       answer: z.string().nullable(),
-      /** When it is tried next; null once it is over. */
+      /** When the next attempt is made; null after the last one. */
       due_at: z.number().nullable(),
     }),
   ),
@@ -130,10 +130,10 @@ export const adminSettingsRoutes = {
     body: settingsChange,
     tokenScope: "none",
     answer: settingsAnswer,
-    async run(control, asked) {
-      await changePolicy(control, asked, asked.body);
-      await control.alerts.look();
-      return settingsObject(control.installation.db);
+    async run(context, input) {
+      await changePolicy(context, input, input.body);
+      await context.alerts.look();
+      return settingsObject(context.installation.db);
     },
   }),
 
@@ -144,17 +144,17 @@ export const adminSettingsRoutes = {
     summary: "Send a mail as the settings say, and tell what came of it",
     body: z.strictObject({ to: emailField }),
     answer: z.object({ ok: z.boolean(), message: z.string() }),
-    async run(control, asked) {
-      const { db, clock } = control.installation;
-      const mail = await control.mail();
+    async run(context, input) {
+      const { db, clock } = context.installation;
+      const mail = await context.mail();
       if (mail === null)
         throw new ApiError("conflict", "No mail server is set yet. Save one first, then send a test.");
-      const { to } = asked.body;
-      const refusal = await mail.send(testEmail(to, control.publicUrl)).then(() => null, refusalText);
+      const { to } = input.body;
+      const refusal = await mail.send(testEmail(to, context.publicUrl)).then(() => null, refusalText);
       const change = { field: "result", from: null, to: refusal ?? "sent" };
       await appendChange(
         db,
-        auditOf(asked, { atMs: clock.nowMs(), action: "smtp.test", target: `mail ${to}`, changes: [change] }),
+        auditOf(input, { atMs: clock.nowMs(), action: "smtp.test", target: `mail ${to}`, changes: [change] }),
       );
       return refusal === null
         ? { ok: true, message: `The mail server has taken the mail for ${to}.` }
@@ -169,21 +169,21 @@ export const adminSettingsRoutes = {
     summary: "Post a test to a webhook, and tell what it answered",
     body: z.strictObject({ webhook: z.string() }),
     answer: z.object({ ok: z.boolean(), message: z.string() }),
-    async run({ installation, alerts }, asked) {
-      const { webhook } = asked.body;
-      const posted = await alerts.test(webhook);
-      if (posted === null)
+    async run({ installation, alerts }, input) {
+      const { webhook } = input.body;
+      const testResult = await alerts.test(webhook);
+      if (testResult === null)
         throw new ApiError("not_found", "There is no webhook of this name. Save it first, then send a test.");
       await appendChange(
         installation.db,
-        auditOf(asked, {
+        auditOf(input, {
           atMs: installation.clock.nowMs(),
           action: "alerts.test",
           target: `webhook ${webhook}`,
-          changes: [{ field: "result", from: null, to: posted.answer }],
+          changes: [{ field: "result", from: null, to: testResult.answer }],
         }),
       );
-      return { ok: posted.ok, message: posted.answer };
+      return { ok: testResult.ok, message: testResult.answer };
     },
   }),
 

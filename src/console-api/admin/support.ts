@@ -1,6 +1,7 @@
 /**
- * What a user sees, for somebody who helps: nobody signs in as somebody else. Opening it is in the audit; keys, wallet
- * and usage are those of the user's own routes, asked with `user`, and reading those is not.
+ * Shows an administrator what a user sees, without signing in as that user. Opening it is recorded in the
+ * change log. Keys, wallet and usage come from the user's own routes with the parameter `user`, and reading
+ * those is not recorded.
  */
 
 import { z } from "zod";
@@ -20,19 +21,19 @@ const refusalAnswer = z.object({
   request_id: z.string(),
   at: z.number(),
   key_id: z.string(),
-  /** Null of a key that is gone. */
+  /** Null if the key was deleted. */
   key: z.string().nullable(),
   model: z.string(),
   interface: z.enum(INTERFACES),
   status: z.number(),
   outcome: z.enum(USAGE_OUTCOMES),
-  /** The error's code, as the client got it. */
+  /** The error code that the client received. */
   code: z.string().nullable(),
 });
 
 const SHOWN_MAX = 100;
-/** What a user may ask for help about. */
-const TROUBLES: readonly UsageOutcome[] = ["refused", "failed", "upstream_cut"];
+/** Outcomes about which a user may contact support. */
+const FAILED_OUTCOMES: readonly UsageOutcome[] = ["refused", "failed", "upstream_cut"];
 
 export const adminSupportRoutes = {
   "admin.users.support": forAdmins({
@@ -43,21 +44,21 @@ export const adminSupportRoutes = {
     params: z.strictObject({ id: z.string().max(100) }),
     answer: z.object({
       since: z.number(),
-      /** The latest first; at most 100 of each kind. */
+      /** Newest first; at most 100 of each kind. */
       refusals: z.array(refusalAnswer),
-      /** Hour by hour; hours without use are left out. */
+      /** One entry per hour; hours without requests are omitted. */
       hours: z.array(
         z.object({ at: z.number(), requests: z.number(), failed: z.number(), refused: z.number() }),
       ),
     }),
-    async run(control, asked) {
-      const { db, clock } = control.installation;
-      const user = await needUser(control, asked.params.id);
+    async run(context, input) {
+      const { db, clock } = context.installation;
+      const user = await needUser(context, input.params.id);
       const nowMs = clock.nowMs();
-      await flushUsage(control);
+      await flushUsage(context);
       const fromMs = nowMs - DAY_MS;
       const pages = await Promise.all(
-        TROUBLES.map((outcome) =>
+        FAILED_OUTCOMES.map((outcome) =>
           listUsage(db, { userId: user.id, outcome, fromMs }, { after: null, limit: SHOWN_MAX }),
         ),
       );
@@ -76,7 +77,7 @@ export const adminSupportRoutes = {
       );
       await appendChange(
         db,
-        auditOf(asked, {
+        auditOf(input, {
           atMs: nowMs,
           action: "user.support_view",
           target: `user ${user.email}`,

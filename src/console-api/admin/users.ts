@@ -1,4 +1,4 @@
-/** Users, as administrators look after them: who they are, what they may do, and what they have. */
+/** Routes with which administrators manage users. */
 
 import { z } from "zod";
 import { writtenUser } from "../../config/state/to-file-shape.ts";
@@ -32,11 +32,11 @@ const listedUser = z.object({
   /** USD. */
   balance: z.string(),
   held: z.string(),
-  /** What requests cost above their holds and the balance could not cover. */
+  /** Request costs above the holds that the balance could not cover. */
   debt: z.string(),
-  /** Active ones. */
+  /** Active keys. */
   keys: z.number(),
-  /** In the last 30 days, today included: requests, what they cost by their prices, and what was paid of it. */
+  /** The last 30 days including today: requests, their cost at list price, and the part that was paid. */
   requests_30d: z.number(),
   cost_30d: z.string(),
   charged_30d: z.string(),
@@ -44,9 +44,9 @@ const listedUser = z.object({
 
 const wholeUser = z.object({
   ...listedUser.shape,
-  /** For all keys of the user together. */
+  /** Limits of all keys of the user together. */
   limits: limitsAnswer,
-  /** Names of the groups it is a member of. */
+  /** Names of the groups that the user is a member of. */
   groups: z.array(z.string()),
 });
 
@@ -69,7 +69,7 @@ export const adminUserRoutes = {
       const { db, clock } = installation;
       const cursor = readCursor(after, z.tuple([z.string()]));
       const filter = { ...(search && { search }), ...(role && { role }), ...(status && { status }) };
-      const page = { after: cursor?.[0] ?? null, limit, usedSinceMs: usedSince(clock.nowMs()) };
+      const page = { after: cursor?.[0] ?? null, limit, usedSinceMs: spendStartMs(clock.nowMs()) };
       const { users, next } = await listUserPage(db, filter, page);
       return { data: users.map(listedObject), next: next === null ? null : cursorText([next]) };
     },
@@ -82,7 +82,7 @@ export const adminUserRoutes = {
     path: "/api/admin/users/:id",
     summary: "One user, with limits and groups",
     answer: wholeUser,
-    run: (control, { params }) => wholeObject(control, params.id),
+    run: (context, { params }) => readWholeUser(context, params.id),
   }),
 
   "admin.users.create": forAdmins({
@@ -97,16 +97,16 @@ export const adminUserRoutes = {
       limits: limitsInput.optional(),
     }),
     answer: wholeUser,
-    async run(control, asked) {
-      const { email, role, groups, limits } = asked.body;
-      refuseTokens(asked.actor, role);
-      await changePolicy(control, asked, async (control) => {
-        if ((await findUserByEmail(control.installation.db, email)) !== null)
+    async run(context, input) {
+      const { email, role, groups, limits } = input.body;
+      refuseTokens(input.actor, role);
+      await changePolicy(context, input, async (context) => {
+        if ((await findUserByEmail(context.installation.db, email)) !== null)
           throw new ApiError("conflict", "email: somebody has this address already.", { param: "email" });
         return { users: [{ email, role, groups, ...(limits === undefined ? {} : { limits }) }] };
       });
-      const made = await findUserByEmail(control.installation.db, email);
-      return wholeObject(control, made?.id ?? "");
+      const created = await findUserByEmail(context.installation.db, email);
+      return readWholeUser(context, created?.id ?? "");
     },
   }),
 
@@ -118,20 +118,20 @@ export const adminUserRoutes = {
     summary: "Change a user's role, status, groups or limits; what is left out stays",
     body: z.strictObject({
       role: z.enum(ROLES).optional(),
-      /** Nobody disabled signs in, and their keys open nothing. */
+      /** A disabled user cannot sign in, and the keys of the user are rejected. */
       status: z.enum(USER_STATUSES).optional(),
       groups: z.array(z.string()).max(1_000).optional(),
       limits: limitsInput.optional(),
     }),
     answer: wholeUser,
-    async run(control, asked) {
-      const { id } = asked.params;
-      refuseTokens(asked.actor, asked.body.role);
-      await changePolicy(control, asked, async (control) => {
-        const user = await needUser(control, id);
-        const { role = user.role, status = user.status, groups, limits } = asked.body;
-        if (role !== "admin" || status !== "active") refuseOneself(asked.actor, user);
-        const names = new Map((await listGroups(control.installation.db)).map((one) => [one.id, one.name]));
+    async run(context, input) {
+      const { id } = input.params;
+      refuseTokens(input.actor, input.body.role);
+      await changePolicy(context, input, async (context) => {
+        const user = await needUser(context, id);
+        const { role = user.role, status = user.status, groups, limits } = input.body;
+        if (role !== "admin" || status !== "active") refuseOwnAccount(input.actor, user);
+        const names = new Map((await listGroups(context.installation.db)).map((one) => [one.id, one.name]));
         const written = writtenUser(user, names, undefined);
         return {
           users: [
@@ -145,7 +145,7 @@ export const adminUserRoutes = {
           ],
         };
       });
-      return wholeObject(control, id);
+      return readWholeUser(context, id);
     },
   }),
 
@@ -156,10 +156,10 @@ export const adminUserRoutes = {
     path: "/api/admin/users/:id",
     summary: "Remove a user whose wallet is empty; the user's keys are revoked",
     answer: z.object({ revoked_keys: z.number() }),
-    async run(control, asked) {
-      const user = await needUser(control, asked.params.id);
-      refuseOneself(asked.actor, user);
-      const { changes } = await changePolicy(control, asked, {}, { users: [user.email] });
+    async run(context, input) {
+      const user = await needUser(context, input.params.id);
+      refuseOwnAccount(input.actor, user);
+      const { changes } = await changePolicy(context, input, {}, { users: [user.email] });
       return { revoked_keys: changes.filter(({ what }) => what.startsWith("key ")).length };
     },
   }),
@@ -171,7 +171,10 @@ export async function needUser({ installation }: ConsoleContext, id: string): Pr
   throw new ApiError("not_found", "There is no such user. GET /api/admin/users lists them.");
 }
 
-/** A token that makes an administrator could become one that signs in, and do whatever is not for tokens. */
+/**
+ * Prevents privilege escalation: a token that creates an administrator could sign in as one and do what tokens
+ * must not do.
+ */
 function refuseTokens({ via }: Actor, role: UserRecord["role"] | undefined): void {
   if (role !== "admin" || via.kind !== "token") return;
   throw new ApiError(
@@ -181,8 +184,8 @@ function refuseTokens({ via }: Actor, role: UserRecord["role"] | undefined): voi
   );
 }
 
-/** Whoever locks themselves out may be the last who could let somebody in. */
-function refuseOneself(actor: Actor, user: UserRecord): void {
+/** Prevents administrators from locking themselves out, because no other administrator may be left to undo it. */
+function refuseOwnAccount(actor: Actor, user: UserRecord): void {
   if (actor.userId !== user.id || user.role !== "admin") return;
   throw new ApiError(
     "conflict",
@@ -190,7 +193,7 @@ function refuseOneself(actor: Actor, user: UserRecord): void {
   );
 }
 
-function usedSince(nowMs: number): number {
+function spendStartMs(nowMs: number): number {
   return startOfDay(nowMs) - (SPEND_DAYS - 1) * DAY_MS;
 }
 
@@ -214,10 +217,10 @@ function listedObject(user: ListedUser): z.input<typeof listedUser> {
   };
 }
 
-async function wholeObject(control: ConsoleContext, id: string): Promise<z.input<typeof wholeUser>> {
-  const { db, clock } = control.installation;
-  const user = await needUser(control, id);
-  const page = { after: null, limit: 1, usedSinceMs: usedSince(clock.nowMs()) };
+async function readWholeUser(context: ConsoleContext, id: string): Promise<z.input<typeof wholeUser>> {
+  const { db, clock } = context.installation;
+  const user = await needUser(context, id);
+  const page = { after: null, limit: 1, usedSinceMs: spendStartMs(clock.nowMs()) };
   const {
     users: [listed],
   } = await listUserPage(db, { id: user.id }, page);

@@ -1,4 +1,4 @@
-/** Who asks: the owner of a personal access token, or of the session that the cookie names. */
+/** Authenticates a request of the console API by its personal access token or its session cookie. */
 
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
@@ -16,13 +16,16 @@ export interface PresentedCredentials {
   clientAddress: string;
 }
 
-/** Null for an anonymous request. An invalid token is refused at once: its sender believes to be signed in. */
+/**
+ * Returns null for an anonymous request. An invalid token is rejected immediately, because its sender expects
+ * to be authenticated.
+ */
 export async function findActor(
-  control: ConsoleContext,
+  context: ConsoleContext,
   presented: PresentedCredentials,
 ): Promise<Actor | null> {
   const token = readBearer(presented.headers);
-  return token === null ? actorOfSession(control, presented) : actorOfToken(control, token);
+  return token === null ? findSessionActor(context, presented) : findTokenActor(context, token);
 }
 
 export function readBearer(headers: HeaderReader): string | null {
@@ -30,7 +33,7 @@ export function readBearer(headers: HeaderReader): string | null {
   return match === null ? null : (match[1] ?? "");
 }
 
-async function actorOfToken({ installation }: ConsoleContext, secret: string): Promise<Actor> {
+async function findTokenActor({ installation }: ConsoleContext, secret: string): Promise<Actor> {
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const found = isAccessToken(secret) ? await findAccessToken(db, secretDigest(secret), nowMs) : null;
@@ -54,7 +57,7 @@ async function actorOfToken({ installation }: ConsoleContext, secret: string): P
   return { ...owner, via: { kind: "token", id: token.id, scope: token.scope } };
 }
 
-async function actorOfSession(
+async function findSessionActor(
   { installation }: ConsoleContext,
   { headers, clientAddress }: PresentedCredentials,
 ): Promise<Actor | null> {

@@ -1,9 +1,11 @@
+/** Removes the second factor of a user. */
+
 import type { Installation } from "../../config/installation/installation.ts";
 import { appendChange, type ChangeEntry } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { removeSecondFactor } from "../../store/identity/credentials.ts";
 
-/** False if there was none in force. */
+/** Returns false if no second factor was active. */
 export async function dropSecondFactor(
   tx: Db,
   { clock }: Pick<Installation, "clock">,

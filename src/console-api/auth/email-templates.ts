@@ -1,4 +1,4 @@
-/** What people are written. Plain text: every mail program shows it, and nothing in it can be disguised. */
+/** E-mails to users. They are plain text, which every mail program shows and which cannot disguise a link. */
 
 import type { MailMessage } from "../../mail/mail.ts";
 

@@ -1,4 +1,4 @@
-/** New accounts: the user, the entry in the log of changes, and the first session. */
+/** Creates accounts: the user, the change log entry and the first session. */
 
 import { secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
@@ -48,15 +48,15 @@ export async function auditJoin(
   });
 }
 
-/** Signs the owner of an account in who has just chosen its password. */
+/** Signs in the owner of an account who has just chosen its password. */
 export async function welcome(
-  control: ConsoleContext,
-  arrival: Arrival,
+  context: ConsoleContext,
+  client: Arrival,
   userId: string,
   answer: Readonly<Record<string, string>> = {},
 ): Promise<Response> {
-  const { installation } = control;
-  const cookie = await transaction(installation.db, (tx) => beginSession(tx, installation, arrival, userId));
+  const { installation } = context;
+  const cookie = await transaction(installation.db, (tx) => beginSession(tx, installation, client, userId));
   const credentials = await findCredentials(installation.db, userId);
   if (credentials === null) throw new Error("The user who has just chosen a password is gone.");
   return withCookie({ ...answer, user: personOf(credentials) }, cookie);

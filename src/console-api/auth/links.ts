@@ -1,4 +1,4 @@
-/** One-time links: what they are for, and making them for others. */
+/** Routes that create and inspect one-time links. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -37,7 +37,7 @@ const linkAnswer = z.object({
 export const linkRoutes = {
   "links.read": forAnyone({
     ...TAKES_NOTHING,
-    // The token is a secret, so it travels in a body: addresses are written down along the way.
+    // The token is a secret, so it is sent in a body: URLs are logged on the way.
     method: "POST",
     path: "/api/links/read",
     summary:
@@ -45,9 +45,9 @@ export const linkRoutes = {
     body: z.strictObject({ token: linkTokenField }),
     answer: z.object({
       ...linkAnswer.pick({ purpose: true, email: true, expires_at: true }).shape,
-      /** False where the link opens one: an invitation, and the verification of an address that has none. */
+      /** False if the link creates the account: an invitation, or the verification of an address without an account. */
       has_account: z.boolean(),
-      /** Of a link to choose a new password; null for the others. */
+      /** Only for a password reset link; otherwise null. */
       access: accessAnswer.nullable(),
     }),
     async run({ installation }, { body }) {
@@ -69,41 +69,41 @@ export const linkRoutes = {
     body: z.strictObject({
       purpose: z.enum(["invite", "reset", "sign_in"]),
       email: emailField,
-      /** What an invitation makes of whoever takes it. */
+      /** The role of a user who accepts the invitation. */
       role: z.enum(["admin", "user"]).default("user"),
-      /** Also sends it there, where mail is configured. */
+      /** Also send the link by e-mail, if mail is configured. */
       mail: z.boolean().default(false),
     }),
     tokenScope: "none",
     answer: z.object({ url: z.string(), expires_at: z.number(), mailed: z.boolean() }),
-    async run(control, asked) {
-      const { db } = control.installation;
-      const { email, role, purpose } = asked.body;
-      const made = await transaction(db, async (tx) => {
+    async run(context, input) {
+      const { db } = context.installation;
+      const { email, role, purpose } = input.body;
+      const created = await transaction(db, async (tx) => {
         const user = await findUserByEmail(tx, email);
-        let wanted: LinkRequest;
+        let linkRequest: LinkRequest;
         if (purpose === "invite") {
           if (user !== null) {
             throw new ApiError("conflict", `${email} has an account already.`, { param: "email" });
           }
-          wanted = { purpose, email, role };
+          linkRequest = { purpose, email, role };
         } else {
           if (user === null) {
             throw new ApiError("not_found", `There is no user ${email}.`, { param: "email" });
           }
-          wanted = { purpose, user };
+          linkRequest = { purpose, user };
         }
-        const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
-        return createLink(tx, control.installation, wanted, by);
+        const by = { actor: auditActor(input.actor), address: input.clientAddress };
+        return createLink(tx, context.installation, linkRequest, by);
       });
-      const url = control.publicUrl + made.path;
-      const letter: MailMessage = {
-        invite: () => invitationEmail(email, url, asked.actor.email),
+      const url = context.publicUrl + created.path;
+      const mailMessage: MailMessage = {
+        invite: () => invitationEmail(email, url, input.actor.email),
         reset: () => resetEmail(email, url),
         sign_in: () => signInEmail(email, url),
       }[purpose]();
-      const mailed = asked.body.mail && (await sendIfPossible(control, letter));
-      return { url, expires_at: made.expiresAtMs, mailed };
+      const mailed = input.body.mail && (await sendIfPossible(context, mailMessage));
+      return { url, expires_at: created.expiresAtMs, mailed };
     },
   }),
 
@@ -141,15 +141,16 @@ export const linkRoutes = {
     summary: "Make a link worthless before it is used",
     params: z.strictObject({ id: z.string() }),
     answer: NOTHING,
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
-        const gone = await deleteLink(tx, asked.params.id);
-        if (gone === null) throw new ApiError("not_found", "There is no such link, or it was used already.");
-        const target = `${gone.purpose === "invite" ? "invitation" : "user"} ${gone.email}`;
+        const deleted = await deleteLink(tx, input.params.id);
+        if (deleted === null)
+          throw new ApiError("not_found", "There is no such link, or it was used already.");
+        const target = `${deleted.purpose === "invite" ? "invitation" : "user"} ${deleted.email}`;
         await appendChange(
           tx,
-          auditOf(asked, { atMs: clock.nowMs(), action: "link.revoke", target, changes: [] }),
+          auditOf(input, { atMs: clock.nowMs(), action: "link.revoke", target, changes: [] }),
         );
       });
       return {};
@@ -157,15 +158,15 @@ export const linkRoutes = {
   }),
 };
 
-/** False without a mail server, or when it did not take it. */
-export async function sendIfPossible(control: ConsoleContext, message: MailMessage): Promise<boolean> {
-  const mail = await control.mail();
+/** Returns false if no mail server is configured, or if it rejected the message. */
+export async function sendIfPossible(context: ConsoleContext, message: MailMessage): Promise<boolean> {
+  const mail = await context.mail();
   if (mail === null) return false;
   try {
     await mail.send(message);
     return true;
   } catch (error) {
-    control.gateway.log.warn("mail_not_sent", {
+    context.gateway.log.warn("mail_not_sent", {
       subject: message.subject,
       reason: error instanceof Error ? error.message : "unknown",
     });

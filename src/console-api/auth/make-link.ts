@@ -1,4 +1,4 @@
-/** A link that works once, for somebody who cannot come in otherwise, or not yet. */
+/** Creates one-time links, for users who cannot sign in otherwise. */
 
 import type { Installation } from "../../config/installation/installation.ts";
 import { limits } from "../../config/product-limits.ts";
@@ -11,11 +11,14 @@ import { insertLink } from "../../store/identity/links.ts";
 export type LinkRequest =
   | { purpose: "invite"; email: string; role: Role }
   | { purpose: "reset" | "sign_in"; user: { id: string; email: string } }
-  /** The id is null while there is no account: it is opened with the link. */
+  /** The id is null as long as there is no account. The link creates it. */
   | { purpose: "verify"; user: { id: string | null; email: string } };
 
 export interface CreatedLink {
-  /** What stands behind the address of the console. The token is behind `#`: no server or log on the way sees it. */
+  /**
+   * The path to append to the URL of the console. The token follows the `#`, so that no server or log on the
+   * way sees it.
+   */
   path: string;
   expiresAtMs: number;
 }
@@ -25,12 +28,12 @@ const PAGES = { invite: "join", reset: "reset", verify: "verify", sign_in: "link
 export async function createLink(
   tx: Db,
   { clock, newId, randomBytes }: Pick<Installation, "clock" | "newId" | "randomBytes">,
-  wanted: LinkRequest,
+  linkRequest: LinkRequest,
   by: Pick<ChangeEntry, "actor" | "address">,
 ): Promise<CreatedLink> {
-  const { purpose } = wanted;
-  const email = purpose === "invite" ? wanted.email : wanted.user.email;
-  const role = purpose === "invite" ? wanted.role : null;
+  const { purpose } = linkRequest;
+  const email = purpose === "invite" ? linkRequest.email : linkRequest.user.email;
+  const role = purpose === "invite" ? linkRequest.role : null;
   const nowMs = clock.nowMs();
   const expiresAtMs = nowMs + limits.linkTtlMs[purpose];
   const { secret, digest } = mintSecret(randomBytes);
@@ -41,7 +44,7 @@ export async function createLink(
       purpose,
       email,
       role,
-      userId: purpose === "invite" ? null : wanted.user.id,
+      userId: purpose === "invite" ? null : linkRequest.user.id,
       createdAtMs: nowMs,
       createdBy: by.actor.name,
       expiresAtMs,

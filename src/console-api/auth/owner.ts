@@ -1,4 +1,4 @@
-/** Whose things a route is about: the asker's own, or, for administrators, those of a user they name. */
+/** Determines the user that a route is about: the caller or, for administrators, a user that they name. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -7,7 +7,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { findKey } from "../../store/policy/keys.ts";
 import type { Actor } from "../http/route.ts";
 
-/** Spread into the query of a route that administrators may ask for somebody else. */
+/** Query fields of a route that administrators may call for another user. */
 export const ownerQuery = { user: z.string().max(100).optional() };
 
 export function ownerOf(actor: Actor, user: string | undefined): string {
@@ -18,7 +18,7 @@ export function ownerOf(actor: Actor, user: string | undefined): string {
   });
 }
 
-/** What belongs to somebody else is not there. */
+/** A key of another user is reported as not found. */
 export async function ownKey(db: Db, actor: Actor, id: string): Promise<KeyRecord> {
   const key = await findKey(db, id);
   if (key !== null && (actor.role === "admin" || key.userId === actor.userId)) return key;

@@ -1,4 +1,4 @@
-/** Changing a password that is known, and getting back in without it. */
+/** Routes that change a known password, reset a forgotten one, and sign in with a link. */
 
 import { z } from "zod";
 import { secretChange, secretSet } from "../../config/state/difference.ts";
@@ -44,31 +44,31 @@ export const passwordRoutes = {
     path: "/api/password",
     summary: "Choose another password. Every other browser is signed out",
     body: z.strictObject({
-      /** The present one; left out by whoever has none. */
+      /** The current password; omitted if the user has none. */
       password: passwordField.optional(),
-      /** In its place, by whoever has a second factor but no password. */
+      /** Required instead of the password if the user has a second factor but no password. */
       code: codeField.optional(),
       new_password: newPasswordField,
     }),
     tokenScope: "none",
     answer: NOTHING,
-    async run(control, asked) {
-      const { installation, identity } = control;
-      const proven = await requirePassword(control, asked.actor, asked.body);
-      const { userId, email, passwordHash } = proven;
-      const made = await identity.passwords.hash(asked.body.new_password);
+    async run(context, input) {
+      const { installation, identity } = context;
+      const verified = await requirePassword(context, input.actor, input.body);
+      const { userId, email, passwordHash } = verified;
+      const newHash = await identity.passwords.hash(input.body.new_password);
       const cookie = await transaction(installation.db, async (tx) => {
-        // Hashing takes a while, and a reset in between must not be undone.
+        // Hashing takes time. A reset that happened meanwhile must not be overwritten.
         await bumpKeyRevision(tx);
-        if (!(await lockPassword(tx, proven))) throw passwordReplaced();
-        await requireLiveActor(tx, asked.actor);
-        await writePassword(tx, userId, made);
-        const begun = await beginSession(tx, installation, asked, userId);
+        if (!(await lockPassword(tx, verified))) throw passwordReplaced();
+        await requireLiveActor(tx, input.actor);
+        await writePassword(tx, userId, newHash);
+        const newCookie = await beginSession(tx, installation, input, userId);
         const changes = [passwordHash === null ? secretSet("password") : secretChange("password")];
         const atMs = installation.clock.nowMs();
         const target = `user ${email}`;
-        await appendChange(tx, auditOf(asked, { atMs, action: "password.change", target, changes }));
-        return begun;
+        await appendChange(tx, auditOf(input, { atMs, action: "password.change", target, changes }));
+        return newCookie;
       });
       return withCookie({}, cookie);
     },
@@ -81,16 +81,16 @@ export const passwordRoutes = {
     summary: "Have a link for a new password sent. The answer does not tell whether there is such a user",
     body: z.strictObject({ email: emailField }),
     answer: NOTHING,
-    async run(control, { body, clientAddress }) {
-      if ((await control.mail()) === null) {
+    async run(context, { body, clientAddress }) {
+      if ((await context.mail()) === null) {
         throw new ApiError(
           "conflict",
           "This gateway sends no mail. Ask an administrator for a link to choose a new password.",
         );
       }
-      refuseManyLetters(control, body.email, clientAddress);
-      // Not waited for: how long it takes would tell whether somebody was found.
-      void sendReset(control, body.email, clientAddress);
+      refuseManyLetters(context, body.email, clientAddress);
+      // Not awaited: the duration would reveal whether the user exists.
+      void sendReset(context, body.email, clientAddress);
       return {};
     },
   }),
@@ -104,30 +104,30 @@ export const passwordRoutes = {
     body: z.strictObject({
       token: linkTokenField,
       password: newPasswordField,
-      /** Ids of API keys to revoke, as POST /api/links/read lists them, or all there are. */
+      /** Ids of API keys to revoke, as POST /api/links/read lists them, or all keys. */
       revoke_keys: z.union([z.literal("all"), z.array(z.string().max(100)).max(1_000)]).default([]),
-      /** Also every key that was created or rotated from then on: `at` of the list, so that none is missed. */
+      /** Also revoke every key that was created or rotated since. Send `at` of the list, so that no key is missed. */
       revoke_keys_since: instantField.optional(),
-      /** Of the second factor; needed only where one is on and keys are to be revoked. */
+      /** A code of the second factor. Required only if one is active and keys are to be revoked. */
       code: codeField.optional(),
     }),
     answer: z.object({ revoked_keys: z.number(), revoked_tokens: z.number(), ended_sessions: z.number() }),
-    async run(control, asked) {
-      const { installation, identity, gateway } = control;
+    async run(context, input) {
+      const { installation, identity, gateway } = context;
       const { db, clock } = installation;
-      const { revoke_keys: ids, revoke_keys_since: sinceMs = null, password } = asked.body;
+      const { revoke_keys: ids, revoke_keys_since: sinceMs = null, password } = input.body;
       const revokeKeys = ids === "all" ? ids : { ids, sinceMs };
-      const digest = secretDigest(asked.body.token);
-      // First, because hashing is expensive and anybody can ask for it.
-      const credentials = await resetCredentials(control, digest);
-      if (ids.length > 0 || sinceMs !== null) await proveForKeys(control, asked, credentials);
+      const digest = secretDigest(input.body.token);
+      // First, because hashing is expensive and this route is public.
+      const credentials = await resetCredentials(context, digest);
+      if (ids.length > 0 || sinceMs !== null) await verifyCodeForKeys(context, input, credentials);
       const passwordHash = await identity.passwords.hash(password);
       const { userId, email, mustVerify } = credentials;
       const ended = await transaction(db, async (tx) => {
         if ((await takeLink(tx, digest, "reset", clock.nowMs())) === null) throw linkUsedUp();
-        const by = { actor: auditActor({ userId, email }), address: asked.clientAddress };
+        const by = { actor: auditActor({ userId, email }), address: input.clientAddress };
         const change: AccessChange = { user: { id: userId, email }, action: "password.reset", by };
-        // What was made before the address was verified need not be its owner's.
+        // Access that was created before the address was verified may not belong to its owner.
         return mustVerify
           ? endAccess(tx, installation, change, passwordHash)
           : resetPassword(tx, installation, change, { passwordHash, revokeKeys });
@@ -144,24 +144,24 @@ export const passwordRoutes = {
     summary: "Sign in with a one-time link. With a second factor, send `code` too",
     body: z.strictObject({ token: linkTokenField, code: codeField.optional() }),
     answer: signedInAnswer,
-    async run(control, asked) {
-      refuseInsecure(asked.headers, control.publicUrl);
-      const { db, clock } = control.installation;
-      const { token, code } = asked.body;
+    async run(context, input) {
+      refuseInsecure(input.headers, context.publicUrl);
+      const { db, clock } = context.installation;
+      const { token, code } = input.body;
       const digest = secretDigest(token);
       const link = await findLink(db, digest, clock.nowMs());
       if (link?.purpose !== "sign_in" || link.userId === null) throw linkUsedUp();
       const credentials = await findCredentials(db, link.userId);
       if (credentials === null) throw linkUsedUp();
       if (code !== undefined) {
-        await control.identity.attempts.of(credentials.email, asked.clientAddress, () =>
-          refuseWrongCode(control, credentials, code),
+        await context.identity.attempts.of(credentials.email, input.clientAddress, () =>
+          refuseWrongCode(context, credentials, code),
         );
       }
-      return arrive(control, asked, credentials, {
+      return arrive(context, input, credentials, {
         hasCode: code !== undefined,
         by: "link",
-        // Used up only by whoever gets in with it.
+        // The link is consumed only if the sign-in succeeds.
         async before(tx) {
           if ((await takeLink(tx, digest, "sign_in", clock.nowMs())) === null) throw linkUsedUp();
         },
@@ -174,7 +174,7 @@ function passwordReplaced(): ApiError {
   return new ApiError("conflict", "The password was changed meanwhile. Sign in with the new one.");
 }
 
-/** Whose password a link resets; throws where the link does not work. */
+/** Returns the user whose password the link resets. Throws if the link is invalid. */
 async function resetCredentials({ installation }: ConsoleContext, digest: string): Promise<Credentials> {
   const { db, clock } = installation;
   const link = await findLink(db, digest, clock.nowMs());
@@ -184,9 +184,9 @@ async function resetCredentials({ installation }: ConsoleContext, digest: string
   return credentials;
 }
 
-/** A second factor protects the keys as well: who reads the mail alone cannot stop what runs with them. */
-async function proveForKeys(
-  control: ConsoleContext,
+/** A second factor also protects the keys: access to the mailbox alone is not enough to revoke them. */
+async function verifyCodeForKeys(
+  context: ConsoleContext,
   { clientAddress, body: { code } }: { clientAddress: string; body: { code?: string | undefined } },
   credentials: Credentials,
 ): Promise<void> {
@@ -198,18 +198,18 @@ async function proveForKeys(
       { param: "code" },
     );
   }
-  await control.identity.attempts.of(credentials.email, clientAddress, () =>
-    refuseWrongCode(control, credentials, code),
+  await context.identity.attempts.of(credentials.email, clientAddress, () =>
+    refuseWrongCode(context, credentials, code),
   );
 }
 
-/** So many to one address of mail, and from one address of the network. */
+/** Limits e-mails to one e-mail address and from one network address. */
 export function refuseManyLetters(
   { identity }: Pick<ConsoleContext, "identity">,
   email: string,
   clientAddress: string,
 ): void {
-  // In this order, so that a refused sender uses up nothing of the recipient's allowance.
+  // In this order, so that a rejected sender does not use up the allowance of the recipient.
   const wait =
     identity.letters.take(`from ${addressBlock(clientAddress)}`) ?? identity.letters.take(`to ${email}`);
   if (wait === null) return;
@@ -220,18 +220,18 @@ export function refuseManyLetters(
   );
 }
 
-async function sendReset(control: ConsoleContext, email: string, clientAddress: string): Promise<void> {
-  const { installation, gateway } = control;
+async function sendReset(context: ConsoleContext, email: string, clientAddress: string): Promise<void> {
+  const { installation, gateway } = context;
   try {
     const found = await findCredentialsByEmail(installation.db, email);
     if (found === null || found.status === "disabled") return;
     const user = { id: found.userId, email: found.email };
-    // Anybody may have asked.
+    // The sender is not authenticated, so the change log names the system.
     const actor = { kind: "system", id: null, name: "gateway" } as const;
     const link = await transaction(installation.db, (tx) =>
       createLink(tx, installation, { purpose: "reset", user }, { actor, address: clientAddress }),
     );
-    await sendIfPossible(control, resetEmail(found.email, control.publicUrl + link.path));
+    await sendIfPossible(context, resetEmail(found.email, context.publicUrl + link.path));
   } catch (error) {
     gateway.log.error("reset_not_sent", { reason: error instanceof Error ? error.message : "unknown" });
   }

@@ -1,4 +1,7 @@
-/** How people join: the first administrator by the link of the first start, others by invitation or by themselves. */
+/**
+ * Routes that create accounts: the first administrator by the link of the first start, others by invitation or
+ * registration.
+ */
 
 import { z } from "zod";
 import {
@@ -34,18 +37,18 @@ export const registrationRoutes = {
     summary: "Become the first administrator, with the token of the first start",
     body: z.strictObject({ token: linkTokenField, email: emailField, password: newPasswordField }),
     answer: signedInAnswer,
-    async run(control, asked) {
-      refuseInsecure(asked.headers, control.publicUrl);
-      const { installation, identity } = control;
-      const { token, email, password } = asked.body;
-      // First, because hashing is expensive and anybody can ask for it.
+    async run(context, input) {
+      refuseInsecure(input.headers, context.publicUrl);
+      const { installation, identity } = context;
+      const { token, email, password } = input.body;
+      // First, because hashing is expensive and this route is public.
       const refusal = await checkClaim(installation.db, token, installation.clock.nowMs());
       if (refusal !== null) throw claimError(refusal);
       const passwordHash = await identity.passwords.hash(password);
       try {
-        const claiming = { token, email, passwordHash, actor: null, address: asked.clientAddress };
+        const claiming = { token, email, passwordHash, actor: null, address: input.clientAddress };
         const { id } = await claimAdministrator(installation, claiming);
-        return await welcome(control, asked, id);
+        return await welcome(context, input, id);
       } catch (error) {
         throw error instanceof ClaimRefused ? claimError(error.reason) : error;
       }
@@ -60,24 +63,24 @@ export const registrationRoutes = {
       "Open an account, where registration is open. Where mail is sent, a link goes to the address and the answer does not tell whether there was an account; the account and its password are made with the link",
     body: z.strictObject({
       email: emailField,
-      /** Where no mail is sent. Where it is, the password is chosen with the link: leave it out. */
+      /** Only if no mail is configured. Otherwise omit it: the password is chosen with the link. */
       password: newPasswordField.optional(),
     }),
-    /** Null where mail is sent. */
+    /** Null if mail is configured. */
     answer: z.object({ user: personAnswer.nullable() }),
-    async run(control, asked) {
-      refuseInsecure(asked.headers, control.publicUrl);
-      const { installation } = control;
-      const { email, password } = asked.body;
+    async run(context, input) {
+      refuseInsecure(input.headers, context.publicUrl);
+      const { installation } = context;
+      const { email, password } = input.body;
       const registration = await readRegistration(installation.db);
       if (registration !== "open") throw registrationClosed(registration);
-      if (!(await hasAdministrator(installation.db))) throw nobodyYet();
-      const hasMail = (await control.mail()) !== null;
+      if (!(await hasAdministrator(installation.db))) throw administratorMissing();
+      const hasMail = (await context.mail()) !== null;
       if (hasMail !== (password === undefined)) throw misplacedPassword(hasMail);
-      refuseManyAccounts(control, asked.clientAddress);
-      if (password !== undefined) return registerAtOnce(control, asked, email, password);
-      // Not waited for: how long it takes would tell whether there is an account.
-      void writeToRegistered(control, email, asked.clientAddress);
+      refuseManyAccounts(context, input.clientAddress);
+      if (password !== undefined) return registerWithoutMail(context, input, email, password);
+      // Not awaited: the duration would reveal whether the account exists.
+      void sendRegistrationEmail(context, email, input.clientAddress);
       return { user: null };
     },
   }),
@@ -89,65 +92,65 @@ export const registrationRoutes = {
     summary: "Open the account that an invitation is for",
     body: z.strictObject({ token: linkTokenField, password: newPasswordField }),
     answer: signedInAnswer,
-    async run(control, asked) {
-      refuseInsecure(asked.headers, control.publicUrl);
-      const { installation, identity } = control;
+    async run(context, input) {
+      refuseInsecure(input.headers, context.publicUrl);
+      const { installation, identity } = context;
       const { db, clock } = installation;
-      const digest = secretDigest(asked.body.token);
+      const digest = secretDigest(input.body.token);
       if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "invite") throw linkUsedUp();
-      const passwordHash = await identity.passwords.hash(asked.body.password);
+      const passwordHash = await identity.passwords.hash(input.body.password);
       const user = await transaction(db, async (tx) => {
         const link = await takeLink(tx, digest, "invite", clock.nowMs());
         if (link === null) throw linkUsedUp();
         const { email, role } = link;
         if ((await findUserByEmail(tx, email)) !== null) throw accountExists(email);
-        const made = await addUser(tx, control, { email, role: role ?? "user", passwordHash });
-        await markVerified(tx, made.id, clock.nowMs());
+        const created = await addUser(tx, context, { email, role: role ?? "user", passwordHash });
+        await markVerified(tx, created.id, clock.nowMs());
         await deleteLinksTo(tx, email);
-        await auditJoin(tx, control, asked, made, "user.join");
-        return made;
+        await auditJoin(tx, context, input, created, "user.join");
+        return created;
       });
-      return welcome(control, asked, user.id);
+      return welcome(context, input, user.id);
     },
   }),
 };
 
-/** Without mail there is nothing to verify an address with: whoever registers first has it. */
-async function registerAtOnce(
-  control: ConsoleContext,
-  arrival: Arrival,
+/** Without mail an address cannot be verified: the first person to register it owns it. */
+async function registerWithoutMail(
+  context: ConsoleContext,
+  client: Arrival,
   email: string,
   password: string,
 ): Promise<Response> {
-  const { installation, identity } = control;
+  const { installation, identity } = context;
   const passwordHash = await identity.passwords.hash(password);
   const user = await transaction(installation.db, async (tx) => {
     if ((await findUserByEmail(tx, email)) !== null) throw accountExists(email);
-    const made = await addUser(tx, control, { email, role: "user", passwordHash });
-    await auditJoin(tx, control, arrival, made, "user.register");
-    return made;
+    const created = await addUser(tx, context, { email, role: "user", passwordHash });
+    await auditJoin(tx, context, client, created, "user.register");
+    return created;
   });
-  return welcome(control, arrival, user.id);
+  return welcome(context, client, user.id);
 }
 
-/** Whoever has the address reads what there is to do; whoever typed it does not learn whose it is. */
-async function writeToRegistered(
-  control: ConsoleContext,
+/** Sends instructions to the address. The response does not reveal whether the address has an account. */
+async function sendRegistrationEmail(
+  context: ConsoleContext,
   email: string,
   clientAddress: string,
 ): Promise<void> {
-  const { installation, identity, gateway } = control;
+  const { installation, identity, gateway } = context;
   try {
     if (identity.letters.take(`to ${email}`) !== null) return;
     const found = await findCredentialsByEmail(installation.db, email);
-    if (found === null) await sendVerification(control, { id: null, email }, clientAddress);
+    if (found === null) await sendVerification(context, { id: null, email }, clientAddress);
     else if (found.status === "disabled") return;
     else if (found.mustVerify)
-      await sendVerification(control, { id: found.userId, email: found.email }, clientAddress);
+      await sendVerification(context, { id: found.userId, email: found.email }, clientAddress);
     else
       await sendIfPossible(
-        control,
-        alreadyRegisteredEmail(found.email, `${control.publicUrl}/console/sign-in`),
+        context,
+        alreadyRegisteredEmail(found.email, `${context.publicUrl}/console/sign-in`),
       );
   } catch (error) {
     gateway.log.error("registration_not_written", {
@@ -176,8 +179,8 @@ function refuseManyAccounts({ identity }: ConsoleContext, clientAddress: string)
   );
 }
 
-/** Otherwise somebody else could register first with the address that the administrator is going to use. */
-function nobodyYet(): ApiError {
+/** Without this check, another person could register the address that the administrator is going to use. */
+function administratorMissing(): ApiError {
   return new ApiError(
     "registration_closed",
     "This gateway has no administrator yet. Registration opens once there is one.",

@@ -1,4 +1,4 @@
-/** The second factor: an authenticator app, and recovery codes for the day it is lost. */
+/** Routes for the second factor: an authenticator app, and recovery codes in case it is lost. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -32,7 +32,7 @@ import {
 const ISSUER = "Model Gateway";
 const RECOVERY_CODES = 10;
 
-const proof = { password: passwordField.optional(), code: codeField.optional() };
+const proofFields = { password: passwordField.optional(), code: codeField.optional() };
 const codesAnswer = z.object({ recovery_codes: z.array(z.string()) });
 
 export const secondFactorRoutes = {
@@ -42,8 +42,8 @@ export const secondFactorRoutes = {
     path: "/api/second-factor",
     summary: "Whether your second factor is on, and how many recovery codes are left",
     answer: z.object({ since: z.number().nullable(), recovery_codes_left: z.number() }),
-    async run(control, { actor }) {
-      const { secondFactor, recoveryDigests } = await credentialsOf(control, actor);
+    async run(context, { actor }) {
+      const { secondFactor, recoveryDigests } = await credentialsOf(context, actor);
       return { since: secondFactor?.sinceMs ?? null, recovery_codes_left: recoveryDigests.length };
     },
   }),
@@ -53,12 +53,12 @@ export const secondFactorRoutes = {
     method: "POST",
     path: "/api/second-factor",
     summary: "Get the secret for an authenticator app. It counts once a code of it was confirmed",
-    body: z.strictObject(proof),
+    body: z.strictObject(proofFields),
     tokenScope: "none",
     answer: z.object({ secret: z.string(), otpauth_url: z.string() }),
-    async run(control, asked) {
-      const { installation } = control;
-      const { userId, email, secondFactor } = await requirePassword(control, asked.actor, asked.body);
+    async run(context, input) {
+      const { installation } = context;
+      const { userId, email, secondFactor } = await requirePassword(context, input.actor, input.body);
       if (secondFactor !== null && secondFactor.sinceMs !== null) throw isOn();
       const secret = mintTotpSecret(installation.randomBytes);
       const sealed = seal(installation.keyring, totpBinding(userId), secret, installation.randomBytes);
@@ -75,28 +75,28 @@ export const secondFactorRoutes = {
     body: z.strictObject({ code: codeField }),
     tokenScope: "none",
     answer: codesAnswer,
-    async run(control, asked) {
-      const { installation, identity } = control;
-      const credentials = await credentialsOf(control, asked.actor);
+    async run(context, input) {
+      const { installation, identity } = context;
+      const credentials = await credentialsOf(context, input.actor);
       const { userId, email, secondFactor } = credentials;
       if (secondFactor === null) throw isNotBegun();
       if (secondFactor.sinceMs !== null) throw isOn();
       await identity.attempts.proven(`session of ${userId}`, async () => {
-        if (!(await isRightCode(control, credentials, asked.body.code))) throw wrongCode();
+        if (!(await isRightCode(context, credentials, input.body.code))) throw wrongCode();
       });
-      const codes = newCodes(control, userId);
+      const codes = newCodes(context, userId);
       const atMs = installation.clock.nowMs();
       const cookie = await transaction(installation.db, async (tx) => {
         const { sealedSecret } = secondFactor;
         const isDone = await confirmSecondFactor(tx, userId, { sealedSecret, sinceMs: atMs }, codes.digests);
         if (!isDone) throw isNotBegun();
-        await requireLiveActor(tx, asked.actor);
+        await requireLiveActor(tx, input.actor);
         await deleteSessions(tx, userId, null);
-        const made = await beginSession(tx, installation, asked, userId);
+        const newCookie = await beginSession(tx, installation, input, userId);
         const changes = [{ field: "second_factor", from: "off", to: "on" }];
         const target = `user ${email}`;
-        await appendChange(tx, auditOf(asked, { atMs, action: "second_factor.confirm", target, changes }));
-        return made;
+        await appendChange(tx, auditOf(input, { atMs, action: "second_factor.confirm", target, changes }));
+        return newCookie;
       });
       return withCookie({ recovery_codes: codes.shown }, cookie);
     },
@@ -107,19 +107,19 @@ export const secondFactorRoutes = {
     method: "DELETE",
     path: "/api/second-factor",
     summary: "Turn the second factor off, with the password and a code. Every other browser is signed out",
-    body: z.strictObject(proof),
+    body: z.strictObject(proofFields),
     tokenScope: "none",
     answer: NOTHING,
-    async run(control, asked) {
-      const { installation } = control;
-      const { userId, email } = await requireBothFactors(control, asked.actor, asked.body);
+    async run(context, input) {
+      const { installation } = context;
+      const { userId, email } = await requireBothFactors(context, input.actor, input.body);
       const cookie = await transaction(installation.db, async (tx) => {
-        await requireLiveActor(tx, asked.actor);
+        await requireLiveActor(tx, input.actor);
         await deleteSessions(tx, userId, null);
-        const made = await beginSession(tx, installation, asked, userId);
-        const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
+        const newCookie = await beginSession(tx, installation, input, userId);
+        const by = { actor: auditActor(input.actor), address: input.clientAddress };
         if (!(await dropSecondFactor(tx, installation, { id: userId, email }, by))) throw isOff();
-        return made;
+        return newCookie;
       });
       return withCookie({}, cookie);
     },
@@ -130,16 +130,16 @@ export const secondFactorRoutes = {
     method: "POST",
     path: "/api/recovery-codes",
     summary: "Get ten new recovery codes, with the password and a code; the old ones stop working",
-    body: z.strictObject(proof),
+    body: z.strictObject(proofFields),
     tokenScope: "none",
     answer: codesAnswer,
-    async run(control, asked) {
-      const { installation } = control;
-      const { actor, body } = asked;
-      const { userId, email, secondFactor, recoveryDigests } = await requireBothFactors(control, actor, body);
+    async run(context, input) {
+      const { installation } = context;
+      const { actor, body } = input;
+      const { userId, email, secondFactor, recoveryDigests } = await requireBothFactors(context, actor, body);
       if (secondFactor === null || secondFactor.sinceMs === null) throw isOff();
       const { sealedSecret, sinceMs } = secondFactor;
-      const codes = newCodes(control, userId);
+      const codes = newCodes(context, userId);
       const atMs = installation.clock.nowMs();
       await transaction(installation.db, async (tx) => {
         if (!(await confirmSecondFactor(tx, userId, { sealedSecret, sinceMs }, codes.digests))) throw isOff();
@@ -147,7 +147,7 @@ export const secondFactorRoutes = {
           { field: "recovery_codes", from: String(recoveryDigests.length), to: String(RECOVERY_CODES) },
         ];
         const target = `user ${email}`;
-        await appendChange(tx, auditOf(asked, { atMs, action: "recovery_codes.create", target, changes }));
+        await appendChange(tx, auditOf(input, { atMs, action: "recovery_codes.create", target, changes }));
       });
       return { recovery_codes: codes.shown };
     },
@@ -161,11 +161,11 @@ export const secondFactorRoutes = {
     params: z.strictObject({ id: z.string() }),
     tokenScope: "none",
     answer: NOTHING,
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       await transaction(installation.db, async (tx) => {
-        const user = await findUser(tx, asked.params.id);
+        const user = await findUser(tx, input.params.id);
         if (user === null) throw new ApiError("not_found", "There is no such user.");
-        const by = { actor: auditActor(asked.actor), address: asked.clientAddress };
+        const by = { actor: auditActor(input.actor), address: input.clientAddress };
         if (!(await dropSecondFactor(tx, installation, user, by))) throw isOff();
       });
       return {};

@@ -1,4 +1,4 @@
-/** A browser comes in and gets a new cookie; whatever it had before is worth nothing from then on. */
+/** Begins a session with a new cookie. The previous session of the browser ends. */
 
 import type { Installation } from "../../config/installation/installation.ts";
 import { limits } from "../../config/product-limits.ts";
@@ -16,7 +16,7 @@ import type { RawRouteInput } from "../http/route.ts";
 
 export type Arrival = Pick<RawRouteInput, "headers" | "clientAddress" | "userAgent">;
 
-/** The cookie to send. */
+/** Returns the cookie to send. */
 export async function beginSession(
   tx: Db,
   { clock, newId, randomBytes }: Installation,

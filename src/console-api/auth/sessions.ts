@@ -1,4 +1,4 @@
-/** Signing in and out, and the list of browsers that are signed in. */
+/** Routes that sign in and out, and list active sessions. */
 
 import { z } from "zod";
 import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
@@ -29,7 +29,7 @@ export const personAnswer = z.object({
   id: z.string(),
   email: z.string(),
   role: z.enum(["admin", "user"]),
-  /** Keys cannot be made before the address is verified. */
+  /** Keys cannot be created before the address is verified. */
   must_verify: z.boolean(),
   has_password: z.boolean(),
   has_second_factor: z.boolean(),
@@ -56,27 +56,33 @@ export const sessionRoutes = {
     path: "/api/session",
     summary: "Who is asking, and how others may join",
     answer: z.object({
-      /** Null when nobody is signed in. */
+      /** Null if no user is signed in. */
       user: personAnswer.nullable(),
       registration: z.enum(REGISTRATIONS),
-      /** Whether messages can be sent: a forgotten password is then mailed, else an administrator helps. */
+      /**
+       * Whether mail is configured: if so, a reset link can be sent by e-mail, otherwise an administrator
+       * creates one.
+       */
       mail: z.boolean(),
-      /** Nobody has become the administrator yet. */
+      /** No administrator exists yet. */
       unclaimed: z.boolean(),
-      /** Where clients reach the gateway; null where nobody has said it, and the address of the page is as good. */
+      /**
+       * The URL at which clients reach the gateway; null if it is not configured. The address of the page works
+       * then.
+       */
       public_url: z.string().nullable(),
-      /** The shortest password that may be chosen. */
+      /** The minimum length of a password. */
       password_chars_min: z.number(),
     }),
-    async run(control, { actor }) {
-      const { db } = control.installation;
+    async run(context, { actor }) {
+      const { db } = context.installation;
       const credentials = actor === null ? null : await findCredentials(db, actor.userId);
       return {
         user: credentials === null ? null : personOf(credentials),
         registration: await readRegistration(db),
-        mail: (await control.mail()) !== null,
+        mail: (await context.mail()) !== null,
         unclaimed: await isUnclaimed(db),
-        public_url: isLoopback(new URL(control.publicUrl).hostname) ? null : control.publicUrl,
+        public_url: isLoopback(new URL(context.publicUrl).hostname) ? null : context.publicUrl,
         password_chars_min: limits.passwordCharsMin,
       };
     },
@@ -89,22 +95,23 @@ export const sessionRoutes = {
     summary: "Sign in. With a second factor, send `code` too: six digits, or a recovery code",
     body: z.strictObject({ email: emailField, password: passwordField, code: codeField.optional() }),
     answer: signedInAnswer,
-    async run(control, asked) {
-      refuseInsecure(asked.headers, control.publicUrl);
-      const { email, password, code } = asked.body;
-      const credentials = await control.identity.attempts.of(email, asked.clientAddress, async () => {
-        const found = await findCredentialsByEmail(control.installation.db, email);
-        const isRight = await control.identity.passwords.verify(password, found?.passwordHash ?? null);
-        // Whoever has registered and is let in learns by it that the address was nobody's: it is verified first.
-        const hasMail = (await control.mail()) !== null;
+    async run(context, input) {
+      refuseInsecure(input.headers, context.publicUrl);
+      const { email, password, code } = input.body;
+      const credentials = await context.identity.attempts.of(email, input.clientAddress, async () => {
+        const found = await findCredentialsByEmail(context.installation.db, email);
+        const isRight = await context.identity.passwords.verify(password, found?.passwordHash ?? null);
+        // Signing a new registrant in would reveal that the address had no account before, so the address must
+        // be verified first.
+        const hasMail = (await context.mail()) !== null;
         if (found === null || !isRight || (found.mustVerify && hasMail)) throw wrongPassword(hasMail);
-        if (code !== undefined) await refuseWrongCode(control, found, code);
+        if (code !== undefined) await refuseWrongCode(context, found, code);
         return found;
       });
-      return arrive(control, asked, credentials, {
+      return arrive(context, input, credentials, {
         hasCode: code !== undefined,
         by: "password",
-        // Verifying takes a while: a password that was replaced meanwhile opens no session.
+        // Verifying takes time: a password that was replaced meanwhile must not open a session.
         async before(tx) {
           if (!(await lockPassword(tx, credentials))) throw wrongPassword(false);
         },
@@ -134,7 +141,7 @@ export const sessionRoutes = {
       data: z.array(
         z.object({
           id: z.string(),
-          /** The one that asks. */
+          /** True for the session of this request. */
           current: z.boolean(),
           created_at: z.number(),
           seen_at: z.number(),
@@ -168,16 +175,16 @@ export const sessionRoutes = {
     summary: "Sign one browser out",
     params: z.strictObject({ id: z.string() }),
     answer: NOTHING,
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
-        const { actor, params } = asked;
+        const { actor, params } = input;
         if (!(await deleteSession(tx, actor.userId, params.id))) {
           throw new ApiError("not_found", "You have no such session. It may have ended already.");
         }
         await appendChange(
           tx,
-          auditOf(asked, {
+          auditOf(input, {
             atMs: clock.nowMs(),
             action: "session.revoke",
             target: `user ${actor.email}`,
@@ -195,17 +202,17 @@ export const sessionRoutes = {
     path: "/api/sessions",
     summary: "Sign every other browser out",
     answer: z.object({ revoked: z.number() }),
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock } = installation;
       return transaction(db, async (tx) => {
-        const { actor } = asked;
+        const { actor } = input;
         const revoked = await deleteSessions(tx, actor.userId, actor.via.id);
         if (revoked > 0) {
           const changes = [{ field: "sessions", from: String(revoked), to: "0" }];
           const target = `user ${actor.email}`;
           await appendChange(
             tx,
-            auditOf(asked, { atMs: clock.nowMs(), action: "session.revoke", target, changes }),
+            auditOf(input, { atMs: clock.nowMs(), action: "session.revoke", target, changes }),
           );
         }
         return { revoked };
@@ -215,37 +222,38 @@ export const sessionRoutes = {
 };
 
 function wrongPassword(hasMail: boolean): ApiError {
-  const wrong = "The address or the password is wrong.";
+  const message = "The address or the password is wrong.";
   const verify =
     " If you have just registered, open the link in the mail first; registering once more sends another.";
-  return new ApiError("wrong_credentials", hasMail ? wrong + verify : wrong);
+  return new ApiError("wrong_credentials", hasMail ? message + verify : message);
 }
 
 export function accountDisabled(): ApiError {
   return new ApiError("forbidden", "This account is disabled. Ask an administrator.");
 }
 
-/** One that is not on yet asks for nothing. */
+/** A second factor that is not active yet requires no code. */
 function needsCode({ secondFactor }: Credentials): boolean {
   return secondFactor !== null && secondFactor.sinceMs !== null;
 }
 
 export async function refuseWrongCode(
-  control: ConsoleContext,
+  context: ConsoleContext,
   credentials: Credentials,
   code: string,
 ): Promise<void> {
   if (!needsCode(credentials)) return;
-  // Whoever knows the password or has a link is no stranger any more: six digits bear few tries, from everywhere.
-  await control.identity.attempts.proven(`code of ${credentials.userId}`, async () => {
-    if (!(await isRightCode(control, credentials, code))) throw wrongCode();
+  // The caller has already presented the password or a link. Six digits allow only a few attempts, so they
+  // count together from all addresses.
+  await context.identity.attempts.proven(`code of ${credentials.userId}`, async () => {
+    if (!(await isRightCode(context, credentials, code))) throw wrongCode();
   });
 }
 
-/** Whoever has proved who they are comes in, unless there is more to prove or they may not. */
+/** Begins a session for verified credentials, unless a code is still required or the user is disabled. */
 export async function arrive(
   { installation }: ConsoleContext,
-  arrival: Arrival,
+  client: Arrival,
   credentials: Credentials,
   { hasCode, by, before }: { hasCode: boolean; by: "password" | "link"; before?(tx: Db): Promise<void> },
 ): Promise<Response> {
@@ -260,11 +268,11 @@ export async function arrive(
   const { db, clock } = installation;
   const cookie = await transaction(db, async (tx) => {
     await before?.(tx);
-    const made = await beginSession(tx, installation, arrival, credentials.userId);
+    const newCookie = await beginSession(tx, installation, client, credentials.userId);
     await appendChange(
       tx,
       auditOf(
-        { actor: credentials, clientAddress: arrival.clientAddress },
+        { actor: credentials, clientAddress: client.clientAddress },
         {
           atMs: clock.nowMs(),
           action: "session.create",
@@ -273,7 +281,7 @@ export async function arrive(
         },
       ),
     );
-    return made;
+    return newCookie;
   });
   return withCookie({ user: personOf(credentials) }, cookie);
 }

@@ -1,4 +1,4 @@
-/** Sessions and links that are over are of no use to anybody. */
+/** Deletes expired sessions and links periodically. */
 
 import type { Installation } from "../../config/installation/installation.ts";
 import { limits } from "../../config/product-limits.ts";

@@ -1,4 +1,4 @@
-/** Personal access tokens: what a program shows instead of a cookie. */
+/** Routes for personal access tokens, which programs send instead of a cookie. */
 
 import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
@@ -38,7 +38,7 @@ export const tokenRoutes = {
     answer: z.object({ data: z.array(tokenAnswer), next: z.null() }),
     async run({ installation }, { actor }) {
       const tokens = await listAccessTokens(installation.db, actor.userId);
-      return { data: tokens.map(shown), next: null };
+      return { data: tokens.map(tokenObject), next: null };
     },
   }),
 
@@ -49,21 +49,21 @@ export const tokenRoutes = {
     summary: "Make a personal access token. Its secret is in this answer alone",
     body: z.strictObject({
       name: nameField,
-      /** `admin` is for administrators, and works as long as its owner is one. */
+      /** `admin` requires an administrator, and works as long as its owner is one. */
       scope: z.enum(TOKEN_SCOPES).default("read"),
-      /** Epoch milliseconds; null for one that does not expire. */
+      /** Epoch milliseconds; null for a token that does not expire. */
       expires_at: instantField.nullable(),
     }),
     tokenScope: "none",
     answer: tokenAnswer.extend({ secret: z.string() }),
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock, newId, randomBytes } = installation;
-      const { name, scope, expires_at: expiresAtMs } = asked.body;
+      const { name, scope, expires_at: expiresAtMs } = input.body;
       const atMs = clock.nowMs();
       if (expiresAtMs !== null && expiresAtMs <= atMs) {
         throw new ApiError("invalid_value", "expires_at: must be in the future", { param: "expires_at" });
       }
-      if (scope === "admin" && asked.actor.role !== "admin") {
+      if (scope === "admin" && input.actor.role !== "admin") {
         throw new ApiError("forbidden", "Only administrators may create a token with the scope `admin`.", {
           param: "scope",
         });
@@ -71,7 +71,7 @@ export const tokenRoutes = {
       const { secret, digest } = mintAccessToken(randomBytes);
       const token: AccessTokenRecord = {
         id: newId("pat"),
-        userId: asked.actor.userId,
+        userId: input.actor.userId,
         name,
         last4: secret.slice(-4),
         scope,
@@ -80,7 +80,7 @@ export const tokenRoutes = {
         usedAtMs: null,
       };
       await transaction(db, async (tx) => {
-        await requireLiveActor(tx, asked.actor);
+        await requireLiveActor(tx, input.actor);
         if ((await listAccessTokens(tx, token.userId)).length >= limits.accessTokensMax) {
           throw new ApiError(
             "conflict",
@@ -94,10 +94,10 @@ export const tokenRoutes = {
         ];
         await appendChange(
           tx,
-          auditOf(asked, { atMs, action: "token.create", target: `token ${name}`, changes }),
+          auditOf(input, { atMs, action: "token.create", target: `token ${name}`, changes }),
         );
       });
-      return { ...shown(token), secret };
+      return { ...tokenObject(token), secret };
     },
   }),
 
@@ -108,16 +108,16 @@ export const tokenRoutes = {
     summary: "Revoke a personal access token",
     params: z.strictObject({ id: z.string() }),
     answer: NOTHING,
-    async run({ installation }, asked) {
+    async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
-        const gone = await deleteAccessToken(tx, asked.actor.userId, asked.params.id);
-        if (gone === null) throw new ApiError("not_found", "You have no such token.");
-        const target = `token ${gone.name}`;
-        const changes = [{ field: "scope", from: gone.scope, to: null }];
+        const deleted = await deleteAccessToken(tx, input.actor.userId, input.params.id);
+        if (deleted === null) throw new ApiError("not_found", "You have no such token.");
+        const target = `token ${deleted.name}`;
+        const changes = [{ field: "scope", from: deleted.scope, to: null }];
         await appendChange(
           tx,
-          auditOf(asked, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
+          auditOf(input, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
         );
       });
       return {};
@@ -125,7 +125,7 @@ export const tokenRoutes = {
   }),
 };
 
-function shown(token: AccessTokenRecord): z.input<typeof tokenAnswer> {
+function tokenObject(token: AccessTokenRecord): z.input<typeof tokenAnswer> {
   return {
     id: token.id,
     name: token.name,

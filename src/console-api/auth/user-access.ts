@@ -1,6 +1,6 @@
 /**
- * Everything that can act as a user: sessions, personal access tokens, API keys, the second factor and one-time links.
- * A reset lists it, and whoever gets an account back ends it.
+ * Everything that grants access as a user: sessions, personal access tokens, API keys, the second factor and
+ * one-time links. A reset lists and ends it.
  */
 
 import { z } from "zod";
@@ -27,37 +27,42 @@ import { sessionBounds } from "./actor.ts";
 
 const KEYS_LISTED_MAX = 200;
 
-/** `is_new`: created, or a key that was rotated, after `since`, when the owner surely had the account. */
-const listed = { created_at: z.number(), used_at: z.number().nullable(), is_new: z.boolean() };
+/**
+ * `is_new`: created (or rotated, for a key) after `since`, the last time that the owner certainly controlled
+ * the account.
+ */
+const accessFields = { created_at: z.number(), used_at: z.number().nullable(), is_new: z.boolean() };
 
 export const accessAnswer = z.object({
-  /** When this was read: `revoke_keys_since` of a reset with this value also ends keys that came later. */
+  /** When this was read. A reset with this value as `revoke_keys_since` also revokes keys that were created later. */
   at: z.number(),
-  /** When the owner last opened a link to the address. Null if never: then everything is new. */
+  /** When the owner last opened a link that was sent to the address. Null if never: then everything is new. */
   since: z.number().nullable(),
   second_factor_since: z.number().nullable(),
-  /** Revoking keys with this link also needs a code of the second factor. */
+  /** Revoking keys with this link also requires a code of the second factor. */
   needs_code: z.boolean(),
-  /** The newest first, at most 200 of `keys_total`. */
+  /** Newest first, at most 200 of `keys_total`. */
   keys: z.array(
     z.object({
       id: z.string(),
       name: z.string(),
       last4: z.string(),
       rotated_at: z.number().nullable(),
-      ...listed,
+      ...accessFields,
     }),
   ),
   keys_total: z.number(),
-  tokens: z.array(z.object({ name: z.string(), last4: z.string(), scope: z.enum(TOKEN_SCOPES), ...listed })),
-  sessions: z.array(z.object({ address: z.string(), user_agent: z.string(), ...listed })),
+  tokens: z.array(
+    z.object({ name: z.string(), last4: z.string(), scope: z.enum(TOKEN_SCOPES), ...accessFields }),
+  ),
+  sessions: z.array(z.object({ address: z.string(), user_agent: z.string(), ...accessFields })),
 });
 
 export async function listAccess(
   { db, clock }: Pick<Installation, "db" | "clock">,
   { userId, mustVerify, emailVerifiedAtMs: since, secondFactor }: Credentials,
 ): Promise<z.input<typeof accessAnswer>> {
-  // First: a key that is created while the rest is read is either listed or later than this.
+  // First: a key that is created while the rest is read is either listed or newer than this time.
   const atMs = clock.nowMs();
   const rotations = await readRotations(db, userId);
   const isNew = (createdAtMs: number) => since === null || createdAtMs > since;
@@ -78,7 +83,7 @@ export async function listAccess(
       created_at: key.createdAtMs,
       used_at: key.lastUsedAtMs,
       rotated_at: rotations.get(key.id) ?? null,
-      // Who rotated a key has its secret.
+      // The person who rotated a key knows its secret.
       is_new: isNew(Math.max(key.createdAtMs, rotations.get(key.id) ?? 0)),
     })),
     keys_total: await countActiveKeys(db, userId),
@@ -114,7 +119,7 @@ export interface EndedAccess {
 
 type At = Pick<Installation, "clock">;
 
-/** A new password by a link: sessions and tokens end, and the keys that the owner names. */
+/** Sets a new password by a link. Sessions and tokens end, and the listed keys are revoked. */
 export async function resetPassword(
   tx: Db,
   { clock }: At,
@@ -128,13 +133,13 @@ export async function resetPassword(
   const tokens = await deleteAccessTokens(tx, user.id);
   await markVerified(tx, user.id, atMs);
   const keys = await revokeKeysOf(tx, user.id, revokeKeys, atMs);
-  await auditEnded(tx, atMs, change, [secretChange("password"), ...counts({ sessions, tokens })], keys);
+  await logEndedAccess(tx, atMs, change, [secretChange("password"), ...counts({ sessions, tokens })], keys);
   return { sessions, tokens, keys: keys.length };
 }
 
 /**
- * Ends everything, whoever made it: the account is given to whoever opened a link to its address, with a new password,
- * or, where `passwordHash` is null, will be.
+ * Ends all access, independent of who created it. The account then belongs to the person who opened a link to
+ * its address. If `passwordHash` is null, that person chooses the password later.
  */
 export async function endAccess(
   tx: Db,
@@ -144,7 +149,8 @@ export async function endAccess(
 ): Promise<EndedAccess> {
   const atMs = clock.nowMs();
   const { id, email } = change.user;
-  // First, for its lock: changes of keys and passwords take it first as well, so none of them is halfway.
+  // First, because it takes the lock: changes of keys and passwords take it first too, so none of them is in
+  // progress.
   await bumpKeyRevision(tx);
   const { sessions, tokens, secondFactor } = await forgetWaysIn(tx, id);
   await deleteLinksTo(tx, email);
@@ -159,7 +165,7 @@ export async function endAccess(
     ...counts({ sessions, tokens }),
     ...(secondFactor ? [{ field: "second_factor", from: "on", to: "off" }] : []),
   ];
-  await auditEnded(tx, atMs, change, changes, keys);
+  await logEndedAccess(tx, atMs, change, changes, keys);
   return { sessions, tokens, keys: keys.length };
 }
 
@@ -169,8 +175,8 @@ function counts(ended: Readonly<Record<string, number>>): FieldChange[] {
     .map(([field, count]) => ({ field, from: String(count), to: "0" }));
 }
 
-/** Last in its transaction: the end of the log is locked from here on. */
-async function auditEnded(
+/** Last in its transaction, because it locks the end of the change log. */
+async function logEndedAccess(
   tx: Db,
   atMs: number,
   { user: { email }, action, by }: AccessChange,

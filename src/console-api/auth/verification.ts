@@ -1,4 +1,7 @@
-/** The link that was sent to an address: whoever opens it has the address, and chooses the password of its account. */
+/**
+ * Verifies an e-mail address by a link. The person who opens the link controls the address and chooses the
+ * password.
+ */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -32,24 +35,24 @@ export const verificationRoutes = {
       "Show that an address is yours with the link that was sent there, and choose the password of its account. Whatever let somebody in before is ended",
     body: z.strictObject({ token: linkTokenField, password: newPasswordField }),
     answer: z.object({ email: z.string(), user: personAnswer }),
-    async run(control, asked) {
-      refuseInsecure(asked.headers, control.publicUrl);
-      const { installation, identity, gateway } = control;
+    async run(context, input) {
+      refuseInsecure(input.headers, context.publicUrl);
+      const { installation, identity, gateway } = context;
       const { db, clock } = installation;
-      const digest = secretDigest(asked.body.token);
-      // First, because hashing is expensive and anybody can ask for it.
+      const digest = secretDigest(input.body.token);
+      // First, because hashing is expensive and this route is public.
       if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "verify") throw linkUsedUp();
-      const passwordHash = await identity.passwords.hash(asked.body.password);
+      const passwordHash = await identity.passwords.hash(input.body.password);
       const { email, userId } = await transaction(db, async (tx) => {
         const link = await takeLink(tx, digest, "verify", clock.nowMs());
         if (link === null) throw linkUsedUp();
-        const opened = { email: link.email, passwordHash };
+        const account = { email: link.email, passwordHash };
         return link.userId === null
-          ? openAccount(tx, control, asked, opened)
-          : verifyAccount(tx, control, asked, { ...opened, userId: link.userId });
+          ? openAccount(tx, context, input, account)
+          : verifyAccount(tx, context, input, { ...account, userId: link.userId });
       });
       await gateway.policy.refresh();
-      return welcome(control, asked, userId, { email });
+      return welcome(context, input, userId, { email });
     },
   }),
 
@@ -59,11 +62,11 @@ export const verificationRoutes = {
     path: "/api/email/link",
     summary: "Have the link that verifies your address sent again",
     answer: NOTHING,
-    async run(control, asked) {
-      const { userId, email, mustVerify } = await credentialsOf(control, asked.actor);
+    async run(context, input) {
+      const { userId, email, mustVerify } = await credentialsOf(context, input.actor);
       if (!mustVerify) throw new ApiError("conflict", "Your address needs no verification.");
-      refuseManyLetters(control, email, asked.clientAddress);
-      if (!(await sendVerification(control, { id: userId, email }, asked.clientAddress))) {
+      refuseManyLetters(context, email, input.clientAddress);
+      if (!(await sendVerification(context, { id: userId, email }, input.clientAddress))) {
         throw new ApiError("conflict", "The message could not be sent. Tell an administrator.");
       }
       return {};
@@ -76,24 +79,27 @@ interface OpenedLink {
   passwordHash: string;
 }
 
-/** There is no account before somebody has shown that the address is theirs. */
+/** The account is created only after the address is verified. */
 async function openAccount(
   tx: Db,
-  control: ConsoleContext,
-  asked: Pick<Arrival, "clientAddress">,
+  context: ConsoleContext,
+  input: Pick<Arrival, "clientAddress">,
   { email, passwordHash }: OpenedLink,
 ): Promise<{ email: string; userId: string }> {
   const registration = await readRegistration(tx);
   if (registration !== "open") throw registrationClosed(registration);
   if ((await findUserByEmail(tx, email)) !== null) throw accountExists(email);
-  const user = await addUser(tx, control, { email, role: "user", passwordHash });
-  await markVerified(tx, user.id, control.installation.clock.nowMs());
+  const user = await addUser(tx, context, { email, role: "user", passwordHash });
+  await markVerified(tx, user.id, context.installation.clock.nowMs());
   await deleteLinksTo(tx, email);
-  await auditJoin(tx, control, asked, user, "user.register");
+  await auditJoin(tx, context, input, user, "user.register");
   return { email, userId: user.id };
 }
 
-/** An account of before that was never verified: what was made with it need not be its owner's. */
+/**
+ * Verifies an existing account for the first time. Access that was created before may not belong to the owner
+ * of the address.
+ */
 async function verifyAccount(
   tx: Db,
   { installation }: ConsoleContext,
@@ -107,15 +113,15 @@ async function verifyAccount(
   return { email, userId };
 }
 
-/** False when it could not be sent. The id is null while there is no account. */
+/** Returns false if the e-mail could not be sent. The id is null as long as there is no account. */
 export async function sendVerification(
-  control: ConsoleContext,
+  context: ConsoleContext,
   user: { id: string | null; email: string },
   clientAddress: string,
 ): Promise<boolean> {
-  const { installation } = control;
+  const { installation } = context;
   const { id, email } = user;
-  // Anybody may have asked.
+  // The sender is not authenticated, so the change log names the system.
   const actor =
     id === null
       ? ({ kind: "system", id: null, name: "gateway" } as const)
@@ -123,7 +129,7 @@ export async function sendVerification(
   const link = await transaction(installation.db, (tx) =>
     createLink(tx, installation, { purpose: "verify", user }, { actor, address: clientAddress }),
   );
-  return sendIfPossible(control, verificationEmail(email, control.publicUrl + link.path));
+  return sendIfPossible(context, verificationEmail(email, context.publicUrl + link.path));
 }
 
 export function registrationClosed(registration: "invite" | "closed"): ApiError {

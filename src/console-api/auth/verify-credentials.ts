@@ -1,4 +1,4 @@
-/** Proofs of who somebody is: the password, and a code of the second factor. */
+/** Verifies credentials: the password, and a code of the second factor. */
 
 import { ApiError } from "../../errors.ts";
 import { recoveryCodeSecret } from "../../secrets/recovery-code.ts";
@@ -13,7 +13,7 @@ import {
 import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
 
-/** Of an authenticator app or a recovery code; either works once. */
+/** Checks a code of an authenticator app or a recovery code. Each code works once. */
 export async function isRightCode(
   { installation }: ConsoleContext,
   { userId, secondFactor }: Credentials,
@@ -44,35 +44,35 @@ export async function credentialsOf(
   return found;
 }
 
-interface Given {
+interface PresentedFactors {
   password?: string | undefined;
   code?: string | undefined;
 }
 
 /**
- * Once more, before something that must not be done by whoever finds an open browser: the password, or a code where
- * there is no password. Whoever has neither came by a link and is sent on.
+ * Requires the password again, so that an unattended browser cannot be used for this operation; or a code if
+ * there is no password. A user with neither signed in by a link and passes.
  */
 export async function requirePassword(
-  control: ConsoleContext,
+  context: ConsoleContext,
   actor: Actor,
-  given: Given,
+  presented: PresentedFactors,
 ): Promise<Credentials> {
-  const credentials = await credentialsOf(control, actor);
-  if (credentials.passwordHash !== null) await provePassword(control, credentials, given);
-  else if (isOn(credentials)) await proveCode(control, credentials, given);
+  const credentials = await credentialsOf(context, actor);
+  if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
+  else if (isOn(credentials)) await verifyCode(context, credentials, presented);
   return credentials;
 }
 
-/** Both, before what would make the password alone enough from then on. */
+/** Requires both factors, before an operation after which the password alone would be sufficient. */
 export async function requireBothFactors(
-  control: ConsoleContext,
+  context: ConsoleContext,
   actor: Actor,
-  given: Given,
+  presented: PresentedFactors,
 ): Promise<Credentials> {
-  const credentials = await credentialsOf(control, actor);
-  if (credentials.passwordHash !== null) await provePassword(control, credentials, given);
-  if (isOn(credentials)) await proveCode(control, credentials, given);
+  const credentials = await credentialsOf(context, actor);
+  if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
+  if (isOn(credentials)) await verifyCode(context, credentials, presented);
   return credentials;
 }
 
@@ -80,10 +80,10 @@ function isOn({ secondFactor }: Credentials): boolean {
   return secondFactor !== null && secondFactor.sinceMs !== null;
 }
 
-async function provePassword(
+async function verifyPassword(
   { identity: { attempts, passwords } }: ConsoleContext,
   { userId, passwordHash }: Credentials,
-  { password = "" }: Given,
+  { password = "" }: PresentedFactors,
 ): Promise<void> {
   await attempts.proven(`session of ${userId}`, async () => {
     if (await passwords.verify(password, passwordHash)) return;
@@ -91,7 +91,11 @@ async function provePassword(
   });
 }
 
-async function proveCode(control: ConsoleContext, credentials: Credentials, { code }: Given): Promise<void> {
+async function verifyCode(
+  context: ConsoleContext,
+  credentials: Credentials,
+  { code }: PresentedFactors,
+): Promise<void> {
   if (code === undefined) {
     throw new ApiError(
       "second_factor_required",
@@ -99,7 +103,7 @@ async function proveCode(control: ConsoleContext, credentials: Credentials, { co
       { param: "code" },
     );
   }
-  await control.identity.attempts.proven(`session of ${credentials.userId}`, async () => {
-    if (!(await isRightCode(control, credentials, code))) throw wrongCode();
+  await context.identity.attempts.proven(`session of ${credentials.userId}`, async () => {
+    if (!(await isRightCode(context, credentials, code))) throw wrongCode();
   });
 }

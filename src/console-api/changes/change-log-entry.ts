@@ -1,4 +1,4 @@
-/** A change asked for through the API, as the audit keeps it. */
+/** Builds the change log entry of a change through the console API. */
 
 import type { ChangeActor, ChangeEntry } from "../../store/change-log/change-log.ts";
 import type { Actor } from "../http/route.ts";

@@ -1,6 +1,6 @@
 /**
- * A change of policy from the console: the same operation as applying a file that says it. It is in the audit log when
- * it is in the store, and in force when this resolves.
+ * Applies a policy change from the console, in the same way as a file with that content. When the promise
+ * resolves, the change is in the database and the change log, and it is in force.
  */
 
 import { z } from "zod";
@@ -22,93 +22,98 @@ import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
 import { auditActor } from "./change-log-entry.ts";
 
-/** Who asked, as a route knows it. */
+/** The caller, as a route knows it. */
 export interface ConsoleAuthor {
   readonly actor: Actor;
   readonly clientAddress: string;
 }
 
 /**
- * A document, or what makes one from what it reads by the control it is given: then nothing that somebody else wrote in
- * between is undone.
+ * A document, or a function that builds one from data it reads with the passed context. With a function,
+ * concurrent changes are not overwritten.
  */
-type Wanted = GatewayDocument | ((control: ConsoleContext) => Promise<GatewayDocument>);
+type DocumentSource = GatewayDocument | ((context: ConsoleContext) => Promise<GatewayDocument>);
 
-/** In the file's own shape: what is named is created or changed, what is not named is left alone. */
+/** In file shape: entries in the document are created or changed, all others are kept. */
 export function changePolicy(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
-  wanted: Wanted,
+  source: DocumentSource,
   removals: Removals = {},
 ): Promise<PlannedChanges> {
-  return changeAudited(control, author, async (reading) => {
-    const since = await readRevisions(reading.installation.db);
-    const document = typeof wanted === "function" ? await wanted(reading) : wanted;
-    const result = await planDocument(reading.installation, document, { removals, fromConsole: true, since });
-    const plan = planOf(result, prefixOf(document));
-    // The state was read after the document: what is so already may be what somebody else did in between.
-    const isOvertaken = async () => (await readRevisions(reading.installation.db)).policy !== since.policy;
+  return changeAudited(context, author, async (planContext) => {
+    const since = await readRevisions(planContext.installation.db);
+    const document = typeof source === "function" ? await source(planContext) : source;
+    const result = await planDocument(planContext.installation, document, {
+      removals,
+      fromConsole: true,
+      since,
+    });
+    const plan = requirePlan(result, findPrefix(document));
+    // The state was read after the document: an empty plan may be the result of a concurrent change.
+    const isOvertaken = async () =>
+      (await readRevisions(planContext.installation.db)).policy !== since.policy;
     if (plan.steps.length === 0 && (await isOvertaken())) throw new ChangedMeanwhile();
     return plan;
   });
 }
 
 /**
- * Writes the plan with its entries of the audit log, and waits until the running gateway follows it. Planning is done
- * beside everybody else's work; only where somebody else was quicker it is done again, and then alone.
+ * Writes the plan with its change log entries, and waits until the running gateway uses it. Planning happens
+ * without a lock. Only if a concurrent change came first, it is repeated under the lock.
  */
 export async function changeAudited(
-  control: ConsoleContext,
+  context: ConsoleContext,
   { actor, clientAddress }: ConsoleAuthor,
-  plan: (reading: ConsoleContext) => Promise<PlannedChanges>,
+  plan: (planContext: ConsoleContext) => Promise<PlannedChanges>,
 ): Promise<PlannedChanges> {
-  const { installation, gateway } = control;
+  const { installation, gateway } = context;
   const author = { actor: auditActor(actor), address: clientAddress };
-  const alone = (db: Db) => plan({ ...control, installation: { ...installation, db } });
-  const beside = async () => {
-    const made = await plan(control);
-    await applyChanges(installation, made, author);
-    return made;
+  const planUnderLock = (db: Db) => plan({ ...context, installation: { ...installation, db } });
+  const planAndApply = async () => {
+    const planned = await plan(context);
+    await applyChanges(installation, planned, author);
+    return planned;
   };
-  const written = await beside().catch((error: unknown) => {
-    if (error instanceof ChangedMeanwhile) return applyAlone(installation, alone, author);
+  const applied = await planAndApply().catch((error: unknown) => {
+    if (error instanceof ChangedMeanwhile) return applyAlone(installation, planUnderLock, author);
     throw error;
   });
   await gateway.policy.refresh();
-  return written;
+  return applied;
 }
 
-function planOf(result: PlanResult, prefix: string): PlannedChanges {
+function requirePlan(result: PlanResult, prefix: string): PlannedChanges {
   if (result.ok) return result.plan;
   throw problemsError(result.problems, prefix);
 }
 
-/** Everything that is wrong at once; `param` is the first field, for the form that sent it. */
+/** Reports all problems together; `param` is the first field, for the form that sent it. */
 export function problemsError(problems: readonly Problem[], prefix: string): ApiError {
-  const told = problemsOf(problems, prefix);
-  const lines = told.map(({ field, message }) => (field === "" ? message : `${field}: ${message}`));
-  return new ApiError("invalid_value", lines.join("\n"), { param: told[0]?.field || null });
+  const problemList = problemsOf(problems, prefix);
+  const lines = problemList.map(({ field, message }) => (field === "" ? message : `${field}: ${message}`));
+  return new ApiError("invalid_value", lines.join("\n"), { param: problemList[0]?.field || null });
 }
 
 export const problemsAnswer = z.array(z.object({ field: z.string(), message: z.string() }));
 
-/** With their fields named from `prefix` on. */
+/** Names the fields relative to `prefix`. */
 export function problemsOf(
   problems: readonly Problem[],
   prefix: string,
 ): { field: string; message: string }[] {
-  return problems.map(({ field, message }) => ({ field: within(field, prefix), message }));
+  return problems.map(({ field, message }) => ({ field: stripPrefix(field, prefix), message }));
 }
 
-/** A document of one thing is the form of that thing: its fields are named from there. */
-function prefixOf(document: GatewayDocument): string {
-  const named = Object.entries(document).flatMap(([section, entries]) =>
+/** A document with one entry is the form of that entry: its fields are named relative to it. */
+function findPrefix(document: GatewayDocument): string {
+  const paths = Object.entries(document).flatMap(([section, entries]) =>
     Array.isArray(entries) ? entries.map((_, i) => `${section}[${i}]`) : [section],
   );
-  return named.length === 1 ? (named[0] ?? "") : "";
+  return paths.length === 1 ? (paths[0] ?? "") : "";
 }
 
-function within(field: string, prefix: string): string {
+function stripPrefix(field: string, prefix: string): string {
   if (prefix === "" || !field.startsWith(prefix)) return field;
   return field.slice(prefix.length).replace(/^\./, "");
 }

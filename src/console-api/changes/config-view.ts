@@ -1,4 +1,4 @@
-/** Differences and problems of a file, as the API tells them. */
+/** Differences and problems of a configuration file in the shape of the console API. */
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -13,7 +13,7 @@ export const changeAnswer = z.object({
   fields: z.array(
     z.object({
       field: z.string(),
-      /** Null where there was, or will be, nothing. Secrets are told to have changed, and nothing about them. */
+      /** Null if the value did not exist, or is removed. For secrets only the fact that they changed is shown. */
       from: z.string().nullable(),
       to: z.string().nullable(),
     }),
@@ -26,7 +26,7 @@ export function changeObject({ kind, what, fields }: Change): z.input<typeof cha
 
 export const placedProblems = z.array(
   z.object({
-    /** From 1; 0 when it has no place in the text. */
+    /** From 1; 0 if the problem has no position in the text. */
     line: z.number(),
     column: z.number(),
     field: z.string(),
@@ -43,7 +43,7 @@ export function placedProblem({
   return { line, column, field, message };
 }
 
-/** Two plans with the same name change the same things to the same values. */
+/** Identifies a plan: two plans with the same name change the same entries to the same values. */
 export function planName({ changes, notes }: PlannedChanges): string {
   return createHash("sha256")
     .update(JSON.stringify([changes.map(changeObject), notes]))

@@ -1,22 +1,22 @@
-/** Fields that several operations take. */
+/** Fields that several operations share. */
 
 import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
 import { isPassword } from "../../config/schema/schema.ts";
 import { EMAIL_RULE, INSTANT_MS_MAX, isEmail, isName, NAME_RULE } from "../../config/schema/words.ts";
 
-/** Addresses are compared without regard to case, so they are kept in one. */
+/** E-mail addresses are compared case-insensitively, so they are stored in lower case. */
 export const emailField = z
   .string()
   .refine(isEmail, { error: `must be ${EMAIL_RULE}` })
   .transform((value) => value.toLowerCase());
 
-/** One that is being chosen. */
+/** A new password. */
 export const newPasswordField = z.string().refine(isPassword, {
   error: `must have ${limits.passwordCharsMin} to ${limits.passwordCharsMax} characters`,
 });
 
-/** One that is being tried: only its length is bounded, for hashing takes time. */
+/** A password to verify. Only its length is bounded, because hashing takes time. */
 export const passwordField = z.string().min(1, { error: "is missing" }).max(1_024);
 
 export const nameField = z.string().refine(isName, { error: `must be ${NAME_RULE}` });
@@ -25,14 +25,14 @@ const INSTANT_ERROR = { error: "must be a time in milliseconds since 1970, befor
 
 export const instantField = z.int(INSTANT_ERROR).min(0, INSTANT_ERROR).max(INSTANT_MS_MAX, INSTANT_ERROR);
 
-/** The same in a query. */
+/** An instant as a query parameter. */
 export const instantQuery = z.coerce
   .number(INSTANT_ERROR)
   .int(INSTANT_ERROR)
   .min(0, INSTANT_ERROR)
   .max(INSTANT_MS_MAX, INSTANT_ERROR);
 
-/** What a one-time link carries behind its `#`. */
+/** The token that follows the `#` of a one-time link. */
 export const linkTokenField = z.string().min(1).max(200);
 
 /** Six digits of an authenticator app, or a recovery code. */

@@ -1,4 +1,4 @@
-/** Limits as the API takes and tells them: in the file's words. */
+/** Limits in the shape of the console API, which uses the field names of the file. */
 
 import { z } from "zod";
 import {
@@ -24,7 +24,7 @@ const window = z
     error: "a window limits requests, tokens or usd",
   });
 
-/** What is left out is not limited. */
+/** An omitted limit is unlimited. */
 export const limitsInput = z
   .strictObject({
     concurrency: count.optional(),
@@ -58,8 +58,8 @@ export function limitsObject(limits: CallerLimits): WrittenLimits {
 }
 
 /**
- * A key's own limits hold beside those of its group, so that a looser one would do nothing. It is refused, for nobody
- * should believe in it.
+ * The limits of a key apply in addition to those of its group, so a looser one would have no effect. It is
+ * rejected, because it would be misleading.
  */
 export function refuseLooser(own: CallerLimits, group: { name: string; limits: CallerLimits }): void {
   const refuse = (field: string, most: string) => {
@@ -88,8 +88,8 @@ export function refuseLooser(own: CallerLimits, group: { name: string; limits: C
 }
 
 /**
- * What an operator gave a key counts nowhere else, so that leaving it out is more, too. Windows of the same length
- * are compared.
+ * Limits that an operator set on a key have no other source, so omitting one would loosen it as well. Windows
+ * of the same length are compared.
  */
 export function refuseBeyondLimits(own: CallerLimits, ceiling: CallerLimits): void {
   const refuse = (field: string, most: string) => {
@@ -108,8 +108,8 @@ export function refuseBeyondLimits(own: CallerLimits, ceiling: CallerLimits): vo
     for (const unit of WINDOW_UNITS) {
       const most = window[unit];
       if (most === null || (own.windows[i]?.[unit] ?? Infinity) <= most) continue;
-      const told = `${amountText(unit, most)} per ${durationText(window.perMs)}`;
-      refuse(i === -1 ? "windows" : `windows.${i}.${UNIT_FIELDS[unit]}`, told);
+      const limitText = `${amountText(unit, most)} per ${durationText(window.perMs)}`;
+      refuse(i === -1 ? "windows" : `windows.${i}.${UNIT_FIELDS[unit]}`, limitText);
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Groups, accounts and models as the API takes and tells them: in the shape of gateway.yaml. Only the shape is checked
- * here; what the fields may hold is said by the file's own schema when a change is planned, with better words.
+ * Groups, accounts and models in the shape of gateway.yaml. Only the shape is checked here. The schema of the
+ * file validates the values when a change is planned, with better error messages.
  */
 
 import { createHash } from "node:crypto";
@@ -73,15 +73,15 @@ export const accountForm = z.strictObject({
   kind: z.enum(ACCOUNT_KINDS),
   base_url: z.string().optional(),
   interfaces: interfaces.optional(),
-  /** Turns that come over a WebSocket go out over one. */
+  /** Turns that arrive over a WebSocket are sent to the upstream over one. */
   websocket: z.boolean().optional(),
   api_version: z.string().optional(),
-  /** Told, and kept while the address stays; only the configuration file can switch it on. */
+  /** Kept as long as the address stays the same. Only the configuration file can enable it. */
   private_network: z.boolean().optional(),
   priority: z.number().optional(),
   weight: z.number().optional(),
   limits: z.strictObject(rates).optional(),
-  /** Public name → upstream name; a `*` at the end of both stands for the rest. */
+  /** Public name → upstream name; a trailing `*` on both sides matches the rest. */
   models: z.record(z.string(), z.string()).optional(),
   enabled: z.boolean().optional(),
 });
@@ -101,18 +101,18 @@ export const groupForm = z.strictObject({
       model_prices: z.record(z.string(), priceForm).optional(),
     })
     .optional(),
-  /** For each key on its own. */
+  /** For each key separately. */
   limits: callerLimits.optional(),
-  /** For all its keys together. */
+  /** For all keys of the group together. */
   group_limits: callerLimits.optional(),
   queue: z.strictObject({ max_waiting: z.number().optional(), timeout: z.string().optional() }).optional(),
-  /** Left out: `drain` where the group charges, else `cancel`. */
+  /** If omitted: `drain` if the group charges, otherwise `cancel`. */
   on_disconnect: z.enum(ON_DISCONNECT).optional(),
-  /** Its keys may use Responses over WebSocket. */
+  /** Keys of the group may use Responses over WebSocket. */
   websocket: z.boolean().optional(),
 });
 
-/** Two of the same version say the same: whoever saves a form says which one it began with. */
+/** Identifies the content of a document: a client that saves a form sends the version that it loaded. */
 export function versionOf(document: object): string {
   return createHash("sha256").update(JSON.stringify(document)).digest("hex").slice(0, 16);
 }

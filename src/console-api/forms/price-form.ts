@@ -1,4 +1,4 @@
-/** What a model costs in a group, with every fallback and multiplier taken: what somebody who calls it pays. */
+/** The effective price of a model in a group, including every fallback and multiplier. */
 
 import { z } from "zod";
 import { decimalText } from "../../money/nano.ts";
@@ -10,7 +10,7 @@ const rates = z.object({
   input: z.string(),
   cached_input: z.string(),
   output: z.string(),
-  /** Only where it differs from `input` or `output`, which it falls back to. */
+  /** Only if it differs from `input` or `output`, its fallback. */
   cache_write: z.string().optional(),
   reasoning: z.string().optional(),
   image_input: z.string().optional(),
@@ -19,24 +19,24 @@ const rates = z.object({
 });
 
 export const priceAnswer = z.object({
-  /** USD for a million tokens. */
+  /** USD per million tokens. */
   tokens: rates,
-  /** A request with more input tokens is priced by these as a whole. */
+  /** A request with more input tokens is priced entirely by these rates. */
   long_context: z.object({ above: z.number(), tokens: rates }).nullable(),
-  /** USD for one image, where it is not paid by its tokens; by size and quality where that makes a difference. */
+  /** USD per image, if it is not priced by its tokens; by size and quality if the price depends on them. */
   image: z.string().nullable(),
   images: z.record(z.string(), z.string()),
-  /** USD for each request, beside the rest. */
+  /** USD per request, in addition to the rest. */
   request: z.string().nullable(),
 });
 
-/** A pico-dollar for a token is a dollar for a million tokens with six decimals; multipliers have twelve. */
+/** One pico-USD per token is one USD per million tokens with six decimals. Multipliers add twelve. */
 const PER_MILLION_DECIMALS = 18;
 const EACH_DECIMALS = 24;
 
 export function priceObject({ prices, multiplierTrillionths }: Tariff): z.input<typeof priceAnswer> {
   const each = (pico: bigint) => usd(pico * multiplierTrillionths, EACH_DECIMALS);
-  const tokens = (of: TokenRates) => ratesObject(of, multiplierTrillionths);
+  const tokens = (unitRates: TokenRates) => ratesObject(unitRates, multiplierTrillionths);
   const { longContext, image, images, request } = prices;
   return {
     tokens: tokens(prices.tokens),
@@ -48,7 +48,7 @@ export function priceObject({ prices, multiplierTrillionths }: Tariff): z.input<
   };
 }
 
-const FALLS_BACK_TO: Readonly<Record<TokenUnit, TokenUnit>> = {
+const FALLBACK_UNIT: Readonly<Record<TokenUnit, TokenUnit>> = {
   input: "input",
   cached_input: "input",
   cache_write: "input",
@@ -59,9 +59,10 @@ const FALLS_BACK_TO: Readonly<Record<TokenUnit, TokenUnit>> = {
   audio_output: "output",
 };
 
-function ratesObject(of: TokenRates, multiplierTrillionths: bigint): z.input<typeof rates> {
-  const rate = (unit: TokenUnit) => usd(BigInt(of[unit]) * multiplierTrillionths, PER_MILLION_DECIMALS);
-  const others = TOKEN_UNITS.filter((unit) => of[unit] !== of[FALLS_BACK_TO[unit]]);
+function ratesObject(unitRates: TokenRates, multiplierTrillionths: bigint): z.input<typeof rates> {
+  const rate = (unit: TokenUnit) =>
+    usd(BigInt(unitRates[unit]) * multiplierTrillionths, PER_MILLION_DECIMALS);
+  const others = TOKEN_UNITS.filter((unit) => unitRates[unit] !== unitRates[FALLBACK_UNIT[unit]]);
   return {
     ...Object.fromEntries(others.map((unit) => [unit, rate(unit)])),
     input: rate("input"),

@@ -1,6 +1,6 @@
 /**
- * The one cookie. `__Host-` makes browsers keep it for this host alone, over https or on the machine itself, and no
- * script can read it.
+ * The session cookie. With the prefix `__Host-`, browsers send it only to this host, over https or locally.
+ * Scripts cannot read it.
  */
 
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
@@ -16,7 +16,7 @@ export function endedSessionCookie(): string {
   return `${SESSION_COOKIE}=; ${ATTRIBUTES}; Max-Age=0`;
 }
 
-/** What the browser sent back; null without one. */
+/** Returns the cookie of the request, or null. */
 export function presentedSession(headers: HeaderReader): string | null {
   for (const pair of headers.get("cookie")?.split(";") ?? []) {
     const [name, value = ""] = pair.split("=", 2);

@@ -1,10 +1,10 @@
-/** Lines of a CSV file, as RFC 4180 has them. */
+/** Formats lines of a CSV file according to RFC 4180. */
 
 export function csvLine(values: readonly (string | number | boolean | null)[]): string {
   return `${values.map(cell).join(",")}\r\n`;
 }
 
-/** Spreadsheets take a text that begins like this for a formula, and would run it. */
+/** Spreadsheets would execute a text that begins with these characters as a formula. */
 const FORMULA = /^[=+\-@\t\r\n|%]/;
 
 function cell(value: string | number | boolean | null): string {

@@ -1,17 +1,20 @@
-/** The idempotency key of an order that moves money: as the header `Idempotency-Key`, or as a field of its body. */
+/**
+ * Reads the idempotency key of an operation that moves money, from the header `Idempotency-Key` or a field of
+ * the body.
+ */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import { readIdempotencyKey } from "../../gateway/idempotency/idempotency-key.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 
-/** The same key again books nothing and gives the first answer. */
+/** Repeating a key posts nothing and returns the first response. */
 export const orderKeyField = z
   .string()
   .regex(/^[\x21-\x7e]{1,200}$/, { error: "must be 1 to 200 visible ASCII characters" })
   .optional();
 
-/** In the form that the layers below take: nothing where there is none. */
+/** In the form that the lower layers expect: no property if there is no key. */
 export function readOrderKey(
   headers: HeaderReader,
   field: string | undefined,

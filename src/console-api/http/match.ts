@@ -1,4 +1,4 @@
-/** Path and method → the one operation they name. */
+/** Finds the route for a path and method. */
 
 import { ApiError } from "../../errors.ts";
 import type { ConsoleRoute } from "./route.ts";
@@ -28,7 +28,7 @@ export function compileRoutes(routes: Readonly<Record<string, ConsoleRoute>>): F
 
   return (method, path) => {
     for (const pattern of patterns) {
-      const params = paramsOf(pattern, path);
+      const params = matchParams(pattern, path);
       if (params === null) continue;
       const route = pattern.methods.get(method);
       if (route !== undefined) return { route, params };
@@ -44,7 +44,7 @@ export function compileRoutes(routes: Readonly<Record<string, ConsoleRoute>>): F
   };
 }
 
-/** Segment by segment: fixed before named before the rest of the path. */
+/** A sort key by segment: fixed before parameter before the rest of the path. */
 function specificity(path: string): string {
   return path
     .split("/")
@@ -63,8 +63,8 @@ function compile(path: string): Pick<Pattern, "test" | "names"> {
   return { test: new RegExp(`^${parts.join("/")}$`), names };
 }
 
-/** Null when it does not fit, or a percent sign in it stands for nothing. */
-function paramsOf({ test, names }: Pattern, path: string): Record<string, string> | null {
+/** Returns null if the path does not match, or contains an invalid percent-encoding. */
+function matchParams({ test, names }: Pattern, path: string): Record<string, string> | null {
   const match = test.exec(path);
   if (match === null) return null;
   try {

@@ -1,16 +1,22 @@
-/** Where a request comes from: whether our own pages sent it, whether its way is secret, and whose it is. */
+/**
+ * Checks the origin of a request: whether a page of the gateway sent it, whether its connection is secure, and
+ * its client address.
+ */
 
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { isOwnOrigin, schemeOf } from "../../own-origin.ts";
 
-/** Browsers say where a request comes from, and no page can make them lie. A program says nothing. */
+/**
+ * Rejects requests from other sites. Browsers send the origin of a request, and no page can forge it. Programs
+ * send none.
+ */
 export function refuseForeign(headers: HeaderReader, publicUrl: string, hasCookie: boolean): void {
   const site = headers.get("sec-fetch-site");
   const origin = headers.get("origin");
   const isOwn =
     (site === null || site === "same-origin") && (origin === null || isOwnOrigin(origin, headers, publicUrl));
-  // A cookie is a browser's, and browsers name the origin of every change.
+  // Only browsers send cookies, and browsers send the origin of every change.
   const isNamed = site !== null || origin !== null;
   if (isOwn && (isNamed || !hasCookie)) return;
   throw new ApiError(
@@ -21,7 +27,7 @@ export function refuseForeign(headers: HeaderReader, publicUrl: string, hasCooki
   );
 }
 
-/** A browser keeps the session's cookie only when it came over https, or on the machine itself. */
+/** A browser stores the session cookie only over https or on the same machine. */
 export function refuseInsecure(headers: HeaderReader, publicUrl: string): void {
   const origin = headers.get("origin");
   const url =
@@ -41,17 +47,17 @@ export function isLoopback(hostname: string): boolean {
 
 const PRIVATE = /^(?:::ffff:)?(?:127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.)|^(?:::1$|f[cd])/i;
 
-/** The gateway speaks no TLS: where it is reached by https, a private address that connects to it is its proxy. */
+/** The gateway does not terminate TLS: if its public URL is https, a private peer address is its proxy. */
 export function isProxy(peer: string, publicUrl: string): boolean {
   return /^(?:::ffff:)?127\.|^::1$/.test(peer) || (publicUrl.startsWith("https:") && PRIVATE.test(peer));
 }
 
 /**
- * Behind our own proxy every request would come from one address. The last one it names is the one it saw itself;
- * whatever stands before that, anybody can write.
+ * Behind a proxy, the peer address is the same for every request. Uses the last forwarded address, which the
+ * proxy itself observed. Earlier ones can be forged.
  */
 export function clientAddressOf(headers: HeaderReader, peer: string, publicUrl: string): string {
   if (!publicUrl.startsWith("https:") || !PRIVATE.test(peer)) return peer;
-  const seen = headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() ?? "";
-  return /^[0-9A-Fa-f.:]{2,45}$/.test(seen) ? seen : peer;
+  const forwarded = headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() ?? "";
+  return /^[0-9A-Fa-f.:]{2,45}$/.test(forwarded) ? forwarded : peer;
 }

@@ -1,4 +1,4 @@
-/** Lists of the API: a page at a time, the next one beginning where the last one ended. */
+/** Pagination of lists: each page begins where the previous one ended. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -6,21 +6,21 @@ import { refuseNul } from "./nul.ts";
 
 const PAGE_LIMIT_MAX = 200;
 
-/** Spread into the query of a list. */
+/** Query fields of a list. */
 export const pageQuery = {
-  /** The `next` of the page before. */
+  /** The `next` of the previous page. */
   after: z.string().max(500).optional(),
   limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(50),
 };
 
-/** For search fields. */
+/** Query fields of a list that can be searched. */
 export const searchQuery = { search: z.string().trim().max(200).optional() };
 
 export function buildPage<Item extends z.ZodType>(item: Item) {
   return z.object({ data: z.array(item), next: z.string().nullable() });
 }
 
-/** What a cursor holds is nobody's business but ours: it is only handed back. */
+/** Cursors are opaque to clients, which only send them back. */
 export function cursorText(values: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(values)).toString("base64url");
 }
@@ -31,9 +31,9 @@ export function readCursor<Form extends z.ZodType>(
 ): z.output<Form> | null {
   if (after === undefined) return null;
   try {
-    const held: unknown = JSON.parse(Buffer.from(after, "base64url").toString());
-    refuseNul(held);
-    return form.parse(held);
+    const decoded: unknown = JSON.parse(Buffer.from(after, "base64url").toString());
+    refuseNul(decoded);
+    return form.parse(decoded);
   } catch {
     throw new ApiError("invalid_value", "after: is not the `next` of a page of this list.", {
       param: "after",

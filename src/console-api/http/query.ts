@@ -1,4 +1,4 @@
-/** Parses the query of a request's target, and rejects one with more parameters than any operation takes. */
+/** Parses the query of a request target. Rejects a query with more parameters than any operation has. */
 
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";

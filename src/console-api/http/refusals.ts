@@ -1,4 +1,4 @@
-/** What the layers below refuse, as the API says it. What is not in here is our own fault, and its text stays inside. */
+/** Maps errors of the lower layers to API errors. Unmapped errors are internal, and their text is not shown. */
 
 import { type MoneyRefusal, MoneyRefusedError } from "../../billing/operations/refusal.ts";
 import { ApiError, asApiError, type ErrorCode } from "../../errors.ts";

@@ -1,6 +1,6 @@
 /**
- * One operation of the console's API: where it is, who may ask for it, what it takes and what it gives. The door, the
- * OpenAPI document, the console's types and the test of every role against every route all read the same table.
+ * Defines an operation of the console API: path, access, input and output. The request handler, the OpenAPI
+ * document, the types of the console and the access tests of every route all use the same table.
  */
 
 import { z } from "zod";
@@ -14,15 +14,15 @@ import type { ConsoleContext } from "../context.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** Who may ask: anybody, whoever is signed in, or administrators. */
+/** Who may call a route: everyone, signed-in users, or administrators. */
 export type Access = "anyone" | "user" | "admin";
 
-/** Whoever asks, as the door found out. */
+/** The authenticated caller. */
 export interface Actor {
   readonly userId: string;
   readonly email: string;
   readonly role: Role;
-  /** By the cookie of a session, or by a personal access token. */
+  /** Authenticated by a session cookie or a personal access token. */
   readonly via:
     | { readonly kind: "session"; readonly id: string }
     | { readonly kind: "token"; readonly id: string; readonly scope: TokenScope };
@@ -37,18 +37,18 @@ export interface RouteInput<Params, Query, Body, Who extends Actor | null> {
   readonly clientAddress: string;
   readonly userAgent: string;
   readonly headers: HeaderReader;
-  /** Aborted when whoever asked has gone. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Aborted when the gateway is about to stop: an answer without an end then ends. */
+  /** Aborted when the gateway shuts down, to end streams that have no end of their own. */
   readonly leaving: AbortSignal;
 }
 
-/** The request as it came in: nothing of it is checked yet. */
+/** The request as received. Nothing is validated yet. */
 export type RawRouteInput = Omit<RouteInput<unknown, unknown, unknown, null>, "actor">;
 
 export const NOTHING = z.strictObject({});
 
-/** Spread first into a route: whatever it takes is then named after it. */
+/** Spread first into a route. The inputs that the route does have follow and override it. */
 export const TAKES_NOTHING = { params: NOTHING, query: NOTHING, body: z.undefined() };
 
 interface Shape<
@@ -58,27 +58,28 @@ interface Shape<
   Answer extends z.ZodType,
 > {
   readonly method: Method;
-  /** `:id` is one segment, `:id*` the rest of the path. */
+  /** `:id` matches one segment, `:id*` the rest of the path. */
   readonly path: `/api/${string}` | "/metrics";
-  /** One line, for the documentation. */
+  /** One line for the documentation. */
   readonly summary: string;
   readonly params: Params;
   readonly query: Query;
-  /** `z.undefined()` where there is none. */
+  /** `z.undefined()` if there is none. */
   readonly body: Body;
   readonly answer: Answer;
-  /** Of a successful answer that is a `Response` of its own and no JSON. */
+  /** The media type of a successful response that is a `Response` instead of JSON. */
   readonly media?: string;
-  /** Fields of the body that only administrators may send; from anybody else they are refused by name. */
+  /** Fields of the body that only administrators may send. Other callers get an error that names the field. */
   readonly adminFields?: readonly string[];
   /**
-   * The scope that a personal access token needs. `none`: no token is enough, the caller must be signed in or, where
-   * anybody may ask, anonymous. Left out: `read` for GET, `admin` for changes by administrators, `none` for all others.
+   * The scope that a personal access token needs. `none`: tokens are not accepted; the caller must be signed in
+   * or, for a public route, anonymous. If omitted: `read` for GET, `admin` for changes by administrators,
+   * `none` for all others.
    */
   readonly tokenScope?: TokenScope | "none";
-  /** Takes the header `Idempotency-Key`: the same key again does nothing and gives the first answer. */
+  /** Accepts the header `Idempotency-Key`: repeating a key does nothing and returns the first response. */
   readonly takesIdempotencyKey?: boolean;
-  /** A longer body is refused. Left out: what a form may come to. */
+  /** A longer body is rejected. If omitted, the limit for forms applies. */
   readonly bodyBytesMax?: number;
 }
 
@@ -89,13 +90,16 @@ export interface ConsoleRoute<
   Answer extends z.ZodType = z.ZodType,
 > extends Required<Shape<Params, Query, Body, Answer>> {
   readonly access: Access;
-  /** Called before the body is read. Throws for those who may not; returns the operation for those who may. */
+  /** Called before the body is read. Throws if the caller is not allowed; otherwise returns the operation. */
   allow(actor: Actor | null): Handle<Answer>;
 }
 
-/** Checks what was sent, then does it. A `Response` is no JSON body: a file, a stream of events, a cookie; or a document that all clients share. */
+/**
+ * Validates the input, then executes the operation. Returns a `Response` for everything other than JSON (a
+ * file, an event stream, a cookie), or a document that all clients share.
+ */
 export type Handle<Answer extends z.ZodType = z.ZodType> = (
-  control: ConsoleContext,
+  context: ConsoleContext,
   raw: RawRouteInput,
 ) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
@@ -106,8 +110,8 @@ type Run<
   Answer extends z.ZodType,
   Who extends Actor | null,
 > = (
-  control: ConsoleContext,
-  asked: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
+  context: ConsoleContext,
+  input: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
 ) => Promise<z.input<Answer> | Response | SharedAnswer>;
 
 export function forAnyone<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
@@ -148,7 +152,7 @@ function makeRoute<
     ...shape
   }: Shape<P, Q, B, A>,
   run: Run<P, Q, B, A, Who>,
-  whoMay: (actor: Actor | null) => Who,
+  requireAccess: (actor: Actor | null) => Who,
 ): ConsoleRoute<P, Q, B, A> {
   const tokenScope = shape.tokenScope ?? defaultScope(access, shape.method);
   return {
@@ -159,17 +163,17 @@ function makeRoute<
     media,
     bodyBytesMax,
     access,
-    allow(asking) {
-      const actor = whoMay(withTokenRole(asking, tokenScope));
+    allow(caller) {
+      const actor = requireAccess(withTokenRole(caller, tokenScope));
       refuseScope(actor, tokenScope);
-      return async (control, raw) => {
+      return async (context, raw) => {
         if (actor?.role !== "admin") refuseFields(raw.body, adminFields);
-        return run(control, {
+        return run(context, {
           ...raw,
           actor,
-          params: read(shape.params, raw.params),
-          query: read(shape.query, raw.query),
-          body: read(shape.body, raw.body),
+          params: parseInput(shape.params, raw.params),
+          query: parseInput(shape.query, raw.query),
+          body: parseInput(shape.body, raw.body),
         });
       };
     },
@@ -186,7 +190,10 @@ function defaultScope(access: Access, method: Method): TokenScope | "none" {
   return access === "admin" ? "admin" : "none";
 }
 
-/** With the scope `keys` an administrator's token changes the administrator's own keys, as any user's token does. */
+/**
+ * With the scope `keys`, an administrator's token changes only the administrator's own keys, like the token of
+ * any user.
+ */
 function withTokenRole<Who extends Actor | null>(actor: Who, needed: TokenScope | "none"): Who {
   if (needed !== "keys" || actor?.via.kind !== "token" || actor.via.scope === "admin") return actor;
   return { ...actor, role: "user" };
@@ -207,21 +214,23 @@ function refuseScope(actor: Actor | null, needed: TokenScope | "none"): void {
 
 function refuseFields(body: unknown, names: readonly string[]): void {
   if (typeof body !== "object" || body === null) return;
-  const sent = names.find((name) => Object.hasOwn(body, name));
-  if (sent === undefined) return;
-  throw new ApiError("forbidden", `Only administrators may set \`${sent}\`. Leave it out.`, { param: sent });
+  const forbiddenField = names.find((name) => Object.hasOwn(body, name));
+  if (forbiddenField === undefined) return;
+  throw new ApiError("forbidden", `Only administrators may set \`${forbiddenField}\`. Leave it out.`, {
+    param: forbiddenField,
+  });
 }
 
-/** A body of thousands of wrong items must not become an answer many times its length. */
+/** A body with thousands of invalid items must not cause a response many times its length. */
 const ISSUES_LISTED_MAX = 20;
 
-/** Everything that is wrong is told at once; the first field is named for clients that look at one. */
-function read<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+/** Reports all problems together. The first field is named separately, for clients that read only one. */
+function parseInput<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const { issues } = result.error;
-  const told = issues
+  const messages = issues
     .slice(0, ISSUES_LISTED_MAX)
     .map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`));
-  throw new ApiError("invalid_value", told.join("\n"), { param: issues[0]?.path.join(".") || null });
+  throw new ApiError("invalid_value", messages.join("\n"), { param: issues[0]?.path.join(".") || null });
 }

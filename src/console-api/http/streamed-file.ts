@@ -1,8 +1,8 @@
-/** A file that is read while it is sent, as fast as the client takes it: how long it is does not matter. */
+/** Streams a file while it is generated, as fast as the client reads it. Its length is not limited. */
 
 /**
- * The first part is read at once, so that a store that fails is told like any failure. Later the connection is cut:
- * nobody should take what came until then for all of it.
+ * The first part is read before the response begins, so that a failing database causes a normal error. A later
+ * failure closes the connection, because a client must not take an incomplete file for a complete one.
  */
 export async function streamedFile(
   parts: AsyncGenerator<string, void>,
@@ -19,7 +19,7 @@ export async function streamedFile(
           part = await parts.next();
         } catch (thrown) {
           onFault(thrown);
-          // Without a reason: the runtime would print it, and it is told already.
+          // Without a reason: the runtime would print it, and it is already logged.
           controller.error();
         }
       },

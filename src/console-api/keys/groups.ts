@@ -1,4 +1,4 @@
-/** Groups that the asker may make keys in: what each of them grants, and for how much. */
+/** Lists the groups in which the caller may create keys, with their models and prices. */
 
 import { z } from "zod";
 import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
@@ -15,7 +15,7 @@ const interfaces = z.array(z.enum(INTERFACES));
 export const offeredModelAnswer = z.object({
   id: z.string(),
   interfaces,
-  /** Null where nobody has said one: then nobody pays either. */
+  /** Null if no price is configured. Then nothing is charged. */
   price: priceAnswer.nullable(),
   context_tokens: z.number().nullable(),
   max_output_tokens: z.number().nullable(),
@@ -25,12 +25,12 @@ const groupAnswer = z.object({
   name: z.string(),
   access: z.enum(GROUP_ACCESS),
   interfaces,
-  /** Who pays: nobody, the user's balance, or a subscription of the user. */
+  /** The payer: none, the balance of the user, or a subscription of the user. */
   charge: z.enum(CHARGES),
   /** For subscriptions: the plans that may pay; null: any. */
   plans: z.array(z.string()).nullable(),
   models: z.array(offeredModelAnswer),
-  /** For each key on its own. */
+  /** For each key separately. */
   limits: limitsAnswer,
 });
 

@@ -1,7 +1,7 @@
 /**
- * One key at a time, as its owner or an administrator asks for it: the same records and the same checks as a file that
- * says it, without reading every key there is first. Each change is in the audit log when it is in the store, and in
- * force when its promise resolves.
+ * Changes one key for its owner or an administrator, with the same records and checks as a configuration file,
+ * but without reading all keys. When the promise resolves, the change is in the database and the change log,
+ * and it is in force.
  */
 
 import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
@@ -45,27 +45,27 @@ export interface WantedKey {
 }
 
 export async function createKey(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
-  wanted: WantedKey,
+  keyRequest: WantedKey,
 ): Promise<{ key: KeyRecord; secret: string }> {
-  const { installation, gateway } = control;
+  const { installation, gateway } = context;
   const { db, clock } = installation;
-  const { name, userId, expiresAtMs, limits } = wanted;
+  const { name, userId, expiresAtMs, limits } = keyRequest;
   const user = await findUser(db, userId);
   if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
-  const group = groupFor(control, author, user, wanted.group);
+  const group = groupFor(context, author, user, keyRequest.group);
   refusePast(expiresAtMs, clock.nowMs());
   refuseLooser(limits, group);
   const { record, secret } = newKey({ name, userId, groupId: group.id, expiresAtMs, limits }, installation);
   await transaction(db, async (tx) => {
-    // The insertion takes the lock behind which keys change: what is looked at before it might be old.
+    // The insertion takes the lock for key changes: data that was read before it may be outdated.
     await insertKey(tx, record, author.actor.role === "admin" ? record : NO_CEILING);
     await requireLiveActor(tx, author.actor);
     await refuseTaken(tx, record);
     await refuseTooMany(tx, author, userId);
     const changes = [...created(shownKey(record, group.name)), secretSet("secret")];
-    await audit(tx, author, "key.create", { key: record, user, atMs: record.createdAtMs, changes });
+    await logChange(tx, author, "key.create", { key: record, user, atMs: record.createdAtMs, changes });
   });
   await gateway.policy.refresh();
   return { key: record, secret };
@@ -74,52 +74,53 @@ export async function createKey(
 export type KeyEdit = Partial<Pick<KeyRecord, "name" | "expiresAtMs" | "limits">>;
 
 export async function editKey(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
   key: KeyRecord,
   edit: KeyEdit,
 ): Promise<KeyRecord> {
-  const { db, clock } = control.installation;
-  const group = control.gateway.policy.snapshot().groups.get(key.groupId);
+  const { db, clock } = context.installation;
+  const group = context.gateway.policy.snapshot().groups.get(key.groupId);
   const user = key.userId === null ? null : await findUser(db, key.userId);
   if (edit.expiresAtMs !== undefined) refusePast(edit.expiresAtMs, clock.nowMs());
   if (edit.limits !== undefined && group !== undefined) refuseLooser(edit.limits, group);
-  const groupName = groupNameOf(control, key.groupId);
-  const shown = (one: KeyRecord) => ({ name: one.name, ...shownKey(one, groupName) });
+  const groupName = groupNameOf(context, key.groupId);
+  const describeKey = (one: KeyRecord) => ({ name: one.name, ...shownKey(one, groupName) });
   const edited = await transaction(db, async (tx) => {
-    // For its lock: what is not edited must be what it is now, not what it was when it was looked at.
+    // Takes the lock: fields that are not edited must have their current value, not the one that was read
+    // before.
     await bumpKeyRevision(tx);
     const present = await findKey(tx, key.id);
     if (present?.status !== "active") throw revokedBefore();
     const after: KeyRecord = { ...present, ...edit };
-    const changes = differences(shown(present), shown(after));
+    const changes = differences(describeKey(present), describeKey(after));
     if (changes.length === 0) return present;
     const ceiling = await readKeyCeiling(tx, key.id);
     const isOperator = author.actor.role === "admin";
-    // Whoever could not make such a key any more may not make more of this one.
+    // An owner who could no longer create this key may not extend it.
     const mayMake = group !== undefined && user !== null && mayUse(group, user);
     if (!isOperator) refuseBeyond(edit, mayMake ? ceiling : present);
-    const raised = isOperator ? newBounds(present, after) : {};
-    await changeKey(tx, key.id, after, { ...ceiling, ...raised });
+    const newCeiling = isOperator ? newBounds(present, after) : {};
+    await changeKey(tx, key.id, after, { ...ceiling, ...newCeiling });
     if (after.name !== present.name) await refuseTaken(tx, after);
-    await audit(tx, author, "key.change", { key: present, user, atMs: clock.nowMs(), changes });
+    await logChange(tx, author, "key.change", { key: present, user, atMs: clock.nowMs(), changes });
     return after;
   });
-  await control.gateway.policy.refresh();
+  await context.gateway.policy.refresh();
   return edited;
 }
 
 /**
- * Another secret for the same key: what it used, what is left of its limits, and where its conversations are served all
- * stay. The old secret works for as long as `overlapMs`, and both count together.
+ * Replaces the secret of a key. Usage, remaining limits and affinity are kept. The old secret works for
+ * `overlapMs`, and both count against the same limits.
  */
 export async function rotate(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
   key: KeyRecord,
   overlapMs: number,
 ): Promise<{ key: KeyRecord; secret: string; worksUntilMs: number }> {
-  const { db, clock, digest, randomBytes } = control.installation;
+  const { db, clock, digest, randomBytes } = context.installation;
   const user = key.userId === null ? null : await findUser(db, key.userId);
   const { secret, last4 } = mintApiKey(randomBytes, key.publicId);
   const fresh = { digest: digest(secret), last4 };
@@ -129,40 +130,54 @@ export async function rotate(
   await transaction(db, async (tx) => {
     if (!(await rotateKey(tx, key.id, fresh, { atMs, worksUntilMs, formerMax }))) throw revokedBefore();
     await requireLiveActor(tx, author.actor);
-    const until = { field: "old_secret_works_until", from: null, to: new Date(worksUntilMs).toISOString() };
-    await audit(tx, author, "key.rotate", { key, user, atMs, changes: [secretChange("secret"), until] });
+    const overlapChange = {
+      field: "old_secret_works_until",
+      from: null,
+      to: new Date(worksUntilMs).toISOString(),
+    };
+    await logChange(tx, author, "key.rotate", {
+      key,
+      user,
+      atMs,
+      changes: [secretChange("secret"), overlapChange],
+    });
   });
-  await control.gateway.policy.refresh();
+  await context.gateway.policy.refresh();
   return { key: { ...key, ...fresh }, secret, worksUntilMs };
 }
 
-/** False if it was revoked before. */
+/** Returns false if the key was already revoked. */
 export async function revoke(
-  control: ConsoleContext,
+  context: ConsoleContext,
   author: ConsoleAuthor,
   key: KeyRecord,
 ): Promise<boolean> {
-  const { db, clock } = control.installation;
+  const { db, clock } = context.installation;
   const atMs = clock.nowMs();
   const user = key.userId === null ? null : await findUser(db, key.userId);
   const revoked = await transaction(db, async (tx) => {
     if (!(await revokeKey(tx, key.id, atMs))) return false;
     const changes = [{ field: "status", from: "active", to: "revoked" }];
-    await audit(tx, author, "key.revoke", { key, user, atMs, changes });
+    await logChange(tx, author, "key.revoke", { key, user, atMs, changes });
     return true;
   });
-  await control.gateway.policy.refresh();
+  await context.gateway.policy.refresh();
   return revoked;
 }
 
-interface Audited {
+interface LoggedChange {
   key: KeyRecord;
   user: UserRecord | null;
   atMs: number;
   changes: FieldChange[];
 }
 
-async function audit(tx: Db, author: ConsoleAuthor, action: string, { key, user, atMs, changes }: Audited) {
+async function logChange(
+  tx: Db,
+  author: ConsoleAuthor,
+  action: string,
+  { key, user, atMs, changes }: LoggedChange,
+) {
   const target = keyTitle(key.name, user?.email ?? null);
   await appendChange(tx, auditOf(author, { atMs, action, target, changes }));
 }
@@ -175,7 +190,7 @@ function groupFor(
 ): PolicyGroup {
   const groups = [...gateway.policy.snapshot().groups.values()];
   const group = groups.find((candidate) => candidate.name === name);
-  // Whoever an administrator makes a key for may be given any group.
+  // Administrators may create a key in any group for any user.
   if (group !== undefined && (actor.role === "admin" || mayUse(group, user))) return group;
   throw new ApiError(
     "invalid_value",
@@ -184,7 +199,7 @@ function groupFor(
   );
 }
 
-/** Those that an edit changes: what the form only repeats was not set by whoever sends it. */
+/** The bounds that an edit changes. Values that the form only repeats are not counted as set by its sender. */
 function newBounds(present: KeyRecord, after: KeyRecord): Partial<KeyCeiling> {
   return {
     ...(after.expiresAtMs !== present.expiresAtMs && { expiresAtMs: after.expiresAtMs }),
@@ -192,7 +207,7 @@ function newBounds(present: KeyRecord, after: KeyRecord): Partial<KeyCeiling> {
   };
 }
 
-/** Owners may tighten what an operator gave their key, and undo that again, but not go beyond it. */
+/** Owners may tighten the limits that an operator set, and undo that again, but not exceed them. */
 function refuseBeyond({ expiresAtMs, limits }: KeyEdit, ceiling: KeyCeiling): void {
   if (limits !== undefined) refuseBeyondLimits(limits, ceiling.limits);
   const last = ceiling.expiresAtMs;
@@ -211,7 +226,7 @@ function refusePast(expiresAtMs: number | null, nowMs: number): void {
   });
 }
 
-/** Asked after the write: the key itself is one of them. */
+/** Checked after the write: the key itself is one of them. */
 async function refuseTaken(tx: Db, { id, userId, name }: KeyRecord): Promise<void> {
   if (!(await isKeyNameTaken(tx, { userId, name, otherThan: id }))) return;
   throw new ApiError("conflict", `name: there is a key "${name}" already. Choose another name.`, {

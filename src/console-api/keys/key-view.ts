@@ -1,4 +1,4 @@
-/** Keys as their owners see them. */
+/** Keys in the shape of the console API. */
 
 import { z } from "zod";
 import { usdText } from "../../money/nano.ts";
@@ -15,16 +15,16 @@ const KEY_STATUSES = ["active", "expired", "revoked"] as const;
 const keyFields = {
   id: z.string(),
   name: z.string(),
-  /** What stands behind `gwk_` in the secret: the key is known by it in logs and on the command line. */
+  /** The part of the secret after `gwk_`. It identifies the key in logs and on the command line. */
   public_id: z.string(),
-  /** The end of the secret; empty for one that was brought along. */
+  /** The end of the secret; empty for an imported one. */
   last4: z.string(),
   group: z.string(),
   status: z.enum(KEY_STATUSES),
   created_at: z.number(),
   expires_at: z.number().nullable(),
   revoked_at: z.number().nullable(),
-  /** Its own, beside what the group gives each key. */
+  /** Limits of the key itself, in addition to those that the group sets for each key. */
   limits: limitsAnswer,
 };
 
@@ -33,13 +33,13 @@ export const keyAnswer = z.object(keyFields);
 export const listedKeyAnswer = z.object({
   ...keyFields,
   last_used_at: z.number().nullable(),
-  /** In the last 30 days, today included. */
+  /** The last 30 days, including today. */
   usage: z.object({
     requests: z.number(),
-    /** USD: by the price, and what was paid of it. */
+    /** In USD: at list price, and the part that was paid. */
     cost: z.string(),
     charged: z.string(),
-    /** Requests day by day, the last one today. */
+    /** Requests by day. The last entry is today. */
     requests_by_day: z.array(z.number()),
   }),
 });
@@ -49,19 +49,19 @@ export function statusOf({ status, expiresAtMs }: KeyRecord, nowMs: number): (ty
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
 
-/** The id where the group is gone: only revoked keys outlive their group. */
+/** Returns the id if the group was deleted: only revoked keys outlive their group. */
 export function groupNameOf({ gateway }: ConsoleContext, groupId: string): string {
   return gateway.policy.snapshot().groups.get(groupId)?.name ?? groupId;
 }
 
-export function keyObject(control: ConsoleContext, key: KeyRecord): z.input<typeof keyAnswer> {
+export function keyObject(context: ConsoleContext, key: KeyRecord): z.input<typeof keyAnswer> {
   return {
     id: key.id,
     name: key.name,
     public_id: key.publicId,
     last4: key.last4,
-    group: groupNameOf(control, key.groupId),
-    status: statusOf(key, control.installation.clock.nowMs()),
+    group: groupNameOf(context, key.groupId),
+    status: statusOf(key, context.installation.clock.nowMs()),
     created_at: key.createdAtMs,
     expires_at: key.expiresAtMs,
     revoked_at: key.revokedAtMs,
@@ -71,7 +71,7 @@ export function keyObject(control: ConsoleContext, key: KeyRecord): z.input<type
 
 export const DAYS_SHOWN = 30;
 
-/** The days of so many keys, in one question to the store. Every day has its place, used or not. */
+/** Reads the daily usage of several keys in one query. Every day has an entry, also without usage. */
 export async function recentDays(
   db: Db,
   keyIds: readonly string[],
@@ -87,7 +87,7 @@ export async function recentDays(
 }
 
 export function listedKeyObject(
-  control: ConsoleContext,
+  context: ConsoleContext,
   key: ListedKey,
   days: readonly KeyDay[],
   firstDayMs: number,
@@ -96,7 +96,7 @@ export function listedKeyObject(
   for (const { dayMs, requests } of days) requestsByDay[(dayMs - firstDayMs) / DAY_MS] = requests;
   const sum = (of: "costNano" | "chargedNano") => usdText(days.reduce((total, day) => total + day[of], 0n));
   return {
-    ...keyObject(control, key),
+    ...keyObject(context, key),
     last_used_at: key.lastUsedAtMs,
     usage: {
       requests: days.reduce((total, { requests }) => total + requests, 0),

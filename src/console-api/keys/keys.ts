@@ -1,4 +1,4 @@
-/** API keys, by their owners; administrators may name another user. */
+/** Routes for API keys of the caller. Administrators may name another user. */
 
 import { z } from "zod";
 import { limits as productLimits } from "../../config/product-limits.ts";
@@ -37,9 +37,9 @@ const DEFAULT_OVERLAP_MS = DAY_MS;
 
 const keyDetail = z.object({
   ...listedKeyAnswer.shape,
-  /** The day that `requests_by_day` begins with. */
+  /** The first day of `requests_by_day`. */
   first_day_at: z.number(),
-  /** Day by day as well: what failed, what was refused, and what was paid. */
+  /** Also by day: failed and rejected requests, and the amount that was paid. */
   days: z.array(
     z.object({
       at: z.number(),
@@ -51,9 +51,9 @@ const keyDetail = z.object({
     }),
   ),
   requests_last_day: z.number(),
-  /** Every limit that concerns it, and what is left; none of a key that does not work. */
+  /** Every limit that applies to the key, with the remaining amount. Empty for a key that does not work. */
   meters: z.array(meterAnswer),
-  /** Secrets it had before it was rotated, as long as they work. */
+  /** Previous secrets of a rotated key that still work. */
   former_secrets: z.array(z.object({ last4: z.string(), works_until_at: z.number() })),
 });
 
@@ -67,14 +67,14 @@ export const keyRoutes = {
       ...pageQuery,
       ...searchQuery,
       ...ownerQuery,
-      /** Revoked ones are shown only when they are asked for. */
+      /** Revoked keys are listed only on request. */
       status: z.enum(["active", "revoked", "all"]).default("active"),
     }),
     answer: buildPage(listedKeyAnswer),
-    async run(control, { actor, query }) {
-      const { db, clock } = control.installation;
+    async run(context, { actor, query }) {
+      const { db, clock } = context.installation;
       const owner = { userId: ownerOf(actor, query.user) };
-      await flushUsage(control);
+      await flushUsage(context);
       const cursor = readCursor(query.after, keyCursor);
       const { keys, next } = await listKeyPage(
         db,
@@ -91,7 +91,7 @@ export const keyRoutes = {
       const ids = keys.map(({ id }) => id);
       const { firstDayMs, byKey } = await recentDays(db, ids, clock.nowMs());
       return {
-        data: keys.map((key) => listedKeyObject(control, key, byKey.get(key.id) ?? [], firstDayMs)),
+        data: keys.map((key) => listedKeyObject(context, key, byKey.get(key.id) ?? [], firstDayMs)),
         next: next === null ? null : cursorText([next.createdAtMs, next.id]),
       };
     },
@@ -109,22 +109,22 @@ export const keyRoutes = {
       group: z.string(),
       expires_at: expiresAt.optional(),
       limits: limitsInput.optional(),
-      /** Whose it is; left out, the asker's own. */
+      /** The owner; if omitted, the caller. */
       user: z.string().optional(),
     }),
     adminFields: ["user"],
     answer: z.object({ key: keyAnswer, secret: z.string() }),
-    async run(control, asked) {
-      const { body, actor } = asked;
-      await requireVerified(control, actor.userId);
-      const { key, secret } = await createKey(control, asked, {
+    async run(context, input) {
+      const { body, actor } = input;
+      await requireVerified(context, actor.userId);
+      const { key, secret } = await createKey(context, input, {
         userId: body.user ?? actor.userId,
         name: body.name,
         group: body.group,
         expiresAtMs: body.expires_at ?? null,
         limits: callerLimitsOf(body.limits),
       });
-      return { key: keyObject(control, key), secret };
+      return { key: keyObject(context, key), secret };
     },
   }),
 
@@ -134,10 +134,10 @@ export const keyRoutes = {
     path: "/api/keys/:id",
     summary: "One API key: what it used day by day, and what is left of every limit",
     answer: keyDetail,
-    async run(control, { actor, params }) {
-      const { db } = control.installation;
-      await flushUsage(control);
-      return detailOf(control, await ownKey(db, actor, params.id));
+    async run(context, { actor, params }) {
+      const { db } = context.installation;
+      await flushUsage(context);
+      return buildDetail(context, await ownKey(db, actor, params.id));
     },
   }),
 
@@ -150,19 +150,19 @@ export const keyRoutes = {
     body: z.strictObject({
       name: name.optional(),
       expires_at: expiresAt.optional(),
-      /** All of them: those that are left out are taken away. */
+      /** The complete limits: omitted ones are removed. */
       limits: limitsInput.optional(),
     }),
     answer: keyAnswer,
-    async run(control, asked) {
-      const { actor, params, body } = asked;
-      const key = await ownKey(control.installation.db, actor, params.id);
-      const edited = await editKey(control, asked, key, {
+    async run(context, input) {
+      const { actor, params, body } = input;
+      const key = await ownKey(context.installation.db, actor, params.id);
+      const edited = await editKey(context, input, key, {
         ...(body.name === undefined ? {} : { name: body.name }),
         ...(body.expires_at === undefined ? {} : { expiresAtMs: body.expires_at }),
         ...(body.limits === undefined ? {} : { limits: callerLimitsOf(body.limits) }),
       });
-      return keyObject(control, edited);
+      return keyObject(context, edited);
     },
   }),
 
@@ -173,15 +173,15 @@ export const keyRoutes = {
     path: "/api/keys/:id/rotate",
     summary: "Give a key another secret; the old one works until the overlap ends",
     body: z.strictObject({
-      /** 0: the old secret ends at once. */
+      /** 0: the old secret stops working immediately. */
       overlap_ms: z.int().min(0).max(productLimits.rotationOverlapMsMax).default(DEFAULT_OVERLAP_MS),
     }),
     answer: z.object({ key: keyAnswer, secret: z.string(), old_secret_works_until_at: z.number() }),
-    async run(control, asked) {
-      const key = await ownKey(control.installation.db, asked.actor, asked.params.id);
-      const rotated = await rotate(control, asked, key, asked.body.overlap_ms);
+    async run(context, input) {
+      const key = await ownKey(context.installation.db, input.actor, input.params.id);
+      const rotated = await rotate(context, input, key, input.body.overlap_ms);
       return {
-        key: keyObject(control, rotated.key),
+        key: keyObject(context, rotated.key),
         secret: rotated.secret,
         old_secret_works_until_at: rotated.worksUntilMs,
       };
@@ -195,16 +195,16 @@ export const keyRoutes = {
     path: "/api/keys/:id",
     summary: "Revoke a key for good: requests with it are refused when this answers",
     answer: z.object({
-      /** False: it was revoked before. */
+      /** False: it was already revoked. */
       revoked: z.boolean(),
       requests_last_day: z.number(),
     }),
-    async run(control, asked) {
-      const { db } = control.installation;
-      const key = await ownKey(db, asked.actor, asked.params.id);
-      await flushUsage(control);
-      const requests = await requestsLastDay(control, key);
-      return { revoked: await revoke(control, asked, key), requests_last_day: requests };
+    async run(context, input) {
+      const { db } = context.installation;
+      const key = await ownKey(db, input.actor, input.params.id);
+      await flushUsage(context);
+      const requests = await requestsLastDay(context, key);
+      return { revoked: await revoke(context, input, key), requests_last_day: requests };
     },
   }),
 };
@@ -214,23 +214,23 @@ async function requestsLastDay({ installation }: ConsoleContext, key: KeyRecord)
   return totals.requests + totals.refused;
 }
 
-async function detailOf(control: ConsoleContext, key: KeyRecord): Promise<z.input<typeof keyDetail>> {
-  const { installation, gateway } = control;
+async function buildDetail(context: ConsoleContext, key: KeyRecord): Promise<z.input<typeof keyDetail>> {
+  const { installation, gateway } = context;
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const { firstDayMs, byKey } = await recentDays(db, [key.id], nowMs);
   const days = byKey.get(key.id) ?? [];
-  const used = new Map(days.map((day) => [day.dayMs, day]));
-  const live = gateway.policy.keys.get(key.id);
+  const usageByDay = new Map(days.map((day) => [day.dayMs, day]));
+  const cachedKey = gateway.policy.keys.get(key.id);
   const group = gateway.policy.snapshot().groups.get(key.groupId);
   const former = key.status === "active" ? await listFormerSecrets(db, key.id, nowMs) : [];
   const lastUsedAtMs = await readLastUse(db, key.id);
   return {
-    ...listedKeyObject(control, { ...key, lastUsedAtMs }, days, firstDayMs),
+    ...listedKeyObject(context, { ...key, lastUsedAtMs }, days, firstDayMs),
     first_day_at: firstDayMs,
     days: Array.from({ length: DAYS_SHOWN }, (_, i) => {
       const at = firstDayMs + i * DAY_MS;
-      const day = used.get(at);
+      const day = usageByDay.get(at);
       return {
         at,
         requests: day?.requests ?? 0,
@@ -240,9 +240,11 @@ async function detailOf(control: ConsoleContext, key: KeyRecord): Promise<z.inpu
         charged: usdText(day?.chargedNano ?? 0n),
       };
     }),
-    requests_last_day: await requestsLastDay(control, key),
+    requests_last_day: await requestsLastDay(context, key),
     meters:
-      live === undefined || group === undefined ? [] : metersOf(gateway.limiter, { key: live, group }, nowMs),
+      cachedKey === undefined || group === undefined
+        ? []
+        : metersOf(gateway.limiter, { key: cachedKey, group }, nowMs),
     former_secrets: former.map(({ last4, worksUntilMs }) => ({ last4, works_until_at: worksUntilMs })),
   };
 }

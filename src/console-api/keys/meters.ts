@@ -1,4 +1,4 @@
-/** What a key may use at this moment: one meter for each limit that concerns it, with what is left. */
+/** The current limits of a key: one meter for each limit that applies to it, with the remaining amount. */
 
 import { z } from "zod";
 import type { Caller } from "../../gateway/admission/authenticate.ts";
@@ -8,27 +8,27 @@ import { usdText } from "../../money/nano.ts";
 
 const scope = z.enum(["key", "user", "group"]);
 const shared = {
-  /** Of the key itself, of all keys of its user, or of all keys of its group. */
+  /** The limit of the key itself, of all keys of its user, or of all keys of its group. */
   scope,
-  /** The length of the window; null for requests at the same time. */
+  /** The length of the window; null for concurrency. */
   per_ms: z.number().nullable(),
-  /** When all of it is free again; null for requests at the same time. */
+  /** When the whole limit is available again; null for concurrency. */
   resets_at: z.number().nullable(),
 };
 const counted = { limit: z.number(), used: z.number(), remaining: z.number() };
-const paid = { limit: z.string(), used: z.string(), remaining: z.string() };
+const usdFields = { limit: z.string(), used: z.string(), remaining: z.string() };
 
 export const meterAnswer = z.discriminatedUnion("unit", [
   z.object({ unit: z.literal("requests"), ...shared, ...counted }),
   z.object({ unit: z.literal("tokens"), ...shared, ...counted }),
   z.object({ unit: z.literal("at_once"), ...shared, ...counted }),
-  z.object({ unit: z.literal("usd"), ...shared, ...paid }),
+  z.object({ unit: z.literal("usd"), ...shared, ...usdFields }),
 ]);
 export type LimitMeter = z.output<typeof meterAnswer>;
 
 const MINUTE_MS = 60_000;
 
-/** Where a key's own limit and its group's are of the same kind, the one that has less left. */
+/** If the key and its group have a limit of the same kind, returns the one with less remaining. */
 export function metersOf(limiter: Limiter, caller: Caller, nowMs: number): LimitMeter[] {
   const tightest = new Map<string, { meter: LimitMeter; left: number }>();
   for (const subject of callerSubjects(caller)) {
@@ -41,17 +41,17 @@ export function metersOf(limiter: Limiter, caller: Caller, nowMs: number): Limit
   return [...tightest.values()].map(({ meter }) => meter);
 }
 
-function metersOfSubject({ scope: whose }: Subject, standing: LimitStanding, nowMs: number) {
+function metersOfSubject({ scope: scopeName }: Subject, standing: LimitStanding, nowMs: number) {
   const found: { meter: LimitMeter; left: number }[] = [];
-  if (whose === "account") return found;
+  if (scopeName === "account") return found;
   const add = (unit: "requests" | "tokens" | "usd", perMs: number, allowance: Allowance | null) => {
     if (allowance === null) return;
     const { limit, used, remaining, resetMs } = allowance;
-    const when = { scope: whose, per_ms: perMs, resets_at: Math.ceil(nowMs + resetMs) };
+    const meterFields = { scope: scopeName, per_ms: perMs, resets_at: Math.ceil(nowMs + resetMs) };
     const meter: LimitMeter =
       unit === "usd"
-        ? { unit, ...when, limit: usd(limit), used: usd(used), remaining: usd(remaining) }
-        : { unit, ...when, limit, used, remaining };
+        ? { unit, ...meterFields, limit: usd(limit), used: usd(used), remaining: usd(remaining) }
+        : { unit, ...meterFields, limit, used, remaining };
     found.push({ meter, left: remaining });
   };
   const { concurrency } = standing;
@@ -60,7 +60,7 @@ function metersOfSubject({ scope: whose }: Subject, standing: LimitStanding, now
     const remaining = Math.max(0, limit - used);
     const meter = {
       unit: "at_once",
-      scope: whose,
+      scope: scopeName,
       per_ms: null,
       resets_at: null,
       limit,

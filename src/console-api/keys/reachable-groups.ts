@@ -1,9 +1,9 @@
-/** Which groups a user may make keys in. */
+/** Determines the groups in which a user may create keys. */
 
 import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
 import type { UserRecord } from "../../records.ts";
 
-/** Administrators may use every group: they could make themselves members. */
+/** Administrators may use every group, because they could make themselves members. */
 export function mayUse(group: PolicyGroup, user: Pick<UserRecord, "groups" | "role">): boolean {
   return group.access === "everyone" || user.role === "admin" || user.groups.includes(group.id);
 }

@@ -1,6 +1,6 @@
 /**
- * What this process does right now, told once a second to whoever looks. While nobody does, nothing runs; while many
- * do, it is worked out once for all of them.
+ * Streams live data of this process to the console once a second. It is computed once for all viewers, and only
+ * while there are any.
  */
 
 import { z } from "zod";
@@ -12,30 +12,30 @@ import type { Traffic } from "../../observe/traffic.ts";
 
 export const liveAnswer = z.object({
   at: z.number(),
-  /** The process that this is about: others are not counted here. */
+  /** The process that reports. Others are not included. */
   node: z.string(),
   requests_per_s: z.number(),
-  /** In and out, when a request ends. */
+  /** Input and output tokens, counted when a request ends. */
   tokens_per_s: z.number(),
   errors_per_s: z.number(),
   refused_per_s: z.number(),
-  /** Attempts under way at upstreams. */
+  /** Attempts in flight at upstreams. */
   in_flight: z.number(),
-  /** Requests in the queues of all groups: for a free account, or for a slot of a concurrency limit. */
+  /** Requests in the queues of all groups, for an account slot or for a concurrency limit. */
   waiting: z.number(),
-  /** Those of them that wait for a slot of their key's, user's or group's concurrency. */
+  /** Those of them that wait for the concurrency limit of their key, user or group. */
   waiting_for_slot: z.number(),
-  /** Request bodies above 1 MiB: what they take of the memory there is for them, and who waits for some. */
+  /** Request bodies above 1 MiB: how much of their memory budget is used, and how many requests wait for it. */
   large_bodies: z.object({
     held_bytes: z.number(),
     bytes_max: z.number(),
     waiting: z.number(),
-    /** Since the process began. */
+    /** Since the process started. */
     refused: z.number(),
   }),
-  /** USD by the prices, since midnight UTC; null until it is known. */
+  /** USD at list price since midnight UTC; null until it is known. */
   spent_today: z.string().nullable(),
-  /** Accounts that need somebody's attention come first. At most 200. */
+  /** Accounts that need attention are listed first. At most 200. */
   accounts: z.array(
     z.object({
       id: z.string(),
@@ -44,9 +44,9 @@ export const liveAnswer = z.object({
       cause: z.string().nullable(),
       frees_in_ms: z.number().nullable(),
       in_flight: z.number(),
-      /** Models of it that are left alone for now. */
+      /** Models of the account that are not healthy. */
       ill_models: z.number(),
-      /** Time to the first byte, over its models; null until there was one. */
+      /** Time to the first byte over all models; null before the first response. */
       latency_ms: z.number().nullable(),
     }),
   ),
@@ -55,23 +55,23 @@ export const liveAnswer = z.object({
 type Frame = z.input<typeof liveAnswer>;
 
 export interface Live {
-  /** Server-sent events, the first at once. Ends when `signal` fires, and after a while. */
+  /** Server-sent events, the first one immediately. Ends when `signal` is aborted, and after `WATCH_MS_MAX`. */
   watch(signal: AbortSignal, watcher: Watcher): ReadableStream<Uint8Array>;
 }
 
 export interface Watcher {
   readonly userId: string;
-  /** Asked every few frames: a stream does not outlive the right to it. */
+  /** Called every few frames: a stream must end when the access of its viewer is revoked. */
   mayStill(): Promise<boolean>;
 }
 
 const EVERY_MS = 1_000;
-const LOOK_AGAIN_MS = 3_000;
-/** Then the browser asks again. */
+const RECHECK_MS = 3_000;
+/** The browser reconnects afterwards. */
 const WATCH_MS_MAX = 300_000;
 const STREAMS_PER_USER_MAX = 10;
 const ACCOUNTS_MAX = 200;
-/** A browser that takes nothing misses frames instead of having them all kept for it. */
+/** A slow browser misses frames instead of accumulating them in memory. */
 const FRAMES_KEPT = 4;
 
 interface Viewer {
@@ -91,16 +91,16 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
 
   function tick(): void {
     const nowMs = clock.monotonicMs();
-    const bytes = eventOf(frame(nowMs));
+    const bytes = encodeEvent(frame(nowMs));
     for (const viewer of [...viewers]) {
       if (nowMs >= viewer.untilMs) viewer.end();
       else viewer.offer(bytes);
-      if (nowMs >= viewer.lookAtMs) void lookAgain(viewer, nowMs);
+      if (nowMs >= viewer.lookAtMs) void recheckAccess(viewer, nowMs);
     }
   }
 
-  async function lookAgain(viewer: Viewer, nowMs: number): Promise<void> {
-    viewer.lookAtMs = nowMs + LOOK_AGAIN_MS;
+  async function recheckAccess(viewer: Viewer, nowMs: number): Promise<void> {
+    viewer.lookAtMs = nowMs + RECHECK_MS;
     if (!(await viewer.watcher.mayStill())) viewer.end();
   }
 
@@ -136,11 +136,11 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
     };
   }
 
-  function eventOf(data: Frame): Uint8Array {
+  function encodeEvent(data: Frame): Uint8Array {
     return encoder.encode(`data: ${JSON.stringify(data)}\n\n`);
   }
 
-  function leave(viewer: Viewer): void {
+  function removeViewer(viewer: Viewer): void {
     viewers.delete(viewer);
     if (viewers.size > 0 || timer === null) return;
     clearInterval(timer);
@@ -152,7 +152,7 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
     watch(signal, watcher) {
       refuseTooMany(viewers, watcher);
       let viewer: Viewer | null = null;
-      const gone = () => viewer?.end();
+      const onAbort = () => viewer?.end();
       return new ReadableStream(
         {
           start(controller) {
@@ -160,26 +160,26 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
             viewer = {
               watcher,
               untilMs: nowMs + WATCH_MS_MAX,
-              lookAtMs: nowMs + LOOK_AGAIN_MS,
+              lookAtMs: nowMs + RECHECK_MS,
               offer(bytes) {
                 if ((controller.desiredSize ?? 0) > 0) controller.enqueue(bytes);
               },
               end() {
                 if (!viewers.has(this)) return;
-                leave(this);
-                signal.removeEventListener("abort", gone);
+                removeViewer(this);
+                signal.removeEventListener("abort", onAbort);
                 controller.close();
               },
             };
             viewers.add(viewer);
-            signal.addEventListener("abort", gone);
-            if (signal.aborted) return gone();
+            signal.addEventListener("abort", onAbort);
+            if (signal.aborted) return onAbort();
             timer ??= setInterval(tick, EVERY_MS);
-            viewer.offer(eventOf(frame(nowMs)));
+            viewer.offer(encodeEvent(frame(nowMs)));
           },
           cancel() {
-            signal.removeEventListener("abort", gone);
-            if (viewer !== null) leave(viewer);
+            signal.removeEventListener("abort", onAbort);
+            if (viewer !== null) removeViewer(viewer);
           },
         },
         new CountQueuingStrategy({ highWaterMark: FRAMES_KEPT }),
@@ -189,8 +189,8 @@ export function openLive(gateway: Gateway, alerts: Pick<Alerts, "spentToday">, n
 }
 
 function refuseTooMany(viewers: ReadonlySet<Viewer>, { userId }: Watcher): void {
-  const own = [...viewers].filter(({ watcher }) => watcher.userId === userId);
-  if (own.length < STREAMS_PER_USER_MAX) return;
+  const ownStreams = [...viewers].filter(({ watcher }) => watcher.userId === userId);
+  if (ownStreams.length < STREAMS_PER_USER_MAX) return;
   throw new ApiError(
     "rate_limit_exceeded",
     `You are watching in ${STREAMS_PER_USER_MAX} places, which is as many as one user may. Close one of them.`,

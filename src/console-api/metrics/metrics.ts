@@ -1,4 +1,4 @@
-/** `GET /metrics`: the numbers of this process for Prometheus and its like. */
+/** `GET /metrics`: metrics of this process in the Prometheus text format. */
 
 import { readdirSync } from "node:fs";
 import { z } from "zod";
@@ -28,8 +28,8 @@ export const metricsRoutes = {
     media: "text/plain",
     /** The text itself. */
     answer: z.string(),
-    async run(control) {
-      return new Response(metricsText(await familiesOf(control)), {
+    async run(context) {
+      return new Response(metricsText(await buildFamilies(context)), {
         headers: { "content-type": METRICS_TYPE },
       });
     },
@@ -38,22 +38,22 @@ export const metricsRoutes = {
 
 const NANO = 1e-9;
 
-async function familiesOf({
+async function buildFamilies({
   gateway,
   alerts,
   isReady,
   billingFaults,
 }: ConsoleContext): Promise<MetricFamily[]> {
-  const isTaking = (await isReady()) && gateway.till.hasRoom();
+  const isAccepting = (await isReady()) && gateway.till.hasRoom();
   const spent = alerts.spentToday();
   return [
     ...requestFamilies(gateway.requestCounts),
     ...accountFamilies(gateway),
-    ...nowFamilies(gateway),
+    ...currentFamilies(gateway),
     gauge(
       "gateway_paid_requests_taken",
       "0 while the disk or the store takes nothing: paid requests are refused.",
-      [{ value: Number(isTaking) }],
+      [{ value: Number(isAccepting) }],
     ),
     counter(
       "gateway_billing_faults_total",
@@ -118,9 +118,9 @@ function requestFamilies(counts: RequestCounts): MetricFamily[] {
   ];
 }
 
-type Summed = Exclude<keyof RequestSeries, "endpoint" | "model" | "outcome" | "status">;
+type SummedField = Exclude<keyof RequestSeries, "endpoint" | "model" | "outcome" | "status">;
 
-function byModel(all: readonly RequestSeries[], field: Summed, labels = {}, unit = 1): MetricSample[] {
+function byModel(all: readonly RequestSeries[], field: SummedField, labels = {}, unit = 1): MetricSample[] {
   const sums = new Map<string, number>();
   for (const series of all) {
     if (series.model !== "") sums.set(series.model, (sums.get(series.model) ?? 0) + series[field]);
@@ -128,8 +128,8 @@ function byModel(all: readonly RequestSeries[], field: Summed, labels = {}, unit
   return [...sums].map(([model, sum]) => ({ labels: { model, ...labels }, value: sum * unit }));
 }
 
-function times(name: string, help: string, counts: RequestCounts, which: keyof EndpointTimes): MetricFamily {
-  const histograms = [...counts.times].map(([endpoint, of]) => ({ labels: { endpoint }, ...of[which] }));
+function times(name: string, help: string, counts: RequestCounts, timing: keyof EndpointTimes): MetricFamily {
+  const histograms = [...counts.times].map(([endpoint, of]) => ({ labels: { endpoint }, ...of[timing] }));
   return { name, help, type: "histogram", bounds: DURATION_BOUNDS, histograms };
 }
 
@@ -160,7 +160,7 @@ function accountFamilies({ policy, dispatcher, requestCounts }: Gateway): Metric
   ];
 }
 
-function nowFamilies({ policy, dispatcher, slots, bodies }: Gateway): MetricFamily[] {
+function currentFamilies({ policy, dispatcher, slots, bodies }: Gateway): MetricFamily[] {
   const snapshot = policy.snapshot();
   const waiting = [...snapshot.groups.values()].map(({ id, name }) => ({
     labels: { group: name },
@@ -192,7 +192,7 @@ function nowFamilies({ policy, dispatcher, slots, bodies }: Gateway): MetricFami
   ];
 }
 
-/** Under the names that every program gives them. */
+/** Under the standard names of Prometheus clients. */
 function processFamilies(): MetricFamily[] {
   const { user, system } = process.cpuUsage();
   const descriptors = openDescriptors();
@@ -213,7 +213,7 @@ function processFamilies(): MetricFamily[] {
   ];
 }
 
-/** Null where the system does not tell. */
+/** Returns null if the system does not report it. */
 function openDescriptors(): number | null {
   try {
     return readdirSync("/proc/self/fd").length;

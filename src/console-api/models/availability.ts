@@ -1,4 +1,4 @@
-/** Whether something could be served right now, without saying by whom. */
+/** Reports whether a model could be served right now, without naming the accounts. */
 
 import { z } from "zod";
 import type { AccountRoute } from "../../policy/snapshot.ts";
@@ -7,9 +7,9 @@ import type { Candidate, Pool } from "../../pool/pool.ts";
 const AVAILABILITIES = ["available", "busy", "unavailable"] as const;
 
 export const availabilityAnswer = z.object({
-  /** `busy`: a request would wait for its turn. `unavailable`: everything that could serve it is recovering or out of order. */
+  /** `busy`: a request would wait in a queue. `unavailable`: all accounts that serve it are cooling down or parked. */
   status: z.enum(AVAILABILITIES),
-  /** When that may be over, where it is known. */
+  /** When that may end, if it is known. */
   frees_at: z.number().nullable(),
 });
 export type Availability = z.output<typeof availabilityAnswer>;
@@ -28,8 +28,8 @@ export function availabilityOf(
 export function availabilityOfCandidates(candidates: readonly Candidate[], nowMs: number): Availability {
   if (candidates.some(({ reason }) => reason === null)) return { status: "available", frees_at: null };
   const busy = candidates.filter(({ reason }) => reason === "at_capacity" || reason === "rate_limited");
-  const waited = busy.length > 0 ? busy : candidates;
-  const soonestMs = Math.min(...waited.flatMap(({ freesInMs }) => freesInMs ?? []));
+  const relevant = busy.length > 0 ? busy : candidates;
+  const soonestMs = Math.min(...relevant.flatMap(({ freesInMs }) => freesInMs ?? []));
   return {
     status: busy.length > 0 ? "busy" : "unavailable",
     frees_at: Number.isFinite(soonestMs) ? Math.ceil(nowMs + soonestMs) : null,

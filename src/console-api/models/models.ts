@@ -1,4 +1,4 @@
-/** What somebody's keys can call, and why one of them cannot. */
+/** Routes that list the models that keys of a user can call, and explain why a key cannot call one. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -17,11 +17,11 @@ import { availabilityAnswer, availabilityOf } from "./availability.ts";
 
 const callableModelAnswer = z.object({
   ...offeredModelAnswer.shape,
-  /** The same model may be had through several groups, at several prices. */
+  /** The same model may be available in several groups, at different prices. */
   group: z.string(),
   charge: z.enum(CHARGES),
   now: availabilityAnswer,
-  /** Keys that can call it: how many, and the newest of them. None: a key of the group would. */
+  /** Keys that can call it: their number, and the newest of them. If there are none, a new key of the group could. */
   keys: z.object({ count: z.number(), some: z.array(z.object({ id: z.string(), name: z.string() })) }),
 });
 
@@ -39,38 +39,38 @@ export const modelRoutes = {
       ...pageQuery,
       ...searchQuery,
       ...ownerQuery,
-      /** Only those that this key can call. */
+      /** Only models that this key can call. */
       key: z.string().optional(),
     }),
     answer: buildPage(callableModelAnswer),
-    async run(control, { actor, query }) {
-      const { db, clock } = control.installation;
+    async run(context, { actor, query }) {
+      const { db, clock } = context.installation;
       const nowMs = clock.nowMs();
       const userId = ownerOf(actor, query.user);
       const counts = await countKeysByGroup(db, userId, nowMs);
-      const groups = await groupsOf(control, userId, counts);
-      const only = query.key === undefined ? null : await ownKey(db, actor, query.key);
+      const groups = await listVisibleGroups(context, userId, counts);
+      const keyFilter = query.key === undefined ? null : await ownKey(db, actor, query.key);
       const cursor = readCursor(query.after, modelCursor);
-      const wanted = query.search?.toLowerCase() ?? "";
+      const searchText = query.search?.toLowerCase() ?? "";
       const offers = groups
-        .filter(({ id }) => only === null || only.groupId === id)
+        .filter(({ id }) => keyFilter === null || keyFilter.groupId === id)
         .flatMap((group) => [...group.models.values()].map((model) => ({ group, model })))
-        .filter(({ model }) => model.id.toLowerCase().includes(wanted))
+        .filter(({ model }) => model.id.toLowerCase().includes(searchText))
         .sort((a, b) => inOrder([a.model.id, a.group.name], [b.model.id, b.group.name]))
         .filter(({ group, model }) => cursor === null || inOrder(cursor, [model.id, group.name]) < 0);
       const page = offers.slice(0, query.limit);
       const last = page.at(-1);
-      const { pool } = control.gateway.dispatcher;
-      const named = new Map<string, Awaited<ReturnType<typeof newestKeys>>>();
+      const { pool } = context.gateway.dispatcher;
+      const newestByGroup = new Map<string, Awaited<ReturnType<typeof newestKeys>>>();
       for (const { id: groupId } of new Set(page.map(({ group }) => group)))
-        named.set(groupId, await newestKeys(db, { userId, groupId, nowMs, limit: KEYS_NAMED }));
+        newestByGroup.set(groupId, await newestKeys(db, { userId, groupId, nowMs, limit: KEYS_NAMED }));
       return {
         data: page.map(({ group, model }) => ({
           ...offeredModelObject(model),
           group: group.name,
           charge: group.billing.charge,
           now: availabilityOf(pool, [...new Set([...model.routes.values()].flat())], nowMs),
-          keys: { count: counts.get(group.id) ?? 0, some: named.get(group.id) ?? [] },
+          keys: { count: counts.get(group.id) ?? 0, some: newestByGroup.get(group.id) ?? [] },
         })),
         next:
           offers.length > page.length && last !== undefined
@@ -86,21 +86,21 @@ export const modelRoutes = {
     path: "/api/models/why",
     summary: "Say step by step why a key can call a model, or the exact reason why it cannot",
     query: z.strictObject({
-      /** The id of a key. */
+      /** A key id. */
       key: z.string(),
       model: z.string().trim().min(1).max(256),
       interface: z.enum(INTERFACES),
     }),
     answer: whyAnswer,
-    async run(control, { actor, query }) {
-      const key = await ownKey(control.installation.db, actor, query.key);
-      return explainKey(control, actor, { key, model: query.model, interface: query.interface });
+    async run(context, { actor, query }) {
+      const key = await ownKey(context.installation.db, actor, query.key);
+      return explainKey(context, actor, { key, model: query.model, interface: query.interface });
     },
   }),
 };
 
-/** Groups the user has keys in stay in sight, even where no more keys may be made. */
-async function groupsOf(
+/** Groups in which the user has keys stay visible, even if the user may not create more keys in them. */
+async function listVisibleGroups(
   { installation, gateway }: ConsoleContext,
   userId: string,
   counts: ReadonlyMap<string, number>,

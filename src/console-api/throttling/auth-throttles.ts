@@ -1,4 +1,4 @@
-/** What keeps guessing slow: how often an account or an address may try, and how many passwords are hashed at once. */
+/** Slows down guessing: limits the attempts per account and address, and the number of concurrent password hashes. */
 
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
@@ -10,21 +10,24 @@ export interface AuthThrottles {
   readonly passwords: Passwords;
   /** Wrong passwords, codes and links. */
   readonly attempts: Attempts;
-  /** Accounts that an address has opened. */
+  /** Accounts that an address has registered. */
   readonly registrations: Throttle;
-  /** Messages that somebody asked to be sent to an address of mail. */
+  /** Requested e-mails to an address. */
   readonly letters: Throttle;
 }
 
 /**
- * Each runs one try and throws when there were too many. Only one that ends with `wrong_credentials` counts in the end;
- * all are counted while they run, so that many at once are many.
+ * Each method runs one attempt and throws if there were too many. Every attempt counts while it runs, so that
+ * concurrent ones are limited. Afterwards only those that failed with `wrong_credentials` count.
  */
 export interface Attempts {
-  /** Of an account by whoever is at an address: few from there, and many before others keep its owner out. */
-  of<T>(account: string, clientAddress: string, tryOut: () => Promise<T>): Promise<T>;
-  /** For somebody who has proved something already: a separate budget, which strangers cannot use up. */
-  proven<T>(subject: string, tryOut: () => Promise<T>): Promise<T>;
+  /**
+   * Attempts for an account from an address: a low limit per address, and a high one in total, because others
+   * could lock the owner out.
+   */
+  of<T>(account: string, clientAddress: string, attempt: () => Promise<T>): Promise<T>;
+  /** Attempts of a caller who has already verified one credential: a separate budget, which others cannot exhaust. */
+  proven<T>(subject: string, attempt: () => Promise<T>): Promise<T>;
 }
 
 interface Count {
@@ -38,31 +41,31 @@ export function openAuthThrottles({ monotonicMs }: Pick<Clock, "monotonicMs">): 
   const addresses = openThrottle({ tries: addressTries, windowMs, monotonicMs });
   const pairs = openThrottle({ tries: accountTries, windowMs, monotonicMs });
   const accounts = openThrottle({ tries: accountTriesAnywhere, windowMs, monotonicMs });
-  const proven = openThrottle({ tries: accountTries, windowMs, monotonicMs });
+  const verifiedAttempts = openThrottle({ tries: accountTries, windowMs, monotonicMs });
   return {
     passwords: openPasswords({ atOnce: limits.passwordsAtOnce, waitingMax: limits.passwordsWaitingMax }),
     attempts: {
-      of(account, clientAddress, tryOut) {
+      of(account, clientAddress, attempt) {
         const block = addressBlock(clientAddress);
         const where = "for this account";
-        return counted(
+        return runCounted(
           [
             { throttle: addresses, subject: block, where: "from this address" },
             { throttle: pairs, subject: `${block} ${account}`, where },
             { throttle: accounts, subject: account, where },
           ],
-          tryOut,
+          attempt,
         );
       },
-      proven: (subject, tryOut) =>
-        counted([{ throttle: proven, subject, where: "for this account" }], tryOut),
+      proven: (subject, attempt) =>
+        runCounted([{ throttle: verifiedAttempts, subject, where: "for this account" }], attempt),
     },
     registrations: openThrottle({ tries: limits.registrationsPerDay, windowMs: 86_400_000, monotonicMs }),
     letters: openThrottle({ tries: limits.lettersPerHour, windowMs: 3_600_000, monotonicMs }),
   };
 }
 
-async function counted<T>(counts: readonly Count[], tryOut: () => Promise<T>): Promise<T> {
+async function runCounted<T>(counts: readonly Count[], attempt: () => Promise<T>): Promise<T> {
   const taken: Count[] = [];
   let isWrong = false;
   try {
@@ -70,7 +73,7 @@ async function counted<T>(counts: readonly Count[], tryOut: () => Promise<T>): P
       refuseWait(count.throttle.take(count.subject), count.where);
       taken.push(count);
     }
-    return await tryOut();
+    return await attempt();
   } catch (thrown) {
     isWrong = thrown instanceof ApiError && thrown.code === "wrong_credentials";
     throw thrown;
@@ -79,12 +82,12 @@ async function counted<T>(counts: readonly Count[], tryOut: () => Promise<T>): P
   }
 }
 
-function refuseWait(seconds: number | null, where: string): void {
+function refuseWait(seconds: number | null, scopeText: string): void {
   if (seconds === null) return;
   const minutes = Math.ceil(seconds / 60);
   throw new ApiError(
     "rate_limit_exceeded",
-    `Too many attempts ${where}. Try again in ${minutes} minute${minutes === 1 ? "" : "s"}, or ask an administrator for a sign-in link.`,
+    `Too many attempts ${scopeText}. Try again in ${minutes} minute${minutes === 1 ? "" : "s"}, or ask an administrator for a sign-in link.`,
     { headers: { "retry-after": String(seconds) } },
   );
 }

@@ -105,7 +105,7 @@ test("a sender who asks for too many messages uses up nothing of the recipients'
       return true;
     }
   };
-  // One household, whatever the end of the address.
+  // One household, independent of the end of the address.
   for (let n = 0; n < limits.lettersPerHour; n += 1) expect(isRefused(`u${n}`, `2001:db8::${n}`)).toBe(false);
   for (let n = 0; n < limits.lettersPerHour; n += 1) expect(isRefused("ada", `2001:db8::${n}`)).toBe(true);
   expect(isRefused("ada", "203.0.113.9")).toBe(false);

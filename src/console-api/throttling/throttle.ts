@@ -1,7 +1,7 @@
-/** So many tries of one subject in a while, then it waits. What succeeded is given back. */
+/** Limits the attempts of one subject in a window of time. Successful attempts are returned. */
 
 export interface Throttle {
-  /** Takes one try. Null, or the seconds until there is another: then nothing was taken. */
+  /** Takes one attempt. Returns null, or the seconds until the next one is available; then nothing was taken. */
   take(subject: string): number | null;
   giveBack(subject: string): void;
 }
@@ -12,11 +12,11 @@ export interface ThrottleOptions {
   monotonicMs(): number;
 }
 
-/** Beyond it the one that began first is forgotten. */
+/** Above this number, the subject with the oldest window is dropped. */
 const SUBJECTS_MAX = 100_000;
 
 export function openThrottle({ tries, windowMs, monotonicMs }: ThrottleOptions): Throttle {
-  // Insertion order is age, since a window that is over is inserted anew.
+  // Insertion order is age, because an expired window is inserted again.
   const windows = new Map<string, { startedMs: number; taken: number }>();
   return {
     take(subject) {
@@ -40,7 +40,7 @@ export function openThrottle({ tries, windowMs, monotonicMs }: ThrottleOptions):
   };
 }
 
-/** One household has 2^64 IPv6 addresses: they count as one. */
+/** One household has 2^64 IPv6 addresses, so they count as one. */
 export function addressBlock(address: string): string {
   if (!address.includes(":") || address.startsWith("::ffff:")) return address;
   const [head = "", tail] = address.split("::");

@@ -1,18 +1,20 @@
+/** Writes pending usage rows before they are read, because usage is written shortly after the response. */
+
 import { storeUnavailable } from "../../errors.ts";
 import type { ConsoleContext } from "../context.ts";
 
-/** Usage is written a moment after the answer: whoever looks wants to see the last request, too. */
+/** Flushes the usage of all users, so that a reader sees the latest requests. */
 export function flushUsage({ gateway }: ConsoleContext): Promise<void> {
-  return orRefuse(gateway.till.flush());
+  return orStoreError(gateway.till.flush());
 }
 
-/** The same for one user. What was set aside of the wallet for requests to come goes back first. */
+/** Flushes the usage of one user. The wallet reservation of the user is returned first. */
 export function flushUsageFor({ gateway }: ConsoleContext, userId: string): Promise<void> {
-  return orRefuse(gateway.till.settleUp(userId));
+  return orStoreError(gateway.till.settleUp(userId));
 }
 
-async function orRefuse(written: Promise<void>): Promise<void> {
-  await written.catch(() => {
+async function orStoreError(flushed: Promise<void>): Promise<void> {
+  await flushed.catch(() => {
     throw storeUnavailable();
   });
 }

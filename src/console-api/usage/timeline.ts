@@ -1,4 +1,4 @@
-/** The course of one request, from its trace: what happened when, in milliseconds since it came in. */
+/** Builds the timeline of one request from its trace, in milliseconds since the request arrived. */
 
 import type { DispatchTrace } from "../../gateway/request/trace.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
@@ -6,7 +6,7 @@ import type { UsageRow } from "../../store/usage/usage-row.ts";
 export type TimelineStep = { fromMs: number; toMs: number } & (
   | { kind: "checks" }
   | { kind: "wait" }
-  /** Until its first byte, or until it failed. */
+  /** Until the first byte, or until the failure. */
   | { kind: "attempt"; number: number; status: number | null; failure: string | null }
   /** From the first byte on. */
   | { kind: "answer" }
@@ -29,7 +29,7 @@ export function readTrace({ trace }: Pick<UsageRow, "trace">): DispatchTrace | n
   return trace === null ? null : JSON.parse(trace);
 }
 
-/** Nothing but one attempt that went well has no trace of its own: the row says it all. */
+/** A request with a single successful attempt has no stored trace. Its usage row contains everything. */
 export function attemptsOf(row: UsageRow, trace: DispatchTrace | null): Attempt[] {
   if (trace !== null) return trace.attempts.map((attempt, i) => ({ number: i + 1, ...attempt }));
   if (row.attempts === 0) return [];
@@ -51,8 +51,8 @@ export function attemptsOf(row: UsageRow, trace: DispatchTrace | null): Attempt[
 }
 
 /**
- * Each step begins where the one before it ended. How long it waited is known as a sum: the pauses before the attempts
- * are filled with it from the last one back, for the first pause has the checks in it as well.
+ * Each step begins where the previous one ended. Only the total waiting time is known. It is assigned to the
+ * pauses before the attempts from the last one backwards, because the first pause also contains the checks.
  */
 export function stepsOf(
   row: Pick<UsageRow, "durationMs" | "waitMs">,
@@ -63,7 +63,7 @@ export function stepsOf(
     const before = attempts[i - 1];
     return { fromMs: before === undefined ? 0 : (before.endedMs ?? startedMs), toMs: startedMs };
   });
-  // Refused while it waited: there is a pause that no attempt has ended.
+  // Rejected while waiting: the last pause is not followed by an attempt.
   const lastEndMs = last === undefined ? 0 : last.failure === null ? null : last.endedMs;
   if (lastEndMs !== null) pauses.push({ fromMs: lastEndMs, toMs: row.durationMs });
   let waitLeftMs = row.waitMs;

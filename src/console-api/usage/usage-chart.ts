@@ -1,4 +1,4 @@
-/** Usage over time, split by what one likes, with the ranking below the chart. */
+/** Usage over time, split by a chosen dimension, with the ranking below the chart. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -19,28 +19,28 @@ import type { UsageTotals } from "../../store/usage/usage-hour.ts";
 import type { Actor } from "../http/route.ts";
 import type { ChartRange, UsageScope } from "./usage-scope.ts";
 
-/** Clients choose the names of models that are refused, so there may be many. */
+/** Clients choose the model names of rejected requests, so there may be many. */
 const BOUNDS = { ranked: 50, drawn: 7, rows: 50_000 };
 
 const totalsAnswer = z.object({
-  /** Requests that were admitted; of those, the ones that the upstream failed or broke off; and those refused. */
+  /** Admitted requests; those of them that the upstream failed or interrupted; and rejected requests. */
   requests: z.number(),
   failed: z.number(),
   refused: z.number(),
   input_tokens: z.number(),
-  /** Parts of the input. */
+  /** Part of the input tokens. */
   cached_tokens: z.number(),
   cache_write_tokens: z.number(),
   output_tokens: z.number(),
-  /** Part of the output. */
+  /** Part of the output tokens. */
   reasoning_tokens: z.number(),
   images: z.number(),
-  /** USD: by the price, and what was paid of it. */
+  /** In USD: at list price, and the part that was paid. */
   cost: z.string(),
   charged: z.string(),
-  /** USD, for administrators: what the accounts will ask for it. */
+  /** The upstream cost in USD, for administrators. */
   upstream_cost: z.string().optional(),
-  /** Means, in milliseconds: of whole requests, and until the first byte of the answers. */
+  /** Averages in milliseconds: of the whole request, and until the first byte of the response. */
   duration_ms: z.number().nullable(),
   first_byte_ms: z.number().nullable(),
 });
@@ -52,16 +52,16 @@ export const chartAnswer = z.object({
   granularity: z.enum(["day", "hour"]),
   from_at: z.number(),
   to_at: z.number(),
-  /** Later than `from_at` where there was too much to count: what was before it is left out. */
+  /** Later than `from_at` if there was too much to count: usage before it is omitted. */
   counted_from_at: z.number(),
   total: totalsAnswer,
-  /** The same time again before that; null where it is not kept. */
+  /** The preceding period of the same length; null if its usage is no longer stored. */
   previous: totalsAnswer.nullable(),
-  /** A day or hour without use has no point. */
+  /** A day or hour without usage has no point. */
   points: z.array(pointAnswer),
-  /** One series for each of the first of the ranking. */
+  /** One series for each of the top entries of the ranking. */
   series: z.array(z.object({ id: z.string(), label: z.string(), points: z.array(pointAnswer) })),
-  /** The dearest first, then the most used. */
+  /** By cost, then by number of requests, in descending order. */
   ranking: z.array(totalsAnswer.extend({ id: z.string(), label: z.string() })),
 });
 
@@ -72,11 +72,11 @@ export async function chartOf(
   range: ChartRange,
   by: SeriesSplit,
 ): Promise<z.input<typeof chartAnswer>> {
-  const asked = { scope, ...(model === undefined ? {} : { model }), by, ...range };
-  const split = await splitOf(db, asked, accountId);
+  const seriesRequest = { scope, ...(model === undefined ? {} : { model }), by, ...range };
+  const split = await readSplit(db, seriesRequest, accountId);
   const ids = split.ranking.map(({ id }) => id);
   const names = by === "total" || by === "model" ? null : await lookUpUsageNames(db, by, ids);
-  const totals = (one: UsageTotals) => totalsObject(one, actor);
+  const totals = (totalsRow: UsageTotals) => totalsObject(totalsRow, actor);
   const point = ({ atMs, ...one }: SeriesPoint) => ({ at: atMs, ...totals(one) });
   const label = (id: string) => (names === null ? id : (names.get(id) ?? id));
   return {
@@ -88,7 +88,11 @@ export async function chartOf(
     previous: split.previous === null ? null : totals(split.previous),
     points: split.points.map(point),
     series: split.series.map(({ id, points }) => ({ id, label: label(id), points: points.map(point) })),
-    ranking: split.ranking.map(({ id, totals: one }) => ({ id, label: label(id), ...totals(one) })),
+    ranking: split.ranking.map(({ id, totals: totalsRow }) => ({
+      id,
+      label: label(id),
+      ...totals(totalsRow),
+    })),
   };
 }
 
@@ -97,20 +101,24 @@ interface Split extends SplitUsage {
   previous: UsageTotals | null;
 }
 
-async function splitOf(db: Db, asked: SeriesRequest, accountId: string | undefined): Promise<Split> {
+async function readSplit(
+  db: Db,
+  seriesRequest: SeriesRequest,
+  accountId: string | undefined,
+): Promise<Split> {
   if (accountId !== undefined) {
-    return { ...(await splitRows(db, { ...asked, accountId }, BOUNDS)), previous: null };
+    return { ...(await splitRows(db, { ...seriesRequest, accountId }, BOUNDS)), previous: null };
   }
-  if (!canSplit(asked)) {
+  if (!canSplit(seriesRequest)) {
     throw new ApiError(
       "invalid_value",
-      `by: usage cannot be split by ${asked.by} here. Leave the filters out, or choose another split.`,
+      `by: usage cannot be split by ${seriesRequest.by} here. Leave the filters out, or choose another split.`,
       { param: "by" },
     );
   }
-  const { fromMs, toMs } = asked;
-  const split = await splitUsage(db, asked, BOUNDS);
-  const previous = await totalUsage(db, { ...asked, fromMs: fromMs - (toMs - fromMs), toMs: fromMs });
+  const { fromMs, toMs } = seriesRequest;
+  const split = await splitUsage(db, seriesRequest, BOUNDS);
+  const previous = await totalUsage(db, { ...seriesRequest, fromMs: fromMs - (toMs - fromMs), toMs: fromMs });
   return { ...split, sinceMs: fromMs, previous };
 }
 

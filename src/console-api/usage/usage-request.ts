@@ -1,4 +1,4 @@
-/** Everything about one request: its course, what it used, how its price was worked out, and why it was refused. */
+/** The details of one request: timeline, usage, price calculation and the reason of a rejection. */
 
 import { z } from "zod";
 import { buildCostLines, formatPrice } from "../../gateway/endpoints/request-report.ts";
@@ -14,14 +14,14 @@ import { requestAnswer, requestObjects } from "./usage-rows.ts";
 
 const stepAnswer = z.object({
   kind: z.enum(["checks", "wait", "attempt", "answer"]),
-  /** Since it came in. */
+  /** Since the request arrived. */
   from_ms: z.number(),
   to_ms: z.number(),
-  /** Of an attempt. */
+  /** Only for an attempt. */
   number: z.number().nullable(),
   status: z.number().nullable(),
   failure: z.string().nullable(),
-  /** For administrators: which account it was, what it calls the model, and what it said. */
+  /** For administrators: the account, its model name and its error. */
   account: z.string().nullable().optional(),
   upstream_model: z.string().nullable().optional(),
   reason: z.string().nullable().optional(),
@@ -29,14 +29,14 @@ const stepAnswer = z.object({
 
 export const inspectionAnswer = requestAnswer.extend({
   started_at: z.number(),
-  /** What the client was told, when it was refused or failed. */
+  /** The error message that the client received, if the request was rejected or failed. */
   refusal: z.string().nullable(),
   response_id: z.string().nullable(),
   usage_source: z.enum(USAGE_SOURCES),
   steps: z.array(stepAnswer),
   payer: z.enum(USAGE_PAYERS).nullable(),
   flags: z.array(z.enum(USAGE_FLAGS)),
-  /** Null where nothing has a price, or where the counts could not be believed. */
+  /** Null if there is no price, or if the token counts were not plausible. */
   calculation: z
     .object({
       multiplier: z.string(),
@@ -52,9 +52,9 @@ export const inspectionAnswer = requestAnswer.extend({
       ),
     })
     .nullable(),
-  /** The rest is for administrators. */
+  /** The following fields are for administrators. */
   upstream_request_id: z.string().nullable().optional(),
-  /** The accounts that were weighed at the last choice. */
+  /** The accounts that were considered at the last selection. */
   candidates: z
     .array(
       z.object({
@@ -62,7 +62,7 @@ export const inspectionAnswer = requestAnswer.extend({
         upstream_model: z.string(),
         priority: z.number(),
         score: z.number().nullable(),
-        /** Why it could not be taken; null: it could. */
+        /** Why the account could not be selected; null if it could. */
         reason: z.string().nullable(),
       }),
     )
@@ -87,12 +87,12 @@ export async function inspect(
     steps: stepObjects(row, trace, isAdmin ? (listed.account ?? null) : undefined),
     payer: row.payer,
     flags: [...row.flags],
-    calculation: await calculationOf(db, row),
-    ...(isAdmin ? { upstream_request_id: row.upstreamRequestId, candidates: candidatesOf(trace) } : {}),
+    calculation: await buildCalculation(db, row),
+    ...(isAdmin ? { upstream_request_id: row.upstreamRequestId, candidates: buildCandidates(trace) } : {}),
   };
 }
 
-/** `account` is undefined for those who may not know any. */
+/** `account` is undefined for callers who may not see accounts. */
 function stepObjects(
   row: UsageRow,
   trace: DispatchTrace | null,
@@ -108,12 +108,12 @@ function stepObjects(
       number: attempt?.number ?? null,
       status: attempt?.status ?? null,
       failure: attempt?.failure ?? null,
-      ...(account === undefined ? {} : inside(attempt, account)),
+      ...(account === undefined ? {} : administratorFields(attempt, account)),
     };
   });
 }
 
-function inside(attempt: Attempt | undefined, account: string | null) {
+function administratorFields(attempt: Attempt | undefined, account: string | null) {
   return {
     account: attempt === undefined ? null : (attempt.accountName ?? account),
     upstream_model: attempt?.upstreamModel ?? null,
@@ -121,7 +121,7 @@ function inside(attempt: Attempt | undefined, account: string | null) {
   };
 }
 
-async function calculationOf(
+async function buildCalculation(
   db: Db,
   row: UsageRow,
 ): Promise<z.input<typeof inspectionAnswer>["calculation"]> {
@@ -142,7 +142,7 @@ async function calculationOf(
   };
 }
 
-function candidatesOf(trace: DispatchTrace | null) {
+function buildCandidates(trace: DispatchTrace | null) {
   return (trace?.candidates ?? []).map(({ accountName, upstreamModel, priority, score, reason }) => ({
     account: accountName,
     upstream_model: upstreamModel,

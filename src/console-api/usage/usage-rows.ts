@@ -1,4 +1,4 @@
-/** Single requests: as lists show them, and as a file has them. */
+/** Single requests, as JSON for lists and as CSV for export. */
 
 import { z } from "zod";
 import { usdText } from "../../money/nano.ts";
@@ -11,9 +11,9 @@ import type { Actor } from "../http/route.ts";
 
 export const requestAnswer = z.object({
   id: z.string(),
-  /** How many refused requests of one kind the row stands for; 1 for every other row. */
+  /** How many rejected requests of one kind the row stands for; 1 for every other row. */
   request_count: z.number(),
-  /** When it ended. */
+  /** When the request ended. */
   at: z.number(),
   key: z.object({ id: z.string(), name: z.string().nullable() }),
   group: z.string().nullable(),
@@ -35,7 +35,7 @@ export const requestAnswer = z.object({
   first_byte_ms: z.number().nullable(),
   duration_ms: z.number(),
   attempts: z.number(),
-  /** The rest is for administrators. */
+  /** The following fields are for administrators. */
   user: z.string().nullable().optional(),
   account: z.string().nullable().optional(),
   upstream_model: z.string().nullable().optional(),
@@ -107,15 +107,18 @@ export async function* csvParts(db: Db, actor: Actor, filter: UsageFilter): Asyn
   do {
     const { rows, next } = await listUsage(db, filter, { after, limit: ROWS_PER_PART });
     const objects = await requestObjects(db, actor, rows);
-    part += objects.map((one) => csvLine(columns.map(([, read]) => read(one)))).join("");
-    // What is rare may be pages apart.
+    part += objects.map((requestRow) => csvLine(columns.map(([, read]) => read(requestRow)))).join("");
+    // Matching rows may be many pages apart, so a part can be empty.
     if (part !== "") yield part;
     part = "";
     after = next;
   } while (after !== null);
 }
 
-type CsvColumn = readonly [name: string, read: (one: RequestObject) => string | number | boolean | null];
+type CsvColumn = readonly [
+  name: string,
+  read: (requestRow: RequestObject) => string | number | boolean | null,
+];
 
 const COLUMNS: readonly CsvColumn[] = [
   ["request_id", ({ id }) => id],
@@ -127,30 +130,30 @@ const COLUMNS: readonly CsvColumn[] = [
   ["stream", ({ stream }) => stream],
   ["status", ({ status }) => status],
   ["outcome", ({ outcome }) => outcome],
-  ["error_code", (one) => one.error_code],
-  ["input_tokens", (one) => one.input_tokens],
-  ["cached_tokens", (one) => one.cached_tokens],
-  ["cache_write_tokens", (one) => one.cache_write_tokens],
-  ["output_tokens", (one) => one.output_tokens],
-  ["reasoning_tokens", (one) => one.reasoning_tokens],
+  ["error_code", (requestRow) => requestRow.error_code],
+  ["input_tokens", (requestRow) => requestRow.input_tokens],
+  ["cached_tokens", (requestRow) => requestRow.cached_tokens],
+  ["cache_write_tokens", (requestRow) => requestRow.cache_write_tokens],
+  ["output_tokens", (requestRow) => requestRow.output_tokens],
+  ["reasoning_tokens", (requestRow) => requestRow.reasoning_tokens],
   ["images", ({ images }) => images],
   ["cost_usd", ({ cost }) => cost],
   ["charged_usd", ({ charged }) => charged],
-  ["waited_ms", (one) => one.waited_ms],
-  ["first_byte_ms", (one) => one.first_byte_ms],
-  ["duration_ms", (one) => one.duration_ms],
+  ["waited_ms", (requestRow) => requestRow.waited_ms],
+  ["first_byte_ms", (requestRow) => requestRow.first_byte_ms],
+  ["duration_ms", (requestRow) => requestRow.duration_ms],
   ["attempts", ({ attempts }) => attempts],
 ];
 
 const ADMIN_COLUMNS: readonly CsvColumn[] = [
   ["user", ({ user }) => user ?? null],
   ["account", ({ account }) => account ?? null],
-  ["upstream_model", (one) => one.upstream_model ?? null],
-  ["upstream_cost_usd", (one) => one.upstream_cost ?? null],
+  ["upstream_model", (requestRow) => requestRow.upstream_model ?? null],
+  ["upstream_cost_usd", (requestRow) => requestRow.upstream_cost ?? null],
 ];
 
-/** Behind all others: the places of the columns before it stay as they were. */
-const COUNT_COLUMN: CsvColumn = ["request_count", (one) => one.request_count];
+/** The last column, so that the positions of the others do not change. */
+const COUNT_COLUMN: CsvColumn = ["request_count", (requestRow) => requestRow.request_count];
 
 function columnsFor({ role }: Actor): readonly CsvColumn[] {
   return role === "admin" ? [...COLUMNS, ...ADMIN_COLUMNS, COUNT_COLUMN] : [...COLUMNS, COUNT_COLUMN];

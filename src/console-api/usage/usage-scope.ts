@@ -1,4 +1,4 @@
-/** Whose usage is asked for, and since when: the same questions for charts, lists and files. */
+/** The scope and time range of a usage query, shared by charts, lists and exports. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -11,17 +11,17 @@ import type { ConsoleContext } from "../context.ts";
 import { instantQuery } from "../forms/fields.ts";
 import type { Actor } from "../http/route.ts";
 
-/** Spread into the query of every route about usage. */
+/** Query fields of every route about usage. */
 export const scopeQuery = {
-  /** Administrators may look at everybody's. */
+  /** Administrators may query all users. */
   whose: z.enum(["own", "everybody"]).default("own"),
-  /** Administrators: of one user, by id or e-mail address. */
+  /** For administrators: one user, by id or e-mail address. */
   user: z.string().trim().max(254).optional(),
-  /** The id of a key. */
+  /** A key id. */
   key: z.string().max(100).optional(),
   /** The name of a group. */
   group: z.string().max(200).optional(),
-  /** Administrators: the name of an account. */
+  /** For administrators: the name of an account. */
   account: z.string().max(200).optional(),
   model: z.string().max(512).optional(),
 };
@@ -34,31 +34,31 @@ export interface UsageScope {
   model?: string;
 }
 
-type ScopeAsked = z.output<z.ZodObject<typeof scopeQuery>>;
+type ScopeQuery = z.output<z.ZodObject<typeof scopeQuery>>;
 
-/** Whatever else is asked for, people who are no administrators see only their own. */
-export async function scopeOf(control: ConsoleContext, actor: Actor, asked: ScopeAsked): Promise<UsageScope> {
-  const { db } = control.installation;
-  if (actor.role !== "admin") refuseOthers(asked);
-  const model = asked.model === undefined ? {} : { model: asked.model };
-  const accountId = asked.account === undefined ? {} : { accountId: await accountNamed(db, asked.account) };
-  const owner = await ownerAsked(db, actor, asked);
-  // A key has one owner, so that naming both would only take longer.
-  if (asked.key !== undefined) {
-    const key = await ownKey(db, actor, asked.key);
-    if (asked.user !== undefined && key.userId !== owner.userId) throw missing("key", "of this user");
-    return { ...model, ...accountId, keyId: key.id, ...(await groupAsked(db, actor, asked)) };
+/** Users who are not administrators always see only their own usage. */
+export async function scopeOf(context: ConsoleContext, actor: Actor, query: ScopeQuery): Promise<UsageScope> {
+  const { db } = context.installation;
+  if (actor.role !== "admin") refuseOthers(query);
+  const model = query.model === undefined ? {} : { model: query.model };
+  const accountId = query.account === undefined ? {} : { accountId: await accountNamed(db, query.account) };
+  const owner = await findOwnerScope(db, actor, query);
+  // A key has one owner, so filtering by both would only be slower.
+  if (query.key !== undefined) {
+    const key = await ownKey(db, actor, query.key);
+    if (query.user !== undefined && key.userId !== owner.userId) throw missing("key", "of this user");
+    return { ...model, ...accountId, keyId: key.id, ...(await findGroupScope(db, actor, query)) };
   }
-  return { ...model, ...accountId, ...owner, ...(await groupAsked(db, actor, asked)) };
+  return { ...model, ...accountId, ...owner, ...(await findGroupScope(db, actor, query)) };
 }
 
-function refuseOthers({ whose, user, account }: ScopeAsked): void {
+function refuseOthers({ whose, user, account }: ScopeQuery): void {
   const param = whose === "everybody" ? "whose" : user !== undefined ? "user" : account && "account";
   if (!param) return;
   throw new ApiError("forbidden", `Only administrators may ask by \`${param}\`. Leave it out.`, { param });
 }
 
-async function ownerAsked(db: Db, actor: Actor, { whose, user, group, account, key }: ScopeAsked) {
+async function findOwnerScope(db: Db, actor: Actor, { whose, user, group, account, key }: ScopeQuery) {
   if (user !== undefined) {
     const found = (await findUser(db, user)) ?? (await findUserByEmail(db, user));
     if (found === null) throw missing("user", "with this address or id");
@@ -69,8 +69,8 @@ async function ownerAsked(db: Db, actor: Actor, { whose, user, group, account, k
   return actor.role === "admin" && isOfOthers ? {} : { userId: actor.userId };
 }
 
-/** Of groups in which they have no key, people learn nothing, not even the names. */
-async function groupAsked(db: Db, actor: Actor, { group }: ScopeAsked): Promise<{ groupId?: string }> {
+/** Users learn nothing about groups in which they have no key, not even their names. */
+async function findGroupScope(db: Db, actor: Actor, { group }: ScopeQuery): Promise<{ groupId?: string }> {
   if (group === undefined) return {};
   const [row] =
     actor.role === "admin"
@@ -91,11 +91,11 @@ function missing(what: string, which: string): ApiError {
   return new ApiError("not_found", `There is no ${what} ${which}. Choose another one.`, { param: what });
 }
 
-/** Spread into the query of a list or a chart. */
+/** Query fields of a list or a chart. */
 export const rangeQuery = {
-  /** Milliseconds since 1970; left out: the beginning. */
+  /** Epoch milliseconds; if omitted, from the beginning. */
   from_at: instantQuery.optional(),
-  /** Before it; left out: now. */
+  /** Exclusive; if omitted, now. */
   to_at: instantQuery.optional(),
 };
 
@@ -107,18 +107,18 @@ export interface ChartRange {
 
 const UNIT_MS = { day: DAY_MS, hour: HOUR_MS } as const;
 const DEFAULT_MS = { day: 30 * DAY_MS, hour: 48 * HOUR_MS } as const;
-/** More bars than a screen has room for. */
+/** More bars than fit on a screen. */
 const POINTS_MAX = 400;
 
-/** Whole hours or days in UTC; without any word, the last 30 days or 48 hours. */
+/** Rounds to whole hours or days in UTC. Defaults to the last 30 days or 48 hours. */
 export function chartRange(
-  asked: { from_at?: number | undefined; to_at?: number | undefined; granularity: "day" | "hour" },
+  query: { from_at?: number | undefined; to_at?: number | undefined; granularity: "day" | "hour" },
   nowMs: number,
 ): ChartRange {
-  const { granularity } = asked;
+  const { granularity } = query;
   const unitMs = UNIT_MS[granularity];
-  const toMs = Math.ceil(Math.min(asked.to_at ?? nowMs, nowMs + unitMs) / unitMs) * unitMs;
-  const fromMs = Math.floor((asked.from_at ?? toMs - DEFAULT_MS[granularity]) / unitMs) * unitMs;
+  const toMs = Math.ceil(Math.min(query.to_at ?? nowMs, nowMs + unitMs) / unitMs) * unitMs;
+  const fromMs = Math.floor((query.from_at ?? toMs - DEFAULT_MS[granularity]) / unitMs) * unitMs;
   if (fromMs >= toMs) {
     throw new ApiError("invalid_value", "from_at: must be before to_at, and not in the future.", {
       param: "from_at",

@@ -1,4 +1,4 @@
-/** What was used: charts, single requests, one request in full, and all of it as a file. */
+/** Routes for usage: charts, lists of requests, details of one request, and CSV export. */
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
@@ -26,7 +26,7 @@ const filterQuery = {
   /** The first digit of the status. */
   status: z.enum(["2", "4", "5"]).optional(),
 };
-type FilterAsked = z.output<z.ZodObject<typeof filterQuery>>;
+type FilterQuery = z.output<z.ZodObject<typeof filterQuery>>;
 
 const cursor = z.tuple([z.number(), z.string()]);
 const CHOICES_MAX = 500;
@@ -44,14 +44,14 @@ export const usageRoutes = {
       by: z.enum(SERIES_SPLITS).default("total"),
     }),
     answer: chartAnswer,
-    async run(control, { actor, query }) {
+    async run(context, { actor, query }) {
       if (actor.role !== "admin" && query.by === "user") {
         throw new ApiError("forbidden", "Only administrators may split usage by user.", { param: "by" });
       }
-      const range = chartRange(query, control.installation.clock.nowMs());
-      const scope = await scopeOf(control, actor, query);
-      await flushUsage(control);
-      return chartOf(control.installation.db, actor, scope, range, query.by);
+      const range = chartRange(query, context.installation.clock.nowMs());
+      const scope = await scopeOf(context, actor, query);
+      await flushUsage(context);
+      return chartOf(context.installation.db, actor, scope, range, query.by);
     },
   }),
 
@@ -62,11 +62,11 @@ export const usageRoutes = {
     summary: "Single requests, the newest first. A page may be short where what is asked for is rare",
     query: z.strictObject({ ...pageQuery, ...filterQuery }),
     answer: buildPage(requestAnswer),
-    async run(control, { actor, query }) {
-      const { db } = control.installation;
-      const filter = await filterOf(control, actor, query);
+    async run(context, { actor, query }) {
+      const { db } = context.installation;
+      const filter = await buildFilter(context, actor, query);
       const after = readCursor(query.after, cursor);
-      await flushUsage(control);
+      await flushUsage(context);
       const { rows, next } = await listUsage(db, filter, {
         after: after === null ? null : { atMs: after[0], requestId: after[1] },
         limit: query.limit,
@@ -85,9 +85,9 @@ export const usageRoutes = {
     summary: "One request in full, by its own id or that of its response",
     params: z.strictObject({ id: z.string().max(200) }),
     answer: inspectionAnswer,
-    async run(control, { actor, params }) {
-      const { db } = control.installation;
-      await flushUsage(control);
+    async run(context, { actor, params }) {
+      const { db } = context.installation;
+      await flushUsage(context);
       return inspect(db, actor, await ownRequest(db, actor, params.id));
     },
   }),
@@ -101,12 +101,12 @@ export const usageRoutes = {
     media: "text/csv",
     /** The file itself. */
     answer: z.string(),
-    async run(control, { actor, query, requestId }) {
-      const { db, clock } = control.installation;
-      const filter = await filterOf(control, actor, query);
-      await flushUsage(control);
+    async run(context, { actor, query, requestId }) {
+      const { db, clock } = context.installation;
+      const filter = await buildFilter(context, actor, query);
+      await flushUsage(context);
       const day = new Date(clock.nowMs()).toISOString().slice(0, 10);
-      const onFault = (thrown: unknown) => logFault(control.gateway.log, requestId, thrown);
+      const onFault = (thrown: unknown) => logFault(context.gateway.log, requestId, thrown);
       return new Response(await streamedFile(csvParts(db, actor, filter), onFault), {
         headers: {
           "content-type": "text/csv; charset=utf-8",
@@ -123,9 +123,9 @@ export const usageRoutes = {
     path: "/api/usage/choices",
     summary: "What usage can be filtered by",
     answer: z.object({
-      /** One's own, the newest first. */
+      /** Keys of the caller, newest first. */
       keys: z.array(z.object({ id: z.string(), name: z.string() })),
-      /** There are older ones: `GET /api/keys?search=` finds them. */
+      /** There are older keys: `GET /api/keys?search=` finds them. */
       has_more_keys: z.boolean(),
       groups: z.array(z.string()),
       models: z.array(z.string()),
@@ -138,22 +138,22 @@ export const usageRoutes = {
         ORDER BY created_at_ms DESC, id DESC LIMIT ${CHOICES_MAX + 1}`;
       const { groups, accounts } = gateway.policy.snapshot();
       const isAdmin = actor.role === "admin";
-      const own = new Set(rows.map((row) => text(row, "group_id")));
-      const seen = [...groups.values()].filter(({ id }) => isAdmin || own.has(id));
+      const usedGroups = new Set(rows.map((row) => text(row, "group_id")));
+      const visibleGroups = [...groups.values()].filter(({ id }) => isAdmin || usedGroups.has(id));
       return {
         keys: rows.slice(0, CHOICES_MAX).map((row) => ({ id: text(row, "id"), name: text(row, "name") })),
         has_more_keys: rows.length > CHOICES_MAX,
-        groups: seen.map(({ name }) => name).sort(),
-        models: [...new Set(seen.flatMap(({ models }) => [...models.keys()]))].sort(),
+        groups: visibleGroups.map(({ name }) => name).sort(),
+        models: [...new Set(visibleGroups.flatMap(({ models }) => [...models.keys()]))].sort(),
         ...(isAdmin ? { accounts: [...accounts.values()].map(({ name }) => name).sort() } : {}),
       };
     },
   }),
 };
 
-async function filterOf(control: ConsoleContext, actor: Actor, query: FilterAsked): Promise<UsageFilter> {
+async function buildFilter(context: ConsoleContext, actor: Actor, query: FilterQuery): Promise<UsageFilter> {
   return {
-    ...(await scopeOf(control, actor, query)),
+    ...(await scopeOf(context, actor, query)),
     ...(query.from_at === undefined ? {} : { fromMs: query.from_at }),
     ...(query.to_at === undefined ? {} : { toMs: query.to_at }),
     ...(query.outcome === undefined ? {} : { outcome: query.outcome }),
@@ -163,7 +163,7 @@ async function filterOf(control: ConsoleContext, actor: Actor, query: FilterAske
 
 const STATUS_CLASSES = { "2": 2, "4": 4, "5": 5 } as const;
 
-/** What belongs to somebody else is not there. */
+/** A request of another user is reported as not found. */
 async function ownRequest(db: Db, actor: Actor, id: string): Promise<UsageRow> {
   const requestId = (await findRoute(db, id))?.requestId ?? id;
   const row = await findUsage(db, requestId);

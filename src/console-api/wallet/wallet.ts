@@ -1,4 +1,4 @@
-/** What somebody pays with: the balance, what is held of it, the ledger, codes, and subscriptions. */
+/** Routes for the wallet: balance, holds, ledger, redeem codes and subscriptions. */
 
 import { z } from "zod";
 import { type RedemptionResult, redeem } from "../../billing/operations/redeem.ts";
@@ -25,18 +25,21 @@ import { flushUsageFor } from "../usage/flush-usage.ts";
 const balanceAnswer = z.object({
   currency: z.literal("USD"),
   balance: z.string(),
-  /** For requests under way: each holds what it may cost until it has ended. */
+  /** The sum of the holds of requests in flight. */
   held: z.string(),
-  /** Below zero where there is a debt. */
+  /** Negative if there is a debt. */
   available: z.string(),
-  /** What requests cost above their holds and the balance could not cover: paid requests are refused until it is. */
+  /**
+   * Request costs above the holds that the balance could not cover. Paid requests are rejected until the debt
+   * is paid.
+   */
   debt: z.string(),
 });
 
 const subscriptionAnswer = z.object({
   id: z.string(),
   plan: z.string(),
-  /** Where its days, weeks and months begin. */
+  /** The time zone in which its days, weeks and months begin. */
   time_zone: z.string(),
   standing: z.enum(["running", "upcoming", "ended", "cancelled"]),
   starts_at: z.number(),
@@ -59,14 +62,14 @@ const walletAnswer = z.object({
   ...balanceAnswer.shape,
   /** In the order in which they pay. */
   subscriptions: z.array(subscriptionAnswer),
-  /** Who pays for requests of each group that one's keys are in, or may be in. */
+  /** The payer of each group in which the caller has keys, or may create them. */
   payers: z.array(
     z.object({
       group: z.string(),
       charge: z.enum(CHARGES),
-      /** Plans of running subscriptions that pay, the first of them first. */
+      /** Plans of running subscriptions that pay, in the order in which they pay. */
       plans: z.array(z.string()),
-      /** Keys of one's own in it. */
+      /** Keys of the caller in the group. */
       keys: z.number(),
     }),
   ),
@@ -76,10 +79,10 @@ const entryAnswer = z.object({
   id: z.string(),
   at: z.number(),
   kind: z.enum(ENTRY_KINDS),
-  /** USD, with a minus where the balance went down. What a subscription paid did not touch the balance. */
+  /** In USD, negative if the balance decreased. Charges to a subscription do not change the balance. */
   amount: z.string(),
   paid_by: z.enum(["balance", "subscription"]),
-  /** Null also for a charge that several requests share; the reason says how many. */
+  /** Also null for a charge that several requests share. The reason contains their number. */
   request_id: z.string().nullable(),
   reason: z.string().nullable(),
 });
@@ -95,16 +98,16 @@ export const walletRoutes = {
       "Balance, what is held of it, subscriptions with what is left of their windows, and who pays first",
     query: z.strictObject(ownerQuery),
     answer: walletAnswer,
-    async run(control, { actor, query }) {
-      const { db, clock } = control.installation;
+    async run(context, { actor, query }) {
+      const { db, clock } = context.installation;
       const userId = ownerOf(actor, query.user);
       const nowMs = clock.nowMs();
-      await flushUsageFor(control, userId);
+      await flushUsageFor(context, userId);
       const subscriptions = await subscriptionsOf(db, userId, nowMs);
       return {
         ...balanceObject(await readWallet(db, userId)),
         subscriptions: subscriptions.map(subscriptionObject),
-        payers: await payersOf(control, userId, subscriptions),
+        payers: await buildPayers(context, userId, subscriptions),
       };
     },
   }),
@@ -116,11 +119,11 @@ export const walletRoutes = {
     summary: "List what was booked, the latest first",
     query: z.strictObject({ ...pageQuery, ...ownerQuery }),
     answer: buildPage(entryAnswer),
-    async run(control, { actor, query }) {
+    async run(context, { actor, query }) {
       const userId = ownerOf(actor, query.user);
       const cursor = readCursor(query.after, entryCursor);
-      await flushUsageFor(control, userId);
-      const found = await listEntriesOfUser(control.installation.db, userId, {
+      await flushUsageFor(context, userId);
+      const found = await listEntriesOfUser(context.installation.db, userId, {
         limit: query.limit + 1,
         ...(cursor === null ? {} : { before: { atMs: cursor[0], id: cursor[1] } }),
       });
@@ -152,10 +155,10 @@ export const walletRoutes = {
       ),
       next: z.null(),
     }),
-    async run(control, { actor, query }) {
+    async run(context, { actor, query }) {
       const userId = ownerOf(actor, query.user);
-      await flushUsageFor(control, userId);
-      const holds = await listHoldsOfUser(control.installation.db, userId, HOLDS_SHOWN);
+      await flushUsageFor(context, userId);
+      const holds = await listHoldsOfUser(context.installation.db, userId, HOLDS_SHOWN);
       return {
         data: holds.map((hold) => ({
           request_id: hold.requestId,
@@ -177,36 +180,36 @@ export const walletRoutes = {
     summary: "Redeem a code: its money is added to the balance, or its plan granted",
     body: z.strictObject({ code: z.string().trim().min(1).max(100) }),
     answer: z.object({
-      /** Exactly one of the two. */
+      /** Exactly one of `amount` and `plan` is set. */
       amount: z.string().nullable(),
       plan: z.string().nullable(),
       ...balanceAnswer.shape,
     }),
-    async run(control, asked) {
-      const { installation, redeemTries } = control;
-      const { userId, email } = asked.actor;
+    async run(context, input) {
+      const { installation, redeemTries } = context;
+      const { userId, email } = input.actor;
       const wait = redeemTries.take(userId);
       if (wait !== null) throw tooManyTries(wait);
       const redeemed = await transaction(installation.db, async (tx) => {
-        const order = { userId, code: asked.body.code, actor: userId };
-        const given = await redeem({ ...installation, db: tx }, order);
+        const order = { userId, code: input.body.code, actor: userId };
+        const redemption = await redeem({ ...installation, db: tx }, order);
         const atMs = installation.clock.nowMs();
-        const worth = worthOf(given);
+        const worth = describeRedemption(redemption);
         const change = { field: worth.plan === null ? "balance" : "plan", from: null, to: worthText(worth) };
         await appendChange(
           tx,
-          auditOf(asked, { atMs, action: "code.redeem", target: `user ${email}`, changes: [change] }),
+          auditOf(input, { atMs, action: "code.redeem", target: `user ${email}`, changes: [change] }),
         );
-        return { ...worth, ...balanceObject(given.wallet) };
+        return { ...worth, ...balanceObject(redemption.wallet) };
       });
       redeemTries.giveBack(userId);
-      await control.gateway.policy.refresh();
+      await context.gateway.policy.refresh();
       return redeemed;
     },
   }),
 };
 
-/** More than that are never under way for one user, unless something is very wrong. */
+/** More requests of one user are never in flight, unless there is a serious fault. */
 const HOLDS_SHOWN = 200;
 
 function tooManyTries(seconds: number): ApiError {
@@ -223,7 +226,7 @@ interface Worth {
   plan: string | null;
 }
 
-function worthOf(redeemed: RedemptionResult): Worth {
+function describeRedemption(redeemed: RedemptionResult): Worth {
   return redeemed.kind === "plan"
     ? { amount: null, plan: redeemed.plan }
     : { amount: usdText(redeemed.entry.amountNano), plan: null };
@@ -263,7 +266,7 @@ function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof 
   };
 }
 
-async function payersOf(
+async function buildPayers(
   { installation, gateway }: ConsoleContext,
   userId: string,
   subscriptions: readonly SubscriptionStanding[],
@@ -273,9 +276,9 @@ async function payersOf(
   if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
   const snapshot = gateway.policy.snapshot();
   const keys = await countKeysByGroup(db, userId, clock.nowMs());
-  const own = [...keys.keys()].flatMap((id) => snapshot.groups.get(id) ?? []);
+  const ownGroups = [...keys.keys()].flatMap((id) => snapshot.groups.get(id) ?? []);
   const running = subscriptions.filter(({ standing }) => standing === "running");
-  return [...new Set([...own, ...groupsWithin(snapshot, user)])].map(({ id, name, billing }) => ({
+  return [...new Set([...ownGroups, ...groupsWithin(snapshot, user)])].map(({ id, name, billing }) => ({
     group: name,
     charge: billing.charge,
     plans:

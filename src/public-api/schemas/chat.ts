@@ -1,4 +1,4 @@
-/** The Chat Completions family. */
+/** Schemas of Chat Completions. */
 
 import { z } from "zod";
 import { anyObject, metadata, model, promptCacheKey, serviceTier, stream, unixSeconds } from "./fields.ts";

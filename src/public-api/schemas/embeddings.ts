@@ -1,4 +1,4 @@
-/** The Embeddings family. */
+/** Schemas of Embeddings. */
 
 import { z } from "zod";
 import { model } from "./fields.ts";

@@ -1,4 +1,4 @@
-/** Pieces that several schemas of the public API share. What is not named passes through: every object is open. */
+/** Fields that several schemas of the public API share. Every object is open: unknown fields are passed through. */
 
 import { z } from "zod";
 
@@ -34,5 +34,5 @@ export const unixSeconds = z.int().describe("Unix time in seconds.");
 
 export const decimalUsd = z.string().describe("USD as a decimal string, exact to the billionth.");
 
-/** Describes an object of any shape: what is inside is the upstream's business. */
+/** An object of any shape, which only the upstream interprets. */
 export const anyObject = z.looseObject({});

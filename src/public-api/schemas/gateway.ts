@@ -1,4 +1,4 @@
-/** What the gateway tells of itself: models, usage, requests, errors, health. */
+/** Schemas of the gateway's own responses: models, usage, requests, errors, health. */
 
 import { z } from "zod";
 import { ERROR_CODES, UPSTREAM_CODES } from "../../errors.ts";
@@ -31,11 +31,11 @@ const counts = {
   charged: decimalUsd,
 };
 
-const standing = z.looseObject({ limit: z.int(), used: z.int(), remaining: z.int() });
+const limitUsage = z.looseObject({ limit: z.int(), used: z.int(), remaining: z.int() });
 const limits = z.looseObject({
-  rpm: standing.nullable(),
-  tpm: standing.nullable(),
-  concurrency: standing.nullable(),
+  rpm: limitUsage.nullable(),
+  tpm: limitUsage.nullable(),
+  concurrency: limitUsage.nullable(),
   windows: z.array(z.looseObject({ per_seconds: z.int() })),
 });
 

@@ -1,4 +1,4 @@
-/** The Images family: generation and editing. */
+/** Schemas of Images: generation and editing. */
 
 import { z } from "zod";
 import { model, stream, unixSeconds } from "./fields.ts";
@@ -38,7 +38,7 @@ export const imageEditRequest = z.looseObject({
 
 const file = () => z.string().meta({ format: "binary" });
 
-/** All values of a form are text; files are bytes. */
+/** All values of a form are texts; files are bytes. */
 export const imageEditForm = z.looseObject({
   model,
   prompt: common.prompt,

@@ -1,4 +1,4 @@
-/** The Responses family, as far as the gateway knows it. */
+/** Schemas of Responses, for the fields that the gateway uses. */
 
 import { z } from "zod";
 import { anyObject, metadata, model, promptCacheKey, serviceTier, stream, unixSeconds } from "./fields.ts";
@@ -164,7 +164,7 @@ export const itemList = z.looseObject({
   has_more: z.boolean(),
 });
 
-/** What a client says over the WebSocket. */
+/** A message from the client over the WebSocket. */
 export const socketMessage = z
   .looseObject({
     type: z.literal("response.create"),

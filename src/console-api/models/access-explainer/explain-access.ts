@@ -1,6 +1,6 @@
 /**
- * "Why can this key (not) call this model?": what the records say, then what only the running gateway knows. The steps
- * end with the first that is not ok, for that is what a request would be told.
+ * Explains why a key can or cannot call a model: first by the records, then by the state of the running
+ * gateway. The steps end with the first one that is not ok, because a request would fail there.
  */
 
 import { z } from "zod";
@@ -27,16 +27,16 @@ import { describeStep } from "./text.ts";
 const stepAnswer = z.object({
   ok: z.boolean(),
   reason: z.enum(WHY_REASONS),
-  /** What was found, and what to do about it. */
+  /** The finding, and what to do about it. */
   text: z.string(),
   facts: factsAnswer,
 });
 
 export const whyAnswer = z.object({
-  /** Whether a request would be served, at once or after waiting for its turn. */
+  /** Whether a request would be served, immediately or after waiting in a queue. */
   allowed: z.boolean(),
   steps: z.array(stepAnswer),
-  /** For administrators alone. */
+  /** Only for administrators. */
   accounts: z
     .array(
       z.object({
@@ -62,11 +62,11 @@ interface Step {
 }
 
 export async function explainKey(
-  control: ConsoleContext,
+  context: ConsoleContext,
   actor: Actor,
   question: Question,
 ): Promise<z.input<typeof whyAnswer>> {
-  const { installation, gateway } = control;
+  const { installation, gateway } = context;
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const { key } = question;
@@ -76,42 +76,43 @@ export async function explainKey(
   const user = key.userId === null ? null : await findUser(db, key.userId);
   const snapshot = gateway.policy.snapshot();
   const group = snapshot.groups.get(key.groupId);
-  const facts = factsOf(question, group, user === null ? [] : groupsWithin(snapshot, user));
+  const facts = buildFacts(question, group, user === null ? [] : groupsWithin(snapshot, user));
   const steps: Step[] = configured.steps.map(({ ok, reason }) => ({
     ok,
-    reason: isAdmin ? reason : discreet(reason),
+    reason: isAdmin ? reason : hideUnknownModel(reason),
     facts,
   }));
   if (user?.status === "disabled") steps.unshift({ ok: false, reason: "owner_disabled", facts });
 
-  const live = gateway.policy.keys.get(key.id);
+  const cachedKey = gateway.policy.keys.get(key.id);
   const routes = group?.models.get(question.model)?.routes.get(question.interface) ?? [];
   const candidates = routes.map((route) => gateway.dispatcher.pool.describe(route));
-  if (live !== undefined && group !== undefined && candidates.length > 0) {
-    const shortage = callerSubjects({ key: live, group })
+  if (cachedKey !== undefined && group !== undefined && candidates.length > 0) {
+    const shortage = callerSubjects({ key: cachedKey, group })
       .map((subject) => gateway.limiter.shortageOf(subject, 1, 1))
       .find((found) => found !== null);
-    const now = availabilityOfCandidates(candidates, nowMs);
-    if (key.userId !== null) await flushUsageFor(control, key.userId);
+    const availability = availabilityOfCandidates(candidates, nowMs);
+    if (key.userId !== null) await flushUsageFor(context, key.userId);
     steps.push(
       shortage === undefined
         ? { ok: true, reason: "within_limits", facts }
         : limitStep(shortage, group.queue.maxWaiting, { ...facts, ...shortageFacts(shortage, nowMs) }),
       await paymentOf(db, { group, userId: key.userId, facts, nowMs }),
       {
-        ok: now.status !== "unavailable",
-        reason: now.status === "unavailable" && areFailing(candidates) ? "failing" : now.status,
-        facts: now.frees_at === null ? facts : { ...facts, frees_at: now.frees_at },
+        ok: availability.status !== "unavailable",
+        reason:
+          availability.status === "unavailable" && areFailing(candidates) ? "failing" : availability.status,
+        facts: availability.frees_at === null ? facts : { ...facts, frees_at: availability.frees_at },
       },
     );
   }
 
   const failed = steps.findIndex(({ ok }) => !ok);
-  const told = failed === -1 ? steps : steps.slice(0, failed + 1);
+  const shownSteps = failed === -1 ? steps : steps.slice(0, failed + 1);
   const states = new Map(candidates.map((candidate) => [candidate.accountName, candidate]));
   return {
     allowed: failed === -1,
-    steps: told.map((step) => ({ ...step, text: describeStep(step.reason, step.facts) })),
+    steps: shownSteps.map((step) => ({ ...step, text: describeStep(step.reason, step.facts) })),
     accounts: !isAdmin
       ? null
       : configured.accounts.map(({ name, upstreamModel, reason }) => {
@@ -137,18 +138,20 @@ function areFailing(candidates: readonly Candidate[]): boolean {
   return candidates.some(({ cause }) => cause !== undefined && isFault(cause));
 }
 
-/** That a model exists which is not theirs to call is nothing users should learn here. */
-function discreet(reason: Reason): Reason {
+/** Users must not learn that a model exists which they cannot call. */
+function hideUnknownModel(reason: Reason): Reason {
   return reason === "model_unknown" ? "model_not_published" : reason;
 }
 
-function factsOf(
+function buildFacts(
   { model, interface: iface }: Question,
   group: PolicyGroup | undefined,
-  within: PolicyGroup[],
+  reachableGroups: PolicyGroup[],
 ): Facts {
   const published = group?.models.get(model);
-  const others = within.filter((other) => other !== group && other.models.get(model)?.routes.has(iface));
+  const others = reachableGroups.filter(
+    (other) => other !== group && other.models.get(model)?.routes.has(iface),
+  );
   const close = published === undefined ? nearest(model, [...(group?.models.keys() ?? [])]) : null;
   return {
     model,

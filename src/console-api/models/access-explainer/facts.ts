@@ -1,4 +1,4 @@
-/** The words of `models.why`: what each of its steps may find. */
+/** The reasons and facts of `models.why`: what each step can find. */
 
 import { z } from "zod";
 import { REASONS } from "../../../policy/explain.ts";
@@ -30,25 +30,25 @@ const LIVE_REASONS = [
 export const WHY_REASONS = [...REASONS, ...LIVE_REASONS] as const;
 export type WhyReason = (typeof WHY_REASONS)[number];
 
-/** What a reason is about, for whoever says it in other words; which of these there are depends on the reason. */
+/** Details of a reason, for clients with their own texts. Which of them are set depends on the reason. */
 export const factsAnswer = z
   .object({
     model: z.string(),
     interface: z.enum(INTERFACES),
     group: z.string(),
-    /** What the group allows, or what the model serves there. */
+    /** The interfaces that the group allows, or that the model serves there. */
     interfaces: z.array(z.enum(INTERFACES)),
-    /** Groups in which a key could call it. */
+    /** Groups in which a key could call the model. */
     other_groups: z.array(z.string()),
-    /** A model of the group whose name is almost the same. */
+    /** A model of the group with a similar name. */
     nearest: z.string(),
-    /** The limit that is used up: whose it is, and what it says. */
+    /** The exhausted limit: its scope and its value. */
     scope: z.enum(["key", "user", "group"]),
     unit: z.enum(["requests", "tokens", "usd", "at_once"]),
     limit: z.string(),
     per_ms: z.number(),
     plans: z.array(z.string()),
-    /** USD that can be used. */
+    /** Available USD. */
     available: z.string(),
     debt: z.string(),
     frees_at: z.number(),

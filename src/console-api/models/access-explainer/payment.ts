@@ -1,4 +1,4 @@
-/** Whether whoever pays for a request has anything left to pay with. */
+/** Checks whether the payer of a request has money or quota left. */
 
 import { usdText } from "../../../money/nano.ts";
 import type { PolicyGroup } from "../../../policy/snapshot.ts";
@@ -7,7 +7,7 @@ import { type SubscriptionStanding, subscriptionsOf } from "../../../store/money
 import { debtIn, readWallet } from "../../../store/money/wallets.ts";
 import type { Facts, PaymentReason } from "./facts.ts";
 
-interface Paying {
+interface PaymentQuery {
   group: PolicyGroup;
   userId: string | null;
   facts: Facts;
@@ -20,7 +20,7 @@ export interface PaymentStep {
   facts: Facts;
 }
 
-export async function paymentOf(db: Db, { group, userId, facts, nowMs }: Paying): Promise<PaymentStep> {
+export async function paymentOf(db: Db, { group, userId, facts, nowMs }: PaymentQuery): Promise<PaymentStep> {
   const { charge, plans } = group.billing;
   switch (charge) {
     case "none":
@@ -41,35 +41,37 @@ export async function paymentOf(db: Db, { group, userId, facts, nowMs }: Paying)
     }
     case "subscription": {
       const all = userId === null ? [] : await subscriptionsOf(db, userId, nowMs);
-      const paying = all.filter(
+      const payingSubscriptions = all.filter(
         ({ standing, planName }) => standing === "running" && (plans === null || plans.includes(planName)),
       );
-      if (paying.length === 0)
+      if (payingSubscriptions.length === 0)
         return { ok: false, reason: "subscription_missing", facts: { ...facts, plans: [...(plans ?? [])] } };
-      const left = paying.map(leastLeft).reduce((sum, nano) => sum + nano, 0n);
-      const told = {
+      const totalRemainingNano = payingSubscriptions
+        .map(smallestRemaining)
+        .reduce((sum, nano) => sum + nano, 0n);
+      const quotaFacts = {
         ...facts,
-        plans: [...new Set(paying.map(({ planName }) => planName))],
-        available: usdText(left),
+        plans: [...new Set(payingSubscriptions.map(({ planName }) => planName))],
+        available: usdText(totalRemainingNano),
       };
-      if (left > 0n) return { ok: true, reason: "subscription_available", facts: told };
+      if (totalRemainingNano > 0n) return { ok: true, reason: "subscription_available", facts: quotaFacts };
       return {
         ok: false,
         reason: "subscription_used_up",
-        facts: { ...told, frees_at: Math.min(...paying.map(refillsAtMs)) },
+        facts: { ...quotaFacts, frees_at: Math.min(...payingSubscriptions.map(refillsAtMs)) },
       };
     }
   }
 }
 
-/** A request must fit every window of the one subscription that pays it. */
-function leastLeft({ windows }: SubscriptionStanding): bigint {
+/** A request must fit into every window of the subscription that pays for it. */
+function smallestRemaining({ windows }: SubscriptionStanding): bigint {
   const [first = 0n, ...others] = windows.map(({ remainingNano }) => remainingNano);
   return others.reduce((least, rest) => (rest < least ? rest : least), first);
 }
 
-/** When the last of its used-up windows begins anew. */
+/** When the last of its exhausted windows resets. */
 function refillsAtMs({ windows }: SubscriptionStanding): number {
-  const used = windows.filter(({ remainingNano }) => remainingNano === 0n);
-  return Math.max(...used.map(({ endsAtMs }) => endsAtMs));
+  const exhausted = windows.filter(({ remainingNano }) => remainingNano === 0n);
+  return Math.max(...exhausted.map(({ endsAtMs }) => endsAtMs));
 }

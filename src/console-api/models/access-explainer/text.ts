@@ -1,4 +1,4 @@
-/** The steps of `models.why` in words: what was found, and what to do about it. */
+/** The texts of the steps of `models.why`: the finding, and what to do about it. */
 
 import type { Facts, WhyReason } from "./facts.ts";
 
@@ -15,14 +15,14 @@ const TEXTS: Readonly<Record<WhyReason, (facts: Facts) => string>> = {
   group_gone: () => "Its group no longer exists. Make a key in another group.",
   interface_included: ({ interface: iface }) => `The group includes ${iface}.`,
   interface_not_included: ({ group, interface: iface, interfaces }) =>
-    `The group ${group} does not include ${iface}. It allows ${enumerated(interfaces)}; ask an administrator for more.`,
+    `The group ${group} does not include ${iface}. It allows ${joinNames(interfaces)}; ask an administrator for more.`,
   model_published: ({ model }) => `The group publishes ${model}.`,
-  model_unknown: (facts) => `There is no model ${facts.model}. ${elsewhere(facts)}`,
+  model_unknown: (facts) => `There is no model ${facts.model}. ${suggestAlternative(facts)}`,
   model_not_published: (facts) =>
-    `The group ${facts.group} does not publish ${facts.model}. ${elsewhere(facts)}`,
+    `The group ${facts.group} does not publish ${facts.model}. ${suggestAlternative(facts)}`,
   model_serves_interface: ({ model, interface: iface }) => `${model} serves ${iface}.`,
   model_lacks_interface: ({ model, interface: iface, interfaces }) =>
-    `${model} does not serve ${iface}. Call it through ${enumerated(interfaces)}.`,
+    `${model} does not serve ${iface}. Call it through ${joinNames(interfaces)}.`,
   price_known: () => "It has a price.",
   price_unknown: ({ model, group }) =>
     `Nobody has said what ${model} costs, and the group ${group} charges for it. Ask an administrator for a price.`,
@@ -31,9 +31,9 @@ const TEXTS: Readonly<Record<WhyReason, (facts: Facts) => string>> = {
     `The gateway has no upstream that serves ${model} through ${iface} at present. Ask an administrator.`,
   within_limits: () => "No limit is used up.",
   limit_in_use: (facts) =>
-    `The limit of ${WHOSE[facts.scope ?? "key"]} is in use: ${limitText(facts)}. A request waits for its turn.`,
+    `The limit of ${SCOPE_TEXTS[facts.scope ?? "key"]} is in use: ${limitText(facts)}. A request waits for its turn.`,
   limit_used_up: (facts) =>
-    `The limit of ${WHOSE[facts.scope ?? "key"]} is used up: ${limitText(facts)}. ${when(facts, "It frees when one of them ends.")}`,
+    `The limit of ${SCOPE_TEXTS[facts.scope ?? "key"]} is used up: ${limitText(facts)}. ${describeEnd(facts, "It frees when one of them ends.")}`,
   nobody_pays: () => "Nobody pays for requests of this group.",
   balance_available: ({ available }) => `The balance pays, and $${available} of it is available.`,
   balance_empty: () =>
@@ -41,25 +41,29 @@ const TEXTS: Readonly<Record<WhyReason, (facts: Facts) => string>> = {
   balance_in_debt: ({ debt }) =>
     `The balance is $${debt} in debt, because a request cost more than was held for it. Top up at least that much, or redeem a code.`,
   subscription_available: ({ available, plans }) =>
-    `A subscription pays (${enumerated(plans)}), and $${available} of it is left.`,
+    `A subscription pays (${joinNames(plans)}), and $${available} of it is left.`,
   subscription_missing: ({ plans = [] }) =>
     plans.length === 0
       ? "The group is paid by a subscription, and none is running. Ask an administrator for one."
       : `The group is paid by a subscription to ${plans.join(" or ")}, and none is running. Ask an administrator for one.`,
   subscription_used_up: (facts) =>
-    `The subscription is used up (${enumerated(facts.plans)}). ${when(facts, "")}`.trim(),
+    `The subscription is used up (${joinNames(facts.plans)}). ${describeEnd(facts, "")}`.trim(),
   available: () => "It can be served now.",
   busy: () => "Everything that serves it is busy. A request waits for its turn.",
   failing: (facts) =>
-    `Every upstream that serves it is failing, so no request is sent to it for now. ${when(facts, "Ask an administrator.")}`,
+    `Every upstream that serves it is failing, so no request is sent to it for now. ${describeEnd(facts, "Ask an administrator.")}`,
   unavailable: (facts) =>
-    `Everything that serves it is recovering or out of order. ${when(facts, "Ask an administrator.")}`,
+    `Everything that serves it is recovering or out of order. ${describeEnd(facts, "Ask an administrator.")}`,
 };
 
-const WHOSE = { key: "this key", user: "all your keys together", group: "all keys of its group together" };
+const SCOPE_TEXTS = {
+  key: "this key",
+  user: "all your keys together",
+  group: "all keys of its group together",
+};
 
-function elsewhere({ other_groups: others = [], nearest, group }: Facts): string {
-  if (others.length > 0) return `A key in ${enumerated(others)} can call it.`;
+function suggestAlternative({ other_groups: others = [], nearest, group }: Facts): string {
+  if (others.length > 0) return `A key in ${joinNames(others)} can call it.`;
   if (nearest !== undefined) return `Did you mean ${nearest}?`;
   return `Ask an administrator to publish it in ${group}.`;
 }
@@ -81,11 +85,11 @@ function spanText(ms: number): string {
   return hours % 24 === 0 ? (hours === 24 ? "day" : `${hours / 24} days`) : `${hours} hours`;
 }
 
-function when({ frees_at: freesAt }: Facts, otherwise: string): string {
-  if (freesAt === undefined) return otherwise;
+function describeEnd({ frees_at: freesAt }: Facts, fallback: string): string {
+  if (freesAt === undefined) return fallback;
   return `Try again at ${new Date(Math.ceil(freesAt / 1000) * 1000).toISOString().replace(".000Z", "Z")}.`;
 }
 
-function enumerated(names: readonly string[] = []): string {
+function joinNames(names: readonly string[] = []): string {
   return names.length === 0 ? "nothing" : names.join(", ");
 }
