@@ -5,7 +5,7 @@ import { listGroups } from "./groups.ts";
 import { listModels } from "./models.ts";
 import { readPriceList } from "./price-list.ts";
 
-/** All that the policy is compiled from, as of one moment. */
+/** Reads all records that the policy is compiled from, in one snapshot. */
 export async function readPolicy(db: Db): Promise<PolicyRecords> {
   return snapshot(db, async (tx) => ({
     models: await listModels(tx),
