@@ -1,3 +1,5 @@
+/** `model-gateway simulate`: runs the simulator on its own. */
+
 import { startSimulator } from "../../simulator/simulator.ts";
 import { type Command, fail, misuse } from "./command.ts";
 

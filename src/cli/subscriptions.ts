@@ -19,7 +19,7 @@ import { audited } from "./operator.ts";
 import { needUser, withInstallation } from "./store-access.ts";
 import { count, type Paint, table } from "./terminal.ts";
 
-/** Plans, who has them, and what is left of them. */
+/** `model-gateway plans` and `subscriptions`: lists plans, and grants, lists and cancels subscriptions. */
 
 export const listAllPlans: Command = {
   words: "plans list",
@@ -94,7 +94,7 @@ export const listAllSubscriptions: Command = {
         );
         return 0;
       }
-      print(listed.map(({ one, user }) => subscriptionBlock(one, user, paint)).join("\n\n"));
+      print(listed.map(({ one, user }) => formatSubscription(one, user, paint)).join("\n\n"));
       print(
         paint.dim(
           `\n${count(listed.length, "subscription")}; the lowest priority pays first. Times are UTC.`,
@@ -118,7 +118,7 @@ export const grantSubscription: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (desk) => {
+    withInstallation(input, async (installation) => {
       const startsAtMs = instantFrom(input, "starts", startMs);
       const endsAtMs = instantFrom(input, "ends");
       const renews = RENEWALS.find((one) => one === (input.text("renews") ?? "none"));
@@ -127,14 +127,14 @@ export const grantSubscription: Command = {
       const priority = input.text("priority") ?? "1";
       if (!/^\d{1,4}$/.test(priority) || Number(priority) > 1_000)
         misuse("--priority must be a whole number from 0 to 1000.", "For example: --priority 1");
-      if (endsAtMs !== null && endsAtMs <= (startsAtMs ?? desk.clock.nowMs()))
+      if (endsAtMs !== null && endsAtMs <= (startsAtMs ?? installation.clock.nowMs()))
         fail(startsAtMs === null ? "--ends is in the past." : "--ends must be after --starts.");
-      const user = await needUser(desk.db, input.need("user"));
+      const user = await needUser(installation.db, input.need("user"));
       const plan = input.need("plan");
       const grant = { userId: user.id, plan, startsAtMs, endsAtMs, renews, priority: Number(priority) };
       const { subscription } = await audited(
-        desk,
-        (within) => grantPlan(within, grant),
+        installation,
+        (txInstallation) => grantPlan(txInstallation, grant),
         (made) => ({
           action: "subscription.grant",
           target: `subscription ${plan} of ${user.email}`,
@@ -145,8 +145,8 @@ export const grantSubscription: Command = {
           ],
         }),
       );
-      const nowMs = desk.clock.nowMs();
-      const made = (await subscriptionsOf(desk.db, user.id, nowMs, { past: true })).find(
+      const nowMs = installation.clock.nowMs();
+      const made = (await subscriptionsOf(installation.db, user.id, nowMs, { past: true })).find(
         (one) => one.id === subscription.id,
       );
       if (made === undefined) fail("The subscription was granted, and taken back meanwhile.");
@@ -171,13 +171,13 @@ export const cancelOneSubscription: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (desk) => {
+    withInstallation(input, async (installation) => {
       const id = input.need("ID");
       const when = input.flag("at-end") ? "term_end" : "now";
-      const title = await subscriptionTitle(desk.db, id);
+      const title = await subscriptionTitle(installation.db, id);
       const result = await audited(
-        desk,
-        (within) => cancelGrant(within, id, when),
+        installation,
+        (txInstallation) => cancelGrant(txInstallation, id, when),
         (done) => {
           if (done.kind !== "cancelled" && done.kind !== "ending") return null;
           const to = done.kind === "ending" ? instantText(done.endsAtMs) : "now";
@@ -211,7 +211,7 @@ export const cancelOneSubscription: Command = {
     }),
 };
 
-/** As the audit log names it. */
+/** The target of a subscription in the change log. */
 async function subscriptionTitle(db: Db, id: string): Promise<string> {
   const found = await findSubscription(db, id);
   if (found === null) return `subscription ${id}`;
@@ -227,8 +227,8 @@ function termText({ startsAtMs, endsAtMs, renews }: SubscriptionStanding, isFrom
   return `${from} until ${shortInstant(endsAtMs)} UTC${again}`;
 }
 
-/** A block each: a table of all that there is to say would be wider than a terminal. */
-function subscriptionBlock(one: SubscriptionStanding, user: string, paint: Paint): string {
+/** One block per subscription: a table with all fields would be wider than a terminal. */
+function formatSubscription(one: SubscriptionStanding, user: string, paint: Paint): string {
   const colour = { running: paint.green, upcoming: paint.yellow, ended: paint.dim, cancelled: paint.red };
   const head = `${paint.bold(user)}  ${one.planName}  ${colour[one.standing](one.standing)} ${untilText(one)}`;
   const id = `${one.id}  priority ${one.priority}`;
