@@ -203,8 +203,8 @@ export function startAlerts(options: AlertOptions): Alerts {
   }
 
   async function end(alert: AlertRecord, nowMs: number): Promise<void> {
-    const over = { ...alert, endedAtMs: nowMs };
-    const isFirst = await closeAlert(db, alert.id, nowMs, buildDeliveries("resolved", over, nowMs));
+    const ended = { ...alert, endedAtMs: nowMs };
+    const isFirst = await closeAlert(db, alert.id, nowMs, buildDeliveries("resolved", ended, nowMs));
     if (isFirst) log.info("alert_over", { rule: alert.rule, subject: alert.subject });
     open = (open ?? []).filter(({ id }) => id !== alert.id);
   }

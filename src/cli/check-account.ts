@@ -1,3 +1,5 @@
+/** The account check of `doctor`, over HTTP. */
+
 import { type Probe, type ProbeFailure, probeAccount } from "../accounts/probe.ts";
 import { limits } from "../config/product-limits.ts";
 import type { HttpClient } from "../net/http-client/client.ts";

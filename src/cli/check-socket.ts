@@ -1,3 +1,5 @@
+/** The account check of `doctor`, over WebSocket. */
+
 import type { HandshakeProbe } from "../accounts/websocket/greet.ts";
 import { probeSocket } from "../accounts/websocket/probe-socket.ts";
 import { limits } from "../config/product-limits.ts";

@@ -82,7 +82,7 @@ export const listCodes: Command = {
       const plans = new Map((await listPlans(db)).map(({ id, name }) => [id, name]));
       const { print, remark, paint } = input.terminal;
       if (input.flag("json")) {
-        const written = batches.map((batch) => ({
+        const batchList = batches.map((batch) => ({
           batch: batch.name,
           ...writtenWorth(nameWorth(batch, plans)),
           created: instantText(batch.createdAtMs),
@@ -93,7 +93,7 @@ export const listCodes: Command = {
           voided: batch.voided,
           unused: batch.open,
         }));
-        print(JSON.stringify(written, null, 2));
+        print(JSON.stringify(batchList, null, 2));
         return 0;
       }
       if (batches.length === 0) {

@@ -1,8 +1,8 @@
+/** The definition of a command: its words, its options and its action. Help and errors are generated from it. */
+
 import { parseArgs } from "node:util";
 import { nearest } from "../config/state/problem.ts";
 import type { Terminal } from "./terminal.ts";
-
-/** The definition of a command: its words, its options and its action. Help and errors are generated from it. */
 
 export interface Option {
   /** Placeholder of the value, such as FILE; omitted for a switch. */

@@ -1,3 +1,8 @@
+/**
+ * The checks of `doctor` that need only the records: credentials that cannot be unsealed, and models without a
+ * route.
+ */
+
 import {
   type CheckedPublication,
   isHidden,
@@ -9,11 +14,6 @@ import type { AccountRecord, GroupRecord, PolicyRecords, Registration } from "..
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Finding } from "./finding.ts";
-
-/**
- * The checks of `doctor` that need only the records: credentials that cannot be unsealed, and models without a
- * route.
- */
 
 /** Enabled accounts with their credentials. An account whose credential cannot be unsealed becomes a finding. */
 export function openAccounts(

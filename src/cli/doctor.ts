@@ -108,14 +108,14 @@ async function examine(input: Input, report: Report): Promise<void> {
 async function checkAdministrator(db: Db, input: Input): Promise<Finding> {
   const what = "administrator";
   if (await canAdministratorSignIn(db)) return good(what, "can sign in");
-  const named = (await listUsers(db)).find(({ role, status }) => role === "admin" && status === "active");
+  const admin = (await listUsers(db)).find(({ role, status }) => role === "admin" && status === "active");
   const link = "The start-up text of each start has a link to become the administrator";
-  return named === undefined
+  return admin === undefined
     ? doubt(what, "is not there yet", `${link}.`)
     : doubt(
         what,
-        `${named.email} has no password, so nobody can sign in to run the place`,
-        `${link}. While the gateway runs: ${input.command("admin link", "--email", named.email, "--for", "reset")}`,
+        `${admin.email} has no password, so nobody can sign in to run the place`,
+        `${link}. While the gateway runs: ${input.command("admin link", "--email", admin.email, "--for", "reset")}`,
       );
 }
 

@@ -1,7 +1,7 @@
+/** Parses and prints points in time for commands. All of them are UTC. */
+
 import { INSTANT_RULE, instantMs } from "../config/schema/schema.ts";
 import { type Input, misuse, type Option } from "./command.ts";
-
-/** Parses and prints points in time for commands. All of them are UTC. */
 
 export const EXPIRES_OPTION: Option = {
   value: "DATE",

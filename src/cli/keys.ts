@@ -68,9 +68,9 @@ export const createKey: Command = {
             `Choose another name, or revoke it: ${input.command("keys revoke", taken.publicId)}`,
           );
         }
-        const made = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
-        await insertKey(tx, made.record);
-        return { ...made, title: keyTitle(name, user?.email ?? null) };
+        const output = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
+        await insertKey(tx, output.record);
+        return { ...output, title: keyTitle(name, user?.email ?? null) };
       };
       const { record, secret } = await audited(installation, make, (made) => ({
         action: "key.create",
@@ -123,8 +123,8 @@ export const listAllKeys: Command = {
         limits: key.limits,
       }));
       if (input.flag("json")) {
-        const written = keys.map((key) => ({ ...key, limits: writtenLimits(key.limits) ?? null }));
-        print(JSON.stringify(written, null, 2));
+        const keyList = keys.map((key) => ({ ...key, limits: writtenLimits(key.limits) ?? null }));
+        print(JSON.stringify(keyList, null, 2));
         return 0;
       }
       const hidden = all.length - keys.length;

@@ -1,8 +1,8 @@
+/** Shared by the commands that move money: the actor, and parsing and formatting of amounts. */
+
 import { type Nano, parseUsd, usdText } from "../money/nano.ts";
 import { type Input, misuse } from "./command.ts";
 import { operatorName } from "./operator.ts";
-
-/** Shared by the commands that move money: the actor, and parsing and formatting of amounts. */
 
 /** The actor of a ledger entry created by a command. */
 export function actorHere(): string {

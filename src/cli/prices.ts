@@ -59,7 +59,7 @@ TIMES is what a group multiplies the price with.`,
         fail(`No model and no list has the name "${only}".`, `See: ${input.command("prices list", "--all")}`);
       }
       if (input.flag("json")) {
-        const shown = rows.map(({ model, groups, found, times }) => ({
+        const output = rows.map(({ model, groups, found, times }) => ({
           model,
           groups,
           multiplier: times,
@@ -68,7 +68,7 @@ TIMES is what a group multiplies the price with.`,
           date: found?.listed?.date ?? null,
           price: found?.price ?? null,
         }));
-        print(JSON.stringify(shown, null, 2));
+        print(JSON.stringify(output, null, 2));
         return 0;
       }
       if (rows.length > 0) {

@@ -1,7 +1,7 @@
+/** The text printed at startup: the address, one command to try, and the next steps. */
+
 import { commandText, shellWord } from "./command.ts";
 import { count, type Paint } from "./terminal.ts";
-
-/** The text printed at startup: the address, one command to try, and the next steps. */
 
 export interface StartupFacts {
   version: string;

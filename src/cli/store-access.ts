@@ -1,3 +1,5 @@
+/** Opens the store for commands. */
+
 import { MoneyRefusedError } from "../billing/operations/refusal.ts";
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import {

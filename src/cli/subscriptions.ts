@@ -1,3 +1,5 @@
+/** `model-gateway plans` and `subscriptions`: lists plans, and grants, lists and cancels subscriptions. */
+
 import { cancelGrant, grantPlan } from "../billing/operations/grant.ts";
 import { startMs } from "../config/schema/schema.ts";
 import { usdText } from "../money/nano.ts";
@@ -19,8 +21,6 @@ import { audited } from "./operator.ts";
 import { needUser, withInstallation } from "./store-access.ts";
 import { count, type Paint, table } from "./terminal.ts";
 
-/** `model-gateway plans` and `subscriptions`: lists plans, and grants, lists and cancels subscriptions. */
-
 export const listAllPlans: Command = {
   words: "plans list",
   summary: "List the plans that users can be granted",
@@ -32,10 +32,10 @@ export const listAllPlans: Command = {
       const granted = (planId: string) => active.filter((one) => one.planId === planId).length;
       const { print, remark, paint } = input.terminal;
       if (input.flag("json")) {
-        const written = plans.map(({ id, name, timeZone, windows }) => {
+        const planList = plans.map(({ id, name, timeZone, windows }) => {
           return { name, time_zone: timeZone, windows, subscriptions: granted(id) };
         });
-        print(JSON.stringify(written, null, 2));
+        print(JSON.stringify(planList, null, 2));
         return 0;
       }
       if (plans.length === 0) {
@@ -81,7 +81,7 @@ export const listAllSubscriptions: Command = {
       if (input.flag("json")) {
         print(
           JSON.stringify(
-            listed.map(({ one, user }) => writtenSubscription(one, user)),
+            listed.map(({ one, user }) => toJson(one, user)),
             null,
             2,
           ),
@@ -135,11 +135,11 @@ export const grantSubscription: Command = {
       const { subscription } = await audited(
         installation,
         (txInstallation) => grantPlan(txInstallation, grant),
-        (made) => ({
+        (granted) => ({
           action: "subscription.grant",
           target: `subscription ${plan} of ${user.email}`,
           changes: [
-            { field: "starts", from: null, to: instantText(made.subscription.startsAtMs) },
+            { field: "starts", from: null, to: instantText(granted.subscription.startsAtMs) },
             { field: "ends", from: null, to: instantText(endsAtMs) },
             { field: "renews", from: null, to: renews },
           ],
@@ -152,7 +152,7 @@ export const grantSubscription: Command = {
       if (made === undefined) fail("The subscription was granted, and taken back meanwhile.");
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
-        print(JSON.stringify(writtenSubscription(made, user.email), null, 2));
+        print(JSON.stringify(toJson(made, user.email), null, 2));
         return 0;
       }
       print(`${user.email} has the plan ${paint.bold(plan)} ${termText(made, startsAtMs === null)}.`);
@@ -248,16 +248,16 @@ function windowTable(windows: readonly WindowStanding[], paint: Paint): string {
   const limits = column(({ limitNano }) => limitNano);
   const used = column(({ usedNano }) => usedNano);
   const held = column(({ heldNano }) => heldNano);
-  const left = column(({ remainingNano }) => remainingNano);
+  const remaining = column(({ remainingNano }) => remainingNano);
   const rows = windows.map(({ per, endsAtMs }, i) => [
     `  ${per}`,
-    ...[limits, used, held, left].map((cells) => cells[i] ?? ""),
+    ...[limits, used, held, remaining].map((cells) => cells[i] ?? ""),
     shortInstant(endsAtMs),
   ]);
   return table(["  WINDOW", "LIMIT", "USED", "HELD", "LEFT", "RESETS AT"], rows, paint);
 }
 
-function writtenSubscription(one: SubscriptionStanding, user: string): object {
+function toJson(one: SubscriptionStanding, user: string): object {
   return {
     id: one.id,
     user,

@@ -28,11 +28,11 @@ const coloured: Paint = {
 export function openTerminal(environment: Readonly<Record<string, string | undefined>>): Terminal {
   ignoreClosedPipes();
   // no-color.org: disabled if the variable is set and not empty.
-  const wanted = !environment.NO_COLOR && environment.TERM !== "dumb";
+  const colorAllowed = !environment.NO_COLOR && environment.TERM !== "dumb";
   return {
     print: (text = "") => void process.stdout.write(`${text}\n`),
     remark: (text) => void process.stderr.write(`${text}\n`),
-    paint: wanted && process.stdout.isTTY ? coloured : plain,
+    paint: colorAllowed && process.stdout.isTTY ? coloured : plain,
   };
 }
 

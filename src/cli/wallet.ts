@@ -1,3 +1,5 @@
+/** `model-gateway wallet`: manual money movements. Every call is a ledger entry with its actor and reason. */
+
 import {
   adjust,
   type MoneyOrder,
@@ -21,8 +23,6 @@ import { audited, type Deed } from "./operator.ts";
 import { flushUser } from "./running-server.ts";
 import { needUser, withInstallation } from "./store-access.ts";
 import { type Paint, table } from "./terminal.ts";
-
-/** `model-gateway wallet`: manual money movements. Every call is a ledger entry with its actor and reason. */
 
 const USER: Option = { value: "EMAIL", about: "whose wallet", required: true };
 const REASON: Option = { value: "TEXT", about: "why, for the ledger, in a line" };
@@ -50,8 +50,8 @@ export const showWallet: Command = {
       const entries = await listEntriesOfUser(db, user.id, { limit: SHOWN_WITH_WALLET });
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
-        const written = { user: user.email, ...writtenWallet(wallet), set_aside: usdText(leasedNano) };
-        print(JSON.stringify({ ...written, entries: entries.map(writtenEntry) }, null, 2));
+        const output = { user: user.email, ...writtenWallet(wallet), set_aside: usdText(leasedNano) };
+        print(JSON.stringify({ ...output, entries: entries.map(writtenEntry) }, null, 2));
         return 0;
       }
       print(`${paint.bold(user.email)}\n\n${walletText(wallet, paint)}`);

@@ -11,7 +11,8 @@ export const CHECKSUM_CHARS = 6;
 
 export function base62(integer: bigint, chars: number): string {
   let text = "";
-  for (let rest = integer; rest > 0n; rest /= 62n) text = ALPHABET.charAt(Number(rest % 62n)) + text;
+  for (let remaining = integer; remaining > 0n; remaining /= 62n)
+    text = ALPHABET.charAt(Number(remaining % 62n)) + text;
   return text.padStart(chars, "0");
 }
 

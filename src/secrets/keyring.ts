@@ -106,8 +106,8 @@ function createFileKeyring(file: string): Keyring {
       return keys[0].kid;
     },
     get(kid) {
-      const known = findKey(keys, kid);
-      if (known !== null) return known;
+      const loaded = findKey(keys, kid);
+      if (loaded !== null) return loaded;
       reload();
       return findKey(keys, kid);
     },

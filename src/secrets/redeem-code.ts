@@ -44,8 +44,8 @@ function computeCheck(random: string): string {
   let value = 0n;
   for (const char of random) value = (value * 32n + BigInt(ALPHABET.indexOf(char))) % CHECK_PRIME;
   let check = "";
-  for (let rest = value; check.length < CHECK_CHARS; rest /= 32n) {
-    check = ALPHABET.charAt(Number(rest % 32n)) + check;
+  for (let remaining = value; check.length < CHECK_CHARS; remaining /= 32n) {
+    check = ALPHABET.charAt(Number(remaining % 32n)) + check;
   }
   return check;
 }

@@ -108,8 +108,8 @@ const writeQueues = new Map<string, Queue>();
  * connection that polls for the lock would starve while another one starts transactions back to back.
  */
 function lookUpWriteQueue(path: string): Queue {
-  const known = writeQueues.get(path);
-  if (known !== undefined) return known;
+  const existing = writeQueues.get(path);
+  if (existing !== undefined) return existing;
   const created = openQueue();
   writeQueues.set(path, created);
   return created;
@@ -168,8 +168,8 @@ function createStatementCache(driver: Database) {
   const cache = new Map<string, CachedStatement>();
 
   function prepare(text: string): CachedStatement {
-    const known = cache.get(text);
-    if (known !== undefined) return known;
+    const cached = cache.get(text);
+    if (cached !== undefined) return cached;
     const statement = driver.prepare<Row, SqlValue[]>(text);
     const created = { statement, gives: statement.columnNames.length > 0 };
     cache.set(text, created);

@@ -108,10 +108,10 @@ export async function forgetWaysIn(tx: Db, userId: string): Promise<EndedAccess>
 
 /** Stores a new secret that is not active yet. Returns false while another one is active. */
 export async function beginSecondFactor(db: Db, userId: string, sealedSecret: string): Promise<boolean> {
-  const begun = await db.sql`
+  const updated = await db.sql`
     UPDATE app_user SET sealed_totp = ${sealedSecret}, totp_step = 0, recovery_digests = '[]'
     WHERE id = ${userId} AND totp_since_ms IS NULL RETURNING id`;
-  return begun.length > 0;
+  return updated.length > 0;
 }
 
 /** Returns false if the secret has been replaced or removed, or was activated at another time. */
@@ -138,9 +138,9 @@ export async function removeSecondFactor(db: Db, userId: string): Promise<boolea
 
 /** Returns false if this time step, or a later one, was used before. */
 export async function takeTotpStep(db: Db, userId: string, step: number): Promise<boolean> {
-  const taken = await db.sql`
+  const updated = await db.sql`
     UPDATE app_user SET totp_step = ${step} WHERE id = ${userId} AND totp_step < ${step} RETURNING id`;
-  return taken.length > 0;
+  return updated.length > 0;
 }
 
 /** Returns false if the code is not one of the user's, or was used before. */

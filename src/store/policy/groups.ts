@@ -118,9 +118,9 @@ function groupMembers(rows: readonly Row[]): Map<string, string[]> {
   const members = new Map<string, string[]>();
   for (const row of rows) {
     const groupId = text(row, "group_id");
-    const known = members.get(groupId);
-    if (known === undefined) members.set(groupId, [text(row, "member")]);
-    else known.push(text(row, "member"));
+    const existing = members.get(groupId);
+    if (existing === undefined) members.set(groupId, [text(row, "member")]);
+    else existing.push(text(row, "member"));
   }
   return members;
 }

@@ -1,3 +1,5 @@
+/** Reads the policy from the database. */
+
 import type { PolicyRecords } from "../../records.ts";
 import { type Db, snapshot } from "../engine/db.ts";
 import { listAccounts } from "./accounts.ts";

@@ -1,11 +1,11 @@
+/** The operator's own price list. Its entries override those of the bundled list. */
+
 import type { PriceList } from "../../records.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
 import { CorruptRow } from "../engine/row.ts";
 import { readSetting, writeSetting } from "../settings/settings.ts";
 import { priceListForm } from "./price-column.ts";
-
-/** The operator's own price list. Its entries override those of the bundled list. */
 
 const SETTING = "price_list";
 

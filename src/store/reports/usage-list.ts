@@ -65,8 +65,8 @@ export async function listUsage(
   page: { after: UsageCursor | null; limit: number },
   bounds: ScanBounds = SCAN_BOUNDS,
 ): Promise<UsagePage> {
-  const wanted = page.limit + 1;
-  const found = await chooseStrategy(filter)(db, filter, page.after, wanted, bounds);
+  const rowsWanted = page.limit + 1;
+  const found = await chooseStrategy(filter)(db, filter, page.after, rowsWanted, bounds);
   const rows = found.rows.slice(0, page.limit);
   const last = rows.at(-1);
   const more = found.rows.length > page.limit && last !== undefined;
@@ -100,9 +100,9 @@ async function scanIndex(
   db: Db,
   filter: UsageFilter,
   after: UsageCursor | null,
-  wanted: number,
+  rowsWanted: number,
 ): Promise<ScanResult> {
-  return { rows: await selectRows(db, filter, after, wanted), lookedTo: null };
+  return { rows: await selectRows(db, filter, after, rowsWanted), lookedTo: null };
 }
 
 /** Scans the index in batches of `rowsPerLook` rows, whether they match or not. */
@@ -110,15 +110,15 @@ async function scanInBatches(
   db: Db,
   filter: UsageFilter,
   after: UsageCursor | null,
-  wanted: number,
+  rowsWanted: number,
   { rowsPerLook, looksMax }: ScanBounds,
 ): Promise<ScanResult> {
   const rows: UsageRow[] = [];
   let from = after;
   for (let look = 0; look < looksMax; look += 1) {
     const to = await findBatchEnd(db, filter, from, rowsPerLook);
-    rows.push(...(await selectRows(db, filter, from, wanted - rows.length, { to })));
-    if (to === null || rows.length >= wanted) return { rows, lookedTo: null };
+    rows.push(...(await selectRows(db, filter, from, rowsWanted - rows.length, { to })));
+    if (to === null || rows.length >= rowsWanted) return { rows, lookedTo: null };
     from = to;
   }
   return { rows, lookedTo: from };
@@ -132,7 +132,7 @@ async function findBatchEnd(
   db: Db,
   { keyId, fromMs, toMs }: UsageFilter,
   after: UsageCursor | null,
-  many: number,
+  batchRows: number,
 ): Promise<UsageCursor | null> {
   const { where, clause, values } = openConditions(db);
   if (keyId !== undefined) where(`key_no = ${ID_NUMBER}`, keyId);
@@ -140,7 +140,7 @@ async function findBatchEnd(
   if (toMs !== undefined) where("at_ms < ?", toMs);
   if (after !== null) where(`at_ms ${after.requestId === "" ? "<" : "<="} ?`, after.atMs);
   const [row] = await db.sql.text(
-    `SELECT at_ms FROM usage_row ${clause()} ORDER BY at_ms DESC LIMIT 1 OFFSET ${many - 1}`,
+    `SELECT at_ms FROM usage_row ${clause()} ORDER BY at_ms DESC LIMIT 1 OFFSET ${batchRows - 1}`,
     values,
   );
   return row === undefined ? null : { atMs: integer(row, "at_ms"), requestId: "" };
@@ -150,7 +150,7 @@ async function selectRows(
   db: Db,
   filter: UsageFilter,
   after: UsageCursor | null,
-  wanted: number,
+  rowsWanted: number,
   { keyIds = [], to = null }: { keyIds?: readonly string[]; to?: UsageCursor | null } = {},
 ): Promise<UsageRow[]> {
   const { where, clause, values } = openConditions(db);
@@ -171,7 +171,7 @@ async function selectRows(
   if (filter.toMs !== undefined) where("at_ms < ?", filter.toMs);
   if (after !== null) where("(at_ms, request_id) < (?, ?)", after.atMs, after.requestId);
   if (to !== null) where("(at_ms, request_id) >= (?, ?)", to.atMs, to.requestId);
-  const text = `${SELECT_USAGE} ${clause()} ORDER BY at_ms DESC, request_id DESC LIMIT ${wanted}`;
+  const text = `${SELECT_USAGE} ${clause()} ORDER BY at_ms DESC, request_id DESC LIMIT ${rowsWanted}`;
   return (await db.sql.text(text, values)).map(toUsageRow);
 }
 
@@ -179,7 +179,7 @@ async function scanByRollUp(
   db: Db,
   filter: UsageFilter,
   after: UsageCursor | null,
-  wanted: number,
+  rowsWanted: number,
   { rowsPerLook, looksMax }: ScanBounds,
 ): Promise<ScanResult> {
   const rows: UsageRow[] = [];
@@ -189,17 +189,17 @@ async function scanByRollUp(
   let toMs = Math.min(endMs, Number.MAX_SAFE_INTEGER);
   const fromMs = filter.fromMs ?? 0;
   let scannedRows = 0;
-  for (let hoursMax = HOURS_INITIAL; rows.length < wanted && fromMs < toMs; hoursMax *= 4) {
+  for (let hoursMax = HOURS_INITIAL; rows.length < rowsWanted && fromMs < toMs; hoursMax *= 4) {
     if (scannedRows >= rowsPerLook * looksMax) return { rows, lookedTo: { atMs: toMs, requestId: "" } };
     const span = await findSpanWithUse(db, filter, fromMs, toMs, {
-      requests: needsRowScan(filter) ? rowsPerLook : wanted - rows.length,
+      requests: needsRowScan(filter) ? rowsPerLook : rowsWanted - rows.length,
       hours: Math.min(hoursMax, HOURS_MAX),
     });
     if (span === null) break;
     const part = { ...filter, fromMs: Math.max(fromMs, span.fromMs), toMs };
     const keyIds = await findKeysWithUse(db, filter, span.fromMs, toMs);
     const keys = { keyIds: keyIds.length > KEYS_MAX ? [] : keyIds };
-    rows.push(...(await selectRows(db, part, after, wanted - rows.length, keys)));
+    rows.push(...(await selectRows(db, part, after, rowsWanted - rows.length, keys)));
     toMs = part.fromMs;
     scannedRows += span.many;
   }
@@ -263,10 +263,10 @@ function openConditions(db: Db) {
   return {
     values,
     /** `?` stands for a value on both engines. */
-    where(condition: string, ...wanted: SqlValue[]): void {
+    where(condition: string, ...params: SqlValue[]): void {
       let next = 0;
       const numbered = condition.replaceAll("?", () => placeholder(db.engine, values.length + ++next));
-      values.push(...wanted);
+      values.push(...params);
       conditions.push(numbered);
     },
     clause: () => (conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`),

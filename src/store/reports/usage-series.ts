@@ -54,9 +54,9 @@ export interface SeriesBounds {
 
 export async function splitUsage(db: Db, request: SeriesRequest, bounds: SeriesBounds): Promise<SplitUsage> {
   const folded = await readFolded(db);
-  const whole = buildSource({ ...request, by: "total" }, folded, null);
-  const points = await readPoints(db, request, whole);
-  const total = await readTotals(db, whole);
+  const totalSource = buildSource({ ...request, by: "total" }, folded, null);
+  const points = await readPoints(db, request, totalSource);
+  const total = await readTotals(db, totalSource);
   if (request.by === "total") return { total, points, ranking: [], series: [] };
   const ranking = await rankUsage(db, request, folded, bounds.ranked);
   const ids = ranking.slice(0, bounds.drawn).map(({ id }) => id);
@@ -198,9 +198,9 @@ function buildHourPart(
 ): Source {
   const conditions = ["hour_ms >= ? AND hour_ms < ?"];
   const values: SqlValue[] = [fromMs, toMs];
-  const where = (condition: string, ...wanted: readonly SqlValue[]) => {
+  const where = (condition: string, ...params: readonly SqlValue[]) => {
     conditions.push(condition);
-    values.push(...wanted);
+    values.push(...params);
   };
   if (scope.keyId !== undefined) where("key_id = ?", scope.keyId);
   if (scope.userId !== undefined) where("key_id IN (SELECT id FROM api_key WHERE user_id = ?)", scope.userId);

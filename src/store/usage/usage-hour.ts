@@ -192,8 +192,8 @@ function findOrAddLine(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntr
 }
 
 function sortLines(lines: readonly RollUpEntry[]): RollUpEntry[] {
-  const named = lines.map((line) => [buildLineKey(line.of), line] as const);
-  return named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
+  const keyedLines = lines.map((line) => [buildLineKey(line.of), line] as const);
+  return keyedLines.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
 }
 
 /** Identifies a line among those of one key. */

@@ -37,8 +37,8 @@ export async function removeUsageRows(db: Db, beforeMs: number, rowsMax: number)
         WHERE at_ms < ${beforeMs} AND kind_no NOT IN (SELECT no FROM usage_kind WHERE outcome = 'pending')
         ORDER BY at_ms LIMIT ${rowsMax}
       ) AS oldest`;
-    const many = row === undefined ? 0 : integer(row, "many");
-    if (row === undefined || many === 0) return 0;
+    const rowCount = row === undefined ? 0 : integer(row, "many");
+    if (row === undefined || rowCount === 0) return 0;
     // Rows of one millisecond are removed together, so that the bound is exact: rows before it may be missing, rows
     // after it are complete.
     const boundMs = integer(row, "last_ms") + 1;
@@ -49,7 +49,7 @@ export async function removeUsageRows(db: Db, beforeMs: number, rowsMax: number)
     await tx.sql`
       DELETE FROM usage_row
       WHERE at_ms < ${boundMs} AND kind_no NOT IN (SELECT no FROM usage_kind WHERE outcome = 'pending')`;
-    return many;
+    return rowCount;
   });
 }
 
