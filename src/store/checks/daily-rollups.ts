@@ -27,7 +27,7 @@ interface Scope extends SumLines {
 }
 
 const sqlStartOfDay = (at: string) => `${at} - ${at} % ${DAY_MS}`;
-/** Weeks start on Monday, as in `weekOf`. */
+/** Weeks start on Monday, as in `startOfWeek`. */
 const sqlStartOfWeek = (at: string) => `${at} - (${at} + ${3 * DAY_MS}) % ${WEEK_MS}`;
 
 const hours = {

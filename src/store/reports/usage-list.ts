@@ -77,7 +77,7 @@ type ScanStrategy = (
   db: Db,
   filter: UsageFilter,
   after: UsageCursor | null,
-  wanted: number,
+  rowsWanted: number,
   bounds: ScanBounds,
 ) => Promise<ScanResult>;
 
@@ -125,8 +125,8 @@ async function scanInBatches(
 }
 
 /**
- * The position after `many` more rows, by the index, which has only their times; null if there are fewer rows. Rows
- * of one time are scanned together: the empty request id sorts before all others.
+ * The position after `batchRows` more rows, by the index, which has only their times; null if there are fewer rows.
+ * Rows of one time are scanned together: in descending order the empty request id comes after all others.
  */
 async function findBatchEnd(
   db: Db,

@@ -70,7 +70,7 @@ const NAMES = {
   group: "group_id",
 } as const;
 
-/** Counts one row as `totalsOf` does. */
+/** Counts one row as `computeTotals` does. */
 const ROW_TOTALS = `CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END AS requests,
   CASE WHEN outcome = 'refused' THEN request_count ELSE 0 END AS refused,
   CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END AS failed,
