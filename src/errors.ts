@@ -1,6 +1,6 @@
 /**
- * The one error contract: every refusal and failure that a client can see is an entry of one of these tables,
- * carried by `ApiError`, and written as the same object over HTTP and inside streams.
+ * The error contract. Every error that a client can see is an entry of one of these tables, carried by `ApiError`,
+ * and written as the same object over HTTP and inside streams.
  */
 
 interface CatalogueEntry {
@@ -68,53 +68,56 @@ const CATALOGUE = {
   http_version_not_supported: { status: 505, type: "invalid_request_error" },
 } as const satisfies Record<string, CatalogueEntry>;
 
-const REFUSED = { status: 400, type: "invalid_request_error" } as const;
+const INVALID_REQUEST = { status: 400, type: "invalid_request_error" } as const;
 
-/** What only an upstream finds out. Clients act on these codes (most end a turn that others would repeat). */
-const PASSED_ON = {
-  invalid_prompt: REFUSED,
-  content_filter: REFUSED,
-  content_policy_violation: REFUSED,
-  moderation_blocked: REFUSED,
-  bio_policy: REFUSED,
-  cyber_policy: REFUSED,
-  misalignment_policy_violation: REFUSED,
-  image_content_policy_violation: REFUSED,
-  invalid_image: REFUSED,
-  invalid_image_format: REFUSED,
-  invalid_image_mode: REFUSED,
-  invalid_image_url: REFUSED,
-  invalid_base64_image: REFUSED,
-  image_too_large: REFUSED,
-  image_too_small: REFUSED,
-  image_file_too_large: REFUSED,
-  image_parse_error: REFUSED,
-  image_file_not_found: REFUSED,
-  empty_image_file: REFUSED,
-  unsupported_image_media_type: REFUSED,
-  failed_to_download_image: REFUSED,
-  data_residency_mismatch: REFUSED,
+/**
+ * Errors that only an upstream can detect. Clients act on these codes: for most of them they end a turn that they
+ * would otherwise retry.
+ */
+const UPSTREAM_CATALOGUE = {
+  invalid_prompt: INVALID_REQUEST,
+  content_filter: INVALID_REQUEST,
+  content_policy_violation: INVALID_REQUEST,
+  moderation_blocked: INVALID_REQUEST,
+  bio_policy: INVALID_REQUEST,
+  cyber_policy: INVALID_REQUEST,
+  misalignment_policy_violation: INVALID_REQUEST,
+  image_content_policy_violation: INVALID_REQUEST,
+  invalid_image: INVALID_REQUEST,
+  invalid_image_format: INVALID_REQUEST,
+  invalid_image_mode: INVALID_REQUEST,
+  invalid_image_url: INVALID_REQUEST,
+  invalid_base64_image: INVALID_REQUEST,
+  image_too_large: INVALID_REQUEST,
+  image_too_small: INVALID_REQUEST,
+  image_file_too_large: INVALID_REQUEST,
+  image_parse_error: INVALID_REQUEST,
+  image_file_not_found: INVALID_REQUEST,
+  empty_image_file: INVALID_REQUEST,
+  unsupported_image_media_type: INVALID_REQUEST,
+  failed_to_download_image: INVALID_REQUEST,
+  data_residency_mismatch: INVALID_REQUEST,
   usage_not_included: { status: 429, type: "usage_not_included" },
   vector_store_timeout: { status: 504, type: "server_error" },
 } as const satisfies Record<string, CatalogueEntry>;
 
-const ENTRIES: Readonly<Record<ApiErrorCode, CatalogueEntry>> = { ...CATALOGUE, ...PASSED_ON };
+const ENTRIES: Readonly<Record<ApiErrorCode, CatalogueEntry>> = { ...CATALOGUE, ...UPSTREAM_CATALOGUE };
 
-/** The gateway's own codes. */
+/** Codes of the gateway itself. */
 export type ErrorCode = keyof typeof CATALOGUE;
-/** Codes that are an upstream's to say. */
-export type UpstreamCode = keyof typeof PASSED_ON;
+/** Codes that only upstreams produce. */
+export type UpstreamCode = keyof typeof UPSTREAM_CATALOGUE;
 export type ApiErrorCode = ErrorCode | UpstreamCode;
 
 export const ERROR_CODES = Object.keys(CATALOGUE).filter(isErrorCode);
-export const UPSTREAM_CODES = Object.keys(PASSED_ON).filter(isUpstreamCode);
+export const UPSTREAM_CODES = Object.keys(UPSTREAM_CATALOGUE).filter(isUpstreamCode);
 
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(CATALOGUE, code);
 }
 
 export function isUpstreamCode(code: string): code is UpstreamCode {
-  return Object.hasOwn(PASSED_ON, code);
+  return Object.hasOwn(UPSTREAM_CATALOGUE, code);
 }
 
 export function statusOf(code: ApiErrorCode): number {
@@ -124,11 +127,11 @@ export function statusOf(code: ApiErrorCode): number {
 export interface ErrorDetail {
   param?: string | null;
   headers?: Readonly<Record<string, string>>;
-  /** When what is used up frees; some clients show the time. */
+  /** When the exhausted limit resets; some clients show the time. */
   resetsAtMs?: number | null;
 }
 
-/** What a client is told. `message` is public: it says what is wrong and what to do, and names no account. */
+/** An error for the client. `message` is public: it says what is wrong and what to do, and names no account. */
 export class ApiError extends Error {
   readonly code: ApiErrorCode;
   readonly status: number;
@@ -185,7 +188,7 @@ export function storeUnavailable(): ApiError {
   );
 }
 
-/** Anything that is not an `ApiError` is our own fault, and its text stays inside. */
+/** Anything that is not an `ApiError` is an internal error, and its text is not shown to the client. */
 export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
   return new ApiError(

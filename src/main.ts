@@ -1,6 +1,6 @@
 /**
- * The composition root: an installation → policy → gateway → server. The one file that knows all modules, and
- * where the limits are handed out.
+ * The composition root: installation → policy → gateway → server. The only file that knows all modules; it
+ * distributes the limits to them.
  */
 
 import { hostname } from "node:os";
@@ -57,28 +57,28 @@ export interface Running {
   readonly url: string;
   readonly port: number;
   readonly counts: { keys: number; groups: number };
-  /** Lets requests under way finish and writes what is to be written. The store stays open. */
+  /** Lets requests in flight finish and writes all pending records. The database stays open. */
   stop(): Promise<void>;
 }
 
 type Limits = typeof productLimits;
-/** Numbers that a test may have changed. */
-type Widened<T> = {
+/** Widens literal numbers, so that tests can change them. */
+type WidenNumbers<T> = {
   readonly [name in keyof T]: T[name] extends number
     ? number
     : T[name] extends object
-      ? Widened<T[name]>
+      ? WidenNumbers<T[name]>
       : T[name];
 };
 
-/** What a test may change: deadlines too long to wait for, where log lines go, and where pages were built. */
+/** What tests can change: deadlines that are too long to wait for, the log output, and the folder of built pages. */
 export interface StartOptions {
-  limits?: Partial<Widened<Limits>>;
+  limits?: Partial<WidenNumbers<Limits>>;
   writeLog?(line: string): void;
   builtDir?: string;
 }
 
-/** What `npm run build` makes. */
+/** Output folder of `npm run build`. */
 const BUILT_DIR = join(import.meta.dir, "../dist");
 
 export type ServerSettings = Pick<
@@ -94,7 +94,7 @@ export type ServerSettings = Pick<
   | "databaseUrl"
   | "durability"
 > & {
-  /** Of the data folder, if this process has locked it (`store/engine/folder-lock.ts`). */
+  /** Id of the data folder, if this process has locked it (`store/engine/folder-lock.ts`). */
   readonly folderId?: string;
 };
 
@@ -119,24 +119,25 @@ export async function startGateway(
   });
   const limiter = openLimiter(clock);
   const pool = openPool({ clock, random: Math.random, limiter });
-  const books = await openBilling({ ...installation, ...settings, log, limits }).catch(
+  const billing = await openBilling({ ...installation, ...settings, log, limits }).catch(
     async (error: unknown) => {
       policy.close();
       await simulator.stop();
       throw error;
     },
   );
-  // Only now is everything booked that earlier processes have used.
+  // Only now is all usage of earlier processes booked.
   await seedWindows(db, policy, limiter, clock);
-  const { till } = books;
+  const { till } = billing;
   const refusals = new RefusalRows(till.push, limits.refusalRows);
   const pulse = openKeepAliveTimer(limits.pulseMs, clock.monotonicMs);
   const alarms = openDeadlines(limits.alarmsMs, clock);
-  // Reading the clock is not free: how old an address or an idle connection is need not be known to the millisecond.
-  const coarse = { ...clock, monotonicMs: alarms.lookedAtMs };
+  // Reading the clock costs time: the age of an address or of an idle connection need not be exact to the
+  // millisecond.
+  const coarseClock = { ...clock, monotonicMs: alarms.lookedAtMs };
   const http = openHttpClient({
     alarms,
-    clock: coarse,
+    clock: coarseClock,
     connectTimeoutMs: limits.connectTimeoutMs,
     idleMs: limits.upstreamIdleMs,
     idlePerOriginMax: limits.upstreamIdleConnectionsMax,
@@ -153,13 +154,13 @@ export async function startGateway(
     noteUnspoken: ({ id }, status) => log.warn("websocket_unspoken", { account_id: id, status }),
   });
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, alarms });
-  let retained = policy.snapshot();
+  let retainedPolicy = policy.snapshot();
   pulse.add(() => {
-    // What is known of accounts outlives a change of policy, but not the accounts themselves.
-    if (policy.snapshot() === retained) return;
-    retained = policy.snapshot();
-    pool.retain(retained.accounts);
-    upstreamSockets.retain(retained.accounts);
+    // The state of accounts survives a policy change, but is dropped for deleted accounts.
+    if (policy.snapshot() === retainedPolicy) return;
+    retainedPolicy = policy.snapshot();
+    pool.retain(retainedPolicy.accounts);
+    upstreamSockets.retain(retainedPolicy.accounts);
   });
   const occupancy = new QueueOccupancy();
   const gateway: Gateway = {
@@ -177,7 +178,7 @@ export async function startGateway(
     slots: new ConcurrencyQueue(limiter, occupancy, clock),
     till,
     refusals,
-    idempotency: books.idempotency,
+    idempotency: billing.idempotency,
     estimates: createInputEstimates(),
     reasoning: new ReasoningEstimates(),
     drains: openDrains(limits.drainsMax, limits.drainsPerUserMax),
@@ -194,7 +195,7 @@ export async function startGateway(
       room: openWaitingQueue(clock, occupancy),
       retries: openRetryBudget(),
       dialer: openDialer({
-        clock: coarse,
+        clock: coarseClock,
         lookupTimeoutMs: limits.lookupTimeoutMs,
         cacheMs: limits.addressCacheMs,
       }),
@@ -215,9 +216,9 @@ export async function startGateway(
   };
   const close = async () => {
     await alerts.stop();
-    // Before what it uses on its way is closed, and before the books are.
-    const left = await gateway.underWay.close(limits.settleTimeoutMs);
-    if (left > 0) log.warn("left_under_way", { requests: left });
+    // Before closing the components that requests in flight use, and before closing billing.
+    const unfinished = await gateway.underWay.close(limits.settleTimeoutMs);
+    if (unfinished > 0) log.warn("left_under_way", { requests: unfinished });
     gateway.requests.close();
     policy.close();
     http.close();
@@ -225,9 +226,9 @@ export async function startGateway(
     pulse.stop();
     alarms.stop();
     refusals.writeCounted();
-    const giveUpAtMs = clock.monotonicMs() + limits.flushTimeoutMs;
-    await writeTheRest(till, log, () => clock.monotonicMs() >= giveUpAtMs);
-    await books.close();
+    const flushDeadlineMs = clock.monotonicMs() + limits.flushTimeoutMs;
+    await flushUntilDeadline(till, log, () => clock.monotonicMs() >= flushDeadlineMs);
+    await billing.close();
     await simulator.stop();
   };
   const { newId } = installation;
@@ -239,7 +240,7 @@ export async function startGateway(
     limits,
   });
   let server: Server;
-  // With port 0 the address is known once the server listens.
+  // With port 0 the URL is known only once the server listens.
   const publicUrl = () => (settings.port === 0 ? server.url : settings.publicUrl);
   const node = () => `${hostname()}:${server.port}`;
   const alerts = startAlerts({
@@ -254,7 +255,7 @@ export async function startGateway(
     dialer: gateway.dispatcher.dialer,
     http,
     origin: () => ({ node: node(), publicUrl: publicUrl() }),
-    billingFaults: books.faults,
+    billingFaults: billing.faults,
     limits: limits.alerts,
   });
   const live = openLive(gateway, alerts, node);
@@ -268,8 +269,8 @@ export async function startGateway(
     redeemTries: openThrottle({ ...limits.redeem, monotonicMs: clock.monotonicMs }),
     mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
     alerts,
-    isReady: books.isReady,
-    billingFaults: books.faults,
+    isReady: billing.isReady,
+    billingFaults: billing.faults,
     live,
   };
   try {
@@ -290,17 +291,17 @@ export async function startGateway(
         keyBytesMax: limits.socketsUnfinishedKeyBytesMax,
       },
       socketIdleSeconds: limits.socketIdleSeconds,
-      isStoreReady: books.isReady,
+      isStoreReady: billing.isReady,
     });
   } catch (error) {
-    // A port that is taken: whatever runs already would keep the process from ending.
+    // The port is taken, for example. Components that already run would keep the process alive.
     sockets.stop();
     await close();
     throw error;
   }
-  const controlDoor = await openOperatorSocket(gateway, settings.controlSocketFile);
-  const sweeping = startSweepingSessions(installation, log);
-  // Needed when a client leaves or an upstream tells no usage: better read before than while somebody waits.
+  const operatorSocket = await openOperatorSocket(gateway, settings.controlSocketFile);
+  const sessionSweeper = startSweepingSessions(installation, log);
+  // Needed when a client disconnects or an upstream reports no usage. Loaded now, so that no request waits for it.
   const charges = [...policy.snapshot().groups.values()].some(({ billing }) => billing.charge !== "none");
   if (charges) void loadTokenizer();
   return {
@@ -308,8 +309,8 @@ export async function startGateway(
     port: server.port,
     counts: { keys: policy.keys.size, groups: policy.snapshot().groups.size },
     async stop() {
-      controlDoor.close();
-      sweeping.stop();
+      operatorSocket.close();
+      sessionSweeper.stop();
       await server.drain(limits.drainTimeoutMs);
       await close();
     },
@@ -317,8 +318,8 @@ export async function startGateway(
 }
 
 /**
- * The console's API with all its schemas is half of what a start would have to read, and the path of a request needs
- * none of it: it is read with the first call.
+ * The console API with all its schemas is half of the code that a start would load, and model requests need none of
+ * it. It is loaded with the first call.
  */
 function openLazily(control: ConsoleContext, alarms: Deadlines): ApiHandler {
   let opening: Promise<ApiHandler> | null = null;
@@ -354,8 +355,8 @@ function openSites(builtDir: string): ServerOptions["sites"] {
   };
 }
 
-/** A store that comes back in time gets every row; one that does not must not keep the process for ever. */
-async function writeTheRest(till: BillingEngine, log: Log, isTimeUp: () => boolean): Promise<void> {
+/** If the database comes back in time, every row is written; otherwise the process still has to end. */
+async function flushUntilDeadline(till: BillingEngine, log: Log, isTimeUp: () => boolean): Promise<void> {
   for (;;) {
     try {
       return await till.flush();
@@ -367,7 +368,7 @@ async function writeTheRest(till: BillingEngine, log: Log, isTimeUp: () => boole
   }
 }
 
-/** The simulator costs nothing until an account asks for it. */
+/** Starts the simulator only when an account uses it. */
 function openSimulator(): { url(): string; stop(): Promise<void> } {
   let running: Simulator | null = null;
   return {

@@ -1,4 +1,7 @@
-/** Whether a web page is one of ours. Browsers name the origin of what a page sends, and no page can make them lie. */
+/**
+ * Checks whether a web page belongs to this installation. Browsers set the Origin header themselves, and a page
+ * cannot forge it.
+ */
 
 export function isOwnOrigin(origin: string, headers: Pick<Headers, "get">, publicUrl: string): boolean {
   if (!URL.canParse(origin)) return false;
@@ -7,7 +10,10 @@ export function isOwnOrigin(origin: string, headers: Pick<Headers, "get">, publi
   return host === headers.get("host") && protocol === `${schemeOf(headers, publicUrl)}:`;
 }
 
-/** We speak plain HTTP. Whoever is told to be reached by https has a proxy in front that does, and may say so. */
+/**
+ * The gateway serves plain HTTP. If its public URL is https, a proxy in front terminates TLS, and its
+ * X-Forwarded-Proto header is trusted.
+ */
 export function schemeOf(headers: Pick<Headers, "get">, publicUrl: string): "http" | "https" {
   const isForwarded = publicUrl.startsWith("https:") && headers.get("x-forwarded-proto") === "https";
   return isForwarded ? "https" : "http";

@@ -1,4 +1,4 @@
-/** What the operator has said, as stored: plain rows, one type a table. `snapshot.ts` compiles them. */
+/** The configuration as stored: plain rows, one type per table. `snapshot.ts` compiles them. */
 
 export const INTERFACES = ["chat", "responses", "embeddings", "images"] as const;
 export type Interface = (typeof INTERFACES)[number];
@@ -6,7 +6,7 @@ export type Interface = (typeof INTERFACES)[number];
 export const ACCOUNT_KINDS = ["openai", "azure", "simulator"] as const;
 export type AccountKind = (typeof ACCOUNT_KINDS)[number];
 
-/** Parts of a price that are for a million tokens. */
+/** Parts of a price that apply per million tokens. */
 export const TOKEN_UNITS = [
   "input",
   "cached_input",
@@ -19,7 +19,7 @@ export const TOKEN_UNITS = [
 ] as const;
 export type TokenUnit = (typeof TOKEN_UNITS)[number];
 
-/** Those that a long context changes. */
+/** Units that a long context prices differently. */
 export const LONG_CONTEXT_UNITS = ["input", "cached_input", "cache_write", "output", "reasoning"] as const;
 export type LongContextUnit = (typeof LONG_CONTEXT_UNITS)[number];
 
@@ -29,18 +29,21 @@ export type LongContextPrice = Readonly<Partial<Record<LongContextUnit, string>>
   readonly input: string;
 };
 
-/** In the file's words: USD as decimal strings, exactly as the operator wrote them. What is left out falls back. */
+/**
+ * Field names as in the configuration file. Amounts are USD as decimal strings, exactly as the operator wrote them.
+ * Omitted units fall back.
+ */
 export type Price = Readonly<Partial<Record<TokenUnit, string>>> & {
-  /** For one image. */
+  /** Per image. */
   readonly image?: string;
-  /** For one image of this size ("1024x1024") or size and quality ("1024x1024/hd"). */
+  /** Per image of this size ("1024x1024") or size and quality ("1024x1024/hd"). */
   readonly images?: Readonly<Record<string, string>>;
-  /** For one request. */
+  /** Per request. */
   readonly request?: string;
   readonly long_context?: LongContextPrice;
 };
 
-/** What is publicly known of a model: what its provider asks, and how much fits. */
+/** Public facts of a model: the provider's price and the token limits. */
 export interface ListedModel {
   readonly price: Price;
   readonly contextTokens: number | null;
@@ -48,7 +51,7 @@ export interface ListedModel {
 }
 
 export interface PriceList {
-  /** The day of its facts: 2026-03-21. */
+  /** Date of the prices: 2026-03-21. */
   readonly date: string;
   readonly models: Readonly<Record<string, ListedModel>>;
 }
@@ -62,12 +65,15 @@ export interface RateLimits {
   tpm: number | null;
 }
 
-/** At most so many requests or tokens, or so much money, in any span of this length. */
+/** Maximum requests, tokens or cost in any span of this length. */
 export interface WindowLimit {
   perMs: number;
   requests: number | null;
   tokens: number | null;
-  /** Nano-USD. A number and not a bigint: it is counted on every request, and the file allows what that holds exactly. */
+  /**
+   * Nano-USD. A number instead of a bigint because it is counted on every request; the configuration allows only
+   * values that a number holds exactly.
+   */
   nano: number | null;
 }
 
@@ -78,7 +84,7 @@ export interface CallerLimits extends RateLimits {
 export const NO_RATE_LIMITS: RateLimits = { concurrency: null, rpm: null, tpm: null };
 export const NO_LIMITS: CallerLimits = { concurrency: null, rpm: null, tpm: null, windows: [] };
 
-/** The room to wait in while every account is busy: how many requests of a group, and for how long. */
+/** The queue of a group while every account is busy: its length and its timeout. */
 export interface QueueSettings {
   maxWaiting: number;
   timeoutMs: number;
@@ -86,39 +92,39 @@ export interface QueueSettings {
 
 export const DEFAULT_QUEUE: QueueSettings = { maxWaiting: 100, timeoutMs: 30_000 };
 
-/** A public model. Its id is the name callers send and `GET /v1/models` lists. */
+/** A public model. Its id is the name that callers send and that `GET /v1/models` lists. */
 export interface ModelRecord {
   id: string;
   interfaces: Interface[];
   price: Price | null;
-  /** Tokens in and out that fit together; null: as a price list says, or unknown. */
+  /** Maximum input and output tokens together; null: from the price list, or unknown. */
   contextTokens: number | null;
-  /** The most output tokens of one answer; null: as a price list says, or unknown. */
+  /** Maximum output tokens of one response; null: from the price list, or unknown. */
   outputTokensMax: number | null;
   createdAtMs: number;
 }
 
-/** An upstream credential and how to reach what it opens. */
+/** An account: a credential at an upstream, and how to reach it. */
 export interface AccountRecord {
   id: string;
   name: string;
   kind: AccountKind;
-  /** Without a trailing slash. Empty for the built-in simulator, whose port is only known at run time. */
+  /** Without a trailing slash. Empty for the built-in simulator, whose port is known only at run time. */
   baseUrl: string;
-  /** AES-256-GCM, bound to this row; null when the upstream needs none. */
+  /** AES-256-GCM, bound to this row; null if the upstream needs no credential. */
   sealedCredential: string | null;
   interfaces: Interface[];
-  /** Its `/responses` accepts WebSocket. */
+  /** Whether its `/responses` accepts WebSocket. */
   websocket: boolean;
-  /** Azure only: the dated API to ask for; null asks for its undated v1 API. */
+  /** Azure only: the dated API version; null uses the undated v1 API. */
   apiVersion: string | null;
-  /** Loopback and private addresses may be dialled. Only the configuration file can say so. */
+  /** Whether loopback and private addresses may be dialled. Only the configuration file can allow it. */
   privateNetwork: boolean;
   priority: number;
   weight: number;
-  /** Public name → upstream name; a `*` at the end of both stands for the rest. */
+  /** Public model → upstream model; a `*` at the end of both matches the rest. */
   models: Record<string, string>;
-  /** What the upstream grants this credential. */
+  /** The limits that the upstream grants this credential. */
   limits: RateLimits;
   enabled: boolean;
   createdAtMs: number;
@@ -127,16 +133,19 @@ export interface AccountRecord {
 export const ON_DISCONNECT = ["cancel", "drain"] as const;
 export type OnDisconnect = (typeof ON_DISCONNECT)[number];
 
-/** Of a group that does not say. Where a group charges, an upstream that was stopped would never tell what it used. */
+/**
+ * The default of a group without its own setting. A group that charges drains: an upstream that is cancelled would
+ * never report its usage.
+ */
 export function defaultOnDisconnect(charge: GroupBilling["charge"]): OnDisconnect {
   return charge === "none" ? "cancel" : "drain";
 }
 
-/** Who may make keys in a group: whoever has an account here, or those it is open to by name. */
+/** Who may create keys in a group: every user, or only its members. */
 export const GROUP_ACCESS = ["everyone", "members"] as const;
 export type GroupAccess = (typeof GROUP_ACCESS)[number];
 
-/** What one API key is assigned to: it grants models, accounts and interfaces. */
+/** A group: what an API key grants (models, accounts and interfaces). */
 export interface GroupRecord {
   id: string;
   name: string;
@@ -147,13 +156,13 @@ export interface GroupRecord {
   accounts: string[];
   access: GroupAccess;
   billing: GroupBilling;
-  /** Null where the group does not say: `defaultOnDisconnect` applies. */
+  /** Null if unset: `defaultOnDisconnect` applies. */
   onDisconnect: OnDisconnect | null;
-  /** Its keys may use Responses over WebSocket. */
+  /** Whether its keys may use Responses over WebSocket. */
   websocket: boolean;
-  /** For each key on its own. */
+  /** Limits of each key. */
   limits: CallerLimits;
-  /** For all its keys together. */
+  /** Limits of all its keys together. */
   groupLimits: CallerLimits;
   queue: QueueSettings;
   createdAtMs: number;
@@ -162,15 +171,15 @@ export interface GroupRecord {
 export const CHARGES = ["none", "balance", "subscription"] as const;
 export type Charge = (typeof CHARGES)[number];
 
-/** How a group's use is charged. Multipliers are decimal strings, exactly as the operator wrote them. */
+/** How a group's usage is charged. Multipliers are decimal strings, exactly as the operator wrote them. */
 export interface GroupBilling {
   charge: Charge;
-  /** Names of the plans that may pay; null: any. */
+  /** Names of the plans that may pay; null for any. */
   plans: string[] | null;
   multiplier: string;
-  /** Times the group's. */
+  /** Multiplied with the group's multiplier. */
   modelMultipliers: Record<string, string>;
-  /** Instead of the model's own. */
+  /** Replace the model's own prices. */
   modelPrices: Record<string, Price>;
 }
 
@@ -191,17 +200,17 @@ export interface UserRecord {
   id: string;
   email: string;
   role: Role;
-  /** Nobody disabled signs in, and their keys and tokens open nothing. */
+  /** A disabled user cannot sign in, and the user's keys and tokens are rejected. */
   status: UserStatus;
   passwordHash: string | null;
-  /** For all keys of this user together. */
+  /** Limits of all keys of this user together. */
   limits: CallerLimits;
-  /** Ids of groups it is a member of (rows of `grp_member`), in the operator's order. */
+  /** Ids of the user's groups (rows of `grp_member`), in the operator's order. */
   groups: readonly string[];
   createdAtMs: number;
 }
 
-/** A caller's credential. The secret itself is never stored, only its keyed digest. */
+/** An API key. The secret itself is never stored, only its keyed digest. */
 export interface KeyRecord {
   id: string;
   name: string;
@@ -209,12 +218,12 @@ export interface KeyRecord {
   groupId: string;
   /** HMAC-SHA-256 of the secret under the installation's pepper, base64url. */
   digest: string;
-  /** The eight characters after the prefix: safe to show, to log and to name the key by. */
+  /** The eight characters after the prefix. Safe to show and to log; identifies the key. */
   publicId: string;
   last4: string;
   status: "active" | "revoked";
   expiresAtMs: number | null;
-  /** Beside the group's: the tighter one counts. */
+  /** Applied together with the group's limits: the stricter one counts. */
   limits: CallerLimits;
   createdAtMs: number;
   revokedAtMs: number | null;
@@ -224,7 +233,7 @@ export const PLAN_PERIODS = ["day", "week", "month"] as const;
 export type PlanPeriod = (typeof PLAN_PERIODS)[number];
 export const COUNTED = ["calendar", "rolling"] as const;
 
-/** So much money in each day, week or month: of the calendar, or counted from the subscription's start. */
+/** An amount per day, week or month, either of the calendar or counted from the subscription's start. */
 export interface PlanWindow {
   per: PlanPeriod;
   /** A decimal string of USD. */
@@ -232,13 +241,13 @@ export interface PlanWindow {
   counted: (typeof COUNTED)[number];
 }
 
-/** What a user may be granted beside a balance. */
+/** A plan that can be granted to users. */
 export interface PlanRecord {
   id: string;
   name: string;
-  /** An IANA name: where calendar windows begin, and by whose wall clock months are counted. */
+  /** An IANA name. Calendar windows begin, and months are counted, in this time zone. */
   timeZone: string;
-  /** At least one, each period once. */
+  /** At least one; each period at most once. */
   windows: PlanWindow[];
   createdAtMs: number;
 }
@@ -252,35 +261,35 @@ export interface SubscriptionRecord {
   userId: string;
   planId: string;
   startsAtMs: number;
-  /** The first moment after it; null: open, or one period after the start where it renews. */
+  /** Exclusive end; null: open-ended. If the subscription renews, null means one period after the start. */
   endsAtMs: number | null;
-  /** At each end it goes on for another such period. */
+  /** At each end the subscription is extended by this period. */
   renews: Renewal;
-  /** The lowest pays first. */
+  /** The lowest number pays first. */
   priority: number;
   status: "active" | "cancelled";
   createdAtMs: number;
 }
 
-/** What a key's secret was before it was rotated. */
+/** A secret that a key had before it was rotated. */
 export interface FormerSecret {
   digest: string;
   last4: string;
-  /** The key can be used with it up to then. */
+  /** The secret works until this time. */
   worksUntilMs: number;
 }
 
-/** A key together with what its user may use, which counts for all keys of that user. */
+/** A key with the limits of its user, which apply to all keys of that user. */
 export interface KeyOfUser extends KeyRecord {
   userLimits: CallerLimits;
-  /** Those that still worked when it was read. */
+  /** The former secrets that still worked at the time of reading. */
   formerSecrets: readonly Pick<FormerSecret, "digest" | "worksUntilMs">[];
 }
 
-/** One field of a thing that was changed, as an operator reads it. Never a secret. */
+/** One changed field, as shown to an operator. Never a secret. */
 export interface FieldChange {
   field: string;
-  /** Null where there was, or will be, nothing. */
+  /** Null if the field had no value before, or has none now. */
   from: string | null;
   to: string | null;
 }
@@ -293,11 +302,11 @@ export interface PolicyRecords {
   priceList?: PriceList | null;
 }
 
-/** Who may make an account here: anybody, whoever was invited, or nobody. */
+/** Who may create an account: anyone, invited people only, or nobody. */
 export const REGISTRATIONS = ["open", "invite", "closed"] as const;
 export type Registration = (typeof REGISTRATIONS)[number];
 
-/** TLS from the first byte, TLS asked for before anything is said, or none. */
+/** TLS from the first byte, STARTTLS before any other command, or no TLS. */
 export const SMTP_SECURITY = ["tls", "starttls", "none"] as const;
 export type SmtpSecurity = (typeof SMTP_SECURITY)[number];
 
@@ -308,15 +317,15 @@ export interface SmtpRecord {
   user: string | null;
   sealedPassword: string | null;
   from: string;
-  /** A loopback or private address may be dialled. Only the configuration file can say so. */
+  /** Whether a loopback or private address may be dialled. Only the configuration file can allow it. */
   privateNetwork: boolean;
 }
 
-/** Where alerts are posted to. */
+/** A webhook that alerts are posted to. */
 export interface WebhookRecord {
   name: string;
   url: string;
-  /** What deliveries are signed with; null: they are not signed. */
+  /** Key that signs deliveries; null: unsigned. */
   sealedSecret: string | null;
   privateNetwork: boolean;
   enabled: boolean;
@@ -325,12 +334,12 @@ export interface WebhookRecord {
 export interface AlertsRecord {
   webhooks: WebhookRecord[];
   accountParked: { enabled: boolean };
-  /** No account of a group can be asked, for so long. */
+  /** No account of a group is available for this long. */
   poolEmpty: { enabled: boolean; forMs: number };
-  /** USD as a decimal string, over a day of UTC. */
+  /** USD as a decimal string, per UTC day. */
   spend: { enabled: boolean; usdPerDay: string };
   errorRate: { enabled: boolean; percent: number; overMs: number; requestsMin: number };
-  /** So many requests of one user cost more than was held for them, within so long. */
+  /** The number of overruns of one user within this time. */
   overruns: { enabled: boolean; count: number; overMs: number };
 }
 

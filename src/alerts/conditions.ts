@@ -1,4 +1,7 @@
-/** What is worth telling: the present state and the operator's rules → alerts to open, and alerts that are over. */
+/**
+ * Evaluates the alert rules: from the current state and the operator's rules to the alerts to open, and the alerts
+ * that are over.
+ */
 
 import { usdText } from "../money/nano.ts";
 import type { BillingFault } from "../observe/billing-faults.ts";
@@ -8,28 +11,28 @@ import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts/alert
 import type { RepeatedOverruns } from "../store/money/overruns.ts";
 import type { SpentToday } from "./spent.ts";
 
-/** Now, as this process sees it. */
+/** The current state as seen by this process. */
 export interface AlertView {
   nowMs: number;
   startedAtMs: number;
   accounts: readonly { id: string; name: string; report: AccountReport }[];
-  /** `emptySinceMs`: from when on none of its accounts could be asked; null while one can. */
+  /** `emptySinceMs`: since when none of its accounts is available; null while one is. */
   groups: readonly { id: string; name: string; accountIds: readonly string[]; emptySinceMs: number | null }[];
-  /** Requests of the rule's span, and those of them that went wrong. */
+  /** Requests in the rule's span, and how many of them failed. */
   recent: { requests: number; errors: number };
-  /** Null until it was read. */
+  /** Null until first read. */
   spent: SpentToday | null;
-  /** Faults of the books of which the latest is younger than `billingFaultMs`. */
+  /** Billing faults whose latest occurrence is younger than `billingFaultMs`. */
   billingFaults: readonly { fault: BillingFault; count: number }[];
   billingFaultMs: number;
-  /** Users with as many overruns as the rule names, in its span. Null until it was read. */
+  /** Users with at least as many overruns in the rule's span as it allows. Null until first read. */
   overruns: readonly RepeatedOverruns[] | null;
 }
 
 export interface AlertCondition {
   rule: AlertRule;
   subject: string;
-  /** Whether this process alone sees it, or every process does. */
+  /** Whether only this node sees the condition, or every node. */
   seenBy: "node" | "all";
   message: string;
   details: AlertDetails;
@@ -37,16 +40,16 @@ export interface AlertCondition {
 
 export function conditionsIn(view: AlertView, rules: AlertsRecord): AlertCondition[] {
   return [
-    ...parked(view, rules),
-    ...emptyPools(view, rules),
-    ...spending(view, rules),
-    ...failing(view, rules),
-    ...billingFaults(view),
-    ...overrunning(view, rules),
+    ...findParked(view, rules),
+    ...findEmptyPools(view, rules),
+    ...findOverspending(view, rules),
+    ...findFailing(view, rules),
+    ...findBillingFaults(view),
+    ...findOverruns(view, rules),
   ];
 }
 
-function parked({ accounts }: AlertView, { accountParked }: AlertsRecord): AlertCondition[] {
+function findParked({ accounts }: AlertView, { accountParked }: AlertsRecord): AlertCondition[] {
   if (!accountParked.enabled) return [];
   return accounts
     .filter(({ report }) => report.condition === "parked")
@@ -59,7 +62,7 @@ function parked({ accounts }: AlertView, { accountParked }: AlertsRecord): Alert
     }));
 }
 
-function emptyPools({ groups, nowMs }: AlertView, { poolEmpty }: AlertsRecord): AlertCondition[] {
+function findEmptyPools({ groups, nowMs }: AlertView, { poolEmpty }: AlertsRecord): AlertCondition[] {
   if (!poolEmpty.enabled) return [];
   return groups
     .filter(({ emptySinceMs }) => emptySinceMs !== null && nowMs - emptySinceMs >= poolEmpty.forMs)
@@ -72,14 +75,14 @@ function emptyPools({ groups, nowMs }: AlertView, { poolEmpty }: AlertsRecord): 
     }));
 }
 
-function spending({ spent }: AlertView, { spend }: AlertsRecord): AlertCondition[] {
+function findOverspending({ spent }: AlertView, { spend }: AlertsRecord): AlertCondition[] {
   if (!spend.enabled || spent === null || !isOverBudget(spent, spend.usdPerDay)) return [];
-  const day = dateOf(spent);
+  const day = formatDay(spent);
   const usd = usdText(BigInt(Math.round(spent.nano)));
   return [
     {
       rule: "spend",
-      subject: spendSubject(spent, spend),
+      subject: buildSpendSubject(spent, spend),
       seenBy: "all",
       message: `Requests of ${day} have cost $${usd}, more than $${spend.usdPerDay} a day.`,
       details: { day, usd, usd_per_day: spend.usdPerDay },
@@ -87,12 +90,12 @@ function spending({ spent }: AlertView, { spend }: AlertsRecord): AlertCondition
   ];
 }
 
-/** Another threshold on the same day is another matter. */
-function spendSubject(spent: SpentToday, { usdPerDay }: AlertsRecord["spend"]): string {
-  return `${dateOf(spent)} ${usdPerDay}`;
+/** A different threshold on the same day is a separate alert. */
+function buildSpendSubject(spent: SpentToday, { usdPerDay }: AlertsRecord["spend"]): string {
+  return `${formatDay(spent)} ${usdPerDay}`;
 }
 
-function dateOf({ dayMs }: SpentToday): string {
+function formatDay({ dayMs }: SpentToday): string {
   return new Date(dayMs).toISOString().slice(0, 10);
 }
 
@@ -100,7 +103,7 @@ function isOverBudget({ nano }: SpentToday, usdPerDay: string): boolean {
   return nano >= Number(usdPerDay) * 1e9;
 }
 
-function failing({ recent }: AlertView, { errorRate }: AlertsRecord): AlertCondition[] {
+function findFailing({ recent }: AlertView, { errorRate }: AlertsRecord): AlertCondition[] {
   const { enabled, percent, overMs, requestsMin } = errorRate;
   const { requests, errors } = recent;
   if (!enabled || requests < requestsMin || errors * 100 < requests * percent) return [];
@@ -124,8 +127,8 @@ const FAULT_TEXT: Readonly<Record<BillingFault, (count: number) => string>> = {
     `${count} segments of a journal are damaged, so requests may be missing. Run model-gateway audit.`,
 };
 
-/** Always on: an operator who does not know of these loses money. */
-function billingFaults({ billingFaults: found }: AlertView): AlertCondition[] {
+/** Always enabled: these faults cost the operator money. */
+function findBillingFaults({ billingFaults: found }: AlertView): AlertCondition[] {
   return found.map(({ fault, count }) => ({
     rule: "billing_fault",
     subject: fault,
@@ -135,7 +138,7 @@ function billingFaults({ billingFaults: found }: AlertView): AlertCondition[] {
   }));
 }
 
-function overrunning({ overruns: users }: AlertView, { overruns: rule }: AlertsRecord): AlertCondition[] {
+function findOverruns({ overruns: users }: AlertView, { overruns: rule }: AlertsRecord): AlertCondition[] {
   if (!rule.enabled || users === null) return [];
   const minutes = Math.round(rule.overMs / 60_000);
   return users.map(({ userId, email, overruns, overNano }) => {
@@ -152,8 +155,8 @@ function overrunning({ overruns: users }: AlertView, { overruns: rule }: AlertsR
 }
 
 /**
- * Whether an alert that is not so any more is over. Of one from before this process began that is not known at once:
- * health begins anew with each process, so something has to be seen first.
+ * Whether an alert whose condition no longer holds is over. For an alert from before this process started, that is
+ * not known at once: health state starts empty with each process, so an account must be tried first.
  */
 export function isOver(alert: AlertRecord, view: AlertView, rules: AlertsRecord): boolean {
   const isOurs = alert.startedAtMs >= view.startedAtMs;
@@ -165,15 +168,15 @@ export function isOver(alert: AlertRecord, view: AlertView, rules: AlertsRecord)
     case "pool_empty": {
       const group = view.groups.find(({ id }) => id === alert.subject);
       if (!rules.poolEmpty.enabled || group === undefined) return true;
-      // A pool that lost its last account is as empty as before.
+      // A pool that lost its last account is still empty.
       if (group.accountIds.length === 0 || group.emptySinceMs !== null) return false;
       const tried = view.accounts.filter(({ id, report }) => group.accountIds.includes(id) && report.isTried);
       return isOurs || tried.some(({ report }) => report.condition === "well");
     }
     case "spend":
-      // A day never costs less than it did: after a restart its last minute is only not counted yet.
+      // The cost of a day never decreases. After a restart only its last minute is not counted yet.
       if (!rules.spend.enabled) return true;
-      return view.spent !== null && alert.subject !== spendSubject(view.spent, rules.spend);
+      return view.spent !== null && alert.subject !== buildSpendSubject(view.spent, rules.spend);
     case "billing_fault":
       return isOurs || view.nowMs - alert.startedAtMs >= view.billingFaultMs;
     case "error_rate":

@@ -1,4 +1,4 @@
-/** What a webhook is told, how it can know that it comes from here, and how often it is tried. */
+/** Webhook deliveries: their bodies, signatures and retries. */
 
 import { createHmac } from "node:crypto";
 import type { Clock } from "../net/wire/clock.ts";
@@ -16,7 +16,7 @@ import type { Db } from "../store/engine/db.ts";
 import { VERSION } from "../version.ts";
 import { post, type WebhookClient, type WebhookResponse } from "./post.ts";
 
-/** Where alerts come from, for their readers. */
+/** The gateway that sends the alert, as named in the body. */
 export interface Origin {
   node: string;
   publicUrl: string;
@@ -31,7 +31,7 @@ export function bodyOf(
   const text = event === "firing" ? alert.message : `Over: ${alert.message}`;
   return JSON.stringify({
     type: `alert.${event}`,
-    // Chat programs show this field and ignore the rest.
+    // Chat applications show this field and ignore the rest.
     text,
     alert: {
       id: alert.id,
@@ -70,7 +70,7 @@ export async function send(
   const { url, privateNetwork } = webhook;
   let signature: Record<string, string>;
   try {
-    signature = signatureOf(sender, webhook, body);
+    signature = buildSignature(sender, webhook, body);
   } catch (error) {
     if (!(error instanceof SealError)) throw error;
     return { ok: false, answer: "the stored secret cannot be opened; enter it again" };
@@ -83,8 +83,12 @@ export async function send(
   });
 }
 
-/** The time is signed too, so that a delivery cannot be replayed later. */
-function signatureOf({ keyring, clock }: WebhookSender, { name, sealedSecret }: WebhookRecord, body: string) {
+/** The signature covers the time, so that a delivery cannot be replayed later. */
+function buildSignature(
+  { keyring, clock }: WebhookSender,
+  { name, sealedSecret }: WebhookRecord,
+  body: string,
+) {
   if (sealedSecret === null) return {};
   const secret = unseal(keyring, webhookSecretBinding(name), sealedSecret);
   const seconds = Math.floor(clock.nowMs() / 1000);
@@ -98,14 +102,14 @@ export interface DeliveryOptions extends WebhookSender {
   retriesMs: readonly number[];
 }
 
-const AT_ONCE_MAX = 20;
+const DELIVERIES_PER_ROUND_MAX = 20;
 
-/** Tries what is due, once each. */
+/** Attempts every due delivery once. */
 export async function deliverDue(options: DeliveryOptions): Promise<void> {
   const { db, clock, timeoutMs } = options;
   const nowMs = clock.nowMs();
-  // Should this process die in the middle, another may have them a little after the deadline.
-  const claimed = await claimDeliveries(db, nowMs, nowMs + timeoutMs * 2, AT_ONCE_MAX);
+  // If this process dies meanwhile, another one can claim the deliveries a little after the deadline.
+  const claimed = await claimDeliveries(db, nowMs, nowMs + timeoutMs * 2, DELIVERIES_PER_ROUND_MAX);
   await Promise.all(claimed.map((delivery) => deliver(options, delivery)));
 }
 

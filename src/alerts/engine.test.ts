@@ -72,7 +72,7 @@ const webhook = (change: Partial<WebhookRecord> = {}): WebhookRecord => ({
 
 const configure = (change: Partial<AlertsRecord>) => writeAlertSettings(db, { ...DEFAULT_ALERTS, ...change });
 
-/** An engine of one process, whose account the test can park and mend. */
+/** An engine of one process. The test can park and restore its account. */
 function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = [1, 1]) {
   const rig = openRig();
   const snapshot = compileSnapshot(records, { simulatorUrl: "", unseal: () => "credential" });
@@ -86,7 +86,7 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
     log: quiet,
     keyring,
     newId: uuidV7,
-    // Another object each time: settings are then read at each look.
+    // A new object each time, so that every check reads the settings again.
     policy: { snapshot: () => ({ ...snapshot }) },
     pool: rig.pool,
     traffic,
@@ -94,7 +94,7 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
     http,
     origin: () => ({ node: "here:8787", publicUrl: "https://gateway.example" }),
     billingFaults,
-    // Looks are the test's.
+    // The test starts each check itself.
     limits: {
       lookMs: 3_600_000,
       deliveryTimeoutMs: 1_000,
@@ -193,7 +193,7 @@ describe("an alert", () => {
       return (await deliveries())[0]?.state === "delivered";
     });
     expect(listener.postings.length).toBeGreaterThanOrEqual(2);
-    // The same delivery each time, so that the other side can tell a repeat.
+    // The delivery id is the same for each attempt, so that the receiver can detect a repeat.
     expect(new Set(listener.postings.map(({ headers }) => headers.get("x-gateway-delivery"))).size).toBe(1);
   });
 

@@ -1,7 +1,7 @@
 /**
- * Looks at this process every few seconds and tells what an operator should know: each thing once, until it is over.
- * What is open is in the store, so that a restart tells nothing twice. Requests pay nothing for it: it reads what is
- * counted anyway.
+ * Checks this process every few seconds and raises alerts for the operator, each one once until it is over. Open
+ * alerts are stored in the database, so a restart raises none twice. Requests bear no cost: the checks read existing
+ * counters.
  */
 
 import type { HttpClient } from "../net/http-client/client.ts";
@@ -39,7 +39,7 @@ export interface AlertLimits {
   deliveryTimeoutMs: number;
   retriesMs: readonly number[];
   keptMs: number;
-  /** How long after the latest fault of the books its alert stays open. */
+  /** How long an alert stays open after the latest billing fault. */
   billingFaultMs: number;
 }
 
@@ -61,21 +61,24 @@ export interface AlertOptions {
 }
 
 export interface Alerts {
-  /** Now, as after a change of settings. Joins a look under way, or begins one after it. */
+  /** Checks now, for example after a change of settings. Waits for a running check and then starts another. */
   look(): Promise<void>;
-  /** Posts a test to a webhook, which may have been saved a moment ago; null if there is none of this name. */
+  /** Sends a test to a webhook, which may have just been saved; null if no webhook has this name. */
   test(webhook: string): Promise<WebhookResponse | null>;
-  /** Null until it was first read. */
+  /** Null until first read. */
   spentToday(): SpentToday | null;
-  /** No look begins after it; resolves when none is under way. */
+  /** No check starts after this call; resolves when none is running. */
   stop(): Promise<void>;
 }
 
-/** Nothing looks back further. */
+/** The longest span that any rule looks back. */
 const HISTORY_MS = 3_900_000;
 const REMOVE_EVERY_MS = 3_600_000;
-const FOLDED_EVERY_MS = 10_000;
-/** Users that are told of at once: more than a few say that prices or windows are wrong, not users. */
+const READ_FOLDED_EVERY_MS = 10_000;
+/**
+ * Maximum number of users reported at once. More than a few indicate wrong prices or windows, not a problem with the
+ * users.
+ */
 const OVERRUN_USERS_MAX = 20;
 
 export function startAlerts(options: AlertOptions): Alerts {
@@ -85,7 +88,7 @@ export function startAlerts(options: AlertOptions): Alerts {
   const emptySince = new Map<string, number>();
   let open: AlertRecord[] | null = null;
   let settings: AlertsRecord = DEFAULT_ALERTS;
-  let settingsOf: unknown = null;
+  let settingsSnapshot: unknown = null;
   let folded: FoldedSpending | null = null;
   let overruns: readonly RepeatedOverruns[] | null = null;
   let foldedReadAtMs = Number.NEGATIVE_INFINITY;
@@ -93,24 +96,24 @@ export function startAlerts(options: AlertOptions): Alerts {
   let running: Promise<void> = Promise.resolve();
   let queued: Promise<void> | null = null;
   let delivering: Promise<void> | null = null;
-  /** Something may have become due since the present round began. */
+  /** Deliveries may have become due since the current round began. */
   let hasMore = false;
   let isStopped = false;
 
   const sender = { ...options, timeoutMs: limits.deliveryTimeoutMs };
 
-  async function lookOnce(): Promise<void> {
+  async function checkOnce(): Promise<void> {
     const nowMs = clock.nowMs();
     await readSettings();
     history.take(nowMs);
-    if (nowMs - foldedReadAtMs >= FOLDED_EVERY_MS) {
+    if (nowMs - foldedReadAtMs >= READ_FOLDED_EVERY_MS) {
       folded = await readFolded(db, nowMs);
       overruns = await readOverruns(nowMs);
       foldedReadAtMs = nowMs;
     }
     const { node } = options.origin();
     open ??= await listOpenAlerts(db, node);
-    const view = viewAt(nowMs);
+    const view = buildView(nowMs);
     const found = conditionsIn(view, settings);
     const isOpen = (condition: AlertCondition) =>
       open?.some(({ rule, subject }) => rule === condition.rule && subject === condition.subject);
@@ -135,20 +138,23 @@ export function startAlerts(options: AlertOptions): Alerts {
     });
   }
 
-  /** Whoever changes settings changes the policy's revision with them, so a new snapshot says when to look. */
+  /**
+   * Every change of settings increases the policy revision, so a new snapshot means that settings must be read
+   * again.
+   */
   async function readSettings(): Promise<void> {
     const snapshot = policy.snapshot();
-    if (snapshot === settingsOf) return;
+    if (snapshot === settingsSnapshot) return;
     settings = await readAlertSettings(db);
-    settingsOf = snapshot;
+    settingsSnapshot = snapshot;
   }
 
-  function viewAt(nowMs: number): AlertView {
+  function buildView(nowMs: number): AlertView {
     const snapshot = policy.snapshot();
     const groups = [...snapshot.groups.values()];
     for (const id of emptySince.keys()) if (!snapshot.groups.has(id)) emptySince.delete(id);
     const reports = new Map([...snapshot.accounts.values()].map((one) => [one.id, pool.report(one)]));
-    for (const group of groups) noteEmpty(group, reports, nowMs);
+    for (const group of groups) trackEmptyPool(group, reports, nowMs);
     const before = history.at(nowMs - settings.errorRate.overMs);
     const latest = history.latest();
     return {
@@ -171,7 +177,7 @@ export function startAlerts(options: AlertOptions): Alerts {
     };
   }
 
-  function noteEmpty(
+  function trackEmptyPool(
     { id, accounts }: PolicyGroup,
     reports: ReadonlyMap<string, AccountReport>,
     nowMs: number,
@@ -189,28 +195,28 @@ export function startAlerts(options: AlertOptions): Alerts {
     const node = seenBy === "all" ? "" : options.origin().node;
     const id = newId("alert");
     const alert = { id, rule, subject, node, message, details, startedAtMs: nowMs, endedAtMs: null };
-    if (await openAlert(db, alert, deliveriesOf("firing", alert, nowMs))) {
+    if (await openAlert(db, alert, buildDeliveries("firing", alert, nowMs))) {
       log.warn("alert", { rule, subject });
       open?.push(alert);
-      // Another process tells it; whether it is over this one sees as well.
+      // Another node has opened and delivers it. This node still tracks when it is over.
     } else open = await listOpenAlerts(db, options.origin().node);
   }
 
   async function end(alert: AlertRecord, nowMs: number): Promise<void> {
-    const over = { ...alert, endedAtMs: nowMs };
-    const isFirst = await closeAlert(db, alert.id, nowMs, deliveriesOf("resolved", over, nowMs));
+    const ended = { ...alert, endedAtMs: nowMs };
+    const isFirst = await closeAlert(db, alert.id, nowMs, buildDeliveries("resolved", ended, nowMs));
     if (isFirst) log.info("alert_over", { rule: alert.rule, subject: alert.subject });
     open = (open ?? []).filter(({ id }) => id !== alert.id);
   }
 
-  function deliveriesOf(event: AlertEvent, alert: AlertRecord, nowMs: number): NewDelivery[] {
+  function buildDeliveries(event: AlertEvent, alert: AlertRecord, nowMs: number): NewDelivery[] {
     const body = bodyOf(event, alert, options.origin(), nowMs);
     return settings.webhooks
       .filter(({ enabled }) => enabled)
       .map(({ name }) => ({ id: newId("dlv"), event, webhook: name, body }));
   }
 
-  /** Runs beside the looks, so that a slow webhook holds up none of them. */
+  /** Runs concurrently with the checks, so that a slow webhook does not delay them. */
   function deliver(): void {
     if (delivering !== null) {
       hasMore = true;
@@ -218,14 +224,14 @@ export function startAlerts(options: AlertOptions): Alerts {
     }
     hasMore = false;
     delivering = deliverDue({ ...sender, webhooks: settings.webhooks, retriesMs: limits.retriesMs })
-      .catch(complain)
+      .catch(logFailure)
       .finally(() => {
         delivering = null;
         if (hasMore && !isStopped) deliver();
       });
   }
 
-  function complain(error: unknown): void {
+  function logFailure(error: unknown): void {
     log.warn("alerts_failed", { reason: error instanceof Error ? error.message : "unknown" });
   }
 
@@ -233,7 +239,7 @@ export function startAlerts(options: AlertOptions): Alerts {
     queued ??= running.then(() => {
       queued = null;
       if (isStopped) return;
-      running = lookOnce().then(deliver, complain);
+      running = checkOnce().then(deliver, logFailure);
       return running;
     });
     return queued;

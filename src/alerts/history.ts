@@ -1,4 +1,4 @@
-/** What the counters said a while ago: one sample a look, for as long as any rule looks back. */
+/** Samples of the traffic counters, one per check, for as long as any rule looks back. */
 
 import type { Traffic } from "../observe/traffic.ts";
 
@@ -11,19 +11,19 @@ export interface TrafficSample {
 
 export interface History {
   take(nowMs: number): void;
-  /** The newest sample that is at least this old; the oldest of all where none is. */
+  /** The newest sample at or before this time; the oldest one if there is none. */
   at(atMs: number): TrafficSample;
   latest(): TrafficSample;
 }
 
 export function openHistory(traffic: Traffic, keptMs: number, nowMs: number): History {
-  const samples: TrafficSample[] = [sampleOf(traffic, nowMs)];
-  let latest = samples[0] ?? sampleOf(traffic, nowMs);
+  const samples: TrafficSample[] = [takeSample(traffic, nowMs)];
+  let latest = samples[0] ?? takeSample(traffic, nowMs);
   return {
     take(atMs) {
-      latest = sampleOf(traffic, atMs);
+      latest = takeSample(traffic, atMs);
       samples.push(latest);
-      // One older sample is kept, so that there is always something to compare with.
+      // Keeps one older sample, so that there is always one to compare with.
       const tooOld = samples.findIndex((sample) => sample.atMs > atMs - keptMs) - 1;
       if (tooOld > 0) samples.splice(0, tooOld);
     },
@@ -34,6 +34,6 @@ export function openHistory(traffic: Traffic, keptMs: number, nowMs: number): Hi
   };
 }
 
-function sampleOf({ requests, errors, costNano }: Traffic, atMs: number): TrafficSample {
+function takeSample({ requests, errors, costNano }: Traffic, atMs: number): TrafficSample {
   return { atMs, requests, errors, costNano };
 }

@@ -1,4 +1,4 @@
-/** One POST to a webhook: to an address that was checked, without redirects or proxies, within a deadline. */
+/** Sends one POST to a webhook: to a checked address, without redirects or proxies, and within a deadline. */
 
 import type { HttpClient, HttpFailure } from "../net/http-client/client.ts";
 import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
@@ -6,7 +6,7 @@ import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial
 export interface WebhookClient {
   dialer: Dialer;
   http: HttpClient;
-  /** From dialling to the answer's head. */
+  /** From dialling to the response headers. */
   timeoutMs: number;
 }
 
@@ -18,7 +18,7 @@ export interface WebhookRequest {
   body: string;
 }
 
-/** `answer`: one phrase, fit for an administrator. The other side's text is not repeated. */
+/** `answer`: a short phrase for administrators. It never repeats text of the receiver. */
 export interface WebhookResponse {
   ok: boolean;
   answer: string;
@@ -26,23 +26,23 @@ export interface WebhookResponse {
 
 export async function post(
   { dialer, http, timeoutMs }: WebhookClient,
-  letter: WebhookRequest,
+  request: WebhookRequest,
 ): Promise<WebhookResponse> {
-  const url = new URL(letter.url);
+  const url = new URL(request.url);
   let target: DialTarget;
   try {
-    target = await dialer.resolve(url.origin, letter.privateNetwork);
+    target = await dialer.resolve(url.origin, request.privateNetwork);
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
     return { ok: false, answer: DIAL_ANSWERS[error.reason] };
   }
-  const lines = Object.entries(letter.headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  const bytes = new TextEncoder().encode(letter.body);
+  const lines = Object.entries(request.headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const bytes = new TextEncoder().encode(request.body);
   return new Promise((resolve) => {
-    const end = (posted: WebhookResponse) => {
-      clearTimeout(late);
+    const end = (response: WebhookResponse) => {
+      clearTimeout(timeout);
       exchange.abort();
-      resolve(posted);
+      resolve(response);
     };
     const exchange = http.send(
       {
@@ -53,14 +53,14 @@ export async function post(
         body: [{ bytes, start: 0, end: bytes.length }],
       },
       {
-        // What it says beside its status is nobody's concern.
+        // Only the status matters; the response body is ignored.
         head: (status) => end({ ok: status >= 200 && status < 300, answer: `HTTP ${status}` }),
         data() {},
         end() {},
         failed: ({ kind }) => end({ ok: false, answer: ANSWERS[kind] }),
       },
     );
-    const late = setTimeout(() => end({ ok: false, answer: "no answer in time" }), timeoutMs);
+    const timeout = setTimeout(() => end({ ok: false, answer: "no answer in time" }), timeoutMs);
   });
 }
 

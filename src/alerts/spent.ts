@@ -1,6 +1,6 @@
 /**
- * What was used today, by its prices: as the roll-up by day was last folded, which is of all processes, and what this
- * one has counted since. It may be off by what others did in the last minute.
+ * Today's cost at list prices: the daily roll-up of all nodes as of its last fold, plus what this node has counted
+ * since. It may lack what other nodes did in the last minute.
  */
 
 import type { Db } from "../store/engine/db.ts";

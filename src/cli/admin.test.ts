@@ -1,4 +1,4 @@
-/** What operators change on the command line is in the log of changes, and people who are locked out get a link. */
+/** Changes made on the command line are in the change log, and users who are locked out can get a link. */
 
 import { expect, test } from "bun:test";
 import { join } from "node:path";

@@ -1,3 +1,8 @@
+/**
+ * `model-gateway admin claim` and `admin link`: the first administrator, and one-time links for users who cannot
+ * sign in.
+ */
+
 import {
   type ClaimRefusal,
   ClaimRefused,
@@ -33,9 +38,9 @@ export const claimAdmin: Command = {
       const { db, settings, clock } = installation;
       const email = emailFrom(input);
       const token = readToken(settings.adminTokenFile);
-      // Before the password is asked for: nobody should type one for nothing.
+      // Checked before the password prompt, so that the operator does not type a password in vain.
       const refusal = await checkClaim(db, token ?? "", clock.nowMs());
-      if (refusal !== null) await tell(refusal, token, settings, db);
+      if (refusal !== null) await failClaim(refusal, token, settings, db);
       const passwordHash = await Bun.password.hash(await readPassword(input), "argon2id");
       try {
         await claimAdministrator(installation, {
@@ -46,7 +51,7 @@ export const claimAdmin: Command = {
           address: null,
         });
       } catch (error) {
-        if (error instanceof ClaimRefused) await tell(error.reason, token, settings, db);
+        if (error instanceof ClaimRefused) await failClaim(error.reason, token, settings, db);
         throw error;
       }
       input.terminal.print(`${email} is the administrator now. The one-time token is used up.`);
@@ -54,7 +59,7 @@ export const claimAdmin: Command = {
     }),
 };
 
-async function tell(
+async function failClaim(
   refusal: ClaimRefusal,
   token: string | null,
   { adminTokenFile }: Settings,
@@ -100,9 +105,10 @@ PUBLIC_URL says what the link begins with. A second factor is asked for all the 
   },
   run: (input) =>
     withInstallation(input, async (installation) => {
-      const wanted = (input.text("for") ?? "sign-in").replace("-", "_");
+      const requestedPurpose = (input.text("for") ?? "sign-in").replace("-", "_");
       const purpose =
-        FOR_USERS.find((one) => one === wanted) ?? misuse("--for must be sign-in or reset.", "See: --help");
+        FOR_USERS.find((one) => one === requestedPurpose) ??
+        misuse("--for must be sign-in or reset.", "See: --help");
       const url = input.text("url")?.replace(/\/+$/, "") ?? installation.settings.publicUrl;
       if (!isHttpUrl(url))
         misuse(`--url must be ${PUBLIC_URL_RULE}.`, "For example: --url https://gateway.example.com");

@@ -1,3 +1,5 @@
+/** `model-gateway apply`: applies a configuration file. */
+
 import { readFileSync, statSync } from "node:fs";
 import { type Installation, openInstallation, openToLook } from "../config/installation/installation.ts";
 import { applyChanges, ChangedMeanwhile, type PlannedChanges, planChanges } from "../config/plan/apply.ts";
@@ -10,7 +12,7 @@ import { operator } from "./operator.ts";
 import { isUnfurnished, settingsOf, withInstallation } from "./store-access.ts";
 import { count, type Paint, type Terminal } from "./terminal.ts";
 
-/** What to do about a configuration file that is not there. */
+/** The hint for a missing configuration file. */
 export const NO_FILE =
   "docs/configuration.md has one to begin with, and `npx model-gateway export` prints what holds now.";
 
@@ -35,12 +37,12 @@ A running server takes the change up by itself.`,
     const isNew = isUnfurnished(settings);
     const dry = input.flag("dry-run");
     if (dry || isNew) {
-      // Where there is nothing yet the file is tried on nothing: one that is refused leaves nothing behind.
-      const tried = await withInstallation(input, plan, openToLook);
-      if (!tried.ok) return refuse(tried.problems, input);
+      // For a new installation, the plan runs on an empty store first, so that a rejected file creates nothing.
+      const result = await withInstallation(input, plan, openToLook);
+      if (!result.ok) return reportProblems(result.problems, input);
       if (dry) {
-        printDifference(tried.plan, input);
-        printOutcome(tried.plan, input);
+        printDifference(result.plan, input);
+        printOutcome(result.plan, input);
         return 0;
       }
     }
@@ -48,11 +50,11 @@ A running server takes the change up by itself.`,
       input,
       async (installation) => {
         const result = await plan(installation);
-        if (!result.ok) return refuse(result.problems, input);
+        if (!result.ok) return reportProblems(result.problems, input);
         printDifference(result.plan, input);
-        await carryOut(installation, result.plan);
+        await applyPlan(installation, result.plan);
         printOutcome(result.plan, input);
-        // Said aloud, for the folder may have been another one than was meant.
+        // Reported explicitly, because the folder may not be the intended one.
         if (isNew) input.terminal.remark(`\nA new installation was made in ${settings.dataDir}.`);
         return 0;
       },
@@ -61,7 +63,7 @@ A running server takes the change up by itself.`,
   },
 };
 
-function refuse(problems: readonly Problem[], { flag, terminal }: Input): number {
+function reportProblems(problems: readonly Problem[], { flag, terminal }: Input): number {
   if (flag("json")) terminal.print(JSON.stringify({ problems }, null, 2));
   else printProblems(problems, terminal);
   return 1;
@@ -73,7 +75,7 @@ function printDifference({ changes, notes }: PlannedChanges, { flag, terminal }:
   for (const note of notes) terminal.print(`${terminal.paint.dim("note:")} ${note}`);
 }
 
-async function carryOut(installation: Installation, plan: PlannedChanges): Promise<void> {
+async function applyPlan(installation: Installation, plan: PlannedChanges): Promise<void> {
   try {
     await applyChanges(installation, plan, { actor: operator(), address: null });
   } catch (error) {
@@ -85,9 +87,9 @@ async function carryOut(installation: Installation, plan: PlannedChanges): Promi
 function printOutcome({ changes, notes, shown }: PlannedChanges, { flag, terminal }: Input): void {
   const dry = flag("dry-run");
   if (flag("json")) {
-    const written = changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
+    const changeList = changes.map(({ kind, what, fields }) => ({ kind, what, fields }));
     terminal.print(
-      JSON.stringify({ applied: !dry, changes: written, notes, shown: dry ? [] : shown }, null, 2),
+      JSON.stringify({ applied: !dry, changes: changeList, notes, shown: dry ? [] : shown }, null, 2),
     );
     return;
   }
@@ -96,7 +98,7 @@ function printOutcome({ changes, notes, shown }: PlannedChanges, { flag, termina
   if (!dry) printShown(shown, terminal);
 }
 
-/** `missing` says what to do where there is no such file. */
+/** `missing` is the hint for a missing file. */
 export function readConfigFile(path: string, missing: string): string {
   try {
     const stat = statSync(path);
@@ -131,7 +133,7 @@ export function differenceText(changes: readonly Change[], paint: Paint): string
   const lines = changes.flatMap(({ kind, what, fields }) => {
     const title = { create: paint.green, change: paint.yellow, remove: paint.red }[kind];
     const sign = { create: "+", change: "~", remove: "-" }[kind];
-    return [title(`${sign} ${what}`), ...fields.map((field) => `    ${fieldText(field, paint)}`)];
+    return [title(`${sign} ${what}`), ...fields.map((field) => `    ${formatField(field, paint)}`)];
   });
   const tally = (kind: Change["kind"]) => changes.filter((change) => change.kind === kind).length;
   return [
@@ -141,7 +143,7 @@ export function differenceText(changes: readonly Change[], paint: Paint): string
   ].join("\n");
 }
 
-function fieldText({ field, from, to }: FieldChange, paint: Paint): string {
+function formatField({ field, from, to }: FieldChange, paint: Paint): string {
   const name = paint.dim(`${field}:`);
   if (from === to || from === null) return `${name} ${to}`;
   return `${name} ${from} ${paint.dim("→")} ${to ?? "(none)"}`;

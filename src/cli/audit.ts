@@ -1,4 +1,4 @@
-/** `model-gateway audit`: do the books agree with each other? */
+/** `model-gateway audit`: reconciles ledger, wallets, usage rows and roll-ups, and verifies the change log. */
 
 import { type AuditFinding, reconcileLedger } from "../billing/maintenance/reconciliation.ts";
 import { limits } from "../config/product-limits.ts";
@@ -53,7 +53,7 @@ export const auditBooks: Command = {
     }),
 };
 
-/** Each check in the words of what it compares. */
+/** Formats a finding in the terms of its check. */
 export function findingText({ check, subject, is, ought }: AuditFinding): string {
   const usd = (nano: string) => dollars(BigInt(nano));
   switch (check) {

@@ -1,3 +1,5 @@
+/** `model-gateway backup`: copies a SQLite database while the server runs. */
+
 import { resolve } from "node:path";
 import { copyStore } from "../store/engine/backup.ts";
 import { type Command, DATA_OPTION, fail } from "./command.ts";

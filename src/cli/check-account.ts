@@ -1,3 +1,5 @@
+/** The account check of `doctor`, over HTTP. */
+
 import { type Probe, type ProbeFailure, probeAccount } from "../accounts/probe.ts";
 import { limits } from "../config/product-limits.ts";
 import type { HttpClient } from "../net/http-client/client.ts";
@@ -6,7 +8,7 @@ import type { PolicyAccount } from "../policy/snapshot.ts";
 import { VERSION } from "../version.ts";
 import type { Finding } from "./finding.ts";
 
-/** Asks an account, and says in words what its answer means. */
+/** Probes an account and describes the result in words. */
 export async function checkAccount(
   account: PolicyAccount,
   dialer: Dialer,
@@ -19,22 +21,22 @@ export async function checkAccount(
     timeoutMs: limits.doctorTimeoutMs,
     bytesMax: limits.probeBytesMax,
   });
-  return { what: `account ${account.name}`, ...meaning(probe, account) };
+  return { what: `account ${account.name}`, ...describeProbe(probe, account) };
 }
 
 export type Meaning = Omit<Finding, "what">;
 
-function meaning(probe: Probe, account: PolicyAccount): Meaning {
+function describeProbe(probe: Probe, account: PolicyAccount): Meaning {
   switch (probe.kind) {
     case "answers":
       return { state: "good", says: "answers and takes the credential", todo: null };
     case "not_json":
-      return broken(
+      return createBroken(
         "answers with something that is not JSON",
         `A page, not an API, is at ${account.baseUrl}: check base_url, which usually ends in /v1.`,
       );
     case "refused":
-      return broken(
+      return createBroken(
         `refuses the credential (${probe.status})`,
         account.credential === null
           ? "Give the account a credential in the file and apply it."
@@ -53,35 +55,35 @@ function meaning(probe: Probe, account: PolicyAccount): Meaning {
         todo: "Check its quota with the provider.",
       };
     case "redirects":
-      return broken(
+      return createBroken(
         `redirects (${probe.status}), which is never followed`,
         "Write the final address into base_url.",
       );
     case "fails":
-      return broken(
+      return createBroken(
         `answers with an error (${probe.status})`,
         "Ask the provider's status page, or try again later.",
       );
     case "unreachable":
-      return broken(...FAILURES[probe.failure]);
+      return createBroken(...FAILURES[probe.failure]);
     case "forbidden_address":
-      return broken(
+      return createBroken(
         probe.reason,
         account.privateNetwork
           ? "This address is never dialled, because it serves a machine's own secrets. Use another one."
           : "If it is yours, write private_network: true at the account in the file and apply it.",
       );
     case "unknown_host":
-      return broken(
+      return createBroken(
         "has a host name that cannot be found",
         "Check the host name of base_url, and the DNS of this machine.",
       );
     case "bad_url":
-      return broken("cannot be reached", "Check base_url.");
+      return createBroken("cannot be reached", "Check base_url.");
   }
 }
 
-function broken(says: string, todo: string): Meaning {
+function createBroken(says: string, todo: string): Meaning {
   return { state: "broken", says, todo };
 }
 
@@ -104,5 +106,5 @@ const FAILURES: Readonly<Record<ProbeFailure, readonly [says: string, todo: stri
 };
 
 export function failureMeaning(kind: ProbeFailure): Meaning {
-  return broken(...FAILURES[kind]);
+  return createBroken(...FAILURES[kind]);
 }

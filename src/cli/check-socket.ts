@@ -1,3 +1,5 @@
+/** The account check of `doctor`, over WebSocket. */
+
 import type { HandshakeProbe } from "../accounts/websocket/greet.ts";
 import { probeSocket } from "../accounts/websocket/probe-socket.ts";
 import { limits } from "../config/product-limits.ts";
@@ -9,7 +11,10 @@ import { VERSION } from "../version.ts";
 import { failureMeaning, type Meaning } from "./check-account.ts";
 import type { Finding } from "./finding.ts";
 
-/** Whether an account that is configured to speak WebSocket does. Null where the check over HTTP has said it all. */
+/**
+ * Checks whether an account that is configured for WebSocket supports it. Null if the check over HTTP was
+ * sufficient.
+ */
 export async function checkSocket(
   account: PolicyAccount,
   dialer: Dialer,
@@ -22,10 +27,12 @@ export async function checkSocket(
     userAgent: `model-gateway/${VERSION}`,
     limits,
   });
-  return greeting === null ? null : { what: `account ${account.name}, WebSocket`, ...meaning(greeting) };
+  return greeting === null
+    ? null
+    : { what: `account ${account.name}, WebSocket`, ...describeHandshake(greeting) };
 }
 
-function meaning(greeting: HandshakeProbe): Meaning {
+function describeHandshake(greeting: HandshakeProbe): Meaning {
   if (greeting.kind === "open") return { state: "good", says: "is spoken", todo: null };
   if (greeting.kind === "failed") return failureMeaning(greeting.failure.kind);
   const { status } = greeting;

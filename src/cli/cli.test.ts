@@ -24,7 +24,7 @@ import { readSetting, writeSetting } from "../store/settings/settings.ts";
 
 const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
 
-// Every command is a process of its own, and the machine may be busy.
+// Every command is a separate process, and the machine may be busy.
 setDefaultTimeout(120_000);
 
 let folder: string;

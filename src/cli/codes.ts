@@ -1,3 +1,5 @@
+/** `model-gateway codes`: creates, lists, redeems and voids redeem codes. */
+
 import {
   type BatchOrder,
   CODE_DAYS_MAX,
@@ -34,22 +36,23 @@ export const createRedeemCodes: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (desk) => {
-      const worth = worthFrom(input);
+    withInstallation(input, async (installation) => {
+      const worth = parseWorth(input);
       const howMany = wholeNumberFrom(input, "count", 1, CODES_PER_BATCH_MAX);
       const expiresAtMs = instantFrom(input, "expires");
-      const name = input.text("batch") ?? `codes-${instantText(desk.clock.nowMs()).replace(/[^0-9]/g, "")}`;
+      const name =
+        input.text("batch") ?? `codes-${instantText(installation.clock.nowMs()).replace(/[^0-9]/g, "")}`;
       if (!isName(name)) misuse(`--batch must be ${NAME_RULE}.`, "For example: --batch spring");
       const order = { name, count: howMany, worth, expiresAtMs, actor: actorHere() };
       const codes = await audited(
-        desk,
-        (within) => createCodes(within, order),
+        installation,
+        (txInstallation) => createCodes(txInstallation, order),
         () => ({
           action: "codes.create",
           target: `codes ${name}`,
           changes: [
             { field: "codes", from: null, to: String(howMany) },
-            { field: "worth", from: null, to: worthText(worth) },
+            { field: "worth", from: null, to: formatWorth(worth) },
           ],
         }),
       );
@@ -59,9 +62,9 @@ export const createRedeemCodes: Command = {
         print(JSON.stringify({ batch: name, ...writtenWorth(worth), expires, codes }, null, 2));
         return 0;
       }
-      // The codes alone on standard output: they are what one wants in a file.
+      // Only the codes go to standard output, so that they can be redirected to a file.
       remark(
-        `${count(codes.length, "code")} of ${worthText(worth)}, batch ${paint.bold(name)}, shown this once:\n`,
+        `${count(codes.length, "code")} of ${formatWorth(worth)}, batch ${paint.bold(name)}, shown this once:\n`,
       );
       for (const code of codes) print(code);
       remark(paint.dim(`\nTo withdraw those not redeemed: ${input.command("codes void", name)}`));
@@ -79,9 +82,9 @@ export const listCodes: Command = {
       const plans = new Map((await listPlans(db)).map(({ id, name }) => [id, name]));
       const { print, remark, paint } = input.terminal;
       if (input.flag("json")) {
-        const written = batches.map((batch) => ({
+        const batchList = batches.map((batch) => ({
           batch: batch.name,
-          ...writtenWorth(named(batch, plans)),
+          ...writtenWorth(nameWorth(batch, plans)),
           created: instantText(batch.createdAtMs),
           created_by: batch.createdBy,
           expires: instantText(batch.expiresAtMs),
@@ -90,7 +93,7 @@ export const listCodes: Command = {
           voided: batch.voided,
           unused: batch.open,
         }));
-        print(JSON.stringify(written, null, 2));
+        print(JSON.stringify(batchList, null, 2));
         return 0;
       }
       if (batches.length === 0) {
@@ -99,7 +102,7 @@ export const listCodes: Command = {
       }
       const rows = batches.map((batch) => [
         batch.name,
-        worthText(named(batch, plans)),
+        formatWorth(nameWorth(batch, plans)),
         String(batch.codes),
         String(batch.redeemed),
         batch.open > 0 ? paint.green(String(batch.open)) : "0",
@@ -124,13 +127,13 @@ export const redeemCode: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (desk) => {
-      const { id: userId, email } = await needUser(desk.db, input.need("user"));
-      await flushUser(desk.settings, userId);
+    withInstallation(input, async (installation) => {
+      const { id: userId, email } = await needUser(installation.db, input.need("user"));
+      await flushUser(installation.settings, userId);
       const order = { userId, code: input.need("CODE"), actor: actorHere() };
       const redeemed = await audited(
-        desk,
-        (within) => redeem(within, order),
+        installation,
+        (txInstallation) => redeem(txInstallation, order),
         (done) => {
           const to = done.kind === "money" ? dollars(done.entry.amountNano) : done.plan;
           const changes = [{ field: done.kind === "money" ? "amount" : "plan", from: null, to }];
@@ -166,11 +169,11 @@ export const voidCodes: Command = {
   positionals: ["BATCH"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
-    withInstallation(input, async (desk) => {
+    withInstallation(input, async (installation) => {
       const batch = input.need("BATCH");
       const voided = await audited(
-        desk,
-        (within) => voidBatch(within, batch),
+        installation,
+        (txInstallation) => voidBatch(txInstallation, batch),
         (many) => {
           const changes = [{ field: "withdrawn", from: null, to: String(many) }];
           return many === 0 ? null : { action: "codes.void", target: `codes ${batch}`, changes };
@@ -184,7 +187,7 @@ export const voidCodes: Command = {
 
 type Worth = BatchOrder["worth"];
 
-function worthFrom(input: Input): Worth {
+function parseWorth(input: Input): Worth {
   const plan = input.text("plan");
   const hasAmount = input.text("usd") !== undefined;
   if (plan === undefined && !hasAmount)
@@ -200,7 +203,7 @@ function worthFrom(input: Input): Worth {
   return { kind: "plan", plan, days: wholeNumberFrom(input, "days", 30, CODE_DAYS_MAX) };
 }
 
-function worthText(worth: Worth): string {
+function formatWorth(worth: Worth): string {
   return worth.kind === "money" ? dollars(worth.amountNano) : `${worth.plan}, ${count(worth.days, "day")}`;
 }
 
@@ -208,7 +211,7 @@ function writtenWorth(worth: Worth) {
   return worth.kind === "money" ? { usd: usdText(worth.amountNano) } : { plan: worth.plan, days: worth.days };
 }
 
-function named({ worth }: RedeemBatch, plans: ReadonlyMap<string, string>): Worth {
+function nameWorth({ worth }: RedeemBatch, plans: ReadonlyMap<string, string>): Worth {
   if (worth.kind === "money") return worth;
   return { kind: "plan", plan: plans.get(worth.planId) ?? worth.planId, days: worth.days };
 }

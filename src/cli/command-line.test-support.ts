@@ -1,4 +1,4 @@
-/** The command line as an operator uses it: each command a process of its own, in a folder that goes away again. */
+/** The command line for tests: each command is a separate process, in a temporary folder. */
 
 import { afterEach, beforeEach, expect, setDefaultTimeout } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -9,20 +9,20 @@ import { type Finished, finished } from "../../test/support/finished.ts";
 const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
 
 export interface CommandLine {
-  /** Of the test that runs. */
+  /** The folder of the running test. */
   folder(): string;
   run(...args: string[]): Promise<Finished>;
-  /** What it printed; fails if the command did. */
+  /** Returns the output; fails if the command failed. */
   done(...args: string[]): Promise<string>;
-  /** Why it refused; fails if it did not. */
+  /** Returns the error output; fails if the command succeeded. */
   refused(...args: string[]): Promise<string>;
-  /** What it prints with `--json`. */
+  /** Returns the parsed output of `--json`. */
   json(...args: string[]): Promise<ReturnType<typeof JSON.parse>>;
 }
 
-/** For a whole test file. With `file`, every test begins with an installation that it was applied to. */
+/** For a whole test file. With `file`, every test starts with an installation that the file was applied to. */
 export function openCommandLine(file?: string): CommandLine {
-  // The machine may be busy, and a command is a process.
+  // A command is a separate process, and the machine may be busy.
   setDefaultTimeout(120_000);
   let folder = "";
 

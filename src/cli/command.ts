@@ -1,11 +1,11 @@
+/** The definition of a command: its words, its options and its action. Help and errors are generated from it. */
+
 import { parseArgs } from "node:util";
 import { nearest } from "../config/state/problem.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** What a command is: its words, its options, and what it does with them. Help and errors come from here. */
-
 export interface Option {
-  /** The placeholder of its value, such as FILE; left out for a switch. */
+  /** Placeholder of the value, such as FILE; omitted for a switch. */
   value?: string;
   about: string;
   required?: boolean;
@@ -15,9 +15,9 @@ export interface Command {
   /** `keys create` */
   words: string;
   summary: string;
-  /** More than the summary says, for `--help`. */
+  /** Details for `--help`, beyond the summary. */
   about?: string;
-  /** Names of the values that stand without a flag; one in brackets may be left out. */
+  /** Names of the positional values; one in brackets is optional. */
   positionals?: readonly string[];
   options: Readonly<Record<string, Option>>;
   /** Resolves to the exit code. */
@@ -26,25 +26,25 @@ export interface Command {
 
 export interface Input {
   text(option: string): string | undefined;
-  /** An option or positional that the command requires. */
+  /** Returns an option or positional that the command requires. */
   need(name: string): string;
   flag(option: string): boolean;
-  /** Another command on the same data folder, to be copied into a shell. */
+  /** Builds another command line for the same data folder, to be copied into a shell. */
   command(words: string, ...args: string[]): string;
   environment: Readonly<Record<string, string | undefined>>;
   terminal: Terminal;
 }
 
-/** Options that several commands have. */
+/** Options that several commands share. */
 export const DATA_OPTION: Option = {
   value: "FOLDER",
   about: "the data folder (MODEL_GATEWAY_DATA, ./data)",
 };
 export const JSON_OPTION: Option = { about: "print JSON, for programs" };
-/** All of them. */
+/** The option that every command has. */
 const HELP_OPTION: Option = { about: "this text" };
 
-/** Ends a command with a sentence instead of a stack trace. */
+/** Ends a command with an error message instead of a stack trace. */
 export class Failure extends Error {
   override readonly name = "Failure";
   readonly hint: string | null;
@@ -60,7 +60,7 @@ export function fail(message: string, hint: string | null = null): never {
   throw new Failure(message, hint, 1);
 }
 
-/** The command line itself is wrong. */
+/** Fails because the command line itself is wrong. */
 export function misuse(message: string, hint: string): never {
   throw new Failure(message, hint, 2);
 }
@@ -81,7 +81,7 @@ export async function runCommand(
         { type: option.value === undefined ? "boolean" : "string" },
       ]),
     ),
-    // Lenient here and checked below, for errors that name the command and the nearest spelling.
+    // Lenient here and validated below, so that errors can name the command and suggest the nearest spelling.
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -136,7 +136,7 @@ export async function runCommand(
   });
 }
 
-/** By `npx`, because nothing is on the path where the gateway was only cloned and installed. */
+/** Uses `npx`, because the gateway is not on the PATH after a plain clone and install. */
 export function commandText(words: string, args: readonly string[], data: string | undefined): string {
   const where = data === undefined ? [] : ["--data", data];
   return ["npx model-gateway", words, ...[...args, ...where].map(shellWord)].join(" ");

@@ -1,3 +1,8 @@
+/**
+ * The checks of `doctor` that need only the records: credentials that cannot be unsealed, and models without a
+ * route.
+ */
+
 import {
   type CheckedPublication,
   isHidden,
@@ -10,9 +15,7 @@ import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Finding } from "./finding.ts";
 
-/** What `doctor` reads from the records alone: credentials that do not open, models that nobody can serve. */
-
-/** Enabled accounts with their credentials; those whose credential does not open are findings instead. */
+/** Enabled accounts with their credentials. An account whose credential cannot be unsealed becomes a finding. */
 export function openAccounts(
   records: PolicyRecords,
   keyring: Keyring,
@@ -52,7 +55,7 @@ function compiled(record: AccountRecord, keyring: Keyring): Iterable<PolicyAccou
 
 export function checkGroups(records: PolicyRecords): Finding[] {
   const accounts = new Map(records.accounts.map((account) => [account.id, account]));
-  const checksOf = openPublicationChecks(records);
+  const checkPublications = openPublicationChecks(records);
   return records.groups.flatMap((group): Finding[] => {
     if (group.models.length === 0) return [];
     const what = `group ${group.name}`;
@@ -61,7 +64,7 @@ export function checkGroups(records: PolicyRecords): Finding[] {
       const todo = "Give the group an account in the file, or enable one of its own.";
       return [{ what, state: "broken", says: "publishes models but has no enabled account", todo }];
     }
-    const findings = checksOf(group).flatMap((publication) =>
+    const findings = checkPublications(group).flatMap((publication) =>
       publication.shortcomings.map((shortcoming) => ({
         what,
         state: isHidden(shortcoming) ? ("broken" as const) : ("doubtful" as const),
@@ -73,7 +76,7 @@ export function checkGroups(records: PolicyRecords): Finding[] {
   });
 }
 
-/** Whoever finds the address can then register, make a key, and have the upstreams paid by somebody else. */
+/** Anyone who finds the address could register, create a key, and use the upstreams at the operator's expense. */
 export function checkOpenDoors(
   groups: readonly Pick<GroupRecord, "name" | "access" | "billing" | "models">[],
   registration: Registration,

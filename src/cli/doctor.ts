@@ -1,3 +1,5 @@
+/** `model-gateway doctor`: checks configuration, store and every account. */
+
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import { hasStore } from "../config/installation/installation.ts";
@@ -40,7 +42,7 @@ export const doctor: Command = {
   async run(input) {
     const findings: Finding[] = [];
     const live = !input.flag("json");
-    // Printed as they come: an account that hangs should not hide what is known already.
+    // Printed as they arrive, so that a hanging account does not hide earlier findings.
     const report = (...found: Finding[]) => {
       findings.push(...found);
       if (live) for (const finding of found) print(finding, input.terminal);
@@ -106,14 +108,14 @@ async function examine(input: Input, report: Report): Promise<void> {
 async function checkAdministrator(db: Db, input: Input): Promise<Finding> {
   const what = "administrator";
   if (await canAdministratorSignIn(db)) return good(what, "can sign in");
-  const named = (await listUsers(db)).find(({ role, status }) => role === "admin" && status === "active");
+  const admin = (await listUsers(db)).find(({ role, status }) => role === "admin" && status === "active");
   const link = "The start-up text of each start has a link to become the administrator";
-  return named === undefined
+  return admin === undefined
     ? doubt(what, "is not there yet", `${link}.`)
     : doubt(
         what,
-        `${named.email} has no password, so nobody can sign in to run the place`,
-        `${link}. While the gateway runs: ${input.command("admin link", "--email", named.email, "--for", "reset")}`,
+        `${admin.email} has no password, so nobody can sign in to run the place`,
+        `${link}. While the gateway runs: ${input.command("admin link", "--email", admin.email, "--for", "reset")}`,
       );
 }
 
@@ -139,7 +141,7 @@ function checkFolder({ dataDir }: Settings): Finding {
   return good(what, dataDir);
 }
 
-/** Makes none, unlike the first start: a new key where the old one is missing would only hide the loss. */
+/** Creates no master key, unlike the first start: a new key in place of a missing one would only hide the loss. */
 function checkMasterKey(settings: Settings, input: Input, report: Report): Keyring | null {
   const what = "master key";
   const fromEnv = input.environment.MODEL_GATEWAY_MASTER_KEY || undefined;
@@ -181,8 +183,8 @@ function checkMasterKey(settings: Settings, input: Input, report: Report): Keyri
   }
 }
 
-/** Thrown to take the trial back. */
-class Undo extends Error {}
+/** Thrown to roll back the trial. */
+class RollBackTrial extends Error {}
 
 async function checkStore(settings: Settings, keyring: Keyring | null, report: Report): Promise<Db | null> {
   const what = "store";
@@ -222,8 +224,8 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
 }
 
 /**
- * Does what a start would do, and takes it back. Not what is `ahead`: with much in the store it would take long, and
- * nobody else could write meanwhile.
+ * Does what a start would do, and rolls it back. Pending migrations are skipped: on a large store they would take
+ * long and block other writers.
  */
 async function trialOpening(
   db: Db,
@@ -235,10 +237,10 @@ async function trialOpening(
     await db.begin("write", async (tx) => {
       outcome = ahead ?? (await migrate(tx));
       if (keyring !== null) await loadPepper(tx, keyring);
-      throw new Undo();
+      throw new RollBackTrial();
     });
   } catch (error) {
-    if (!(error instanceof Undo)) throw error;
+    if (!(error instanceof RollBackTrial)) throw error;
   }
   return outcome;
 }

@@ -1,4 +1,4 @@
-/** What the documents tell people to type can be typed. */
+/** Every command line in the documentation is valid. */
 
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
@@ -16,7 +16,7 @@ const PAGES = [
 
 const { done } = openCommandLine();
 
-/** `keys create`, `start` and so on, as the overview lists them. */
+/** `keys create`, `start` and so on, from the overview. */
 async function commands(): Promise<string[]> {
   const lines = (await done("--help")).split("\n").filter((line) => line.startsWith("  "));
   return lines.map((line) => /^ {2}([a-z-]+(?: [a-z-]+)?)/.exec(line)?.[1] ?? line);

@@ -1,4 +1,4 @@
-/** Explains what happened to a request, or what would happen to one. */
+/** `model-gateway explain`: explains what happened to a request, or what would happen to one. */
 
 import type { Settings } from "../config/installation/environment.ts";
 import { buildCostLines, formatPrice } from "../gateway/endpoints/request-report.ts";
@@ -86,7 +86,7 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
           `${attempt.startedMs} ms`,
           attempt.firstByteMs === null ? "-" : `${attempt.firstByteMs} ms`,
           attempt.status === null ? "-" : String(attempt.status),
-          attempt.failure === null ? ending(row.outcome) : `${attempt.failure}: ${attempt.reason}`,
+          attempt.failure === null ? describeOutcome(row.outcome) : `${attempt.failure}: ${attempt.reason}`,
         ]),
         paint,
       ),
@@ -111,7 +111,7 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
   return 0;
 }
 
-/** `cooling: server`: a cool-down is explained by the failure it follows. */
+/** `cooling: server`: a cool-down is explained by the failure that caused it. */
 function describeState({ reason, cause }: { reason: string | null; cause?: string | undefined }): string {
   if (reason === null) return "eligible";
   return cause === undefined ? reason : `${reason}: ${cause}`;
@@ -152,8 +152,8 @@ const FLAG_TEXTS: Readonly<Record<UsageFlag, string>> = {
   capped: "the answer was bounded to what the payer had",
 };
 
-/** An attempt that did not fail ended as the request did. */
-function ending(outcome: string): string {
+/** An attempt that did not fail has the outcome of its request. */
+function describeOutcome(outcome: string): string {
   return outcome === "completed" ? "served" : outcome.replace("_", " ");
 }
 
@@ -194,9 +194,9 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
   return allowed ? 0 : 1;
 }
 
-/** Limits in use and the health of accounts are known to the running server alone. */
-async function printLive(settings: Settings, asked: object, terminal: Terminal): Promise<void> {
-  const answer = await askServer(settings, "/explain", asked);
+/** Only the running server knows the limits in use and the health of accounts. */
+async function printLive(settings: Settings, request: object, terminal: Terminal): Promise<void> {
+  const answer = await askServer(settings, "/explain", request);
   terminal.print();
   if (answer === null) {
     terminal.print(

@@ -1,3 +1,5 @@
+/** `model-gateway export`: prints the current configuration as a file. */
+
 import { exportFile } from "../config/export/export.ts";
 import { type Command, DATA_OPTION } from "./command.ts";
 import { withInstallation } from "./store-access.ts";

@@ -1,7 +1,7 @@
-/** What `doctor` found out about one thing, and what to do about it. */
+/** The result of one check of `doctor`, and what to do about it. */
 export interface Finding {
   what: string;
-  /** `broken` keeps something from working; `doubtful` may be meant. */
+  /** `broken`: something does not work. `doubtful`: it may be intended. */
   state: "good" | "doubtful" | "broken";
   says: string;
   todo: string | null;

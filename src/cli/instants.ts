@@ -1,14 +1,14 @@
+/** Parses and prints points in time for commands. All of them are UTC. */
+
 import { INSTANT_RULE, instantMs } from "../config/schema/schema.ts";
 import { type Input, misuse, type Option } from "./command.ts";
-
-/** Moments, as commands take and print them. All of them are UTC. */
 
 export const EXPIRES_OPTION: Option = {
   value: "DATE",
   about: "2027-01-31 (to the end of that day, UTC) or 2027-01-31T12:00:00Z",
 };
 
-/** Null where the option is left out. A date alone is its end, unless it is read otherwise. */
+/** Returns null if the option is omitted. A date without a time means the end of that day by default. */
 export function instantFrom(
   input: Input,
   option: string,

@@ -1,3 +1,5 @@
+/** `model-gateway keys`: creates, lists and revokes API keys. */
+
 import type { Installation } from "../config/installation/installation.ts";
 import { NO_PAYER } from "../config/parse/check-charging.ts";
 import { keyTitle, newKey } from "../config/plan/plan-keys.ts";
@@ -66,9 +68,9 @@ export const createKey: Command = {
             `Choose another name, or revoke it: ${input.command("keys revoke", taken.publicId)}`,
           );
         }
-        const made = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
-        await insertKey(tx, made.record);
-        return { ...made, title: keyTitle(name, user?.email ?? null) };
+        const output = newKey({ name, userId, groupId: found.id, expiresAtMs, limits }, installation);
+        await insertKey(tx, output.record);
+        return { ...output, title: keyTitle(name, user?.email ?? null) };
       };
       const { record, secret } = await audited(installation, make, (made) => ({
         action: "key.create",
@@ -115,14 +117,14 @@ export const listAllKeys: Command = {
         name: key.name,
         user: key.userId === null ? null : (emails.get(key.userId) ?? key.userId),
         group: groups.get(key.groupId) ?? key.groupId,
-        status: statusOf(key, nowMs),
+        status: getStatus(key, nowMs),
         expires: instantText(key.expiresAtMs),
         created: instantText(key.createdAtMs),
         limits: key.limits,
       }));
       if (input.flag("json")) {
-        const written = keys.map((key) => ({ ...key, limits: writtenLimits(key.limits) ?? null }));
-        print(JSON.stringify(written, null, 2));
+        const keyList = keys.map((key) => ({ ...key, limits: writtenLimits(key.limits) ?? null }));
+        print(JSON.stringify(keyList, null, 2));
         return 0;
       }
       const hidden = all.length - keys.length;
@@ -160,7 +162,7 @@ export const revoke: Command = {
       const { db, clock } = installation;
       const publicId = input.need("PUBLIC_ID");
       const key = await findKeyByPublicId(db, publicId);
-      // What was typed is not repeated: somebody may have pasted a whole secret.
+      // The typed text is not repeated: it may be a pasted secret.
       if (key === null)
         fail(
           "There is no key with this public id.",
@@ -169,7 +171,7 @@ export const revoke: Command = {
       const email = key.userId === null ? null : ((await findUser(db, key.userId))?.email ?? key.userId);
       const revoked = await audited(
         installation,
-        (within) => revokeKey(within.db, key.id, clock.nowMs()),
+        (txInstallation) => revokeKey(txInstallation.db, key.id, clock.nowMs()),
         (done) => (done ? { action: "key.remove", target: keyTitle(key.name, email), changes: [] } : null),
       );
       if (input.flag("json")) input.terminal.print(JSON.stringify({ public_id: publicId, revoked }));
@@ -193,7 +195,7 @@ function limitsFrom(input: Input): CallerLimits {
   return { ...NO_LIMITS, concurrency: count("concurrency"), rpm: count("rpm"), tpm: count("tpm") };
 }
 
-function statusOf(key: KeyRecord, nowMs: number): "active" | "expired" | "revoked" {
+function getStatus(key: KeyRecord, nowMs: number): "active" | "expired" | "revoked" {
   if (key.status === "revoked") return "revoked";
   return key.expiresAtMs !== null && key.expiresAtMs <= nowMs ? "expired" : "active";
 }

@@ -1,3 +1,5 @@
+/** The command line: finds the command and runs it. */
+
 import { nearest } from "../config/state/problem.ts";
 import { VERSION } from "../version.ts";
 import { claimAdmin, makeAdminLink } from "./admin.ts";
@@ -70,14 +72,14 @@ async function main(argv: readonly string[], terminal: Terminal): Promise<number
     return 0;
   }
   if (first === START.words) {
-    // Loaded only when asked for: the server's modules would slow every other command down.
+    // Imported only when used: the server's modules would slow down every other command.
     const { start } = await import("./start.ts");
     return runCommand(start, argv.slice(1), process.env, terminal);
   }
   const command = COMMANDS.find(({ words }) => words === first || words === `${first} ${second}`);
   if (command === undefined) {
-    const family = familyOf(first);
-    if (family.length === 0 || (second !== "--help" && second !== "-h")) return unknown(first, second);
+    const family = listFamily(first);
+    if (family.length === 0 || (second !== "--help" && second !== "-h")) return failUnknown(first, second);
     terminal.print(usageText(`${first} COMMAND`, family));
     return 0;
   }
@@ -85,13 +87,13 @@ async function main(argv: readonly string[], terminal: Terminal): Promise<number
 }
 
 /** `keys` → keys create, keys list and so on. */
-function familyOf(word: string): readonly Command[] {
+function listFamily(word: string): readonly Command[] {
   return COMMANDS.filter(({ words }) => words.startsWith(`${word} `));
 }
 
-function unknown(first: string, second: string | undefined): never {
+function failUnknown(first: string, second: string | undefined): never {
   if (first.startsWith("-")) misuse(`Unknown option ${first}.`, HELP);
-  const family = familyOf(first).map(({ words }) => words);
+  const family = listFamily(first).map(({ words }) => words);
   if (family.length > 0) {
     misuse(
       `${second === undefined ? `${first} what?` : "Unknown command."} There is: ${family.join(", ")}.`,

@@ -1,3 +1,5 @@
+/** `model-gateway master-key rotate`: rotates the master key. */
+
 import { addMasterKey, dropOldMasterKeys } from "../secrets/keyring.ts";
 import { rewrapSecrets } from "../store/settings/rotate.ts";
 import { type Command, DATA_OPTION, misuse } from "./command.ts";
@@ -25,7 +27,7 @@ export const rotateMasterKey: Command = {
       if (inFile) addMasterKey(settings.masterKeyFile);
       const changed = await audited(
         installation,
-        (within) => rewrapSecrets(within.db, keyring),
+        (txInstallation) => rewrapSecrets(txInstallation.db, keyring),
         (many) => ({
           action: "master_key.rotate",
           target: "master key",

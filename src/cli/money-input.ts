@@ -1,10 +1,10 @@
+/** Shared by the commands that move money: the actor, and parsing and formatting of amounts. */
+
 import { type Nano, parseUsd, usdText } from "../money/nano.ts";
 import { type Input, misuse } from "./command.ts";
 import { operatorName } from "./operator.ts";
 
-/** What the commands about money have in common: who asks, and how much. */
-
-/** As the ledger names whoever runs a command. */
+/** The actor of a ledger entry created by a command. */
 export function actorHere(): string {
   return `cli:${operatorName()}`;
 }
@@ -15,7 +15,7 @@ export function usdFrom(input: Input, option: string, { signed }: { signed: bool
     const nano = parseUsd(value.replace(/^\+(?=\d)/, ""));
     if (nano > 0n || (signed && nano !== 0n)) return nano;
   } catch {
-    // Said below.
+    // Reported below.
   }
   const rule = signed ? "an amount in USD, below zero to take it away" : "an amount in USD above zero";
   misuse(`--${option} must be ${rule}, with at most 9 decimals.`, `For example: --${option} 10.00`);
@@ -34,7 +34,7 @@ export function dollars(nano: Nano): string {
   return nano < 0n ? `-$${usdText(-nano)}` : `$${usdText(nano)}`;
 }
 
-/** Points under points: amounts differ in their decimals. */
+/** Aligns amounts at the decimal point: they differ in the number of decimals. */
 export function pointsAligned(amounts: readonly string[]): string[] {
   const before = (amount: string) => (amount.includes(".") ? amount.indexOf(".") : amount.length);
   const widest = Math.max(0, ...amounts.map(before));

@@ -1,4 +1,4 @@
-/** Whoever may run commands here, by the system's own name for them: $USER is anybody's to set. */
+/** The login name of the operator, from the system: anyone can set $USER. */
 
 import type { Installation } from "../config/installation/installation.ts";
 import { appendChange, type ChangeActor, type ChangeEntry } from "../store/change-log/change-log.ts";
@@ -6,35 +6,40 @@ import { transaction } from "../store/engine/db.ts";
 
 export function operatorName(): string {
   try {
-    const asked = Bun.spawnSync(["id", "-un"], { stdout: "pipe", stderr: "ignore" });
-    const name = asked.stdout.toString().trim();
-    if (asked.success && name !== "") return name;
+    const result = Bun.spawnSync(["id", "-un"], { stdout: "pipe", stderr: "ignore" });
+    const name = result.stdout.toString().trim();
+    if (result.success && name !== "") return name;
   } catch {
-    // No such program here.
+    // The program does not exist on this system.
   }
-  // A container may run under a number that has no name.
+  // A container may run under a user id without a name.
   return String(process.getuid?.() ?? "unknown");
 }
 
-/** As the audit log names them. */
+/** The operator as actor of the change log. */
 export function operator(): ChangeActor {
   return { kind: "cli", id: null, name: operatorName() };
 }
 
-/** What was done, for the audit log. */
+/** The change-log entry of a command. */
 export type Deed = Pick<ChangeEntry, "action" | "target" | "changes">;
 
-/** Does it and writes it to the audit log, or neither. `told` gives null where nothing was changed. */
+/** Runs `work` and appends to the change log, atomically. `describeChange` returns null if nothing was changed. */
 export function audited<T>(
   installation: Installation,
-  work: (within: Installation) => Promise<T>,
-  told: (result: T) => Deed | null,
+  work: (txInstallation: Installation) => Promise<T>,
+  describeChange: (result: T) => Deed | null,
 ): Promise<T> {
   return transaction(installation.db, async (tx) => {
     const result = await work({ ...installation, db: tx });
-    const deed = told(result);
-    if (deed !== null) {
-      await appendChange(tx, { ...deed, atMs: installation.clock.nowMs(), actor: operator(), address: null });
+    const change = describeChange(result);
+    if (change !== null) {
+      await appendChange(tx, {
+        ...change,
+        atMs: installation.clock.nowMs(),
+        actor: operator(),
+        address: null,
+      });
     }
     return result;
   });

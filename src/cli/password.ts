@@ -1,20 +1,25 @@
+/** Reads a password for a command. */
+
 import { limits } from "../config/product-limits.ts";
 import { isPassword, PASSWORD_RULE } from "../config/schema/schema.ts";
 import { fail, type Input } from "./command.ts";
 
-/** From standard input when asked for, else typed twice without echo. Never from an argument: those are visible. */
+/**
+ * Reads from standard input if requested, otherwise prompts twice without echo. Never from an argument: those are
+ * visible to other processes.
+ */
 export async function readPassword(input: Input): Promise<string> {
-  const password = input.flag("password-stdin") ? await fromStdin() : await fromPerson(input);
+  const password = input.flag("password-stdin") ? await readStdin() : await promptTwice(input);
   if (!isPassword(password)) fail(`The password must be ${PASSWORD_RULE}.`);
   return password;
 }
 
-async function fromStdin(): Promise<string> {
+async function readStdin(): Promise<string> {
   const text = await new Response(Bun.stdin.stream()).text();
   return text.replace(/\r?\n$/, "");
 }
 
-async function fromPerson(input: Input): Promise<string> {
+async function promptTwice(input: Input): Promise<string> {
   if (!process.stdin.isTTY) {
     fail("There is no terminal to type a password on.", "Pipe it in with --password-stdin.");
   }

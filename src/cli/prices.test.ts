@@ -26,7 +26,7 @@ groups:
       model_prices: { gpt-4o: { request: "0.5" } }
 `;
 
-/** Columns without their alignment. */
+/** Lines with single spaces instead of column alignment. */
 const lines = (text: string) =>
   text
     .trim()

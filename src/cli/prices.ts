@@ -1,4 +1,4 @@
-/** What models cost, where each price comes from, and a newer list of them. */
+/** `model-gateway prices`: lists the prices of models with their sources, and updates the price list. */
 
 import { fieldsOfListed, listChanges, parsePriceList } from "../config/parse/price-list-file.ts";
 import { BUNDLED_PRICES, findListed } from "../money/price-list.ts";
@@ -17,7 +17,7 @@ import { table } from "./terminal.ts";
 
 interface Row {
   model: string;
-  /** Which groups pay it; empty for an entry of a list. */
+  /** The groups that use this price; empty for an entry of a list. */
   groups: string[];
   found: ResolvedPrice | null;
   /** The group's multiplier times the model's. */
@@ -44,7 +44,7 @@ TIMES is what a group multiplies the price with.`,
       const own = records.models
         .filter(({ id }) => only === undefined || id === only)
         .toSorted((a, b) => (a.id < b.id ? -1 : 1))
-        .flatMap((model) => rowsOf(model, records));
+        .flatMap((model) => buildRows(model, records));
       const inUse = new Set(own.map(({ model }) => model));
       const listed =
         only !== undefined
@@ -59,7 +59,7 @@ TIMES is what a group multiplies the price with.`,
         fail(`No model and no list has the name "${only}".`, `See: ${input.command("prices list", "--all")}`);
       }
       if (input.flag("json")) {
-        const shown = rows.map(({ model, groups, found, times }) => ({
+        const output = rows.map(({ model, groups, found, times }) => ({
           model,
           groups,
           multiplier: times,
@@ -68,7 +68,7 @@ TIMES is what a group multiplies the price with.`,
           date: found?.listed?.date ?? null,
           price: found?.price ?? null,
         }));
-        print(JSON.stringify(shown, null, 2));
+        print(JSON.stringify(output, null, 2));
         return 0;
       }
       if (rows.length > 0) {
@@ -76,9 +76,9 @@ TIMES is what a group multiplies the price with.`,
           model,
           groups.length === 0 ? "-" : groups.join(", "),
           times,
-          sourceText(model, found),
+          formatSource(model, found),
           found?.listed?.date ?? "-",
-          // Last, for it may be long.
+          // The last column, because it may be long.
           found === null ? paint.yellow("none") : priceText(found),
         ]);
         print(table(["MODEL", "GROUPS", "TIMES", "SOURCE", "DATE", "USD"], cells, paint));
@@ -88,8 +88,8 @@ TIMES is what a group multiplies the price with.`,
     }),
 };
 
-/** One row for each different price: mostly all groups have the same. */
-function rowsOf(model: ModelRecord, records: PolicyRecords): Row[] {
+/** One row for each different price: usually all groups share one. */
+function buildRows(model: ModelRecord, records: PolicyRecords): Row[] {
   const termsFor = openPricing(records);
   const rows = new Map<string, Row>();
   for (const group of records.groups) {
@@ -126,7 +126,7 @@ function listedRow(name: string, updated: PriceList | null): Row | null {
   return { model: name, groups: [], found: price, times: "-" };
 }
 
-function sourceText(model: string, found: ResolvedPrice | null): string {
+function formatSource(model: string, found: ResolvedPrice | null): string {
   if (found === null) return "-";
   const { source, listed } = found;
   return listed === null || listed.name === model ? source : `${source}, as ${listed.name}`;
@@ -176,9 +176,9 @@ under way keep their price.`,
       const { list } = parsed;
       const changes = await audited(
         installation,
-        async (within) => {
-          const found = listChanges(await readPriceList(within.db), list);
-          if (found.length > 0 && !dry) await writePriceList(within.db, list);
+        async (txInstallation) => {
+          const found = listChanges(await readPriceList(txInstallation.db), list);
+          if (found.length > 0 && !dry) await writePriceList(txInstallation.db, list);
           return found;
         },
         (found) =>

@@ -1,10 +1,12 @@
-/** The server that runs on this data folder, asked by the socket that it opens there for its operator. */
+/** Sends requests to the server that runs on this data folder, through its operator socket. */
 
 import type { Settings } from "../config/installation/environment.ts";
 
 const TIMEOUT_MS = 2_000;
 
-/** Null where none runs, or it does not answer in time, or cannot: the store alone tells then. */
+/**
+ * Returns null if no server runs, or if it does not answer in time. The command then relies on the database alone.
+ */
 export async function askServer(
   { controlSocketFile }: Pick<Settings, "controlSocketFile">,
   path: string,
@@ -25,8 +27,8 @@ export async function askServer(
 }
 
 /**
- * What the server has done for a user and not booked yet is in the store after it, and what it has set aside of the
- * wallet for requests to come goes back, unless such come meanwhile. Null: what it has done for anybody, and no more.
+ * Makes the server write its unwritten records of a user to the database, and release the user's wallet reservation
+ * unless new requests arrive meanwhile. With null, it writes the records of all users and releases nothing.
  */
 export async function flushUser(settings: Settings, userId: string | null): Promise<void> {
   await askServer(settings, "/settle-up", { userId });

@@ -1,3 +1,5 @@
+/** `model-gateway schema`: prints the schema of the configuration file. */
+
 import type { Command } from "./command.ts";
 
 export const printSchema: Command = {
@@ -11,7 +13,7 @@ if the schema was written there: npx model-gateway schema > gateway.schema.json
 It knows shapes and words. What ties two places of the file together, \`apply --dry-run\` checks.`,
   options: {},
   async run({ terminal }) {
-    // Loaded only when asked for, as nothing else needs them.
+    // Imported only when used: no other command needs these modules.
     const [{ jsonSchemaOf }, { outlineOf }, { gatewayFile }] = await Promise.all([
       import("../config/reference/json-schema.ts"),
       import("../config/reference/outline.ts"),

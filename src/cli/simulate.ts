@@ -1,3 +1,5 @@
+/** `model-gateway simulate`: runs the simulator on its own. */
+
 import { startSimulator } from "../../simulator/simulator.ts";
 import { type Command, fail, misuse } from "./command.ts";
 
@@ -13,7 +15,7 @@ export const simulate: Command = {
   },
   async run(input) {
     const { print, paint } = input.terminal;
-    const whole = (option: string, max: number): number | undefined => {
+    const parseWhole = (option: string, max: number): number | undefined => {
       const text = input.text(option);
       if (text === undefined) return undefined;
       const number = /^\d{1,10}$/.test(text) ? Number(text) : -1;
@@ -24,8 +26,8 @@ export const simulate: Command = {
         );
       return number;
     };
-    const port = whole("port", 65_535) ?? 9001;
-    const seed = whole("seed", 2 ** 32 - 1);
+    const port = parseWhole("port", 65_535) ?? 9001;
+    const seed = parseWhole("seed", 2 ** 32 - 1);
     const hostname = input.text("host") ?? "127.0.0.1";
     const credential = input.text("credential");
     const tokens = input.text("tokens") ?? "bytes";

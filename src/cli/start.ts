@@ -1,4 +1,7 @@
-/** `model-gateway start`: apply the file if there is one, listen, say so, and leave in good order. */
+/**
+ * `model-gateway start`: applies the configuration file if there is one, starts the server, prints where it listens,
+ * and shuts down in order.
+ */
 
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -33,9 +36,9 @@ export const start: Command = {
     data: DATA_OPTION,
   },
   async run(input) {
-    // Said before anything is made.
+    // Validates the settings before anything is created.
     settingsWith(input, undefined);
-    // Before the store is opened: a second server of a newer version must not change the schema of the first.
+    // Before the store is opened: a second server of a newer version must not migrate the schema of the first one.
     const lock = lockDataFolder(settingsOf(input));
     try {
       return await withInstallation(
@@ -72,12 +75,12 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
   const made = announce(applied?.shown ?? [], input, installation.settings);
   const settings = settingsWith(input, applied?.file.server);
   const running = await listen(installation, { ...settings, folderId }).catch((error: unknown) => {
-    // They are in force by now, and would never be seen.
+    // The keys are already valid and would otherwise never be shown.
     for (const line of madeKeys({ made, paint: input.terminal.paint })) input.terminal.print(line);
     throw error;
   });
   const url = localUrl(settings.host, running.port);
-  const publicUrl = isMadeUp(settings) || settings.publicUrl === url ? null : settings.publicUrl;
+  const publicUrl = isDerivedUrl(settings) || settings.publicUrl === url ? null : settings.publicUrl;
   const claimLink = await offerAdminClaim(installation, url, publicUrl);
   const demoKey = demoKeyFile(installation.settings);
   input.terminal.print(
@@ -93,7 +96,7 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
       claim:
         claimLink === null
           ? null
-          : { file: installation.settings.adminTokenFile, link: isForAPerson() ? claimLink : null },
+          : { file: installation.settings.adminTokenFile, link: isTerminal() ? claimLink : null },
       made,
       data: dataFlag(installation.settings),
       paint: input.terminal.paint,
@@ -105,12 +108,15 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
   return 0;
 }
 
-/** What is not a terminal may be a log, which others read and which is kept. The link is in a file anyway. */
-function isForAPerson(): boolean {
+/** Output that is not a terminal may be a stored log with other readers. The link is in a file anyway. */
+function isTerminal(): boolean {
   return process.stdout.isTTY;
 }
 
-/** Nowhere else are they known. The system's journal is surely a log: they are kept beside the store instead. */
+/**
+ * The keys are shown nowhere else. The system journal is certainly a log, so they are written to a file beside the
+ * store instead.
+ */
 function announce(
   keys: readonly MadeKey[],
   { environment }: Input,
@@ -123,13 +129,13 @@ function announce(
   return { kind: "kept", count: keys.length, file };
 }
 
-/** In the folder that commands take by themselves, they need not be told. */
+/** Commands need no `--data` for the default folder. */
 function dataFlag({ dataDir }: Settings): string | undefined {
   return dataDir === resolve(DEFAULT_DATA_DIR) ? undefined : dataDir;
 }
 
-/** Nobody named a public address, so it was made of where the settings say to listen. */
-function isMadeUp({ host, port, publicUrl }: Settings): boolean {
+/** No public URL is configured, so it was derived from the listen address. */
+function isDerivedUrl({ host, port, publicUrl }: Settings): boolean {
   return publicUrl === localUrl(host, port);
 }
 
@@ -198,20 +204,20 @@ function isForbiddenFile(error: unknown): error is Error & { code: string; path:
 /** Resolves at the first signal; a second one ends the process at once. */
 function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
-    let asked = false;
+    let isStopping = false;
     const stop = () => {
-      if (asked) process.exit(1);
-      asked = true;
+      if (isStopping) process.exit(1);
+      isStopping = true;
       resolve();
     };
     process.on("SIGINT", stop);
     process.on("SIGTERM", stop);
-    // A terminal that is closed says so more than once, and means no haste.
+    // A closed terminal sends SIGHUP more than once, which must not force an immediate exit.
     if (!isHangupIgnored()) process.on("SIGHUP", () => resolve());
   });
 }
 
-/** Whoever starts it with `nohup` wants it to go on; listening for the signal would undo that. */
+/** A process started with `nohup` should continue; a listener for the signal would undo that. */
 function isHangupIgnored(): boolean {
   const status = "/proc/self/status";
   if (!existsSync(status)) return false;

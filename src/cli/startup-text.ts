@@ -1,25 +1,25 @@
+/** The text printed at startup: the address, one command to try, and the next steps. */
+
 import { commandText, shellWord } from "./command.ts";
 import { count, type Paint } from "./terminal.ts";
 
-/** What a person sees when the gateway is up: where it is, one command that works at once, and what comes next. */
-
 export interface StartupFacts {
   version: string;
-  /** Where it listens, for the person at this machine. */
+  /** The listen address, as seen from this machine. */
   url: string;
-  /** Where others reach it, if that is somewhere else. */
+  /** The public address, if it is different. */
   publicUrl: string | null;
   readyMs: number;
   store: string;
   keys: number;
   groups: number;
-  /** Present while the demo key's file is there. */
+  /** Set while the file of the demo key exists. */
   demoKeyFile: string | null;
-  /** Present until an administrator has been made. The link itself is for a person's eyes alone. */
+  /** Set until an administrator exists. The link is shown only to a person at a terminal. */
   claim: { file: string; link: string | null } | null;
-  /** Keys made by this start: shown this once, or kept in a file where everybody reads what is printed. */
+  /** Keys created by this start: shown once, or written to a file if the output is a log. */
   made: { kind: "shown"; keys: readonly MadeKey[] } | { kind: "kept"; count: number; file: string };
-  /** What `--data` has to say for a command to find this installation from here; undefined where nothing. */
+  /** The value of `--data` that commands need to find this installation; undefined if none is needed. */
   data: string | undefined;
   paint: Paint;
 }
@@ -41,13 +41,13 @@ export function startupText(facts: StartupFacts): string {
     `  ${dim("Store  ")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
   ];
   lines.push(...madeKeys(facts));
-  if (facts.demoKeyFile !== null) lines.push("", ...tryIt(facts.url, facts.demoKeyFile, dim));
+  if (facts.demoKeyFile !== null) lines.push("", ...buildTryText(facts.url, facts.demoKeyFile, dim));
   if (facts.claim !== null) lines.push("", ...becomeAdmin(facts.claim, facts));
   lines.push("", `  ${dim("Ctrl+C stops it; requests under way are finished first.")}`, "");
   return lines.join("\n");
 }
 
-/** Nothing where no key was made. */
+/** Empty if no key was created. */
 export function madeKeys({ made, paint }: Pick<StartupFacts, "made" | "paint">): string[] {
   if (made.kind === "shown") {
     return made.keys.flatMap(({ name, secret }) => [
@@ -72,8 +72,8 @@ function becomeAdmin(
   ];
 }
 
-/** The key stays in its file: what a terminal prints ends up in logs and screenshots. */
-function tryIt(url: string, keyFile: string, dim: (text: string) => string): string[] {
+/** The key stays in its file: terminal output ends up in logs and screenshots. */
+function buildTryText(url: string, keyFile: string, dim: (text: string) => string): string[] {
   return [
     `  ${dim("Try it (the built-in simulator answers; add")} "stream": true ${dim("to see it stream):")}`,
     `    curl ${url}/v1/chat/completions \\`,

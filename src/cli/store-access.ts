@@ -1,3 +1,5 @@
+/** Opens the store for commands. */
+
 import { MoneyRefusedError } from "../billing/operations/refusal.ts";
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import {
@@ -24,8 +26,8 @@ export function settingsOf(input: Input): Settings {
 export const WRONG_SETTING = "Correct the flag or the variable.";
 
 /**
- * Opens the store for one command, while a server may be running on it, and closes it again. Most commands work on what
- * there is; `open` is for those that begin with less.
+ * Opens the store for one command, also while a server runs on it, and closes it afterwards. Most commands need an
+ * existing installation; `open` is for those that do not.
  */
 export async function withInstallation<T>(
   input: Input,
@@ -47,7 +49,7 @@ export async function withInstallation<T>(
   }
 }
 
-/** Whether there is nothing yet where the command is to work. */
+/** Whether no installation exists at the location of the command. */
 export function isUnfurnished(settings: Settings): boolean {
   try {
     return !hasStore(settings);
@@ -61,7 +63,7 @@ export async function needUser(db: Db, email: string): Promise<UserRecord> {
   return user ?? fail(`There is no user "${email}".`, "Name the user in a configuration file and apply it.");
 }
 
-/** Errors whose message was written to be read by an operator. */
+/** Errors whose message is written for operators. */
 export function isForOperators(error: unknown): error is Error {
   return (
     error instanceof Failure ||

@@ -1,3 +1,5 @@
+/** `model-gateway plans` and `subscriptions`: lists plans, and grants, lists and cancels subscriptions. */
+
 import { cancelGrant, grantPlan } from "../billing/operations/grant.ts";
 import { startMs } from "../config/schema/schema.ts";
 import { usdText } from "../money/nano.ts";
@@ -19,8 +21,6 @@ import { audited } from "./operator.ts";
 import { needUser, withInstallation } from "./store-access.ts";
 import { count, type Paint, table } from "./terminal.ts";
 
-/** Plans, who has them, and what is left of them. */
-
 export const listAllPlans: Command = {
   words: "plans list",
   summary: "List the plans that users can be granted",
@@ -32,10 +32,10 @@ export const listAllPlans: Command = {
       const granted = (planId: string) => active.filter((one) => one.planId === planId).length;
       const { print, remark, paint } = input.terminal;
       if (input.flag("json")) {
-        const written = plans.map(({ id, name, timeZone, windows }) => {
+        const planList = plans.map(({ id, name, timeZone, windows }) => {
           return { name, time_zone: timeZone, windows, subscriptions: granted(id) };
         });
-        print(JSON.stringify(written, null, 2));
+        print(JSON.stringify(planList, null, 2));
         return 0;
       }
       if (plans.length === 0) {
@@ -81,7 +81,7 @@ export const listAllSubscriptions: Command = {
       if (input.flag("json")) {
         print(
           JSON.stringify(
-            listed.map(({ one, user }) => writtenSubscription(one, user)),
+            listed.map(({ one, user }) => toJson(one, user)),
             null,
             2,
           ),
@@ -94,7 +94,7 @@ export const listAllSubscriptions: Command = {
         );
         return 0;
       }
-      print(listed.map(({ one, user }) => subscriptionBlock(one, user, paint)).join("\n\n"));
+      print(listed.map(({ one, user }) => formatSubscription(one, user, paint)).join("\n\n"));
       print(
         paint.dim(
           `\n${count(listed.length, "subscription")}; the lowest priority pays first. Times are UTC.`,
@@ -118,7 +118,7 @@ export const grantSubscription: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (desk) => {
+    withInstallation(input, async (installation) => {
       const startsAtMs = instantFrom(input, "starts", startMs);
       const endsAtMs = instantFrom(input, "ends");
       const renews = RENEWALS.find((one) => one === (input.text("renews") ?? "none"));
@@ -127,32 +127,32 @@ export const grantSubscription: Command = {
       const priority = input.text("priority") ?? "1";
       if (!/^\d{1,4}$/.test(priority) || Number(priority) > 1_000)
         misuse("--priority must be a whole number from 0 to 1000.", "For example: --priority 1");
-      if (endsAtMs !== null && endsAtMs <= (startsAtMs ?? desk.clock.nowMs()))
+      if (endsAtMs !== null && endsAtMs <= (startsAtMs ?? installation.clock.nowMs()))
         fail(startsAtMs === null ? "--ends is in the past." : "--ends must be after --starts.");
-      const user = await needUser(desk.db, input.need("user"));
+      const user = await needUser(installation.db, input.need("user"));
       const plan = input.need("plan");
       const grant = { userId: user.id, plan, startsAtMs, endsAtMs, renews, priority: Number(priority) };
       const { subscription } = await audited(
-        desk,
-        (within) => grantPlan(within, grant),
-        (made) => ({
+        installation,
+        (txInstallation) => grantPlan(txInstallation, grant),
+        (granted) => ({
           action: "subscription.grant",
           target: `subscription ${plan} of ${user.email}`,
           changes: [
-            { field: "starts", from: null, to: instantText(made.subscription.startsAtMs) },
+            { field: "starts", from: null, to: instantText(granted.subscription.startsAtMs) },
             { field: "ends", from: null, to: instantText(endsAtMs) },
             { field: "renews", from: null, to: renews },
           ],
         }),
       );
-      const nowMs = desk.clock.nowMs();
-      const made = (await subscriptionsOf(desk.db, user.id, nowMs, { past: true })).find(
+      const nowMs = installation.clock.nowMs();
+      const made = (await subscriptionsOf(installation.db, user.id, nowMs, { past: true })).find(
         (one) => one.id === subscription.id,
       );
       if (made === undefined) fail("The subscription was granted, and taken back meanwhile.");
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
-        print(JSON.stringify(writtenSubscription(made, user.email), null, 2));
+        print(JSON.stringify(toJson(made, user.email), null, 2));
         return 0;
       }
       print(`${user.email} has the plan ${paint.bold(plan)} ${termText(made, startsAtMs === null)}.`);
@@ -171,13 +171,13 @@ export const cancelOneSubscription: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (desk) => {
+    withInstallation(input, async (installation) => {
       const id = input.need("ID");
       const when = input.flag("at-end") ? "term_end" : "now";
-      const title = await subscriptionTitle(desk.db, id);
+      const title = await subscriptionTitle(installation.db, id);
       const result = await audited(
-        desk,
-        (within) => cancelGrant(within, id, when),
+        installation,
+        (txInstallation) => cancelGrant(txInstallation, id, when),
         (done) => {
           if (done.kind !== "cancelled" && done.kind !== "ending") return null;
           const to = done.kind === "ending" ? instantText(done.endsAtMs) : "now";
@@ -211,7 +211,7 @@ export const cancelOneSubscription: Command = {
     }),
 };
 
-/** As the audit log names it. */
+/** The target of a subscription in the change log. */
 async function subscriptionTitle(db: Db, id: string): Promise<string> {
   const found = await findSubscription(db, id);
   if (found === null) return `subscription ${id}`;
@@ -227,8 +227,8 @@ function termText({ startsAtMs, endsAtMs, renews }: SubscriptionStanding, isFrom
   return `${from} until ${shortInstant(endsAtMs)} UTC${again}`;
 }
 
-/** A block each: a table of all that there is to say would be wider than a terminal. */
-function subscriptionBlock(one: SubscriptionStanding, user: string, paint: Paint): string {
+/** One block per subscription: a table with all fields would be wider than a terminal. */
+function formatSubscription(one: SubscriptionStanding, user: string, paint: Paint): string {
   const colour = { running: paint.green, upcoming: paint.yellow, ended: paint.dim, cancelled: paint.red };
   const head = `${paint.bold(user)}  ${one.planName}  ${colour[one.standing](one.standing)} ${untilText(one)}`;
   const id = `${one.id}  priority ${one.priority}`;
@@ -248,16 +248,16 @@ function windowTable(windows: readonly WindowStanding[], paint: Paint): string {
   const limits = column(({ limitNano }) => limitNano);
   const used = column(({ usedNano }) => usedNano);
   const held = column(({ heldNano }) => heldNano);
-  const left = column(({ remainingNano }) => remainingNano);
+  const remaining = column(({ remainingNano }) => remainingNano);
   const rows = windows.map(({ per, endsAtMs }, i) => [
     `  ${per}`,
-    ...[limits, used, held, left].map((cells) => cells[i] ?? ""),
+    ...[limits, used, held, remaining].map((cells) => cells[i] ?? ""),
     shortInstant(endsAtMs),
   ]);
   return table(["  WINDOW", "LIMIT", "USED", "HELD", "LEFT", "RESETS AT"], rows, paint);
 }
 
-function writtenSubscription(one: SubscriptionStanding, user: string): object {
+function toJson(one: SubscriptionStanding, user: string): object {
   return {
     id: one.id,
     user,

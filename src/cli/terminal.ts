@@ -1,4 +1,4 @@
-/** How things look on a terminal. Colours only for a person who wants them. */
+/** Terminal output. Colours are used only on a terminal that supports them. */
 
 export interface Paint {
   bold(text: string): string;
@@ -9,9 +9,9 @@ export interface Paint {
 }
 
 export interface Terminal {
-  /** Standard output: what was asked for. */
+  /** Standard output: the result. */
   print(text?: string): void;
-  /** Standard error: what went wrong, and remarks that a pipe must not carry. */
+  /** Standard error: errors, and remarks that must not go into a pipe. */
   remark(text: string): void;
   paint: Paint;
 }
@@ -26,35 +26,35 @@ const coloured: Paint = {
 };
 
 export function openTerminal(environment: Readonly<Record<string, string | undefined>>): Terminal {
-  outliveReaders();
-  // no-color.org: present and not empty, whatever its value.
-  const wanted = !environment.NO_COLOR && environment.TERM !== "dumb";
+  ignoreClosedPipes();
+  // no-color.org: disabled if the variable is set and not empty.
+  const colorAllowed = !environment.NO_COLOR && environment.TERM !== "dumb";
   return {
     print: (text = "") => void process.stdout.write(`${text}\n`),
     remark: (text) => void process.stderr.write(`${text}\n`),
-    paint: wanted && process.stdout.isTTY ? coloured : plain,
+    paint: colorAllowed && process.stdout.isTTY ? coloured : plain,
   };
 }
 
 /**
- * Whoever reads a pipe may have enough, as `head` has: the command goes on in silence. What is lost otherwise, on a full
- * disk for one, is a failure in the end, but none that a server should die of.
+ * The reader of a pipe may stop early, as `head` does: the command continues silently. Other write errors, such as a
+ * full disk, make the exit code 1, but must not end a server.
  */
-function outliveReaders(): void {
+function ignoreClosedPipes(): void {
   let isLost = false;
   process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
     if (code === "EPIPE" || isLost) return;
     isLost = true;
     process.stderr.write(`model-gateway: what was to be printed could not be written (${code}).\n`);
   });
-  // There is nowhere left to say it.
+  // An error of standard error cannot be reported anywhere.
   process.stderr.on("error", () => {});
   process.on("exit", () => {
     if (isLost) process.exitCode ||= 1;
   });
 }
 
-/** Columns aligned by what is seen, not by what is written: colours and wide characters count right. */
+/** Aligns columns by display width, so that colours and wide characters count correctly. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[], paint: Paint): string {
   const widths = header.map((title, column) =>
     Math.max(Bun.stringWidth(title), ...rows.map((row) => Bun.stringWidth(row[column] ?? ""))),

@@ -1,3 +1,5 @@
+/** `model-gateway wallet`: manual money movements. Every call is a ledger entry with its actor and reason. */
+
 import {
   adjust,
   type MoneyOrder,
@@ -21,8 +23,6 @@ import { audited, type Deed } from "./operator.ts";
 import { flushUser } from "./running-server.ts";
 import { needUser, withInstallation } from "./store-access.ts";
 import { type Paint, table } from "./terminal.ts";
-
-/** Money by hand. Every call is an entry of the ledger that names who asked and why. */
 
 const USER: Option = { value: "EMAIL", about: "whose wallet", required: true };
 const REASON: Option = { value: "TEXT", about: "why, for the ledger, in a line" };
@@ -50,8 +50,8 @@ export const showWallet: Command = {
       const entries = await listEntriesOfUser(db, user.id, { limit: SHOWN_WITH_WALLET });
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
-        const written = { user: user.email, ...writtenWallet(wallet), set_aside: usdText(leasedNano) };
-        print(JSON.stringify({ ...written, entries: entries.map(writtenEntry) }, null, 2));
+        const output = { user: user.email, ...writtenWallet(wallet), set_aside: usdText(leasedNano) };
+        print(JSON.stringify({ ...output, entries: entries.map(writtenEntry) }, null, 2));
         return 0;
       }
       print(`${paint.bold(user.email)}\n\n${walletText(wallet, paint)}`);
@@ -77,14 +77,18 @@ export const topUpWallet: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (desk) => {
+    withInstallation(input, async (installation) => {
       const amountNano = usdFrom(input, "usd", { signed: false });
       const provider = input.text("provider") ?? "manual";
       if (!PROVIDER.test(provider)) misuse(`--provider ${PROVIDER_RULE}.`, PROVIDER_HINT);
-      const { id: userId, email } = await needUser(desk.db, input.need("user"));
-      await flushUser(desk.settings, userId);
-      const order = { userId, amountNano, provider, ...orderFrom(input, `paid (${provider})`) };
-      const booked = await audited(desk, (within) => topUp(within, order), deed("wallet.top_up", email));
+      const { id: userId, email } = await needUser(installation.db, input.need("user"));
+      await flushUser(installation.settings, userId);
+      const order = { userId, amountNano, provider, ...parseOrder(input, `paid (${provider})`) };
+      const booked = await audited(
+        installation,
+        (txInstallation) => topUp(txInstallation, order),
+        describeEntry("wallet.top_up", email),
+      );
       return report(input, booked, `${dollars(amountNano)} added for ${email}.`);
     }),
 };
@@ -102,12 +106,16 @@ export const adjustWallet: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (desk) => {
+    withInstallation(input, async (installation) => {
       const amountNano = usdFrom(input, "usd", { signed: true });
-      const { id: userId, email } = await needUser(desk.db, input.need("user"));
-      await flushUser(desk.settings, userId);
-      const order = { userId, amountNano, ...orderFrom(input, null) };
-      const booked = await audited(desk, (within) => adjust(within, order), deed("wallet.adjust", email));
+      const { id: userId, email } = await needUser(installation.db, input.need("user"));
+      await flushUser(installation.settings, userId);
+      const order = { userId, amountNano, ...parseOrder(input, null) };
+      const booked = await audited(
+        installation,
+        (txInstallation) => adjust(txInstallation, order),
+        describeEntry("wallet.adjust", email),
+      );
       const done = amountNano > 0n ? "given to" : "taken from";
       return report(input, booked, `${dollars(booked.entry.amountNano)} ${done} ${email}.`);
     }),
@@ -126,14 +134,15 @@ export const refundRequest: Command = {
     data: DATA_OPTION,
   },
   run: (input) =>
-    withInstallation(input, async (desk) => {
+    withInstallation(input, async (installation) => {
       const amountNano = input.text("usd") === undefined ? "all" : usdFrom(input, "usd", { signed: false });
       const requestId = input.need("REQUEST_ID");
-      await flushUser(desk.settings, null);
+      await flushUser(installation.settings, null);
       const booked = await audited(
-        desk,
-        (within) => refund(within, { requestId, amountNano, ...orderFrom(input, "refunded by hand") }),
-        deed("wallet.refund", null),
+        installation,
+        (txInstallation) =>
+          refund(txInstallation, { requestId, amountNano, ...parseOrder(input, "refunded by hand") }),
+        describeEntry("wallet.refund", null),
       );
       const { subscriptionId } = booked.entry;
       const to = subscriptionId === null ? "the user's balance" : `the subscription ${subscriptionId}`;
@@ -141,8 +150,8 @@ export const refundRequest: Command = {
     }),
 };
 
-/** A repeat books nothing, and so is nothing that was done. */
-function deed(action: string, email: string | null): (booked: MoneyResult) => Deed | null {
+/** A repeated order books nothing, so it is not logged. */
+function describeEntry(action: string, email: string | null): (booked: MoneyResult) => Deed | null {
   return ({ entry, repeated }) => {
     if (repeated) return null;
     return { action, target: `user ${email ?? entry.userId}`, changes: fieldsOfEntry(entry) };
@@ -172,10 +181,10 @@ export const showLedger: Command = {
     }),
 };
 
-/** `usual` is the reason where none is given. */
-function orderFrom(input: Input, usual: string | null): MoneyOrder {
+/** `defaultReason` applies if no reason is given. */
+function parseOrder(input: Input, defaultReason: string | null): MoneyOrder {
   const idempotencyKey = input.text("idempotency-key");
-  const reason = input.text("reason") ?? usual;
+  const reason = input.text("reason") ?? defaultReason;
   if (reason !== null && /\p{Cc}/u.test(reason)) {
     misuse(
       "--reason must be one line of text, without control characters.",
@@ -189,7 +198,7 @@ function orderFrom(input: Input, usual: string | null): MoneyOrder {
   };
 }
 
-/** Says what was done and how the wallet stands now. */
+/** Prints what was done and the new state of the wallet. */
 export function report(input: Input, { entry, wallet, repeated }: MoneyResult, sentence: string): number {
   const { print, paint } = input.terminal;
   if (input.flag("json")) {
@@ -223,7 +232,7 @@ function walletText(wallet: Wallet, paint: Paint): string {
 }
 
 function ledgerTable(entries: readonly Transfer[], userId: string, paint: Paint): string {
-  const amounts = entries.map((entry) => signed(entry, userId));
+  const amounts = entries.map((entry) => signAmount(entry, userId));
   const texts = pointsAligned(amounts.map((amount) => `${amount > 0n ? "+" : ""}${dollars(amount)}`));
   const rows = entries.map((entry, i) => {
     const text = texts[i] ?? "";
@@ -243,8 +252,8 @@ function ledgerTable(entries: readonly Transfer[], userId: string, paint: Paint)
     : shown;
 }
 
-/** As the user sees it: what is paid away is below zero, from whichever of the user's books. */
-function signed({ debit, amountNano, subscriptionId }: Transfer, userId: string): Nano {
+/** The amount from the user's view: payments from any of the user's books are negative. */
+function signAmount({ debit, amountNano, subscriptionId }: Transfer, userId: string): Nano {
   const paid =
     debit === userBook(userId) || (subscriptionId !== null && debit.endsWith(`:${subscriptionId}`));
   return paid ? -amountNano : amountNano;

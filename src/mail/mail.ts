@@ -1,6 +1,6 @@
 /**
- * Mail by the operator's own server. The address that is dialled was checked as those of upstreams are, every step has
- * a deadline, and what goes wrong is said in a sentence without secrets.
+ * Sends mail through the operator's SMTP server. The dialled address is checked like those of upstreams, every step
+ * has a deadline, and errors are sentences without secrets.
  */
 
 import type { Transporter } from "nodemailer";
@@ -19,11 +19,11 @@ export interface MailMessage {
 }
 
 export interface Mail {
-  /** Resolves when the server has taken it; rejects with `MailRefused`. */
+  /** Resolves when the server has accepted the message; rejects with `MailRefused`. */
   send(message: MailMessage): Promise<void>;
 }
 
-/** A mail that was not sent. The message is fit for an administrator: no password, no content. */
+/** A mail that was not sent. The message can be shown to an administrator: it contains no password and no content. */
 export class MailRefused extends Error {
   override readonly name = "MailRefused";
 }
@@ -32,11 +32,11 @@ export interface MailOptions {
   db: Db;
   keyring: Keyring;
   dialer: Dialer;
-  /** For each step of the conversation. */
+  /** Timeout of each SMTP step. */
   timeoutMs: number;
 }
 
-/** Null while nobody has said how mail is sent. Asked at each use, for settings change while the server runs. */
+/** Null if no SMTP server is configured. Called for each use, because settings change while the server runs. */
 export async function openMail({ db, keyring, dialer, timeoutMs }: MailOptions): Promise<Mail | null> {
   const smtp = await readSmtp(db);
   if (smtp === null) return null;
@@ -46,7 +46,7 @@ export async function openMail({ db, keyring, dialer, timeoutMs }: MailOptions):
       try {
         await transport.sendMail({ from: smtp.from, to: { name: "", address: to }, subject, text });
       } catch (error) {
-        throw new MailRefused(`${sayWhy(error)} (${smtp.host}, port ${smtp.port})`);
+        throw new MailRefused(`${describeError(error)} (${smtp.host}, port ${smtp.port})`);
       } finally {
         transport.close();
       }
@@ -61,17 +61,17 @@ async function connect(
   timeoutMs: number,
 ): Promise<Transporter> {
   const { host, port, security, user } = smtp;
-  // Read with the first letter: most processes never write one, and all of them should start quickly.
+  // Imported with the first mail: most processes never send one, and every process should start quickly.
   const { createTransport } = await import("nodemailer");
   return createTransport({
-    host: await addressOf(smtp, dialer),
+    host: await resolveAddress(smtp, dialer),
     port,
-    // The certificate is the name's, not the address's.
+    // The certificate is issued for the host name, not for the address.
     servername: host,
     secure: security === "tls",
     requireTLS: security === "starttls",
     ignoreTLS: security === "none",
-    ...(user === null ? {} : { auth: { user, pass: passwordOf(smtp, keyring) } }),
+    ...(user === null ? {} : { auth: { user, pass: unsealPassword(smtp, keyring) } }),
     connectionTimeout: timeoutMs,
     greetingTimeout: timeoutMs,
     socketTimeout: timeoutMs,
@@ -81,11 +81,11 @@ async function connect(
   });
 }
 
-/** The very address that was checked: a second lookup could answer differently. */
-async function addressOf({ host, port, privateNetwork }: SmtpRecord, dialer: Dialer): Promise<string> {
-  const named = host.includes(":") ? `[${host}]` : host;
+/** Returns the checked address itself: a second lookup could return a different one. */
+async function resolveAddress({ host, port, privateNetwork }: SmtpRecord, dialer: Dialer): Promise<string> {
+  const urlHost = host.includes(":") ? `[${host}]` : host;
   try {
-    const { origin } = await dialer.resolve(`https://${named}:${port}`, privateNetwork);
+    const { origin } = await dialer.resolve(`https://${urlHost}:${port}`, privateNetwork);
     return new URL(origin).hostname.replace(/^\[(.*)\]$/, "$1");
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
@@ -97,7 +97,7 @@ async function addressOf({ host, port, privateNetwork }: SmtpRecord, dialer: Dia
   }
 }
 
-function passwordOf({ sealedPassword }: SmtpRecord, keyring: Keyring): string {
+function unsealPassword({ sealedPassword }: SmtpRecord, keyring: Keyring): string {
   try {
     return sealedPassword === null ? "" : unseal(keyring, SMTP_PASSWORD_BINDING, sealedPassword);
   } catch (error) {
@@ -117,18 +117,18 @@ const REASONS: Readonly<Record<string, string>> = {
   EPROTOCOL: "What answered does not speak SMTP.",
 };
 
-/** A server's own words help where it refuses a sender, a recipient or a message. */
-function sayWhy(error: unknown): string {
+/** The server's own text helps if it rejects a sender, a recipient or a message. */
+function describeError(error: unknown): string {
   if (!(error instanceof Error)) return "The mail could not be sent.";
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
-  const known = REASONS[code];
-  if (known !== undefined) return isTlsFault(error) ? (REASONS.ETLS ?? known) : known;
+  const reason = REASONS[code];
+  if (reason !== undefined) return isTlsFault(error) ? (REASONS.ETLS ?? reason) : reason;
   const answer = "response" in error && typeof error.response === "string" ? error.response : null;
   if (answer === null) return "The mail could not be sent.";
   return `The mail server refused it: ${answer.replace(/[\p{C}\s]+/gu, " ").slice(0, 200)}`;
 }
 
-/** The library counts a certificate that nobody trusts as a fault of the socket. */
+/** The library reports an untrusted certificate as a socket error. */
 function isTlsFault({ message }: Error): boolean {
   return /certificate|self.signed|altname|TLS|SSL|wrong version/i.test(message);
 }

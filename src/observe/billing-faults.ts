@@ -1,4 +1,4 @@
-/** Faults of the books that an operator should look at, counted since the process started. */
+/** Counts billing faults that an operator should look at, since the process started. */
 
 /**
  * `unpaid_row`: a paid request was recorded without a payer. `journal_damaged`: a journal of an earlier process could
@@ -10,7 +10,7 @@ export type BillingFault = (typeof BILLING_FAULTS)[number];
 export interface BillingFaultCount {
   fault: BillingFault;
   count: number;
-  /** Of the latest one; null while there is none. */
+  /** Time of the latest fault; null if there is none. */
   latestAtMs: number | null;
 }
 

@@ -28,7 +28,7 @@ function lineOf(reason: string): string {
   return written;
 }
 
-/** The places where a secret stands in real messages: in words, in an address, in a header, on a line of its own. */
+/** Places of secrets in real messages: within words, in a URL, in a header, on a separate line. */
 const PLACES = [
   (secret: string) => `duplicate value ${secret} for column`,
   (secret: string) => `https://gw.example.com/console/verify#${secret}`,

@@ -1,6 +1,6 @@
 /**
- * One JSON line an event, on standard error. Callers pass named fields only; bodies, credentials and
- * upstream texts are never among them.
+ * The log: one JSON line per event, on standard error. Callers pass named fields only, never bodies, credentials or
+ * texts of upstreams.
  */
 
 export type LogFields = Readonly<Record<string, string | number | boolean | null>>;
@@ -11,7 +11,7 @@ export interface Log {
   error(event: string, fields?: LogFields): void;
 }
 
-/** The forms of every secret that the gateway creates, and of those that upstreams create. `log.test.ts` mints each. */
+/** The shapes of every secret that the gateway or an upstream creates. `log.test.ts` creates one of each. */
 const SECRET_SHAPES = new RegExp(
   [
     // API keys and personal access tokens; the prefix alone is distinctive.
@@ -19,7 +19,7 @@ const SECRET_SHAPES = new RegExp(
     ...[
       "sk-[A-Za-z0-9_-]{8,}",
       "eyJ[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+",
-      // Sessions, one-time links and the administrator's token: 256 random bits in base62.
+      // Sessions, one-time links and the administrator token: 256 random bits in base62.
       "[A-Za-z0-9]{43}(?![A-Za-z0-9])",
       // Secrets of second factors, in base32.
       "[A-Z2-7]{32}(?![A-Za-z0-9])",
@@ -31,14 +31,16 @@ const SECRET_SHAPES = new RegExp(
   "g",
 );
 
-/** Before a text becomes JSON: an escaped line break would end in a letter and hide the beginning of a secret. */
+/**
+ * Runs before the text becomes JSON: an escaped line break would end in a letter and hide the beginning of a secret.
+ */
 function redact(_: string, value: unknown): unknown {
   return typeof value === "string" ? value.replace(SECRET_SHAPES, "[redacted]") : value;
 }
 
-export function openLog(nowMs: () => number, write: (line: string) => void): Log {
+export function openLog(nowMs: () => number, write: (writeLine: string) => void): Log {
   function line(level: string, event: string, fields: LogFields | undefined): void {
-    // The list of fields is the first guard; `redact` is the second, for a secret inside a message.
+    // Named fields are the first guard; `redact` is the second, for a secret inside a message.
     const text = JSON.stringify({ time: new Date(nowMs()).toISOString(), level, event, ...fields }, redact);
     write(`${text}\n`);
   }
@@ -49,7 +51,7 @@ export function openLog(nowMs: () => number, write: (line: string) => void): Log
   };
 }
 
-/** A bug of ours. The client is given the request id, where there is one, and here is what stands behind it. */
+/** Logs an internal error. The client receives only the request id, if there is one; the cause is logged here. */
 export function logFault(
   log: Log,
   requestId: string | null,

@@ -1,4 +1,4 @@
-/** The text format that Prometheus and its like read, version 0.0.4. */
+/** The Prometheus text format, version 0.0.4. */
 
 export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -11,7 +11,7 @@ export interface MetricSample {
 
 export interface Histogram {
   readonly labels: Labels;
-  /** Within each bound and above the one before; one more than there are bounds. */
+  /** Number of values within each bound and above the previous one; one more entry than bounds. */
   readonly counts: readonly number[];
   readonly sum: number;
 }
@@ -26,43 +26,47 @@ export type MetricFamily = { readonly name: string; readonly help: string } & (
 );
 
 export function metricsText(families: readonly MetricFamily[]): string {
-  return families.map(familyText).join("");
+  return families.map(formatFamily).join("");
 }
 
-function familyText(family: MetricFamily): string {
+function formatFamily(family: MetricFamily): string {
   const { name, type, help } = family;
   const lines = [`# HELP ${name} ${escapeHelp(help)}`, `# TYPE ${name} ${type}`];
   if (family.type === "histogram") {
-    for (const histogram of family.histograms) lines.push(...histogramLines(name, family.bounds, histogram));
+    for (const histogram of family.histograms) lines.push(...formatHistogram(name, family.bounds, histogram));
   } else {
-    for (const { labels = {}, value } of family.samples) lines.push(line(name, labels, value));
+    for (const { labels = {}, value } of family.samples) lines.push(formatLine(name, labels, value));
   }
   return `${lines.join("\n")}\n`;
 }
 
-function histogramLines(
+function formatHistogram(
   name: string,
   bounds: readonly number[],
   { labels, counts, sum }: Histogram,
 ): string[] {
-  let within = 0;
+  let cumulative = 0;
   const buckets = counts.map((count, index) => {
-    within += count;
-    return line(
+    cumulative += count;
+    return formatLine(
       `${name}_bucket`,
-      { ...labels, le: numberText(bounds[index] ?? Number.POSITIVE_INFINITY) },
-      within,
+      { ...labels, le: formatNumber(bounds[index] ?? Number.POSITIVE_INFINITY) },
+      cumulative,
     );
   });
-  return [...buckets, line(`${name}_sum`, labels, sum), line(`${name}_count`, labels, within)];
+  return [
+    ...buckets,
+    formatLine(`${name}_sum`, labels, sum),
+    formatLine(`${name}_count`, labels, cumulative),
+  ];
 }
 
-function line(name: string, labels: Labels, value: number): string {
+function formatLine(name: string, labels: Labels, value: number): string {
   const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeValue(text)}"`);
-  return `${name}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${numberText(value)}`;
+  return `${name}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${formatNumber(value)}`;
 }
 
-function numberText(value: number): string {
+function formatNumber(value: number): string {
   return value === Number.POSITIVE_INFINITY ? "+Inf" : String(value);
 }
 

@@ -1,10 +1,10 @@
 /**
- * What has ended in this process, by endpoint, model and outcome, for whoever gathers such numbers (`/metrics`). To
- * count a request takes a short search and a few additions. All of it only grows, and none of it can be made to grow
- * by what clients write: models are named as they are published.
+ * Counters of finished requests of this process, by endpoint, model and outcome, for `/metrics`. Counting a request
+ * takes a short search and a few additions. All values only grow. Clients cannot add series: only published model
+ * names are used.
  */
 
-/** Of a request's row, what is counted here. */
+/** The fields of a usage row that are counted here. */
 export interface EndedRequest {
   readonly endpoint: string;
   readonly publicModel: string;
@@ -25,10 +25,10 @@ export interface EndedRequest {
   readonly upstreamNano: bigint;
 }
 
-/** Requests that are alike in endpoint, model, outcome and status. */
+/** Requests with the same endpoint, model, outcome and status. */
 export interface RequestSeries {
   readonly endpoint: string;
-  /** Empty for a model that is not published, whatever it was called. */
+  /** Empty for a model that is not published. */
   readonly model: string;
   readonly outcome: string;
   readonly status: number;
@@ -40,17 +40,17 @@ export interface RequestSeries {
   outputTokens: number;
   reasoningTokens: number;
   images: number;
-  /** Numbers, for people to look at: the books count exactly. */
+  /** Numbers for display. Billing counts exactly. */
   costNano: number;
   chargedNano: number;
   upstreamNano: number;
 }
 
-/** In seconds, as their readers want them. */
+/** In seconds, as Prometheus expects. */
 export const DURATION_BOUNDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600] as const;
 
 export interface Durations {
-  /** How many were within each bound and above the one before; the last of them is above all. */
+  /** Number of requests within each bound and above the previous one; the last entry is above all bounds. */
   readonly counts: number[];
   sum: number;
 }
@@ -64,9 +64,9 @@ export interface RequestCounts {
   /** By model. */
   readonly series: ReadonlyMap<string, readonly RequestSeries[]>;
   readonly times: ReadonlyMap<string, EndpointTimes>;
-  /** By endpoint and then by code. */
+  /** By endpoint, then by code. */
   readonly errors: ReadonlyMap<string, ReadonlyMap<string, number>>;
-  /** By the id of the account that was asked last, and then by outcome. */
+  /** By the id of the account of the last attempt, then by outcome. */
   readonly accounts: ReadonlyMap<string, ReadonlyMap<string, number>>;
   add(ended: EndedRequest, isPublished: boolean): void;
 }
@@ -77,14 +77,14 @@ export function openRequestCounts(): RequestCounts {
   const errors = new Map<string, Map<string, number>>();
   const accounts = new Map<string, Map<string, number>>();
 
-  function seriesOf({ endpoint, outcome, status }: EndedRequest, model: string): RequestSeries {
-    const ofModel = entryOf(series, model, () => []);
+  function findOrAddSeries({ endpoint, outcome, status }: EndedRequest, model: string): RequestSeries {
+    const ofModel = getOrCreate(series, model, () => []);
     for (const one of ofModel) {
       if (one.endpoint === endpoint && one.outcome === outcome && one.status === status) return one;
     }
-    const begun = beginSeries(endpoint, model, outcome, status);
-    ofModel.push(begun);
-    return begun;
+    const created = createSeries(endpoint, model, outcome, status);
+    ofModel.push(created);
+    return created;
   }
 
   return {
@@ -94,12 +94,12 @@ export function openRequestCounts(): RequestCounts {
     accounts,
     add(ended, isPublished) {
       const { endpoint, accountId, errorCode, firstByteMs } = ended;
-      addTo(seriesOf(ended, isPublished ? ended.publicModel : ""), ended);
-      const { whole, firstByte } = entryOf(times, endpoint, beginTimes);
+      addTo(findOrAddSeries(ended, isPublished ? ended.publicModel : ""), ended);
+      const { whole, firstByte } = getOrCreate(times, endpoint, createTimes);
       addDuration(whole, ended.durationMs);
       if (firstByteMs !== null) addDuration(firstByte, firstByteMs);
-      if (errorCode !== null) increment(entryOf(errors, endpoint, newCounter), errorCode);
-      if (accountId !== null) increment(entryOf(accounts, accountId, newCounter), ended.outcome);
+      if (errorCode !== null) increment(getOrCreate(errors, endpoint, createCounter), errorCode);
+      if (accountId !== null) increment(getOrCreate(accounts, accountId, createCounter), ended.outcome);
     },
   };
 }
@@ -125,7 +125,7 @@ function addDuration(durations: Durations, ms: number): void {
   durations.sum += seconds;
 }
 
-function beginSeries(endpoint: string, model: string, outcome: string, status: number): RequestSeries {
+function createSeries(endpoint: string, model: string, outcome: string, status: number): RequestSeries {
   return {
     endpoint,
     model,
@@ -144,18 +144,18 @@ function beginSeries(endpoint: string, model: string, outcome: string, status: n
   };
 }
 
-function beginTimes(): EndpointTimes {
+function createTimes(): EndpointTimes {
   const begin = () => ({ counts: Array.from({ length: DURATION_BOUNDS.length + 1 }, () => 0), sum: 0 });
   return { whole: begin(), firstByte: begin() };
 }
 
-const newCounter = () => new Map<string, number>();
+const createCounter = () => new Map<string, number>();
 
 function increment(counter: Map<string, number>, name: string): void {
   counter.set(name, (counter.get(name) ?? 0) + 1);
 }
 
-function entryOf<Entry>(map: Map<string, Entry>, name: string, begin: () => Entry): Entry {
+function getOrCreate<Entry>(map: Map<string, Entry>, name: string, begin: () => Entry): Entry {
   let entry = map.get(name);
   if (entry === undefined) {
     entry = begin();

@@ -1,17 +1,17 @@
 /**
- * What has gone through this process since it began: numbers that only grow. Counting is a few additions a request;
- * whoever wants a rate looks twice.
+ * Traffic counters of this process since its start. They only grow. Counting costs a few additions per request; a
+ * rate is the difference of two readings.
  */
 
 export interface Traffic {
-  /** Requests that have ended, however they did. Those without a key are nobody's. */
+  /** Finished requests, with any outcome. Requests without a key are not counted. */
   requests: number;
   refused: number;
-  /** Those that went wrong on our side or an upstream's: not what a client got wrong. */
+  /** Requests that failed in the gateway or at an upstream, without client errors. */
   errors: number;
   inputTokens: number;
   outputTokens: number;
-  /** By their prices, whoever paid. A number, for people to look at: the books count exactly. */
+  /** Cost at list prices, whether paid or not. A number for display; billing counts exactly. */
   costNano: number;
 }
 
@@ -19,7 +19,7 @@ export function openTraffic(): Traffic {
   return { requests: 0, refused: 0, errors: 0, inputTokens: 0, outputTokens: 0, costNano: 0 };
 }
 
-/** The fields of a request's row that are counted here. */
+/** The fields of a usage row that are counted here. */
 export interface EndedTraffic {
   readonly status: number;
   readonly outcome: string;
@@ -37,7 +37,10 @@ export function countTraffic(traffic: Traffic, ended: EndedTraffic): void {
   traffic.costNano += Number(ended.costNano);
 }
 
-/** A stream that fails in the middle has said 200 by then; a failure with a 4xx is an upstream's word about the request. */
+/**
+ * A stream that fails midway has already sent status 200. A failure with a 4xx status means that the upstream
+ * rejected the request.
+ */
 function isError({ status, outcome }: EndedTraffic): boolean {
   return status >= 500 || outcome === "upstream_cut" || (outcome === "failed" && status < 400);
 }

@@ -1,6 +1,6 @@
 /**
- * What a caller's credential looks like: `gwk_<public id>_<256 random bits><CRC-32>`, all in base62.
- * The checksum lets scanners, and us, throw garbage away without asking anybody.
+ * The format of API keys: `gwk_<public id>_<256 random bits><CRC-32>`, all in base62. The checksum lets scanners and
+ * the gateway reject garbage without a lookup.
  */
 
 import { base62, CHARS_OF_256_BITS, CHECKSUM_CHARS, hasChecksum, toInteger, withChecksum } from "./base62.ts";
@@ -8,7 +8,7 @@ import type { RandomBytes } from "./keyring.ts";
 
 const PREFIX = "gwk_";
 const PUBLIC_ID_CHARS = 8;
-const FORM = new RegExp(
+const FORMAT = new RegExp(
   `^gwk_[0-9A-Za-z]{${PUBLIC_ID_CHARS}}_[0-9A-Za-z]{${CHARS_OF_256_BITS + CHECKSUM_CHARS}}$`,
 );
 
@@ -18,10 +18,10 @@ export interface MintedApiKey {
   last4: string;
 }
 
-/** A rotated key keeps its public id: it is the same key with another secret. */
+/** Pass `publicId` to rotate a key: it keeps its public id and gets another secret. */
 export function mintApiKey(
   randomBytes: RandomBytes,
-  publicId: string = publicIdFrom(randomBytes(8)),
+  publicId: string = derivePublicId(randomBytes(8)),
 ): MintedApiKey {
   const secret = withChecksum(
     `${PREFIX}${publicId}_${base62(toInteger(randomBytes(32)), CHARS_OF_256_BITS)}`,
@@ -34,21 +34,24 @@ export function claimsOurForm(secret: string): boolean {
 }
 
 export function hasValidChecksum(secret: string): boolean {
-  return FORM.test(secret) && hasChecksum(secret);
+  return FORMAT.test(secret) && hasChecksum(secret);
 }
 
-/** An imported secret may have any form, and no part of it may be shown: its digest names it instead. */
+/**
+ * An imported secret may have any format, and no part of it may be shown, so its public id is derived from the
+ * digest.
+ */
 export function publicIdOf(secret: string, digest: string): string {
   if (hasValidChecksum(secret)) return secret.slice(PREFIX.length, PREFIX.length + PUBLIC_ID_CHARS);
-  return publicIdFrom(Buffer.from(digest, "base64url").subarray(0, 8));
+  return derivePublicId(Buffer.from(digest, "base64url").subarray(0, 8));
 }
 
-/** HMAC-SHA-256 under the installation's pepper. Keyed once; a call only copies the prepared state. */
+/** HMAC-SHA-256 under the installation's pepper. The key is set up once; each call only copies the prepared state. */
 export function openDigester(pepper: Uint8Array): (secret: string) => string {
   const keyed = new Bun.CryptoHasher("sha256", pepper);
   return (secret) => keyed.copy().update(secret).digest("base64url");
 }
 
-function publicIdFrom(bytes: Uint8Array): string {
+function derivePublicId(bytes: Uint8Array): string {
   return base62(toInteger(bytes) % 62n ** BigInt(PUBLIC_ID_CHARS), PUBLIC_ID_CHARS);
 }

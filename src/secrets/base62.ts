@@ -1,14 +1,18 @@
-/** Random bytes as text that survives every shell, address and double click, with a check at its end. */
+/**
+ * Base62 encoding of random bytes, which is safe in shells and URLs and is selected by a double click, with a
+ * checksum at the end.
+ */
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/** 62^43 > 2^256: the shortest length that keeps every bit. */
+/** 62^43 > 2^256: the shortest length that preserves every bit. */
 export const CHARS_OF_256_BITS = 43;
 export const CHECKSUM_CHARS = 6;
 
 export function base62(integer: bigint, chars: number): string {
   let text = "";
-  for (let rest = integer; rest > 0n; rest /= 62n) text = ALPHABET.charAt(Number(rest % 62n)) + text;
+  for (let remaining = integer; remaining > 0n; remaining /= 62n)
+    text = ALPHABET.charAt(Number(remaining % 62n)) + text;
   return text.padStart(chars, "0");
 }
 
@@ -16,15 +20,15 @@ export function toInteger(bytes: Uint8Array): bigint {
   return bytes.length === 0 ? 0n : BigInt(`0x${Buffer.from(bytes).toString("hex")}`);
 }
 
-/** It lets scanners, and us, throw garbage away without asking anybody. */
+/** The checksum lets scanners and the gateway reject garbage without a lookup. */
 export function withChecksum(unchecked: string): string {
-  return unchecked + checksum(unchecked);
+  return unchecked + computeChecksum(unchecked);
 }
 
 export function hasChecksum(text: string): boolean {
-  return text.endsWith(checksum(text.slice(0, -CHECKSUM_CHARS)));
+  return text.endsWith(computeChecksum(text.slice(0, -CHECKSUM_CHARS)));
 }
 
-function checksum(unchecked: string): string {
+function computeChecksum(unchecked: string): string {
   return base62(BigInt(Bun.hash.crc32(unchecked)), CHECKSUM_CHARS);
 }

@@ -1,6 +1,6 @@
 /**
- * The master keys: kept outside the database, so that a stolen dump opens nothing.
- * One line a key, `kid:base64(32 bytes)`; the first seals, all unseal.
+ * The master keys. They are stored outside the database, so that a stolen dump reveals no secret. One key per line,
+ * `kid:base64(32 bytes)`: the first one seals, all of them unseal.
  */
 
 import { createHash, randomBytes as cryptoRandomBytes } from "node:crypto";
@@ -25,14 +25,16 @@ const KID = /^[A-Za-z0-9-]{1,32}$/;
 export type RandomBytes = (count: number) => Uint8Array;
 
 export interface Keyring {
-  /** The id of the key that seals. Looked up at every use: a rotation may have happened under a running server. */
+  /** The id of the key that seals. Read at every use: a key rotation may have happened while the server runs. */
   readonly activeKid: string;
   get(kid: string): Uint8Array | null;
 }
 
 export interface KeyringOptions {
   file: string;
-  /** MODEL_GATEWAY_MASTER_KEY: `kid:base64`, comma separated, or one bare base64 key. It replaces the file. */
+  /**
+   * MODEL_GATEWAY_MASTER_KEY: `kid:base64` pairs separated by commas, or one bare base64 key. It replaces the file.
+   */
   fromEnv: string | undefined;
   randomBytes?: RandomBytes;
 }
@@ -56,67 +58,67 @@ interface MasterKey {
 type MasterKeys = readonly [MasterKey, ...MasterKey[]];
 
 export function openKeyring(options: KeyringOptions): Keyring {
-  if (options.fromEnv !== undefined) return fixedKeyring(parseEnv(options.fromEnv));
+  if (options.fromEnv !== undefined) return createFixedKeyring(parseEnv(options.fromEnv));
   if (!existsSync(options.file)) createFile(options.file, options.randomBytes ?? cryptoRandomBytes);
-  return fileKeyring(options.file);
+  return createFileKeyring(options.file);
 }
 
-/** One key that nobody keeps: for what is forgotten again. */
+/** A keyring with one key that is never stored, for temporary data. */
 export function openPassingKeyring(randomBytes: RandomBytes = cryptoRandomBytes): Keyring {
-  return fixedKeyring([newKey(randomBytes)]);
+  return createFixedKeyring([createKey(randomBytes)]);
 }
 
 /** Prepends a new key, which seals from now on. Returns its id. */
 export function addMasterKey(file: string, randomBytes: RandomBytes = cryptoRandomBytes): string {
-  const added = newKey(randomBytes);
-  rewrite(file, (keys) => [added, ...keys]);
+  const added = createKey(randomBytes);
+  rewriteFile(file, (keys) => [added, ...keys]);
   return added.kid;
 }
 
-/** Only after everything sealed has been rewrapped: what the dropped keys sealed cannot be opened again. */
+/** Call it only after all secrets have been sealed again: values sealed by a dropped key cannot be unsealed. */
 export function dropOldMasterKeys(file: string): number {
   let dropped = 0;
-  rewrite(file, ([active, ...old]) => {
+  rewriteFile(file, ([active, ...old]) => {
     dropped = old.length;
     return [active];
   });
   return dropped;
 }
 
-function fixedKeyring(keys: MasterKeys): Keyring {
-  return { activeKid: keys[0].kid, get: (kid) => find(keys, kid) };
+function createFixedKeyring(keys: MasterKeys): Keyring {
+  return { activeKid: keys[0].kid, get: (kid) => findKey(keys, kid) };
 }
 
-function fileKeyring(file: string): Keyring {
+function createFileKeyring(file: string): Keyring {
   let stamp = fileStamp(file);
   let keys = readKeys(file);
 
-  function reread(): void {
-    const present = fileStamp(file);
-    if (present === stamp) return;
+  function reload(): void {
+    const current = fileStamp(file);
+    if (current === stamp) return;
     keys = readKeys(file);
-    stamp = present;
+    stamp = current;
   }
 
   return {
     get activeKid() {
-      reread();
+      reload();
       return keys[0].kid;
     },
     get(kid) {
-      const known = find(keys, kid);
-      if (known !== null) return known;
-      reread();
-      return find(keys, kid);
+      const loaded = findKey(keys, kid);
+      if (loaded !== null) return loaded;
+      reload();
+      return findKey(keys, kid);
     },
   };
 }
 
-function find(keys: MasterKeys, kid: string): Uint8Array | null {
+function findKey(keys: MasterKeys, kid: string): Uint8Array | null {
   return keys.find((key) => key.kid === kid)?.bytes ?? null;
 }
 
-/** A rewritten file is a new inode, so two rewrites within one tick of the clock still differ. */
+/** A rewritten file has a new inode, so two rewrites within one clock tick still differ. */
 function fileStamp(file: string): string {
   const { ino, mtimeMs, size } = statSync(file);
   return `${ino}:${mtimeMs}:${size}`;
@@ -130,18 +132,18 @@ function readKeys(file: string): MasterKeys {
       `${file} can be read by others (mode 0${mode.toString(8)}). If nobody has, run: chmod 600 ${file}`,
     );
   }
-  return parse(readFileSync(file, "utf8").split("\n"), file);
+  return parseLines(readFileSync(file, "utf8").split("\n"), file);
 }
 
 function parseEnv(text: string): MasterKeys {
   const source = "MODEL_GATEWAY_MASTER_KEY";
-  if (text.includes(":")) return parse(text.split(","), source);
+  if (text.includes(":")) return parseLines(text.split(","), source);
   const bytes = decodeKey(text.trim(), source);
   const kid = createHash("sha256").update("kid").update(bytes).digest("hex").slice(0, 8);
   return [{ kid, bytes }];
 }
 
-function parse(lines: readonly string[], source: string): MasterKeys {
+function parseLines(lines: readonly string[], source: string): MasterKeys {
   const keys = lines
     .map((line) => line.trim())
     .filter((line) => line !== "")
@@ -168,7 +170,7 @@ function parseLine(line: string, source: string): MasterKey {
 
 function decodeKey(text: string, source: string): Uint8Array {
   const bytes = Buffer.from(text, "base64");
-  // Buffer skips what is not base64; a key with a typing error must not pass as another key.
+  // Buffer skips characters that are not base64. A mistyped key must not be accepted as another key.
   const canonical = bytes.toString("base64").replace(/=+$/, "");
   if (bytes.length !== KEY_BYTES || canonical !== text.replace(/=+$/, "")) {
     throw new KeyringError("malformed", `${source} must hold master keys of ${KEY_BYTES} bytes in base64.`);
@@ -176,7 +178,7 @@ function decodeKey(text: string, source: string): Uint8Array {
   return new Uint8Array(bytes);
 }
 
-function newKey(randomBytes: RandomBytes): MasterKey {
+function createKey(randomBytes: RandomBytes): MasterKey {
   return { kid: Buffer.from(randomBytes(4)).toString("hex"), bytes: randomBytes(KEY_BYTES) };
 }
 
@@ -185,19 +187,22 @@ function createFile(file: string, randomBytes: RandomBytes): void {
   const draft = `${file}.${Buffer.from(randomBytes(4)).toString("hex")}`;
   const handle = openSync(draft, "wx", 0o600);
   try {
-    writeKeys(handle, [newKey(randomBytes)]);
-    // A link, unlike a rename, never replaces the key that a process started beside us has just made.
+    writeKeys(handle, [createKey(randomBytes)]);
+    // A link, unlike a rename, never replaces a key that another starting process has just created.
     linkSync(draft, file);
   } catch (error) {
-    if (!isCode(error, "EEXIST")) throw error;
+    if (!hasErrorCode(error, "EEXIST")) throw error;
   } finally {
     closeSync(handle);
     rmSync(draft, { force: true });
   }
 }
 
-/** The draft is the lock too: of two rotations at once, one would lose the key the other already sealed with. */
-function rewrite(file: string, change: (keys: MasterKeys) => MasterKeys): void {
+/**
+ * The draft file is also the lock: of two concurrent rotations, one would lose the key that the other has already
+ * sealed with.
+ */
+function rewriteFile(file: string, change: (keys: MasterKeys) => MasterKeys): void {
   const draft = `${file}.new`;
   const handle = openDraft(draft);
   try {
@@ -215,7 +220,7 @@ function openDraft(draft: string): number {
   try {
     return openSync(draft, "wx", 0o600);
   } catch (error) {
-    if (!isCode(error, "EEXIST")) throw error;
+    if (!hasErrorCode(error, "EEXIST")) throw error;
     throw new KeyringError("busy", `Another rotation is under way. If none is, remove ${draft}.`);
   }
 }
@@ -226,6 +231,6 @@ function writeKeys(handle: number, keys: readonly MasterKey[]): void {
   fsyncSync(handle);
 }
 
-function isCode(error: unknown, code: string): boolean {
+function hasErrorCode(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
 }

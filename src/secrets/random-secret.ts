@@ -1,6 +1,6 @@
 /**
- * Secrets of 256 random bits that open the console: what a session's cookie holds, what a one-time link carries, and
- * personal access tokens. Kept is their SHA-256: nobody can try out 2^256 of them, so it needs neither salt nor time.
+ * Secrets of 256 random bits for the console: session cookies, one-time links and personal access tokens. Only their
+ * SHA-256 is stored. 2^256 values cannot be guessed, so the digest needs neither a salt nor a slow hash.
  */
 
 import { createHash } from "node:crypto";
@@ -22,14 +22,14 @@ export function secretDigest(secret: string): string {
 }
 
 const TOKEN_PREFIX = "gwp_";
-const TOKEN_FORM = new RegExp(`^gwp_[0-9A-Za-z]{${CHARS_OF_256_BITS + CHECKSUM_CHARS}}$`);
+const TOKEN_FORMAT = new RegExp(`^gwp_[0-9A-Za-z]{${CHARS_OF_256_BITS + CHECKSUM_CHARS}}$`);
 
-/** `gwp_<256 random bits><CRC-32>`: told apart from API keys at a glance, by people and by scanners. */
+/** `gwp_<256 random bits><CRC-32>`: people and scanners can tell it from an API key. */
 export function mintAccessToken(randomBytes: RandomBytes): RandomSecret {
   const secret = withChecksum(TOKEN_PREFIX + base62(toInteger(randomBytes(32)), CHARS_OF_256_BITS));
   return { secret, digest: secretDigest(secret) };
 }
 
 export function isAccessToken(text: string): boolean {
-  return TOKEN_FORM.test(text) && hasChecksum(text);
+  return TOKEN_FORMAT.test(text) && hasChecksum(text);
 }

@@ -1,4 +1,7 @@
-/** For whoever has lost the second factor: `7k3q-…`, 60 random bits in an alphabet without letters taken for digits. */
+/**
+ * Recovery codes for users who lost their second factor: `7k3q-…`, 60 random bits in an alphabet without letters
+ * that look like digits.
+ */
 
 import type { RandomBytes } from "./keyring.ts";
 
@@ -6,12 +9,12 @@ const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const CHARS = 12;
 
 export function mintRecoveryCode(randomBytes: RandomBytes): string {
-  // A byte has eight times as many values as the alphabet has characters, so none is favoured.
+  // The 256 values of a byte are a multiple of the 32 characters, so every character is equally likely.
   const random = [...randomBytes(CHARS)].map((byte) => ALPHABET.charAt(byte % 32)).join("");
   return random.match(/.{4}/g)?.join("-") ?? random;
 }
 
-/** However it was typed → what goes to the digester, which knows whose it is. */
+/** Normalizes a typed code and returns the text to digest, which includes the user id. */
 export function recoveryCodeSecret(userId: string, typed: string): string {
   const plain = typed.toLowerCase().replace(/[\s-]/g, "").replaceAll("o", "0").replace(/[il]/g, "1");
   return `recovery-code ${userId} ${plain}`;

@@ -1,11 +1,14 @@
-/** Secrets at rest: AES-256-GCM, bound to the row and column they live in, so that none can be moved. */
+/**
+ * Secrets at rest: AES-256-GCM, bound to their row and column, so that a sealed value cannot be moved to another
+ * one.
+ */
 
 import { createCipheriv, createDecipheriv, randomBytes as cryptoRandomBytes, hkdfSync } from "node:crypto";
 import type { Keyring, RandomBytes } from "./keyring.ts";
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const FORM = /^v1:([A-Za-z0-9-]{1,32}):([A-Za-z0-9_-]+)$/;
+const SEALED_FORMAT = /^v1:([A-Za-z0-9-]{1,32}):([A-Za-z0-9_-]+)$/;
 
 export type SealErrorReason = "unknown_key" | "corrupt" | "malformed";
 
@@ -40,7 +43,7 @@ export function seal(
 ): string {
   const kid = keyring.activeKid;
   const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv("aes-256-gcm", rowKey(masterKey(keyring, kid), binding), nonce);
+  const cipher = createCipheriv("aes-256-gcm", deriveRowKey(getMasterKey(keyring, kid), binding), nonce);
   cipher.setAAD(Buffer.from(binding));
   const sealed = Buffer.concat([
     nonce,
@@ -52,11 +55,11 @@ export function seal(
 }
 
 export function unseal(keyring: Keyring, binding: string, sealed: string): string {
-  const { kid, bytes } = parse(sealed);
+  const { kid, bytes } = parseSealed(sealed);
   const tagAt = bytes.length - TAG_BYTES;
   const decipher = createDecipheriv(
     "aes-256-gcm",
-    rowKey(masterKey(keyring, kid), binding),
+    deriveRowKey(getMasterKey(keyring, kid), binding),
     bytes.subarray(0, NONCE_BYTES),
     { authTagLength: TAG_BYTES },
   );
@@ -74,13 +77,13 @@ export function unseal(keyring: Keyring, binding: string, sealed: string): strin
   }
 }
 
-/** Which master key a sealed value needs. */
+/** The id of the master key that a sealed value needs. */
 export function kidOf(sealed: string): string {
-  return parse(sealed).kid;
+  return parseSealed(sealed).kid;
 }
 
-function parse(sealed: string): { kid: string; bytes: Buffer } {
-  const match = FORM.exec(sealed);
+function parseSealed(sealed: string): { kid: string; bytes: Buffer } {
+  const match = SEALED_FORMAT.exec(sealed);
   const kid = match?.[1];
   const bytes = Buffer.from(match?.[2] ?? "", "base64url");
   if (kid === undefined || bytes.length < NONCE_BYTES + TAG_BYTES) {
@@ -89,7 +92,7 @@ function parse(sealed: string): { kid: string; bytes: Buffer } {
   return { kid, bytes };
 }
 
-function masterKey(keyring: Keyring, kid: string): Uint8Array {
+function getMasterKey(keyring: Keyring, kid: string): Uint8Array {
   const key = keyring.get(kid);
   if (key === null) {
     throw new SealError(
@@ -100,7 +103,7 @@ function masterKey(keyring: Keyring, kid: string): Uint8Array {
   return key;
 }
 
-/** A key of its own for every row: random nonces then never meet under one key. */
-function rowKey(master: Uint8Array, binding: string): Uint8Array {
+/** Derives a separate key for every row, so that random nonces never repeat under one key. */
+function deriveRowKey(master: Uint8Array, binding: string): Uint8Array {
   return new Uint8Array(hkdfSync("sha256", master, "", `model-gateway seal v1 ${binding}`, 32));
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { findTotpStep, isTotpCode, mintTotpSecret, otpauthUrl, totpCode, totpStep } from "./totp.ts";
 
-/** "12345678901234567890" in base32: the key of the RFC's own examples. */
+/** "12345678901234567890" in base32: the key of the RFC's examples. */
 const RFC_SECRET = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ";
 
 describe("codes", () => {

@@ -1,4 +1,4 @@
-/** Codes of an authenticator app: RFC 6238 with SHA-1, 30 seconds and six digits, which is what all of them speak. */
+/** Codes of authenticator apps: RFC 6238 with SHA-1, 30 seconds and six digits, which all apps support. */
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { RandomBytes } from "./keyring.ts";
@@ -6,12 +6,12 @@ import type { RandomBytes } from "./keyring.ts";
 const SECRET_BYTES = 20;
 const STEP_MS = 30_000;
 const DIGITS = 6;
-/** RFC 4648. */
+/** The alphabet of RFC 4648. */
 const BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/** In base32, as apps take it. */
+/** In base32, as apps expect it. */
 export function mintTotpSecret(randomBytes: RandomBytes): string {
-  return base32(randomBytes(SECRET_BYTES));
+  return toBase32(randomBytes(SECRET_BYTES));
 }
 
 export function totpCode(secret: string, step: number): string {
@@ -27,27 +27,30 @@ export function totpStep(nowMs: number): number {
   return Math.floor(nowMs / STEP_MS);
 }
 
-/** The step that a code is of: now, one before or one after, for clocks differ. Null when it is of none. */
+/**
+ * The time step of a code: the current one, the one before or the one after, because clocks differ. Null if it
+ * matches none.
+ */
 export function findTotpStep(secret: string, code: string, nowMs: number): number | null {
   const now = totpStep(nowMs);
-  return [now, now - 1, now + 1].find((step) => isSame(totpCode(secret, step), code)) ?? null;
+  return [now, now - 1, now + 1].find((step) => equalsConstantTime(totpCode(secret, step), code)) ?? null;
 }
 
 export function isTotpCode(text: string): boolean {
   return /^\d{6}$/.test(text);
 }
 
-/** What a QR code carries, and what an app on the same machine opens. */
+/** The URL for QR codes, and for apps on the same machine. */
 export function otpauthUrl(secret: string, { issuer, account }: { issuer: string; account: string }): string {
   const label = `${encodeURIComponent(issuer)}:${encodeURIComponent(account)}`;
   return `otpauth://totp/${label}?secret=${secret}&issuer=${encodeURIComponent(issuer)}`;
 }
 
-function isSame(a: string, b: string): boolean {
+function equalsConstantTime(a: string, b: string): boolean {
   return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
 }
 
-function base32(bytes: Uint8Array): string {
+function toBase32(bytes: Uint8Array): string {
   const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
   return (bits.match(/.{1,5}/g) ?? [])
     .map((part) => BASE32.charAt(Number.parseInt(part.padEnd(5, "0"), 2)))

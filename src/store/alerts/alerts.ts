@@ -1,4 +1,4 @@
-/** What was worth telling an operator, and what became of telling it. */
+/** Alerts and the deliveries of their notifications. */
 
 import { z } from "zod";
 import { type Db, placeholder, type Row, transaction } from "../engine/db.ts";
@@ -19,21 +19,21 @@ export type AlertRule = (typeof ALERT_RULES)[number];
 export const ALERT_EVENTS = ["firing", "resolved"] as const;
 export type AlertEvent = (typeof ALERT_EVENTS)[number];
 
-const details = z.record(z.string(), z.union([z.string(), z.number()]));
-export type AlertDetails = Readonly<z.output<typeof details>>;
+const detailsSchema = z.record(z.string(), z.union([z.string(), z.number()]));
+export type AlertDetails = Readonly<z.output<typeof detailsSchema>>;
 
 export interface AlertRecord {
   id: string;
   rule: AlertRule;
-  /** An account's id, a group's, a day: what it is about, once for each rule and node. */
+  /** What the alert is about: an account id, a group id or a day. Unique per rule and node among open alerts. */
   subject: string;
-  /** The process that saw it; empty where all see the same. */
+  /** The node that raised the alert; empty for a condition that all nodes share. */
   node: string;
   /** One sentence, without secrets. */
   message: string;
   details: AlertDetails;
   startedAtMs: number;
-  /** Null while it is so. */
+  /** Null while the alert is open. */
   endedAtMs: number | null;
 }
 
@@ -43,13 +43,13 @@ export interface DeliveryRecord {
   id: string;
   alertId: string;
   event: AlertEvent;
-  /** By its name. */
+  /** Name of the webhook. */
   webhook: string;
   body: string;
   state: (typeof DELIVERY_STATES)[number];
   attempts: number;
   dueAtMs: number;
-  /** What came of the last try, in words. */
+  /** Result of the last attempt, as text. */
   answer: string | null;
   createdAtMs: number;
   endedAtMs: number | null;
@@ -57,7 +57,7 @@ export interface DeliveryRecord {
 
 export type NewDelivery = Pick<DeliveryRecord, "id" | "event" | "webhook" | "body">;
 
-/** False if the same was open already: whoever saw it first tells it. */
+/** Returns false if the same alert was already open: only the node that opens it delivers it. */
 export async function openAlert(
   db: Db,
   alert: AlertRecord,
@@ -75,7 +75,7 @@ export async function openAlert(
   });
 }
 
-/** False if somebody else has closed it. */
+/** Returns false if another node has closed it. */
 export async function closeAlert(
   db: Db,
   id: string,
@@ -107,7 +107,7 @@ async function insertDeliveries(tx: Db, alertId: string, nowMs: number, deliveri
   await insertRows(tx, "alert_delivery", [...columns, "created_at_ms"], rows);
 }
 
-/** Seen by this node, or by all. */
+/** Alerts raised by this node, or shared by all nodes. */
 export async function listOpenAlerts(db: Db, node: string): Promise<AlertRecord[]> {
   const rows = await db.sql.text(
     `${SELECT} WHERE ended_at_ms IS NULL AND node IN ('', ${placeholder(db.engine, 1)}) ORDER BY started_at_ms`,
@@ -125,7 +125,7 @@ export interface ListedAlert extends AlertRecord {
   deliveries: DeliveryRecord[];
 }
 
-/** The latest first, each with what became of telling it. */
+/** Lists alerts, newest first, with their deliveries. */
 export async function listAlerts(
   db: Db,
   page: { after: AlertCursor | null; limit: number },
@@ -153,8 +153,8 @@ export async function listAlerts(
 }
 
 /**
- * Claims the deliveries that are due: nobody else gets them until `againAtMs`. That something is over is
- * not told before that it was so.
+ * Claims the deliveries that are due: no other node gets them until `againAtMs`. A "resolved" delivery waits until
+ * its "firing" delivery has ended.
  */
 export async function claimDeliveries(
   db: Db,
@@ -179,7 +179,7 @@ export async function claimDeliveries(
   return claimed;
 }
 
-/** `dueAtMs` null: it is over, taken or given up. */
+/** `dueAtMs` null: the delivery has ended, either delivered or failed. */
 export async function noteDelivery(
   db: Db,
   id: string,
@@ -199,7 +199,7 @@ export async function noteDelivery(
     WHERE id = ${id}`;
 }
 
-/** Their deliveries go with them. An alert that has no end goes too, once it is as old. */
+/** Deletes alerts with their deliveries. Alerts that never closed are deleted too, once they are as old. */
 export async function removeAlerts(db: Db, beforeMs: number): Promise<void> {
   await db.sql`DELETE FROM alert WHERE started_at_ms < ${beforeMs} AND COALESCE(ended_at_ms, 0) < ${beforeMs}`;
 }
@@ -215,7 +215,7 @@ function toAlert(row: Row): AlertRecord {
     subject: text(row, "subject"),
     node: text(row, "node"),
     message: text(row, "message"),
-    details: json(row, "details", details),
+    details: json(row, "details", detailsSchema),
     startedAtMs: integer(row, "started_at_ms"),
     endedAtMs: integerOrNull(row, "ended_at_ms"),
   };

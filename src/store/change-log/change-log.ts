@@ -1,7 +1,7 @@
 /**
- * Who changed what, as a chain: the hash of each row covers the row and the hash before it, so that none can be
- * changed, taken out or put in without breaking all that follow. Append last in a transaction: it locks the end of
- * the chain until the commit.
+ * The change log: a hash-chained list of all changes. The hash of each row covers the row and the previous hash, so
+ * a row that is changed, removed or inserted breaks every later hash. Append as the last step of a transaction:
+ * appending locks the end of the chain until the commit.
  */
 
 import { createHash } from "node:crypto";
@@ -15,22 +15,22 @@ export const AUDIT_ACTORS = ["user", "cli", "file", "system"] as const;
 
 export interface ChangeActor {
   kind: (typeof AUDIT_ACTORS)[number];
-  /** The id of a user; null for everybody else. */
+  /** The user id; null for every other kind of actor. */
   id: string | null;
-  /** A user's address, the operator's name on the machine, the name of a file. */
+  /** The user's e-mail address, the operator's login name on the machine, or the file name. */
   name: string;
 }
 
 export interface ChangeEntry {
   atMs: number;
   actor: ChangeActor;
-  /** `group.change`, `session.revoke`: the kind of thing, and what was done to it. */
+  /** The kind of object and the operation: `group.change`, `session.revoke`. */
   action: string;
   /** `group default`, `user ada@example.com` */
   target: string;
-  /** Before and after. Never a secret. */
+  /** Fields before and after the change. Never contains a secret. */
   changes: readonly FieldChange[];
-  /** Where it was asked from. */
+  /** The network address that the change was requested from. */
   address: string | null;
 }
 
@@ -39,7 +39,7 @@ export interface ChangeRow extends ChangeEntry {
   hash: string;
 }
 
-const changesForm = z.array(
+const changesSchema = z.array(
   z.object({ field: z.string(), from: z.string().nullable(), to: z.string().nullable() }),
 );
 
@@ -49,7 +49,7 @@ export async function appendChange(db: Db, entry: ChangeEntry): Promise<void> {
     if (head === undefined) throw new Error("The end of the audit's chain is missing from the database.");
     const seq = integer(head, "seq");
     const changes = JSON.stringify(entry.changes.map(({ field, from, to }) => ({ field, from, to })));
-    const hash = hashOf(text(head, "hash"), seq, entry, changes);
+    const hash = computeHash(text(head, "hash"), seq, entry, changes);
     const { atMs, actor, action, target, address } = entry;
     await tx.sql`
       INSERT INTO audit (seq, at_ms, actor_kind, actor_id, actor_name, action, target, changes, address, hash)
@@ -59,26 +59,26 @@ export async function appendChange(db: Db, entry: ChangeEntry): Promise<void> {
   });
 }
 
-/** JSON keeps the fields apart: no two different rows are the same text. */
-function hashOf(before: string, seq: number, entry: ChangeEntry, changes: string): string {
+/** JSON delimits the fields, so two different rows never hash the same text. */
+function computeHash(previousHash: string, seq: number, entry: ChangeEntry, changes: string): string {
   const { atMs, actor, action, target, address } = entry;
-  const row = [before, seq, atMs, actor.kind, actor.id, actor.name, action, target, changes, address];
+  const row = [previousHash, seq, atMs, actor.kind, actor.id, actor.name, action, target, changes, address];
   return createHash("sha256").update(JSON.stringify(row)).digest("hex");
 }
 
 export interface AuditFilter {
   actorId?: string;
-  /** An action, or with a dot at its end all of one kind of thing. */
+  /** An exact action, or a prefix that ends with a dot: `group.` matches all actions on groups. */
   action?: string;
   target?: string;
-  /** Found in the actor's name, the action or the target. */
+  /** Matches the actor's name, the action or the target. */
   search?: string;
   fromMs?: number;
-  /** Before it. */
+  /** Exclusive. */
   toMs?: number;
 }
 
-/** Newest first. `next` is the `after` of the following page. */
+/** Lists changes, newest first. `next` is the `after` value of the following page. */
 export async function listChanges(
   db: Db,
   filter: AuditFilter,
@@ -86,9 +86,9 @@ export async function listChanges(
 ): Promise<{ rows: ChangeRow[]; next: number | null }> {
   const conditions: string[] = ["1 = 1"];
   const values: SqlValue[] = [];
-  const where = (condition: string, ...given: SqlValue[]) => {
+  const where = (condition: string, ...params: SqlValue[]) => {
     conditions.push(
-      condition.replaceAll("?", () => placeholder(db.engine, values.push(given.shift() ?? null))),
+      condition.replaceAll("?", () => placeholder(db.engine, values.push(params.shift() ?? null))),
     );
   };
   if (filter.actorId !== undefined) where("actor_id = ?", filter.actorId);
@@ -98,9 +98,9 @@ export async function listChanges(
   }
   if (filter.target !== undefined) where("target = ?", filter.target);
   if (filter.search !== undefined) {
-    const typed = filter.search;
+    const searchText = filter.search;
     const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
-    const columns = ["actor_name", "action", "target"].map((column) => contains(column, typed, mark));
+    const columns = ["actor_name", "action", "target"].map((column) => contains(column, searchText, mark));
     conditions.push(`(${columns.join(" OR ")})`);
   }
   if (filter.fromMs !== undefined) where("at_ms >= ?", filter.fromMs);
@@ -110,62 +110,69 @@ export async function listChanges(
     `${SELECT} WHERE ${conditions.join(" AND ")} ORDER BY seq DESC LIMIT ${page.limit + 1}`,
     values,
   );
-  const rows = found.slice(0, page.limit).map(toAuditRow);
+  const rows = found.slice(0, page.limit).map(toChangeRow);
   return { rows, next: found.length > page.limit ? (rows.at(-1)?.seq ?? null) : null };
 }
 
 export interface AuditChain {
   rows: number;
-  /** Of the last row; empty while there is none. Kept elsewhere, it proves later that nothing before it was changed. */
+  /**
+   * Hash of the last row; empty if the log is empty. A copy stored elsewhere proves later that no earlier row was
+   * changed.
+   */
   head: string;
   broken: AuditBreak[];
 }
 
 export interface AuditBreak {
   seq: number;
-  /** `changed`: the row is not what was hashed; `missing`: rows before it are gone; `cut`: the last ones are. */
+  /**
+   * `changed`: the row does not match its hash. `missing`: rows before this one are gone. `cut`: the last rows are
+   * gone.
+   */
   kind: "changed" | "missing" | "cut";
 }
 
-const VERIFIED_AT_ONCE = 500;
+const VERIFY_PAGE_ROWS = 500;
 
 /**
- * Recomputes the whole chain up to where it ended when this began. Page by page and not as one moment: rows are only
- * ever added, and on SQLite a long look would hold up everybody else. At most `breaksMax` are named.
+ * Recomputes the chain up to its end at the time of the call. It reads page by page instead of in one snapshot: rows
+ * are only ever appended, and on SQLite a long read transaction would block other work. Reports at most `breaksMax`
+ * breaks.
  */
 export async function verifyChangeLog(db: Db, breaksMax = 20): Promise<AuditChain> {
   const broken: AuditBreak[] = [];
-  const tell = (seq: number, kind: AuditBreak["kind"]) => {
+  const reportBreak = (seq: number, kind: AuditBreak["kind"]) => {
     if (broken.length < breaksMax) broken.push({ seq, kind });
   };
   const [head] = await db.sql`SELECT seq, hash FROM audit_head WHERE id = 1`;
   const end =
     head === undefined ? { seq: 0, hash: null } : { seq: integer(head, "seq"), hash: text(head, "hash") };
-  let before = { seq: 0, hash: "" };
+  let previous = { seq: 0, hash: "" };
   let rows = 0;
   for (;;) {
     const found = await db.sql`
       SELECT seq, at_ms, actor_kind, actor_id, actor_name, action, target, changes, address, hash FROM audit
-      WHERE seq > ${before.seq} AND seq <= ${end.seq} ORDER BY seq LIMIT ${VERIFIED_AT_ONCE}`;
+      WHERE seq > ${previous.seq} AND seq <= ${end.seq} ORDER BY seq LIMIT ${VERIFY_PAGE_ROWS}`;
     for (const row of found) {
-      const entry = toAuditRow(row);
-      if (entry.seq !== before.seq + 1) tell(entry.seq, "missing");
-      else if (hashOf(before.hash, entry.seq, entry, text(row, "changes")) !== entry.hash)
-        tell(entry.seq, "changed");
-      before = entry;
+      const entry = toChangeRow(row);
+      if (entry.seq !== previous.seq + 1) reportBreak(entry.seq, "missing");
+      else if (computeHash(previous.hash, entry.seq, entry, text(row, "changes")) !== entry.hash)
+        reportBreak(entry.seq, "changed");
+      previous = entry;
       rows += 1;
     }
-    if (found.length < VERIFIED_AT_ONCE) break;
+    if (found.length < VERIFY_PAGE_ROWS) break;
     await new Promise((resolve) => setImmediate(resolve));
   }
-  if (end.seq !== before.seq || end.hash !== before.hash) tell(before.seq, "cut");
-  return { rows, head: before.hash, broken };
+  if (end.seq !== previous.seq || end.hash !== previous.hash) reportBreak(previous.seq, "cut");
+  return { rows, head: previous.hash, broken };
 }
 
 const SELECT =
   "SELECT seq, at_ms, actor_kind, actor_id, actor_name, action, target, changes, address, hash FROM audit";
 
-function toAuditRow(row: Row): ChangeRow {
+function toChangeRow(row: Row): ChangeRow {
   return {
     seq: integer(row, "seq"),
     atMs: integer(row, "at_ms"),
@@ -176,7 +183,7 @@ function toAuditRow(row: Row): ChangeRow {
     },
     action: text(row, "action"),
     target: text(row, "target"),
-    changes: json(row, "changes", changesForm),
+    changes: json(row, "changes", changesSchema),
     address: textOrNull(row, "address"),
     hash: text(row, "hash"),
   };

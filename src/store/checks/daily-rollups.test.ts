@@ -11,7 +11,9 @@ const NOW_MS = Date.parse("2026-09-03T12:00:00Z");
 
 const subjects = async (db: Db) => (await findWrongDays(db, NOW_MS, 100)).map(({ subject }) => subject);
 
-/** Two requests of a key in the week before, two of now, and one of a key without a user; all of it folded. */
+/**
+ * Two requests of a key in the previous week, two current ones, and one of a key without a user; all of them folded.
+ */
 async function someDays(db: Db): Promise<void> {
   await db.sql`INSERT INTO app_user (id, email, email_folded, role, created_at_ms) VALUES ('u1', 'a', 'a', 'user', 1)`;
   await db.sql`INSERT INTO grp (id, name, interfaces, billing, on_disconnect, created_at_ms)

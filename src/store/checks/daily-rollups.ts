@@ -1,6 +1,6 @@
 /**
- * The roll-up by day, held against what it was folded from. Each of its scopes follows from the hours, or from another
- * scope that is folded in the same transaction.
+ * Reconciliation check of the daily roll-up against its sources. Each scope of the roll-up derives from the hourly
+ * roll-up, or from another scope that is folded in the same transaction.
  */
 
 import { type Db, snapshot } from "../engine/db.ts";
@@ -10,22 +10,25 @@ import { SUM_COLUMNS } from "../usage/usage-hour.ts";
 import type { Contradiction } from "./ledger.ts";
 import { compareSums, nextTime, openStatement, type SumLines, type TimeSpan } from "./sums.ts";
 
-/** What it is folded from, and whose, which time and which model each of these lines counts for; all of it is SQL. */
+/**
+ * One scope of the daily roll-up: its source lines, and the owner, time and model that each source line counts
+ * towards. All values are SQL.
+ */
 interface Scope extends SumLines {
   name: string;
   id: string;
   at: string;
   model: string;
   /**
-   * Whether folding comes later: until its hour is surely folded a line may be missing. Otherwise both are written in
-   * one transaction, so that they always agree.
+   * True if folding happens later than the write of the source: lines may be missing until their hour is certainly
+   * folded. False if both are written in one transaction, so they always agree.
    */
   isLater: boolean;
 }
 
-const ofDay = (at: string) => `${at} - ${at} % ${DAY_MS}`;
-/** Monday, as in `weekOf`. */
-const ofWeek = (at: string) => `${at} - (${at} + ${3 * DAY_MS}) % ${WEEK_MS}`;
+const sqlStartOfDay = (at: string) => `${at} - ${at} % ${DAY_MS}`;
+/** Weeks start on Monday, as in `startOfWeek`. */
+const sqlStartOfWeek = (at: string) => `${at} - (${at} + ${3 * DAY_MS}) % ${WEEK_MS}`;
 
 const hours = {
   from: "usage_hour",
@@ -37,10 +40,17 @@ const hours = {
 const days = (scope: string) => ({ from: "usage_day", where: `scope = '${scope}'`, time: "day_ms" });
 
 const SCOPES: readonly Scope[] = [
-  { name: "key", ...hours, id: "key_id", at: ofDay("hour_ms") },
-  { name: "group", ...hours, id: "group_id", at: ofDay("hour_ms") },
+  { name: "key", ...hours, id: "key_id", at: sqlStartOfDay("hour_ms") },
+  { name: "group", ...hours, id: "group_id", at: sqlStartOfDay("hour_ms") },
   { name: "all_hour", ...hours, id: "''", at: "hour_ms" },
-  { name: "all", ...days("all_hour"), id: "''", at: ofDay("day_ms"), model: "public_model", isLater: true },
+  {
+    name: "all",
+    ...days("all_hour"),
+    id: "''",
+    at: sqlStartOfDay("day_ms"),
+    model: "public_model",
+    isLater: true,
+  },
   {
     name: "user",
     from: "usage_day JOIN api_key ON api_key.id = scope_id",
@@ -55,26 +65,26 @@ const SCOPES: readonly Scope[] = [
     const sums = { id: "scope_id", model: "''", isLater: false };
     return [
       { name: `${name}_sum`, ...sums, ...days(name), at: "day_ms" },
-      { name: `${name}_week`, ...sums, ...days(`${name}_sum`), at: ofWeek("day_ms") },
+      { name: `${name}_week`, ...sums, ...days(`${name}_sum`), at: sqlStartOfWeek("day_ms") },
     ];
   }),
 ];
 
-/** All lines that have times: those of the hours, and of each scope of days. */
+/** All lines that have a time: the hourly roll-up, and each scope of the daily one. */
 const ALL_LINES: readonly SumLines[] = [hours, ...SCOPES.map(({ name }) => days(name))];
 
-/** What may not be folded yet. */
-interface Unfolded {
-  /** From this hour on. */
+/** The part of the hourly roll-up that may not be folded yet. */
+interface UnfoldedHours {
+  /** Hours from this time on may not be folded. */
   sinceMs: number;
-  /** All of these days. */
+  /** Every hour of these days may be unfolded. */
   marked: readonly number[];
 }
 
 /**
- * Sums that are less than what was surely folded into them, or more than there is. What an hour got since the last
- * fold is still to be folded, and so is all of a day that is marked. A week at a time, each as it is at one moment; at
- * most `limit` a scope.
+ * Finds daily sums below what was certainly folded into them, or above the sum of their sources. Additions to an
+ * hour since the last fold are still unfolded, and so is every marked day. Works through one week at a time, each in
+ * its own snapshot. Returns at most `limit` rows per scope.
  */
 export async function findWrongDays(db: Db, nowMs: number, limit: number): Promise<Contradiction[]> {
   const found = new Map<Scope, Contradiction[]>(SCOPES.map((scope) => [scope, []]));
@@ -85,7 +95,7 @@ export async function findWrongDays(db: Db, nowMs: number, limit: number): Promi
       if (atMs === null) return null;
       const unfolded = await readUnfolded(tx, nowMs);
       for (const [scope, wrong] of found) {
-        wrong.push(...(await wrongInWeek(tx, scope, startOfWeek(atMs), unfolded, limit - wrong.length)));
+        wrong.push(...(await findWrongInWeek(tx, scope, startOfWeek(atMs), unfolded, limit - wrong.length)));
       }
       return startOfWeek(atMs) + WEEK_MS;
     });
@@ -93,7 +103,7 @@ export async function findWrongDays(db: Db, nowMs: number, limit: number): Promi
   return [...found.values()].flat();
 }
 
-async function readUnfolded(tx: Db, nowMs: number): Promise<Unfolded> {
+async function readUnfolded(tx: Db, nowMs: number): Promise<UnfoldedHours> {
   const [fold] = await tx.sql`SELECT folded_at_ms FROM usage_fold WHERE id = 1`;
   const foldedAtMs = fold === undefined ? 0 : integer(fold, "folded_at_ms");
   const marked = await tx.sql`SELECT DISTINCT day_ms FROM usage_day_mark`;
@@ -103,25 +113,25 @@ async function readUnfolded(tx: Db, nowMs: number): Promise<Unfolded> {
   };
 }
 
-async function wrongInWeek(
+async function findWrongInWeek(
   tx: Db,
   scope: Scope,
   weekMs: number,
-  unfolded: Unfolded,
+  unfolded: UnfoldedHours,
   limit: number,
 ): Promise<Contradiction[]> {
   const wrong: Contradiction[] = [];
-  // Lines of hours are many: the engine sorts no more than a day of them at once.
+  // The hourly roll-up has many lines. The engine sorts at most one day of them at once.
   const stepMs = scope.isLater ? DAY_MS : WEEK_MS;
   for (let fromMs = weekMs; fromMs < weekMs + WEEK_MS && wrong.length < limit; fromMs += stepMs) {
     const span = { fromMs, toMs: fromMs + stepMs };
     if (await isFolded(tx, scope, span)) continue;
-    wrong.push(...(await wrongSums(tx, scope, span, unfolded, limit - wrong.length)));
+    wrong.push(...(await findWrongSums(tx, scope, span, unfolded, limit - wrong.length)));
   }
   return wrong;
 }
 
-/** Whether nothing is missing, and nothing too much. */
+/** Whether all sums are complete and equal to their sources. */
 function isFolded(db: Db, scope: Scope, span: TimeSpan): Promise<boolean> {
   const sums = { ...days(scope.name), keys: ["scope_id", "day_ms", "public_model"], values: SUM_COLUMNS };
   return compareSums(
@@ -132,19 +142,20 @@ function isFolded(db: Db, scope: Scope, span: TimeSpan): Promise<boolean> {
   );
 }
 
-async function wrongSums(
+async function findWrongSums(
   db: Db,
   scope: Scope,
   span: TimeSpan,
-  { sinceMs, marked }: Unfolded,
+  { sinceMs, marked }: UnfoldedHours,
   limit: number,
 ): Promise<Contradiction[]> {
   const { values, mark, within } = openStatement(db);
-  // PostgreSQL's sums are NUMERIC, which take several times as long to be added up once more.
+  // SUM returns NUMERIC on PostgreSQL, which is several times slower to sum again.
   const sums = SUM_COLUMNS.map((column) => `CAST(SUM(${column}) AS BIGINT) AS ${column}`).join(", ");
   const isLate = () => (scope.isLater ? `CASE WHEN ${scope.time} < ${mark(sinceMs)} THEN 0 ELSE 1 END` : "0");
-  // One list of what stands there (-1), what was surely folded (0) and what may not be yet (1), added up side by side.
-  const sidesOf = (column: string) => [
+  // One list of the stored sums (-1), the certainly folded lines (0) and the possibly unfolded lines (1), summed side
+  // by side.
+  const buildSideColumns = (column: string) => [
     `SUM(CASE part WHEN -1 THEN ${column} ELSE 0 END) AS is_${column}`,
     `SUM(CASE part WHEN 0 THEN ${column} ELSE 0 END) AS least_${column}`,
     `SUM(CASE part WHEN -1 THEN 0 ELSE ${column} END) AS most_${column}`,
@@ -162,7 +173,7 @@ async function wrongSums(
   const rows = await db.sql.text(
     `SELECT id, at_ms, model, ${shown.join(", ")}
      FROM (
-       SELECT id, at_ms, model, ${SUM_COLUMNS.flatMap(sidesOf).join(", ")}
+       SELECT id, at_ms, model, ${SUM_COLUMNS.flatMap(buildSideColumns).join(", ")}
        FROM (
          SELECT -1 AS part, scope_id AS id, day_ms AS at_ms, public_model AS model, ${SUM_COLUMNS.join(", ")}
          FROM usage_day WHERE ${within(days(scope.name), span)}
@@ -184,14 +195,14 @@ async function wrongSums(
       const is = BigInt(side("is", column));
       return is < BigInt(side("least", column)) || is > BigInt(side("most", column));
     });
-    const told = (of: (column: string) => string) =>
-      differ.map((column) => `${column} ${of(column)}`).join(", ");
+    const describeColumns = (describe: (column: string) => string) =>
+      differ.map((column) => `${column} ${describe(column)}`).join(", ");
     const time = new Date(integer(row, "at_ms")).toISOString();
     const names = [scope.name, text(row, "id"), time.slice(0, scope.name === "all_hour" ? 13 : 10)];
     return {
       subject: [...names, text(row, "model")].filter((name) => name !== "").join(" "),
-      is: told((column) => side("is", column)),
-      ought: told((column) => {
+      is: describeColumns((column) => side("is", column)),
+      ought: describeColumns((column) => {
         const [least, most] = [side("least", column), side("most", column)];
         return least === most ? most : `${least} to ${most}`;
       }),

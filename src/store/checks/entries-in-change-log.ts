@@ -1,6 +1,6 @@
 /**
- * Money that people moved stands in the ledger and in the log of changes, whose lines cannot be changed one by one: an
- * entry that was changed, removed or put in together with its balance contradicts the log.
+ * Reconciliation check of the manual ledger entries against the change log. Rows of the change log cannot be altered
+ * one by one, so an entry that was changed, deleted or inserted together with its balance contradicts the log.
  */
 
 import { usdText } from "../../money/nano.ts";
@@ -11,23 +11,23 @@ import { BY_HAND } from "../money/entries.ts";
 import { findEntry, type Transfer } from "../money/ledger.ts";
 import { type Contradiction, findContradictions } from "./ledger.ts";
 
-const LINES_AT_ONCE = 500;
+const PAGE_ROWS = 500;
 
-/** What the log says of an entry that somebody asked for by hand. */
+/** The change-log fields of a ledger entry that a person created. */
 export function fieldsOfEntry({ id, credit, amountNano, reason, requestId }: Transfer): FieldChange[] {
-  const told = (field: string, to: string | null) => ({ field, from: null, to });
+  const addedField = (field: string, to: string | null) => ({ field, from: null, to });
   return [
-    told("amount", `${credit === "adjust" ? "-" : ""}$${usdText(amountNano)}`),
-    told("reason", reason),
-    ...(requestId === null ? [] : [told("request", requestId)]),
-    told("entry", id),
+    addedField("amount", `${credit === "adjust" ? "-" : ""}$${usdText(amountNano)}`),
+    addedField("reason", reason),
+    ...(requestId === null ? [] : [addedField("request", requestId)]),
+    addedField("entry", id),
   ];
 }
 
-const textOf = (fields: readonly FieldChange[]) =>
+const formatFields = (fields: readonly FieldChange[]) =>
   fields.map(({ field, to }) => `${field} ${to ?? "-"}`).join(", ");
 
-/** Each entry that the log tells of is there, and is what it tells. Of a log whose chain is whole. */
+/** Finds change-log rows whose ledger entry is missing or different. Requires a change log with an unbroken chain. */
 export async function findWrongLoggedEntries(db: Db, limit: number): Promise<Contradiction[]> {
   const found: Contradiction[] = [];
   let after: number | null = null;
@@ -35,22 +35,22 @@ export async function findWrongLoggedEntries(db: Db, limit: number): Promise<Con
     const page: Awaited<ReturnType<typeof listChanges>> = await listChanges(
       db,
       { action: "wallet." },
-      { after, limit: LINES_AT_ONCE },
+      { after, limit: PAGE_ROWS },
     );
     for (const { changes } of page.rows) {
       const id = changes.find(({ field }) => field === "entry")?.to;
       if (id === undefined || id === null || found.length >= limit) continue;
       const entry = await findEntry(db, id);
-      const is = entry === null ? "nothing" : textOf(fieldsOfEntry(entry));
-      if (is !== textOf(changes)) found.push({ subject: id, is, ought: textOf(changes) });
+      const is = entry === null ? "nothing" : formatFields(fieldsOfEntry(entry));
+      if (is !== formatFields(changes)) found.push({ subject: id, is, ought: formatFields(changes) });
     }
     after = page.next;
   } while (after !== null && found.length < limit);
   return found;
 }
 
-/** The entries that lines of the log name. */
-const NAMED: Readonly<Record<Engine, string>> = {
+/** Selects the entry ids that the change log mentions. */
+const LOGGED_ENTRIES: Readonly<Record<Engine, string>> = {
   sqlite: `SELECT json_extract(field.value, '$.to') AS id, audit.at_ms FROM audit, json_each(audit.changes) field
     WHERE audit.action LIKE 'wallet.%' AND json_extract(field.value, '$.field') = 'entry'`,
   postgres: `SELECT field.value ->> 'to' AS id, audit.at_ms
@@ -58,11 +58,14 @@ const NAMED: Readonly<Record<Engine, string>> = {
     WHERE audit.action LIKE 'wallet.%' AND field.value ->> 'field' = 'entry'`,
 };
 
-/** Each entry by hand is told of in the log, from the first one on that is. Of a log whose chain is whole. */
+/**
+ * Finds manual ledger entries without a change-log row, after the first entry that the log mentions. Requires a
+ * change log with an unbroken chain.
+ */
 export function findUnloggedEntries(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
-    `WITH named AS (${NAMED[db.engine]})
+    `WITH named AS (${LOGGED_ENTRIES[db.engine]})
      SELECT id AS subject, CAST(amount_nano AS TEXT) AS is_now, kind AS ought FROM entry
      WHERE ${BY_HAND} AND kind IN ('topup', 'adjust', 'refund') AND at_ms > (SELECT MIN(at_ms) FROM named)
        AND id NOT IN (SELECT id FROM named WHERE id IS NOT NULL) ORDER BY id`,

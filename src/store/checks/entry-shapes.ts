@@ -1,4 +1,7 @@
-/** Entries held against what each kind of them has to look like, and against the codes that some of them redeem. */
+/**
+ * Reconciliation checks of ledger entries: each entry against the shape that its kind requires, and redemptions
+ * against their redeem codes.
+ */
 
 import type { Db } from "../engine/db.ts";
 import { BY_HAND } from "../money/entries.ts";
@@ -6,39 +9,39 @@ import { ENTRY_KINDS, type EntryKind, REVENUE } from "../money/ledger.ts";
 import { type Contradiction, findContradictions } from "./ledger.ts";
 
 const USER = "'user:' || e.user_id";
-/** The book that pays a charge, and gets its refund. */
+/** The account book that pays a charge and receives its refund. */
 const PAYER = `COALESCE('subscription:' || e.subscription_id, ${USER})`;
-const OF_USER_ALONE = "e.subscription_id IS NULL AND e.request_id IS NULL";
+const NO_SUBSCRIPTION_OR_REQUEST = "e.subscription_id IS NULL AND e.request_id IS NULL";
 
 const REQUEST_BOOKS = `(e.debit = ${PAYER} AND e.credit = '${REVENUE}' OR e.debit = '${REVENUE}' AND e.credit = ${PAYER})`;
 
-/** From which book to which each kind goes, and what else it names; all of it is SQL. */
-const FORMS: Readonly<Record<EntryKind, string>> = {
+/** For each kind of entry: its debit and credit books and the ids that it requires. All values are SQL. */
+const ENTRY_SHAPES: Readonly<Record<EntryKind, string>> = {
   charge: `e.debit = ${PAYER} AND e.credit = '${REVENUE}' AND SUBSTR(e.id, 1, 7) = 'charge:'
     AND (e.subscription_id IS NULL OR e.request_id IS NOT NULL)`,
   refund: `e.debit = 'refund' AND e.credit = ${PAYER} AND e.request_id IS NOT NULL`,
-  topup: `SUBSTR(e.debit, 1, 6) = 'topup:' AND e.credit = ${USER} AND ${OF_USER_ALONE}`,
-  adjust: `(e.debit = 'adjust' AND e.credit = ${USER} OR e.debit = ${USER} AND e.credit = 'adjust') AND ${OF_USER_ALONE}`,
-  opening: `e.id = 'opening:' || e.user_id AND e.debit = 'adjust' AND e.credit = ${USER} AND ${OF_USER_ALONE}`,
-  redeem: `SUBSTR(e.id, 1, 7) = 'redeem:' AND e.debit = 'promo' AND e.credit = ${USER} AND ${OF_USER_ALONE}`,
+  topup: `SUBSTR(e.debit, 1, 6) = 'topup:' AND e.credit = ${USER} AND ${NO_SUBSCRIPTION_OR_REQUEST}`,
+  adjust: `(e.debit = 'adjust' AND e.credit = ${USER} OR e.debit = ${USER} AND e.credit = 'adjust') AND ${NO_SUBSCRIPTION_OR_REQUEST}`,
+  opening: `e.id = 'opening:' || e.user_id AND e.debit = 'adjust' AND e.credit = ${USER} AND ${NO_SUBSCRIPTION_OR_REQUEST}`,
+  redeem: `SUBSTR(e.id, 1, 7) = 'redeem:' AND e.debit = 'promo' AND e.credit = ${USER} AND ${NO_SUBSCRIPTION_OR_REQUEST}`,
   correction: `e.id = 'correction:' || e.request_id AND ${REQUEST_BOOKS}`,
 };
 
-/** Each entry goes between the books of its kind and of its user, and a subscription is the user's own. */
+/** Finds entries whose books do not match their kind and user, or whose subscription belongs to another user. */
 export function findWrongEntries(db: Db, limit: number): Promise<Contradiction[]> {
-  const form = ENTRY_KINDS.map((kind) => `WHEN '${kind}' THEN ${FORMS[kind]}`).join("\n");
+  const shapeCases = ENTRY_KINDS.map((kind) => `WHEN '${kind}' THEN ${ENTRY_SHAPES[kind]}`).join("\n");
   return findContradictions(
     db,
     `SELECT e.id AS subject, e.debit || ' to ' || e.credit AS is_now, e.kind AS ought
      FROM entry e LEFT JOIN subscription s ON s.id = e.subscription_id
      WHERE CASE WHEN e.user_id IS NOT NULL AND (e.subscription_id IS NULL OR s.user_id = e.user_id)
-       AND CASE e.kind ${form} END THEN 0 ELSE 1 END = 1`,
+       AND CASE e.kind ${shapeCases} END THEN 0 ELSE 1 END = 1`,
     [],
     limit,
   );
 }
 
-/** Each code that was redeemed for money has its entry, and each such entry its code. */
+/** Finds redeemed money codes without their entry, and redeem entries without their code. */
 export function findWrongRedemptions(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,

@@ -9,7 +9,7 @@ import { findWrongRollUps } from "./hourly-rollups.ts";
 const DAY = Date.parse("2026-09-03T00:00:00Z");
 const LATE = DAY + 23 * HOUR_MS;
 
-/** Two days, a long time between them; of the second one row is of its last hour. */
+/** Two days far apart. One row of the second day is in its last hour. */
 async function someHours(db: Db): Promise<void> {
   await insertUsage(db, [
     usageRow({ requestId: "early", atMs: DAY - 400 * DAY_MS, costNano: 5n }),
@@ -19,7 +19,7 @@ async function someHours(db: Db): Promise<void> {
   ]);
 }
 
-/** The key and the hour of each. */
+/** The key and the hour of each finding. */
 const subjects = async (db: Db, limit = 10) =>
   (await findWrongRollUps(db, limit)).map(({ subject }) => subject.split(" ").slice(0, 2).join(" "));
 

@@ -1,4 +1,4 @@
-/** The roll-up by hour, held against the rows of the requests that it sums. */
+/** Reconciliation check of the hourly roll-up against the usage rows that it sums. */
 
 import { type Db, snapshot } from "../engine/db.ts";
 import { text } from "../engine/row.ts";
@@ -8,7 +8,7 @@ import { readUsageRowsRemovedBefore } from "../usage/usage-removal.ts";
 import type { Contradiction } from "./ledger.ts";
 import { compareSums, nextTime, openStatement, type SummedLines, type TimeSpan } from "./sums.ts";
 
-/** What one row counts for in each sum of its roll-up. */
+/** What one usage row contributes to each sum of the roll-up. */
 const ROW_VALUES: Readonly<Record<string, string>> = {
   requests: "CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END",
   refused: "CASE WHEN outcome = 'refused' THEN request_count ELSE 0 END",
@@ -29,7 +29,7 @@ const ROWS: SummedLines = {
   from: "usage",
   where: "1 = 1",
   time: "at_ms",
-  // What a row names by a number that stands for nothing is missing, too.
+  // A number without a matching id counts as a missing id, too.
   keys: [
     "COALESCE(key_id, '')",
     `at_ms - at_ms % ${HOUR_MS}`,
@@ -41,42 +41,44 @@ const ROWS: SummedLines = {
 };
 
 /**
- * Each sum of each hour is the sum of its rows, as far back as rows are kept. A day at a time, each as it is at one
- * moment: a long look at the store would keep its log from being moved into its file.
+ * Finds hours whose sums differ from their usage rows, as far back as usage rows are retained. Works through one day
+ * at a time, each in its own snapshot: a long read transaction would block the WAL checkpoint.
  */
 export async function findWrongRollUps(db: Db, limit: number): Promise<Contradiction[]> {
   const found: Contradiction[] = [];
   for (let fromMs: number | null = 0; fromMs !== null && found.length < limit; ) {
     const startMs: number = fromMs;
-    const { wrong, nextMs } = await snapshot(db, (tx) => nextDay(tx, startMs, limit - found.length));
+    const { wrong, nextMs } = await snapshot(db, (tx) => checkNextDay(tx, startMs, limit - found.length));
     found.push(...wrong);
     fromMs = nextMs;
   }
   return found;
 }
 
-/** The first day from here on that has anything. */
-async function nextDay(
+/** Checks the first day from `fromMs` on that has data. */
+async function checkNextDay(
   tx: Db,
   fromMs: number,
   limit: number,
 ): Promise<{ wrong: Contradiction[]; nextMs: number | null }> {
-  // Of the hour in which rows were removed some are gone; the next one is whole.
-  const keptMs = Math.ceil((await readUsageRowsRemovedBefore(tx)) / HOUR_MS) * HOUR_MS;
-  const atMs = await nextTime(tx, [HOURS, ROWS], Math.max(fromMs, keptMs));
+  // Some rows of the hour in which the removal stopped are gone. The next hour is complete.
+  const retainedFromMs = Math.ceil((await readUsageRowsRemovedBefore(tx)) / HOUR_MS) * HOUR_MS;
+  const atMs = await nextTime(tx, [HOURS, ROWS], Math.max(fromMs, retainedFromMs));
   if (atMs === null) return { wrong: [], nextMs: null };
   const span = { fromMs: atMs - (atMs % HOUR_MS), toMs: startOfDay(atMs) + DAY_MS };
   const isRight = await compareSums(tx, HOURS, ROWS, span);
-  return { wrong: isRight ? [] : await wrongHours(tx, span, limit), nextMs: span.toMs };
+  return { wrong: isRight ? [] : await findWrongHours(tx, span, limit), nextMs: span.toMs };
 }
 
-async function wrongHours(db: Db, span: TimeSpan, limit: number): Promise<Contradiction[]> {
+async function findWrongHours(db: Db, span: TimeSpan, limit: number): Promise<Contradiction[]> {
   const { values, mark, within } = openStatement(db);
-  // Of two lines at most, the roll-up's and the one of its rows.
-  const sumOf = (side: 0 | 1, column: string) => `SUM(CASE side WHEN ${side} THEN ${column} ELSE 0 END)`;
-  const differs = SUM_COLUMNS.map((column) => `${sumOf(0, column)} <> ${sumOf(1, column)}`).join(" OR ");
+  // Each group has at most two lines: the roll-up's and the one summed from the rows.
+  const sumColumn = (side: 0 | 1, column: string) => `SUM(CASE side WHEN ${side} THEN ${column} ELSE 0 END)`;
+  const differs = SUM_COLUMNS.map((column) => `${sumColumn(0, column)} <> ${sumColumn(1, column)}`).join(
+    " OR ",
+  );
   const list = (side: 0 | 1) =>
-    SUM_COLUMNS.map((column) => `CAST(${sumOf(side, column)} AS TEXT)`).join(" || ' ' || ");
+    SUM_COLUMNS.map((column) => `CAST(${sumColumn(side, column)} AS TEXT)`).join(" || ' ' || ");
   const keys = HOURS.keys.join(", ");
   const rows = await db.sql.text(
     `SELECT ${HOURS.keys.map((key) => `CAST(${key} AS TEXT)`).join(" || ' ' || ")} AS subject,

@@ -1,25 +1,28 @@
-/** The books compared with each other, a question each, answered by the engine in one pass over the tables. */
+/**
+ * Reconciliation checks of ledger, wallets, holds and usage rows. Each check is one query that the engine answers in
+ * one pass over the tables.
+ */
 
 import type { Db, Row, SqlValue } from "../engine/db.ts";
 import { placeholder } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { BY_HAND, chargedNano, correctedNano } from "../money/entries.ts";
 
-/** What contradicts something else: the id of the row, and what it says against what it should. */
+/** A row that contradicts another record: its id, its value, and the expected value. */
 export interface Contradiction {
   subject: string;
   is: string;
   ought: string;
 }
 
-/** Answers name the rows as `subject`, `is_now` and `ought`, which are text. */
+/** Runs a query whose columns are `subject`, `is_now` and `ought`, all of them text. */
 export async function findContradictions(
   db: Db,
-  question: string,
+  query: string,
   values: readonly SqlValue[],
   limit: number,
 ): Promise<Contradiction[]> {
-  const rows = await db.sql.text(`${question} LIMIT ${placeholder(db.engine, values.length + 1)}`, [
+  const rows = await db.sql.text(`${query} LIMIT ${placeholder(db.engine, values.length + 1)}`, [
     ...values,
     limit,
   ]);
@@ -31,8 +34,8 @@ export async function findContradictions(
 }
 
 /**
- * Each balance is the sum of its book's entries. Both sides are added up in one list, here and below: SQLite has no
- * index for a full join, and would compare each with each.
+ * Finds balances that differ from the sum of their entries. Here and below, both sides are summed in one list:
+ * SQLite has no index for a full join and would compare every pair.
  */
 export function findWrongBalances(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
@@ -50,7 +53,7 @@ export function findWrongBalances(db: Db, limit: number): Promise<Contradiction[
   );
 }
 
-/** What is held of each wallet is the sum of its holds, and of what processes have set aside for holds to come. */
+/** Finds wallets whose held amount differs from the sum of their holds and wallet reservations. */
 export function findWrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
@@ -67,7 +70,9 @@ export function findWrongHeld(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-/** No balance is below what is held of it by more than the recorded debt, and none has a debt that it covers. */
+/**
+ * Finds balances that are below the held amount by more than the recorded debt, and debts that the balance covers.
+ */
 export function findOverspent(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
@@ -79,7 +84,7 @@ export function findOverspent(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-/** No debt is larger than what requests that cost more than their holds left unpaid. */
+/** Finds debts larger than the unpaid overruns of the user's requests. */
 export function unexplainedDebts(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
@@ -94,7 +99,7 @@ export function unexplainedDebts(db: Db, limit: number): Promise<Contradiction[]
   );
 }
 
-/** Each overrun is what the charge of its request says: of the same user, payer and amount. */
+/** Finds overruns that differ from the charge of their request in user, payer or amount. */
 export function wrongOverruns(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
@@ -108,7 +113,7 @@ export function wrongOverruns(db: Db, limit: number): Promise<Contradiction[]> {
   );
 }
 
-/** Each row that was charged by itself has its entry, of the same amount. */
+/** Finds individually charged usage rows whose entry is missing or has another amount. */
 export function findRowsWithoutEntry(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
@@ -123,23 +128,23 @@ export function findRowsWithoutEntry(db: Db, limit: number): Promise<Contradicti
   );
 }
 
-/** An id is made before its row gets a time, and the clock may be adjusted a little in between. */
+/** A request id is created before its row gets a time, and the clock may be adjusted a little in between. */
 const ROW_AFTER_ID_MS = 3_600_000;
 
-/** Ids of requests that came later are greater: they begin with their time. */
+/** Request ids begin with their time, so later requests have greater ids. */
 function requestIdAt(atMs: number): string {
   const hex = atMs.toString(16).padStart(12, "0");
   return `req_${hex.slice(0, 8)}-${hex.slice(8)}`;
 }
 
 /**
- * Each charge of one request is the only one, for it bears the request's id, and is what its row says: paid by itself,
- * of the same user, amount, payer and, where a balance pays, time. Only as far back as rows are kept has each its row.
- * A subscription's charge has the time of the window that paid it, which a clock that was set back may be far behind:
- * when its request came, its id tells.
+ * Finds charges of single requests that differ from their usage row in id, user, amount, payer or (for balances)
+ * time, or that share a charge. A charge must have a row only as far back as rows are retained. The charge of a
+ * subscription has the time of the window that paid it, which can lag far behind if the clock was set back; the time
+ * of the request is therefore taken from its id.
  */
 export function findEntriesWithoutRow(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
-  const since = (number: number) => placeholder(db.engine, number);
+  const sincePlaceholder = (number: number) => placeholder(db.engine, number);
   return findContradictions(
     db,
     `SELECT e.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
@@ -155,16 +160,16 @@ export function findEntriesWithoutRow(db: Db, rowsSinceMs: number, limit: number
            OR kind.payer IS DISTINCT FROM CASE WHEN e.subscription_id IS NULL THEN 'balance' ELSE 'subscription' END
            OR e.subscription_id IS NULL AND u.at_ms <> e.at_ms)
          OR u.request_id IS NULL
-           AND CASE WHEN e.subscription_id IS NULL THEN e.at_ms >= ${since(1)} ELSE e.request_id >= ${since(2)} END)`,
+           AND CASE WHEN e.subscription_id IS NULL THEN e.at_ms >= ${sincePlaceholder(1)} ELSE e.request_id >= ${sincePlaceholder(2)} END)`,
     [rowsSinceMs, rowsSinceMs === 0 ? "" : requestIdAt(rowsSinceMs + ROW_AFTER_ID_MS)],
     limit,
   );
 }
 
 /**
- * Each row was charged what it cost, and no more; less only where it was recovered, or settled by an earlier version,
- * and says that it cost more than was held. Nothing was
- * charged where nobody pays, and only balances share charges.
+ * Finds usage rows whose charge differs from their cost. A charge may be lower only if the row was recovered or was
+ * settled by an earlier version, and is flagged as an overrun. Rows without a payer must not be charged, and only
+ * balances share charges.
  */
 export function findWrongCharges(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
@@ -182,8 +187,8 @@ export function findWrongCharges(db: Db, limit: number): Promise<Contradiction[]
 }
 
 /**
- * Nobody gets more back for a request than was charged for it, and only its payer gets it. What one paid of a charge
- * that it shared its row alone tells: where rows were removed, a charge that cannot be found may have been such a one.
+ * Finds refunds that exceed the charge of their request or go to another payer. For a shared charge, only the usage
+ * row records the part of one request. If rows were removed, a missing charge may have been a shared one.
  */
 export function findExcessRefunds(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
   const charged = `CASE
@@ -210,8 +215,8 @@ export function findExcessRefunds(db: Db, rowsSinceMs: number, limit: number): P
 }
 
 /**
- * Each charge of many requests is the sum of their rows, all of them its user's, as far back as rows are kept. Its time
- * is that of the earliest of them.
+ * Finds shared charges that differ from the sum of their usage rows, all of one user, as far back as rows are
+ * retained. The time of a shared charge is that of its earliest row.
  */
 export function findWrongSharedCharges(db: Db, rowsSinceMs: number, limit: number): Promise<Contradiction[]> {
   return findContradictions(
@@ -231,7 +236,10 @@ export function findWrongSharedCharges(db: Db, rowsSinceMs: number, limit: numbe
   );
 }
 
-/** Each correction goes with the charge of its request: same payer and time, and together they are what its row says. */
+/**
+ * Finds corrections that do not match the charge of their request: same payer and time, and the sum equals the row's
+ * charge.
+ */
 export function wrongCorrections(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
@@ -251,7 +259,7 @@ export function wrongCorrections(db: Db, limit: number): Promise<Contradiction[]
   );
 }
 
-/** Rows of paid requests that have a cost and no payer: what was used could not be charged. */
+/** Finds rows of priced requests that have a cost and no payer: the usage could not be charged. */
 export function unpaidRows(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,

@@ -1,19 +1,19 @@
 /**
- * Do sums agree with what they are the sum of? Asked of a span of time, so that no engine has to sort more than that,
- * and answered with yes or no: what is wrong is looked for only where something is.
+ * Compares sums with their parts over a span of time, so that no engine has to sort more than one span. The result
+ * is only yes or no: the slower search for the wrong rows runs only where this comparison fails.
  */
 
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, integerOrNull } from "../engine/row.ts";
 
-/** Lines of a table, whose `time` column a span is cut out by. All of it is SQL. */
+/** Lines of a table. The `time` column selects a span. All values are SQL. */
 export interface SumLines {
   from: string;
   where: string;
   time: string;
 }
 
-/** What tells one line from another, and what is compared: on both sides in the same order. */
+/** `keys` identify a line, `values` are compared. Both sides list them in the same order. */
 export interface SummedLines extends SumLines {
   keys: readonly string[];
   values: readonly string[];
@@ -21,24 +21,24 @@ export interface SummedLines extends SumLines {
 
 export interface TimeSpan {
   fromMs: number;
-  /** Before it. */
+  /** Exclusive. */
   toMs: number;
 }
 
-/** Gathers the values of a statement's placeholders, in the order in which its text names them. */
+/** Collects the values of a statement's placeholders, in the order in which its text uses them. */
 export function openStatement(db: Db) {
   const values: SqlValue[] = [];
   const mark = (value: SqlValue) => placeholder(db.engine, values.push(value));
   return {
     values,
     mark,
-    /** Which lines are of a span. */
+    /** The SQL condition for the lines in a span. */
     within: ({ where, time }: SumLines, { fromMs, toMs }: TimeSpan) =>
       `${where} AND ${time} >= ${mark(fromMs)} AND ${time} < ${mark(toMs)}`,
   };
 }
 
-/** Each of the sums is there and comes to its own parts, and there are no others. */
+/** Returns true if every sum exists and equals the sum of its parts, and there are no other sums. */
 export async function compareSums(
   db: Db,
   sums: SummedLines,
@@ -64,7 +64,7 @@ export async function compareSums(
   return integer(row, "found") === many && integer(row, "standing") === many && integer(row, "wrong") === 0;
 }
 
-/** The earliest time of any of these lines from here on; null if there is none. */
+/** Returns the earliest time of these lines from `fromMs` on; null if there is none. */
 export async function nextTime(db: Db, lines: readonly SumLines[], fromMs: number): Promise<number | null> {
   const { values, mark } = openStatement(db);
   const times = lines.map(

@@ -1,9 +1,14 @@
+/** The error for writes that contradict other records. */
+
 import { isUniqueViolation } from "./db.ts";
 
-/** `referenced`: something still needs it; `missing`: it names what does not exist; `duplicate`: the name is taken. */
+/**
+ * `referenced`: another record still uses this one. `missing`: it refers to a record that does not exist.
+ * `duplicate`: the name is taken.
+ */
 export type StoreConflictReason = "referenced" | "missing" | "duplicate";
 
-/** What was asked contradicts other records. The message is fit for the operator. */
+/** The write contradicts other records. The message can be shown to the operator. */
 export class StoreConflict extends Error {
   override readonly name = "StoreConflict";
   readonly reason: StoreConflictReason;
@@ -23,9 +28,9 @@ export async function orDuplicate<T>(message: string, write: Promise<T>): Promis
 
 const NAMED_MAX = 3;
 
-/** `group a, group b, group c and 2 more` */
+/** Formats as `group a, group b, group c and 2 more`. */
 export function enumerate(noun: string, names: readonly string[]): string {
   const shown = names.slice(0, NAMED_MAX).map((name) => `${noun} "${name}"`);
-  const left = names.length - shown.length;
-  return left > 0 ? `${shown.join(", ")} and ${left} more` : shown.join(", ");
+  const remaining = names.length - shown.length;
+  return remaining > 0 ? `${shown.join(", ")} and ${remaining} more` : shown.join(", ");
 }

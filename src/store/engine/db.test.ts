@@ -15,7 +15,7 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import { readSetting, writeSetting } from "../settings/settings.ts";
 import { type Db, openDb, snapshot, transaction } from "./db.ts";
 
-/** Resolves when told to: holds a transaction open while something else is tried. */
+/** A promise that the test resolves: keeps a transaction open while it tries something else. */
 function gate(): { opened: Promise<void>; open(): void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: resolve };
@@ -61,7 +61,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await names(db)).toEqual(["a", "b"]);
   });
 
-  /** A transaction that has written `inside`, and stays open until it is rolled back. */
+  /** A transaction that has written `inside` and stays open until it is rolled back. */
   async function openTransaction(db: Db): Promise<{ rollBack(): Promise<void> }> {
     const ending = gate();
     const writing = gate();
@@ -243,7 +243,7 @@ describe("a SQLite file", () => {
     const file = join(folder, "unflushed.db");
     const db = await openDb(`sqlite:${file}`);
     await db.sql`CREATE TABLE a (b BIGINT)`;
-    // A device that nothing can be synced to, in the place of the log.
+    // Replaces the WAL by a device that cannot be synced.
     renameSync(`${file}-wal`, `${file}-kept`);
     symlinkSync("/dev/zero", `${file}-wal`);
     const opened = () => readdirSync("/proc/self/fd").filter((fd) => linkOf(fd) === "/dev/zero").length;

@@ -1,6 +1,6 @@
 /**
- * The way in. Only this file and the two it opens know the engine; everything else in the folder writes
- * portable SQL over TEXT and BIGINT columns.
+ * Entry point of the database layer. Only this file and the two engine files it opens depend on the engine; all
+ * other files write portable SQL over TEXT and BIGINT columns.
  */
 
 import { SQLiteError } from "bun:sqlite";
@@ -11,7 +11,7 @@ import type { Db } from "./transaction.ts";
 
 export { type Db, type Engine, placeholder, type Row, type Sql, type SqlValue } from "./transaction.ts";
 
-/** `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
+/** Opens `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
 export async function openDb(url: string): Promise<Db> {
   const path = sqlitePathOf(url);
   if (path !== null) {
@@ -19,21 +19,21 @@ export async function openDb(url: string): Promise<Db> {
     return openSqlite(path);
   }
   if (url.startsWith("postgres://") || url.startsWith("postgresql://")) return openPostgres(url);
-  // The address may carry a password, so only its scheme is shown.
+  // The URL may contain a password, so the error shows only its scheme.
   throw new Error(`A database address starts with sqlite: or postgres://, not with "${url.split(":")[0]}:".`);
 }
 
-/** Null of an address that names no file. */
+/** Returns null for a URL that is not a SQLite URL. */
 export function sqlitePathOf(url: string): string | null {
   return url.startsWith("sqlite:") ? url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "") : null;
 }
 
-/** All or nothing. Within another transaction it is a part of it that can fail on its own. */
+/** Runs `work` atomically. Within another transaction it becomes a savepoint, which can fail on its own. */
 export function transaction<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<T> {
   return db.begin("write", work);
 }
 
-/** Several reads of one moment. */
+/** Runs several reads on one snapshot of the database. */
 export function snapshot<T>(db: Db, work: (tx: Db) => Promise<T>): Promise<T> {
   return db.begin("read", work);
 }
@@ -45,10 +45,10 @@ export function isUniqueViolation(error: unknown): boolean {
   return error instanceof SQL.PostgresError && error.errno === "23505";
 }
 
-/** The engine understood and will not have it: what is asked breaks a rule of the table or does not fit its columns. */
+/** The engine rejected the statement permanently: it violates a constraint or a value does not fit its column. */
 export function isRefused(error: unknown): boolean {
   if (error instanceof SQLiteError)
     return /^SQLITE_(CONSTRAINT|MISMATCH|TOOBIG|RANGE)/.test(error.code ?? "");
-  // Classes of SQLSTATE: data exceptions, violated constraints, and what is too long for an index.
+  // SQLSTATE classes: data exceptions, violated constraints, and values too long for an index.
   return error instanceof SQL.PostgresError && /^(?:2[23]|54)/.test(String(error.errno ?? ""));
 }

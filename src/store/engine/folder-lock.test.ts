@@ -16,7 +16,7 @@ function makeFolder(): string {
   return folder;
 }
 
-/** A process that locks the folder and then does nothing. */
+/** Starts a process that locks the folder and then idles. */
 async function lockElsewhere(folder: string, storePath: string | null = null) {
   const module = join(import.meta.dir, "folder-lock.ts");
   const script = `
@@ -73,7 +73,7 @@ test("two data folders cannot share one SQLite store", async () => {
   expect(refusal(() => lockFolder(two, store)).path).toBe(store);
   other.kill("SIGKILL");
   await other.exited;
-  // What was locked before the refusal is free again.
+  // A lock taken before the failure is released again.
   lockFolder(two, store).release();
 });
 

@@ -1,6 +1,6 @@
 /**
- * One server for each data folder and for each SQLite store. The lock is one of SQLite's own, on an empty file: the
- * kernel frees it when the process ends, however it ends, on every platform that the store runs on.
+ * Ensures one server for each data folder and each SQLite store. The lock is a SQLite lock on an empty file: on
+ * every supported platform, the kernel releases it when the process ends, even after a crash.
  */
 
 import { Database, SQLiteError } from "bun:sqlite";
@@ -19,7 +19,7 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 
 export interface FolderLock {
-  /** The same for every process that locks this folder, and another one for a copy of it. */
+  /** The same for every process that locks this folder. A copy of the folder has a different id. */
   readonly folderId: string;
   release(): void;
 }
@@ -27,7 +27,7 @@ export interface FolderLock {
 /** Another process holds the lock. */
 export class LockHeld extends Error {
   override readonly name = "LockHeld";
-  /** What is locked. */
+  /** The locked folder or store. */
   readonly path: string;
   readonly holder: LockHolder | null;
   constructor(path: string, holder: LockHolder | null) {
@@ -43,12 +43,14 @@ export type LockHolder = z.infer<typeof holderShape>;
 const LOCK_NAME = "gateway.lock";
 const HOLDER_NAME = "gateway.pid";
 
-/** The folder is there. Throws `LockHeld`; `storePath` is that of a SQLite store, wherever it stands. */
+/**
+ * Locks an existing folder, and the SQLite store at `storePath`, which may be in another folder. Throws `LockHeld`.
+ */
 export function lockFolder(dir: string, storePath: string | null): FolderLock {
   const path = join(dir, LOCK_NAME);
   const folder = lockFile(path);
   if (folder === null) throw new LockHeld(dir, readHolder(dir));
-  const store = isFile(storePath) ? lockStore(storePath) : folder;
+  const store = isFilePath(storePath) ? lockStore(storePath) : folder;
   if (store === null) {
     folder.close();
     throw new LockHeld(storePath ?? dir, null);
@@ -56,7 +58,7 @@ export function lockFolder(dir: string, storePath: string | null): FolderLock {
   const id = readHolder(dir)?.folder ?? Bun.randomUUIDv7();
   writeHolder(dir, { pid: process.pid, host: hostname(), folder: id });
   return {
-    // A copied folder has the same content, and another inode.
+    // A copied folder has the same content but another inode.
     folderId: `${id}:${statSync(path).ino}`,
     release() {
       store.close();
@@ -65,7 +67,7 @@ export function lockFolder(dir: string, storePath: string | null): FolderLock {
   };
 }
 
-const isFile = (storePath: string | null): storePath is string =>
+const isFilePath = (storePath: string | null): storePath is string =>
   storePath !== null && storePath !== "" && storePath !== ":memory:";
 
 function lockStore(storePath: string): Database | null {
@@ -73,9 +75,9 @@ function lockStore(storePath: string): Database | null {
   return lockFile(`${storePath}-lock`);
 }
 
-/** Null if another connection has it, of this process or of another one. */
+/** Returns null if another connection holds the lock, in this process or another one. */
 function lockFile(path: string): Database | null {
-  // To close a file gives back every lock that this process has on it, so one that is there is not opened here.
+  // Closing a file releases every lock that this process has on it, so an existing file is not opened here.
   if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
   const file = new Database(path);
   try {
@@ -98,7 +100,7 @@ function readHolder(dir: string): LockHolder | null {
   }
 }
 
-/** Whole or not at all: a process that is refused reads it at any moment. */
+/** Written atomically: a process that fails to get the lock may read the file at any moment. */
 function writeHolder(dir: string, holder: LockHolder): void {
   const path = join(dir, HOLDER_NAME);
   writeFileSync(`${path}.new`, `${JSON.stringify(holder)}\n`, { mode: 0o600 });

@@ -22,7 +22,7 @@ const later = {
   sql: "CREATE TABLE later (a BIGINT); INSERT INTO later (a) VALUES (7);",
 };
 
-/** The columns of a row while all of it stood in one table. */
+/** The columns of a usage row when it was stored in a single table. */
 const COLUMNS_BEFORE = USAGE_COLUMNS.filter((column) => column !== "request_count");
 
 async function insertBefore(db: Db, rows: readonly UsageRow[]): Promise<void> {

@@ -1,3 +1,5 @@
+/** The PostgreSQL engine, on Bun's SQL driver. */
+
 import { SQL } from "bun";
 import {
   createSql,
@@ -10,8 +12,8 @@ import {
 
 const CONNECTIONS_MAX = 10;
 const CONNECT_TIMEOUT_S = 10;
-/** PostgreSQL's type number of BIGINT. */
-const INT8 = 20;
+/** PostgreSQL's type OID of BIGINT. */
+const INT8_OID = 20;
 
 interface Driver {
   unsafe(text: string, values?: SqlValue[]): SQL.Query<Row[]>;
@@ -22,7 +24,7 @@ export async function openPostgres(url: string): Promise<Db> {
   const driver = new SQL({
     adapter: "postgres",
     url,
-    // Said apart, for PGDATABASE in the environment would win over the address.
+    // Set explicitly: otherwise PGDATABASE in the environment would override the URL.
     ...(database === "" ? {} : { database }),
     max: CONNECTIONS_MAX,
     connectionTimeout: CONNECT_TIMEOUT_S,
@@ -30,7 +32,7 @@ export async function openPostgres(url: string): Promise<Db> {
   });
   await driver.connect();
   const begin: Db["begin"] = (mode, work) => {
-    // A write transaction sees what others commit meanwhile, so that waiting for a row's lock is enough.
+    // A write transaction sees concurrent commits (READ COMMITTED), so waiting for a row lock is enough.
     const options = mode === "write" ? "" : "ISOLATION LEVEL REPEATABLE READ READ ONLY";
     const within = (reserved: Driver) => withinTransaction(openConnection(reserved), work);
     return options === "" ? driver.begin(within) : driver.begin(options, within);
@@ -55,14 +57,14 @@ function openConnection(driver: Driver): StoreConnection {
     script: async (text) => {
       await driver.unsafe(text);
     },
-    // Transactions have connections of their own.
+    // Each transaction has its own connection, so none waits for another in this process.
     isAwaited: () => false,
   };
 }
 
-/** BIGINT arrives as text. All of ours are counts and milliseconds, far below 2^53. */
+/** The driver returns BIGINT as text. All BIGINT values here are counts and milliseconds, far below 2^53. */
 function withNumbers(rows: Row[] & Partial<SQL.ResultMetadata>): Row[] {
-  const names = rows.columns?.filter((column) => column.type === INT8).map((column) => column.name) ?? [];
+  const names = rows.columns?.filter((column) => column.type === INT8_OID).map((column) => column.name) ?? [];
   if (names.length === 0) return rows;
   for (const row of rows as Record<string, SqlValue>[]) {
     for (const name of names) {

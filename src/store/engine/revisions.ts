@@ -1,6 +1,6 @@
 /**
- * Two counters that say "something changed": whoever holds compiled records polls them. A write bumps one in
- * its own transaction, which also makes it wait for other writers: the counters share one row.
+ * Two revision counters, polled by every component that holds compiled records. A write increases one of them in its
+ * own transaction. Both counters share one row, so writers also wait for each other.
  */
 
 import type { Db } from "./db.ts";
@@ -12,16 +12,18 @@ export async function readRevisions(db: Db): Promise<{ policy: number; keys: num
   return { policy: integer(row, "policy"), keys: integer(row, "keys") };
 }
 
-/** Call it before the checks and writes it stands for: from here to the commit no other writer gets in. */
+/** Call it before the checks and writes that it covers: until the commit, other writers wait. */
 export async function bumpPolicyRevision(tx: Db): Promise<number> {
-  return bumped(await tx.sql`UPDATE revision SET policy = policy + 1 WHERE id = 1 RETURNING policy AS value`);
+  return readBumped(
+    await tx.sql`UPDATE revision SET policy = policy + 1 WHERE id = 1 RETURNING policy AS value`,
+  );
 }
 
 export async function bumpKeyRevision(tx: Db): Promise<number> {
-  return bumped(await tx.sql`UPDATE revision SET keys = keys + 1 WHERE id = 1 RETURNING keys AS value`);
+  return readBumped(await tx.sql`UPDATE revision SET keys = keys + 1 WHERE id = 1 RETURNING keys AS value`);
 }
 
-function bumped([row]: Awaited<ReturnType<Db["sql"]>>): number {
+function readBumped([row]: Awaited<ReturnType<Db["sql"]>>): number {
   if (row === undefined) throw new Error("The revision row is missing from the database.");
   return integer(row, "value");
 }

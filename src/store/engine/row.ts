@@ -1,4 +1,4 @@
-/** Reading columns: what comes out of the database is checked before it gets a type. */
+/** Typed reading of columns: each value from the database is checked before it gets a type. */
 
 import { z } from "zod";
 import { INTERFACES, type Interface } from "../../records.ts";
@@ -10,7 +10,7 @@ export class CorruptRow extends Error {
 
 export function text(row: Row, column: string): string {
   const value = row[column];
-  return typeof value === "string" ? value : refuse(row, column, "text");
+  return typeof value === "string" ? value : throwCorrupt(row, column, "text");
 }
 
 export function textOrNull(row: Row, column: string): string | null {
@@ -19,19 +19,19 @@ export function textOrNull(row: Row, column: string): string | null {
 
 export function integer(row: Row, column: string): number {
   const value = row[column];
-  return Number.isSafeInteger(value) ? (value as number) : refuse(row, column, "an integer");
+  return Number.isSafeInteger(value) ? (value as number) : throwCorrupt(row, column, "an integer");
 }
 
 export function integerOrNull(row: Row, column: string): number | null {
   return row[column] === null ? null : integer(row, column);
 }
 
-/** Money leaves the database as text: CAST(x AS TEXT). */
+/** Money is selected as text: CAST(x AS TEXT). */
 export function nano(row: Row, column: string): bigint {
   const value = row[column];
   return typeof value === "string" && INTEGER_TEXT.test(value)
     ? BigInt(value)
-    : refuse(row, column, "an integer as text");
+    : throwCorrupt(row, column, "an integer as text");
 }
 
 const INTEGER_TEXT = /^-?\d{1,19}$/;
@@ -42,14 +42,14 @@ export function flag(row: Row, column: string): boolean {
 
 export function oneOf<T extends string>(row: Row, column: string, allowed: readonly T[]): T {
   const value = row[column];
-  return allowed.find((one) => one === value) ?? refuse(row, column, `one of ${allowed.join(", ")}`);
+  return allowed.find((one) => one === value) ?? throwCorrupt(row, column, `one of ${allowed.join(", ")}`);
 }
 
 export function json<T>(row: Row, column: string, schema: z.ZodType<T>): T {
   try {
     return schema.parse(JSON.parse(text(row, column)));
   } catch {
-    return refuse(row, column, "JSON of the expected shape");
+    return throwCorrupt(row, column, "JSON of the expected shape");
   }
 }
 
@@ -64,8 +64,8 @@ export function textMap(row: Row, column: string): Record<string, string> {
   return json(row, column, textMapSchema);
 }
 
-/** Names the row and never the value, which may be a secret. */
-function refuse(row: Row, column: string, expected: string): never {
+/** The error names the row but never the value, which may be a secret. */
+function throwCorrupt(row: Row, column: string, expected: string): never {
   const id = row.id ?? row.request_id ?? row.name;
   throw new CorruptRow(`The column ${column}${id === undefined ? "" : ` of row ${id}`} is not ${expected}.`);
 }

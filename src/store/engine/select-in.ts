@@ -1,27 +1,29 @@
+/** Selects rows by a list of ids. */
+
 import { type Db, type Engine, placeholder, type Row, type SqlValue } from "./db.ts";
 
 const IDS_PER_STATEMENT = 256;
 
 /**
- * `head` ends before the IN, `tail` follows it. Lists are filled up to a power of two with their last id: few
- * different statements then serve all lengths, and the engine keeps them prepared. `given` are the values of the
- * placeholders that `head` has.
+ * `head` ends before the IN, `tail` follows it. `headValues` are the values of the placeholders in `head`. Lists are
+ * padded to a power of two with their last id: few different statements then serve all lengths, and the engine can
+ * keep them prepared.
  */
 export async function selectIn(
   tx: Db,
   head: string,
   ids: readonly string[],
   tail = "",
-  given: readonly SqlValue[] = [],
+  headValues: readonly SqlValue[] = [],
 ): Promise<Row[]> {
   const found: Row[] = [];
   for (let start = 0; start < ids.length; start += IDS_PER_STATEMENT) {
     const chunk = ids.slice(start, start + IDS_PER_STATEMENT);
-    const wanted = 2 ** Math.ceil(Math.log2(chunk.length));
+    const paddedLength = 2 ** Math.ceil(Math.log2(chunk.length));
     const last = chunk.at(-1) ?? "";
-    while (chunk.length < wanted) chunk.push(last);
-    const list = listOf(tx.engine, given.length + 1, wanted);
-    const values = given.length === 0 ? chunk : [...given, ...chunk];
+    while (chunk.length < paddedLength) chunk.push(last);
+    const list = buildList(tx.engine, headValues.length + 1, paddedLength);
+    const values = headValues.length === 0 ? chunk : [...headValues, ...chunk];
     for (const row of await tx.sql.text(`${head} IN (${list}) ${tail}`, values)) found.push(row);
   }
   return found;
@@ -29,11 +31,11 @@ export async function selectIn(
 
 const knownLists = new Map<string, string>();
 
-function listOf(engine: Engine, first: number, count: number): string {
+function buildList(engine: Engine, first: number, count: number): string {
   const name = `${engine} ${first} ${count}`;
-  const known = knownLists.get(name);
-  if (known !== undefined) return known;
-  const made = Array.from({ length: count }, (_, index) => placeholder(engine, first + index)).join(", ");
-  knownLists.set(name, made);
-  return made;
+  const cached = knownLists.get(name);
+  if (cached !== undefined) return cached;
+  const built = Array.from({ length: count }, (_, index) => placeholder(engine, first + index)).join(", ");
+  knownLists.set(name, built);
+  return built;
 }

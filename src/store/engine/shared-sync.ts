@@ -1,4 +1,4 @@
-/** One sync of a file serves all who wrote before it began. */
+/** Shares file syncs: one sync serves all writers that wrote before it began. */
 export function sharedSync(sync: () => Promise<void>) {
   let running: Promise<void> | null = null;
   let next: Promise<void> | null = null;
@@ -12,14 +12,14 @@ export function sharedSync(sync: () => Promise<void>) {
   }
 
   return {
-    /** Resolves when what was written before this call is on the disk. */
+    /** Resolves when everything written before this call is on disk. */
     flush(): Promise<void> {
       if (running === null) return start();
-      // The one under way may have begun before the caller wrote.
+      // The running sync may have begun before the caller's write.
       next ??= running.catch(() => {}).then(start);
       return next;
     },
-    /** Resolves when none is under way. */
+    /** Resolves when no sync is running. */
     async rest(): Promise<void> {
       await running?.catch(() => {});
     },

@@ -1,3 +1,5 @@
+/** Lets TypeScript import .sql files as text. */
+
 declare module "*.sql" {
   const text: string;
   export default text;

@@ -1,3 +1,5 @@
+/** The SQLite engine, on `bun:sqlite`. */
+
 import { Database, SQLiteError, type Statement } from "bun:sqlite";
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
@@ -20,40 +22,40 @@ import {
 
 const BUSY_TIMEOUT_MS = 5_000;
 const BUSY_PAUSE_MS_MAX = 20;
-const STATEMENTS_KEPT = 400;
-/** 32 MB. Moving the log into the file waits for the disk; SQLite's own 1,000 pages are some 90 paid requests. */
-const LOG_PAGES = 8_000;
-/** 16 MB: as many pages as a large transaction changes, for those that do not fit are written more than once. */
+const STATEMENT_CACHE_MAX = 400;
+/** 32 MB. A checkpoint waits for the disk; SQLite's default of 1,000 pages is reached after some 90 paid requests. */
+const WAL_PAGES_MAX = 8_000;
+/** 16 MB: as many pages as a large transaction changes. Pages that do not fit are written more than once. */
 const CACHE_KB = 16_000;
 
-/** By `bun:sqlite`, because Bun.SQL prepares a statement anew each time it runs: twice the time a usage row. */
+/** Uses `bun:sqlite`, because Bun.SQL prepares a statement each time it runs: twice the time per usage row. */
 export async function openSqlite(path: string): Promise<Db> {
   const inMemory = path === ":memory:";
-  if (!inMemory) makePrivateFile(path);
+  if (!inMemory) createPrivateFile(path);
   const driver = new Database(path);
-  const { execute, executeEach, finalize } = keepStatements(driver);
+  const { execute, executeEach, finalize } = createStatementCache(driver);
   const run: Run = (text, values) => whenFree(() => execute(text, values));
   const each: StoreConnection["each"] = (text, rows) => whenFree(() => executeEach(text, rows));
   const script = (text: string) => whenFree(() => void driver.run(text));
 
-  // SQLite's own wait would hold up the whole process; `whenFree` waits without.
+  // SQLite's own busy wait would block the whole process; `whenFree` waits asynchronously.
   await script("PRAGMA busy_timeout = 0");
   if (!inMemory) await script("PRAGMA journal_mode = WAL");
   await script("PRAGMA synchronous = NORMAL");
-  await script(`PRAGMA wal_autocheckpoint = ${LOG_PAGES}`);
+  await script(`PRAGMA wal_autocheckpoint = ${WAL_PAGES_MAX}`);
   await script(`PRAGMA cache_size = -${CACHE_KB}`);
   await script("PRAGMA foreign_keys = ON");
 
-  // One connection: a statement asked for while a transaction is open has to wait for its end.
+  // There is one connection: a statement outside a transaction waits until the open transaction ends.
   const inTurn = createQueue();
-  const writing = inMemory ? openQueue() : writeQueueOf(path);
-  const { isAwaited } = writing;
-  // Whoever has begun to write is alone: within a transaction nothing has to wait.
+  const writeQueue = inMemory ? openQueue() : lookUpWriteQueue(path);
+  const { isAwaited } = writeQueue;
+  // A write transaction holds the write lock, so its statements never have to wait.
   const inside: StoreConnection = {
     engine: "sqlite",
-    run: (text, values) => settled(() => execute(text, values)),
-    each: (text, rows) => settled(() => executeEach(text, rows)),
-    script: (text) => settled(() => void driver.run(text)),
+    run: (text, values) => runAsPromise(() => execute(text, values)),
+    each: (text, rows) => runAsPromise(() => executeEach(text, rows)),
+    script: (text) => runAsPromise(() => void driver.run(text)),
     isAwaited,
   };
   const connection: StoreConnection = { engine: "sqlite", run, each, script, isAwaited };
@@ -66,15 +68,15 @@ export async function openSqlite(path: string): Promise<Db> {
         await run("COMMIT", []);
         return result;
       } catch (error) {
-        // A full disk, for one, has rolled back already; the first error is the one to tell.
+        // Some errors (a full disk, for example) have already rolled back. Report the first error.
         await run("ROLLBACK", []).catch(() => {});
         throw error;
       }
     });
   }
 
-  const log = openLogFile(`${path}-wal`, () =>
-    writing.inTurn(() => inTurn(() => run("PRAGMA wal_checkpoint(TRUNCATE)", []))),
+  const log = openWalFile(`${path}-wal`, () =>
+    writeQueue.inTurn(() => inTurn(() => run("PRAGMA wal_checkpoint(TRUNCATE)", []))),
   );
   return {
     engine: "sqlite",
@@ -86,7 +88,7 @@ export async function openSqlite(path: string): Promise<Db> {
     }),
     begin: (mode, work) =>
       mode === "write"
-        ? writing.inTurn(() => transact("BEGIN IMMEDIATE", () => withinWrite(inside, work)))
+        ? writeQueue.inTurn(() => transact("BEGIN IMMEDIATE", () => withinWrite(inside, work)))
         : transact("BEGIN", () => withinTransaction(connection, work)),
     isAwaited,
     flush: inMemory ? async () => {} : log.flush,
@@ -102,28 +104,28 @@ export async function openSqlite(path: string): Promise<Db> {
 const writeQueues = new Map<string, Queue>();
 
 /**
- * Transactions of several connections of this process to one file take turns before they ask for its lock: whoever
- * polls for it would never get between two of somebody who goes on at once, and keep its own connection waiting.
+ * Write transactions of several connections of this process to one file queue here before they request its lock. A
+ * connection that polls for the lock would starve while another one starts transactions back to back.
  */
-function writeQueueOf(path: string): Queue {
-  const known = writeQueues.get(path);
-  if (known !== undefined) return known;
-  const made = openQueue();
-  writeQueues.set(path, made);
-  return made;
+function lookUpWriteQueue(path: string): Queue {
+  const existing = writeQueues.get(path);
+  if (existing !== undefined) return existing;
+  const created = openQueue();
+  writeQueues.set(path, created);
+  return created;
 }
 
 /**
- * Commits go to this file without waiting for the disk. The sync runs beside the process's own thread, unlike SQLite's.
- * After a failed sync the kernel may have forgotten pages of the log, and a later sync of it would say nothing of them.
- * `moveAway` then writes what the log has to the store's own file, syncs that, and empties the log.
+ * The WAL file. Commits are written to it without waiting for the disk. The sync runs outside the main thread,
+ * unlike SQLite's own. After a failed sync the kernel may have dropped pages of the WAL, and a later sync would not
+ * report them. `checkpoint` then checkpoints the WAL into the database file, syncs that file, and truncates the WAL.
  */
-function openLogFile(path: string, moveAway: () => Promise<Row[]>) {
+function openWalFile(path: string, checkpoint: () => Promise<Row[]>) {
   let file: Promise<FileHandle> | null = null;
   let hasFailed = false;
 
   const shared = sharedSync(async () => {
-    if (hasFailed) await leaveLog();
+    if (hasFailed) await abandonWal();
     file ??= open(path, "r");
     try {
       await (await file).datasync();
@@ -135,12 +137,12 @@ function openLogFile(path: string, moveAway: () => Promise<Row[]>) {
     }
   });
 
-  async function leaveLog(): Promise<void> {
-    const [moved] = await moveAway();
-    if (moved === undefined || integer(moved, "busy") !== 0) throw new Error("the store's log is in use");
+  async function abandonWal(): Promise<void> {
+    const [result] = await checkpoint();
+    if (result === undefined || integer(result, "busy") !== 0) throw new Error("the store's log is in use");
   }
 
-  /** What is asked for after it opens the file anew. */
+  /** A later flush opens the file again. */
   async function close(): Promise<void> {
     const opened = await file?.catch(() => null);
     file = null;
@@ -156,27 +158,27 @@ function openLogFile(path: string, moveAway: () => Promise<Row[]>) {
   };
 }
 
-/** `gives`: it has rows to collect. Running one that has none is cheaper. */
-interface Kept {
+/** A prepared statement. `gives`: it returns rows. Running one that returns none is cheaper. */
+interface CachedStatement {
   statement: Statement<Row, SqlValue[]>;
   gives: boolean;
 }
 
-function keepStatements(driver: Database) {
-  const kept = new Map<string, Kept>();
+function createStatementCache(driver: Database) {
+  const cache = new Map<string, CachedStatement>();
 
-  function prepare(text: string): Kept {
-    const known = kept.get(text);
-    if (known !== undefined) return known;
+  function prepare(text: string): CachedStatement {
+    const cached = cache.get(text);
+    if (cached !== undefined) return cached;
     const statement = driver.prepare<Row, SqlValue[]>(text);
-    const made = { statement, gives: statement.columnNames.length > 0 };
-    kept.set(text, made);
-    for (const [oldest, { statement: old }] of kept) {
-      if (kept.size <= STATEMENTS_KEPT) break;
-      kept.delete(oldest);
+    const created = { statement, gives: statement.columnNames.length > 0 };
+    cache.set(text, created);
+    for (const [oldest, { statement: old }] of cache) {
+      if (cache.size <= STATEMENT_CACHE_MAX) break;
+      cache.delete(oldest);
       old.finalize();
     }
-    return made;
+    return created;
   }
 
   return {
@@ -191,14 +193,14 @@ function keepStatements(driver: Database) {
       return [];
     },
     finalize(): void {
-      for (const { statement } of kept.values()) statement.finalize();
-      kept.clear();
+      for (const { statement } of cache.values()) statement.finalize();
+      cache.clear();
     },
   };
 }
 
-/** Done at once, told by promise. */
-function settled<T>(work: () => T): Promise<T> {
+/** Runs synchronously and returns the result as a promise. */
+function runAsPromise<T>(work: () => T): Promise<T> {
   try {
     return Promise.resolve(work());
   } catch (error) {
@@ -206,10 +208,11 @@ function settled<T>(work: () => T): Promise<T> {
   }
 }
 
-/** SQLite gives its -wal and -shm files the mode of the database. */
-function makePrivateFile(path: string): void {
+/** SQLite creates its -wal and -shm files with the mode of the database file. */
+function createPrivateFile(path: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  // Only one that is not there: to close a file gives back the locks that this process has on it by another connection.
+  // Only a file that does not exist: closing a file releases the locks that this process holds on it by another
+  // connection.
   if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
   chmodSync(path, 0o600);
 }

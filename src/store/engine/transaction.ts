@@ -1,35 +1,35 @@
 /**
- * A handle on the database: the pool itself, or one transaction of it. Within a transaction statements run
- * in the order they were asked for, and what is asked of it after its end is refused: on SQLite, where all
- * share one connection, it would otherwise slip into somebody else's transaction.
+ * Database handles: the pool itself, or one transaction of it. Statements of a transaction run in the order of their
+ * calls. A call after the end of the transaction is rejected: on SQLite, where all callers share one connection, it
+ * would otherwise run in another caller's transaction.
  */
 
 export type Engine = "sqlite" | "postgres";
 export type SqlValue = string | number | null;
 export type Row = Readonly<Record<string, SqlValue>>;
-/** `write` holds the engine's write lock from the start on SQLite; `read` sees one moment on both engines. */
+/** `write` takes the write lock at once on SQLite; `read` is a snapshot on both engines. */
 export type Mode = "write" | "read";
 
 export interface Sql {
   (strings: TemplateStringsArray, ...values: SqlValue[]): Promise<Row[]>;
-  /** For statements of a length known only at run time. Values never go into the text, only placeholders. */
+  /** For statements whose length is known only at run time. Put placeholders in the text, never values. */
   text(text: string, values: readonly SqlValue[]): Promise<Row[]>;
-  /** One statement that returns nothing, once for each of these rows of values. */
+  /** Runs a statement without a result once for each row of values. */
   each(text: string, rows: readonly (readonly SqlValue[])[]): Promise<void>;
-  /** Several statements without parameters. */
+  /** Runs several statements without parameters. */
   script(text: string): Promise<void>;
 }
 
 export interface Db {
   readonly engine: Engine;
   readonly sql: Sql;
-  /** Use `transaction` and `snapshot`. A transaction begun within another is a savepoint of it. */
+  /** Call `transaction` and `snapshot` instead. A transaction within another is a savepoint. */
   begin<T>(mode: Mode, work: (tx: Db) => Promise<T>): Promise<T>;
-  /** Whether others of this process wait until the transaction that writes has ended. */
+  /** Whether other work of this process waits for the current write transaction to end. */
   isAwaited(): boolean;
   /**
-   * What is committed survives the loss of power once this resolves. SQLite's commits do not wait for the disk; on
-   * PostgreSQL that is the server's to decide, and there is nothing to do.
+   * When this resolves, everything committed so far survives a power failure. SQLite's commits do not wait for the
+   * disk. On PostgreSQL the server decides, and this does nothing.
    */
   flush(): Promise<void>;
   close(): Promise<void>;
@@ -37,7 +37,7 @@ export interface Db {
 
 export type Run = (text: string, values: readonly SqlValue[]) => Promise<Row[]>;
 
-/** What an engine brings: the pool, or the one connection that a transaction runs on. */
+/** What an engine provides: the pool, or the one connection that a transaction runs on. */
 export interface StoreConnection {
   readonly engine: Engine;
   readonly run: Run;
@@ -49,37 +49,38 @@ export type InTurn = <T>(work: () => Promise<T>) => Promise<T>;
 
 export interface Queue {
   inTurn: InTurn;
-  /** Somebody waits for the end of the one whose turn it is. */
+  /** Whether further work waits behind the running one. */
   isAwaited(): boolean;
 }
 
-/** First come, first served, one at a time. A failure is its caller's alone. */
+/** Runs work first in, first out, one at a time. A failure affects only its own caller. */
 export function openQueue(): Queue {
   let tail: Promise<unknown> = Promise.resolve();
-  let inside = 0;
+  let pending = 0;
   const leave = () => {
-    inside--;
+    pending--;
   };
   return {
     inTurn(work) {
-      inside++;
+      pending++;
       const result = tail.then(work);
       tail = result.then(leave, leave);
       return result;
     },
-    isAwaited: () => inside > 1,
+    isAwaited: () => pending > 1,
   };
 }
 
 export const createQueue = (): InTurn => openQueue().inTurn;
 
-/** SQLite looks numbered parameters up by name, one after the other: hundreds of them take quadratic time. */
+/** SQLite looks up numbered parameters by name, one after the other, so hundreds of them take quadratic time. */
 export function placeholder(engine: Engine, number: number): string {
   return engine === "postgres" ? `$${number}` : "?";
 }
 
 export function createSql({ engine, run, each, script }: Omit<StoreConnection, "isAwaited">): Sql {
-  const tag = (strings: TemplateStringsArray, ...values: SqlValue[]) => run(textOf(engine, strings), values);
+  const tag = (strings: TemplateStringsArray, ...values: SqlValue[]) =>
+    run(buildStatementText(engine, strings), values);
   return Object.assign(tag, { text: run, each, script });
 }
 
@@ -88,15 +89,18 @@ const texts = {
   postgres: new WeakMap<TemplateStringsArray, string>(),
 };
 
-function textOf(engine: Engine, strings: TemplateStringsArray): string {
-  const known = texts[engine].get(strings);
-  if (known !== undefined) return known;
+function buildStatementText(engine: Engine, strings: TemplateStringsArray): string {
+  const cached = texts[engine].get(strings);
+  if (cached !== undefined) return cached;
   const text = strings.reduce((before, part, index) => `${before}${placeholder(engine, index)}${part}`);
   texts[engine].set(strings, text);
   return text;
 }
 
-/** Runs `work` on a transaction that the caller has begun, and will commit if this resolves or roll back if not. */
+/**
+ * Runs `work` in a transaction that the caller began. The caller commits if this resolves and rolls back if it
+ * rejects.
+ */
 export async function withinTransaction<T>(
   connection: StoreConnection,
   work: (tx: Db) => Promise<T>,
@@ -142,7 +146,7 @@ export async function withinTransaction<T>(
   try {
     const result = await work(tx);
     await inTurn(async () => {});
-    // PostgreSQL would turn the commit into a silent roll-back here, SQLite would commit the rest.
+    // Here PostgreSQL would turn the commit into a silent rollback, and SQLite would commit the rest.
     if (hasFailed) throw new Error("A statement failed within the transaction, and its error was swallowed.");
     return result;
   } finally {
@@ -153,8 +157,8 @@ export async function withinTransaction<T>(
 }
 
 /**
- * The same for a connection that does everything at once, as SQLite does: statements are in order because each is over
- * before the next is asked for, and only a nested transaction makes others wait.
+ * The same for a connection that runs each statement synchronously, as SQLite does. Statements are in order because
+ * each one ends before the next call; only a nested transaction makes others wait.
  */
 export async function withinWrite<T>(
   connection: StoreConnection,
@@ -175,16 +179,16 @@ export async function withinWrite<T>(
     return done;
   }
 
-  function within<R>(inner: (tx: Db) => Promise<R>): Promise<R> {
+  function beginNested<R>(inner: (tx: Db) => Promise<R>): Promise<R> {
     if (!isOpen) return Promise.reject(new Error(TRANSACTION_OVER));
-    const before = nested ?? Promise.resolve();
-    const done = before.then(() => withinSavepoint(connection, inner, depth, withinWrite));
-    const quiet: Promise<unknown> = done
+    const previous = nested ?? Promise.resolve();
+    const done = previous.then(() => withinSavepoint(connection, inner, depth, withinWrite));
+    const settledNested: Promise<unknown> = done
       .catch(() => {})
       .then(() => {
-        if (nested === quiet) nested = null;
+        if (nested === settledNested) nested = null;
       });
-    nested = quiet;
+    nested = settledNested;
     return done;
   }
 
@@ -196,7 +200,7 @@ export async function withinWrite<T>(
       each: (text, rows) => statement(() => connection.each(text, rows)),
       script: (text) => statement(() => connection.script(text)),
     }),
-    begin: (_mode, inner) => within(inner),
+    begin: (_mode, inner) => beginNested(inner),
     isAwaited: connection.isAwaited,
     flush: () => Promise.reject(new Error("A transaction is flushed after its end.")),
     close: () => Promise.reject(new Error("A transaction ends with its work; it is not closed.")),
@@ -215,18 +219,22 @@ export async function withinWrite<T>(
 
 const TRANSACTION_OVER = "This transaction is over: its handle was used after its work had ended.";
 
-type Within = <T>(connection: StoreConnection, work: (tx: Db) => Promise<T>, depth?: number) => Promise<T>;
+type TransactionRunner = <T>(
+  connection: StoreConnection,
+  work: (tx: Db) => Promise<T>,
+  depth?: number,
+) => Promise<T>;
 
 async function withinSavepoint<T>(
   connection: StoreConnection,
   work: (tx: Db) => Promise<T>,
   depth: number,
-  within: Within,
+  runNested: TransactionRunner,
 ): Promise<T> {
   const name = `nested_${depth}`;
   await connection.run(`SAVEPOINT ${name}`, []);
   try {
-    const result = await within(connection, work, depth + 1);
+    const result = await runNested(connection, work, depth + 1);
     await connection.run(`RELEASE SAVEPOINT ${name}`, []);
     return result;
   } catch (error) {

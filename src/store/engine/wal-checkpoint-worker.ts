@@ -1,4 +1,4 @@
-/** Opens the store for itself, and moves its log when it is told to. See `wal-checkpointer.ts`. */
+/** Worker thread of `wal-checkpointer.ts`: opens its own connection to the store and runs checkpoints on command. */
 
 import { type Db, openDb } from "./db.ts";
 import type { CheckpointCommand } from "./wal-checkpointer.ts";
@@ -9,19 +9,19 @@ let db: Db | null = null;
 
 self.onmessage = async ({ data }: MessageEvent<CheckpointCommand>) => {
   try {
-    await obey(data);
+    await execute(data);
   } finally {
     self.postMessage("done");
   }
 };
 
-async function obey(order: CheckpointCommand): Promise<void> {
-  if (order.kind === "close") {
+async function execute(command: CheckpointCommand): Promise<void> {
+  if (command.kind === "close") {
     await db?.close();
     db = null;
     return;
   }
-  db ??= await openDb(order.databaseUrl);
-  // It waits for nobody: what somebody still reads stays in the log until the next time.
+  db ??= await openDb(command.databaseUrl);
+  // A passive checkpoint never waits: frames that a reader still needs stay in the WAL until the next checkpoint.
   await db.sql.script("PRAGMA wal_checkpoint(PASSIVE)");
 }

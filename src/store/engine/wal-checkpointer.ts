@@ -1,52 +1,52 @@
 /**
- * Whoever commits to SQLite moves its log into its file when it has grown long, and waits for the disk. This moves it
- * earlier, in a thread of its own: others read and write meanwhile.
+ * Checkpoints SQLite's WAL in a worker thread. Without it, a commit that finds the WAL too long runs the checkpoint
+ * itself and waits for the disk. The worker checkpoints earlier, while reads and writes continue.
  */
 
 export interface WalCheckpointer {
-  /** Soon, unless it is being moved at this moment. */
+  /** Starts a checkpoint unless one is running. */
   move(): void;
   close(): Promise<void>;
 }
 
 export type CheckpointCommand = { kind: "move"; databaseUrl: string } | { kind: "close" };
 
-/** The thread starts when it is needed. */
+/** The worker starts with the first checkpoint. */
 export function openWalCheckpointer(databaseUrl: string): WalCheckpointer {
   let worker: Worker | null = null;
-  let moving: Promise<void> | null = null;
-  let answered = () => {};
+  let checkpoint: Promise<void> | null = null;
+  let resolveCommand = () => {};
 
-  /** However it ends: what is not moved now is moved by whoever commits later. */
+  /** Failures of the worker are ignored: a later commit checkpoints what this one did not. */
   function start(): Worker {
     const started = new Worker(new URL("./wal-checkpoint-worker.ts", import.meta.url).href);
-    started.onmessage = () => answered();
-    started.onerror = () => answered();
+    started.onmessage = () => resolveCommand();
+    started.onerror = () => resolveCommand();
     started.addEventListener("close", () => {
       worker = null;
-      answered();
+      resolveCommand();
     });
     return started;
   }
 
-  function order(wanted: CheckpointCommand): Promise<void> {
+  function send(command: CheckpointCommand): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    answered = resolve;
+    resolveCommand = resolve;
     worker ??= start();
-    worker.postMessage(wanted);
+    worker.postMessage(command);
     return promise;
   }
 
   return {
     move() {
-      moving ??= order({ kind: "move", databaseUrl }).then(() => {
-        moving = null;
+      checkpoint ??= send({ kind: "move", databaseUrl }).then(() => {
+        checkpoint = null;
       });
     },
     async close() {
       if (worker === null) return;
-      await moving;
-      await order({ kind: "close" });
+      await checkpoint;
+      await send({ kind: "close" });
       worker?.terminate();
     },
   };

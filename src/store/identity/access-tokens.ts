@@ -1,10 +1,10 @@
-/** Personal access tokens: known by their digest, shown once. */
+/** Personal access tokens. The store has only their digests; the token itself is shown once. */
 
 import type { Db, Row } from "../engine/db.ts";
 import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
 import { type Owner, toOwner } from "./sessions.ts";
 
-/** Each includes the ones before it. */
+/** Each scope includes the scopes before it. */
 export const TOKEN_SCOPES = ["read", "keys", "admin"] as const;
 export type TokenScope = (typeof TOKEN_SCOPES)[number];
 
@@ -31,7 +31,7 @@ export async function insertAccessToken(db: Db, token: AccessTokenRecord, digest
       ${token.createdAtMs}, ${token.expiresAtMs}, ${token.usedAtMs})`;
 }
 
-/** Null when there is none, it has expired, or its owner may not come in. */
+/** Returns null if the token does not exist or has expired, or if its owner is not active. */
 export async function findAccessToken(
   db: Db,
   digest: string,
@@ -49,13 +49,13 @@ export async function touchAccessToken(db: Db, id: string, usedAtMs: number): Pr
   await db.sql`UPDATE access_token SET used_at_ms = ${usedAtMs} WHERE id = ${id}`;
 }
 
-/** False if the token was revoked. It cannot be revoked before the transaction ends. */
+/** Returns false if the token was revoked. Locks the token: it cannot be revoked before the transaction ends. */
 export async function lockAccessToken(tx: Db, id: string): Promise<boolean> {
   const rows = await tx.sql`UPDATE access_token SET used_at_ms = used_at_ms WHERE id = ${id} RETURNING id`;
   return rows.length > 0;
 }
 
-/** The newest first. */
+/** Newest first. */
 export async function listAccessTokens(db: Db, userId: string): Promise<AccessTokenRecord[]> {
   const rows = await db.sql`
     SELECT id, user_id, name, last4, scope, created_at_ms, expires_at_ms, used_at_ms FROM access_token
@@ -63,7 +63,7 @@ export async function listAccessTokens(db: Db, userId: string): Promise<AccessTo
   return rows.map(toToken);
 }
 
-/** Null if this user has no such token. */
+/** Returns null if this user has no such token. */
 export async function deleteAccessToken(
   db: Db,
   userId: string,
@@ -74,10 +74,10 @@ export async function deleteAccessToken(
   return row === undefined ? null : { name: text(row, "name"), scope: oneOf(row, "scope", TOKEN_SCOPES) };
 }
 
-/** All of a user's; how many there were. */
+/** Deletes all tokens of a user and returns their number. */
 export async function deleteAccessTokens(db: Db, userId: string): Promise<number> {
-  const gone = await db.sql`DELETE FROM access_token WHERE user_id = ${userId} RETURNING id`;
-  return gone.length;
+  const deleted = await db.sql`DELETE FROM access_token WHERE user_id = ${userId} RETURNING id`;
+  return deleted.length;
 }
 
 function toToken(row: Row): AccessTokenRecord {

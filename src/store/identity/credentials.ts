@@ -1,4 +1,7 @@
-/** How users prove who they are. Beside the records: nothing of this is ever said by a file or shown to anybody. */
+/**
+ * Credentials of users: password, second factor, recovery codes. They are separate from the user records: a
+ * configuration file never contains them, and they are never shown.
+ */
 
 import { z } from "zod";
 import { type Role, USER_STATUSES, type UserStatus } from "../../records.ts";
@@ -14,20 +17,23 @@ export interface Credentials {
   role: Role;
   status: UserStatus;
   passwordHash: string | null;
-  /** Null while there is none; `sinceMs` is null until its owner has shown a code of it. */
+  /** Null without a second factor. `sinceMs` is null until the owner has confirmed it with a code. */
   secondFactor: { sealedSecret: string; sinceMs: number | null } | null;
   recoveryDigests: string[];
-  /** Of accounts that were registered while an account came before its verification: they verify it first. */
+  /**
+   * True for users who registered when an account was created before its verification: they must verify their
+   * address first.
+   */
   mustVerify: boolean;
-  /** When the owner last opened a link to the address; null if never. */
+  /** When the owner last opened a link sent to the address; null if never. */
   emailVerifiedAtMs: number | null;
   createdAtMs: number;
 }
 
 const ROLES: readonly Role[] = ["admin", "user"];
-const digestsForm = z.array(z.string());
+const digestsSchema = z.array(z.string());
 
-/** Case makes no difference. */
+/** Case-insensitive. */
 export async function findCredentialsByEmail(db: Db, email: string): Promise<Credentials | null> {
   const [row] = await db.sql`
     SELECT id, email, role, status, password_hash, sealed_totp, totp_since_ms, recovery_digests, must_verify,
@@ -44,10 +50,10 @@ export async function findCredentials(db: Db, userId: string): Promise<Credentia
   return row === undefined ? null : toCredentials(row);
 }
 
-/** Ends every session of the user, and every link that lets somebody in as the user. */
+/** Ends every session of the user, and deletes every link that signs in as the user. */
 export async function writePassword(db: Db, userId: string, passwordHash: string): Promise<void> {
   await transaction(db, async (tx) => {
-    // A file that was compared with the old password must not be applied on top.
+    // A file that was compared with the old password must not be applied afterwards.
     await bumpKeyRevision(tx);
     await tx.sql`UPDATE app_user SET password_hash = ${passwordHash} WHERE id = ${userId}`;
     await tx.sql`DELETE FROM session WHERE user_id = ${userId}`;
@@ -56,8 +62,8 @@ export async function writePassword(db: Db, userId: string, passwordHash: string
 }
 
 /**
- * False if the password is no longer the one that was proven, or the user was disabled. It stays until the transaction
- * ends.
+ * Returns false if the password has changed since it was verified, or the user was disabled. Locks the password
+ * until the transaction ends.
  */
 export async function lockPassword(
   tx: Db,
@@ -69,23 +75,23 @@ export async function lockPassword(
   return rows.length > 0;
 }
 
-/** Nobody signs in by a password before a new one is chosen. */
+/** Disables sign-in by password until a new one is set. */
 export async function removePassword(db: Db, userId: string): Promise<void> {
   await transaction(db, async (tx) => {
-    // A file that was compared with the old password must not be applied on top.
+    // A file that was compared with the old password must not be applied afterwards.
     await bumpKeyRevision(tx);
     await tx.sql`UPDATE app_user SET password_hash = NULL WHERE id = ${userId}`;
   });
 }
 
-/** How much of each was there. */
+/** What `forgetWaysIn` deleted. */
 export interface EndedAccess {
   sessions: number;
   tokens: number;
   secondFactor: boolean;
 }
 
-/** Ends everything that lets somebody in as the user but the password, whoever made it. */
+/** Deletes every credential of the user except the password: sessions, tokens, links and the second factor. */
 export async function forgetWaysIn(tx: Db, userId: string): Promise<EndedAccess> {
   const [before] = await tx.sql`SELECT totp_since_ms FROM app_user WHERE id = ${userId}`;
   await tx.sql`
@@ -100,15 +106,15 @@ export async function forgetWaysIn(tx: Db, userId: string): Promise<EndedAccess>
   };
 }
 
-/** A new secret, not in force yet. False while another is in force. */
+/** Stores a new secret that is not active yet. Returns false while another one is active. */
 export async function beginSecondFactor(db: Db, userId: string, sealedSecret: string): Promise<boolean> {
-  const begun = await db.sql`
+  const updated = await db.sql`
     UPDATE app_user SET sealed_totp = ${sealedSecret}, totp_step = 0, recovery_digests = '[]'
     WHERE id = ${userId} AND totp_since_ms IS NULL RETURNING id`;
-  return begun.length > 0;
+  return updated.length > 0;
 }
 
-/** False if by now there is another secret or none, or it came into force at another moment. */
+/** Returns false if the secret has been replaced or removed, or was activated at another time. */
 export async function confirmSecondFactor(
   db: Db,
   userId: string,
@@ -122,7 +128,7 @@ export async function confirmSecondFactor(
   return confirmed.length > 0;
 }
 
-/** False if there was none in force. */
+/** Returns false if no second factor was active. */
 export async function removeSecondFactor(db: Db, userId: string): Promise<boolean> {
   const removed = await db.sql`
     UPDATE app_user SET sealed_totp = NULL, totp_since_ms = NULL, recovery_digests = '[]'
@@ -130,22 +136,22 @@ export async function removeSecondFactor(db: Db, userId: string): Promise<boolea
   return removed.length > 0;
 }
 
-/** False if that step of the clock, or a later one, was taken before. */
+/** Returns false if this time step, or a later one, was used before. */
 export async function takeTotpStep(db: Db, userId: string, step: number): Promise<boolean> {
-  const taken = await db.sql`
+  const updated = await db.sql`
     UPDATE app_user SET totp_step = ${step} WHERE id = ${userId} AND totp_step < ${step} RETURNING id`;
-  return taken.length > 0;
+  return updated.length > 0;
 }
 
-/** False if it is none of theirs, or was used before. */
+/** Returns false if the code is not one of the user's, or was used before. */
 export async function takeRecoveryCode(db: Db, userId: string, digest: string): Promise<boolean> {
   return transaction(db, async (tx) => {
-    // For its lock: of two at once with the same code, one finds it gone.
+    // Takes the row lock: of two concurrent uses of a code, the second finds it used.
     await tx.sql`UPDATE app_user SET totp_step = totp_step WHERE id = ${userId}`;
-    const found = await findCredentials(tx, userId);
-    if (!found?.recoveryDigests.includes(digest)) return false;
-    const left = JSON.stringify(found.recoveryDigests.filter((one) => one !== digest));
-    await tx.sql`UPDATE app_user SET recovery_digests = ${left} WHERE id = ${userId}`;
+    const credentials = await findCredentials(tx, userId);
+    if (!credentials?.recoveryDigests.includes(digest)) return false;
+    const remaining = JSON.stringify(credentials.recoveryDigests.filter((one) => one !== digest));
+    await tx.sql`UPDATE app_user SET recovery_digests = ${remaining} WHERE id = ${userId}`;
     return true;
   });
 }
@@ -154,7 +160,7 @@ export async function markSignedIn(db: Db, userId: string, atMs: number): Promis
   await db.sql`UPDATE app_user SET signed_in_at_ms = ${atMs} WHERE id = ${userId}`;
 }
 
-/** The owner has opened a link to the address: to verify it, to accept an invitation, or to choose a new password. */
+/** The owner has opened a link sent to the address: to verify it, accept an invitation, or choose a new password. */
 export async function markVerified(db: Db, userId: string, atMs: number): Promise<void> {
   await db.sql`UPDATE app_user SET must_verify = 0, email_verified_at_ms = ${atMs} WHERE id = ${userId}`;
 }
@@ -169,7 +175,7 @@ function toCredentials(row: Row): Credentials {
     passwordHash: textOrNull(row, "password_hash"),
     secondFactor:
       sealedSecret === null ? null : { sealedSecret, sinceMs: integerOrNull(row, "totp_since_ms") },
-    recoveryDigests: json(row, "recovery_digests", digestsForm),
+    recoveryDigests: json(row, "recovery_digests", digestsSchema),
     mustVerify: flag(row, "must_verify"),
     emailVerifiedAtMs: integerOrNull(row, "email_verified_at_ms"),
     createdAtMs: integer(row, "created_at_ms"),

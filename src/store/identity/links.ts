@@ -1,4 +1,4 @@
-/** Links that work once, until they expire: known by the digest of what they carry. */
+/** One-time links that expire. The store has only the digest of their token. */
 
 import type { Role } from "../../records.ts";
 import type { Db, Row } from "../engine/db.ts";
@@ -11,12 +11,12 @@ export interface LinkRecord {
   id: string;
   purpose: LinkPurpose;
   email: string;
-  /** What an invitation makes of whoever takes it; null for the others. */
+  /** The role that an invitation grants; null for other purposes. */
   role: Role | null;
-  /** Whom it is for; null for an invitation, and for the verification of an address that has no account yet. */
+  /** The user the link is for; null for an invitation, and for the verification of an address without an account. */
   userId: string | null;
   createdAtMs: number;
-  /** A user's address, or the operator's name on the machine. */
+  /** The creator's e-mail address, or the operator's login name on the machine. */
   createdBy: string;
   expiresAtMs: number;
 }
@@ -24,8 +24,8 @@ export interface LinkRecord {
 const ROLES: readonly Role[] = ["admin", "user"];
 
 /**
- * Earlier ones of the same purpose for the same address stop working: the newest is the one that counts. Not so those
- * that verify an address: anybody may have one sent, and must not end the owner's by it.
+ * Deletes earlier unused links of the same purpose for the same address: only the newest works. Verification links
+ * are an exception: anyone can request one, and must not thereby invalidate the owner's.
  */
 export async function insertLink(tx: Db, link: LinkRecord, digest: string): Promise<void> {
   if (link.purpose !== "verify") {
@@ -38,7 +38,7 @@ export async function insertLink(tx: Db, link: LinkRecord, digest: string): Prom
       ${link.createdAtMs}, ${link.createdBy}, ${link.expiresAtMs})`;
 }
 
-/** Null when there is none, or it was used, or has expired. */
+/** Returns null if the link does not exist, was used, or has expired. */
 export async function findLink(db: Db, digest: string, nowMs: number): Promise<LinkRecord | null> {
   const [row] = await db.sql`
     SELECT id, purpose, email, role, user_id, created_at_ms, created_by, expires_at_ms FROM one_time_link
@@ -46,7 +46,7 @@ export async function findLink(db: Db, digest: string, nowMs: number): Promise<L
   return row === undefined ? null : toLink(row);
 }
 
-/** One statement, so that of two at once one gets it. */
+/** Consumes the link in one statement, so that of two concurrent calls only one succeeds. */
 export async function takeLink(
   tx: Db,
   digest: string,
@@ -60,13 +60,13 @@ export async function takeLink(
   return row === undefined ? null : toLink(row);
 }
 
-/** Those that still work, the newest first. */
+/** Links that still work, newest first. */
 export async function listLinks(
   db: Db,
   nowMs: number,
   { after, limit }: { after: string | null; limit: number },
 ): Promise<LinkRecord[]> {
-  // Ids are time-ordered, so they are the page's place too.
+  // Ids are time-ordered, so they also serve as the page cursor.
   const rows = await db.sql`
     SELECT id, purpose, email, role, user_id, created_at_ms, created_by, expires_at_ms FROM one_time_link
     WHERE used_at_ms IS NULL AND expires_at_ms > ${nowMs} AND id < ${after ?? "~"}
@@ -74,7 +74,7 @@ export async function listLinks(
   return rows.map(toLink);
 }
 
-/** Null if there was none that still worked. */
+/** Returns null if no unused link has this id. */
 export async function deleteLink(db: Db, id: string): Promise<Pick<LinkRecord, "purpose" | "email"> | null> {
   const [row] = await db.sql`
     DELETE FROM one_time_link WHERE id = ${id} AND used_at_ms IS NULL RETURNING purpose, email`;
@@ -83,14 +83,14 @@ export async function deleteLink(db: Db, id: string): Promise<Pick<LinkRecord, "
     : { purpose: oneOf(row, "purpose", LINK_PURPOSES), email: text(row, "email") };
 }
 
-/** Those that would let somebody in past a new password. */
+/** Deletes the links that would still sign in after a password change. */
 export async function deleteEntryLinks(db: Db, userId: string): Promise<void> {
   await db.sql`
     DELETE FROM one_time_link
     WHERE user_id = ${userId} AND purpose IN ('reset', 'sign_in', 'verify') AND used_at_ms IS NULL`;
 }
 
-/** Every link to an address, of whatever purpose, that was not used yet. */
+/** Deletes every unused link to an address, of any purpose. */
 export async function deleteLinksTo(tx: Db, email: string): Promise<void> {
   await tx.sql`DELETE FROM one_time_link WHERE email = ${email} AND used_at_ms IS NULL`;
 }

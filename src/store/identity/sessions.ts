@@ -1,4 +1,4 @@
-/** Browsers that are signed in. Whether one is still good is decided where the question is asked, in one statement. */
+/** Browser sessions. Each query decides in one statement whether a session is still valid. */
 
 import type { Role } from "../../records.ts";
 import type { Db, Row } from "../engine/db.ts";
@@ -13,13 +13,13 @@ export interface SessionRecord {
   userAgent: string;
 }
 
-/** Sessions begun or last seen before these moments are over. */
+/** Sessions created or last seen before these times have expired. */
 export interface SessionBounds {
   createdAfterMs: number;
   seenAfterMs: number;
 }
 
-/** Whoever a session or a token stands for, as the API needs it. */
+/** The user of a session or a token, with the fields that the API needs. */
 export interface Owner {
   userId: string;
   email: string;
@@ -35,7 +35,7 @@ export async function insertSession(db: Db, session: SessionRecord, digest: stri
       ${session.address}, ${session.userAgent})`;
 }
 
-/** Null when there is none, it is over, or its user may not come in. */
+/** Returns null if the session does not exist or has expired, or if its user is not active. */
 export async function findSession(
   db: Db,
   digest: string,
@@ -59,13 +59,13 @@ export async function touchSession(
     UPDATE session SET seen_at_ms = ${seenAtMs}, address = ${address}, user_agent = ${userAgent} WHERE id = ${id}`;
 }
 
-/** False if the session has ended. It cannot end before the transaction does. */
+/** Returns false if the session has ended. Locks it: it cannot end before the transaction does. */
 export async function lockSession(tx: Db, id: string): Promise<boolean> {
   const rows = await tx.sql`UPDATE session SET seen_at_ms = seen_at_ms WHERE id = ${id} RETURNING id`;
   return rows.length > 0;
 }
 
-/** The one used last comes first. */
+/** Most recently used first. */
 export async function listSessions(
   db: Db,
   userId: string,
@@ -78,21 +78,21 @@ export async function listSessions(
   return rows.map(toSession);
 }
 
-/** False if this user has no such session. */
+/** Returns false if this user has no such session. */
 export async function deleteSession(db: Db, userId: string, id: string): Promise<boolean> {
-  const gone = await db.sql`DELETE FROM session WHERE id = ${id} AND user_id = ${userId} RETURNING id`;
-  return gone.length > 0;
+  const deleted = await db.sql`DELETE FROM session WHERE id = ${id} AND user_id = ${userId} RETURNING id`;
+  return deleted.length > 0;
 }
 
 export async function deleteSessionByDigest(db: Db, digest: string): Promise<void> {
   await db.sql`DELETE FROM session WHERE digest = ${digest}`;
 }
 
-/** All of a user's but one, or all with `null`. */
+/** Deletes all sessions of a user except one; all of them if `except` is null. */
 export async function deleteSessions(db: Db, userId: string, except: string | null): Promise<number> {
-  const gone = await db.sql`
+  const deleted = await db.sql`
     DELETE FROM session WHERE user_id = ${userId} AND id <> ${except ?? ""} RETURNING id`;
-  return gone.length;
+  return deleted.length;
 }
 
 export async function sweepSessions(db: Db, { createdAfterMs, seenAfterMs }: SessionBounds): Promise<void> {

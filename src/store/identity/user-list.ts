@@ -1,4 +1,4 @@
-/** Users for whoever looks after them: page by page, with what hangs on each. */
+/** The paged list of users for administrators, with balance, keys and usage of each. */
 
 import type { Nano } from "../../money/nano.ts";
 import { type Role, USER_STATUSES, type UserStatus } from "../../records.ts";
@@ -13,30 +13,33 @@ export interface ListedUser {
   role: Role;
   status: UserStatus;
   createdAtMs: number;
-  /** Null: never. */
+  /** Null if the user never signed in. */
   signedInAtMs: number | null;
   hasPassword: boolean;
   hasSecondFactor: boolean;
   balanceNano: Nano;
   heldNano: Nano;
-  /** Active ones. */
+  /** Number of active keys. */
   keys: number;
-  /** By their prices, and what was paid of it. */
+  /** Cost at list prices, and the part of it that was charged. */
   costNano: Nano;
   chargedNano: Nano;
   requests: number;
 }
 
 export interface UserFilter {
-  /** Anywhere in the address. */
+  /** Matches anywhere in the address. */
   search?: string;
   role?: Role;
   status?: UserStatus;
-  /** One user alone. */
+  /** Selects a single user. */
   id?: string;
 }
 
-/** By address. `after` is the folded address of the last one of the page before. Use counts in days since then. */
+/**
+ * Ordered by address. `after` is the folded address of the last user of the previous page. Usage is summed over the
+ * days since `usedSinceMs`.
+ */
 export async function listUserPage(
   db: Db,
   filter: UserFilter,
@@ -70,8 +73,10 @@ export async function listUserPage(
       )
     ).map((row) => [text(row, "user_id"), integer(row, "keys")]),
   );
-  const uses = await usesSince(db, ids, page.usedSinceMs);
-  const users = rows.map((row) => toListed(row, keys.get(text(row, "id")) ?? 0, uses.get(text(row, "id"))));
+  const usageByUser = await readUsageSince(db, ids, page.usedSinceMs);
+  const users = rows.map((row) =>
+    toListedUser(row, keys.get(text(row, "id")) ?? 0, usageByUser.get(text(row, "id"))),
+  );
   const last = rows.at(-1);
   return {
     users,
@@ -79,13 +84,17 @@ export async function listUserPage(
   };
 }
 
-interface Use {
+interface UsageSums {
   requests: number;
   costNano: Nano;
   chargedNano: Nano;
 }
 
-async function usesSince(db: Db, userIds: readonly string[], sinceMs: number): Promise<Map<string, Use>> {
+async function readUsageSince(
+  db: Db,
+  userIds: readonly string[],
+  sinceMs: number,
+): Promise<Map<string, UsageSums>> {
   const rows = await selectIn(
     db,
     `SELECT scope_id, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
@@ -109,7 +118,7 @@ async function usesSince(db: Db, userIds: readonly string[], sinceMs: number): P
 
 const ROLES: readonly Role[] = ["admin", "user"];
 
-function toListed(row: Row, keys: number, use: Use | undefined): ListedUser {
+function toListedUser(row: Row, keys: number, use: UsageSums | undefined): ListedUser {
   return {
     id: text(row, "id"),
     email: text(row, "email"),

@@ -1,3 +1,5 @@
+/** User records and their group memberships. */
+
 import { type Role, USER_STATUSES, type UserRecord } from "../../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "../engine/db.ts";
@@ -20,13 +22,13 @@ export async function listUsers(db: Db): Promise<UserRecord[]> {
   });
 }
 
-/** Case makes no difference. */
+/** Case-insensitive. */
 export async function findUserByEmail(db: Db, email: string): Promise<UserRecord | null> {
   return snapshot(db, async (tx) => {
     const [row] = await tx.sql`
       SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user
       WHERE email_folded = ${foldEmail(email)}`;
-    return row === undefined ? null : toUser(row, await memberships(tx, text(row, "id")));
+    return row === undefined ? null : toUser(row, await readMemberships(tx, text(row, "id")));
   });
 }
 
@@ -34,24 +36,24 @@ export async function findUser(db: Db, id: string): Promise<UserRecord | null> {
   return snapshot(db, async (tx) => {
     const [row] = await tx.sql`
       SELECT id, email, role, status, password_hash, limits, created_at_ms FROM app_user WHERE id = ${id}`;
-    return row === undefined ? null : toUser(row, await memberships(tx, id));
+    return row === undefined ? null : toUser(row, await readMemberships(tx, id));
   });
 }
 
-/** Those of them that there are, in the order of their making. */
+/** The users that exist, oldest first. */
 export async function findUsers(
   db: Db,
-  named: { emails: readonly string[] } | { ids: readonly string[] },
+  selector: { emails: readonly string[] } | { ids: readonly string[] },
 ): Promise<UserRecord[]> {
   return snapshot(db, async (tx) => {
     const columns = "id, email, role, status, password_hash, limits, created_at_ms";
     const rows =
-      "ids" in named
-        ? await selectIn(tx, `SELECT ${columns} FROM app_user WHERE id`, named.ids)
+      "ids" in selector
+        ? await selectIn(tx, `SELECT ${columns} FROM app_user WHERE id`, selector.ids)
         : await selectIn(
             tx,
             `SELECT ${columns} FROM app_user WHERE email_folded`,
-            named.emails.map(foldEmail),
+            selector.emails.map(foldEmail),
           );
     const ids = rows.map((row) => text(row, "id"));
     const members = await selectIn(
@@ -67,7 +69,7 @@ export async function findUsers(
   });
 }
 
-function memberships(tx: Db, userId: string): Promise<Row[]> {
+function readMemberships(tx: Db, userId: string): Promise<Row[]> {
   return tx.sql`SELECT group_id FROM grp_member WHERE user_id = ${userId} ORDER BY position`;
 }
 
@@ -76,13 +78,13 @@ export async function isUser(db: Db, id: string): Promise<boolean> {
   return found.length > 0;
 }
 
-/** Whether there is an administrator who can sign in: a disabled one does not count. */
+/** Whether an active administrator exists. Disabled ones do not count. */
 export async function hasAdministrator(db: Db): Promise<boolean> {
   const found = await db.sql`SELECT id FROM app_user WHERE role = 'admin' AND status = 'active' LIMIT 1`;
   return found.length > 0;
 }
 
-/** Whoever a file names without a password cannot sign in before somebody gives them one. */
+/** An administrator created by a configuration file without a password cannot sign in until one is set. */
 export async function canAdministratorSignIn(db: Db): Promise<boolean> {
   const found = await db.sql`
     SELECT id FROM app_user
@@ -91,9 +93,9 @@ export async function canAdministratorSignIn(db: Db): Promise<boolean> {
 }
 
 /**
- * Changed limits, or a changed status, are a change of the user's keys: whoever follows the keys hears of it. Another
- * password, another role or the end of everything ends all sessions, whoever asked for it; another password also ends
- * the links that would let somebody in past it.
+ * A change of limits or status also increases the revision of the user's keys, so that nodes reload them. A new
+ * password, a new role or disabling the user ends all sessions. A new password also deletes the links that would
+ * still sign in.
  */
 export async function putUser(db: Db, user: UserRecord): Promise<void> {
   await transaction(db, async (tx) => {
@@ -133,8 +135,11 @@ async function putMemberships(tx: Db, { id, email, groups }: UserRecord): Promis
   const present = new Set(found.map((row) => text(row, "id")));
   const missing = groups.filter((groupId) => !present.has(groupId));
   if (missing.length > 0) {
-    const named = enumerate("group", missing);
-    throw new StoreConflict("missing", `The user "${email}" is a member of ${named}, which does not exist.`);
+    const missingText = enumerate("group", missing);
+    throw new StoreConflict(
+      "missing",
+      `The user "${email}" is a member of ${missingText}, which does not exist.`,
+    );
   }
   const rows = groups.map((groupId, position) => [groupId, id, position]);
   await orDuplicate(
@@ -143,10 +148,10 @@ async function putMemberships(tx: Db, { id, email, groups }: UserRecord): Promis
   );
 }
 
-/** False if there was none. Revoked keys do not hold their user. */
+/** Returns false if the user did not exist. Revoked keys do not prevent the deletion. */
 export async function deleteUser(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
-    // For its lock: no key may be given to the user between the check and the end.
+    // Takes the lock: no key may be created for the user between the check and the commit.
     await bumpKeyRevision(tx);
     const keys = await tx.sql`
       SELECT name FROM api_key WHERE user_id = ${id} AND status = 'active' ORDER BY created_at_ms, id`;
@@ -161,7 +166,7 @@ export async function deleteUser(db: Db, id: string): Promise<boolean> {
   });
 }
 
-/** Folded here, because the engines' own lower() differ beyond ASCII. */
+/** Folded here because lower() of the two engines differs beyond ASCII. */
 export function foldEmail(email: string): string {
   return email.normalize("NFC").toLowerCase();
 }

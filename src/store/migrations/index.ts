@@ -1,4 +1,4 @@
-/** In order, forward only. One that has shipped is never edited: write the next one. */
+/** The schema migrations, in order, forward only. A migration that has shipped is never edited: write a new one. */
 
 import foundation from "./0001-foundation.sql" with { type: "text" };
 import limits from "./0002-limits.sql" with { type: "text" };
@@ -25,9 +25,11 @@ export interface Migration {
   version: number;
   name: string;
   sql: string;
-  /** Tables that nobody may write to meanwhile, where they exist already; on SQLite nobody ever may. */
+  /**
+   * Existing tables that must not be written to during the migration. On SQLite no table can be written to anyway.
+   */
   locks?: readonly string[];
-  /** What operators with much in their store should know before it begins. */
+  /** What operators of a large store should know before the migration begins. */
   takes?: string;
 }
 

@@ -1,10 +1,10 @@
-/** Faults of the books that no table shows by itself. */
+/** Billing faults that no other table shows. */
 
 import type { Db } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 
 export interface BillingFaultRecord {
-  /** What is at fault, such as the name of a file: each is recorded once. */
+  /** Identifies what is faulty, such as a file name. Each id is recorded once. */
   id: string;
   atMs: number;
   kind: string;

@@ -1,11 +1,11 @@
-/** Reading the ledger: what was booked for a user, and what was charged and refunded for one request. */
+/** Queries of the ledger: the entries of a user, and the charge and refunds of one request. */
 
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder } from "../engine/db.ts";
 import { nano, text, textOrNull } from "../engine/row.ts";
 import { findEntry, REVENUE, type Transfer, toTransfer } from "./ledger.ts";
 
-/** The latest first. `before`: only what stands below this entry, which was the last of the page above. */
+/** Newest first. `before`: the last entry of the previous page. */
 export async function listEntriesOfUser(
   db: Db,
   userId: string,
@@ -21,18 +21,18 @@ export async function listEntriesOfUser(
   return rows.map(toTransfer);
 }
 
-/** Entries that are not charges for requests. They are few, and have an index under this very condition. */
+/** Entries that are not charges of requests. There are few of them, and an index has exactly this condition. */
 export const BY_HAND = "kind <> 'charge'";
 
-/** SQL: what a charge or a correction adds to what was charged; a correction may take away. */
+/** SQL: what a charge or a correction adds to the charged amount. A correction may be negative. */
 export const chargedNano = (entry: string): string =>
   `CASE WHEN ${entry}.credit = '${REVENUE}' THEN ${entry}.amount_nano ELSE -${entry}.amount_nano END`;
 
-/** SQL: what the correction of a request adds to its charge, 0 without one. */
+/** SQL: what the correction of a request adds to its charge; 0 without a correction. */
 export const correctedNano = (requestId: string): string =>
   `COALESCE((SELECT ${chargedNano("c")} FROM entry c WHERE c.id = 'correction:' || ${requestId}), 0)`;
 
-/** What went back to the payer of a request. */
+/** Sum of the refunds of a request. */
 export async function refundedNano(db: Db, requestId: string): Promise<Nano> {
   const [row] = await db.sql.text(
     `SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM entry
@@ -43,7 +43,7 @@ export async function refundedNano(db: Db, requestId: string): Promise<Nano> {
   return nano(row, "amount_nano");
 }
 
-/** What each user began with, of those who began with something. From the users' side: entries are many. */
+/** The opening balance of each user who has one. Starts from the users, because there are many more entries. */
 export async function readOpenings(db: Db): Promise<Map<string, Nano>> {
   const rows = await db.sql`
     SELECT app_user.id AS user_id, CAST(entry.amount_nano AS TEXT) AS amount_nano
@@ -52,15 +52,15 @@ export async function readOpenings(db: Db): Promise<Map<string, Nano>> {
 }
 
 /**
- * What was charged for a request: of an entry that it shares with others its own part, which its row tells. Until the
- * transaction ends nobody else locks it.
+ * Returns the charge of a request. For a shared charge, it is this request's part, taken from its usage row. Locks
+ * the charge until the transaction ends.
  */
 export async function lockCharge(tx: Db, requestId: string): Promise<Transfer | null> {
   const [row] = await tx.sql`
     SELECT charged_with, CAST(charged_nano AS TEXT) AS charged_nano FROM usage_row WHERE request_id = ${requestId}`;
   const sharedWith = row === undefined ? null : textOrNull(row, "charged_with");
   const id = `charge:${sharedWith ?? requestId}`;
-  // It is not changed: entries never are.
+  // Takes the row lock only. Entries are never changed.
   const locked = await tx.sql`UPDATE entry SET id = id WHERE id = ${id} RETURNING id`;
   const entry = locked.length === 0 ? null : await findEntry(tx, id);
   if (row !== undefined && sharedWith !== null && entry !== null) {

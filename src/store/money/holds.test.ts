@@ -43,7 +43,7 @@ eachEngine(({ open }) => {
       isHeld: true,
     });
     expect(await isHeld(db, "r1")).toBe(true);
-    // Should the process die now, its successor knows that an account is at work.
+    // If the process dies now, recovery knows that an account is producing the response.
     expect((await findHolds(db, ["r1"])).get("r1")).toMatchObject({ state: "dispatched", accountId: "a7" });
     await endHolds(db, ["r1"]);
     expect([await isHeld(db, "r1"), await findRoute(db, "resp_1")]).toEqual([false, null]);

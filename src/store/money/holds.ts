@@ -1,4 +1,4 @@
-/** Requests under way that somebody pays for. */
+/** Holds of paid requests in flight. */
 
 import type { Nano } from "../../money/nano.ts";
 import { INTERFACES, type Interface } from "../../records.ts";
@@ -11,7 +11,7 @@ import { clip, storableId } from "../usage/usage-row.ts";
 export const HOLD_STATES = ["admitted", "dispatched"] as const;
 export type HoldState = (typeof HOLD_STATES)[number];
 
-/** What changes while the request is under way. */
+/** The fields that change while the request is in flight. */
 export interface HoldProgress {
   readonly state: HoldState;
   readonly accountId: string | null;
@@ -31,7 +31,7 @@ export interface Hold extends HoldProgress {
   incarnation: string;
   atMs: number;
   userId: string;
-  /** Null: the user's wallet pays. */
+  /** Null if the user's wallet pays. */
   subscriptionId: string | null;
   amountNano: Nano;
   tariffId: string;
@@ -95,10 +95,13 @@ function toValues(hold: Hold) {
   ];
 }
 
-/** What a hold was when it ended. */
+/** The fields of a hold that its settlement needs. */
 export type EndedHold = Pick<Hold, "requestId" | "userId" | "subscriptionId" | "amountNano" | "atMs">;
 
-/** Those that were there. Whoever ends a hold is the only one to do so, and books what follows from it. */
+/**
+ * Deletes holds and returns those that existed. Only one caller can delete a hold, and that caller books its
+ * settlement.
+ */
 export async function endHolds(tx: Db, requestIds: readonly string[]): Promise<Map<string, EndedHold>> {
   const rows = await selectIn(
     tx,
@@ -136,7 +139,7 @@ export async function holdsOf(db: Db, incarnation: string, beforeMs: number, lim
   return rows.map(toHold);
 }
 
-/** The oldest holds of one user, whoever pays. */
+/** The oldest holds of one user, of any payer. */
 export async function listHoldsOfUser(db: Db, userId: string, limit: number): Promise<Hold[]> {
   const mark = (number: number) => placeholder(db.engine, number);
   const rows = await db.sql.text(
@@ -146,17 +149,20 @@ export async function listHoldsOfUser(db: Db, userId: string, limit: number): Pr
   return rows.map(toHold);
 }
 
-/** A response that the request began, and its account goes on with: found by its id until the request has a row. */
+/**
+ * Records a response that the account continues to produce after the request. It is found by its id until the
+ * request has a usage row.
+ */
 export async function noteResponse(
   db: Db,
   requestId: string,
-  made: { responseId: string; accountId: string; upstreamModel: string },
+  response: { responseId: string; accountId: string; upstreamModel: string },
 ): Promise<void> {
-  const responseId = storableId(made.responseId);
+  const responseId = storableId(response.responseId);
   if (responseId === null) return;
   await db.sql`
-    UPDATE hold SET response_id = ${responseId}, state = 'dispatched', account_id = ${made.accountId},
-      upstream_model = ${clip(made.upstreamModel)}
+    UPDATE hold SET response_id = ${responseId}, state = 'dispatched', account_id = ${response.accountId},
+      upstream_model = ${clip(response.upstreamModel)}
     WHERE request_id = ${requestId}`;
 }
 
@@ -166,7 +172,7 @@ export async function isHeld(db: Db, requestId: string): Promise<boolean> {
 
 const ROWS_PER_UPDATE = 64;
 
-/** Does nothing to a hold that has ended. */
+/** Ignores holds that have ended. */
 export async function writeProgress(
   tx: Db,
   progress: readonly (readonly [requestId: string, HoldProgress])[],

@@ -1,13 +1,13 @@
-/** What clients asked under a key of their own for repeats: one row for each caller and key. */
+/** Idempotency records: one row for each caller and idempotency key. */
 
 import type { Db } from "../engine/db.ts";
 import { integer, integerOrNull, oneOf, text, textOrNull } from "../engine/row.ts";
 
 export interface IdempotencyClaim {
-  /** Whose tokens these are: an API key's id. */
+  /** The API key id that the token belongs to. */
   scope: string;
   token: string;
-  /** Of what was asked: the same token may not stand for two things. */
+  /** Digest of the request: one token must not be used for two different requests. */
   fingerprint: string;
   requestId: string;
 }
@@ -25,11 +25,11 @@ export interface IdempotencyRow extends IdempotencyClaim {
 }
 
 const STATES = ["running", "done"] as const;
-const SWEPT_AT_ONCE = 1_000;
+const SWEEP_BATCH_ROWS = 1_000;
 
 /**
- * One statement decides, so that of two nodes exactly one claims it; the other gets the row of the first, or null
- * if that row has gone in between. A row from before `keptSinceMs` counts no more.
+ * One statement decides, so exactly one of two nodes claims the token. The other gets the existing row, or null if
+ * that row was deleted in between. Rows older than `keptSinceMs` are overwritten.
  */
 export async function claimIdempotency(
   db: Db,
@@ -83,8 +83,8 @@ export async function forgetIdempotency(
 }
 
 /**
- * What a dead process was at may have been done, so it counts as done, without an answer. Dead is whoever has no row
- * in `incarnation` any more; `self` lives, whatever others think. Returns how many.
+ * Marks requests of dead processes as done without a response, because they may have been executed. A process is
+ * dead if it has no row in `incarnation`; `self` is always alive. Returns the number of rows.
  */
 export async function endOrphanedIdempotency(db: Db, self: string): Promise<number> {
   const ended = await db.sql`
@@ -94,11 +94,11 @@ export async function endOrphanedIdempotency(db: Db, self: string): Promise<numb
   return ended.length;
 }
 
-/** In portions: one long statement would keep other writers waiting. Returns whether there may be more. */
+/** Deletes in batches: one long statement would block other writers. Returns whether there may be more. */
 export async function sweepIdempotency(db: Db, keptSinceMs: number): Promise<boolean> {
   const swept = await db.sql`
     DELETE FROM idempotency WHERE at_ms < ${keptSinceMs} AND (scope, token) IN (
-      SELECT scope, token FROM idempotency WHERE at_ms < ${keptSinceMs} ORDER BY at_ms LIMIT ${SWEPT_AT_ONCE})
+      SELECT scope, token FROM idempotency WHERE at_ms < ${keptSinceMs} ORDER BY at_ms LIMIT ${SWEEP_BATCH_ROWS})
     RETURNING token`;
-  return swept.length === SWEPT_AT_ONCE;
+  return swept.length === SWEEP_BATCH_ROWS;
 }

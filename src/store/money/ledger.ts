@@ -1,6 +1,6 @@
 /**
- * The ledger: each entry moves an amount from one book to another. A user's wallet is the sum of the entries of
- * the book `user:<id>`, and changes in the transaction that adds them.
+ * The ledger. Each entry moves an amount from one account book to another. A user's wallet is the sum of the entries
+ * of the book `user:<id>`, and changes in the transaction that adds them.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -9,7 +9,7 @@ import { insertRows } from "../engine/insert-rows.ts";
 import { integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
 import { changeWallet, lockWallet } from "./wallets.ts";
 
-/** `correction`: what a late settlement adds to its request's charge, or gives back of it. */
+/** `correction`: the amount that a late settlement adds to its request's charge, or returns from it. */
 export const ENTRY_KINDS = [
   "charge",
   "topup",
@@ -22,7 +22,7 @@ export const ENTRY_KINDS = [
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
 export interface Transfer {
-  /** Says what is booked: the same id a second time books nothing. `charge:<request id>`, `redeem:<digest>`, … */
+  /** Identifies the booking: posting the same id again books nothing. `charge:<request id>`, `redeem:<digest>`, … */
   id: string;
   atMs: number;
   kind: EntryKind;
@@ -32,12 +32,12 @@ export interface Transfer {
   userId: string | null;
   subscriptionId: string | null;
   requestId: string | null;
-  /** Who asked for it: a user's id, `system`, `cli`. */
+  /** Who requested the entry: a user id, `system` or `cli`. */
   actor: string;
   reason: string | null;
 }
 
-/** The same id was booked before with another content: somebody's mistake, and never a second booking. */
+/** An entry with this id and other content exists. This is a caller's error, and never books a second entry. */
 export class TransferConflict extends Error {
   override readonly name = "TransferConflict";
   constructor(id: string) {
@@ -45,7 +45,7 @@ export class TransferConflict extends Error {
   }
 }
 
-/** The user's book would go below what is held of it. */
+/** The transfer would take more than the balance that is not held. */
 export class InsufficientFunds extends Error {
   override readonly name = "InsufficientFunds";
   readonly availableNano: Nano;
@@ -61,41 +61,41 @@ export const REVENUE = "revenue";
 
 const USER_BOOK = /^user:(.+)$/s;
 
-/** The user whose wallet a book is. */
-function userOfBook(book: string): string | null {
+/** The user whose wallet corresponds to a book; null for other books. */
+function parseUserBook(book: string): string | null {
   return USER_BOOK.exec(book)?.[1] ?? null;
 }
 
 /**
- * Adds the entry and changes the wallets of the user books that it names, making those that do not exist yet.
- * `known`: this very transfer was booked before, and nothing changed now.
+ * Adds the entry and updates the wallets of its user books; missing wallets are created. Returns `known` if this
+ * exact transfer was posted before, and changes nothing.
  */
 export async function postTransfer(tx: Db, transfer: Transfer): Promise<"posted" | "known"> {
-  // The lower id first, as everywhere: two that move between the same wallets then wait instead of deadlocking.
-  const users = [transfer.debit, transfer.credit].flatMap((book) => userOfBook(book) ?? []).sort();
+  // Locks in ascending order of user id, as everywhere, to avoid deadlocks between transfers of the same wallets.
+  const users = [transfer.debit, transfer.credit].flatMap((book) => parseUserBook(book) ?? []).sort();
   const wallets = new Map<string, { balanceNano: Nano; heldNano: Nano }>();
   for (const userId of users) wallets.set(userId, await lockWallet(tx, userId));
-  const before = await findEntry(tx, transfer.id);
-  if (before !== null) {
-    if (!isSameTransfer(before, transfer)) throw new TransferConflict(transfer.id);
+  const existing = await findEntry(tx, transfer.id);
+  if (existing !== null) {
+    if (!isSameTransfer(existing, transfer)) throw new TransferConflict(transfer.id);
     return "known";
   }
-  const payer = userOfBook(transfer.debit);
+  const payer = parseUserBook(transfer.debit);
   const wallet = payer === null ? undefined : wallets.get(payer);
   if (wallet !== undefined && wallet.balanceNano - wallet.heldNano < transfer.amountNano) {
     const availableNano = wallet.balanceNano - wallet.heldNano;
     throw new InsufficientFunds(availableNano > 0n ? availableNano : 0n);
   }
   const added = await insertEntries(tx, [transfer], "ON CONFLICT (id) DO NOTHING RETURNING id");
-  // Between books without a wallet nothing was locked, so another node may have been first.
+  // Between books without a wallet nothing was locked, so another node may have posted it first.
   if (added.length === 0) return postTransfer(tx, transfer);
   if (payer !== null) await changeWallet(tx, payer, -transfer.amountNano);
-  const payee = userOfBook(transfer.credit);
+  const payee = parseUserBook(transfer.credit);
   if (payee !== null) await changeWallet(tx, payee, transfer.amountNano);
   return "posted";
 }
 
-/** Time may differ: a repeat comes later than the first try. */
+/** The time may differ: a repeated call is later than the first one. */
 function isSameTransfer(a: Transfer, b: Transfer): boolean {
   return (
     a.kind === b.kind &&
@@ -122,7 +122,7 @@ const ENTRY_COLUMNS = [
   "reason",
 ] as const;
 
-/** The entries alone: whoever calls this changes the wallets and windows in the same transaction. */
+/** Adds only the entries. The caller updates wallets and windows in the same transaction. */
 export function insertEntries(tx: Db, transfers: readonly Transfer[], tail = ""): Promise<Row[]> {
   return insertRows(
     tx,
@@ -153,7 +153,7 @@ export async function findEntry(db: Db, id: string): Promise<Transfer | null> {
   return row === undefined ? null : toTransfer(row);
 }
 
-/** Reads a row that holds all columns, with the amount as text. */
+/** Reads a row with all columns, with the amount as text. */
 export function toTransfer(row: Row): Transfer {
   return {
     id: text(row, "id"),

@@ -1,4 +1,4 @@
-/** Idempotency keys of orders that move money or grant plans: one row for each key, whatever it was used for. */
+/** Idempotency keys of orders that move money or grant plans: one row for each key, for all kinds of orders. */
 
 import type { Db } from "../engine/db.ts";
 import { oneOf } from "../engine/row.ts";
@@ -7,8 +7,8 @@ export const MONEY_ORDER_KINDS = ["entry", "plan"] as const;
 export type MoneyOrderKind = (typeof MONEY_ORDER_KINDS)[number];
 
 /**
- * Claims the key and locks it until the transaction ends. Returns what the key was first used for: `kind` itself where
- * it is new. A transaction that is rolled back leaves no claim.
+ * Claims the key and locks it until the transaction ends. Returns the kind that the key was first used for, which is
+ * `kind` itself if the key is new. A rolled-back transaction leaves no claim.
  */
 export async function claimMoneyOrder(
   tx: Db,
@@ -16,7 +16,7 @@ export async function claimMoneyOrder(
   kind: MoneyOrderKind,
   nowMs: number,
 ): Promise<MoneyOrderKind> {
-  // The update changes nothing. It locks the row, and waits for a transaction that has inserted it and not ended yet.
+  // The update changes nothing. It locks the row, and waits for a concurrent transaction that has inserted it.
   const [row] = await tx.sql`
     INSERT INTO money_order (idempotency_key, kind, at_ms) VALUES (${idempotencyKey}, ${kind}, ${nowMs})
     ON CONFLICT (idempotency_key) DO UPDATE SET kind = money_order.kind

@@ -1,4 +1,7 @@
-/** Requests that cost more than was held for them, one row each: for the audit of debts and for alerts. */
+/**
+ * Overruns: requests that cost more than their hold, one row each. Used by the reconciliation of debts and by
+ * alerts.
+ */
 
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder } from "../engine/db.ts";
@@ -9,11 +12,11 @@ export interface Overrun {
   requestId: string;
   atMs: number;
   userId: string;
-  /** Null: the wallet pays. */
+  /** Null if the wallet pays. */
   subscriptionId: string | null;
   heldNano: Nano;
   chargedNano: Nano;
-  /** The part of the charge above the hold that the wallet could not cover at that moment. */
+  /** The part of the charge above the hold that the wallet could not cover at that time. */
   debtNano: Nano;
 }
 
@@ -44,11 +47,11 @@ export interface RepeatedOverruns {
   userId: string;
   email: string | null;
   overruns: number;
-  /** What was charged above the holds, in all. */
+  /** Sum of the charges above the holds. */
   overNano: Nano;
 }
 
-/** Users with at least `leastCount` overruns since then, the most frequent first. */
+/** Users with at least `leastCount` overruns since `sinceMs`, most frequent first. */
 export async function readRepeatedOverruns(
   db: Db,
   { sinceMs, leastCount, limit }: { sinceMs: number; leastCount: number; limit: number },

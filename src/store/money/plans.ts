@@ -1,3 +1,5 @@
+/** Plans and their windows. */
+
 import { z } from "zod";
 import { COUNTED, PLAN_PERIODS, type PlanRecord, type PlanWindow } from "../../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
@@ -6,7 +8,7 @@ import { bumpPolicyRevision } from "../engine/revisions.ts";
 import { integer, json, text } from "../engine/row.ts";
 import { listGroups } from "../policy/groups.ts";
 
-const windowsForm = z
+const windowsSchema = z
   .array(z.object({ per: z.enum(PLAN_PERIODS), usd: z.string(), counted: z.enum(COUNTED) }))
   .min(1);
 
@@ -22,7 +24,7 @@ export async function listPlans(db: Db): Promise<PlanRecord[]> {
   }));
 }
 
-/** Other windows count from the ledger what was used in their time: nobody gains by the change. */
+/** Changed windows are summed again from the ledger, so a change does not reset the used quota. */
 export async function putPlan(db: Db, plan: PlanRecord): Promise<void> {
   if (plan.windows.length === 0) throw new Error("A plan without a window would be a plan without a limit.");
   await transaction(db, async (tx) => {
@@ -39,7 +41,10 @@ export async function putPlan(db: Db, plan: PlanRecord): Promise<void> {
   });
 }
 
-/** False if there was none. One that was ever granted, or that codes were made for, stays: it is part of the books. */
+/**
+ * Returns false if the plan did not exist. A plan that was granted, or that has redeem codes, cannot be deleted: the
+ * ledger refers to it.
+ */
 export async function deletePlan(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
@@ -72,15 +77,15 @@ export async function deletePlan(db: Db, id: string): Promise<boolean> {
   });
 }
 
-const known = new Map<string, PlanWindow[]>();
-const DIFFERENT_MAX = 1_000;
+const windowsByText = new Map<string, PlanWindow[]>();
+const CACHED_WINDOWS_MAX = 1_000;
 
-/** Read at every admission, and few are different. */
+/** Cached by text: windows are read at every admission, and there are few different ones. */
 export function planWindows(row: Row, column: string): PlanWindow[] {
-  const written = text(row, column);
-  const found = known.get(written);
-  if (found !== undefined) return found;
-  const windows = json(row, column, windowsForm);
-  if (known.size < DIFFERENT_MAX) known.set(written, windows);
+  const source = text(row, column);
+  const cached = windowsByText.get(source);
+  if (cached !== undefined) return cached;
+  const windows = json(row, column, windowsSchema);
+  if (windowsByText.size < CACHED_WINDOWS_MAX) windowsByText.set(source, windows);
   return windows;
 }

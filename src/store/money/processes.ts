@@ -1,4 +1,4 @@
-/** Processes that may own holds. */
+/** Gateway processes that may own holds, with their heartbeats. */
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Db } from "../engine/db.ts";
@@ -6,20 +6,20 @@ import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 
 export interface ProcessRecord {
   id: string;
-  /** One kernel and one numbering of processes. */
+  /** Identifies one kernel and one PID namespace. */
   host: string;
   pid: number;
   startedAtMs: number;
   beatAtMs: number;
-  /** Of the data folder that it has locked; null if it has locked none. */
+  /** Id of the data folder that the process has locked; null if it has locked none. */
   folderId: string | null;
-  /** When the kernel started it, in ticks since boot; null where the system does not tell. */
+  /** When the kernel started the process, in ticks since boot; null if the system does not report it. */
   startTicks: number | null;
 }
 
 /**
- * Makes the row again after another process took this one for dead. The value always grows, whatever the clock says:
- * others look for a change.
+ * Creates the row again if another process has deleted it as dead. The value always increases, even if the clock
+ * goes back: other nodes look only for a change.
  */
 export async function writeHeartbeat(db: Db, incarnation: ProcessRecord): Promise<void> {
   const { id, host, pid, startedAtMs, beatAtMs, folderId, startTicks } = incarnation;
@@ -30,7 +30,7 @@ export async function writeHeartbeat(db: Db, incarnation: ProcessRecord): Promis
       THEN excluded.beat_at_ms ELSE incarnation.beat_at_ms + 1 END`;
 }
 
-/** The store's clock, one for all nodes: their own may differ by more than a process may be silent. */
+/** The database's clock, which all nodes share: their own clocks may differ by more than the heartbeat timeout. */
 export async function storeNowMs(db: Db, clock: Pick<Clock, "nowMs">): Promise<number> {
   if (db.engine === "sqlite") return clock.nowMs();
   const [row] = await db.sql`SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now_ms`;
@@ -51,7 +51,7 @@ export async function listProcesses(db: Db): Promise<ProcessRecord[]> {
   }));
 }
 
-/** Owners of holds and leases that no row tells of: removed as dead, and yet they wrote one more. */
+/** Owners of holds and wallet reservations without a process row: they were deleted as dead and then wrote again. */
 export async function findUnknownOwners(db: Db): Promise<string[]> {
   const rows = await db.sql`
     SELECT incarnation FROM (SELECT incarnation FROM hold UNION SELECT incarnation FROM lease) owner
@@ -59,7 +59,7 @@ export async function findUnknownOwners(db: Db): Promise<string[]> {
   return rows.map((row) => text(row, "incarnation"));
 }
 
-/** Once nothing of it is left to settle. */
+/** Deletes the process once it has no holds and no wallet reservations. */
 export async function deleteProcess(db: Db, id: string, beatAtMs: number): Promise<void> {
   await db.sql`
     DELETE FROM incarnation WHERE id = ${id} AND beat_at_ms = ${beatAtMs}

@@ -1,4 +1,6 @@
-/** Codes that are worth something, once: known by their digest, made in batches, withdrawn one by one or together. */
+/**
+ * Redeem codes. The store has only their digests. They are created in batches and voided individually or by batch.
+ */
 
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder, type Row } from "../engine/db.ts";
@@ -6,7 +8,7 @@ import { insertRows } from "../engine/insert-rows.ts";
 import { integer, integerOrNull, nano, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 
-/** What each code of a batch gives. */
+/** What each code of a batch grants. */
 export type CodeWorth = { kind: "money"; amountNano: Nano } | { kind: "plan"; planId: string; days: number };
 
 export interface RedeemBatchRecord {
@@ -21,7 +23,7 @@ export interface RedeemBatch extends RedeemBatchRecord {
   codes: number;
   redeemed: number;
   voided: number;
-  /** Neither redeemed nor voided, nor expired by the time that was asked about. */
+  /** Codes that are not redeemed, voided or expired at the time of the query. */
   open: number;
 }
 
@@ -47,7 +49,7 @@ export async function findRedeemBatch(db: Db, name: string): Promise<RedeemBatch
   return row === undefined ? null : toBatch(row);
 }
 
-/** Null if it cannot be redeemed. One statement, so that of two at once one gets it. */
+/** Returns null if the code cannot be redeemed. One statement, so that of two concurrent calls only one succeeds. */
 export async function takeRedeemCode(
   tx: Db,
   digest: string,
@@ -65,7 +67,7 @@ export async function takeRedeemCode(
 
 export type CodeStanding = "unknown" | "redeemed" | "voided" | "expired";
 
-/** Why a code could not be taken. */
+/** Why a code cannot be redeemed. */
 export async function redeemCodeStanding(db: Db, digest: string): Promise<CodeStanding> {
   const [row] = await db.sql`
     SELECT redeemed_at_ms, voided_at_ms FROM redeem_code WHERE digest = ${digest}`;
@@ -74,13 +76,13 @@ export async function redeemCodeStanding(db: Db, digest: string): Promise<CodeSt
   return integerOrNull(row, "voided_at_ms") === null ? "expired" : "voided";
 }
 
-/** The last batch of the page before. */
+/** The last batch of the previous page. */
 export interface BatchCursor {
   createdAtMs: number;
   name: string;
 }
 
-/** The latest first. */
+/** Newest first. */
 export async function listRedeemBatches(
   db: Db,
   nowMs: number,
@@ -108,12 +110,12 @@ export async function listRedeemBatches(
   return { batches, next: more ? { createdAtMs: last.createdAtMs, name: last.name } : null };
 }
 
-async function countCodes(db: Db, batches: readonly string[]) {
+async function countCodes(db: Db, batchNames: readonly string[]) {
   const rows = await selectIn(
     db,
     `SELECT batch, COUNT(*) AS codes, COUNT(redeemed_at_ms) AS redeemed, COUNT(voided_at_ms) AS voided
      FROM redeem_code WHERE batch`,
-    batches,
+    batchNames,
     "GROUP BY batch",
   );
   return new Map(
@@ -130,14 +132,14 @@ async function countCodes(db: Db, batches: readonly string[]) {
 
 export interface ListedCode {
   digest: string;
-  /** Its first group. */
+  /** The first group of the code's characters. */
   hint: string;
   voidedAtMs: number | null;
   redeemedAtMs: number | null;
   redeemedBy: string | null;
 }
 
-/** By digest, which is nobody's order. */
+/** Ordered by digest, which is effectively random. */
 export async function listRedeemCodes(
   db: Db,
   batch: string,
@@ -156,7 +158,7 @@ export async function listRedeemCodes(
   return { codes, next: found.length > page.limit ? (codes.at(-1)?.digest ?? null) : null };
 }
 
-/** What was redeemed stays so. Returns how many codes were voided now. */
+/** Redeemed codes stay redeemed. Returns the number of codes voided by this call. */
 export async function voidRedeemBatch(db: Db, name: string, nowMs: number): Promise<number> {
   const voided = await db.sql`
     UPDATE redeem_code SET voided_at_ms = ${nowMs}
@@ -164,7 +166,7 @@ export async function voidRedeemBatch(db: Db, name: string, nowMs: number): Prom
   return voided.length;
 }
 
-/** The same of one code. False if it was redeemed or voided before, or is of another batch. */
+/** Voids one code. Returns false if it was already redeemed or voided, or belongs to another batch. */
 export async function voidRedeemCode(db: Db, batch: string, digest: string, nowMs: number): Promise<boolean> {
   const voided = await db.sql`
     UPDATE redeem_code SET voided_at_ms = ${nowMs}
@@ -173,7 +175,7 @@ export async function voidRedeemCode(db: Db, batch: string, digest: string, nowM
   return voided.length > 0;
 }
 
-/** Plans that codes were made for. */
+/** Ids of the plans that redeem codes exist for. */
 export async function plansOfCodes(db: Db): Promise<Set<string>> {
   const rows = await db.sql`SELECT DISTINCT plan_id FROM redeem_batch WHERE plan_id IS NOT NULL`;
   return new Set(rows.map((row) => text(row, "plan_id")));

@@ -1,4 +1,4 @@
-/** Subscriptions of everybody, page by page, the latest first. */
+/** Lists subscriptions of all users, paged, newest first. */
 
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
@@ -14,11 +14,11 @@ export interface ListedSubscription {
 export interface SubscriptionFilter {
   planId?: string;
   userId?: string;
-  /** Anywhere in the user's address. */
+  /** Matches anywhere in the user's address. */
   search?: string;
 }
 
-/** The last one of the page before. */
+/** The last subscription of the previous page. */
 export interface SubscriptionCursor {
   createdAtMs: number;
   id: string;
@@ -53,7 +53,7 @@ export async function listSubscriptionPage(
   return { found, next: more ? { createdAtMs: last.createdAtMs, id: last.id } : null };
 }
 
-/** Running or to come, by plan. */
+/** Number of running and upcoming subscriptions, by plan. */
 export async function countActive(db: Db): Promise<Map<string, number>> {
   const rows = await db.sql`
     SELECT plan_id, COUNT(*) AS many FROM subscription WHERE status = 'active' GROUP BY plan_id`;

@@ -1,4 +1,4 @@
-/** How a user's subscriptions stand: what each window grants, what is used and held of it, and when it is full again. */
+/** The state of subscriptions: limit, use and holds of each window, and when the window resets. */
 
 import { type Nano, parseUsd } from "../../money/nano.ts";
 import { type WindowInstants, windowAt } from "../../money/plan-windows.ts";
@@ -20,7 +20,7 @@ export interface WindowStanding extends WindowInstants {
   limitNano: Nano;
   usedNano: Nano;
   heldNano: Nano;
-  /** Never below zero, even where the plan was made smaller than what is used. */
+  /** Never below zero, even if the plan was reduced below the used amount. */
   remainingNano: Nano;
 }
 
@@ -31,49 +31,49 @@ export interface SubscriptionStanding {
   timeZone: string;
   standing: SubscriptionState;
   startsAtMs: number;
-  /** Of the present term; null: open. */
+  /** End of the current term; null if open-ended. */
   endsAtMs: number | null;
   renews: GrantedPlan["renews"];
   priority: number;
   createdAtMs: number;
-  /** The present ones, which end when they are full again; none when it does not run. */
+  /** The current windows, whose end is their reset time; empty if the subscription is not running. */
   windows: WindowStanding[];
 }
 
-/** In paying order. Those that are over only where `past` asks for them. */
+/** In paying order. Includes ended subscriptions only with `past`. */
 export function subscriptionsOf(
   db: Db,
   userId: string,
   nowMs: number,
   options: { past?: boolean } = {},
 ): Promise<SubscriptionStanding[]> {
-  return standings(db, (tx) => listGranted(tx, userId), nowMs, options.past ?? false);
+  return readStandings(db, (tx) => listGranted(tx, userId), nowMs, options.past ?? false);
 }
 
 export function allSubscriptions(db: Db, nowMs: number, options: { past?: boolean } = {}) {
-  return standings(db, (tx) => listGranted(tx, null), nowMs, options.past ?? false);
+  return readStandings(db, (tx) => listGranted(tx, null), nowMs, options.past ?? false);
 }
 
-/** Only these subscriptions, whatever their standing. */
+/** Exactly these subscriptions, in any state. */
 export function subscriptionsCalled(db: Db, ids: readonly string[], nowMs: number) {
-  return standings(db, (tx) => findGranted(tx, ids), nowMs, true);
+  return readStandings(db, (tx) => findGranted(tx, ids), nowMs, true);
 }
 
-async function standings(
+async function readStandings(
   db: Db,
   read: (tx: Db) => Promise<GrantedPlan[]>,
   nowMs: number,
   past: boolean,
 ): Promise<SubscriptionStanding[]> {
   return snapshot(db, async (tx) => {
-    const all = await read(tx);
-    const running = all.filter((subscription) => standingOf(subscription, nowMs) === "running");
+    const candidates = await read(tx);
+    const running = candidates.filter((subscription) => standingOf(subscription, nowMs) === "running");
     const opened = await readOpened(
       tx,
       running.map(({ id }) => id),
       nowMs,
     );
-    const granted = all
+    const granted = candidates
       .map((subscription) => {
         const atMs = momentOf(opened.get(subscription.id) ?? [], nowMs);
         return { subscription, atMs, standing: standingOf(subscription, atMs) };
@@ -82,11 +82,11 @@ async function standings(
     const spans = granted
       .filter(({ standing }) => standing === "running")
       .flatMap(({ subscription, atMs }) => presentWindows(subscription, atMs));
-    const uses = await readWindows(tx, spans, opened);
+    const windowUses = await readWindows(tx, spans, opened);
     const windows = spans.map((span, i) => {
-      const { usedNano, heldNano } = uses[i] ?? { usedNano: 0n, heldNano: 0n };
-      const rest = span.limitNano - usedNano - heldNano;
-      return { ...span, usedNano, heldNano, remainingNano: rest > 0n ? rest : 0n };
+      const { usedNano, heldNano } = windowUses[i] ?? { usedNano: 0n, heldNano: 0n };
+      const remainingNano = span.limitNano - usedNano - heldNano;
+      return { ...span, usedNano, heldNano, remainingNano: remainingNano > 0n ? remainingNano : 0n };
     });
     const bySubscription = Map.groupBy(windows, ({ subscriptionId }) => subscriptionId);
     return granted
@@ -109,7 +109,7 @@ async function standings(
   });
 }
 
-/** The windows of a running subscription that a moment lies in. */
+/** The windows of a running subscription that contain a time. */
 export function presentWindows({ id, startsAtMs, plan }: GrantedPlan, atMs: number) {
   return plan.windows.map((window) => {
     const span = windowAt(window, plan.timeZone, startsAtMs, atMs);
@@ -117,7 +117,7 @@ export function presentWindows({ id, startsAtMs, plan }: GrantedPlan, atMs: numb
       subscriptionId: id,
       per: window.per,
       counted: window.counted,
-      limitNano: limitOf(window),
+      limitNano: windowLimit(window),
       startsAtMs: span.startsAtMs,
       endsAtMs: span.endsAtMs,
     };
@@ -126,10 +126,10 @@ export function presentWindows({ id, startsAtMs, plan }: GrantedPlan, atMs: numb
 
 const limits = new WeakMap<PlanWindow, Nano>();
 
-/** Asked at every admission, of windows that the store reads once. */
-function limitOf(window: PlanWindow): Nano {
-  const known = limits.get(window);
-  if (known !== undefined) return known;
+/** Cached: used at every admission, for windows that the store parses once. */
+function windowLimit(window: PlanWindow): Nano {
+  const cached = limits.get(window);
+  if (cached !== undefined) return cached;
   const limitNano = parseUsd(window.usd);
   limits.set(window, limitNano);
   return limitNano;

@@ -1,3 +1,5 @@
+/** Subscriptions: plans granted to users. */
+
 import { type PlanRecord, RENEWALS, type SubscriptionRecord } from "../../records.ts";
 import { StoreConflict } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, transaction } from "../engine/db.ts";
@@ -6,7 +8,7 @@ import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { planWindows } from "./plans.ts";
 
-/** A subscription with what its plan grants. */
+/** A subscription with the terms of its plan. */
 export interface GrantedPlan extends SubscriptionRecord {
   plan: Pick<PlanRecord, "name" | "timeZone" | "windows">;
 }
@@ -38,7 +40,7 @@ export async function findSubscription(db: Db, id: string): Promise<Subscription
 export async function putSubscription(db: Db, subscription: SubscriptionRecord): Promise<void> {
   const { id, userId, planId, startsAtMs, endsAtMs, renews, priority, status, createdAtMs } = subscription;
   await transaction(db, async (tx) => {
-    // For its lock: neither the user nor the plan may go between the check and the end.
+    // Takes the lock: neither the user nor the plan may be deleted between the check and the commit.
     await bumpKeyRevision(tx);
     const [user] = await tx.sql`SELECT id FROM app_user WHERE id = ${userId}`;
     if (user === undefined) throw new StoreConflict("missing", `There is no user "${userId}".`);
@@ -55,7 +57,10 @@ export async function putSubscription(db: Db, subscription: SubscriptionRecord):
   });
 }
 
-/** At once. What it paid stays in the books, and requests under way are still charged to it. False if it was not active. */
+/**
+ * Cancels at once. Past payments stay in the ledger, and requests in flight are still charged to it. Returns false
+ * if it was not active.
+ */
 export async function cancelSubscription(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     await bumpKeyRevision(tx);
@@ -69,7 +74,7 @@ const GRANTED = `SELECT s.id, s.user_id, s.plan_id, s.starts_at_ms, s.ends_at_ms
   s.created_at_ms, p.name AS plan_name, p.time_zone, p.windows
   FROM subscription s JOIN plan p ON p.id = s.plan_id`;
 
-/** All of one user, or of everybody; the oldest first. */
+/** All subscriptions of one user, or of all users if null; oldest first. */
 export async function listGranted(db: Db, userId: string | null): Promise<GrantedPlan[]> {
   const order = "ORDER BY s.created_at_ms, s.id";
   const rows =
@@ -79,15 +84,15 @@ export async function listGranted(db: Db, userId: string | null): Promise<Grante
   return rows.map(toGranted);
 }
 
-/** These of them that there are. */
+/** The subscriptions that exist among these ids. */
 export async function findGranted(db: Db, ids: readonly string[]): Promise<GrantedPlan[]> {
   return (await selectIn(db, `${GRANTED} WHERE s.id`, ids)).map(toGranted);
 }
 
-/** One order everywhere: two nodes that want the same subscriptions then wait for each other instead of deadlocking. */
+/** The same lock order everywhere, so that two nodes wait for each other instead of deadlocking. */
 const LOCK_ORDER = "ORDER BY s.user_id, s.id FOR UPDATE OF s";
 
-/** Those that run at this moment. Until the transaction ends nobody else changes them or what they have left. */
+/** Locks the running subscriptions and their windows until the transaction ends. */
 export async function lockRunning(tx: Db, userIds: readonly string[], nowMs: number): Promise<GrantedPlan[]> {
   const { engine } = tx;
   const rows = await selectIn(
@@ -102,7 +107,7 @@ export async function lockRunning(tx: Db, userIds: readonly string[], nowMs: num
   return rows.map(toGranted);
 }
 
-/** The same lock for subscriptions that are known. SQLite has one writer at a time anyway. */
+/** Takes the same lock for known ids. SQLite has a single writer anyway. */
 export async function lockSubscriptions(tx: Db, ids: readonly string[]): Promise<void> {
   if (tx.engine === "postgres")
     await selectIn(tx, "SELECT s.id FROM subscription s WHERE s.id", ids, LOCK_ORDER);

@@ -1,6 +1,6 @@
 /**
- * Money of wallets that a process has set aside for requests to come, so that it need not ask the store for each of
- * them. A wallet counts it as held.
+ * Wallet reservations: money that a process reserves for future requests, so that it need not query the database for
+ * each hold. It counts as held in the wallet.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -10,7 +10,7 @@ import { insertRows } from "../engine/insert-rows.ts";
 import { nano, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 
-/** What happens to a user's money: in its wallet, and in the part of it that a process has set aside. */
+/** A change of a user's wallet and of the process's reservation in it. */
 export interface WalletChange {
   userId: string;
   balanceNano: Nano;
@@ -20,51 +20,58 @@ export interface WalletChange {
 
 const COLUMNS = ["incarnation", "user_id", "amount_nano"] as const;
 
-/** Adds, or takes away where negative. The engine refuses what would leave less than nothing. */
+/** Adds the amounts; negative amounts subtract. The database rejects a change that would leave a negative amount. */
 export async function changeWallets(
   tx: Db,
   incarnation: string,
   changes: readonly WalletChange[],
 ): Promise<void> {
   const mark = (number: number) => placeholder(tx.engine, number);
-  // In one order everywhere: two that want the same wallets then wait for each other instead of deadlocking.
+  // The same lock order everywhere, so that two processes wait for each other instead of deadlocking.
   const ordered = changes.toSorted((a, b) => (a.userId < b.userId ? -1 : 1));
-  const lent = ordered.filter(({ leasedNano }) => leasedNano > 0n);
+  const increased = ordered.filter(({ leasedNano }) => leasedNano > 0n);
   await insertRows(
     tx,
     "lease",
     COLUMNS,
-    lent.map(({ userId, leasedNano }) => [incarnation, userId, leasedNano.toString()]),
+    increased.map(({ userId, leasedNano }) => [incarnation, userId, leasedNano.toString()]),
     "ON CONFLICT (incarnation, user_id) DO UPDATE SET amount_nano = lease.amount_nano + excluded.amount_nano",
   );
-  const taken = ordered.filter(({ leasedNano }) => leasedNano < 0n);
+  const decreased = ordered.filter(({ leasedNano }) => leasedNano < 0n);
   const lost = await findLostReservations(
     tx,
     incarnation,
-    taken.map(({ userId }) => userId),
+    decreased.map(({ userId }) => userId),
   );
   if (lost.length > 0) throw new ReservationLost(lost);
   await tx.sql.each(
     `UPDATE lease SET amount_nano = amount_nano + CAST(${mark(1)} AS BIGINT)
      WHERE incarnation = ${mark(2)} AND user_id = ${mark(3)}`,
-    taken.map(({ userId, leasedNano }) => [leasedNano.toString(), incarnation, userId]),
+    decreased.map(({ userId, leasedNano }) => [leasedNano.toString(), incarnation, userId]),
   );
-  const moved = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
+  const walletChanges = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
   await tx.sql.each(
     `UPDATE wallet SET balance_nano = balance_nano + CAST(${mark(1)} AS BIGINT),
        held_nano = held_nano + CAST(${mark(2)} AS BIGINT) WHERE user_id = ${mark(3)}`,
-    moved.map(({ userId, balanceNano, heldNano }) => [balanceNano.toString(), heldNano.toString(), userId]),
+    walletChanges.map(({ userId, balanceNano, heldNano }) => [
+      balanceNano.toString(),
+      heldNano.toString(),
+      userId,
+    ]),
   );
-  // What is released covers a debt. Nothing here makes one: the engine has refused a larger shortfall by now.
-  const freed = moved.filter(({ balanceNano, heldNano }) => balanceNano > heldNano);
+  // A released amount covers a debt. No debt can arise here: the database has already rejected a larger shortfall.
+  const released = walletChanges.filter(({ balanceNano, heldNano }) => balanceNano > heldNano);
   await tx.sql.each(
     `UPDATE wallet SET debt_nano = CASE WHEN balance_nano < held_nano THEN held_nano - balance_nano ELSE 0 END
      WHERE debt_nano > 0 AND user_id = ${mark(1)}`,
-    freed.map(({ userId }) => [userId]),
+    released.map(({ userId }) => [userId]),
   );
 }
 
-/** Those of them who have none. The others have theirs until the transaction ends: on SQLite nobody else writes anyway. */
+/**
+ * Returns the users without a reservation. Locks the reservations of the others until the transaction ends; SQLite
+ * has a single writer anyway.
+ */
 export async function findLostReservations(
   tx: Db,
   incarnation: string,
@@ -77,7 +84,7 @@ export async function findLostReservations(
   return userIds.filter((userId) => !present.has(userId));
 }
 
-/** Another process took this one for dead, and has given back what it had set aside. */
+/** Another process considered this one dead and released its reservations. */
 export class ReservationLost extends Error {
   override readonly name = "LeaseLost";
   readonly userIds: readonly string[];
@@ -87,14 +94,14 @@ export class ReservationLost extends Error {
   }
 }
 
-/** What one process has set aside, user by user. */
+/** The reservations of one process, by user. */
 export async function listReservations(db: Db, incarnation: string): Promise<Map<string, Nano>> {
   const rows = await db.sql`
     SELECT user_id, CAST(amount_nano AS TEXT) AS amount_nano FROM lease WHERE incarnation = ${incarnation}`;
   return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "amount_nano")]));
 }
 
-/** What all processes have set aside of a user's wallet. */
+/** Sum of all processes' reservations in a user's wallet. */
 export async function sumReservations(db: Db, userId: string): Promise<Nano> {
   const [row] = await db.sql`
     SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM lease WHERE user_id = ${userId}`;

@@ -1,4 +1,7 @@
-/** What each user has, and how much of it is held for requests under way. Changed only with an entry or a hold. */
+/**
+ * Wallets: the balance of each user, and how much of it is held for requests in flight. A wallet changes only
+ * together with an entry or a hold.
+ */
 
 import type { Nano } from "../../money/nano.ts";
 import type { Db } from "../engine/db.ts";
@@ -7,27 +10,27 @@ import { nano, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 
 export interface Wallet {
-  /** Below zero where requests cost more than was held for them and nothing was left to pay that from. */
+  /** Negative if requests cost more than their holds and the balance could not cover the overrun. */
   balanceNano: Nano;
   heldNano: Nano;
 }
 
 const EMPTY: Wallet = { balanceNano: 0n, heldNano: 0n };
 
-/** What a balance lacks to cover all that is held of it. */
+/** The amount that the balance lacks to cover all holds. */
 export function debtIn({ balanceNano, heldNano }: Wallet): Nano {
   return heldNano > balanceNano ? heldNano - balanceNano : 0n;
 }
 
 /**
- * A wallet that is to be changed. Its debt is the same number as `debtIn` gives, and grows only where a request's cost
- * above its hold is booked: the store refuses a wallet whose shortfall is larger than the recorded debt.
+ * A wallet locked for a change. Its debt equals `debtIn`, and grows only when an overrun is booked: the database
+ * rejects a wallet whose shortfall exceeds the recorded debt.
  */
 export interface LockedWallet extends Wallet {
   debtNano: Nano;
 }
 
-/** The debt after a change that is no overrun: what is released or paid in covers it. */
+/** The debt after a change that is not an overrun: released or added money reduces it. */
 export function remainingDebt(changed: LockedWallet): Nano {
   const lackingNano = debtIn(changed);
   return lackingNano < changed.debtNano ? lackingNano : changed.debtNano;
@@ -42,16 +45,16 @@ export async function readWallet(db: Db, userId: string): Promise<Wallet> {
     : { balanceNano: nano(row, "balance_nano"), heldNano: nano(row, "held_nano") };
 }
 
-/** The balance of every user who has one. */
+/** Every positive balance, by user. */
 export async function readFunds(db: Db): Promise<Map<string, Nano>> {
   const rows = await db.sql`
     SELECT user_id, CAST(balance_nano AS TEXT) AS balance_nano FROM wallet WHERE balance_nano > 0`;
   return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "balance_nano")]));
 }
 
-/** Until the transaction ends nobody else changes them. A user without a wallet is left out. */
+/** Locks the wallets until the transaction ends. Users without a wallet are omitted. */
 export async function lockWallets(tx: Db, userIds: readonly string[]): Promise<Map<string, LockedWallet>> {
-  // In one order everywhere: two nodes that want the same wallets then wait for each other instead of deadlocking.
+  // The same lock order everywhere, so that two nodes wait for each other instead of deadlocking.
   const rows = await selectIn(
     tx,
     `SELECT user_id, CAST(balance_nano AS TEXT) AS balance_nano, CAST(held_nano AS TEXT) AS held_nano,
@@ -71,7 +74,7 @@ export async function lockWallets(tx: Db, userIds: readonly string[]): Promise<M
   );
 }
 
-/** The same of one user, whose wallet is made if there is none. */
+/** Locks the wallet of one user, and creates it if it does not exist. */
 export async function lockWallet(tx: Db, userId: string): Promise<LockedWallet> {
   await tx.sql`
     INSERT INTO wallet (user_id, balance_nano, held_nano) VALUES (${userId}, 0, 0)
@@ -79,7 +82,7 @@ export async function lockWallet(tx: Db, userId: string): Promise<LockedWallet> 
   return (await lockWallets(tx, [userId])).get(userId) ?? { ...EMPTY, debtNano: 0n };
 }
 
-/** Money that is added covers a debt first. */
+/** Added money covers a debt first. */
 export async function changeWallet(tx: Db, userId: string, addNano: Nano): Promise<void> {
   const add = addNano.toString();
   await tx.sql`
@@ -89,7 +92,7 @@ export async function changeWallet(tx: Db, userId: string, addNano: Nano): Promi
     WHERE user_id = ${userId}`;
 }
 
-/** Sets what locked wallets hold, whatever they held before. */
+/** Overwrites the amounts of locked wallets. */
 export async function writeWallets(
   tx: Db,
   wallets: readonly (readonly [string, LockedWallet])[],

@@ -1,3 +1,5 @@
+/** Account records: credentials at upstreams, with their models and limits. */
+
 import { ACCOUNT_KINDS, type AccountRecord } from "../../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
@@ -39,7 +41,7 @@ export async function putAccount(db: Db, account: AccountRecord): Promise<void> 
   });
 }
 
-/** False if there was none. */
+/** Returns false if the account did not exist. */
 export async function deleteAccount(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);

@@ -1,4 +1,4 @@
-/** How much hangs on groups: keys, members, and what was used of late. */
+/** Figures of groups: keys, members and recent usage. */
 
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
@@ -7,7 +7,7 @@ import { selectIn } from "../engine/select-in.ts";
 import { HOUR_MS } from "../usage/usage-day.ts";
 
 export interface GroupFacts {
-  /** Active ones. */
+  /** Number of active keys. */
   keys: number;
   members: number;
   requests: number;
@@ -17,7 +17,7 @@ export interface GroupFacts {
 
 export const NO_GROUP_FACTS: GroupFacts = { keys: 0, members: 0, requests: 0, failed: 0, chargedNano: 0n };
 
-/** Use counts from the hour that `sinceMs` falls in. */
+/** Usage counts from the hour that contains `sinceMs`. */
 export async function readGroupFacts(
   db: Db,
   groupIds: readonly string[],
@@ -30,15 +30,15 @@ export async function readGroupFacts(
     groupIds,
     "GROUP BY group_id",
   );
-  for (const row of keys) merge(facts, text(row, "group_id"), { keys: integer(row, "keys") });
+  for (const row of keys) mergeFacts(facts, text(row, "group_id"), { keys: integer(row, "keys") });
   const members = await selectIn(
     db,
     "SELECT group_id, CAST(COUNT(*) AS BIGINT) AS members FROM grp_member WHERE group_id",
     groupIds,
     "GROUP BY group_id",
   );
-  for (const row of members) merge(facts, text(row, "group_id"), { members: integer(row, "members") });
-  const used = await selectIn(
+  for (const row of members) mergeFacts(facts, text(row, "group_id"), { members: integer(row, "members") });
+  const usageRows = await selectIn(
     db,
     `SELECT group_id, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(failed) AS BIGINT) AS failed,
        CAST(SUM(charged_nano) AS TEXT) AS charged_nano
@@ -47,8 +47,8 @@ export async function readGroupFacts(
     "GROUP BY group_id",
     [Math.floor(sinceMs / HOUR_MS) * HOUR_MS],
   );
-  for (const row of used) {
-    merge(facts, text(row, "group_id"), {
+  for (const row of usageRows) {
+    mergeFacts(facts, text(row, "group_id"), {
       requests: integer(row, "requests"),
       failed: integer(row, "failed"),
       chargedNano: nano(row, "charged_nano"),
@@ -57,7 +57,7 @@ export async function readGroupFacts(
   return facts;
 }
 
-function merge(facts: Map<string, GroupFacts>, id: string, more: Partial<GroupFacts>): void {
+function mergeFacts(facts: Map<string, GroupFacts>, id: string, more: Partial<GroupFacts>): void {
   facts.set(id, { ...(facts.get(id) ?? NO_GROUP_FACTS), ...more });
 }
 
@@ -66,7 +66,7 @@ export interface Member {
   email: string;
 }
 
-/** By address. `after` is the last address of the page before. */
+/** Ordered by address. `after` is the last address of the previous page. */
 export async function listMembers(
   db: Db,
   groupId: string,
@@ -79,8 +79,9 @@ export async function listMembers(
       ? ""
       : `AND email_folded LIKE ${at(`%${page.search.toLowerCase().replace(/[!%_]/g, "!$&")}%`)} ESCAPE '!'`;
   const [group, after] = [placeholder(db.engine, 1), placeholder(db.engine, 2)];
-  // Few are found in the group and put in order; of many, the first addresses that are members fill the page.
-  const members = (await hasMany(db, groupId))
+  // A small group is read as a whole and sorted. For a large one, users are scanned in address order until the page
+  // is full.
+  const members = (await hasManyMembers(db, groupId))
     ? `app_user WHERE EXISTS
          (SELECT 1 FROM grp_member WHERE user_id = app_user.id AND group_id = ${group})`
     : `grp_member JOIN app_user ON app_user.id = grp_member.user_id WHERE grp_member.group_id = ${group}`;
@@ -94,7 +95,7 @@ export async function listMembers(
 
 const MANY_MEMBERS = 5_000;
 
-async function hasMany(db: Db, groupId: string): Promise<boolean> {
+async function hasManyMembers(db: Db, groupId: string): Promise<boolean> {
   const rows = await db.sql`
     SELECT 1 AS found FROM grp_member WHERE group_id = ${groupId} LIMIT 1 OFFSET ${MANY_MEMBERS}`;
   return rows.length > 0;

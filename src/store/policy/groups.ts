@@ -1,3 +1,5 @@
+/** Group records, with their publications and account pools. */
+
 import { z } from "zod";
 import {
   CHARGES,
@@ -15,16 +17,16 @@ import { flag, integer, interfaces, json, oneOf, text } from "../engine/row.ts";
 import { callerLimits, callerLimitsText } from "./limits-column.ts";
 import { priceForm } from "./price-column.ts";
 
-/** Rows of an earlier version lack what came later. */
-const billingForm: z.ZodType<GroupBilling> = z.object({
+/** Rows of earlier versions lack newer fields. */
+const billingSchema: z.ZodType<GroupBilling> = z.object({
   charge: z.enum(CHARGES),
   plans: z.array(z.string()).nullable().default(null),
   multiplier: z.string(),
   modelMultipliers: z.record(z.string(), z.string()),
   modelPrices: z.record(z.string(), priceForm).default({}),
 });
-const queueForm = z.object({ maxWaiting: z.int().nonnegative(), timeoutMs: z.int().positive() });
-/** Stored where a group does not say: the column takes no NULL. */
+const queueSchema = z.object({ maxWaiting: z.int().nonnegative(), timeoutMs: z.int().positive() });
+/** Stored if the group leaves the setting unset: the column is NOT NULL. */
 const UNSET = "default";
 
 export async function listGroups(db: Db): Promise<GroupRecord[]> {
@@ -32,22 +34,22 @@ export async function listGroups(db: Db): Promise<GroupRecord[]> {
     const rows = await tx.sql`
       SELECT id, name, interfaces, access, billing, on_disconnect, websocket, limits, group_limits, queue, created_at_ms
       FROM grp ORDER BY created_at_ms, id`;
-    const models = byGroup(
+    const models = groupMembers(
       await tx.sql`SELECT group_id, model_id AS member FROM publication ORDER BY group_id, position`,
     );
-    const accounts = byGroup(
+    const accounts = groupMembers(
       await tx.sql`SELECT group_id, account_id AS member FROM pool ORDER BY group_id, position`,
     );
     return rows.map((row) => toGroup(row, models, accounts));
   });
 }
 
-/** Rewrites the group's publications and pool too. */
+/** Also replaces the group's publications and pool. */
 export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
-    await refuseMissing(tx, group, "model", group.models);
-    await refuseMissing(tx, group, "account", group.accounts);
+    await rejectMissing(tx, group, "model", group.models);
+    await rejectMissing(tx, group, "account", group.accounts);
     await orDuplicate(
       `Another group is named "${group.name}" already.`,
       tx.sql`
@@ -62,7 +64,7 @@ export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
           websocket = excluded.websocket, limits = excluded.limits, group_limits = excluded.group_limits,
           queue = excluded.queue, created_at_ms = excluded.created_at_ms`,
     );
-    await deleteOffer(tx, group.id);
+    await deletePublicationsAndPool(tx, group.id);
     const twice = `The group "${group.name}" names a model or an account twice.`;
     const publications = group.models.map((id, position) => [group.id, id, position]);
     await orDuplicate(
@@ -74,7 +76,7 @@ export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
   });
 }
 
-/** False if there was none. Revoked keys do not hold their group. */
+/** Returns false if the group did not exist. Revoked keys do not prevent the deletion. */
 export async function deleteGroup(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
@@ -84,19 +86,19 @@ export async function deleteGroup(db: Db, id: string): Promise<boolean> {
       const names = keys.map((row) => text(row, "name"));
       throw new StoreConflict("referenced", `The group "${id}" still has ${enumerate("key", names)}.`);
     }
-    await deleteOffer(tx, id);
+    await deletePublicationsAndPool(tx, id);
     await tx.sql`DELETE FROM grp_member WHERE group_id = ${id}`;
     const deleted = await tx.sql`DELETE FROM grp WHERE id = ${id} RETURNING id`;
     return deleted.length > 0;
   });
 }
 
-async function deleteOffer(tx: Db, groupId: string): Promise<void> {
+async function deletePublicationsAndPool(tx: Db, groupId: string): Promise<void> {
   await tx.sql`DELETE FROM publication WHERE group_id = ${groupId}`;
   await tx.sql`DELETE FROM pool WHERE group_id = ${groupId}`;
 }
 
-async function refuseMissing(
+async function rejectMissing(
   tx: Db,
   group: GroupRecord,
   noun: "model" | "account",
@@ -112,13 +114,13 @@ async function refuseMissing(
   );
 }
 
-function byGroup(rows: readonly Row[]): Map<string, string[]> {
+function groupMembers(rows: readonly Row[]): Map<string, string[]> {
   const members = new Map<string, string[]>();
   for (const row of rows) {
     const groupId = text(row, "group_id");
-    const known = members.get(groupId);
-    if (known === undefined) members.set(groupId, [text(row, "member")]);
-    else known.push(text(row, "member"));
+    const existing = members.get(groupId);
+    if (existing === undefined) members.set(groupId, [text(row, "member")]);
+    else existing.push(text(row, "member"));
   }
   return members;
 }
@@ -136,17 +138,17 @@ function toGroup(
     models: models.get(id) ?? [],
     accounts: accounts.get(id) ?? [],
     access: oneOf(row, "access", GROUP_ACCESS),
-    billing: json(row, "billing", billingForm),
-    onDisconnect: onDisconnect(row),
+    billing: json(row, "billing", billingSchema),
+    onDisconnect: readOnDisconnect(row),
     websocket: flag(row, "websocket"),
     limits: callerLimits(row, "limits"),
     groupLimits: callerLimits(row, "group_limits"),
-    queue: json(row, "queue", queueForm),
+    queue: json(row, "queue", queueSchema),
     createdAtMs: integer(row, "created_at_ms"),
   };
 }
 
-function onDisconnect(row: Row): OnDisconnect | null {
+function readOnDisconnect(row: Row): OnDisconnect | null {
   const stored = oneOf(row, "on_disconnect", [...ON_DISCONNECT, UNSET] as const);
   return stored === UNSET ? null : stored;
 }

@@ -1,4 +1,4 @@
-/** Keys as lists show them: page by page, newest first, with when each was used last and what it used day by day. */
+/** Paged key lists, newest first, with the last use of each key and its usage by day. */
 
 import type { KeyRecord } from "../../records.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
@@ -8,28 +8,28 @@ import { DAY_MS } from "../usage/usage-day.ts";
 import { KEY_COLUMNS, toKey } from "./keys.ts";
 
 export interface KeyFilter {
-  /** Of this user, or of this group. */
+  /** Keys of this user, or of this group. */
   owner: { userId: string } | { groupId: string };
-  /** Left out: both. */
+  /** Both statuses if omitted. */
   status?: KeyRecord["status"];
-  /** Found in the name, or at the beginning of the public id. */
+  /** Matches anywhere in the name, or the beginning of the public id. */
   search?: string;
 }
 
-/** The last key of the page before. */
+/** The last key of the previous page. */
 export interface KeyCursor {
   createdAtMs: number;
   id: string;
 }
 
 export interface ListedKey extends KeyRecord {
-  /** Null: never. To the hour, where the rows of its requests have been removed. */
+  /** Null if never used. Precise to the hour if the key's usage rows have been removed. */
   lastUsedAtMs: number | null;
 }
 
 export interface KeyPage {
   keys: ListedKey[];
-  /** Null at the end. */
+  /** Null on the last page. */
   next: KeyCursor | null;
 }
 
@@ -50,8 +50,8 @@ export async function listKeyPage(
   ];
   if (status !== undefined) conditions.push(`status = ${mark(status)}`);
   if (search !== undefined && search !== "") {
-    const named = contains("name", search, mark);
-    conditions.push(`(${named} OR public_id LIKE ${mark(`${likeText(search)}%`)} ESCAPE '!')`);
+    const nameMatches = contains("name", search, mark);
+    conditions.push(`(${nameMatches} OR public_id LIKE ${mark(`${likeText(search)}%`)} ESCAPE '!')`);
   }
   if (page.after !== null)
     conditions.push(`(created_at_ms, id) < (${mark(page.after.createdAtMs)}, ${mark(page.after.id)})`);
@@ -69,7 +69,7 @@ export async function listKeyPage(
   return { keys, next };
 }
 
-/** The same of one key. */
+/** Last use of one key. */
 export async function readLastUse(db: Db, keyId: string): Promise<number | null> {
   const [row] = await db.sql.text(
     `SELECT ${LAST_USED} FROM api_key WHERE id = ${placeholder(db.engine, 1)}`,
@@ -80,7 +80,7 @@ export async function readLastUse(db: Db, keyId: string): Promise<number | null>
 
 export interface KeyDay {
   keyId: string;
-  /** The beginning of the day. */
+  /** Start of the day. */
   dayMs: number;
   requests: number;
   failed: number;
@@ -90,8 +90,8 @@ export interface KeyDay {
 }
 
 /**
- * What each of these keys used on each day, in one question: from the roll-up by day as far as it is complete, from the
- * hours after that. A day without use has no entry.
+ * Usage of each key on each day, in one query: from the daily roll-up as far as it is complete, and from the hourly
+ * roll-up after that. A day without usage has no entry.
  */
 export async function listKeyDays(
   db: Db,
@@ -129,7 +129,7 @@ export async function listKeyDays(
   }));
 }
 
-/** How many keys of a user work at this moment, by the id of their group. */
+/** Number of the user's currently valid keys, by group id. */
 export async function countKeysByGroup(db: Db, userId: string, nowMs: number): Promise<Map<string, number>> {
   const rows = await db.sql`
     SELECT group_id, COUNT(*) AS many FROM api_key
@@ -138,7 +138,7 @@ export async function countKeysByGroup(db: Db, userId: string, nowMs: number): P
   return new Map(rows.map((row) => [text(row, "group_id"), integer(row, "many")]));
 }
 
-/** The newest of them in one group. */
+/** The newest valid keys of a user in one group. */
 export async function newestKeys(
   db: Db,
   { userId, groupId, nowMs, limit }: { userId: string; groupId: string; nowMs: number; limit: number },

@@ -1,6 +1,6 @@
 /**
- * Callers' keys. Every change stamps the row with the new key revision in the same transaction, so that an
- * index patched with "everything after revision n" misses nothing.
+ * API keys. Every change stamps the row with the new key revision in the same transaction, so an index that is
+ * updated with "everything after revision n" misses nothing.
  */
 
 import { type FormerSecret, type KeyOfUser, type KeyRecord, NO_LIMITS } from "../../records.ts";
@@ -16,8 +16,8 @@ export const KEY_COLUMNS = `id, name, user_id, group_id, digest, public_id, last
   created_at_ms, revoked_at_ms`;
 
 /**
- * Changed after that revision, revoked ones too; 0 means all. Those of a disabled user count as revoked.
- * `nowMs` decides which former secrets still work.
+ * Reads keys changed after a revision, including revoked ones; 0 reads all. Keys of a disabled user are returned as
+ * revoked. `nowMs` decides which former secrets still work.
  */
 export async function readKeys(
   db: Db,
@@ -33,12 +33,12 @@ export async function readKeys(
         app_user.limits AS user_limits
       FROM api_key LEFT JOIN app_user ON app_user.id = api_key.user_id
       WHERE api_key.revision > ${afterRevision}`;
-    const former = await tx.sql`
+    const formerRows = await tx.sql`
       SELECT key_id, former_secret.digest AS digest, works_until_ms
       FROM former_secret JOIN api_key ON api_key.id = key_id
       WHERE works_until_ms > ${nowMs} AND api_key.revision > ${afterRevision}`;
-    const formerOf = Map.groupBy(former, (row) => text(row, "key_id"));
-    return { keys: rows.map((row) => toKeyOfUser(row, formerOf.get(text(row, "id")) ?? [])), revision };
+    const formerByKey = Map.groupBy(formerRows, (row) => text(row, "key_id"));
+    return { keys: rows.map((row) => toKeyOfUser(row, formerByKey.get(text(row, "id")) ?? [])), revision };
   });
 }
 
@@ -63,7 +63,7 @@ async function findKeyBy(db: Db, column: "id" | "public_id", value: string): Pro
   return row === undefined ? null : toKey(row);
 }
 
-/** A name is one active key's of its user. */
+/** Key names are unique among the active keys of a user. */
 export async function isKeyNameTaken(
   db: Db,
   { userId, name, otherThan }: { userId: string | null; name: string; otherThan: string },
@@ -81,7 +81,10 @@ export async function countActiveKeys(db: Db, userId: string): Promise<number> {
   return row === undefined ? 0 : integer(row, "many");
 }
 
-/** What an operator gave a key, by a file, the command line or the console: its owner may have less, not more. */
+/**
+ * Expiry and limits that an operator set for a key, by a file, the command line or the console. The owner may set
+ * stricter values, never looser ones.
+ */
 export type KeyCeiling = Pick<KeyRecord, "expiresAtMs" | "limits">;
 
 export const NO_CEILING: KeyCeiling = { expiresAtMs: null, limits: NO_LIMITS };
@@ -98,9 +101,9 @@ export async function readKeyCeiling(db: Db, id: string): Promise<KeyCeiling> {
 export async function insertKey(db: Db, key: KeyRecord, ceiling: KeyCeiling = key): Promise<void> {
   await transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
-    await refuseMissingGroup(tx, key.groupId);
-    await refuseMissingUser(tx, key.userId);
-    await refuseFormerSecret(tx, key);
+    await rejectMissingGroup(tx, key.groupId);
+    await rejectMissingUser(tx, key.userId);
+    await rejectFormerSecret(tx, key);
     await orDuplicate(
       `The key "${key.name}" exists already: its id, secret or public id is taken.`,
       tx.sql`
@@ -113,7 +116,7 @@ export async function insertKey(db: Db, key: KeyRecord, ceiling: KeyCeiling = ke
   });
 }
 
-/** False if there is no such key, or it was revoked before: the first time stands. */
+/** Returns false if the key does not exist or was already revoked; the time of the first revocation is kept. */
 export async function revokeKey(db: Db, id: string, atMs: number): Promise<boolean> {
   return transaction(db, async (tx) => {
     const active = await tx.sql`SELECT id FROM api_key WHERE id = ${id} AND status = 'active'`;
@@ -126,7 +129,7 @@ export async function revokeKey(db: Db, id: string, atMs: number): Promise<boole
   });
 }
 
-/** When each active key of a user last got its secret. Keys that were never rotated have it since they were created. */
+/** When each active key of a user was last rotated. Keys that were never rotated are not included. */
 export async function readRotations(db: Db, userId: string): Promise<ReadonlyMap<string, number>> {
   const rows = await db.sql`
     SELECT key_id, MAX(replaced_at_ms) AS rotated_at_ms FROM former_secret
@@ -136,11 +139,11 @@ export async function readRotations(db: Db, userId: string): Promise<ReadonlyMap
 
 export interface NamedKeys {
   readonly ids: readonly string[];
-  /** Also keys that were created or rotated from this time on; null for none of them. */
+  /** Also keys created or rotated from this time on; null for none of them. */
   readonly sinceMs: number | null;
 }
 
-/** Of one user: those that are named, or all. Gives those that were active until now. */
+/** Revokes the named keys of one user, or all. Returns the keys that were active until now. */
 export async function revokeKeysOf(
   db: Db,
   userId: string,
@@ -149,12 +152,12 @@ export async function revokeKeysOf(
 ): Promise<Pick<KeyRecord, "id" | "name">[]> {
   return transaction(db, async (tx) => {
     if (which !== "all" && which.ids.length === 0 && which.sinceMs === null) return [];
-    // First, for its lock: a key that is being created must not be missed.
+    // First, to take the lock: a key that is being created must not be missed.
     const revision = await bumpKeyRevision(tx);
     const active = await tx.sql`
       SELECT id, name, created_at_ms FROM api_key WHERE user_id = ${userId} AND status = 'active'`;
     const rotations = await readRotations(tx, userId);
-    const named = new Set(which === "all" ? [] : which.ids);
+    const namedIds = new Set(which === "all" ? [] : which.ids);
     const sinceMs = which === "all" ? 0 : (which.sinceMs ?? Number.POSITIVE_INFINITY);
     const keys = active
       .map((row) => ({
@@ -162,7 +165,7 @@ export async function revokeKeysOf(
         name: text(row, "name"),
         secretSinceMs: Math.max(integer(row, "created_at_ms"), rotations.get(text(row, "id")) ?? 0),
       }))
-      .filter(({ id, secretSinceMs }) => named.has(id) || secretSinceMs >= sinceMs)
+      .filter(({ id, secretSinceMs }) => namedIds.has(id) || secretSinceMs >= sinceMs)
       .map(({ id, name }) => ({ id, name }));
     for (const { id } of keys) {
       await tx.sql`
@@ -172,7 +175,7 @@ export async function revokeKeysOf(
   });
 }
 
-/** False if there is no such key. */
+/** Returns false if the key does not exist. */
 export async function changeKey(
   db: Db,
   id: string,
@@ -181,7 +184,7 @@ export async function changeKey(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
-    await refuseMissingGroup(tx, groupId);
+    await rejectMissingGroup(tx, groupId);
     const changed = await tx.sql`
       UPDATE api_key SET name = ${name}, group_id = ${groupId}, expires_at_ms = ${expiresAtMs},
         limits = ${callerLimitsText(limits)}, ceiling_expires_at_ms = ${ceiling.expiresAtMs},
@@ -194,13 +197,13 @@ export async function changeKey(
 export interface Rotation {
   atMs: number;
   worksUntilMs: number;
-  /** So many former secrets may work: of more, the one replaced first ends. */
+  /** Maximum number of former secrets that still work. The oldest ones above it stop working. */
   formerMax: number;
 }
 
 /**
- * Gives the key another secret. The one it had works up to `worksUntilMs`, and so at most do those from before: whoever
- * wants a secret to end is rid of all that came before it. False if there is no such active key.
+ * Gives the key a new secret. The current secret and all earlier ones stop working at `worksUntilMs` at the latest,
+ * so ending a secret also ends all earlier ones. Returns false if there is no such active key.
  */
 export async function rotateKey(
   db: Db,
@@ -210,16 +213,16 @@ export async function rotateKey(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
-    const [before] = await tx.sql`
+    const [current] = await tx.sql`
       SELECT id, digest, last4 FROM api_key WHERE id = ${id} AND status = 'active'`;
-    if (before === undefined) return false;
+    if (current === undefined) return false;
     await tx.sql`
       INSERT INTO former_secret (digest, key_id, last4, replaced_at_ms, works_until_ms)
-      VALUES (${text(before, "digest")}, ${id}, ${text(before, "last4")}, ${atMs}, ${worksUntilMs})`;
+      VALUES (${text(current, "digest")}, ${id}, ${text(current, "last4")}, ${atMs}, ${worksUntilMs})`;
     await tx.sql`
       UPDATE former_secret SET works_until_ms = ${worksUntilMs}
       WHERE key_id = ${id} AND works_until_ms > ${worksUntilMs}`;
-    await endOldest(tx, id, atMs, formerMax);
+    await expireOldestSecrets(tx, id, atMs, formerMax);
     await tx.sql`
       UPDATE api_key SET digest = ${secret.digest}, last4 = ${secret.last4}, revision = ${revision}
       WHERE id = ${id}`;
@@ -227,7 +230,7 @@ export async function rotateKey(
   });
 }
 
-async function endOldest(tx: Db, keyId: string, atMs: number, formerMax: number): Promise<void> {
+async function expireOldestSecrets(tx: Db, keyId: string, atMs: number, formerMax: number): Promise<void> {
   await tx.sql`
     UPDATE former_secret SET works_until_ms = ${atMs}
     WHERE key_id = ${keyId} AND works_until_ms > ${atMs} AND digest NOT IN (
@@ -235,7 +238,7 @@ async function endOldest(tx: Db, keyId: string, atMs: number, formerMax: number)
       ORDER BY replaced_at_ms DESC, digest LIMIT ${formerMax})`;
 }
 
-/** Former secrets of a key that still work, the one that ends last first. */
+/** Former secrets of a key that still work, latest expiry first. */
 export async function listFormerSecrets(db: Db, keyId: string, nowMs: number): Promise<FormerSecret[]> {
   const rows = await db.sql`
     SELECT digest, last4, works_until_ms FROM former_secret
@@ -247,13 +250,13 @@ export async function listFormerSecrets(db: Db, keyId: string, nowMs: number): P
   }));
 }
 
-/** The former secrets of all keys, whether they still work or not. */
+/** Digests of the former secrets of all keys, including expired ones. */
 export async function readFormerDigests(db: Db): Promise<Set<string>> {
   const rows = await db.sql`SELECT digest FROM former_secret`;
   return new Set(rows.map((row) => text(row, "digest")));
 }
 
-async function refuseFormerSecret(tx: Db, { name, digest }: KeyRecord): Promise<void> {
+async function rejectFormerSecret(tx: Db, { name, digest }: KeyRecord): Promise<void> {
   const found = await tx.sql`SELECT digest FROM former_secret WHERE digest = ${digest}`;
   if (found.length === 0) return;
   throw new StoreConflict(
@@ -262,12 +265,12 @@ async function refuseFormerSecret(tx: Db, { name, digest }: KeyRecord): Promise<
   );
 }
 
-async function refuseMissingGroup(tx: Db, groupId: string): Promise<void> {
+async function rejectMissingGroup(tx: Db, groupId: string): Promise<void> {
   const found = await tx.sql`SELECT id FROM grp WHERE id = ${groupId}`;
   if (found.length === 0) throw new StoreConflict("missing", `The group "${groupId}" does not exist.`);
 }
 
-async function refuseMissingUser(tx: Db, userId: string | null): Promise<void> {
+async function rejectMissingUser(tx: Db, userId: string | null): Promise<void> {
   if (userId === null) return;
   const found = await tx.sql`SELECT id FROM app_user WHERE id = ${userId}`;
   if (found.length === 0) throw new StoreConflict("missing", `The user "${userId}" does not exist.`);
@@ -284,7 +287,7 @@ function toKeyOfUser(row: Row, former: readonly Row[]): KeyOfUser {
   };
 }
 
-/** Reads a row that holds all of `KEY_COLUMNS`. */
+/** Reads a row that has all of `KEY_COLUMNS`. */
 export function toKey(row: Row): KeyRecord {
   return {
     id: text(row, "id"),

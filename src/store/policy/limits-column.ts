@@ -1,4 +1,4 @@
-/** Limits as a column: JSON of those that are set, so that `{}` is none. */
+/** Limits as a database column: JSON of the limits that are set; `{}` means no limits. */
 
 import { z } from "zod";
 import {
@@ -11,48 +11,56 @@ import {
 import { json, text } from "../engine/row.ts";
 import type { Row } from "../engine/transaction.ts";
 
-const NONE = "{}";
+const NO_LIMITS_TEXT = "{}";
 
-const limit = z.int().positive().nullable().default(null);
-const rateForm = z.object({ concurrency: limit, rpm: limit, tpm: limit });
-const windowForm = z.object({ perMs: z.int().positive(), requests: limit, tokens: limit, nano: limit });
-const callerForm = rateForm.extend({ windows: z.array(windowForm).default([]) });
+const limitSchema = z.int().positive().nullable().default(null);
+const rateSchema = z.object({ concurrency: limitSchema, rpm: limitSchema, tpm: limitSchema });
+const windowSchema = z.object({
+  perMs: z.int().positive(),
+  requests: limitSchema,
+  tokens: limitSchema,
+  nano: limitSchema,
+});
+const callerSchema = rateSchema.extend({ windows: z.array(windowSchema).default([]) });
 
 export function rateLimits(row: Row, column: string): RateLimits {
-  return text(row, column) === NONE ? NO_RATE_LIMITS : json(row, column, rateForm);
+  return text(row, column) === NO_LIMITS_TEXT ? NO_RATE_LIMITS : json(row, column, rateSchema);
 }
 
-const DIFFERENT_MAX = 1_000;
-const known = new Map<string, CallerLimits>([[NONE, NO_LIMITS]]);
+const CACHED_LIMITS_MAX = 1_000;
+const limitsByText = new Map<string, CallerLimits>([[NO_LIMITS_TEXT, NO_LIMITS]]);
 
-/** A hundred thousand keys have few different limits: each is read once, and those alike share it. */
+/**
+ * Cached: a hundred thousand keys have few different limits. Each text is parsed once, and equal limits share one
+ * object.
+ */
 export function callerLimits(row: Row, column: string): CallerLimits {
-  const written = text(row, column);
-  const found = known.get(written);
-  if (found !== undefined) return found;
-  const limits = json(row, column, callerForm);
-  if (known.size < DIFFERENT_MAX) known.set(written, limits);
+  const source = text(row, column);
+  const cached = limitsByText.get(source);
+  if (cached !== undefined) return cached;
+  const limits = json(row, column, callerSchema);
+  if (limitsByText.size < CACHED_LIMITS_MAX) limitsByText.set(source, limits);
   return limits;
 }
 
 export function rateLimitsText({ concurrency, rpm, tpm }: RateLimits): string {
-  return JSON.stringify(given({ concurrency, rpm, tpm }));
+  return JSON.stringify(omitUnset({ concurrency, rpm, tpm }));
 }
 
-/** The same limits are the same text: whether they changed is told by comparing it. */
+/** Equal limits produce equal text, so a change is detected by comparing the text. */
 export function callerLimitsText({ concurrency, rpm, tpm, windows }: CallerLimits): string {
-  const set = windows.toSorted((a, b) => a.perMs - b.perMs).map(windowText);
+  const windowEntries = windows.toSorted((a, b) => a.perMs - b.perMs).map(toWindowEntry);
   return JSON.stringify({
-    ...given({ concurrency, rpm, tpm }),
-    ...(set.length === 0 ? {} : { windows: set }),
+    ...omitUnset({ concurrency, rpm, tpm }),
+    ...(windowEntries.length === 0 ? {} : { windows: windowEntries }),
   });
 }
 
-function windowText({ perMs, requests, tokens, nano }: WindowLimit): Record<string, number> {
-  return { perMs, ...given({ requests, tokens, nano }) };
+function toWindowEntry({ perMs, requests, tokens, nano }: WindowLimit): Record<string, number> {
+  return { perMs, ...omitUnset({ requests, tokens, nano }) };
 }
 
-function given(limits: Readonly<Record<string, number | null>>): Record<string, number> {
+function omitUnset(limits: Readonly<Record<string, number | null>>): Record<string, number> {
   return Object.fromEntries(
     Object.entries(limits).filter((entry): entry is [string, number] => entry[1] !== null),
   );

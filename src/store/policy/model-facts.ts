@@ -1,4 +1,4 @@
-/** How much each model was used of late, from the hours of everybody together. */
+/** Recent usage of each model, summed over all callers. */
 
 import type { Nano } from "../../money/nano.ts";
 import type { Db } from "../engine/db.ts";
@@ -11,7 +11,7 @@ export interface ModelUse {
   chargedNano: Nano;
 }
 
-/** From the hour that `sinceMs` falls in, as it was last folded. */
+/** Counts from the hour that contains `sinceMs`, as of the last fold. */
 export async function readModelUse(db: Db, sinceMs: number): Promise<Map<string, ModelUse>> {
   const rows = await db.sql`
     SELECT public_model, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(failed) AS BIGINT) AS failed,

@@ -1,3 +1,5 @@
+/** Public model records. */
+
 import type { ModelRecord } from "../../records.ts";
 import { enumerate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
@@ -26,7 +28,7 @@ export async function putModel(db: Db, model: ModelRecord): Promise<void> {
   });
 }
 
-/** False if there was none. */
+/** Returns false if the model did not exist. */
 export async function deleteModel(db: Db, id: string): Promise<boolean> {
   return transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);

@@ -1,4 +1,4 @@
-/** How much hangs on groups, accounts and models. */
+/** Figures of groups, accounts and models. */
 
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";

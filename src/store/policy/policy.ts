@@ -1,3 +1,5 @@
+/** Reads the policy from the database. */
+
 import type { PolicyRecords } from "../../records.ts";
 import { type Db, snapshot } from "../engine/db.ts";
 import { listAccounts } from "./accounts.ts";
@@ -5,7 +7,7 @@ import { listGroups } from "./groups.ts";
 import { listModels } from "./models.ts";
 import { readPriceList } from "./price-list.ts";
 
-/** All that the policy is compiled from, as of one moment. */
+/** Reads all records that the policy is compiled from, in one snapshot. */
 export async function readPolicy(db: Db): Promise<PolicyRecords> {
   return snapshot(db, async (tx) => ({
     models: await listModels(tx),

@@ -1,44 +1,46 @@
-/** Prices in the store: JSON in the file's words, checked before it gets a type. */
+/**
+ * Prices as a database column: JSON with the field names of the configuration file, checked before it gets a type.
+ */
 
 import { z } from "zod";
 import type { LongContextUnit, Price, PriceList, TokenUnit } from "../../records.ts";
 
-const usd = z.string().regex(/^\d{1,9}(\.\d{1,6})?$/);
-const maybe = z.exactOptional(usd);
+const usdSchema = z.string().regex(/^\d{1,9}(\.\d{1,6})?$/);
+const optionalUsd = z.exactOptional(usdSchema);
 
-const tokenForm = {
-  input: maybe,
-  cached_input: maybe,
-  cache_write: maybe,
-  output: maybe,
-  reasoning: maybe,
-  image_input: maybe,
-  audio_input: maybe,
-  audio_output: maybe,
-} satisfies Record<TokenUnit, typeof maybe>;
+const tokenFields = {
+  input: optionalUsd,
+  cached_input: optionalUsd,
+  cache_write: optionalUsd,
+  output: optionalUsd,
+  reasoning: optionalUsd,
+  image_input: optionalUsd,
+  audio_input: optionalUsd,
+  audio_output: optionalUsd,
+} satisfies Record<TokenUnit, typeof optionalUsd>;
 
-const longContextForm = z.object({
+const longContextSchema = z.object({
   above: z.int().nonnegative(),
-  input: usd,
-  cached_input: maybe,
-  cache_write: maybe,
-  output: maybe,
-  reasoning: maybe,
+  input: usdSchema,
+  cached_input: optionalUsd,
+  cache_write: optionalUsd,
+  output: optionalUsd,
+  reasoning: optionalUsd,
 } satisfies Record<LongContextUnit | "above", unknown>);
 
 export const priceForm: z.ZodType<Price> = z.object({
-  ...tokenForm,
-  image: maybe,
-  images: z.exactOptional(z.record(z.string(), usd)),
-  request: maybe,
-  long_context: z.exactOptional(longContextForm),
+  ...tokenFields,
+  image: optionalUsd,
+  images: z.exactOptional(z.record(z.string(), usdSchema)),
+  request: optionalUsd,
+  long_context: z.exactOptional(longContextSchema),
 });
 
-const tokens = z.int().positive().nullable();
+const tokensSchema = z.int().positive().nullable();
 export const priceListForm: z.ZodType<PriceList> = z.object({
   date: z.string(),
   models: z.record(
     z.string(),
-    z.object({ price: priceForm, contextTokens: tokens, outputTokensMax: tokens }),
+    z.object({ price: priceForm, contextTokens: tokensSchema, outputTokensMax: tokensSchema }),
   ),
 });

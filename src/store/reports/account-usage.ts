@@ -1,6 +1,6 @@
 /**
- * What accounts were used for. The roll-ups do not know accounts, so this reads the latest requests themselves: so many
- * and no more, a few at a time, for others wait for the same store.
+ * Usage by account. Roll-ups are not split by account, so this reads the latest usage rows: a limited number of
+ * them, in small batches, because other work waits for the same database.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -10,22 +10,22 @@ import { integer, nano, text } from "../engine/row.ts";
 export interface AccountUse {
   requests: number;
   failed: number;
-  /** What the upstream asks by list prices, what the tariffs came to, and what users paid of it. */
+  /** Upstream cost at list prices, cost by the tariffs, and the part of it that users paid. */
   upstreamNano: Nano;
   costNano: Nano;
   chargedNano: Nano;
 }
 
 export interface AccountUsage {
-  /** By account, one for each span that was asked for. */
+  /** By account id, one sum for each requested span. */
   byAccount: Map<string, AccountUse[]>;
-  /** From here on every request was counted: later than the span asked for where there were too many. */
+  /** All requests since this time were counted. Later than requested if there were too many rows. */
   sinceMs: number;
 }
 
-const ROWS_AT_ONCE = 2_000;
+const BATCH_ROWS = 2_000;
 
-/** `spans`: how far back each sum reaches, the shortest first. */
+/** `spans`: how far back each sum reaches, shortest first. */
 export async function readAccountUsage(
   db: Db,
   spans: readonly number[],
@@ -34,24 +34,24 @@ export async function readAccountUsage(
 ): Promise<AccountUsage> {
   const fromMs = nowMs - Math.max(...spans);
   const byAccount = new Map<string, AccountUse[]>();
-  let before = { atMs: Number.MAX_SAFE_INTEGER, requestId: "" };
-  for (let read = 0; read < rowsMax; read += ROWS_AT_ONCE) {
-    const rows = await latest(db, before, fromMs);
+  let cursor = { atMs: Number.MAX_SAFE_INTEGER, requestId: "" };
+  for (let read = 0; read < rowsMax; read += BATCH_ROWS) {
+    const rows = await readLatestRows(db, cursor, fromMs);
     for (const row of rows) {
-      const uses = byAccount.get(row.accountId) ?? spans.map(nothing);
+      const uses = byAccount.get(row.accountId) ?? spans.map(emptyUse);
       byAccount.set(row.accountId, uses);
       spans.forEach((span, i) => {
         const use = uses[i];
-        if (use !== undefined && row.atMs >= nowMs - span) add(use, row);
+        if (use !== undefined && row.atMs >= nowMs - span) addUse(use, row);
       });
     }
     const last = rows.at(-1);
-    if (last === undefined || rows.length < ROWS_AT_ONCE) return { byAccount, sinceMs: fromMs };
-    before = last;
-    // A turn for whoever waits.
+    if (last === undefined || rows.length < BATCH_ROWS) return { byAccount, sinceMs: fromMs };
+    cursor = last;
+    // Yields to other work.
     await new Promise((resolve) => setImmediate(resolve));
   }
-  return { byAccount, sinceMs: before.atMs };
+  return { byAccount, sinceMs: cursor.atMs };
 }
 
 interface UsedRow extends AccountUse {
@@ -60,9 +60,9 @@ interface UsedRow extends AccountUse {
   atMs: number;
 }
 
-async function latest(
+async function readLatestRows(
   db: Db,
-  before: { atMs: number; requestId: string },
+  cursor: { atMs: number; requestId: string },
   fromMs: number,
 ): Promise<UsedRow[]> {
   const at = (number: number) => placeholder(db.engine, number);
@@ -71,8 +71,8 @@ async function latest(
        CAST(upstream_nano AS TEXT) AS upstream_nano, CAST(cost_nano AS TEXT) AS cost_nano,
        CAST(charged_nano AS TEXT) AS charged_nano
      FROM usage WHERE at_ms >= ${at(1)} AND (at_ms, request_id) < (${at(2)}, ${at(3)})
-     ORDER BY at_ms DESC, request_id DESC LIMIT ${ROWS_AT_ONCE}`,
-    [fromMs, before.atMs, before.requestId],
+     ORDER BY at_ms DESC, request_id DESC LIMIT ${BATCH_ROWS}`,
+    [fromMs, cursor.atMs, cursor.requestId],
   );
   return rows.map((row) => ({
     accountId: text(row, "account_id"),
@@ -86,11 +86,11 @@ async function latest(
   }));
 }
 
-function nothing(): AccountUse {
+function emptyUse(): AccountUse {
   return { requests: 0, failed: 0, upstreamNano: 0n, costNano: 0n, chargedNano: 0n };
 }
 
-function add(use: AccountUse, row: AccountUse): void {
+function addUse(use: AccountUse, row: AccountUse): void {
   use.requests += row.requests;
   use.failed += row.failed;
   use.upstreamNano += row.upstreamNano;

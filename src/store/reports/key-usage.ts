@@ -1,6 +1,6 @@
 /**
- * What one key has used, for its holder: exact to the last committed request. Days that are surely folded are read from
- * the roll-up by day, so that a key of years is as quick as one of weeks; the rest from the hours.
+ * Usage of one key, exact to the last committed request. Days that are certainly folded come from the daily roll-up,
+ * so that an old key is as fast as a new one; the rest comes from the hourly roll-up.
  */
 
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
@@ -10,9 +10,9 @@ import { SUM_COLUMNS, TOTALS, toTotals, type UsageTotals } from "../usage/usage-
 
 export interface KeyUsageRequest {
   keyId: string;
-  /** The beginning of an hour or day, as the granularity says. */
+  /** Start of an hour or a day, according to the granularity. */
   fromMs: number;
-  /** Before it. */
+  /** Exclusive. */
   toMs: number;
   granularity: "hour" | "day";
 }
@@ -25,21 +25,21 @@ export interface ModelUsage extends UsageTotals {
   model: string;
 }
 
-/** Before it the days are as the hours, whatever has arrived since. */
+/** Before this time the daily roll-up equals the hourly one, including late rows. */
 export async function readFoldedBefore(db: Db): Promise<number> {
   const { foldedAtMs, marks } = await readFoldState(db);
   const settledMs = Math.max(0, startOfDay(foldedAtMs) - DAY_MS);
   return Math.min(settledMs, ...marks.map(({ dayMs }) => dayMs));
 }
 
-/** In the order of time. An hour or day without use has no point. */
+/** In order of time. An hour or day without usage has no point. */
 export async function keyPoints(
   db: Db,
-  asked: KeyUsageRequest,
+  request: KeyUsageRequest,
   foldedBeforeMs: number,
 ): Promise<UsagePoint[]> {
-  const { from, values } = sourceOf(db, asked, foldedBeforeMs);
-  const unitMs = asked.granularity === "day" ? DAY_MS : HOUR_MS;
+  const { from, values } = buildSource(db, request, foldedBeforeMs);
+  const unitMs = request.granularity === "day" ? DAY_MS : HOUR_MS;
   const at = `at_ms - at_ms % ${unitMs}`;
   const rows = await db.sql.text(
     `SELECT ${at} AS unit_ms, ${TOTALS} FROM ${from} GROUP BY ${at} ORDER BY 1`,
@@ -48,14 +48,14 @@ export async function keyPoints(
   return rows.map((row) => ({ atMs: integer(row, "unit_ms"), ...toTotals(row) }));
 }
 
-/** The dearest first, then the most used. */
+/** Highest cost first, then most requests. */
 export async function keyModels(
   db: Db,
-  asked: KeyUsageRequest,
+  request: KeyUsageRequest,
   foldedBeforeMs: number,
   limit: number,
 ): Promise<ModelUsage[]> {
-  const { from, values } = sourceOf(db, asked, foldedBeforeMs);
+  const { from, values } = buildSource(db, request, foldedBeforeMs);
   const rows = await db.sql.text(
     `SELECT public_model, ${TOTALS} FROM ${from} GROUP BY public_model
      ORDER BY SUM(cost_nano) DESC, SUM(requests) DESC, public_model LIMIT ${limit}`,
@@ -64,14 +64,14 @@ export async function keyModels(
   return rows.map((row) => ({ model: text(row, "public_model"), ...toTotals(row) }));
 }
 
-export async function keySum(db: Db, asked: KeyUsageRequest, foldedBeforeMs: number): Promise<UsageTotals> {
-  const { from, values } = sourceOf(db, asked, foldedBeforeMs);
+export async function keySum(db: Db, request: KeyUsageRequest, foldedBeforeMs: number): Promise<UsageTotals> {
+  const { from, values } = buildSource(db, request, foldedBeforeMs);
   const [row] = await db.sql.text(`SELECT ${TOTALS} FROM ${from}`, values);
   if (row === undefined) throw new Error("A sum without rows is still one row.");
   return toTotals(row);
 }
 
-function sourceOf(
+function buildSource(
   db: Db,
   { keyId, fromMs, toMs, granularity }: KeyUsageRequest,
   foldedBeforeMs: number,

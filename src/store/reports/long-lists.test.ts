@@ -1,4 +1,4 @@
-/** What is asked of tables with a hundred thousand rows: it goes along an index, and gives the same as of a few. */
+/** Queries on tables with a hundred thousand rows use an index, and return the same as on small tables. */
 
 import { describe, expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
@@ -46,7 +46,7 @@ eachEngine((engine) => {
       db,
       "grp_member",
       ["group_id", "user_id", "position"],
-      // The second of them is a member of the other group alone.
+      // The second user is a member of the other group only.
       names.map((name, i) => [i === 1 ? "other" : "large", name, 0]),
     );
     const page = async (after: string | null, search: string | null) =>

@@ -1,4 +1,4 @@
-/** What things are called, of which only ids are known. Those that are gone have no name. */
+/** Looks up names by ids. Deleted objects have no name. */
 
 import type { Db } from "../engine/db.ts";
 import { text } from "../engine/row.ts";

@@ -1,7 +1,7 @@
 /**
- * What dashboards draw: series and rankings. Days come from the roll-up by day, as it was last folded, as do the hours
- * of everybody together; other hours from the hours themselves, for ranges of some days. The rows of single requests are
- * never read here.
+ * Series and rankings for dashboards. Days come from the daily roll-up as of its last fold, and so do the hours of
+ * all callers together. Other hours come from the hourly roll-up, for ranges of some days. Usage rows are never read
+ * here.
  */
 
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
@@ -13,16 +13,16 @@ export type ChartScope = { kind: "all" } | { kind: "group" | "user" | "key"; id:
 
 export interface ChartRequest {
   scope: ChartScope;
-  /** From the day or hour that it falls in. */
+  /** Rounded down to the start of its day or hour. */
   fromMs: number;
-  /** Before it. */
+  /** Exclusive. */
   toMs: number;
   granularity: "day" | "hour";
   by: "model" | "total";
 }
 
 export interface ChartPoint extends UsageTotals {
-  /** The beginning of the day or hour. */
+  /** Start of the day or hour. */
   atMs: number;
   /** Null for a total. */
   model: string | null;
@@ -30,12 +30,13 @@ export interface ChartPoint extends UsageTotals {
   firstByteMsMean: number | null;
 }
 
-/** In the order of time, then of model. A day or hour without use has no point. */
-export async function usageSeries(db: Db, asked: ChartRequest): Promise<ChartPoint[]> {
-  const { from, values, at } = asked.granularity === "day" ? daysOf(asked) : hoursOf(asked);
-  const by = asked.by === "model" ? ", public_model" : "";
+/** Ordered by time, then by model. A day or hour without usage has no point. */
+export async function usageSeries(db: Db, request: ChartRequest): Promise<ChartPoint[]> {
+  const { from, values, at } =
+    request.granularity === "day" ? buildDaySource(request) : buildHourSource(request);
+  const by = request.by === "model" ? ", public_model" : "";
   const rows = await db.sql.text(
-    numbered(
+    numberPlaceholders(
       db,
       `SELECT ${at} AS at_ms${by}, ${TOTALS} FROM ${from} GROUP BY ${at}${by} ORDER BY ${at}${by}`,
     ),
@@ -45,10 +46,10 @@ export async function usageSeries(db: Db, asked: ChartRequest): Promise<ChartPoi
     const sums = toTotals(row);
     return {
       atMs: integer(row, "at_ms"),
-      model: asked.by === "model" ? text(row, "public_model") : null,
+      model: request.by === "model" ? text(row, "public_model") : null,
       ...sums,
-      durationMsMean: mean(sums.durationMs, sums.requests + sums.refused),
-      firstByteMsMean: mean(sums.firstByteMs, sums.firstBytes),
+      durationMsMean: computeMean(sums.durationMs, sums.requests + sums.refused),
+      firstByteMsMean: computeMean(sums.firstByteMs, sums.firstBytes),
     };
   });
 }
@@ -59,7 +60,7 @@ interface Source {
   values: SqlValue[];
 }
 
-function daysOf({ scope, fromMs, toMs, by }: ChartRequest): Source {
+function buildDaySource({ scope, fromMs, toMs, by }: ChartRequest): Source {
   const summed = by === "total" && scope.kind !== "all";
   return {
     at: "day_ms",
@@ -73,7 +74,7 @@ function daysOf({ scope, fromMs, toMs, by }: ChartRequest): Source {
   };
 }
 
-function hoursOf({ scope, fromMs, toMs }: ChartRequest): Source {
+function buildHourSource({ scope, fromMs, toMs }: ChartRequest): Source {
   const range = "hour_ms >= ? AND hour_ms < ?";
   const times = [Math.floor(fromMs / HOUR_MS) * HOUR_MS, toMs];
   switch (scope.kind) {
@@ -106,7 +107,7 @@ function hoursOf({ scope, fromMs, toMs }: ChartRequest): Source {
 
 export interface RankingRequest {
   of: "key" | "user" | "group" | "model";
-  /** Whose keys or models. Keys are a group's by what they belong to now. */
+  /** Whose keys or models are ranked. A key counts towards the group it belongs to now. */
   within: ChartScope;
   fromMs: number;
   toMs: number;
@@ -114,24 +115,25 @@ export interface RankingRequest {
 }
 
 export interface TopEntry {
-  /** An id, or a model's name. */
+  /** An id, or a model name. */
   id: string;
   requests: number;
   costNano: bigint;
   chargedNano: bigint;
 }
 
-/** Whole days. By what it cost, then by requests. */
-export async function topUsage(db: Db, asked: RankingRequest): Promise<TopEntry[]> {
-  const { from, values } = asked.of === "model" ? modelDays(asked) : ownerDays(asked.of, asked);
+/** Counts whole days. Ordered by cost, then by requests. */
+export async function topUsage(db: Db, request: RankingRequest): Promise<TopEntry[]> {
+  const { from, values } =
+    request.of === "model" ? buildModelSource(request) : buildOwnerSource(request.of, request);
   const rows = await db.sql.text(
-    numbered(
+    numberPlaceholders(
       db,
       `SELECT name, CAST(SUM(requests) AS BIGINT) AS requests, CAST(SUM(cost_nano) AS TEXT) AS cost_nano,
          CAST(SUM(charged_nano) AS TEXT) AS charged_nano
        FROM (${from}) AS days GROUP BY name ORDER BY SUM(cost_nano) DESC, SUM(requests) DESC, name LIMIT ?`,
     ),
-    [...values, asked.limit],
+    [...values, request.limit],
   );
   return rows.map((row) => ({
     id: text(row, "name"),
@@ -141,7 +143,7 @@ export async function topUsage(db: Db, asked: RankingRequest): Promise<TopEntry[
   }));
 }
 
-function modelDays({ within, fromMs, toMs }: RankingRequest): Omit<Source, "at"> {
+function buildModelSource({ within, fromMs, toMs }: RankingRequest): Omit<Source, "at"> {
   return {
     from: `SELECT public_model AS name, requests, cost_nano, charged_nano FROM usage_day
       WHERE scope = ? AND scope_id = ? AND day_ms >= ? AND day_ms < ?`,
@@ -149,19 +151,19 @@ function modelDays({ within, fromMs, toMs }: RankingRequest): Omit<Source, "at">
   };
 }
 
-/** Whole weeks where the range holds them, and days at its ends. */
-function ownerDays(
+/** Uses whole weeks within the range, and days at its ends. */
+function buildOwnerSource(
   of: "key" | "user" | "group",
   { within, fromMs, toMs }: RankingRequest,
 ): Omit<Source, "at"> {
   if (within.kind === "key" || (within.kind !== "all" && of !== "key")) {
     throw new Error(`There is no ranking of ${of}s within one ${within.kind}.`);
   }
-  const whose =
+  const ownerCondition =
     within.kind === "all" ? "" : `AND scope_id IN (SELECT id FROM api_key WHERE ${within.kind}_id = ?)`;
   const part = (scope: string, startMs: number, endMs: number) => ({
     from: `SELECT scope_id AS name, requests, cost_nano, charged_nano FROM usage_day
-      WHERE scope = '${scope}' AND day_ms >= ? AND day_ms < ? ${whose}`,
+      WHERE scope = '${scope}' AND day_ms >= ? AND day_ms < ? ${ownerCondition}`,
     values: [startMs, endMs, ...(within.kind === "all" ? [] : [within.id])],
   });
   const startMs = startOfDay(fromMs);
@@ -181,11 +183,11 @@ function ownerDays(
   };
 }
 
-function mean(sum: number, count: number): number | null {
+function computeMean(sum: number, count: number): number | null {
   return count === 0 ? null : sum / count;
 }
 
-function numbered(db: Db, statement: string): string {
+function numberPlaceholders(db: Db, statement: string): string {
   let next = 1;
   return statement.replaceAll("?", () => placeholder(db.engine, next++));
 }

@@ -23,7 +23,7 @@ async function seedKeys(db: Db): Promise<void> {
   );
 }
 
-/** Few different instants, some of them hours apart. */
+/** Few different times, some of them hours apart. */
 const instant = fc
   .tuple(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 3 }))
   .map(([hours, ms]) => 1_000 * HOUR_MS + hours * HOUR_MS + ms);

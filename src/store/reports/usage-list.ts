@@ -1,10 +1,10 @@
 /**
- * Single requests, newest first, page by page. A page begins where the last one ended, so new rows shift nothing.
+ * Lists usage rows, newest first, paged by cursor, so that new rows do not shift pages.
  *
- * Rows have an index by key and one by time. Lists of a user or a group ask the hourly roll-up first, which hours and
- * which keys have something to show: an index of their own would cost every request more than these few lists are worth.
- * What no index tells (an outcome, an account) is looked for in so many rows at most: then the page ends as it is, even
- * empty, and the next one goes on from there.
+ * Rows are indexed by key and by time. Lists of a user or a group first query the hourly roll-up for the hours and
+ * keys with matching requests: an index of their own would cost more on every request than these few lists are
+ * worth. Filters without an index (an outcome, an account) scan a limited number of rows. At the limit the page ends
+ * as it is, even empty, and the next page continues from there.
  */
 
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
@@ -15,20 +15,20 @@ import { SELECT_USAGE } from "../usage/usage-values.ts";
 
 export interface UsageFilter {
   keyId?: string;
-  /** By this user's keys, which never change hands. */
+  /** Rows of this user's keys. A key never changes its user. */
   userId?: string;
   groupId?: string;
   accountId?: string;
   model?: string;
   outcome?: UsageOutcome;
-  /** The first digit of the status. */
+  /** The first digit of the HTTP status. */
   statusClass?: 2 | 4 | 5;
   fromMs?: number;
-  /** Before it. */
+  /** Exclusive. */
   toMs?: number;
 }
 
-/** The last row that was looked at for the page before. */
+/** The last row scanned for the previous page. */
 export interface UsageCursor {
   atMs: number;
   requestId: string;
@@ -36,26 +36,26 @@ export interface UsageCursor {
 
 export interface UsagePage {
   rows: UsageRow[];
-  /** Null at the end. */
+  /** Null on the last page. */
   next: UsageCursor | null;
 }
 
-/** So many hours with use at first, and four times as many each time the page is still not full. */
-const HOURS_AT_FIRST = 8;
+/** Number of hours with usage in the first scan. It is multiplied by four each time the page is not full. */
+const HOURS_INITIAL = 8;
 const HOURS_MAX = 512;
-/** With more keys than that, going through all rows of those hours is quicker. */
+/** With more keys than this, scanning all rows of those hours is faster. */
 const KEYS_MAX = 200;
 
-/** SQLite answers within this process, so no single look may be long; and no page may look for ever. */
-interface Bounds {
+/** SQLite runs within this process, so each scan must be short, and a page must not scan without end. */
+interface ScanBounds {
   rowsPerLook: number;
   looksMax: number;
 }
-const BOUNDS: Bounds = { rowsPerLook: 10_000, looksMax: 10 };
+const SCAN_BOUNDS: ScanBounds = { rowsPerLook: 10_000, looksMax: 10 };
 
-interface Found {
+interface ScanResult {
   rows: UsageRow[];
-  /** Up to here everything was looked at; null: to the end, or until there was enough. */
+  /** Everything up to here was scanned; null if the scan reached the end or found enough rows. */
   lookedTo: UsageCursor | null;
 }
 
@@ -63,81 +63,94 @@ export async function listUsage(
   db: Db,
   filter: UsageFilter,
   page: { after: UsageCursor | null; limit: number },
-  bounds: Bounds = BOUNDS,
+  bounds: ScanBounds = SCAN_BOUNDS,
 ): Promise<UsagePage> {
-  const wanted = page.limit + 1;
-  const found = await wayOf(filter)(db, filter, page.after, wanted, bounds);
+  const rowsWanted = page.limit + 1;
+  const found = await chooseStrategy(filter)(db, filter, page.after, rowsWanted, bounds);
   const rows = found.rows.slice(0, page.limit);
   const last = rows.at(-1);
   const more = found.rows.length > page.limit && last !== undefined;
   return { rows, next: more ? { atMs: last.atMs, requestId: last.requestId } : found.lookedTo };
 }
 
-type Way = (
+type ScanStrategy = (
   db: Db,
   filter: UsageFilter,
   after: UsageCursor | null,
-  wanted: number,
-  bounds: Bounds,
-) => Promise<Found>;
+  rowsWanted: number,
+  bounds: ScanBounds,
+) => Promise<ScanResult>;
 
-function wayOf({ keyId, userId, groupId, accountId, model, outcome, statusClass }: UsageFilter): Way {
-  if (keyId === undefined && (userId !== undefined || groupId !== undefined)) return guided;
-  const isRare = [accountId, model, outcome, statusClass, keyId && userId, keyId && groupId];
-  return isRare.some((one) => one !== undefined) ? searched : along;
+function chooseStrategy({
+  keyId,
+  userId,
+  groupId,
+  accountId,
+  model,
+  outcome,
+  statusClass,
+}: UsageFilter): ScanStrategy {
+  if (keyId === undefined && (userId !== undefined || groupId !== undefined)) return scanByRollUp;
+  const unindexedFilters = [accountId, model, outcome, statusClass, keyId && userId, keyId && groupId];
+  return unindexedFilters.some((one) => one !== undefined) ? scanInBatches : scanIndex;
 }
 
-/** An index has just these rows, in this order. */
-async function along(db: Db, filter: UsageFilter, after: UsageCursor | null, wanted: number): Promise<Found> {
-  return { rows: await direct(db, filter, after, wanted), lookedTo: null };
-}
-
-/** So many rows of the index at a time, whether they match or not. */
-async function searched(
+/** An index holds exactly these rows, in this order. */
+async function scanIndex(
   db: Db,
   filter: UsageFilter,
   after: UsageCursor | null,
-  wanted: number,
-  { rowsPerLook, looksMax }: Bounds,
-): Promise<Found> {
+  rowsWanted: number,
+): Promise<ScanResult> {
+  return { rows: await selectRows(db, filter, after, rowsWanted), lookedTo: null };
+}
+
+/** Scans the index in batches of `rowsPerLook` rows, whether they match or not. */
+async function scanInBatches(
+  db: Db,
+  filter: UsageFilter,
+  after: UsageCursor | null,
+  rowsWanted: number,
+  { rowsPerLook, looksMax }: ScanBounds,
+): Promise<ScanResult> {
   const rows: UsageRow[] = [];
   let from = after;
   for (let look = 0; look < looksMax; look += 1) {
-    const to = await rowsBehind(db, filter, from, rowsPerLook);
-    rows.push(...(await direct(db, filter, from, wanted - rows.length, { to })));
-    if (to === null || rows.length >= wanted) return { rows, lookedTo: null };
+    const to = await findBatchEnd(db, filter, from, rowsPerLook);
+    rows.push(...(await selectRows(db, filter, from, rowsWanted - rows.length, { to })));
+    if (to === null || rows.length >= rowsWanted) return { rows, lookedTo: null };
     from = to;
   }
   return { rows, lookedTo: from };
 }
 
 /**
- * Where so many rows more were looked at, by what the index knows, which is their instants; null if there are fewer.
- * Rows of one instant are looked at together, for the id that is below every other stands behind them all.
+ * The position after `batchRows` more rows, by the index, which has only their times; null if there are fewer rows.
+ * Rows of one time are scanned together: in descending order the empty request id comes after all others.
  */
-async function rowsBehind(
+async function findBatchEnd(
   db: Db,
   { keyId, fromMs, toMs }: UsageFilter,
   after: UsageCursor | null,
-  many: number,
+  batchRows: number,
 ): Promise<UsageCursor | null> {
   const { where, clause, values } = openConditions(db);
-  if (keyId !== undefined) where(`key_no = ${numberOf}`, keyId);
+  if (keyId !== undefined) where(`key_no = ${ID_NUMBER}`, keyId);
   if (fromMs !== undefined) where("at_ms >= ?", fromMs);
   if (toMs !== undefined) where("at_ms < ?", toMs);
   if (after !== null) where(`at_ms ${after.requestId === "" ? "<" : "<="} ?`, after.atMs);
   const [row] = await db.sql.text(
-    `SELECT at_ms FROM usage_row ${clause()} ORDER BY at_ms DESC LIMIT 1 OFFSET ${many - 1}`,
+    `SELECT at_ms FROM usage_row ${clause()} ORDER BY at_ms DESC LIMIT 1 OFFSET ${batchRows - 1}`,
     values,
   );
   return row === undefined ? null : { atMs: integer(row, "at_ms"), requestId: "" };
 }
 
-async function direct(
+async function selectRows(
   db: Db,
   filter: UsageFilter,
   after: UsageCursor | null,
-  wanted: number,
+  rowsWanted: number,
   { keyIds = [], to = null }: { keyIds?: readonly string[]; to?: UsageCursor | null } = {},
 ): Promise<UsageRow[]> {
   const { where, clause, values } = openConditions(db);
@@ -145,10 +158,10 @@ async function direct(
     const marks = keyIds.map(() => "?").join(", ");
     where(`key_no IN (SELECT no FROM usage_id WHERE id IN (${marks}))`, ...keyIds);
   }
-  if (filter.keyId !== undefined) where(`key_no = ${numberOf}`, filter.keyId);
-  if (filter.userId !== undefined) where(`user_no = ${numberOf}`, filter.userId);
-  if (filter.groupId !== undefined) where(`group_no = ${numberOf}`, filter.groupId);
-  if (filter.accountId !== undefined) where(`account_no = ${numberOf}`, filter.accountId);
+  if (filter.keyId !== undefined) where(`key_no = ${ID_NUMBER}`, filter.keyId);
+  if (filter.userId !== undefined) where(`user_no = ${ID_NUMBER}`, filter.userId);
+  if (filter.groupId !== undefined) where(`group_no = ${ID_NUMBER}`, filter.groupId);
+  if (filter.accountId !== undefined) where(`account_no = ${ID_NUMBER}`, filter.accountId);
   if (filter.model !== undefined) where("public_model = ?", filter.model);
   if (filter.outcome !== undefined) where("outcome = ?", filter.outcome);
   if (filter.statusClass !== undefined) {
@@ -158,55 +171,55 @@ async function direct(
   if (filter.toMs !== undefined) where("at_ms < ?", filter.toMs);
   if (after !== null) where("(at_ms, request_id) < (?, ?)", after.atMs, after.requestId);
   if (to !== null) where("(at_ms, request_id) >= (?, ?)", to.atMs, to.requestId);
-  const text = `${SELECT_USAGE} ${clause()} ORDER BY at_ms DESC, request_id DESC LIMIT ${wanted}`;
+  const text = `${SELECT_USAGE} ${clause()} ORDER BY at_ms DESC, request_id DESC LIMIT ${rowsWanted}`;
   return (await db.sql.text(text, values)).map(toUsageRow);
 }
 
-async function guided(
+async function scanByRollUp(
   db: Db,
   filter: UsageFilter,
   after: UsageCursor | null,
-  wanted: number,
-  { rowsPerLook, looksMax }: Bounds,
-): Promise<Found> {
+  rowsWanted: number,
+  { rowsPerLook, looksMax }: ScanBounds,
+): Promise<ScanResult> {
   const rows: UsageRow[] = [];
-  // No id is below the empty one: of the cursor's own millisecond nothing is left.
+  // No id sorts before the empty one, so nothing is left of the cursor's own millisecond.
   const afterMs = after === null ? Infinity : after.requestId === "" ? after.atMs : after.atMs + 1;
   const endMs = Math.min(filter.toMs ?? Number.MAX_SAFE_INTEGER, afterMs);
   let toMs = Math.min(endMs, Number.MAX_SAFE_INTEGER);
   const fromMs = filter.fromMs ?? 0;
-  let looked = 0;
-  for (let hoursMax = HOURS_AT_FIRST; rows.length < wanted && fromMs < toMs; hoursMax *= 4) {
-    if (looked >= rowsPerLook * looksMax) return { rows, lookedTo: { atMs: toMs, requestId: "" } };
-    const span = await spanWithUse(db, filter, fromMs, toMs, {
-      requests: isUntold(filter) ? rowsPerLook : wanted - rows.length,
+  let scannedRows = 0;
+  for (let hoursMax = HOURS_INITIAL; rows.length < rowsWanted && fromMs < toMs; hoursMax *= 4) {
+    if (scannedRows >= rowsPerLook * looksMax) return { rows, lookedTo: { atMs: toMs, requestId: "" } };
+    const span = await findSpanWithUse(db, filter, fromMs, toMs, {
+      requests: needsRowScan(filter) ? rowsPerLook : rowsWanted - rows.length,
       hours: Math.min(hoursMax, HOURS_MAX),
     });
     if (span === null) break;
     const part = { ...filter, fromMs: Math.max(fromMs, span.fromMs), toMs };
-    const keyIds = await keysWithUse(db, filter, span.fromMs, toMs);
+    const keyIds = await findKeysWithUse(db, filter, span.fromMs, toMs);
     const keys = { keyIds: keyIds.length > KEYS_MAX ? [] : keyIds };
-    rows.push(...(await direct(db, part, after, wanted - rows.length, keys)));
+    rows.push(...(await selectRows(db, part, after, rowsWanted - rows.length, keys)));
     toMs = part.fromMs;
-    looked += span.many;
+    scannedRows += span.many;
   }
   return { rows, lookedTo: null };
 }
 
-/** The roll-up does not tell how many of its requests match. */
-function isUntold({ accountId, outcome, statusClass }: UsageFilter): boolean {
+/** Whether the roll-up cannot count the matching requests. */
+function needsRowScan({ accountId, outcome, statusClass }: UsageFilter): boolean {
   return accountId !== undefined || outcome !== undefined || statusClass !== undefined;
 }
 
-/** Whole hours back from `toMs`, until there were enough requests or hours. Null: there were none at all. */
-async function spanWithUse(
+/** Whole hours back from `toMs`, until there are enough requests or hours; null if there are none. */
+async function findSpanWithUse(
   db: Db,
   filter: UsageFilter,
   fromMs: number,
   toMs: number,
   wanted: { requests: number; hours: number },
 ): Promise<{ fromMs: number; many: number } | null> {
-  const { clause, values } = hourConditions(db, filter, fromMs, toMs);
+  const { clause, values } = buildHourConditions(db, filter, fromMs, toMs);
   const hours = await db.sql.text(
     `SELECT hour_ms, CAST(SUM(requests + refused) AS BIGINT) AS many FROM usage_hour ${clause()}
      GROUP BY hour_ms ORDER BY hour_ms DESC LIMIT ${wanted.hours}`,
@@ -220,8 +233,8 @@ async function spanWithUse(
   return null;
 }
 
-async function keysWithUse(db: Db, filter: UsageFilter, fromMs: number, toMs: number): Promise<string[]> {
-  const { clause, values } = hourConditions(db, filter, fromMs, toMs);
+async function findKeysWithUse(db: Db, filter: UsageFilter, fromMs: number, toMs: number): Promise<string[]> {
+  const { clause, values } = buildHourConditions(db, filter, fromMs, toMs);
   const rows = await db.sql.text(
     `SELECT DISTINCT key_id FROM usage_hour ${clause()} LIMIT ${KEYS_MAX + 1}`,
     values,
@@ -229,7 +242,7 @@ async function keysWithUse(db: Db, filter: UsageFilter, fromMs: number, toMs: nu
   return rows.map((row) => text(row, "key_id"));
 }
 
-function hourConditions(db: Db, filter: UsageFilter, fromMs: number, toMs: number) {
+function buildHourConditions(db: Db, filter: UsageFilter, fromMs: number, toMs: number) {
   const conditions = openConditions(db);
   const { where } = conditions;
   if (filter.groupId !== undefined) where("group_id = ?", filter.groupId);
@@ -241,8 +254,8 @@ function hourConditions(db: Db, filter: UsageFilter, fromMs: number, toMs: numbe
   return conditions;
 }
 
-/** Of an id, so that an index of rows finds them in the order that is asked for. */
-const numberOf = "(SELECT no FROM usage_id WHERE id = ?)";
+/** Looks up the number of an id, so that the row index can return rows in the requested order. */
+const ID_NUMBER = "(SELECT no FROM usage_id WHERE id = ?)";
 
 function openConditions(db: Db) {
   const conditions: string[] = [];
@@ -250,10 +263,10 @@ function openConditions(db: Db) {
   return {
     values,
     /** `?` stands for a value on both engines. */
-    where(condition: string, ...wanted: SqlValue[]): void {
+    where(condition: string, ...params: SqlValue[]): void {
       let next = 0;
       const numbered = condition.replaceAll("?", () => placeholder(db.engine, values.length + ++next));
-      values.push(...wanted);
+      values.push(...params);
       conditions.push(numbered);
     },
     clause: () => (conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`),

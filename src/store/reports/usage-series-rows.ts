@@ -1,6 +1,7 @@
 /**
- * The same splits from single requests: no roll-up knows which account served one. Rows are many, and SQLite reads them
- * within this process, so only so many of the last ones of the range are looked at, and the answer says since when.
+ * Usage series of one account, computed from usage rows, because no roll-up is split by account. SQLite reads the
+ * rows within this process, so only a limited number of the latest rows of the range is read, and the result states
+ * since when.
  */
 
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
@@ -14,38 +15,38 @@ export interface SeriesRowsRequest extends SeriesRequest {
 }
 
 export interface SplitRows extends SplitUsage {
-  /** The first instant of the range that was looked at. */
+  /** Start of the part of the range that was read. */
   sinceMs: number;
 }
 
 export async function splitRows(
   db: Db,
-  asked: SeriesRowsRequest,
+  request: SeriesRowsRequest,
   bounds: SeriesBounds & { rows: number },
 ): Promise<SplitRows> {
-  const sinceMs = await sinceOf(db, asked, bounds.rows);
-  const cells = await cellsOf(db, { ...asked, fromMs: sinceMs });
+  const sinceMs = await findStart(db, request, bounds.rows);
+  const cells = await readCells(db, { ...request, fromMs: sinceMs });
   const byName = Map.groupBy(cells, ({ name }) => name);
   const ranking = [...byName]
     .map(([id, some]) => ({ id, totals: some.map(({ totals }) => totals).reduce(plus) }))
-    .sort((a, b) => byWorth(a.totals, b.totals) || (a.id < b.id ? -1 : 1));
-  const ranked = asked.by === "total" ? [] : ranking.slice(0, bounds.ranked);
+    .sort((a, b) => compareByCost(a.totals, b.totals) || (a.id < b.id ? -1 : 1));
+  const ranked = request.by === "total" ? [] : ranking.slice(0, bounds.ranked);
   return {
     sinceMs,
     total: cells.map(({ totals }) => totals).reduce(plus, noUse()),
-    points: pointsOf(cells),
+    points: sumByTime(cells),
     ranking: ranked,
-    series: ranked.slice(0, bounds.drawn).map(({ id }) => ({ id, points: pointsOf(byName.get(id) ?? []) })),
+    series: ranked.slice(0, bounds.drawn).map(({ id }) => ({ id, points: sumByTime(byName.get(id) ?? []) })),
   };
 }
 
-function byWorth(a: UsageTotals, b: UsageTotals): number {
+function compareByCost(a: UsageTotals, b: UsageTotals): number {
   if (a.costNano !== b.costNano) return a.costNano < b.costNano ? 1 : -1;
   return b.requests + b.refused - (a.requests + a.refused);
 }
 
-/** The index by time tells how far back so many rows reach, whoever they belong to. */
-async function sinceOf(db: Db, { fromMs, toMs }: SeriesRowsRequest, rows: number): Promise<number> {
+/** Finds how far back the allowed number of rows reaches, by the time index over all accounts. */
+async function findStart(db: Db, { fromMs, toMs }: SeriesRowsRequest, rows: number): Promise<number> {
   const at = (number: number) => placeholder(db.engine, number);
   const [row] = await db.sql.text(
     `SELECT at_ms FROM usage_row WHERE at_ms >= ${at(1)} AND at_ms < ${at(2)}
@@ -69,8 +70,8 @@ const NAMES = {
   group: "group_id",
 } as const;
 
-/** As `totalsOf` counts one row. */
-const COUNTED = `CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END AS requests,
+/** Counts one row as `computeTotals` does. */
+const ROW_TOTALS = `CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END AS requests,
   CASE WHEN outcome = 'refused' THEN request_count ELSE 0 END AS refused,
   CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END AS failed,
   input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, duration_ms,
@@ -78,7 +79,7 @@ const COUNTED = `CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END AS 
   CASE WHEN first_byte_ms IS NULL THEN 0 ELSE 1 END AS first_bytes,
   cost_nano, charged_nano, upstream_nano`;
 
-async function cellsOf(
+async function readCells(
   db: Db,
   { scope, accountId, model, by, granularity, fromMs, toMs }: SeriesRowsRequest,
 ) {
@@ -97,7 +98,7 @@ async function cellsOf(
   const unitMs = granularity === "day" ? DAY_MS : HOUR_MS;
   let next = 1;
   const statement = `SELECT name, unit_ms, ${TOTALS} FROM (
-      SELECT ${NAMES[by]} AS name, at_ms - at_ms % ${unitMs} AS unit_ms, ${COUNTED}
+      SELECT ${NAMES[by]} AS name, at_ms - at_ms % ${unitMs} AS unit_ms, ${ROW_TOTALS}
       FROM usage WHERE ${conditions.join(" AND ")}
     ) AS used GROUP BY name, unit_ms ORDER BY 2, 1`;
   const rows = await db.sql.text(
@@ -109,8 +110,8 @@ async function cellsOf(
   );
 }
 
-/** One for each time, in order. */
-function pointsOf(cells: readonly Cell[]): SeriesPoint[] {
+/** One point for each time, in order. */
+function sumByTime(cells: readonly Cell[]): SeriesPoint[] {
   return [...Map.groupBy(cells, ({ atMs }) => atMs)].map(([atMs, some]) => ({
     atMs,
     ...some.map(({ totals }) => totals).reduce(plus),

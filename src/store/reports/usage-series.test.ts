@@ -26,7 +26,7 @@ async function seedKeys(db: Db): Promise<void> {
 
 const groupOf = (keyId: string) => (keyId === "k2" ? "g2" : "g1");
 
-/** Days apart, and the last hours, which are not folded yet. */
+/** Times days apart, and in the last hours, which are not folded yet. */
 const instant = fc
   .tuple(fc.integer({ min: 0, max: 4 }), fc.integer({ min: 0, max: 23 }))
   .map(([days, hours]) => NOW_MS - days * DAY_MS - hours * HOUR_MS);
@@ -62,7 +62,7 @@ const askedOf: fc.Arbitrary<SeriesRequest> = fc
   .map(({ days, model, ...asked }) => ({
     ...asked,
     ...(model === undefined ? {} : { model }),
-    // Rankings of everybody are of whole days.
+    // Rankings over all callers cover whole days.
     fromMs: TODAY_MS - days * DAY_MS,
     toMs: TODAY_MS + DAY_MS,
   }));
@@ -98,7 +98,7 @@ eachEngine(({ open }) => {
         fc.pre(canSplit(asked));
         const db = await open();
         await seedKeys(db);
-        // What is inserted afterwards is recent: older days are folded for good.
+        // Rows inserted later are recent: older days are already folded for good.
         const recent = after.filter(({ atMs }) => atMs > NOW_MS - 2 * HOUR_MS);
         await insertUsage(db, before.map(usageRow));
         await foldDays(db, NOW_MS, true);

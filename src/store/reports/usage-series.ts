@@ -1,7 +1,7 @@
 /**
- * What the usage page draws: the sum over time, and the same split by model, key, user or group. All of it is exact to
- * the last committed request: days and hours that are surely folded come from the roll-up by day, the rest from the
- * hours of each key. The rows of single requests are not read here.
+ * Series for the usage page: totals over time, and their split by model, key, user or group. All values are exact to
+ * the last committed request: days and hours that are certainly folded come from the daily roll-up, the rest from
+ * the hourly one. Usage rows are not read here.
  */
 
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
@@ -11,7 +11,7 @@ import { SUM_COLUMNS, TOTALS, toTotals, type UsageTotals } from "../usage/usage-
 import { readFoldedBefore } from "./key-usage.ts";
 import { topUsage } from "./usage-charts.ts";
 
-/** Nothing: everybody. Several: what belongs to all of them. */
+/** Empty: all callers. Several fields: the intersection. */
 export interface SeriesScope {
   keyId?: string;
   userId?: string;
@@ -26,9 +26,9 @@ export interface SeriesRequest {
   model?: string;
   by: SeriesSplit;
   granularity: "day" | "hour";
-  /** The beginning of a day or hour. */
+  /** Start of a day or an hour. */
   fromMs: number;
-  /** Before it. */
+  /** Exclusive. */
   toMs: number;
 }
 
@@ -37,13 +37,13 @@ export interface SeriesPoint extends UsageTotals {
 }
 
 export interface SplitUsage {
-  /** The totals of the range. */
+  /** Totals of the range. */
   total: UsageTotals;
-  /** In the order of time; a day or hour without use has none. */
+  /** In order of time. A day or hour without usage has no point. */
   points: SeriesPoint[];
-  /** The dearest first, then the most used. */
+  /** Highest cost first, then most requests. */
   ranking: { id: string; totals: UsageTotals }[];
-  /** Of the first of the ranking. */
+  /** Series of the first entries of the ranking. */
   series: { id: string; points: SeriesPoint[] }[];
 }
 
@@ -52,26 +52,29 @@ export interface SeriesBounds {
   drawn: number;
 }
 
-export async function splitUsage(db: Db, asked: SeriesRequest, bounds: SeriesBounds): Promise<SplitUsage> {
+export async function splitUsage(db: Db, request: SeriesRequest, bounds: SeriesBounds): Promise<SplitUsage> {
   const folded = await readFolded(db);
-  const whole = sourceOf({ ...asked, by: "total" }, folded, null);
-  const points = await pointsOf(db, asked, whole);
-  const total = await sumOf(db, whole);
-  if (asked.by === "total") return { total, points, ranking: [], series: [] };
-  const ranking = await rankingOf(db, asked, folded, bounds.ranked);
+  const totalSource = buildSource({ ...request, by: "total" }, folded, null);
+  const points = await readPoints(db, request, totalSource);
+  const total = await readTotals(db, totalSource);
+  if (request.by === "total") return { total, points, ranking: [], series: [] };
+  const ranking = await rankUsage(db, request, folded, bounds.ranked);
   const ids = ranking.slice(0, bounds.drawn).map(({ id }) => id);
-  const drawn = await namedPoints(db, asked, sourceOf(asked, folded, ids));
-  return { total, points, ranking, series: ids.map((id) => ({ id, points: drawn.get(id) ?? [] })) };
+  const pointsByName = await readPointsByName(db, request, buildSource(request, folded, ids));
+  return { total, points, ranking, series: ids.map((id) => ({ id, points: pointsByName.get(id) ?? [] })) };
 }
 
-/** The sum of a range, as `splitUsage` has it. */
-export async function totalUsage(db: Db, asked: Omit<SeriesRequest, "by">): Promise<UsageTotals> {
-  return sumOf(db, sourceOf({ ...asked, by: "total" }, await readFolded(db), null));
+/** Totals of a range, as in `splitUsage`. */
+export async function totalUsage(db: Db, request: Omit<SeriesRequest, "by">): Promise<UsageTotals> {
+  return readTotals(db, buildSource({ ...request, by: "total" }, await readFolded(db), null));
 }
 
-/** Whether there is a split: of everybody only by what is kept of them, and what one has of something is not split by it. */
+/**
+ * Whether the split is available. All callers together can only be split by what the roll-ups store, and a scope
+ * cannot be split by itself.
+ */
 export function canSplit({ scope, model, by }: Pick<SeriesRequest, "scope" | "model" | "by">): boolean {
-  const kind = kindOf(scope);
+  const kind = getScopeKind(scope);
   switch (by) {
     case "total":
     case "model":
@@ -85,72 +88,75 @@ export function canSplit({ scope, model, by }: Pick<SeriesRequest, "scope" | "mo
   }
 }
 
-type Kind = "all" | "key" | "user" | "group" | "several";
+type ScopeKind = "all" | "key" | "user" | "group" | "several";
 
-function kindOf({ keyId, userId, groupId }: SeriesScope): Kind {
-  const given = [
+function getScopeKind({ keyId, userId, groupId }: SeriesScope): ScopeKind {
+  const kinds = [
     ...(keyId === undefined ? [] : ["key" as const]),
     ...(userId === undefined ? [] : ["user" as const]),
     ...(groupId === undefined ? [] : ["group" as const]),
   ];
-  if (given.length > 1) return "several";
-  return given[0] ?? "all";
+  if (kinds.length > 1) return "several";
+  return kinds[0] ?? "all";
 }
 
-/** `?` stands for a value on both engines. It has at_ms, name and every sum. */
+/** SQL with the columns at_ms, name and every sum. `?` stands for a value on both engines. */
 interface Source {
   text: string;
   values: SqlValue[];
 }
 
-/** `ids` are the keys, users or groups that are wanted, or the models; null: all of them. */
-function sourceOf(asked: SeriesRequest, folded: Folded, ids: readonly string[] | null): Source {
-  const { fromMs, toMs } = asked;
+/** `ids`: the keys, users, groups or models to include; null for all. */
+function buildSource(request: SeriesRequest, folded: FoldedBounds, ids: readonly string[] | null): Source {
+  const { fromMs, toMs } = request;
   const within = (ms: number) => Math.min(toMs, Math.max(fromMs, ms));
-  if (kindOf(asked.scope) === "all" && (asked.by === "total" || asked.by === "model")) {
+  if (getScopeKind(request.scope) === "all" && (request.by === "total" || request.by === "model")) {
     const hoursMs = within(folded.hoursBeforeMs);
-    const daysMs = asked.granularity === "day" ? within(startOfDay(hoursMs)) : fromMs;
-    return joined([
-      everybody("all", { ...asked, toMs: daysMs }, ids),
-      everybody("all_hour", { ...asked, fromMs: daysMs, toMs: hoursMs }, ids),
-      hourPart({ ...asked, fromMs: hoursMs }, ids),
+    const daysMs = request.granularity === "day" ? within(startOfDay(hoursMs)) : fromMs;
+    return unionSources([
+      buildAllPart("all", { ...request, toMs: daysMs }, ids),
+      buildAllPart("all_hour", { ...request, fromMs: daysMs, toMs: hoursMs }, ids),
+      buildHourPart({ ...request, fromMs: hoursMs }, ids),
     ]);
   }
-  const daysMs = hasDays(asked) ? within(folded.daysBeforeMs) : fromMs;
-  return joined([dayPart({ ...asked, toMs: daysMs }, ids), hourPart({ ...asked, fromMs: daysMs }, ids)]);
+  const daysMs = hasDays(request) ? within(folded.daysBeforeMs) : fromMs;
+  return unionSources([
+    buildDayPart({ ...request, toMs: daysMs }, ids),
+    buildHourPart({ ...request, fromMs: daysMs }, ids),
+  ]);
 }
 
-function joined(parts: readonly Source[]): Source {
+function unionSources(parts: readonly Source[]): Source {
   return {
     text: `(${parts.map(({ text }) => text).join(" UNION ALL ")}) AS used`,
     values: parts.flatMap(({ values }) => values),
   };
 }
 
-/** Before these the roll-up by day says what the hours of each key say: its days, and its hours of everybody. */
-interface Folded {
+/** Before these times the daily roll-up equals the hourly one: its days, and its hours of all callers. */
+interface FoldedBounds {
   daysBeforeMs: number;
   hoursBeforeMs: number;
 }
 
-async function readFolded(db: Db): Promise<Folded> {
+async function readFolded(db: Db): Promise<FoldedBounds> {
   const { foldedAtMs } = await readFoldState(db);
-  const surelyMs = Math.max(0, foldedAtMs - FOLD_GRACE_MS);
+  const certainBeforeMs = Math.max(0, foldedAtMs - FOLD_GRACE_MS);
   return {
     daysBeforeMs: await readFoldedBefore(db),
-    hoursBeforeMs: Math.floor(surelyMs / HOUR_MS) * HOUR_MS,
+    hoursBeforeMs: Math.floor(certainBeforeMs / HOUR_MS) * HOUR_MS,
   };
 }
 
-/** Days are kept of each key, user and group, but not of what one has in another. */
+/** Daily sums exist for each key, user and group, but not for combinations of them. */
 function hasDays({ scope, by, granularity }: SeriesRequest): boolean {
-  const kind = kindOf(scope);
+  const kind = getScopeKind(scope);
   return granularity === "day" && kind !== "several" && !(by === "group" && kind !== "all");
 }
 
 const SUMS = SUM_COLUMNS.join(", ");
 
-function everybody(
+function buildAllPart(
   scope: "all" | "all_hour",
   { fromMs, toMs, model, by }: SeriesRequest,
   ids: readonly string[] | null,
@@ -159,53 +165,56 @@ function everybody(
   return {
     text: `SELECT day_ms AS at_ms, ${by === "model" ? "public_model" : "''"} AS name, ${SUMS} FROM usage_day
       WHERE scope = ? AND scope_id = '' AND day_ms >= ? AND day_ms < ?
-      ${models === null ? "" : `AND public_model IN (${list(models)})`}`,
+      ${models === null ? "" : `AND public_model IN (${placeholders(models)})`}`,
     values: [scope, fromMs, toMs, ...(models ?? [])],
   };
 }
 
-function dayPart(asked: SeriesRequest, ids: readonly string[] | null): Source {
-  const { scope, by, model, fromMs, toMs } = asked;
+function buildDayPart(request: SeriesRequest, ids: readonly string[] | null): Source {
+  const { scope, by, model, fromMs, toMs } = request;
   const isOwners = by === "key" || by === "user" || by === "group";
   // Scopes that end with _sum have all models in one row.
-  const kept = isOwners ? (model === undefined ? `${by}_sum` : by) : kindOf(scope);
-  const owner = isOwners ? ownerIds(asked, ids) : { text: "= ?", values: [scopeId(scope)] };
+  const rollUpScope = isOwners ? (model === undefined ? `${by}_sum` : by) : getScopeKind(scope);
+  const owner = isOwners ? buildOwnerCondition(request, ids) : { text: "= ?", values: [scopeId(scope)] };
   const models = model !== undefined ? [model] : by === "model" ? ids : null;
   const name = isOwners ? "scope_id" : by === "model" ? "public_model" : "''";
   return {
     text: `SELECT day_ms AS at_ms, ${name} AS name, ${SUMS} FROM usage_day
       WHERE scope = ? AND scope_id ${owner.text} AND day_ms >= ? AND day_ms < ?
-      ${models === null ? "" : `AND public_model IN (${list(models)})`}`,
-    values: [kept, ...owner.values, fromMs, toMs, ...(models ?? [])],
+      ${models === null ? "" : `AND public_model IN (${placeholders(models)})`}`,
+    values: [rollUpScope, ...owner.values, fromMs, toMs, ...(models ?? [])],
   };
 }
 
-function ownerIds({ scope }: SeriesRequest, ids: readonly string[] | null): Source {
-  if (ids !== null) return { text: `IN (${list(ids)})`, values: [...ids] };
+function buildOwnerCondition({ scope }: SeriesRequest, ids: readonly string[] | null): Source {
+  if (ids !== null) return { text: `IN (${placeholders(ids)})`, values: [...ids] };
   if (scope.keyId !== undefined) return { text: "= ?", values: [scope.keyId] };
   return { text: "IN (SELECT id FROM api_key WHERE user_id = ?)", values: [scope.userId ?? ""] };
 }
 
-function hourPart({ scope, by, model, fromMs, toMs }: SeriesRequest, ids: readonly string[] | null): Source {
+function buildHourPart(
+  { scope, by, model, fromMs, toMs }: SeriesRequest,
+  ids: readonly string[] | null,
+): Source {
   const conditions = ["hour_ms >= ? AND hour_ms < ?"];
   const values: SqlValue[] = [fromMs, toMs];
-  const where = (condition: string, ...wanted: readonly SqlValue[]) => {
+  const where = (condition: string, ...params: readonly SqlValue[]) => {
     conditions.push(condition);
-    values.push(...wanted);
+    values.push(...params);
   };
   if (scope.keyId !== undefined) where("key_id = ?", scope.keyId);
   if (scope.userId !== undefined) where("key_id IN (SELECT id FROM api_key WHERE user_id = ?)", scope.userId);
-  // A group's keys are those that it has now, as in the roll-up by day.
+  // A group's keys are its current ones, as in the daily roll-up.
   if (scope.groupId !== undefined) {
-    if (by === "key" && kindOf(scope) === "group") {
+    if (by === "key" && getScopeKind(scope) === "group") {
       where("key_id IN (SELECT id FROM api_key WHERE group_id = ?)", scope.groupId);
     } else where("usage_hour.group_id = ?", scope.groupId);
   }
   if (model !== undefined) where("public_model = ?", model);
-  // Some keys are nobody's.
+  // Some keys have no user.
   if (by === "user") where("api_key.user_id IS NOT NULL");
   if (ids !== null && by !== "total") {
-    where(`${by === "user" ? "api_key.user_id" : HOUR_NAMES[by]} IN (${list(ids)})`, ...ids);
+    where(`${by === "user" ? "api_key.user_id" : HOUR_NAMES[by]} IN (${placeholders(ids)})`, ...ids);
   }
   const from = by === "user" ? "usage_hour JOIN api_key ON api_key.id = key_id" : "usage_hour";
   return {
@@ -226,30 +235,38 @@ function scopeId({ keyId, userId, groupId }: SeriesScope): string {
   return keyId ?? userId ?? groupId ?? "";
 }
 
-async function rankingOf(
+async function rankUsage(
   db: Db,
-  asked: SeriesRequest,
-  folded: Folded,
+  request: SeriesRequest,
+  folded: FoldedBounds,
   limit: number,
 ): Promise<SplitUsage["ranking"]> {
-  const kind = kindOf(asked.scope);
-  const { by } = asked;
+  const kind = getScopeKind(request.scope);
+  const { by } = request;
   if (by !== "total" && by !== "model" && (kind === "all" || (kind === "group" && by === "key"))) {
     const within =
-      kind === "all" ? ({ kind } as const) : ({ kind: "group", id: asked.scope.groupId ?? "" } as const);
-    const top = await topUsage(db, { of: by, within, fromMs: asked.fromMs, toMs: asked.toMs, limit });
-    // Whoever has come only now is not folded yet.
-    const sinceMs = Math.max(asked.fromMs, folded.hoursBeforeMs);
-    const recent = await ranked(db, joined([hourPart({ ...asked, fromMs: sinceMs }, null)]), limit);
+      kind === "all" ? ({ kind } as const) : ({ kind: "group", id: request.scope.groupId ?? "" } as const);
+    const top = await topUsage(db, { of: by, within, fromMs: request.fromMs, toMs: request.toMs, limit });
+    // Owners whose first usage is recent are not folded yet.
+    const sinceMs = Math.max(request.fromMs, folded.hoursBeforeMs);
+    const recent = await selectRanking(
+      db,
+      unionSources([buildHourPart({ ...request, fromMs: sinceMs }, null)]),
+      limit,
+    );
     const ids = new Set([...top, ...recent].map(({ id }) => id));
-    return ranked(db, sourceOf(asked, folded, [...ids]), limit);
+    return selectRanking(db, buildSource(request, folded, [...ids]), limit);
   }
-  return ranked(db, sourceOf(asked, folded, null), limit);
+  return selectRanking(db, buildSource(request, folded, null), limit);
 }
 
-async function ranked(db: Db, { text: from, values }: Source, limit: number): Promise<SplitUsage["ranking"]> {
+async function selectRanking(
+  db: Db,
+  { text: from, values }: Source,
+  limit: number,
+): Promise<SplitUsage["ranking"]> {
   const rows = await db.sql.text(
-    numbered(
+    numberPlaceholders(
       db,
       `SELECT name, ${TOTALS} FROM ${from} GROUP BY name
        ORDER BY SUM(cost_nano) DESC, SUM(requests + refused) DESC, name LIMIT ${limit}`,
@@ -259,17 +276,17 @@ async function ranked(db: Db, { text: from, values }: Source, limit: number): Pr
   return rows.map((row) => ({ id: text(row, "name"), totals: toTotals(row) }));
 }
 
-async function sumOf(db: Db, { text: from, values }: Source): Promise<UsageTotals> {
-  const [row] = await db.sql.text(numbered(db, `SELECT ${TOTALS} FROM ${from}`), values);
+async function readTotals(db: Db, { text: from, values }: Source): Promise<UsageTotals> {
+  const [row] = await db.sql.text(numberPlaceholders(db, `SELECT ${TOTALS} FROM ${from}`), values);
   if (row === undefined) throw new Error("A sum without rows is still one row.");
   return toTotals(row);
 }
 
-async function pointsOf(db: Db, asked: SeriesRequest, source: Source): Promise<SeriesPoint[]> {
-  return [...(await namedPoints(db, asked, source)).values()].flat();
+async function readPoints(db: Db, request: SeriesRequest, source: Source): Promise<SeriesPoint[]> {
+  return [...(await readPointsByName(db, request, source)).values()].flat();
 }
 
-async function namedPoints(
+async function readPointsByName(
   db: Db,
   { granularity }: SeriesRequest,
   { text: from, values }: Source,
@@ -277,7 +294,10 @@ async function namedPoints(
   const unitMs = granularity === "day" ? DAY_MS : HOUR_MS;
   const at = `at_ms - at_ms % ${unitMs}`;
   const rows = await db.sql.text(
-    numbered(db, `SELECT name, ${at} AS unit_ms, ${TOTALS} FROM ${from} GROUP BY name, ${at} ORDER BY 2`),
+    numberPlaceholders(
+      db,
+      `SELECT name, ${at} AS unit_ms, ${TOTALS} FROM ${from} GROUP BY name, ${at} ORDER BY 2`,
+    ),
     values,
   );
   const points = new Map<string, SeriesPoint[]>();
@@ -291,12 +311,12 @@ async function namedPoints(
   return points;
 }
 
-/** An empty list is no SQL: nothing has this name. */
-function list(ids: readonly string[]): string {
+/** An empty list is invalid SQL; NULL matches nothing. */
+function placeholders(ids: readonly string[]): string {
   return ids.length === 0 ? "NULL" : ids.map(() => "?").join(", ");
 }
 
-function numbered(db: Db, statement: string): string {
+function numberPlaceholders(db: Db, statement: string): string {
   let next = 1;
   return statement.replaceAll("?", () => placeholder(db.engine, next++));
 }

@@ -1,4 +1,4 @@
-/** What is watched, and where alerts are posted to: one setting of the whole installation. */
+/** Alert rules and webhooks: one setting of the whole installation. */
 
 import { z } from "zod";
 import { type AlertsRecord, DEFAULT_ALERTS } from "../../records.ts";
@@ -9,7 +9,7 @@ import { readSetting, writeSetting } from "./settings.ts";
 const SETTING = "alerts";
 
 const enabled = z.boolean();
-const form: z.ZodType<AlertsRecord> = z.object({
+const alertsSchema: z.ZodType<AlertsRecord> = z.object({
   webhooks: z.array(
     z.object({
       name: z.string(),
@@ -23,15 +23,15 @@ const form: z.ZodType<AlertsRecord> = z.object({
   poolEmpty: z.object({ enabled, forMs: z.int() }),
   spend: z.object({ enabled, usdPerDay: z.string() }),
   errorRate: z.object({ enabled, percent: z.int(), overMs: z.int(), requestsMin: z.int() }),
-  // Settings that were saved before this rule existed do not have it.
+  // Settings saved before this rule existed lack it.
   overruns: z.object({ enabled, count: z.int(), overMs: z.int() }).default(() => DEFAULT_ALERTS.overruns),
 });
 
 export async function readAlertSettings(db: Db): Promise<AlertsRecord> {
-  const written = await readSetting(db, SETTING);
-  if (written === null) return DEFAULT_ALERTS;
+  const stored = await readSetting(db, SETTING);
+  if (stored === null) return DEFAULT_ALERTS;
   try {
-    return form.parse(JSON.parse(written));
+    return alertsSchema.parse(JSON.parse(stored));
   } catch {
     throw new CorruptRow(`The setting ${SETTING} does not say what is watched.`);
   }

@@ -1,3 +1,5 @@
+/** The pepper: the secret key for the digests of callers' secrets. */
+
 import { randomBytes as cryptoRandomBytes } from "node:crypto";
 import type { Keyring, RandomBytes } from "../../secrets/keyring.ts";
 import { SealError, seal, unseal } from "../../secrets/seal.ts";
@@ -9,20 +11,22 @@ const PEPPER_BYTES = 32;
 export const PEPPER_SETTING = "pepper";
 export const PEPPER_BINDING = "setting|pepper|value";
 
-/** The key of all digests of callers' secrets: made once, for changing it would shut every caller out. */
+/**
+ * Loads the pepper, and creates it on the first start. It never changes: another pepper would invalidate every key.
+ */
 export async function loadPepper(
   db: Db,
   keyring: Keyring,
   randomBytes: RandomBytes = cryptoRandomBytes,
 ): Promise<Uint8Array> {
-  const sealed = (await readSetting(db, PEPPER_SETTING)) ?? (await makePepper(db, keyring, randomBytes));
-  const pepper = Buffer.from(open(keyring, sealed), "base64");
+  const sealed = (await readSetting(db, PEPPER_SETTING)) ?? (await createPepper(db, keyring, randomBytes));
+  const pepper = Buffer.from(unsealPepper(keyring, sealed), "base64");
   if (pepper.length !== PEPPER_BYTES)
     throw new SealError("corrupt", "The pepper has not the length it was made with.");
   return new Uint8Array(pepper);
 }
 
-function open(keyring: Keyring, sealed: string): string {
+function unsealPepper(keyring: Keyring, sealed: string): string {
   try {
     return unseal(keyring, PEPPER_BINDING, sealed);
   } catch (error) {
@@ -34,7 +38,7 @@ function open(keyring: Keyring, sealed: string): string {
   }
 }
 
-async function makePepper(db: Db, keyring: Keyring, randomBytes: RandomBytes): Promise<string> {
+async function createPepper(db: Db, keyring: Keyring, randomBytes: RandomBytes): Promise<string> {
   return transaction(db, async (tx) => {
     const keys = await tx.sql`SELECT id FROM api_key UNION ALL SELECT digest FROM redeem_code LIMIT 1`;
     if (keys.length > 0) {
@@ -42,14 +46,14 @@ async function makePepper(db: Db, keyring: Keyring, randomBytes: RandomBytes): P
         "The database holds keys or redeem codes but not the pepper of their digests: restore the setting from a backup.",
       );
     }
-    const made = seal(
+    const sealed = seal(
       keyring,
       PEPPER_BINDING,
       Buffer.from(randomBytes(PEPPER_BYTES)).toString("base64"),
       randomBytes,
     );
-    // Two first starts at once: the one that comes second takes what the first has made.
-    await tx.sql`INSERT INTO setting (name, value) VALUES (${PEPPER_SETTING}, ${made}) ON CONFLICT (name) DO NOTHING`;
-    return (await readSetting(tx, PEPPER_SETTING)) ?? made;
+    // If two nodes start for the first time together, the second uses the pepper of the first.
+    await tx.sql`INSERT INTO setting (name, value) VALUES (${PEPPER_SETTING}, ${sealed}) ON CONFLICT (name) DO NOTHING`;
+    return (await readSetting(tx, PEPPER_SETTING)) ?? sealed;
   });
 }

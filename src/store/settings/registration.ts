@@ -1,13 +1,15 @@
+/** The setting that controls who may register. */
+
 import { REGISTRATIONS, type Registration } from "../../records.ts";
 import type { Db } from "../engine/db.ts";
 import { readSetting, writeSetting } from "./settings.ts";
 
 const SETTING = "registration";
 
-/** Closed until somebody has said otherwise. */
+/** Closed by default. */
 export async function readRegistration(db: Db): Promise<Registration> {
-  const written = await readSetting(db, SETTING);
-  return REGISTRATIONS.find((one) => one === written) ?? "closed";
+  const stored = await readSetting(db, SETTING);
+  return REGISTRATIONS.find((one) => one === stored) ?? "closed";
 }
 
 export async function writeRegistration(db: Db, registration: Registration): Promise<void> {

@@ -1,3 +1,5 @@
+/** Rotation of the master key. */
+
 import type { Keyring } from "../../secrets/keyring.ts";
 import {
   accountCredentialBinding,
@@ -16,10 +18,10 @@ import { PEPPER_BINDING, PEPPER_SETTING } from "./pepper.ts";
 import { readSetting, writeSetting } from "./settings.ts";
 import { readSmtp, writeSmtp } from "./smtp.ts";
 
-/** Seals everything sealed anew under the active master key; all or nothing. Returns how many values changed. */
+/** Seals all secrets again under the active master key, atomically. Returns the number of changed values. */
 export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
   return transaction(db, async (tx) => {
-    // Running servers must drop the old ciphertexts before the old master key goes.
+    // Running servers must drop the old ciphertexts before the old master key is removed.
     await bumpPolicyRevision(tx);
     const kid = keyring.activeKid;
     const rewrap = (binding: string, sealed: string) =>

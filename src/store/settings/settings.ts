@@ -1,3 +1,5 @@
+/** Named settings of the installation. */
+
 import type { Db } from "../engine/db.ts";
 import { text } from "../engine/row.ts";
 

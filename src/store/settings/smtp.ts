@@ -1,4 +1,4 @@
-/** How mail is sent: one setting of the whole installation. */
+/** SMTP configuration: one setting of the whole installation. */
 
 import { z } from "zod";
 import { SMTP_SECURITY, type SmtpRecord } from "../../records.ts";
@@ -8,7 +8,7 @@ import { deleteSetting, readSetting, writeSetting } from "./settings.ts";
 
 const SETTING = "smtp";
 
-const form: z.ZodType<SmtpRecord> = z.object({
+const smtpSchema: z.ZodType<SmtpRecord> = z.object({
   host: z.string(),
   port: z.int(),
   security: z.enum(SMTP_SECURITY),
@@ -18,12 +18,12 @@ const form: z.ZodType<SmtpRecord> = z.object({
   privateNetwork: z.boolean(),
 });
 
-/** Null: no mail is sent. */
+/** Null if no mail is sent. */
 export async function readSmtp(db: Db): Promise<SmtpRecord | null> {
-  const written = await readSetting(db, SETTING);
-  if (written === null) return null;
+  const stored = await readSetting(db, SETTING);
+  if (stored === null) return null;
   try {
-    return form.parse(JSON.parse(written));
+    return smtpSchema.parse(JSON.parse(stored));
   } catch {
     throw new CorruptRow(`The setting ${SETTING} is not what mail is sent by.`);
   }

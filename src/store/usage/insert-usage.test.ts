@@ -8,7 +8,7 @@ import { findUsage, type UsageRow } from "./usage.ts";
 import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { usageRow } from "./usage-row.test-support.ts";
 
-/** From hardly any kinds to more than ever wait for their like. */
+/** From very few kinds to more than can wait for a full statement. */
 const rowsOf = fc.integer({ min: 1, max: 60 }).chain((kinds) =>
   fc.array(
     fc.record({
@@ -25,10 +25,10 @@ const rowsOf = fc.integer({ min: 1, max: 60 }).chain((kinds) =>
   ),
 );
 
-/** A row, and the request whose entry it shares. */
+/** A row, and the request whose ledger entry it shares. */
 type ChargedRow = readonly [row: UsageRow, chargedWith: string | null];
 
-/** In two steps, as the till does. */
+/** Inserts in two steps, as billing does. */
 async function insert(db: Db, rows: readonly ChargedRow[]): Promise<number> {
   let pauses = 0;
   await transaction(db, async (tx) => {

@@ -1,3 +1,5 @@
+/** Inserts usage rows with few, long statements. Rows that share most of their values are written together. */
+
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { Numbering, UsageNumbers } from "./usage-numbers.ts";
@@ -17,22 +19,25 @@ import {
 
 const COLUMNS = [...USAGE_COLUMNS, "charged_with"] as const;
 
-/** Rows of one statement. */
-const TOGETHER = 32;
-/** So many kinds of rows wait for more of their kind; then the one that has waited longest does without. */
-const KINDS_MAX = 32;
-/** Rows of one statement that did not find enough of their kind. */
-const LEFT_AT_ONCE = 64;
+/** Rows per statement. */
+const ROWS_PER_STATEMENT = 32;
+/**
+ * Number of kinds whose rows wait for a full statement. Above it, the kind that waited longest is written without
+ * one.
+ */
+const PENDING_KINDS_MAX = 32;
+/** Rows per statement for rows that did not fill a statement of their kind. */
+const REST_BATCH_ROWS = 64;
 
 const REST_COUNT = COLUMNS.length - KIND_COLUMNS.length;
-const STATEMENT_VALUES = KIND_COLUMNS.length + TOGETHER * REST_COUNT;
-/** Where among the rest of a row's values its id is. */
+const STATEMENT_VALUES = KIND_COLUMNS.length + ROWS_PER_STATEMENT * REST_COUNT;
+/** Index of the request id among the rest of a row's values. */
 const ID_AT = REST_COLUMNS.indexOf("request_id");
 
-/** Rows of one kind as values, in the order in which they came. */
+/** Values of the rows of one kind, in order of arrival. */
 export class AlikeRows {
   readonly first: UsageRow;
-  /** All that is not of their kind, row by row. */
+  /** The values that are not part of the kind, row by row. */
   readonly rest: SqlValue[] = [];
 
   constructor(first: UsageRow) {
@@ -43,13 +48,16 @@ export class AlikeRows {
     return this.rest.length / REST_COUNT;
   }
 
-  /** A row that fits the store, and the request whose entry it shares; null: it has one of its own. */
+  /**
+   * Adds a row that is already clamped. `chargedWith` is the request whose ledger entry it shares; null if it has
+   * its own.
+   */
   add(row: UsageRow, chargedWith: string | null): void {
     pushRest(this.rest, row);
     this.rest.push(chargedWith);
   }
 
-  /** One of them turns out to share an entry. */
+  /** Sets the shared ledger entry of a row afterwards. */
   chargeWith(index: number, requestId: string): void {
     this.rest[(index + 1) * REST_COUNT - 1] = requestId;
   }
@@ -58,32 +66,32 @@ export class AlikeRows {
     return Array.from({ length: this.count }, (_, index) => String(this.rest[index * REST_COUNT + ID_AT]));
   }
 
-  /** Slow: for what hardly ever happens. */
+  /** Slow; for rare cases only. */
   rows(): UsageRow[] {
-    return apart(kindValues(this.first), this.rest).map(asRow);
+    return splitRows(kindValues(this.first), this.rest).map(toRow);
   }
 
   find(requestId: string): UsageRow | null {
     for (let at = 0; at < this.rest.length; at += REST_COUNT) {
       if (this.rest[at + ID_AT] !== requestId) continue;
-      return asRow([...kindValues(this.first), ...this.rest.slice(at, at + REST_COUNT)]);
+      return toRow([...kindValues(this.first), ...this.rest.slice(at, at + REST_COUNT)]);
     }
     return null;
   }
 }
 
-/** Those of this row's kind. For few kinds: they are looked through. */
+/** Returns the group of this row's kind. A linear search: there are few kinds. */
 export function groupAlikeRows(kinds: AlikeRows[], row: UsageRow): AlikeRows {
   for (const alike of kinds) if (isAlike(alike.first, row)) return alike;
-  const made = new AlikeRows(row);
-  kinds.push(made);
-  return made;
+  const created = new AlikeRows(row);
+  kinds.push(created);
+  return created;
 }
 
-const asRow = (values: readonly SqlValue[]): UsageRow => toUsageRow(asStored(COLUMNS, values));
+const toRow = (values: readonly SqlValue[]): UsageRow => toUsageRow(asStored(COLUMNS, values));
 
-/** All values of each of these rows. */
-function apart(kind: readonly SqlValue[], rest: readonly SqlValue[]): SqlValue[][] {
+/** All values of each row. */
+function splitRows(kind: readonly SqlValue[], rest: readonly SqlValue[]): SqlValue[][] {
   const rows: SqlValue[][] = [];
   for (let at = 0; at < rest.length; at += REST_COUNT)
     rows.push([...kind, ...rest.slice(at, at + REST_COUNT)]);
@@ -91,14 +99,14 @@ function apart(kind: readonly SqlValue[], rest: readonly SqlValue[]): SqlValue[]
 }
 
 /**
- * Rows as the values of statements that write them. A fourth of what a row costs SQLite is to be given each of its
- * values: what rows of a kind share is given once for all rows of a statement.
+ * Collects rows as the values of insert statements. A quarter of the cost of a row in SQLite is binding its values,
+ * so the values shared by a kind are bound once per statement.
  */
 export class ReadyRows {
-  /** Values of whole statements, of rows that are alike: their kind, and then the rest of each. */
+  /** Values of full statements of rows of one kind: the shared values, then the rest of each row. */
   readonly full: SqlValue[][] = [];
-  private readonly waiting: Kind[] = [];
-  /** All values of rows that do not wait for their like. */
+  private readonly waiting: PendingKind[] = [];
+  /** All values of rows that no longer wait for a full statement. */
   private readonly single: SqlValue[][] = [];
 
   add({ first, rest }: AlikeRows): void {
@@ -114,16 +122,16 @@ export class ReadyRows {
     }
   }
 
-  /** All values of the rows that are in no whole statement. */
+  /** All values of the rows that are in no full statement. */
   rest(): SqlValue[][] {
-    return [...this.single, ...this.waiting.flatMap(({ values }) => rowsOf(values))];
+    return [...this.single, ...this.waiting.flatMap(({ values }) => splitStatement(values))];
   }
 
-  private kindOf(row: UsageRow): Kind {
+  private kindOf(row: UsageRow): PendingKind {
     for (const kind of this.waiting) if (isAlike(kind.first, row)) return kind;
-    if (this.waiting.length === KINDS_MAX) {
+    if (this.waiting.length === PENDING_KINDS_MAX) {
       const [longest] = this.waiting.splice(0, 1);
-      if (longest !== undefined) this.single.push(...rowsOf(longest.values));
+      if (longest !== undefined) this.single.push(...splitStatement(longest.values));
     }
     const made = { first: row, values: kindValues(row) };
     this.waiting.push(made);
@@ -131,28 +139,28 @@ export class ReadyRows {
   }
 }
 
-/** Rows that are alike. */
-interface Kind {
+/** Rows of one kind that wait for a full statement. */
+interface PendingKind {
   first: UsageRow;
-  /** What they share, and then of each row all the rest. */
+  /** The shared values, then the rest of each row. */
   values: SqlValue[];
 }
 
-const rowsOf = (values: readonly SqlValue[]): SqlValue[][] =>
-  apart(values.slice(0, KIND_COLUMNS.length), values.slice(KIND_COLUMNS.length));
+const splitStatement = (values: readonly SqlValue[]): SqlValue[][] =>
+  splitRows(values.slice(0, KIND_COLUMNS.length), values.slice(KIND_COLUMNS.length));
 
-/** Whole statements of `ReadyRows`. One row that the store knows fails all of them. */
+/** Inserts the full statements of `ReadyRows`. A single row that already exists fails all of them. */
 export async function insertFull(
   tx: Db,
   numbering: Numbering,
   statements: readonly SqlValue[][],
 ): Promise<void> {
   if (statements.length === 0) return;
-  if (tx.engine === "sqlite") await tx.sql.each(ALIKE_TEXT, await shortened(tx, numbering, statements));
-  else await insertShort(tx, numbering, statements.flatMap(rowsOf));
+  if (tx.engine === "sqlite") await tx.sql.each(ALIKE_INSERT, await shortenAll(tx, numbering, statements));
+  else await insertShort(tx, numbering, statements.flatMap(splitStatement));
 }
 
-/** Rows in this order, where others may write the same ones at the same time. */
+/** Inserts rows in this order, also when other processes write the same rows concurrently. */
 export async function insertUsage(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
   if (tx.engine === "postgres") {
     const counting = rows.filter(({ requestCount }) => requestCount > 0);
@@ -173,66 +181,66 @@ function allValues(row: UsageRow): SqlValue[] {
   return values;
 }
 
-/** The rest of them, with a pause after every few. */
+/** Inserts the remaining rows, with a pause after each batch. */
 export async function insertRest(
   tx: Db,
   numbering: Numbering,
   rows: readonly SqlValue[][],
   pause: () => Promise<void>,
 ): Promise<void> {
-  for (let start = 0; start < rows.length; start += LEFT_AT_ONCE) {
-    await insertShort(tx, numbering, rows.slice(start, start + LEFT_AT_ONCE));
+  for (let start = 0; start < rows.length; start += REST_BATCH_ROWS) {
+    await insertShort(tx, numbering, rows.slice(start, start + REST_BATCH_ROWS));
     await pause();
   }
 }
 
 async function insertShort(tx: Db, numbering: Numbering, rows: readonly SqlValue[][]): Promise<void> {
-  await insertRows(tx, "usage_row", SHORT_COLUMNS, await shortened(tx, numbering, rows));
+  await insertRows(tx, "usage_row", SHORT_COLUMNS, await shortenAll(tx, numbering, rows));
 }
 
-const NUMBERED: Readonly<Record<string, string>> = {
+const NUMBER_COLUMNS: Readonly<Record<string, string>> = {
   key_id: "key_no",
   user_id: "user_no",
   group_id: "group_no",
   account_id: "account_no",
 };
-/** As the store has them: what the rows of a statement share, and all the rest. */
+/** Columns as stored: those that the rows of a statement share, then the rest. */
 const SHARED_COLUMNS = ["kind_no", "asked_model", ...TOLD_IN_ROW] as const;
 const SHORT_COLUMNS = [
   ...SHARED_COLUMNS,
-  ...REST_COLUMNS.map((column) => NUMBERED[column] ?? column),
+  ...REST_COLUMNS.map((column) => NUMBER_COLUMNS[column] ?? column),
   "charged_with",
 ] as const;
 
 const MODEL_AT = KIND_COLUMNS.indexOf("public_model");
 const OUTCOME_AT = KIND_COLUMNS.indexOf("outcome");
-/** Which of the rest are ids that have numbers. */
-const IS_ID = [...REST_COLUMNS.map((column) => column in NUMBERED), false];
+/** Which of the rest are ids that are stored as numbers. */
+const IS_ID = [...REST_COLUMNS.map((column) => column in NUMBER_COLUMNS), false];
 
 /**
- * What these rows are likely to need, in a transaction of its own where others write, too: whoever adds a line keeps
- * everybody waiting who needs the same one, and what books rows may take long.
+ * Registers the numbers that these rows are likely to need. On PostgreSQL this runs in its own transaction: a new
+ * number blocks every other writer that needs it, and the transaction that books the rows may take long.
  */
 export async function learnBefore(db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]): Promise<void> {
   if (db.engine === "sqlite") return;
   const lists = rows.map((row) => allValues(clampCount(row)));
   const numbering = new Numbering(numbers);
   for (const values of lists) shorten(values, numbering);
-  if (!numbering.isComplete) await numbers.within(db, (tx, own) => shortened(tx, own, lists));
+  if (!numbering.isComplete) await numbers.within(db, (tx, own) => shortenAll(tx, own, lists));
 }
 
-/** Lists of a kind and of the rest of one row or more, with numbers for what is told once. */
-async function shortened(tx: Db, numbering: Numbering, lists: readonly SqlValue[][]): Promise<SqlValue[][]> {
+/** Replaces ids and kinds by their numbers, in lists of a kind and the rest of one or more rows. */
+async function shortenAll(tx: Db, numbering: Numbering, lists: readonly SqlValue[][]): Promise<SqlValue[][]> {
   for (;;) {
     const short = lists.map((values) => shorten(values, numbering));
-    // Nearly always all of it was known.
+    // Nearly always all numbers are known already.
     if (!(await numbering.learn(tx))) return short;
   }
 }
 
 function shorten(values: readonly SqlValue[], numbering: Numbering): SqlValue[] {
   const isRefused = values[OUTCOME_AT] === "refused";
-  const short = [numbering.ofKind(toldOnce(values)), isRefused ? (values[MODEL_AT] ?? null) : null];
+  const short = [numbering.ofKind(extractKind(values)), isRefused ? (values[MODEL_AT] ?? null) : null];
   for (let at = TOLD_ONCE.length; at < KIND_COLUMNS.length; at++) short.push(values[at] ?? null);
   for (let at = KIND_COLUMNS.length; at < values.length; at += REST_COUNT) {
     for (let i = 0; i < REST_COUNT; i++) {
@@ -243,31 +251,37 @@ function shorten(values: readonly SqlValue[], numbering: Numbering): SqlValue[] 
   return short;
 }
 
-/** Of the values of a kind. Callers choose what they are refused, so that has no place among what never goes. */
-function toldOnce(kind: readonly SqlValue[]): SqlValue[] {
-  const told = kind.slice(0, TOLD_ONCE.length);
-  if (kind[OUTCOME_AT] === "refused") told[MODEL_AT] = "";
-  return told;
+/**
+ * The deduplicated values of a kind. The model name of a refused request is chosen by the caller, so it is left out
+ * of this table, whose rows are never deleted.
+ */
+function extractKind(kind: readonly SqlValue[]): SqlValue[] {
+  const kindColumns = kind.slice(0, TOLD_ONCE.length);
+  if (kind[OUTCOME_AT] === "refused") kindColumns[MODEL_AT] = "";
+  return kindColumns;
 }
 
-/** The number of a row's kind, which the store gets if it does not have it. */
+/** Returns the number of a row's kind, and registers it if it is new. */
 export async function kindNoOf(tx: Db, row: UsageRow): Promise<number> {
   const numbering = new Numbering(new UsageNumbers());
-  const told = toldOnce(kindValues(row));
-  numbering.ofKind(told);
+  const kindColumns = extractKind(kindValues(row));
+  numbering.ofKind(kindColumns);
   await numbering.learn(tx);
-  return numbering.ofKind(told);
+  return numbering.ofKind(kindColumns);
 }
 
-function alikeText(): string {
+function buildAlikeInsert(): string {
   const first = SHORT_COLUMNS.map((_, i) => placeholder("sqlite", i));
   const next = SHORT_COLUMNS.map((_, i) =>
     i < SHARED_COLUMNS.length ? `?${i + 1}` : placeholder("sqlite", i),
   );
-  const tuples = Array.from({ length: TOGETHER }, (_, row) => `(${(row === 0 ? first : next).join(", ")})`);
-  // To undo a statement of several rows, SQLite would copy every page that it changes into a file of its own; but
-  // whatever fails here is undone with its transaction.
+  const tuples = Array.from(
+    { length: ROWS_PER_STATEMENT },
+    (_, row) => `(${(row === 0 ? first : next).join(", ")})`,
+  );
+  // `OR FAIL` skips the statement journal: to undo a statement of several rows, SQLite would copy every changed page
+  // to a separate file. A failure here rolls back the whole transaction anyway.
   return `INSERT OR FAIL INTO usage_row (${SHORT_COLUMNS.join(", ")}) VALUES ${tuples.join(", ")}`;
 }
 
-const ALIKE_TEXT = alikeText();
+const ALIKE_INSERT = buildAlikeInsert();

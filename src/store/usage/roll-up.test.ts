@@ -16,7 +16,7 @@ const row = fc
   })
   .map(usageRow);
 
-/** Times of one hour are the same to a roll-up. */
+/** A roll-up does not distinguish times within one hour. */
 const linesOf = (sums: RollUp) =>
   sums.entries().map(({ of, totals }) => ({ ...of, atMs: Math.floor(of.atMs / 3_600_000), totals }));
 

@@ -1,6 +1,6 @@
 /**
- * The roll-up by day, folded from the hours. A fold writes what the hours say now over what stood there, so it may be
- * repeated, broken off and begun anew. Hours are never taken back, so no row has to go.
+ * The daily roll-up, folded from the hourly one. A fold overwrites sums with the current sums of the hours, so it
+ * can be repeated and interrupted. Hours never lose requests, so no row has to be deleted.
  */
 
 import { type Db, placeholder, type SqlValue, transaction } from "../engine/db.ts";
@@ -12,7 +12,7 @@ export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
 export const WEEK_MS = 7 * DAY_MS;
 
-/** SQLite folds within this process: each step has to be short. */
+/** SQLite folds within this process, so each step has to be short. */
 const KEYS_PER_STEP = 20;
 
 export function startOfDay(atMs: number): number {
@@ -25,7 +25,7 @@ export function startOfWeek(atMs: number): number {
 }
 
 export interface FoldState {
-  /** Up to here every hour was seen, but for what arrives late. 0: nothing was folded yet. */
+  /** All hours up to this time are folded, except for late rows. 0 if nothing was folded yet. */
   foldedAtMs: number;
   marks: { requestId: string; dayMs: number }[];
 }
@@ -39,7 +39,10 @@ export async function readFoldState(db: Db): Promise<FoldState> {
   };
 }
 
-/** Call it in the transaction that adds something to an hour long past: a settlement of days later, a recovery. */
+/**
+ * Marks days to be folded again. Call it in the transaction that changes an hour long past: a settlement days later,
+ * or a recovery.
+ */
 export async function markDays(
   tx: Db,
   requests: readonly { requestId: string; atMs: number }[],
@@ -48,16 +51,16 @@ export async function markDays(
   await insertRows(tx, "usage_day_mark", ["request_id", "day_ms"], rows, "ON CONFLICT DO NOTHING");
 }
 
-/** Each fold looks back this far beyond the one before it. */
+/** How far each fold looks back beyond the previous one. */
 export const FOLD_GRACE_MS = 3 * HOUR_MS;
-/** The rest is for clocks that differ, and for commits that take their time. */
-const LATE_MS = 2 * HOUR_MS;
+/** The rest of the grace period covers clock differences and slow commits. */
+const LATE_AFTER_MS = 2 * HOUR_MS;
 
 export function isLate(atMs: number, nowMs: number): boolean {
-  return atMs < nowMs - LATE_MS;
+  return atMs < nowMs - LATE_AFTER_MS;
 }
 
-/** What is written about the past: by a recovery, from a spool, or after a very long answer. */
+/** Marks the days of rows written late: by a recovery, from a spool, or after a very long response. */
 export async function markLate(
   tx: Db,
   rows: readonly { requestId: string; atMs: number }[],
@@ -67,13 +70,16 @@ export async function markLate(
   if (late.length > 0) await markDays(tx, late);
 }
 
-/** The marks that were read before, and whose days were folded since. Later ones stay. */
+/** Deletes the marks that were read before and whose days have been folded since. Later marks stay. */
 export async function writeFolded(db: Db, atMs: number, marks: FoldState["marks"]): Promise<void> {
   await transaction(db, async (tx) => {
     await tx.sql`UPDATE usage_fold SET folded_at_ms = ${atMs} WHERE id = 1 AND folded_at_ms < ${atMs}`;
     for (let start = 0; start < marks.length; start += 500) {
       const ids = marks.slice(start, start + 500).map(({ requestId }) => requestId);
-      await tx.sql.text(`DELETE FROM usage_day_mark WHERE request_id IN (${list(tx, ids.length)})`, ids);
+      await tx.sql.text(
+        `DELETE FROM usage_day_mark WHERE request_id IN (${placeholderList(tx, ids.length)})`,
+        ids,
+      );
     }
   });
 }
@@ -84,8 +90,8 @@ export async function firstHour(db: Db): Promise<number | null> {
 }
 
 /**
- * Whoever used something in this day's hours from `sinceMs` on, the beginning of an hour, is folded over the whole day.
- * Returns whether anybody was.
+ * Folds the whole day for every key and group with usage from `sinceMs` on, which is the start of an hour. Returns
+ * whether there was any.
  */
 export async function foldDay(db: Db, dayMs: number, sinceMs: number): Promise<boolean> {
   const keyIds = new Set<string>();
@@ -115,7 +121,7 @@ export async function foldDay(db: Db, dayMs: number, sinceMs: number): Promise<b
     await foldHour(db, hourMs);
     await pause();
   }
-  await folding(db, (tx) =>
+  await withFoldLock(db, (tx) =>
     fold(
       tx,
       "'all', '', CAST(? AS BIGINT), public_model",
@@ -128,7 +134,7 @@ export async function foldDay(db: Db, dayMs: number, sinceMs: number): Promise<b
 
 async function foldKeys(db: Db, dayMs: number, keyIds: readonly string[]): Promise<void> {
   const keys = keyIds.map(() => "?").join(", ");
-  await folding(db, async (tx) => {
+  await withFoldLock(db, async (tx) => {
     await fold(
       tx,
       "'key', key_id, CAST(? AS BIGINT), public_model",
@@ -137,17 +143,17 @@ async function foldKeys(db: Db, dayMs: number, keyIds: readonly string[]): Promi
     );
     await foldSums(tx, "key", dayMs, keyIds);
     const users = await tx.sql.text(
-      `SELECT DISTINCT user_id FROM api_key WHERE user_id IS NOT NULL AND id IN (${list(tx, keyIds.length)})`,
+      `SELECT DISTINCT user_id FROM api_key WHERE user_id IS NOT NULL AND id IN (${placeholderList(tx, keyIds.length)})`,
       keyIds,
     );
     if (users.length === 0) return;
     const userIds = users.map((row) => text(row, "user_id")).sort();
-    const asked = userIds.map(() => "?").join(", ");
+    const placeholders = userIds.map(() => "?").join(", ");
     await fold(
       tx,
       "'user', user_id, day_ms, public_model",
       `usage_day JOIN api_key ON api_key.id = scope_id
-        WHERE scope = 'key' AND user_id IN (${asked}) AND day_ms = ? GROUP BY user_id, day_ms, public_model`,
+        WHERE scope = 'key' AND user_id IN (${placeholders}) AND day_ms = ? GROUP BY user_id, day_ms, public_model`,
       [...userIds, dayMs],
     );
     await foldSums(tx, "user", dayMs, userIds);
@@ -155,7 +161,7 @@ async function foldKeys(db: Db, dayMs: number, keyIds: readonly string[]): Promi
 }
 
 async function foldGroup(db: Db, dayMs: number, groupId: string): Promise<void> {
-  await folding(db, async (tx) => {
+  await withFoldLock(db, async (tx) => {
     await fold(
       tx,
       "'group', group_id, CAST(? AS BIGINT), public_model",
@@ -166,9 +172,9 @@ async function foldGroup(db: Db, dayMs: number, groupId: string): Promise<void> 
   });
 }
 
-/** Everybody's hour: the one chart by hour that would read too many rows. */
+/** The hour of all callers together: the only hourly chart that would otherwise read too many rows. */
 async function foldHour(db: Db, hourMs: number): Promise<void> {
-  await folding(db, (tx) =>
+  await withFoldLock(db, (tx) =>
     fold(
       tx,
       "'all_hour', '', hour_ms, public_model",
@@ -178,20 +184,20 @@ async function foldHour(db: Db, hourMs: number): Promise<void> {
   );
 }
 
-/** All models of a day, and of its week. */
+/** Sums over all models of a day, and of its week. */
 async function foldSums(tx: Db, scope: string, dayMs: number, ids: readonly string[]): Promise<void> {
-  const asked = ids.map(() => "?").join(", ");
+  const placeholders = ids.map(() => "?").join(", ");
   await fold(
     tx,
     `'${scope}_sum', scope_id, day_ms, ''`,
-    `usage_day WHERE scope = '${scope}' AND scope_id IN (${asked}) AND day_ms = ? GROUP BY scope_id, day_ms`,
+    `usage_day WHERE scope = '${scope}' AND scope_id IN (${placeholders}) AND day_ms = ? GROUP BY scope_id, day_ms`,
     [...ids, dayMs],
   );
   const weekMs = startOfWeek(dayMs);
   await fold(
     tx,
     `'${scope}_week', scope_id, CAST(? AS BIGINT), ''`,
-    `usage_day WHERE scope = '${scope}_sum' AND scope_id IN (${asked}) AND day_ms >= ? AND day_ms < ?
+    `usage_day WHERE scope = '${scope}_sum' AND scope_id IN (${placeholders}) AND day_ms >= ? AND day_ms < ?
       GROUP BY scope_id`,
     [weekMs, ...ids, weekMs, weekMs + WEEK_MS],
   );
@@ -200,11 +206,11 @@ async function foldSums(tx: Db, scope: string, dayMs: number, ids: readonly stri
 const SUMS = SUM_COLUMNS.map((column) => `SUM(${column})`).join(", ");
 const REPLACE = SUM_COLUMNS.map((column) => `${column} = excluded.${column}`).join(", ");
 
-/** `?` stands for a value on both engines here. */
-async function fold(tx: Db, of: string, from: string, values: readonly SqlValue[]): Promise<void> {
+/** `?` stands for a value on both engines. */
+async function fold(tx: Db, target: string, from: string, values: readonly SqlValue[]): Promise<void> {
   let next = 1;
   const statement = `INSERT INTO usage_day (scope, scope_id, day_ms, public_model, ${SUM_COLUMNS.join(", ")})
-    SELECT ${of}, ${SUMS} FROM ${from}
+    SELECT ${target}, ${SUMS} FROM ${from}
     ON CONFLICT (scope, scope_id, day_ms, public_model) DO UPDATE SET ${REPLACE}`;
   await tx.sql.text(
     statement.replaceAll("?", () => placeholder(tx.engine, next++)),
@@ -212,19 +218,19 @@ async function fold(tx: Db, of: string, from: string, values: readonly SqlValue[
   );
 }
 
-/** Under the lock, what is read is newer than what any other node has written before. */
-async function folding(db: Db, work: (tx: Db) => Promise<void>): Promise<void> {
+/** Under the lock, everything read is newer than any earlier write of another node. */
+async function withFoldLock(db: Db, work: (tx: Db) => Promise<void>): Promise<void> {
   await transaction(db, async (tx) => {
     await tx.sql`UPDATE usage_fold SET folded_at_ms = folded_at_ms WHERE id = 1`;
     await work(tx);
   });
 }
 
-function list(db: Db, length: number): string {
+function placeholderList(db: Db, length: number): string {
   return Array.from({ length }, (_, i) => placeholder(db.engine, i + 1)).join(", ");
 }
 
-/** Requests go first. */
+/** Yields to requests. */
 function pause(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,4 @@
-/** The roll-up: sums of usage rows by hour, key, group, model and interface. */
+/** The hourly roll-up: sums of usage rows by hour, key, group, model and interface. */
 
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
@@ -9,17 +9,17 @@ import { nanoValue } from "./usage-values.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** Tokens of images and audio are among the input and the output; apart they are only in the rows. */
+/** Image and audio tokens are included in input and output. Only usage rows store them separately. */
 type SummedTokens = Omit<UsageTokens, "imageInputTokens" | "audioInputTokens" | "audioOutputTokens">;
 
 export interface UsageTotals extends SummedTokens {
-  /** Those let in; the refused are counted apart. */
+  /** Admitted requests. Refused ones are counted separately. */
   requests: number;
   refused: number;
-  /** Of the requests: those that the upstream failed or broke off. */
+  /** Of the requests: those that failed at the upstream or were cut off by it. */
   failed: number;
   durationMs: number;
-  /** Over those that had a first byte, which are `firstBytes`. */
+  /** Sum over the requests with a first byte, whose number is `firstBytes`. */
   firstByteMs: number;
   firstBytes: number;
   costNano: Nano;
@@ -53,7 +53,7 @@ const NANO_SUMS: readonly (readonly [column: string, field: NanoField])[] = [
   ["charged_nano", "chargedNano"],
   ["upstream_nano", "upstreamNano"],
 ];
-/** Every sum of a roll-up, in nobody's order: the audit compares them with the rows. */
+/** Every sum of a roll-up, in no particular order. Reconciliation compares them with the rows. */
 export const SUM_COLUMNS: readonly string[] = [...SUMS, ...NANO_SUMS].map(([column]) => column);
 const KEY_COLUMNS = ["key_id", "hour_ms", "group_id", "public_model", "interface"];
 const COLUMNS = [...KEY_COLUMNS, ...SUM_COLUMNS];
@@ -61,7 +61,7 @@ const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${
   (column) => `${column} = usage_hour.${column} + excluded.${column}`,
 ).join(", ")}`;
 
-/** What one row counts for. */
+/** The totals of a single row. */
 export function computeTotals(
   used: SummedTokens & Pick<UsageRow, NanoField | "requestCount" | "durationMs" | "firstByteMs">,
   outcome: UsageOutcome,
@@ -89,7 +89,7 @@ export const noUse = (): UsageTotals => ({
   upstreamNano: 0n,
 });
 
-/** Field by field: a loop over their names takes several times as long, once for every request. */
+/** Field by field: a loop over the field names takes several times as long, and this runs for every request. */
 function addTo(
   sum: UsageTotals,
   used: SummedTokens & Pick<UsageRow, NanoField | "requestCount" | "durationMs" | "firstByteMs">,
@@ -128,9 +128,9 @@ export function plus(one: UsageTotals, other: UsageTotals): UsageTotals {
   return result;
 }
 
-/** The sums of rows. */
+/** Sums of usage rows. */
 export class RollUp {
-  /** Most keys have a line or two in a batch: looking through them costs less than a name for every row would. */
+  /** Most keys have one or two lines in a batch: a linear search costs less than building a map key for every row. */
   private readonly byKey = new Map<string, RollUpEntry[]>();
 
   add(row: UsageRow): void {
@@ -138,7 +138,7 @@ export class RollUp {
     addTo(this.lineOf(row).totals, row, row.outcome);
   }
 
-  /** What was summed up elsewhere. */
+  /** Adds totals that were summed elsewhere. */
   merge(lines: readonly RollUpEntry[]): void {
     for (const { of, totals } of lines) {
       const line = this.lineOf(of);
@@ -152,27 +152,27 @@ export class RollUp {
       lines = [];
       this.byKey.set(row.keyId, lines);
     }
-    return lineOf(lines, row);
+    return findOrAddLine(lines, row);
   }
 
   /**
-   * One for each line of the roll-up. In one order everywhere: two nodes that add to the same lines then wait for each
-   * other instead of deadlocking.
+   * One entry for each line of the roll-up. The order is the same everywhere, so that two nodes that update the same
+   * lines wait for each other instead of deadlocking.
    */
   entries(): RollUpEntry[] {
     const keys = [...this.byKey].sort(([a], [b]) => (a < b ? -1 : 1));
-    return keys.flatMap(([, lines]) => (lines.length === 1 ? lines : inOrder(lines)));
+    return keys.flatMap(([, lines]) => (lines.length === 1 ? lines : sortLines(lines)));
   }
 }
 
-/** Adds a row to its line. For few lines: they are looked through. */
+/** Adds a row to its line. A linear search: there are few lines. */
 export function addToLines(lines: RollUpEntry[], row: UsageRow): void {
   if (row.requestCount === 0) return;
-  addTo(lineOf(lines, row).totals, row, row.outcome);
+  addTo(findOrAddLine(lines, row).totals, row, row.outcome);
 }
 
-/** The line that a row belongs to. */
-function lineOf(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntry {
+/** Returns the line of a row, and creates it if it is new. */
+function findOrAddLine(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntry {
   for (const line of lines) {
     const { of } = line;
     if (
@@ -180,30 +180,30 @@ function lineOf(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntry {
       of.publicModel === row.publicModel &&
       of.groupId === row.groupId &&
       of.interface === row.interface &&
-      hourOf(of.atMs) === hourOf(row.atMs)
+      startOfHour(of.atMs) === startOfHour(row.atMs)
     )
       return line;
   }
-  // Not the row itself: a line would keep all of it from being collected.
+  // Not the row itself: the line would keep the whole row from being garbage collected.
   const { atMs, keyId, groupId, publicModel, interface: family } = row;
-  const made = { of: { atMs, keyId, groupId, publicModel, interface: family }, totals: noUse() };
-  lines.push(made);
-  return made;
+  const created = { of: { atMs, keyId, groupId, publicModel, interface: family }, totals: noUse() };
+  lines.push(created);
+  return created;
 }
 
-function inOrder(lines: readonly RollUpEntry[]): RollUpEntry[] {
-  const named = lines.map((line) => [nameOf(line.of), line] as const);
-  return named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
+function sortLines(lines: readonly RollUpEntry[]): RollUpEntry[] {
+  const keyedLines = lines.map((line) => [buildLineKey(line.of), line] as const);
+  return keyedLines.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
 }
 
-/** Tells the lines of one key apart. */
-function nameOf({ atMs, groupId, interface: family, publicModel }: RollUpEntry["of"]): string {
-  return `${hourOf(atMs)} ${groupId} ${family} ${publicModel}`;
+/** Identifies a line among those of one key. */
+function buildLineKey({ atMs, groupId, interface: family, publicModel }: RollUpEntry["of"]): string {
+  return `${startOfHour(atMs)} ${groupId} ${family} ${publicModel}`;
 }
 
 export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Promise<void> {
   const rows = entries.map(({ of, totals }) => {
-    const line: SqlValue[] = [of.keyId, hourOf(of.atMs), of.groupId, of.publicModel, of.interface];
+    const line: SqlValue[] = [of.keyId, startOfHour(of.atMs), of.groupId, of.publicModel, of.interface];
     for (const [, field] of SUMS) line.push(totals[field]);
     for (const [, field] of NANO_SUMS) line.push(nanoValue(totals[field]));
     return line;
@@ -211,17 +211,17 @@ export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Prom
   await insertRows(tx, "usage_hour", COLUMNS, rows, ADD_TO_PRESENT);
 }
 
-/** To be read by `toTotals`. A sum of BIGINT is NUMERIC on PostgreSQL. */
+/** Read by `toTotals`. SUM of BIGINT is NUMERIC on PostgreSQL. */
 export const TOTALS = [
   ...SUMS.map(([column]) => `CAST(COALESCE(SUM(${column}), 0) AS BIGINT) AS ${column}`),
   ...NANO_SUMS.map(([column]) => `CAST(COALESCE(SUM(${column}), 0) AS TEXT) AS ${column}`),
 ].join(", ");
 
-/** Whole hours: the one that `fromMs` falls in counts in full. Null means since ever. */
+/** Counts whole hours, including the hour that contains `fromMs`. Null: since the beginning. */
 export async function keyTotals(db: Db, keyId: string, fromMs: number | null): Promise<UsageTotals> {
   const [row] = await db.sql.text(
     `SELECT ${TOTALS} FROM usage_hour WHERE key_id = ${placeholder(db.engine, 1)} AND hour_ms >= ${placeholder(db.engine, 2)}`,
-    [keyId, fromMs === null ? 0 : hourOf(fromMs)],
+    [keyId, fromMs === null ? 0 : startOfHour(fromMs)],
   );
   if (row === undefined) throw new Error("A sum without rows is still one row.");
   return toTotals(row);
@@ -249,27 +249,27 @@ export function toTotals(row: Row): UsageTotals {
 
 export interface KeyHour {
   keyId: string;
-  /** Also where the key was revoked: what it used still counts for its user. */
+  /** Also set for a revoked key: its usage still counts for its user. */
   userId: string | null;
   groupId: string;
-  /** The hour's last millisecond. Of the present hour that is still to come. */
+  /** Last millisecond of the hour. For the current hour it is in the future. */
   atMs: number;
   requests: number;
-  /** In and out. */
+  /** Input and output. */
   tokens: number;
   costNano: bigint;
 }
 
 /**
- * What each key has used since then, hour by hour, so that a window which began before this process goes on. An hour
- * counts as used at its end: a limit may then hold up to an hour too long after a restart, but never too short.
+ * Usage of each key since then, by hour, so that a window that began before this process continues. An hour counts
+ * as used at its end: after a restart a limit may apply up to an hour too long, but never too short.
  */
 export async function useByHour(db: Db, sinceMs: number): Promise<KeyHour[]> {
   const rows = await db.sql`
     SELECT key_id, user_id, usage_hour.group_id, hour_ms, CAST(SUM(requests) AS BIGINT) AS requests,
       CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens, CAST(SUM(cost_nano) AS TEXT) AS cost_nano
     FROM usage_hour LEFT JOIN api_key ON api_key.id = key_id
-    WHERE hour_ms >= ${hourOf(sinceMs)}
+    WHERE hour_ms >= ${startOfHour(sinceMs)}
     GROUP BY key_id, user_id, usage_hour.group_id, hour_ms
     HAVING SUM(requests) > 0 ORDER BY hour_ms, key_id, usage_hour.group_id`;
   return rows.map((row) => ({
@@ -283,6 +283,6 @@ export async function useByHour(db: Db, sinceMs: number): Promise<KeyHour[]> {
   }));
 }
 
-function hourOf(atMs: number): number {
+function startOfHour(atMs: number): number {
   return Math.floor(atMs / HOUR_MS) * HOUR_MS;
 }

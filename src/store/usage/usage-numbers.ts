@@ -1,8 +1,8 @@
 /**
- * What rows of usage say again and again stands once in a table of its own, and in them as its number: ids of keys,
- * users, groups and accounts, and what requests of one kind have in common. A number is made of what it stands for, so
- * nodes that meet something new at the same time agree on it, and a store that has lost it gets the same one again,
- * unless it was given before numbers were made so.
+ * Numbers for values that usage rows repeat: ids of keys, users, groups and accounts, and kinds of requests. Each
+ * value is stored once in its own table; rows refer to it by number. A number is derived from the digest of its
+ * value, so nodes that add the same value concurrently choose the same number, and a database that lost it gets the
+ * same one again. Numbers assigned by earlier versions are an exception.
  */
 
 import { type Db, type SqlValue, transaction } from "../engine/db.ts";
@@ -11,34 +11,41 @@ import { CorruptRow, integer, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { TOLD_ONCE } from "./usage-values.ts";
 
-/** A table whose lines have numbers, and what they are known by. */
-interface Numbered {
+/** A table of numbered values, and the column that identifies a value. */
+interface NumberedTable {
   table: string;
   columns: readonly string[];
   known: string;
 }
-const IDS: Numbered = { table: "usage_id", columns: ["no", "id"], known: "id" };
-const KINDS: Numbered = { table: "usage_kind", columns: ["no", "digest", ...TOLD_ONCE], known: "digest" };
+const IDS: NumberedTable = { table: "usage_id", columns: ["no", "id"], known: "id" };
+const KINDS: NumberedTable = {
+  table: "usage_kind",
+  columns: ["no", "digest", ...TOLD_ONCE],
+  known: "digest",
+};
 
-/** Of each: more than a process needs at a time, and some twenty megabytes. */
-const KEPT_MAX = 100_000;
-/** 48 bits: a million ids have one chance in five hundred that two of them want the same one. */
+/** Entries per cache: more than a process needs at a time, and some twenty megabytes. */
+const CACHED_MAX = 100_000;
+/** 48 bits: with a million ids, the probability of one collision is one in five hundred. */
 const NUMBER_DIGITS = 12;
-const TRIES_MAX = 8;
-/** So many transactions later a server that others write to may be another one, which lags behind. */
-const TRUSTED_MAX = 500;
+const ATTEMPTS_MAX = 8;
+/**
+ * After this many transactions the cache is dropped: a shared server may have been replaced by a replica that lags
+ * behind.
+ */
+const TRUSTED_TRANSACTIONS_MAX = 500;
 
-/** What the store is known to have. */
+/** Cache of the numbers that the database is known to have. */
 export class UsageNumbers {
   ids = new Map<string, number>();
-  /** By the kind as JSON. */
+  /** Keyed by the kind as JSON. */
   kinds = new Map<string, number>();
   private trusted = 0;
 
-  /** What the transaction learns is kept when it has been committed. */
+  /** Runs a transaction. Numbers learnt in it are cached after the commit. */
   async within<T>(db: Db, work: (tx: Db, numbering: Numbering) => Promise<T>): Promise<T> {
-    const isLong = this.ids.size > KEPT_MAX || this.kinds.size > KEPT_MAX;
-    if (isLong || (db.engine === "postgres" && ++this.trusted > TRUSTED_MAX)) this.forget();
+    const isLong = this.ids.size > CACHED_MAX || this.kinds.size > CACHED_MAX;
+    if (isLong || (db.engine === "postgres" && ++this.trusted > TRUSTED_TRANSACTIONS_MAX)) this.forget();
     const numbering = new Numbering(this);
     try {
       const result = await transaction(db, (tx) => work(tx, numbering));
@@ -50,7 +57,7 @@ export class UsageNumbers {
     }
   }
 
-  /** Whoever answers next may be a server that lags behind the one that failed. */
+  /** After an error, the next server may be a replica that lags behind the failed one. */
   forget(): void {
     this.ids = new Map();
     this.kinds = new Map();
@@ -58,31 +65,34 @@ export class UsageNumbers {
   }
 }
 
-/** For one transaction: what is asked for and not known is learnt. */
+/** Numbers within one transaction. Unknown values are collected and then registered by `learn`. */
 export class Numbering {
   private readonly kept: Pick<UsageNumbers, "ids" | "kinds">;
   private readonly ids = new Map<string, number>();
   private readonly kinds = new Map<string, number>();
   private readonly missing = { ids: new Set<string>(), kinds: new Map<string, readonly SqlValue[]>() };
 
-  /** What is forgotten meanwhile it goes on with, and adds to: nobody asks there any more. */
+  /**
+   * Keeps a reference to the cache maps of its start. If the cache is dropped meanwhile, these maps are no longer
+   * used by others.
+   */
   constructor({ ids, kinds }: UsageNumbers) {
     this.kept = { ids, kinds };
   }
 
-  /** Nothing was asked for in vain. */
+  /** Whether all requested values were known. */
   get isComplete(): boolean {
     return this.missing.ids.size === 0 && this.missing.kinds.size === 0;
   }
 
-  /** 0, which stands for nothing, if it has to be learnt first. */
+  /** Returns 0, which no value has, if the number has to be learnt first. */
   ofId(id: string): number {
     const no = this.kept.ids.get(id) ?? this.ids.get(id);
     if (no === undefined) this.missing.ids.add(id);
     return no ?? 0;
   }
 
-  /** Of the values of `TOLD_ONCE`; 0 as well. */
+  /** For the values of `TOLD_ONCE`; 0 if unknown, too. */
   ofKind(kind: readonly SqlValue[]): number {
     const told = JSON.stringify(kind);
     const no = this.kept.kinds.get(told) ?? this.kinds.get(told);
@@ -90,13 +100,13 @@ export class Numbering {
     return no ?? 0;
   }
 
-  /** All that was asked for in vain. False: there was nothing. */
+  /** Registers all unknown values. Returns false if there were none. */
   async learn(tx: Db): Promise<boolean> {
     if (this.isComplete) return false;
     const { ids, kinds } = this.missing;
-    const idLines = [...ids].map((id) => ({ known: id, digest: digestOf(id), values: [], told: id }));
+    const idLines = [...ids].map((id) => ({ known: id, digest: computeDigest(id), values: [], told: id }));
     const kindLines = [...kinds].map(([told, values]) => {
-      const digest = digestOf(told);
+      const digest = computeDigest(told);
       return { known: digest, digest, values, told };
     });
     await learnLines(tx, IDS, idLines, this.ids);
@@ -106,38 +116,38 @@ export class Numbering {
     return true;
   }
 
-  /** The transaction has been committed. */
+  /** Call after the commit. */
   keep(): void {
     for (const [id, no] of this.ids) this.kept.ids.set(id, no);
     for (const [told, no] of this.kinds) this.kept.kinds.set(told, no);
   }
 }
 
-function digestOf(told: string): string {
-  return new Bun.CryptoHasher("sha256").update(told).digest("hex");
+function computeDigest(value: string): string {
+  return new Bun.CryptoHasher("sha256").update(value).digest("hex");
 }
 
 interface Line {
-  /** What the table knows it by. */
+  /** The value that identifies it in the table. */
   known: string;
   digest: string;
-  /** The rest of it, should it not be there yet. */
+  /** The other columns, for inserting it. */
   values: readonly SqlValue[];
-  /** What `learnt` is to know it by. */
+  /** The key in `learnt`. */
   told: string;
 }
 
-/** The store's word counts: numbers of an earlier version are not made of anything. */
+/** Numbers in the database take precedence: those of an earlier version are not derived from a digest. */
 async function learnLines(
   tx: Db,
-  { table, columns, known }: Numbered,
+  { table, columns, known }: NumberedTable,
   lines: readonly Line[],
   learnt: Map<string, number>,
 ): Promise<void> {
-  // In one order everywhere, so that of two who add the same lines one waits for the other, and never both. That holds
-  // for whoever learns once in a transaction; on SQLite nobody waits.
+  // The same order everywhere, so that of two transactions that add the same values one waits and neither deadlocks.
+  // This holds for a transaction that learns once. SQLite has a single writer anyway.
   let missing = lines.toSorted((a, b) => (a.known < b.known ? -1 : 1));
-  for (let tried = 0; ; tried++) {
+  for (let attempt = 0; ; attempt++) {
     const found = new Map<string, number>();
     const wanted = missing.map((line) => line.known);
     for (const row of await selectIn(tx, `SELECT no, ${known} FROM ${table} WHERE ${known}`, wanted)) {
@@ -149,15 +159,19 @@ async function learnLines(
     }
     missing = missing.filter((line) => !found.has(line.known));
     if (missing.length === 0) return;
-    if (tried === TRIES_MAX) throw new CorruptRow(`${table} does not give back what it was told.`);
-    const added = missing.map(({ known: of, digest, values }) => [numberIn(digest, tried), of, ...values]);
-    // Somebody else may have told the same, or something else that this number is made of, too.
+    if (attempt === ATTEMPTS_MAX) throw new CorruptRow(`${table} does not give back what it was told.`);
+    const added = missing.map(({ known: of, digest, values }) => [
+      deriveNumber(digest, attempt),
+      of,
+      ...values,
+    ]);
+    // Another node may have added the same value, or another value with the same number.
     await insertRows(tx, table, columns, added, "ON CONFLICT DO NOTHING");
   }
 }
 
-/** Another one each time, should it be taken. */
-function numberIn(digest: string, tried: number): number {
-  const start = tried * 2;
+/** Returns a different number for each attempt, in case of collisions. */
+function deriveNumber(digest: string, attempt: number): number {
+  const start = attempt * 2;
   return Number.parseInt(digest.slice(start, start + NUMBER_DIGITS), 16) || 1;
 }

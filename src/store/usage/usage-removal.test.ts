@@ -35,7 +35,7 @@ eachEngine(({ open }) => {
     await insertUsage(db, [row("r1", 10), row("r2", 20), row("r3", 20), row("r4", 30), row("r5", 40)]);
     expect(await readUsageRowsRemovedBefore(db)).toBe(0);
     expect(await removeUsageRows(db, 35, 2)).toBe(2);
-    // Both rows of the instant 20: otherwise the bound would be wrong about one of them.
+    // Both rows of time 20 are removed; otherwise the bound would be wrong for one of them.
     expect(await present(db)).toEqual(["r4", "r5"]);
     expect(await readUsageRowsRemovedBefore(db)).toBe(21);
     expect(await removeUsageRows(db, 35, 2)).toBe(1);

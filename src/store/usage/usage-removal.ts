@@ -1,30 +1,33 @@
-/** Rows of single requests go after the time that the operator gave them. Roll-ups and the ledger stay. */
+/**
+ * Retention of usage rows: deletes rows after the time that the operator configured. Roll-ups and the ledger stay.
+ */
 
 import { type Db, transaction } from "../engine/db.ts";
 import { integer } from "../engine/row.ts";
 import { deleteSetting, readSetting, writeSetting } from "../settings/settings.ts";
 
-/** Of what happened before this instant, rows of usage may be missing. */
-const REMOVED_BEFORE = "usage_rows_removed_before_ms";
-const KEPT = "usage_rows_kept_ms";
+/** Usage rows before this time may be missing. */
+const REMOVED_BEFORE_SETTING = "usage_rows_removed_before_ms";
+const KEPT_SETTING = "usage_rows_kept_ms";
 
-/** Null: for ever. */
+/** Null: rows are kept forever. */
 export async function readUsageRowsKept(db: Db): Promise<number | null> {
-  return toNumber(await readSetting(db, KEPT));
+  return toNumber(await readSetting(db, KEPT_SETTING));
 }
 
 export async function writeUsageRowsKept(db: Db, keptMs: number | null): Promise<void> {
-  if (keptMs === null) await deleteSetting(db, KEPT);
-  else await writeSetting(db, KEPT, String(keptMs));
+  if (keptMs === null) await deleteSetting(db, KEPT_SETTING);
+  else await writeSetting(db, KEPT_SETTING, String(keptMs));
 }
 
-/** For an audit: from here on every row must be there. 0 when nothing was ever removed. */
+/** For reconciliation: from this time on every row must exist. 0 if no row was ever removed. */
 export async function readUsageRowsRemovedBefore(db: Db): Promise<number> {
-  return toNumber(await readSetting(db, REMOVED_BEFORE)) ?? 0;
+  return toNumber(await readSetting(db, REMOVED_BEFORE_SETTING)) ?? 0;
 }
 
 /**
- * About so many, the oldest first; returns how many. A background response that may still be settled stays.
+ * Removes about `rowsMax` rows, oldest first, and returns their number. Background responses that may still be
+ * settled are kept.
  */
 export async function removeUsageRows(db: Db, beforeMs: number, rowsMax: number): Promise<number> {
   return transaction(db, async (tx) => {
@@ -34,18 +37,19 @@ export async function removeUsageRows(db: Db, beforeMs: number, rowsMax: number)
         WHERE at_ms < ${beforeMs} AND kind_no NOT IN (SELECT no FROM usage_kind WHERE outcome = 'pending')
         ORDER BY at_ms LIMIT ${rowsMax}
       ) AS oldest`;
-    const many = row === undefined ? 0 : integer(row, "many");
-    if (row === undefined || many === 0) return 0;
-    // Rows of one instant go together, so that the bound is true: everything before it may be gone, nothing after it.
+    const rowCount = row === undefined ? 0 : integer(row, "many");
+    if (row === undefined || rowCount === 0) return 0;
+    // Rows of one millisecond are removed together, so that the bound is exact: rows before it may be missing, rows
+    // after it are complete.
     const boundMs = integer(row, "last_ms") + 1;
     await tx.sql`
-      INSERT INTO setting (name, value) VALUES (${REMOVED_BEFORE}, ${String(boundMs)})
+      INSERT INTO setting (name, value) VALUES (${REMOVED_BEFORE_SETTING}, ${String(boundMs)})
       ON CONFLICT (name) DO UPDATE SET value =
         CASE WHEN CAST(setting.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE setting.value END`;
     await tx.sql`
       DELETE FROM usage_row
       WHERE at_ms < ${boundMs} AND kind_no NOT IN (SELECT no FROM usage_kind WHERE outcome = 'pending')`;
-    return many;
+    return rowCount;
   });
 }
 

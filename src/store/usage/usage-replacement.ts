@@ -1,4 +1,4 @@
-/** Rows that a successor wrote for a process that was taken for dead, and rows that replace them. */
+/** Usage rows that recovery wrote for a process considered dead, and the rows that replace them. */
 
 import type { Db } from "../engine/db.ts";
 import { placeholder } from "../engine/db.ts";
@@ -10,7 +10,7 @@ import type { Numbering } from "./usage-numbers.ts";
 import { clampCount, toUsageRow, type UsageRow } from "./usage-row.ts";
 import { SELECT_USAGE } from "./usage-values.ts";
 
-/** Those of these requests whose row says `recovered`, locked until the transaction ends. */
+/** Returns the rows of these requests that are flagged `recovered`, and locks them until the transaction ends. */
 export async function lockRecovered(tx: Db, requestIds: readonly string[]): Promise<UsageRow[]> {
   if (tx.engine === "postgres") {
     const lock = "ORDER BY request_id FOR UPDATE";
@@ -24,7 +24,7 @@ export async function findRecovered(db: Db, requestIds: readonly string[]): Prom
   return rows.map(toUsageRow).filter(({ flags }) => flags.includes("recovered"));
 }
 
-/** `row` is of the same request, and has the time of `before`. The sums of its hour and day follow. */
+/** Each `row` belongs to the same request as `before` and has its time. The sums of its hour and day are updated. */
 export async function replaceUsage(
   tx: Db,
   numbering: Numbering,

@@ -1,3 +1,5 @@
+/** Usage rows for tests. */
+
 import type { Db } from "../engine/db.ts";
 import { insertFresh } from "./usage.ts";
 import { UsageNumbers } from "./usage-numbers.ts";
@@ -5,7 +7,7 @@ import { NO_MONEY, type UsageRow } from "./usage-row.ts";
 
 let made = 0;
 
-/** A request like any other, for tests to change what matters to them. */
+/** A typical request; tests change the fields that matter to them. */
 export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
   made += 1;
   return {
@@ -46,7 +48,7 @@ export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
   };
 }
 
-/** As if the till had booked them. */
+/** Inserts rows as billing does. */
 export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<void> {
   if (rows.length === 0) return;
   await new UsageNumbers().within(db, (tx, numbering) => insertFresh(tx, numbering, rows));

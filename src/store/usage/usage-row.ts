@@ -1,3 +1,5 @@
+/** The usage row: its fields, and the limits that make it storable. */
+
 import type { Nano } from "../../money/nano.ts";
 import { INTERFACES, type Interface } from "../../records.ts";
 import type { Row } from "../engine/db.ts";
@@ -15,7 +17,7 @@ export const USAGE_OUTCOMES = [
 ] as const;
 export type UsageOutcome = (typeof USAGE_OUTCOMES)[number];
 
-/** `estimated`: counted by us; `partial`: what was seen of an answer that broke off. */
+/** `estimated`: counted by the gateway. `partial`: counted from the received part of an interrupted response. */
 export const USAGE_SOURCES = ["upstream", "estimated", "partial", "none"] as const;
 export type UsageSource = (typeof USAGE_SOURCES)[number];
 
@@ -23,10 +25,10 @@ export const USAGE_PAYERS = ["balance", "subscription"] as const;
 export type UsagePayer = (typeof USAGE_PAYERS)[number];
 
 /**
- * What an inspector should know of the money: `estimated`, `partial` and `clamped` say how the count came about (of
- * `clamped`, that it was more than can be true, or cost more than the store keeps),
- * `capped` that the output was limited to what the payer has, `overrun` that it cost more than was held, `recovered`
- * that the process died and another one settled.
+ * Flags about the charge. `estimated`, `partial` and `clamped` say how the usage was counted; `clamped` means that
+ * it was implausibly high or cost more than the database can store. `capped`: the output was limited to what the
+ * payer can pay. `overrun`: the cost exceeded the hold. `recovered`: the process died and another one settled the
+ * request.
  */
 export const USAGE_FLAGS = ["estimated", "partial", "clamped", "overrun", "recovered", "capped"] as const;
 export type UsageFlag = (typeof USAGE_FLAGS)[number];
@@ -37,7 +39,7 @@ export interface UsageTokens {
   cacheWriteTokens: number;
   outputTokens: number;
   reasoningTokens: number;
-  /** Of the input and of the output: what is no text, and priced apart. */
+  /** Parts of input and output that are not text and have their own price. */
   imageInputTokens: number;
   audioInputTokens: number;
   audioOutputTokens: number;
@@ -45,18 +47,18 @@ export interface UsageTokens {
 }
 
 export interface UsageMoney {
-  /** By its tariff. */
+  /** Cost by the tariff. */
   costNano: Nano;
-  /** Of the cost: what the payer paid. */
+  /** The part of the cost that the payer paid. */
   chargedNano: Nano;
-  /** What the upstream accounts will ask for it, failed attempts included. */
+  /** Expected cost at the upstreams, including failed attempts. */
   upstreamNano: Nano;
   payer: UsagePayer | null;
   tariffId: string | null;
   flags: readonly UsageFlag[];
 }
 
-/** Of a request that nobody pays for. */
+/** For an unpaid request. */
 export const NO_MONEY: UsageMoney = {
   costNano: 0n,
   chargedNano: 0n,
@@ -67,11 +69,11 @@ export const NO_MONEY: UsageMoney = {
 };
 
 export interface UsageRow extends UsageTokens, UsageMoney {
-  /** Of a counted row: the id of the first request that it counts. */
+  /** For a row that counts several requests: the id of the first one. */
   requestId: string;
   /**
-   * How many unserved requests of one kind the row stands for; 1 for every other row. A row that counts none ends a hold
-   * and is not stored: its request is part of a counted row.
+   * The number of unserved requests of one kind that the row stands for; 1 for every other row. A row with 0 ends a
+   * hold and is not stored, because its request is part of another row's count.
    */
   requestCount: number;
   atMs: number;
@@ -91,32 +93,32 @@ export interface UsageRow extends UsageTokens, UsageMoney {
   attempts: number;
   firstByteMs: number | null;
   durationMs: number;
-  /** Of the duration: spent waiting for a free account. */
+  /** The part of the duration spent waiting for a free account. */
   waitMs: number;
   responseId: string | null;
   upstreamRequestId: string | null;
-  /** How the account was chosen, as JSON; null when none was looked for. */
+  /** How the account was chosen, as JSON; null if no account was selected. */
   trace: string | null;
 }
 
-/** PostgreSQL refuses index entries above some 2,700 bytes. */
+/** PostgreSQL rejects index entries above some 2,700 bytes. */
 const TEXT_CHARS_MAX = 512;
 const TRACE_BYTES_MAX = 16 * 1024;
-/** Far above any true count, and a thousand hours of it still add up below 2^53. */
+/** Far above any real count, and a thousand hours of such counts still sum to less than 2^53. */
 const COUNT_MAX = 1e12;
 /**
- * $100,000: far above what any request costs by a price that is meant, and 90,000 such costs still add up to what the
- * engines keep. What was charged needs no such bound: it is money that somebody had.
+ * $100,000: far above the cost of any request at a sensible price, and 90,000 such costs still sum to a storable
+ * value. Charges need no such bound, because the payer had the money.
  */
 const COST_NANO_MAX: Nano = 100_000n * 1_000_000_000n;
 
 /**
- * Callers choose model names, upstreams choose ids and counts; none of them may make a row that the engine
- * refuses, for a whole batch would be lost with it.
+ * Clamps values to what the database accepts. Callers choose model names, and upstreams choose ids and counts. An
+ * invalid value would make the database reject the whole batch.
  */
 export function clampCount(row: UsageRow): UsageRow {
   if (isStorable(row)) return row;
-  // Field by field: spreading so many of them takes several times as long, once for every request.
+  // Field by field: spreading this many fields takes several times as long, and this runs for every request.
   return {
     requestId: row.requestId,
     requestCount: row.requestCount,
@@ -133,20 +135,20 @@ export function clampCount(row: UsageRow): UsageRow {
     status: row.status,
     outcome: row.outcome,
     errorCode: row.errorCode,
-    inputTokens: count(row.inputTokens),
-    cachedTokens: count(row.cachedTokens),
-    cacheWriteTokens: count(row.cacheWriteTokens),
-    outputTokens: count(row.outputTokens),
-    reasoningTokens: count(row.reasoningTokens),
-    imageInputTokens: count(row.imageInputTokens),
-    audioInputTokens: count(row.audioInputTokens),
-    audioOutputTokens: count(row.audioOutputTokens),
-    images: count(row.images),
+    inputTokens: clampToCount(row.inputTokens),
+    cachedTokens: clampToCount(row.cachedTokens),
+    cacheWriteTokens: clampToCount(row.cacheWriteTokens),
+    outputTokens: clampToCount(row.outputTokens),
+    reasoningTokens: clampToCount(row.reasoningTokens),
+    imageInputTokens: clampToCount(row.imageInputTokens),
+    audioInputTokens: clampToCount(row.audioInputTokens),
+    audioOutputTokens: clampToCount(row.audioOutputTokens),
+    images: clampToCount(row.images),
     usageSource: row.usageSource,
     attempts: row.attempts,
-    firstByteMs: row.firstByteMs === null ? null : count(row.firstByteMs),
-    durationMs: count(row.durationMs),
-    waitMs: count(row.waitMs),
+    firstByteMs: row.firstByteMs === null ? null : clampToCount(row.firstByteMs),
+    durationMs: clampToCount(row.durationMs),
+    waitMs: clampToCount(row.waitMs),
     responseId: storableId(row.responseId),
     upstreamRequestId: row.upstreamRequestId === null ? null : clip(row.upstreamRequestId),
     trace: storableTrace(row.trace),
@@ -189,24 +191,24 @@ function isCostStorable({ costNano, chargedNano, upstreamNano }: UsageMoney): bo
 
 export function storableTokens(tokens: UsageTokens): UsageTokens {
   return {
-    inputTokens: count(tokens.inputTokens),
-    cachedTokens: count(tokens.cachedTokens),
-    cacheWriteTokens: count(tokens.cacheWriteTokens),
-    outputTokens: count(tokens.outputTokens),
-    reasoningTokens: count(tokens.reasoningTokens),
-    imageInputTokens: count(tokens.imageInputTokens),
-    audioInputTokens: count(tokens.audioInputTokens),
-    audioOutputTokens: count(tokens.audioOutputTokens),
-    images: count(tokens.images),
+    inputTokens: clampToCount(tokens.inputTokens),
+    cachedTokens: clampToCount(tokens.cachedTokens),
+    cacheWriteTokens: clampToCount(tokens.cacheWriteTokens),
+    outputTokens: clampToCount(tokens.outputTokens),
+    reasoningTokens: clampToCount(tokens.reasoningTokens),
+    imageInputTokens: clampToCount(tokens.imageInputTokens),
+    audioInputTokens: clampToCount(tokens.audioInputTokens),
+    audioOutputTokens: clampToCount(tokens.audioOutputTokens),
+    images: clampToCount(tokens.images),
   };
 }
 
-/** An id is kept whole or not at all: two that share their beginning must not become one. */
+/** An id is stored whole or not at all: two ids with the same beginning must not become equal. */
 export function storableId(id: string | null): string | null {
   return id === null || id.length > TEXT_CHARS_MAX || clip(id) !== id ? null : id;
 }
 
-/** Half of a JSON text is none: one that is too long is left out whole. */
+/** A truncated JSON text is invalid, so a trace that is too long is omitted. */
 function storableTrace(trace: string | null): string | null {
   if (trace === null || Buffer.byteLength(trace) > TRACE_BYTES_MAX) return null;
   return trace.isWellFormed() && !trace.includes("\0") ? trace : null;
@@ -218,11 +220,11 @@ export function clip(value: string): string {
   return short.toWellFormed().replaceAll("\0", "\uFFFD");
 }
 
-function count(value: number): number {
+function clampToCount(value: number): number {
   return value > 0 ? Math.round(Math.min(value, COUNT_MAX)) : 0;
 }
 
-/** Never less than was paid of it. */
+/** Never less than the charged amount. */
 export function storableCost(nano: Nano, chargedNano: Nano = 0n): Nano {
   if (nano <= COST_NANO_MAX) return nano;
   return chargedNano > COST_NANO_MAX ? chargedNano : COST_NANO_MAX;
@@ -249,7 +251,7 @@ function toTokens(row: Row): UsageTokens {
 export function toUsageRow(row: Row): UsageRow {
   return {
     requestId: text(row, "request_id"),
-    // Journals and spools of earlier versions have no such column.
+    // Journals and spools of earlier versions lack this column.
     requestCount: row.request_count === undefined ? 1 : integer(row, "request_count"),
     atMs: integer(row, "at_ms"),
     keyId: text(row, "key_id"),

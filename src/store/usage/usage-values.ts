@@ -1,13 +1,13 @@
 /**
- * A usage row as values, in two parts: its kind is what requests of one moment often have in common, so that the engine
- * is given it, and the journal told it, once for many of them.
+ * Usage rows as lists of values, in two parts. The kind holds the values that concurrent requests often share; it is
+ * written to the database and the journal once for many rows.
  */
 
 import type { Nano } from "../../money/nano.ts";
 import type { Row, SqlValue } from "../engine/db.ts";
 import type { UsageFlag, UsageRow } from "./usage-row.ts";
 
-/** What the store tells once, and stands in its rows as a number (`usage-numbers.ts`). */
+/** Columns that the database stores once per kind; rows refer to them by number (`usage-numbers.ts`). */
 export const TOLD_ONCE = [
   "public_model",
   "upstream_model",
@@ -22,7 +22,7 @@ export const TOLD_ONCE = [
   "tariff_id",
   "flags",
 ] as const;
-/** What its rows have all the same: counts that may be anything, and what an index asks for. */
+/** Columns of the kind that are stored in each row: counts with many possible values, and indexed columns. */
 export const TOLD_IN_ROW = [
   "interface",
   "request_count",
@@ -59,7 +59,7 @@ export function kindValues(row: UsageRow): SqlValue[] {
   ];
 }
 
-/** In all KIND_COLUMNS. */
+/** Compares all KIND_COLUMNS. */
 export function isAlike(one: UsageRow, other: UsageRow): boolean {
   return (
     one.publicModel === other.publicModel &&
@@ -106,7 +106,7 @@ export const REST_COLUMNS = [
   "upstream_nano",
 ] as const;
 
-/** In the order of REST_COLUMNS. Behind what is there already: a list of their own would be one more for each row. */
+/** Appends in the order of REST_COLUMNS. Appending avoids one more array per row. */
 export function pushRest(values: SqlValue[], row: UsageRow): void {
   values.push(
     row.requestId,
@@ -133,7 +133,7 @@ export function pushRest(values: SqlValue[], row: UsageRow): void {
 
 export const USAGE_COLUMNS = [...KIND_COLUMNS, ...REST_COLUMNS] as const;
 
-/** Every column, as `toUsageRow` reads them. */
+/** Selects every column that `toUsageRow` reads. */
 export const SELECT_USAGE = `SELECT ${USAGE_COLUMNS.map((column) =>
   column.endsWith("_nano") ? `CAST(${column} AS TEXT) AS ${column}` : column,
 ).join(", ")} FROM usage`;
@@ -145,7 +145,7 @@ export function toValues(row: UsageRow): SqlValue[] {
   return values;
 }
 
-/** Such values as the database gives them back, to be read by `toUsageRow`: money is text. */
+/** Converts values to the form in which the database returns them, for `toUsageRow`: money is text. */
 export function asStored(columns: readonly string[], values: readonly SqlValue[]): Row {
   return Object.fromEntries(
     columns.map((column, index) => {
@@ -159,7 +159,7 @@ export function flagsValue(flags: readonly UsageFlag[]): string | null {
   return flags.length === 0 ? null : flags.join(",");
 }
 
-/** As a number where that is exact: to write a bigint as text takes several times as long. */
+/** A number if it is exact: writing a bigint as text takes several times as long. */
 export function nanoValue(nano: Nano): number | string {
   const number = Number(nano);
   return Number.isSafeInteger(number) ? number : nano.toString();

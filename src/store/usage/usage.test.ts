@@ -41,7 +41,7 @@ const tokens = (scale: number): UsageTokens => ({
 
 const late = (scale: number): LateUse => ({ tokens: tokens(scale), costNano: 70n, listNano: 50n });
 
-/** More than a number can tell exactly. */
+/** More than a number can represent exactly. */
 const MUCH_NANO = 9_007_199_254_740_993n;
 
 const row = (requestId: string, change: Partial<UsageRow> = {}): UsageRow => ({
@@ -80,7 +80,7 @@ const counted = (requests: number, refused: number, failed: number, scale: numbe
   ...summed(scale),
 });
 
-/** A user with two keys, and a key of nobody's. */
+/** A user with two keys, and a key without a user. */
 async function seedKeys(db: Db): Promise<void> {
   await putGroup(db, groupRecord("g1"));
   await putUser(db, userRecord("u1"));
@@ -93,7 +93,7 @@ async function seedKeys(db: Db): Promise<void> {
   }
 }
 
-/** The roll-up as it should be, computed by the engine from the rows. */
+/** The expected roll-up, computed by the engine from the rows. */
 async function rollUps(db: Db): Promise<{ written: unknown[]; expected: unknown[] }> {
   const written = await db.sql`
     SELECT key_id, hour_ms, group_id, public_model, interface, requests, refused, failed, input_tokens, cached_tokens,
@@ -223,7 +223,7 @@ eachEngine(({ open, emptyUrl }) => {
   test("a batch with a row that is known is refused whole", async () => {
     const db = await open();
     await insertUsage(db, [row("r1")]);
-    // Of several statements, each of several rows: it stands last.
+    // Takes several statements of several rows each; the conflict is in the last one.
     const batch = Array.from({ length: 19 }, (_, index) => row(`r0${index}`));
     expect(await insertUsage(db, [...batch, row("r1", tokens(7))]).catch(isUniqueViolation)).toBe(true);
     expect(await keyTotals(db, "k1", null)).toMatchObject(counted(1, 0, 0, 1));
@@ -389,7 +389,7 @@ eachEngine(({ open, emptyUrl }) => {
     const cost = MUCH_NANO + 7n;
     const later = [use("k1", "g1", 1, 2, 2, cost), use("k2", "g1", 2, 1, 2), use("k2", "g2", 2, 1, 1)];
     expect(await useByHour(db, 0)).toEqual([use("k1", "g1", 0, 1, 1), ...later]);
-    // An hour that is only touched is told of whole.
+    // An hour that overlaps the range is returned as a whole.
     expect(await useByHour(db, NOON_MS + HOUR_MS - 1)).toEqual(later);
     expect(await useByHour(db, NOON_MS + 2 * HOUR_MS)).toEqual([]);
   });

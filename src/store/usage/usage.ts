@@ -1,4 +1,4 @@
-/** What was used: one row a request, and the hourly sums of these rows, always written together. */
+/** Usage: one row per request, and the hourly sums of these rows, always written together. */
 
 import type { Nano } from "../../money/nano.ts";
 import type { Costs } from "../../money/tariff.ts";
@@ -43,11 +43,11 @@ export interface StoredResponseRoute {
   publicModel: string;
   upstreamModel: string | null;
   outcome: UsageOutcome;
-  /** Still being made, and paid for when it has ended: there is no row yet. */
+  /** The response is still being produced and is paid when it ends: it has a hold and no row yet. */
   isHeld: boolean;
 }
 
-/** Rows and roll-up of requests that the store does not know; one that it knows fails all of them. */
+/** Inserts rows and roll-up of new requests. A single row that already exists fails all of them. */
 export async function insertFresh(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
   const ordered = rows.map(clampCount).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
   await insertUsage(tx, numbering, ordered);
@@ -56,7 +56,7 @@ export async function insertFresh(tx: Db, numbering: Numbering, rows: readonly U
   await addToRollUp(tx, sums.entries());
 }
 
-/** Which of these requests have a row, and what it says was charged. */
+/** The requests among these that have a row, with their charge. */
 export async function knownUsage(db: Db, requestIds: readonly string[]): Promise<Map<string, Nano>> {
   const rows = await selectIn(
     db,
@@ -66,12 +66,12 @@ export async function knownUsage(db: Db, requestIds: readonly string[]): Promise
   return new Map(rows.map((row) => [text(row, "request_id"), nano(row, "charged_nano")]));
 }
 
-/** What a background response turned out to have used, where nobody pays, and what that costs by its price. */
+/** Usage of an unpaid background response, known only at its end, and its cost at list prices. */
 export interface LateUse extends Costs {
   tokens: UsageTokens;
 }
 
-/** When a background response ends, its times stay as they were, and nobody pays. */
+/** When a background response ends, its times stay unchanged, and it is not charged. */
 const UNCHANGED = { chargedNano: 0n, durationMs: 0, firstByteMs: null } as const;
 
 /** One request, whole. */
@@ -83,8 +83,9 @@ export async function findUsage(db: Db, requestId: string): Promise<UsageRow | n
 }
 
 /**
- * Who made a response, and where. The first of several rows counts: nobody can take a response over. Rows and holds
- * are read in one statement, so that one that is being settled is seen as either.
+ * Finds which request created a response, and on which account. The first of several rows counts, so a response
+ * cannot be taken over. One statement reads rows and holds, so that a response being settled is found as one or the
+ * other.
  */
 export async function findRoute(db: Db, responseId: string): Promise<StoredResponseRoute | null> {
   const id = storableId(responseId);
@@ -109,8 +110,8 @@ export async function findRoute(db: Db, responseId: string): Promise<StoredRespo
 }
 
 /**
- * A background response has ended: its row and the roll-up get what it used, once. False if it was settled
- * before or is unknown. Null: the upstream told nothing.
+ * Settles a background response that has ended: adds its usage to its row and the roll-up, once. Returns false if it
+ * was already settled or is unknown. `used` is null if the upstream reported no usage.
  */
 export async function settlePending(
   db: Db,
@@ -121,29 +122,29 @@ export async function settlePending(
   return transaction(db, async (tx) => {
     const [found] =
       await tx.sql`SELECT kind_no FROM usage WHERE request_id = ${requestId} AND outcome = 'pending'`;
-    const before = found === undefined ? null : await findUsage(tx, requestId);
-    if (found === undefined || before === null) return false;
+    const pendingRow = found === undefined ? null : await findUsage(tx, requestId);
+    if (found === undefined || pendingRow === null) return false;
     const costNano = storableCost(used?.costNano ?? 0n);
     const upstreamNano = storableCost(used?.listNano ?? 0n);
     const tokens = used === null ? {} : storableTokens(used.tokens);
-    const usageSource = used === null ? before.usageSource : "upstream";
-    const is: UsageRow = { ...before, ...tokens, outcome, usageSource };
-    const kindNo = await kindNoOf(tx, is);
+    const usageSource = used === null ? pendingRow.usageSource : "upstream";
+    const settledRow: UsageRow = { ...pendingRow, ...tokens, outcome, usageSource };
+    const kindNo = await kindNoOf(tx, settledRow);
     const settled = await tx.sql`
-      UPDATE usage_row SET kind_no = ${kindNo}, input_tokens = ${is.inputTokens},
-        cached_tokens = ${is.cachedTokens}, cache_write_tokens = ${is.cacheWriteTokens},
-        output_tokens = ${is.outputTokens}, reasoning_tokens = ${is.reasoningTokens}, images = ${is.images},
-        image_input_tokens = ${is.imageInputTokens}, audio_input_tokens = ${is.audioInputTokens},
-        audio_output_tokens = ${is.audioOutputTokens}, cost_nano = cost_nano + ${nanoValue(costNano)},
+      UPDATE usage_row SET kind_no = ${kindNo}, input_tokens = ${settledRow.inputTokens},
+        cached_tokens = ${settledRow.cachedTokens}, cache_write_tokens = ${settledRow.cacheWriteTokens},
+        output_tokens = ${settledRow.outputTokens}, reasoning_tokens = ${settledRow.reasoningTokens}, images = ${settledRow.images},
+        image_input_tokens = ${settledRow.imageInputTokens}, audio_input_tokens = ${settledRow.audioInputTokens},
+        audio_output_tokens = ${settledRow.audioOutputTokens}, cost_nano = cost_nano + ${nanoValue(costNano)},
         upstream_nano = upstream_nano + ${nanoValue(upstreamNano)}
       WHERE request_id = ${requestId} AND kind_no = ${integer(found, "kind_no")} RETURNING request_id`;
     if (settled.length === 0) return false;
     const change = difference(
-      computeTotals({ ...is, ...UNCHANGED, costNano, upstreamNano }, outcome),
-      computeTotals({ ...before, ...UNCHANGED, costNano: 0n, upstreamNano: 0n }, "pending"),
+      computeTotals({ ...settledRow, ...UNCHANGED, costNano, upstreamNano }, outcome),
+      computeTotals({ ...pendingRow, ...UNCHANGED, costNano: 0n, upstreamNano: 0n }, "pending"),
     );
-    await addToRollUp(tx, [{ of: before, totals: change }]);
-    await markDays(tx, [before]);
+    await addToRollUp(tx, [{ of: pendingRow, totals: change }]);
+    await markDays(tx, [pendingRow]);
     return true;
   });
 }
