@@ -51,7 +51,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
   /** Requests that had arrived when the one before them was answered. */
   private queuedCount = 0;
   /** Bound callbacks for asynchronous responses, created with the first one. */
-  private answered: ((answer: HttpResponse | Upgrade) => void) | null = null;
+  private answered: ((response: HttpResponse | Upgrade) => void) | null = null;
   private broke: ((thrown: unknown) => void) | null = null;
 
   // Socket events.
@@ -260,10 +260,10 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
   }
 
   /** Catches everything, because there is no caller that could handle an exception. */
-  private answer(answer: HttpResponse | Upgrade): void {
+  private answer(response: HttpResponse | Upgrade): void {
     try {
-      if (this.request === null) abandonResponse(answer);
-      else this.say(this.request, answer);
+      if (this.request === null) abandonResponse(response);
+      else this.say(this.request, response);
     } catch (thrown) {
       this.failed(thrown);
     }
