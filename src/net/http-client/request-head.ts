@@ -63,7 +63,8 @@ function lookUpStart({ method, path, headers, body }: OutgoingRequest, hostLine:
   if (cached !== undefined && cached.method === method && cached.hostLine === hostLine) return cached.bytes;
   const bytes = Buffer.from(`${method} ${path} HTTP/1.1\r\n${hostLine}${headers}`, "latin1");
   // A request without a body retrieves a stored object. Its path is rarely used again, so it is not cached.
-  if (body !== null && bytes.length <= CACHED_CHARS_MAX) cacheStart(headers, path, { method, hostLine, bytes });
+  if (body !== null && bytes.length <= CACHED_CHARS_MAX)
+    cacheStart(headers, path, { method, hostLine, bytes });
   return bytes;
 }
 

@@ -68,7 +68,9 @@ export function startUpload(
     (thrown) => {
       if (isStopped) return;
       stop();
-      listener.uploaded(thrown instanceof WrongLength ? WRONG_LENGTH : "the request's body could not be read");
+      listener.uploaded(
+        thrown instanceof WrongLength ? WRONG_LENGTH : "the request's body could not be read",
+      );
     },
   );
   return {

@@ -38,7 +38,9 @@ export function writeRequest(
   }
   putRequest(scratch, 0, head, body);
   const written = out.write(scratch, 0, length);
-  return written === length ? NO_PARTS : [wholeBytesPart(Buffer.copyBytesFrom(scratch, written, length - written))];
+  return written === length
+    ? NO_PARTS
+    : [wholeBytesPart(Buffer.copyBytesFrom(scratch, written, length - written))];
 }
 
 const NO_PARTS: readonly Part[] = [];

@@ -149,8 +149,10 @@ export class FrameReader {
       return length > CONTROL_BYTES_MAX ? protocolError("a control frame is too long") : null;
     }
     if (this.opcode > BINARY) return protocolError("an unknown opcode");
-    if (this.opcode === CONTINUATION && this.begun === 0) return protocolError("a message goes on that never began");
-    if (this.opcode !== CONTINUATION && this.begun !== 0) return protocolError("a message begins within another");
+    if (this.opcode === CONTINUATION && this.begun === 0)
+      return protocolError("a message goes on that never began");
+    if (this.opcode !== CONTINUATION && this.begun !== 0)
+      return protocolError("a message begins within another");
     if (this.message.length + length > this.messageBytesMax) {
       return { code: 1009, reason: `a message of more than ${this.messageBytesMax} bytes` };
     }
@@ -294,7 +296,13 @@ function applyMask(
   while (at < to) at = maskByte(bytes, at, mask, maskAt, maskOffset);
 }
 
-function maskByte(bytes: Uint8Array, at: number, mask: Uint8Array, maskAt: number, maskOffset: number): number {
+function maskByte(
+  bytes: Uint8Array,
+  at: number,
+  mask: Uint8Array,
+  maskAt: number,
+  maskOffset: number,
+): number {
   bytes[at] = (bytes[at] as number) ^ (mask[maskAt + ((maskOffset + at) & 3)] as number);
   return at + 1;
 }

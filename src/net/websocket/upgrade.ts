@@ -19,7 +19,10 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 export function upgradeHead({ headers, requestId, protocol }: Handshake): Buffer | null {
   const key = headers.get("sec-websocket-key") ?? "";
   if (!KEY.test(key) || headers.get("sec-websocket-version") !== "13") return null;
-  if (!listContains(headers.get("upgrade"), "websocket") || !listContains(headers.get("connection"), "upgrade"))
+  if (
+    !listContains(headers.get("upgrade"), "websocket") ||
+    !listContains(headers.get("connection"), "upgrade")
+  )
     return null;
   if (protocol !== "" && !TOKEN.test(protocol)) return null;
   return Buffer.from(
