@@ -47,12 +47,12 @@ function readText(content: unknown): string {
 function findLastText(slice: string): string {
   const tail = slice.slice(-TAIL_CHARS);
   const opening = [...tail.matchAll(/"(?:content|text)"\s*:\s*"/g)].at(-1);
-  if (opening === undefined) return unescape(tail.slice(-QUESTION_CHARS).replace(/^[^ ]* /, "… "));
-  return unescape(tail.slice(opening.index + opening[0].length));
+  if (opening === undefined) return decodeJsonText(tail.slice(-QUESTION_CHARS).replace(/^[^ ]* /, "… "));
+  return decodeJsonText(tail.slice(opening.index + opening[0].length));
 }
 
 /** Decodes the text before the closing quote of a JSON string, or all of it if the quote is missing. */
-function unescape(text: string): string {
+function decodeJsonText(text: string): string {
   const end = /(?<!\\)(?:\\\\)*"/.exec(text);
   const body = end === null ? text : text.slice(0, end.index + end[0].length - 1);
   const value = parseJson(`"${body}"`);
