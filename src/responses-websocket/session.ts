@@ -162,8 +162,6 @@ export class Session implements TurnHost {
     this.line.terminate();
   }
 
-  // TurnHost.
-
   get address(): string {
     return this.line.address;
   }
@@ -374,8 +372,6 @@ export class Session implements TurnHost {
     const conversation = conversationName(headers, request);
     if (conversation !== null) this.line.sendText(turnStateFrame(conversation));
   }
-
-  // Errors and closing.
 
   private complain(error: ApiError, streamId: string | null): void {
     this.line.tell(errorFrame(error, this.around.newId("req"), streamId));
