@@ -26,14 +26,15 @@ export interface Delivery {
 export const SLOW_HEADERS_MS = 5_000;
 
 /** Applies the pace and faults to a response and records the outcome. */
-export function deliver(delivery: Delivery, answer: () => Reply): Response | Promise<Response> {
+export function deliver(delivery: Delivery, buildReply: () => Reply): Response | Promise<Response> {
   const { fault, behaviour } = delivery;
   // Most responses are complete at once and need no promise.
-  if (fault === null && (behaviour === null || behaviour.firstMs === 0)) return respond(delivery, answer());
-  return deliverLate(delivery, answer);
+  if (fault === null && (behaviour === null || behaviour.firstMs === 0))
+    return respond(delivery, buildReply());
+  return deliverLate(delivery, buildReply);
 }
 
-async function deliverLate(delivery: Delivery, answer: () => Reply): Promise<Response> {
+async function deliverLate(delivery: Delivery, buildReply: () => Reply): Promise<Response> {
   const { fault, entry, request } = delivery;
   const delayMs =
     fault?.name === "slow-headers"
@@ -52,7 +53,7 @@ async function deliverLate(delivery: Delivery, answer: () => Reply): Promise<Res
     if (early === "reset") return respondStream(delivery, [{ kind: "reset" }], {});
     if (early !== null) return respondRefusal(delivery, early);
   }
-  return respond(delivery, answer());
+  return respond(delivery, buildReply());
 }
 
 function respond(delivery: Delivery, reply: Reply): Response {

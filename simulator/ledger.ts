@@ -83,7 +83,7 @@ const BODY_BYTES_MAX = 1024 * 1024;
 const MODELS_MAX = 2_000;
 
 export function createLedger(record: "full" | "counts"): Ledger {
-  let ring: LedgerEntry[] = [];
+  let ringBuffer: LedgerEntry[] = [];
   let oldest = 0;
   let totals = noTotals();
   const sockets: SocketCounts = { opened: 0, open: 0 };
@@ -100,14 +100,14 @@ export function createLedger(record: "full" | "counts"): Ledger {
     return modelTotals;
   };
 
-  const entries = (): LedgerEntry[] => [...ring.slice(oldest), ...ring.slice(0, oldest)];
+  const entries = (): LedgerEntry[] => [...ringBuffer.slice(oldest), ...ringBuffer.slice(0, oldest)];
 
   return {
     full: record === "full",
     open(entry) {
-      if (ring.length < ENTRIES_MAX) ring.push(entry);
+      if (ringBuffer.length < ENTRIES_MAX) ringBuffer.push(entry);
       else {
-        ring[oldest] = entry;
+        ringBuffer[oldest] = entry;
         oldest = (oldest + 1) % ENTRIES_MAX;
       }
       open.add(entry);
@@ -142,7 +142,7 @@ export function createLedger(record: "full" | "counts"): Ledger {
     totals: () => ({ ...totals }),
     totalsOf: (model) => ({ ...(models.get(model) ?? noTotals()) }),
     entries,
-    last: () => (ring.length === 0 ? null : (ring.at(oldest - 1) ?? null)),
+    last: () => (ringBuffer.length === 0 ? null : (ringBuffer.at(oldest - 1) ?? null)),
     bodyOf: (id) => bodies.get(id) ?? null,
     snapshot: () => ({
       sockets: { ...sockets },
@@ -151,7 +151,7 @@ export function createLedger(record: "full" | "counts"): Ledger {
       entries: entries(),
     }),
     reset() {
-      ring = [];
+      ringBuffer = [];
       oldest = 0;
       totals = noTotals();
       models.clear();

@@ -34,18 +34,18 @@ export function* messageOps(frames: Iterable<Frame>, fault: Fault | null): Gener
     return;
   }
   const point = fault.point ?? FAULT_POINTS.get(fault.name) ?? DEFAULT_POINT;
-  let sent = 0;
+  let sentCount = 0;
   let sentBytes = 0;
   let hasFailed = false;
   for (const one of frames) {
     sentBytes += Buffer.byteLength(one.data);
-    if (!hasFailed && (point.unit === "chunk" ? sent === point.count : sentBytes > point.count)) {
+    if (!hasFailed && (point.unit === "chunk" ? sentCount === point.count : sentBytes > point.count)) {
       hasFailed = true;
       yield* applyFault(fault);
       if (!CONTINUING.has(fault.name) && !(fault.name === "stall" && fault.durationMs !== null)) return;
     }
     yield { kind: "message", text: one.data, frame: one };
-    sent++;
+    sentCount++;
   }
 }
 

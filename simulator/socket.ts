@@ -265,7 +265,7 @@ export class SimulatedSocket {
     lane: Lane,
     ops: Iterable<SocketOp>,
     intervalMs: number,
-    sent: (frame: Frame) => void,
+    onSent: (frame: Frame) => void,
   ): Promise<"finished" | "broken" | "aborted"> {
     let isFirst = true;
     for (const op of ops) {
@@ -275,7 +275,7 @@ export class SimulatedSocket {
       switch (op.kind) {
         case "message":
           await this.send(withLane(op.text, lane.name));
-          if (op.frame !== null) sent(op.frame);
+          if (op.frame !== null) onSent(op.frame);
           break;
         case "ping":
           this.ws?.ping();

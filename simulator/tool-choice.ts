@@ -54,13 +54,13 @@ function planObject(
 
 function functionTools(tools: unknown): FunctionTool[] {
   if (!Array.isArray(tools)) return [];
-  const found: FunctionTool[] = [];
+  const functions: FunctionTool[] = [];
   for (const tool of tools) {
     if (!isRecord(tool) || tool.type !== "function") continue;
     const spec = isRecord(tool.function) ? tool.function : tool;
-    if (typeof spec.name === "string") found.push({ name: spec.name, parameters: spec.parameters });
+    if (typeof spec.name === "string") functions.push({ name: spec.name, parameters: spec.parameters });
   }
-  return found;
+  return functions;
 }
 
 function functionName(choice: Readonly<Record<string, unknown>>): string | null {

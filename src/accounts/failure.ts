@@ -257,9 +257,10 @@ function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
 }
 
 function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiErrorCode {
-  const said = errorCode(error);
-  if (isUpstreamCode(said)) return said;
-  if (isErrorCode(said) && (statusOf(said) === 400 || statusOf(said) === 413)) return said;
+  const upstreamCode = errorCode(error);
+  if (isUpstreamCode(upstreamCode)) return upstreamCode;
+  if (isErrorCode(upstreamCode) && (statusOf(upstreamCode) === 400 || statusOf(upstreamCode) === 413))
+    return upstreamCode;
   if (error !== null && CONTEXT_FULL.test(error.message)) return "context_length_exceeded";
   if (status === 413) return "request_too_large";
   if (status === 415) return "unsupported_media_type";
@@ -273,11 +274,12 @@ const CONTEXT_FULL =
 
 /** The response had started, so a retry would be visible to the client. The message explains that. */
 export function interruptedError(failure: UpstreamFailure, audience: Audience): ApiError {
-  const told = clientError(failure, audience);
-  if (told.code !== "upstream_error" && told.code !== "upstream_timeout") return told;
+  const clientFailure = clientError(failure, audience);
+  if (clientFailure.code !== "upstream_error" && clientFailure.code !== "upstream_timeout")
+    return clientFailure;
   return new ApiError(
-    told.code,
-    told.code === "upstream_timeout"
+    clientFailure.code,
+    clientFailure.code === "upstream_timeout"
       ? `The model \`${audience.publicModel}\` went silent in the middle of its answer. Ask again to get it whole.`
       : `The upstream of the model \`${audience.publicModel}\` broke off in the middle of its answer. Ask again to get it whole.`,
   );

@@ -27,8 +27,8 @@ export function rateLimitsFrame(limiter: Limiter, caller: Caller, nowMs: number)
 function toRateLimitWindow(window: WindowLeft): RateLimitWindow {
   const { requests, tokens, usd } = window;
   const parts = [
-    ...[requests, tokens].flatMap((left) =>
-      left === null ? [] : [part(left.used, left.limit, left.resets_at)],
+    ...[requests, tokens].flatMap((limit) =>
+      limit === null ? [] : [part(limit.used, limit.limit, limit.resets_at)],
     ),
     ...(usd === null ? [] : [part(Number(usd.used), Number(usd.limit), usd.resets_at)]),
   ];

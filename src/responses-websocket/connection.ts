@@ -43,7 +43,7 @@ export interface WebSockets<Data extends object> {
    * Opens a WebSocket on an upgraded connection. `data` is passed to the callbacks, and `key` is charged in the
    * budget.
    */
-  open(outlet: SocketWriter, data: Data, key: string): WebSocketEnd<Data>;
+  open(writer: SocketWriter, data: Data, key: string): WebSocketEnd<Data>;
   stop(): void;
 }
 

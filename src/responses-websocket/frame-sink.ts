@@ -48,7 +48,7 @@ export interface FrameSinkOptions {
   depthMax: number;
   /** The upstream stores the response and knows its items by their ids. */
   isStored: boolean;
-  ended(said: SentEvents): void;
+  ended(events: SentEvents): void;
 }
 
 const LF = 0x0a;

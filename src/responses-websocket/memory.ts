@@ -24,7 +24,7 @@ export interface StoredConversation {
 export interface ConversationMemory {
   find(responseId: string): StoredConversation | null;
   /** Replaces the conversation of the lane; null removes it. */
-  keep(lane: string, kept: StoredConversation | null): void;
+  keep(lane: string, stored: StoredConversation | null): void;
   forget(responseId: string): void;
   clear(): void;
 }
@@ -66,15 +66,15 @@ export function openMemoryPool(limits: MemoryLimits): MemoryPool {
 
     return {
       find(responseId) {
-        for (const kept of byLane.values()) if (kept.responseId === responseId) return kept;
+        for (const stored of byLane.values()) if (stored.responseId === responseId) return stored;
         return null;
       },
-      keep(lane, kept) {
+      keep(lane, stored) {
         drop(lane);
-        if (kept === null || kept.bytes > limits.connectionBytesMax) return;
-        byLane.set(lane, kept);
+        if (stored === null || stored.bytes > limits.connectionBytesMax) return;
+        byLane.set(lane, stored);
         const shares = [connectionShare, lookUpKeyShare(), total];
-        for (const share of shares) share.add(kept, () => drop(lane));
+        for (const share of shares) share.add(stored, () => drop(lane));
         for (const share of shares) share.makeRoom();
       },
       forget(responseId) {
@@ -109,13 +109,13 @@ class Share {
     return this.forgets.size === 0;
   }
 
-  add(kept: StoredConversation, forget: () => void): void {
-    this.forgets.set(kept, forget);
-    this.bytes += kept.bytes;
+  add(stored: StoredConversation, forget: () => void): void {
+    this.forgets.set(stored, forget);
+    this.bytes += stored.bytes;
   }
 
-  remove(kept: StoredConversation): void {
-    if (this.forgets.delete(kept)) this.bytes -= kept.bytes;
+  remove(stored: StoredConversation): void {
+    if (this.forgets.delete(stored)) this.bytes -= stored.bytes;
   }
 
   makeRoom(): void {

@@ -342,8 +342,8 @@ export class Session implements TurnHost {
     { lane }: Turn,
     keeping: Promise<StoredConversation>,
   ): Promise<void> {
-    const kept = await keeping;
-    if (this.work === work) work.memory.keep(lane.name, kept);
+    const conversation = await keeping;
+    if (this.work === work) work.memory.keep(lane.name, conversation);
   }
 
   private say(turn: Turn, error: ApiError): void {

@@ -65,7 +65,7 @@ export function openSockets(options: SocketsOptions): Sockets {
     }),
   };
   /** In insertion order, so the oldest is first. */
-  const all = new Set<Session>();
+  const allSessions = new Set<Session>();
   const byKey = new Map<string, Set<Session>>();
   let drained: PromiseWithResolvers<void> | null = null;
 
@@ -85,7 +85,7 @@ export function openSockets(options: SocketsOptions): Sockets {
   }
 
   function opened(session: Session): void {
-    all.add(session);
+    allSessions.add(session);
     const others = byKey.get(session.digest);
     if (others === undefined) byKey.set(session.digest, new Set([session]));
     else others.add(session);
@@ -94,11 +94,11 @@ export function openSockets(options: SocketsOptions): Sockets {
 
   function closed(session: Session): void {
     session.closed();
-    all.delete(session);
+    allSessions.delete(session);
     const others = byKey.get(session.digest);
     others?.delete(session);
     if (others?.size === 0) byKey.delete(session.digest);
-    if (all.size === 0) drained?.resolve();
+    if (allSessions.size === 0) drained?.resolve();
   }
 
   /** Checks keys instead of connections, because there are fewer of them. */
@@ -116,7 +116,7 @@ export function openSockets(options: SocketsOptions): Sockets {
 
   function retireOld(): void {
     const openedBeforeMs = gateway.clock.monotonicMs() - limits.socketAgeMs;
-    for (const session of all) {
+    for (const session of allSessions) {
       if (session.openedMs > openedBeforeMs) return;
       session.retire(ageLimitReached(limits.socketAgeMs));
     }
@@ -134,12 +134,12 @@ export function openSockets(options: SocketsOptions): Sockets {
     closed,
     drain() {
       drained ??= Promise.withResolvers<void>();
-      for (const session of [...all]) session.retire(STOPPING);
-      if (all.size === 0) drained.resolve();
+      for (const session of [...allSessions]) session.retire(STOPPING);
+      if (allSessions.size === 0) drained.resolve();
       return drained.promise;
     },
     cut() {
-      for (const session of [...all]) session.terminate();
+      for (const session of [...allSessions]) session.terminate();
     },
     stop() {
       clearInterval(timer);

@@ -56,14 +56,14 @@ export function buildTurnBody(
   return (isLong ? buildTurnBodyInSlices : turnBody)(frame, stored, metadata, limits);
 }
 
-/** `kept` is the response that the frame continues, if the connection remembers it. */
+/** `stored` is the response that the frame continues, if the connection remembers it. */
 export function turnBody(
   frame: CreateFrame,
-  kept: StoredConversation | null,
+  stored: StoredConversation | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): TurnBody {
-  const plan = planTurn(frame, kept, limits);
+  const plan = planTurn(frame, stored, limits);
   const input = plan.input && joinParts(plan.input);
   return { bytes: joinParts(bodyParts(frame, input, metadata, limits)), heard: plan.heard };
 }
@@ -130,13 +130,13 @@ interface SentResponse {
 
 /** Returns the conversation up to and including this response. Works in slices for a long frame. */
 export function keepAfter(
-  before: StoredConversation | null,
+  previous: StoredConversation | null,
   frame: CreateFrame,
   response: SentResponse,
   depthMax: number,
 ): StoredConversation | Promise<StoredConversation> {
   return (frame.inspected === null ? conversationAfter : conversationAfterInSlices)(
-    before,
+    previous,
     frame,
     response,
     depthMax,
@@ -144,22 +144,22 @@ export function keepAfter(
 }
 
 export function conversationAfter(
-  before: StoredConversation | null,
+  previous: StoredConversation | null,
   frame: CreateFrame,
   response: SentResponse,
   depthMax: number,
 ): StoredConversation {
-  return extendConversation(before, newParts(frame, response), frame, response, depthMax);
+  return extendConversation(previous, newParts(frame, response), frame, response, depthMax);
 }
 
 async function conversationAfterInSlices(
-  before: StoredConversation | null,
+  previous: StoredConversation | null,
   frame: CreateFrame,
   response: SentResponse,
   depthMax: number,
 ): Promise<StoredConversation> {
   const joined = await joinPartsInTurns(newParts(frame, response));
-  return extendConversation(before, joined.length > 0 ? [whole(joined)] : [], frame, response, depthMax);
+  return extendConversation(previous, joined.length > 0 ? [whole(joined)] : [], frame, response, depthMax);
 }
 
 /** Returns the items that the turn adds to its conversation. */
@@ -173,13 +173,13 @@ function newParts(frame: CreateFrame, { outputs }: SentResponse): Part[] {
 }
 
 function extendConversation(
-  before: StoredConversation | null,
+  previous: StoredConversation | null,
   parts: readonly Part[],
   frame: CreateFrame,
   { responseId, calls: outputCalls }: SentResponse,
   depthMax: number,
 ): StoredConversation {
-  const pieces = before === null ? [] : [...before.pieces];
+  const pieces = previous === null ? [] : [...previous.pieces];
   if (parts.length > 0) append(pieces, parts, [...findCalls(frame, depthMax).made, ...outputCalls]);
   let bytes = 0;
   for (const { json, calls } of pieces) bytes += PIECE_BYTES + json.length + calls.size * CALL_BYTES;

@@ -31,11 +31,11 @@ function filterBetas(list: string): string {
 }
 
 /** The headers of one turn, with values from its frame that other clients send as headers. */
-export function turnHeaders(kept: Headers, metadata: FrameMetadata | null): Headers {
-  if (metadata === null) return kept;
+export function turnHeaders(upgradeHeaders: Headers, metadata: FrameMetadata | null): Headers {
+  if (metadata === null) return upgradeHeaders;
   const { conversation, isLite } = metadata;
-  if (conversation === null && !isLite) return kept;
-  const headers = new Headers(kept);
+  if (conversation === null && !isLite) return upgradeHeaders;
+  const headers = new Headers(upgradeHeaders);
   if (conversation !== null) headers.set("session-id", conversation);
   if (isLite) headers.set("x-openai-internal-codex-responses-lite", "true");
   return headers;

@@ -47,8 +47,8 @@ export function findDestination(method: string, path: string): Destination {
   if (path.startsWith("/api/") || path === "/metrics") return { kind: "api" };
   const methods = EXACT.get(path) ?? matchPattern(path) ?? matchPage(path);
   if (!methods) throw new UnknownUrl(path, suggestPath(path));
-  const found = Object.hasOwn(methods, method) ? methods[method] : undefined;
-  if (found) return found;
+  const destination = Object.hasOwn(methods, method) ? methods[method] : undefined;
+  if (destination) return destination;
   const allow = Object.keys(methods).join(", ");
   throw new ApiError("method_not_allowed", `${method} is not allowed for this path. Allowed: ${allow}.`, {
     headers: { allow },

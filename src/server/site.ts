@@ -80,10 +80,10 @@ export function openSite({ base, folder, isOnePage, keptBytesMax }: SiteOptions)
     return presentMs === null ? null : names;
   }
 
-  function resolveName(address: string, all: ReadonlySet<string>): string | null {
+  function resolveName(address: string, files: ReadonlySet<string>): string | null {
     if (address === "" || (isOnePage && !address.startsWith("assets/"))) return "index.html";
     const name = extname(address) === "" ? `${address}.html` : address;
-    return all.has(name) ? name : null;
+    return files.has(name) ? name : null;
   }
 
   async function load(file: string, name: string, encoding: string | null): Promise<StaticDocument> {
@@ -106,12 +106,12 @@ export function openSite({ base, folder, isOnePage, keptBytesMax }: SiteOptions)
 
   return {
     async answer(headers, path) {
-      const all = listFiles();
-      if (all === null) return page(503, NOT_BUILT);
-      const name = resolveName(path.slice(base.length), all);
+      const files = listFiles();
+      if (files === null) return page(503, NOT_BUILT);
+      const name = resolveName(path.slice(base.length), files);
       if (name === null)
         return page(404, `<h1>Not found</h1><p><a href="${base}">Go to the first page</a></p>`);
-      const compressed = chooseCompressed(headers, name, all);
+      const compressed = chooseCompressed(headers, name, files);
       const file = name + (compressed?.suffix ?? "");
       const document = cached.get(file) ?? (await load(file, name, compressed?.encoding ?? null));
       return document.respond(headers);
@@ -119,7 +119,7 @@ export function openSite({ base, folder, isOnePage, keptBytesMax }: SiteOptions)
   };
 }
 
-function chooseCompressed(headers: HeaderReader, name: string, all: ReadonlySet<string>) {
+function chooseCompressed(headers: HeaderReader, name: string, files: ReadonlySet<string>) {
   const accepted = new Set(
     headers
       .get("accept-encoding")
@@ -127,7 +127,9 @@ function chooseCompressed(headers: HeaderReader, name: string, all: ReadonlySet<
       .filter((one) => !/;\s*q=0(?:\.0*)?\s*$/.test(one))
       .map((one) => one.split(";")[0]?.trim()),
   );
-  return COMPRESSED.find(({ encoding, suffix }) => accepted.has(encoding) && all.has(name + suffix)) ?? null;
+  return (
+    COMPRESSED.find(({ encoding, suffix }) => accepted.has(encoding) && files.has(name + suffix)) ?? null
+  );
 }
 
 const NOT_BUILT =

@@ -27,7 +27,7 @@ export interface SocketClient {
   /** Returns false while the upstream is known not to accept WebSocket upgrades, even if it is configured to. */
   speaks(account: PolicyAccount): boolean;
   /** See `HttpClient.send`. */
-  send(request: SocketRequest, taker: UpstreamTurnHandler): HttpExchange;
+  send(request: SocketRequest, handler: UpstreamTurnHandler): HttpExchange;
   /** Closes sockets of other accounts and of outdated credentials as soon as they are free. */
   retain(accounts: ReadonlyMap<string, PolicyAccount>): void;
   /** Closes free sockets now, and the others after their current response. */

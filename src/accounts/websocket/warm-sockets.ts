@@ -77,10 +77,10 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
   }
 
   function take(shelf: SocketShelf, thread: SocketConversation): UpstreamSocket | null {
-    const own = thread.last?.socket;
-    if (own !== undefined && shelf.free.includes(own)) {
-      if (isYoung(own)) return takeFrom(shelf, own);
-      discard(shelf, own);
+    const reserved = thread.last?.socket;
+    if (reserved !== undefined && shelf.free.includes(reserved)) {
+      if (isYoung(reserved)) return takeFrom(shelf, reserved);
+      discard(shelf, reserved);
     }
     for (let at = shelf.free.length - 1; at >= 0; at--) {
       const socket = shelf.free[at];
@@ -88,7 +88,7 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
         return takeFrom(shelf, socket);
     }
     if ((freeByAccount.get(shelf.account.id)?.size ?? 0) < freeMax) return null;
-    const oldest = shelf.free.find((one) => mayServe(one, thread));
+    const oldest = shelf.free.find((socket) => mayServe(socket, thread));
     return oldest === undefined ? null : takeFrom(shelf, oldest);
   }
 
@@ -141,7 +141,7 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
 
   function discardOldest(free: ReadonlyMap<UpstreamSocket, SocketShelf>): void {
     const sockets = [...free.keys()];
-    const oldest = sockets.find((one) => !isReserved(one)) ?? sockets[0];
+    const oldest = sockets.find((socket) => !isReserved(socket)) ?? sockets[0];
     const shelf = oldest && free.get(oldest);
     if (oldest !== undefined && shelf !== undefined) discard(shelf, oldest);
   }

@@ -48,8 +48,8 @@ export function openConnections(options: ConnectionsOptions): Connections {
   let isClosed = false;
 
   function routeOf(target: DialTarget): ConnectionRoute {
-    const known = routes.get(target);
-    if (known !== undefined) return known;
+    const cached = routes.get(target);
+    if (cached !== undefined) return cached;
     const route = createRoute(target);
     routes.set(target, route);
     return route;
@@ -109,12 +109,12 @@ export function openConnections(options: ConnectionsOptions): Connections {
 
   function sweep(): void {
     isSweeping = false;
-    const before = clock.monotonicMs() - idleMs;
+    const idleBeforeMs = clock.monotonicMs() - idleMs;
     for (const slot of withIdle) {
       // Connections are taken from and returned to the end, so the longest idle ones come first.
       const { idle } = slot;
       let expired = 0;
-      while (expired < idle.length && (idle[expired]?.idleSinceMs ?? 0) <= before) expired++;
+      while (expired < idle.length && (idle[expired]?.idleSinceMs ?? 0) <= idleBeforeMs) expired++;
       for (const connection of idle.splice(0, expired)) connection.close();
       if (idle.length === 0) withIdle.delete(slot);
     }

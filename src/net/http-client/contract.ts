@@ -7,8 +7,8 @@ import type { DialTarget } from "./dial.ts";
 export type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
 
 export interface HttpClient {
-  /** Starts the exchange at once and reports the response and all failures to `taker`. It never throws. */
-  send(request: OutgoingRequest, taker: ResponseHandler): HttpExchange;
+  /** Starts the exchange at once and reports the response and all failures to `handler`. It never throws. */
+  send(request: OutgoingRequest, handler: ResponseHandler): HttpExchange;
   /** Closes idle connections now, and the others after their current exchange. */
   close(): void;
 }

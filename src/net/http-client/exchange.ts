@@ -63,10 +63,10 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   private body: FramedBody | null = null;
   private keepsAlive = false;
 
-  constructor(context: ExchangeContext, request: OutgoingRequest, taker: ResponseHandler) {
+  constructor(context: ExchangeContext, request: OutgoingRequest, handler: ResponseHandler) {
     this.context = context;
     this.request = request;
-    this.taker = taker;
+    this.taker = handler;
   }
 
   start(): void {

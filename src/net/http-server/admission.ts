@@ -92,8 +92,8 @@ export class Admission<Connection extends Admitted> {
 
   /** Skips connections whose state has changed since the search. */
   private takeFound(block: AddressBlock | null): Connection | null {
-    const guests = this.found.get(block)?.guests ?? [];
-    for (let candidate = guests.pop(); candidate !== undefined; candidate = guests.pop()) {
+    const candidates = this.found.get(block)?.guests ?? [];
+    for (let candidate = candidates.pop(); candidate !== undefined; candidate = candidates.pop()) {
       if (candidate.guest.yieldOrder === candidate.order) return candidate.guest;
     }
     return null;
@@ -113,13 +113,13 @@ export class Admission<Connection extends Admitted> {
   /** The times are those of the last check of all connections, so there are few distinct values to sort. */
   private search(block: AddressBlock | null, newest: Connection): SearchResult<Connection>["guests"] {
     const byOrder = new Map<number, Connection[]>();
-    for (const guest of this.options.all()) {
-      if (guest === newest || (block !== null && guest.block !== block)) continue;
-      const order = guest.yieldOrder;
+    for (const connection of this.options.all()) {
+      if (connection === newest || (block !== null && connection.block !== block)) continue;
+      const order = connection.yieldOrder;
       if (order === null) continue;
       const sameOrder = byOrder.get(order);
-      if (sameOrder === undefined) byOrder.set(order, [guest]);
-      else if (sameOrder.length < CANDIDATES_PER_SEARCH) sameOrder.push(guest);
+      if (sameOrder === undefined) byOrder.set(order, [connection]);
+      else if (sameOrder.length < CANDIDATES_PER_SEARCH) sameOrder.push(connection);
     }
     const orders = [...byOrder.keys()].sort((a, b) => a - b);
     return orders

@@ -165,10 +165,14 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
   // Reading.
 
   private joined(ahead: ReadAhead, bytes: Buffer): Buffer {
-    const known = ahead.length;
+    const knownBytes = ahead.length;
     ahead.append(bytes);
     // A head that arrives in small pieces is not parsed for each piece.
-    if (this.isHeadPartial && ahead.length <= this.hall.limits.headBytesMax && !ahead.mayEndHead(known)) {
+    if (
+      this.isHeadPartial &&
+      ahead.length <= this.hall.limits.headBytesMax &&
+      !ahead.mayEndHead(knownBytes)
+    ) {
       return NO_BYTES;
     }
     this.ahead = null;

@@ -96,7 +96,7 @@ export function listen(options: ListenOptions): HttpListener {
   function checkAll(): void {
     context.nowMs = options.monotonicMs();
     context.dateLine = dateLine(options.nowMs());
-    for (const all of [active, lingering]) for (const connection of all) check(connection);
+    for (const connections of [active, lingering]) for (const connection of connections) check(connection);
   }
 
   /** An error of one connection does not prevent the check of the others. */

@@ -32,9 +32,9 @@ export class ReadAhead {
     this.length = length;
   }
 
-  /** Whether a head that was incomplete after `known` bytes may be complete now. */
-  mayEndHead(known: number): boolean {
-    return containsHeadEnd(this.room, known, this.length);
+  /** Whether a head that was incomplete after `knownBytes` bytes may be complete now. */
+  mayEndHead(knownBytes: number): boolean {
+    return containsHeadEnd(this.room, knownBytes, this.length);
   }
 
   /** Frees its memory at once. The garbage collector would let the bytes of hundreds of connections accumulate. */

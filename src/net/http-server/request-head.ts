@@ -61,8 +61,8 @@ export class RequestHead {
   /** Position of the body in the parsed bytes. */
   readonly bodyAt: number;
 
-  constructor(asked: RequestOptions, framing: number, lengthAt: number, bodyAt: number) {
-    this.asked = asked;
+  constructor(options: RequestOptions, framing: number, lengthAt: number, bodyAt: number) {
+    this.asked = options;
     this.framing = framing;
     this.lengthAt = lengthAt;
     this.bodyAt = bodyAt;
@@ -78,9 +78,9 @@ const FIELDS_MAX = 128;
 
 const HEAD_END = "\r\n\r\n";
 
-/** Whether a head that was incomplete after `known` bytes may end within the first `length` bytes. */
-export function containsHeadEnd(bytes: Buffer, known: number, length: number): boolean {
-  const from = Math.max(0, known - HEAD_END.length + 1);
+/** Whether a head that was incomplete after `knownBytes` bytes may end within the first `length` bytes. */
+export function containsHeadEnd(bytes: Buffer, knownBytes: number, length: number): boolean {
+  const from = Math.max(0, knownBytes - HEAD_END.length + 1);
   return decodeLatin1(bytes, from, length).includes(HEAD_END);
 }
 

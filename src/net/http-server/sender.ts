@@ -56,14 +56,14 @@ export class SocketSender implements BatchedWriter {
 
   /** New bytes never overtake buffered ones. Shared bytes never change, so their rest is not copied. */
   private hand(bytes: Uint8Array, from: number, to: number, isShared: boolean): void {
-    let taken = 0;
+    let accepted = 0;
     if (this.bytes === 0) {
-      taken = Math.max(0, this.socket.write(bytes, from, to - from));
-      if (taken === to - from) return;
+      accepted = Math.max(0, this.socket.write(bytes, from, to - from));
+      if (accepted === to - from) return;
     }
     const rest = isShared
-      ? bytes.subarray(from + taken, to)
-      : Buffer.copyBytesFrom(bytes, from + taken, to - from - taken);
+      ? bytes.subarray(from + accepted, to)
+      : Buffer.copyBytesFrom(bytes, from + accepted, to - from - accepted);
     this.unsent ??= [];
     this.unsent.push({ bytes: rest, isShared });
     this.bytes += rest.length;
@@ -74,12 +74,12 @@ export class SocketSender implements BatchedWriter {
   flush(): boolean {
     const unsent = this.unsent ?? [];
     for (let first = unsent[0]; first !== undefined; first = unsent[0]) {
-      const taken = this.socket.write(first.bytes);
-      if (taken < 0) return false;
-      this.bytes -= taken;
-      if (first.isShared) this.sharedBytes -= taken;
-      if (taken < first.bytes.length) {
-        first.bytes = first.bytes.subarray(taken);
+      const accepted = this.socket.write(first.bytes);
+      if (accepted < 0) return false;
+      this.bytes -= accepted;
+      if (first.isShared) this.sharedBytes -= accepted;
+      if (accepted < first.bytes.length) {
+        first.bytes = first.bytes.subarray(accepted);
         return false;
       }
       unsent.shift();

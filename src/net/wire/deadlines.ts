@@ -13,9 +13,9 @@ export interface Deadline {
 }
 
 export interface Deadlines {
-  set(afterMs: number, ring: () => void): Deadline;
+  set(afterMs: number, onExpire: () => void): Deadline;
   /** Does nothing if the deadline has expired or was cancelled. */
-  cancel(alarm: Deadline): void;
+  cancel(deadline: Deadline): void;
   stop(): void;
 }
 
@@ -29,9 +29,9 @@ class Pending implements Deadline {
   before: Pending = this;
   after: Pending = this;
 
-  constructor(atMs: number, ring: () => void) {
+  constructor(atMs: number, onExpire: () => void) {
     this.atMs = atMs;
-    this.ring = ring;
+    this.ring = onExpire;
   }
 
   standBefore(other: Pending): void {
@@ -74,8 +74,8 @@ export function openDeadlines(
   const timer = setInterval(expireDue, everyMs);
   timer.unref();
   return {
-    set(afterMs, ring) {
-      const entry = new Pending(nowMs + everyMs + afterMs, ring);
+    set(afterMs, onExpire) {
+      const entry = new Pending(nowMs + everyMs + afterMs, onExpire);
       entry.standBefore(sentinel);
       return entry;
     },
