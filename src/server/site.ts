@@ -119,7 +119,7 @@ export function openSite({ base, folder, isOnePage, keptBytesMax }: SiteOptions)
   };
 }
 
-function chooseCompressed(headers: HeaderReader, name: string, files: ReadonlySet<string>) {
+function chooseCompressed(headers: HeaderReader, name: string, all: ReadonlySet<string>) {
   const accepted = new Set(
     headers
       .get("accept-encoding")
@@ -127,9 +127,7 @@ function chooseCompressed(headers: HeaderReader, name: string, files: ReadonlySe
       .filter((one) => !/;\s*q=0(?:\.0*)?\s*$/.test(one))
       .map((one) => one.split(";")[0]?.trim()),
   );
-  return (
-    COMPRESSED.find(({ encoding, suffix }) => accepted.has(encoding) && files.has(name + suffix)) ?? null
-  );
+  return COMPRESSED.find(({ encoding, suffix }) => accepted.has(encoding) && all.has(name + suffix)) ?? null;
 }
 
 const NOT_BUILT =

@@ -165,14 +165,10 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
   // Reading.
 
   private joined(ahead: ReadAhead, bytes: Buffer): Buffer {
-    const knownBytes = ahead.length;
+    const known = ahead.length;
     ahead.append(bytes);
     // A head that arrives in small pieces is not parsed for each piece.
-    if (
-      this.isHeadPartial &&
-      ahead.length <= this.hall.limits.headBytesMax &&
-      !ahead.mayEndHead(knownBytes)
-    ) {
+    if (this.isHeadPartial && ahead.length <= this.hall.limits.headBytesMax && !ahead.mayEndHead(known)) {
       return NO_BYTES;
     }
     this.ahead = null;
