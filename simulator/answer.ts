@@ -1,3 +1,5 @@
+/** Plans the response of a simulated model: its choices, tool calls and usage. */
+
 import { type Conversation, conversationIn } from "./conversation.ts";
 import { invalid, notJson, type Refusal, unknownParameter } from "./errors.ts";
 import { hiddenTokens, withHidden } from "./hidden-reasoning.ts";
@@ -15,7 +17,7 @@ export interface Usage {
   cached: number;
   output: number;
   reasoning: number;
-  /** Of the reasoning: what no event shows. Produced before the first of them. */
+  /** The part of the reasoning that no event shows. It is produced before the first event. */
   hidden?: number;
 }
 
@@ -24,14 +26,14 @@ export interface ToolCall {
   arguments: string;
 }
 
-/** One thing said, before it takes the shape of an interface. */
+/** One choice, before it takes the shape of an interface. */
 export interface Choice {
   reasoning: string;
   text: string;
   call: ToolCall | null;
-  /** The token limit came first. */
+  /** The text was cut at the token limit. */
   cut: boolean;
-  /** How many alternatives each token of the text is told with; null where no log probabilities are wanted. */
+  /** Number of alternatives per token of the text; null without log probabilities. */
   topLogprobs: number | null;
 }
 
@@ -40,7 +42,7 @@ export interface Answer {
   usage: Usage;
 }
 
-/** Prompt-cache keys seen before, so that the second call of a session finds its prompt cached. */
+/** Remembers prompt-cache keys, so that the second call of a session has a cached prompt. */
 export interface PromptCache {
   seen(model: string, key: string): boolean;
 }
@@ -61,8 +63,8 @@ export function createPromptCache(): PromptCache {
   };
 }
 
-/** As much of a call as its answer depends on. */
-interface Question {
+/** The parts of a call that its response depends on. */
+interface AnswerInput {
   fields: JsonFields;
   behaviour: Behaviour;
   seed: number;
@@ -70,32 +72,32 @@ interface Question {
   tokens: TokenRule;
 }
 
-/** `earlierTokens` is the length of the conversation that it continues. */
+/** `earlierTokens` is the length of the continued conversation. */
 export function planAnswer(
-  question: Question,
+  call: AnswerInput,
   promptField: "messages" | "input",
   earlierTokens: number,
 ): Answer | Refusal {
-  const { fields, behaviour, tokens } = question;
-  const options = readOptions(question, promptField);
+  const { fields, behaviour, tokens } = call;
+  const options = readOptions(call, promptField);
   if ("kind" in options) return options;
   const { toolPlan, outputTokensMax, stops, topLogprobs } = options;
   const conversation = conversationIn(fields.get(promptField), toolPlan.tool !== null);
   if (conversation === null) return notJson();
-  const choiceFor = choices(question, conversation, toolPlan);
-  const sayLimited = (variant: number) => {
+  const choiceFor = choices(call, conversation, toolPlan);
+  const limitedChoice = (variant: number) => {
     const choice = choiceFor(variant);
     if (choice.call !== null) return choice;
     const text = stops.length === 0 ? choice.text : cutAtStop(choice.text, stops);
     const shownTokensMax = outputTokensMax && Math.max(0, outputTokensMax - behaviour.hiddenTokens);
-    return limited({ ...choice, text, topLogprobs }, shownTokensMax, tokens);
+    return applyLimit({ ...choice, text, topLogprobs }, shownTokensMax, tokens);
   };
-  const first = sayLimited(0);
+  const first = limitedChoice(0);
   const rest: Choice[] = [];
-  const wanted = Math.min(intField(fields, "n") ?? 1, CHOICES_MAX);
-  for (let variant = 1; variant < wanted; variant++) rest.push(sayLimited(variant));
+  const choiceCount = Math.min(intField(fields, "n") ?? 1, CHOICES_MAX);
+  for (let variant = 1; variant < choiceCount; variant++) rest.push(limitedChoice(variant));
   const input = tokens.ofPrompt(fields) + earlierTokens + fileTokens(fields.get(promptField), behaviour);
-  const shown = usageOf(question, input, [first, ...rest]);
+  const shown = computeUsage(call, input, [first, ...rest]);
   const hidden = hiddenTokens(behaviour, outputTokensMax, 1 + rest.length);
   return { choices: [first, ...rest], usage: withHidden(shown, hidden) };
 }
@@ -107,9 +109,9 @@ interface AnswerOptions {
   topLogprobs: number | null;
 }
 
-/** What cannot be honoured is refused, and not passed over. */
+/** Options that cannot be honoured are rejected, not ignored. */
 function readOptions(
-  { fields, behaviour }: Question,
+  { fields, behaviour }: AnswerInput,
   promptField: "messages" | "input",
 ): AnswerOptions | Refusal {
   const isChat = promptField === "messages";
@@ -123,9 +125,9 @@ function readOptions(
   if (topLogprobs !== null && (behaviour.bytes ?? 0) > LOGPROBS_BYTES_MAX) {
     return invalid("logprobs", `Answers above ${LOGPROBS_BYTES_MAX} bytes have no log probabilities.`);
   }
-  // The usual choice of a model that calls nothing by itself: its tools need not be read.
-  const isIdle = !behaviour.callsTools && echoed(fields, "tool_choice", AUTO) === AUTO;
-  const planned = isIdle ? NO_TOOL : planToolCall(fields);
+  // The default for a model that calls no tools by itself: its tools need not be parsed.
+  const ignoresTools = !behaviour.callsTools && echoed(fields, "tool_choice", AUTO) === AUTO;
+  const planned = ignoresTools ? NO_TOOL : planToolCall(fields);
   if ("kind" in planned) return planned;
   const toolPlan = planned.isForced || behaviour.callsTools ? planned : NO_TOOL;
   return { toolPlan, outputTokensMax, stops, topLogprobs };
@@ -139,26 +141,26 @@ const PLAIN = { cut: false, topLogprobs: null };
 
 const FILE_PART = /"type"\s*:\s*"(?:input_file|file)"/g;
 
-/** What reading the files of a prompt comes to: no caller can count that beforehand. */
+/** The tokens for reading the files of a prompt, which no caller can count beforehand. */
 function fileTokens(prompt: string | undefined, behaviour: Behaviour): number {
   if (behaviour.fileTokens === 0 || prompt === undefined) return 0;
   return (prompt.match(FILE_PART)?.length ?? 0) * behaviour.fileTokens;
 }
 
-/** What each choice says, before any limit of its length. */
+/** The content of each choice, before any length limit. */
 function choices(
-  { fields, behaviour, seed }: Question,
+  { fields, behaviour, seed }: AnswerInput,
   { question, toolOutput }: Conversation,
   { tool: offered, isForced }: ToolPlan,
 ): (variant: number) => Choice {
   const reasoning = behaviour.reasons ? reasoningAbout(question) : "";
   const tool = isForced || toolOutput === null ? offered : null;
   if (tool !== null) {
-    // The schema that says nothing fits any value, but arguments are an object.
+    // An empty schema allows any value, but arguments must be an object.
     const { parameters } = tool;
     const isDescribed = isRecord(parameters) && Object.keys(parameters).length > 0;
-    const given = isDescribed ? JSON.stringify(sampleOf(parameters, "", question)) : "{}";
-    return () => ({ reasoning, text: "", call: { name: tool.name, arguments: given }, ...PLAIN });
+    const callArguments = isDescribed ? JSON.stringify(sampleOf(parameters, "", question)) : "{}";
+    return () => ({ reasoning, text: "", call: { name: tool.name, arguments: callArguments }, ...PLAIN });
   }
   const schema = structuredSchema(fields);
   return (variant) => {
@@ -172,29 +174,33 @@ function choices(
   };
 }
 
-function usageOf({ fields, behaviour, promptCache, tokens }: Question, input: number, all: Choice[]): Usage {
+function computeUsage(
+  { fields, behaviour, promptCache, tokens }: AnswerInput,
+  input: number,
+  all: Choice[],
+): Usage {
   const cacheKey = stringField(fields, "prompt_cache_key");
   const isCached = cacheKey !== null && promptCache.seen(behaviour.model, cacheKey);
-  const said: string[] = [];
-  const reasoned: string[] = [];
+  const outputTexts: string[] = [];
+  const reasoningTexts: string[] = [];
   for (const choice of all) {
-    if (choice.reasoning !== "") reasoned.push(choice.reasoning);
-    if (choice.text !== "") said.push(choice.text);
-    if (choice.call !== null) said.push(choice.call.name, choice.call.arguments);
+    if (choice.reasoning !== "") reasoningTexts.push(choice.reasoning);
+    if (choice.text !== "") outputTexts.push(choice.text);
+    if (choice.call !== null) outputTexts.push(choice.call.name, choice.call.arguments);
   }
   return {
     input,
     cached: isCached ? Math.max(1, Math.floor(input * 0.75)) : 0,
-    output: tokens.ofTexts([...reasoned, ...said]),
-    reasoning: tokens.ofTexts(reasoned),
+    output: tokens.ofTexts([...reasoningTexts, ...outputTexts]),
+    reasoning: tokens.ofTexts(reasoningTexts),
   };
 }
 
 const BOUNDS = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
-/** What local servers take for no bound, and their clients send. */
+/** Local servers and their clients use this value for "no limit". */
 const NO_BOUND = -1;
 
-/** Null where there is none. */
+/** Returns null when the request has no limit. */
 function outputBound(fields: JsonFields): number | Refusal | null {
   for (const name of BOUNDS) {
     const bound = intField(fields, name);
@@ -205,7 +211,7 @@ function outputBound(fields: JsonFields): number | Refusal | null {
   return null;
 }
 
-function limited(choice: Choice, outputTokensMax: number | null, tokens: TokenRule): Choice {
+function applyLimit(choice: Choice, outputTokensMax: number | null, tokens: TokenRule): Choice {
   if (outputTokensMax === null) return choice;
   const reasoning = tokens.cut(choice.reasoning, outputTokensMax);
   const text = tokens.cut(choice.text, outputTokensMax - tokens.ofTexts([reasoning]));
@@ -213,7 +219,7 @@ function limited(choice: Choice, outputTokensMax: number | null, tokens: TokenRu
   return { ...choice, reasoning, text, cut };
 }
 
-/** The schema of a structured answer; undefined when plain text was asked for. */
+/** The schema of a structured response; undefined for plain text. */
 function structuredSchema(fields: JsonFields): unknown {
   const slice = fields.get("response_format") ?? fields.get("text");
   if (slice === undefined || !slice.includes("json_")) return undefined;

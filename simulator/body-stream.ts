@@ -1,3 +1,5 @@
+/** Streams wire operations as a response body. */
+
 import type { Frame } from "./reply.ts";
 import type { WireOp } from "./wire.ts";
 
@@ -5,13 +7,14 @@ const END: IteratorResult<WireOp> = { done: true, value: undefined };
 
 export interface StreamWatcher {
   sent(frame: Frame): void;
-  /** Called once, with how it ended. */
+  /** Called once, with the kind of end. */
   ended(how: "finished" | "broken" | "aborted"): void;
 }
 
 /**
- * One write an event. Bun joins whatever is enqueued in one turn of the loop into one write, so each event waits
- * for the next turn, or for its interval. Pull-based: a reader that stops is not written to.
+ * Writes one event at a time. Bun joins everything that is enqueued in one turn of the event loop into one write, so
+ * each event waits for the next turn or for its interval. The stream is pull-based: nothing is written while the
+ * reader does not read.
  */
 export function bodyStream(
   ops: Iterator<WireOp>,
@@ -42,7 +45,7 @@ export function bodyStream(
       controller.close();
     } else if (op.kind === "reset") {
       end("broken");
-      // Without a reason: Bun then resets the connection and logs nothing.
+      // Without a reason, Bun resets the connection and logs nothing.
       controller.error();
     } else {
       if (op.kind === "wait") timer = setTimeout(step, op.ms, controller, done);

@@ -1,3 +1,5 @@
+/** The Chat Completions interface of the simulator. */
+
 import { type Choice, planAnswer, type ToolCall, type Usage } from "./answer.ts";
 import type { Call } from "./endpoint.ts";
 import { errorBody, missing } from "./errors.ts";
@@ -15,7 +17,7 @@ import {
 } from "./reply.ts";
 import { piecesOf } from "./text.ts";
 
-/** Text, reasoning, a tool's name and its arguments. */
+/** Text, reasoning, tool name and tool arguments. */
 const LANES_PER_CHOICE = 4;
 const NO_CHOICE: Choice = { reasoning: "", text: "", call: null, cut: false, topLogprobs: null };
 
@@ -25,35 +27,35 @@ export function chatCompletion(call: Call): Reply {
   const answer = planAnswer(call, "messages", 0);
   if ("kind" in answer) return answer;
   const choices = fault?.name === "empty" ? [NO_CHOICE] : answer.choices;
-  const told = toldUsage(answer.usage, fault);
+  const reportedUsage = toldUsage(answer.usage, fault);
   if (isTrue(fields, "stream")) {
-    return eventsReply(chunks(call, choices, told), answer.usage);
+    return eventsReply(chunks(call, choices, reportedUsage), answer.usage);
   }
   if (fault?.name === "failed") return { kind: "refusal", status: 500, body: FAILED, headers: {} };
-  return jsonReply(completion(call, choices, told), answer.usage);
+  return jsonReply(completion(call, choices, reportedUsage), answer.usage);
 }
 
-function completion(call: Call, choices: readonly Choice[], told: Usage | null): string {
+function completion(call: Call, choices: readonly Choice[], reportedUsage: Usage | null): string {
   const list = choices.map((choice, index) => {
     const reasoning =
       choice.reasoning === "" ? "" : `,"reasoning_content":${JSON.stringify(choice.reasoning)}`;
     const content = choice.call === null ? JSON.stringify(choice.text) : "null";
-    const calls = choice.call === null ? "" : `,"tool_calls":[${toolCallOf(call, choice.call)}]`;
-    return `{"index":${index},"message":{"role":"assistant","content":${content},"refusal":null${reasoning}${calls},"annotations":[]},"logprobs":${logprobsOf(call, choice)},"finish_reason":"${finishReason(call, choice)}"}`;
+    const calls = choice.call === null ? "" : `,"tool_calls":[${formatToolCall(call, choice.call)}]`;
+    return `{"index":${index},"message":{"role":"assistant","content":${content},"refusal":null${reasoning}${calls},"annotations":[]},"logprobs":${formatLogprobs(call, choice)},"finish_reason":"${finishReason(call, choice)}"}`;
   });
-  const usage = told === null ? "" : `,"usage":${chatUsage(told)}`;
+  const usage = reportedUsage === null ? "" : `,"usage":${chatUsage(reportedUsage)}`;
   return `{"id":"${call.newId("chatcmpl-")}","object":"chat.completion","created":${call.createdAt},"model":${JSON.stringify(call.behaviour.responseModel)},"choices":[${list.join(",")}]${usage},"service_tier":"default","system_fingerprint":"fp_simulator"}`;
 }
 
-/** The same tokens as in a stream, where each piece has its own. */
-function logprobsOf({ behaviour }: Call, { text, topLogprobs }: Choice): string {
+/** The same tokens as in a stream, where each piece has its own log probabilities. */
+function formatLogprobs({ behaviour }: Call, { text, topLogprobs }: Choice): string {
   if (topLogprobs === null) return "null";
   const pieces = [...piecesOf(text, behaviour.events)];
   const content = pieces.flatMap((piece) => computeLogProbabilities(piece, topLogprobs));
   return JSON.stringify({ content, refusal: null });
 }
 
-function toolCallOf(call: Call, tool: ToolCall): string {
+function formatToolCall(call: Call, tool: ToolCall): string {
   return `{"id":"${call.newId("call_")}","type":"function","function":{"name":${JSON.stringify(tool.name)},"arguments":${JSON.stringify(tool.arguments)}}}`;
 }
 
@@ -68,7 +70,7 @@ function chatUsage(usage: Usage): string {
   );
 }
 
-function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Generator<Frame> {
+function* chunks(call: Call, choices: readonly Choice[], reportedUsage: Usage | null): Generator<Frame> {
   const { fault, behaviour } = call;
   const wantsUsage = /"include_usage"\s*:\s*true/.test(echoed(call.fields, "stream_options", ""));
   const head = `{"id":"${call.newId("chatcmpl-")}","object":"chat.completion.chunk","created":${call.createdAt},"model":${JSON.stringify(behaviour.responseModel)},"service_tier":"default","system_fingerprint":"fp_simulator","choices":[`;
@@ -80,7 +82,7 @@ function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Ge
     const data = chunk(index, { delta: `{"content":${JSON.stringify(text)}}`, logprobs });
     return saying(null, data, text, index * LANES_PER_CHOICE, true);
   };
-  const reasoned = (index: number, text: string): Frame => {
+  const reasoningChunk = (index: number, text: string): Frame => {
     const data = chunk(index, { delta: `{"reasoning_content":${JSON.stringify(text)}}` });
     return saying(null, data, text, index * LANES_PER_CHOICE + 1, false);
   };
@@ -93,7 +95,7 @@ function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Ge
     yield frame(null, chunk(index, { delta: `{"role":"assistant","content":"","refusal":null}` }));
   }
   for (const [index, choice] of choices.entries()) {
-    for (const piece of piecesOf(choice.reasoning, null)) yield reasoned(index, piece);
+    for (const piece of piecesOf(choice.reasoning, null)) yield reasoningChunk(index, piece);
     for (const piece of piecesOf(choice.text, behaviour.events)) {
       yield output(index, piece, choice.topLogprobs);
     }
@@ -102,7 +104,8 @@ function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Ge
   for (const [index, choice] of choices.entries()) {
     yield frame(null, chunk(index, { delta: "{}", finish: finishReason(call, choice) }));
   }
-  if (wantsUsage && told !== null) yield frame(null, `${head}],"usage":${chatUsage(told)}}`);
+  if (wantsUsage && reportedUsage !== null)
+    yield frame(null, `${head}],"usage":${chatUsage(reportedUsage)}}`);
   if (fault?.name === "failed") {
     yield frame(null, FAILED);
     return;
@@ -110,7 +113,7 @@ function* chunks(call: Call, choices: readonly Choice[], told: Usage | null): Ge
   if (fault?.name !== "no-done") yield frame(null, "[DONE]");
 }
 
-/** Of one choice of a chunk: `delta` and `logprobs` are JSON. */
+/** The fields of one choice of a chunk: `delta` and `logprobs` are JSON. */
 interface ChunkFields {
   delta: string;
   finish?: string;

@@ -1,8 +1,10 @@
+/** The control API of the simulator, for tests. */
+
 import { isRecord, parseJson } from "./json-fields.ts";
 import { parseFault } from "./model-name.ts";
 import type { Simulation } from "./simulation.ts";
 
-/** The tests' own door: break every model at run time, read the ledger. */
+/** Lets tests inject faults at run time and read the ledger. */
 export async function answerControl(
   request: Request,
   path: string,
@@ -16,23 +18,23 @@ export async function answerControl(
     return Response.json({ ok: true });
   }
   if (route === "POST /__control") return control(await request.text(), simulation);
-  const bodyOf = /^GET \/__ledger\/([^/]+)\/body$/.exec(route);
-  const body = bodyOf === null ? null : ledger.bodyOf(bodyOf[1] ?? "");
+  const bodyRoute = /^GET \/__ledger\/([^/]+)\/body$/.exec(route);
+  const body = bodyRoute === null ? null : ledger.bodyOf(bodyRoute[1] ?? "");
   if (body !== null) return new Response(Buffer.from(body));
-  // Where `fault/redirect` points: a gateway that follows it gets an answer, and is found out.
+  // The target of `fault/redirect`: a gateway that follows the redirect gets this response, and the test detects it.
   if (path === "/__redirected") return Response.json({ redirected: true });
   return Response.json({ error: { message: `Nothing at ${route}.` } }, { status: 404 });
 }
 
 function control(text: string, simulation: Simulation): Response {
-  const order = parseJson(text);
-  if (!isRecord(order) || (order.fault !== null && typeof order.fault !== "string")) {
+  const command = parseJson(text);
+  if (!isRecord(command) || (command.fault !== null && typeof command.fault !== "string")) {
     return Response.json(
       { error: { message: 'Say {"fault": "429" | null, "forNext"?: n}.' } },
       { status: 400 },
     );
   }
-  const left = typeof order.forNext === "number" ? order.forNext : Number.POSITIVE_INFINITY;
-  simulation.forced = order.fault === null ? null : { fault: parseFault(order.fault), left };
+  const left = typeof command.forNext === "number" ? command.forNext : Number.POSITIVE_INFINITY;
+  simulation.forced = command.fault === null ? null : { fault: parseFault(command.fault), left };
   return Response.json({ ok: true });
 }

@@ -1,3 +1,5 @@
+/** Delivers the responses of the simulator with their pace and faults, and records them in the ledger. */
+
 import { gzipSync } from "node:zlib";
 import { bodyStream } from "./body-stream.ts";
 import type { Refusal } from "./errors.ts";
@@ -11,7 +13,7 @@ import { BODY_FAULTS, bodyOps, eventOps, type WireOp } from "./wire.ts";
 
 export interface Delivery {
   request: Request;
-  /** Null for calls that name no model. */
+  /** Null for calls without a model. */
   behaviour: Behaviour | null;
   fault: Fault | null;
   entry: LedgerEntry;
@@ -23,72 +25,73 @@ export interface Delivery {
 
 export const SLOW_HEADERS_MS = 5_000;
 
-/** Gives the answer its pace and its faults, and books what became of it. */
-export function deliver(delivery: Delivery, answer: () => Reply): Response | Promise<Response> {
+/** Applies the pace and faults to a response and records the outcome. */
+export function deliver(delivery: Delivery, buildReply: () => Reply): Response | Promise<Response> {
   const { fault, behaviour } = delivery;
-  // Most answers come at once and whole: they are spared the promise.
-  if (fault === null && (behaviour === null || behaviour.firstMs === 0)) return given(delivery, answer());
-  return deliverLate(delivery, answer);
+  // Most responses are complete at once and need no promise.
+  if (fault === null && (behaviour === null || behaviour.firstMs === 0))
+    return respond(delivery, buildReply());
+  return deliverLate(delivery, buildReply);
 }
 
-async function deliverLate(delivery: Delivery, answer: () => Reply): Promise<Response> {
+async function deliverLate(delivery: Delivery, buildReply: () => Reply): Promise<Response> {
   const { fault, entry, request } = delivery;
   const delayMs =
     fault?.name === "slow-headers"
       ? (fault.durationMs ?? SLOW_HEADERS_MS)
       : (delivery.behaviour?.firstMs ?? 0);
-  if (delayMs > 0 && !(await waited(delayMs, request.signal))) return abandoned(delivery);
+  if (delayMs > 0 && !(await waitFor(delayMs, request.signal))) return closeAborted(delivery);
 
   if (fault !== null) {
     const { nowMs } = delivery;
     const credential = credentialOf(request.headers) ?? "";
     const early = earlyFault(fault, { streams: entry.stream, nowMs, credential });
     if (early === "never") {
-      await waited(null, request.signal);
-      return abandoned(delivery);
+      await waitFor(null, request.signal);
+      return closeAborted(delivery);
     }
-    if (early === "reset") return streamed(delivery, [{ kind: "reset" }], {});
-    if (early !== null) return refused(delivery, early);
+    if (early === "reset") return respondStream(delivery, [{ kind: "reset" }], {});
+    if (early !== null) return respondRefusal(delivery, early);
   }
-  return given(delivery, answer());
+  return respond(delivery, buildReply());
 }
 
-function given(delivery: Delivery, reply: Reply): Response {
-  if (reply.kind === "refusal") return refused(delivery, reply);
+function respond(delivery: Delivery, reply: Reply): Response {
+  if (reply.kind === "refusal") return respondRefusal(delivery, reply);
   delivery.entry.inputTokens = reply.usage.input;
   delivery.entry.cachedTokens = reply.usage.cached;
-  return reply.kind === "json" ? whole(delivery, reply) : events(delivery, reply);
+  return reply.kind === "json" ? respondWhole(delivery, reply) : respondEvents(delivery, reply);
 }
 
-/** The caller's credential, in either of the headers that carry one. */
+/** The caller's credential, from either of the two headers. */
 export function credentialOf(headers: Headers): string | null {
   const authorization = headers.get("authorization");
   if (authorization !== null) return authorization.replace(/^bearer\s+/i, "");
   return headers.get("api-key");
 }
 
-function refused(delivery: Delivery, answer: Refusal): Response {
+function respondRefusal(delivery: Delivery, refusal: Refusal): Response {
   delivery.entry.finished = true;
   delivery.ledger.close(delivery.entry);
-  return new Response(answer.body, {
-    status: answer.status,
-    headers: { ...headersFor(delivery, "application/json"), ...answer.headers },
+  return new Response(refusal.body, {
+    status: refusal.status,
+    headers: { ...headersFor(delivery, "application/json"), ...refusal.headers },
   });
 }
 
-function abandoned(delivery: Delivery): Response {
+function closeAborted(delivery: Delivery): Response {
   delivery.entry.abortedByClient = true;
   delivery.ledger.close(delivery.entry);
   return new Response(null, { status: 499 });
 }
 
-function whole(delivery: Delivery, reply: JsonReply): Response {
+function respondWhole(delivery: Delivery, reply: JsonReply): Response {
   const { fault, entry, ledger } = delivery;
   const headers = headersFor(delivery, "application/json");
   if (fault !== null && BODY_FAULTS.has(fault.name)) {
-    // Bun leaves the length out of a streamed body; behind the fault door it stands, and is a lie.
+    // Bun omits the length of a streamed body. Behind the fault proxy the header is kept, with a wrong length.
     if (fault.name === "truncated") headers["content-length"] = String(Buffer.byteLength(reply.body));
-    return streamed(delivery, bodyOps(reply.body, fault), headers, reply);
+    return respondStream(delivery, bodyOps(reply.body, fault), headers, reply);
   }
   const isEmpty = fault?.name === "empty";
   if (!isEmpty) book(entry, reply, reply.usage.output);
@@ -101,19 +104,19 @@ function whole(delivery: Delivery, reply: JsonReply): Response {
   return new Response(reply.body, { headers });
 }
 
-function events(delivery: Delivery, reply: EventsReply): Response {
+function respondEvents(delivery: Delivery, reply: EventsReply): Response {
   const headers = headersFor(delivery, "text/event-stream; charset=utf-8");
   headers["cache-control"] = "no-cache, no-transform";
   const ops = eventOps(reply.frames, delivery.fault);
-  if (delivery.fault?.name !== "gzip") return streamed(delivery, ops, headers, reply);
+  if (delivery.fault?.name !== "gzip") return respondStream(delivery, ops, headers, reply);
   const parts: Uint8Array[] = [];
   for (const op of ops) if (op.kind === "bytes") parts.push(op.bytes);
   const zipped: WireOp = { kind: "bytes", bytes: gzipSync(Buffer.concat(parts)), frame: null };
   book(delivery.entry, reply, reply.usage.output);
-  return streamed(delivery, [zipped], { ...headers, "content-encoding": "gzip" });
+  return respondStream(delivery, [zipped], { ...headers, "content-encoding": "gzip" });
 }
 
-function streamed(
+function respondStream(
   delivery: Delivery,
   ops: Iterable<WireOp>,
   headers: Record<string, string>,
@@ -139,7 +142,7 @@ function streamed(
   return new Response(body, { headers });
 }
 
-/** Output is what was really said: an aborted stream has produced only what it had sent. */
+/** Records the output that was really produced: an aborted stream counts only what it sent. */
 export function book(entry: LedgerEntry, reply: EventsReply | JsonReply, outputTokens: number): void {
   entry.outputTokens = outputTokens;
   entry.reasoningTokens = Math.min(reply.usage.reasoning, outputTokens);
@@ -157,8 +160,8 @@ function headersFor(delivery: Delivery, contentType: string): Record<string, str
   return { ...headers, ...canaryHeaders(credentialOf(delivery.request.headers) ?? "") };
 }
 
-/** False when the client left first; `null` waits for that alone. */
-function waited(ms: number | null, signal: AbortSignal): Promise<boolean> {
+/** Resolves to false when the client disconnects first; `null` waits only for that. */
+function waitFor(ms: number | null, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve(false);
     let timer: ReturnType<typeof setTimeout> | undefined;

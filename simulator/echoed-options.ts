@@ -1,10 +1,10 @@
-/** The options of a request as its response repeats them: complete, as the schema of a response requires. */
+/** The options of a request as repeated in its response: complete, as the response schema requires. */
 
 import { echoed, isRecord, type JsonFields, parseJson } from "./json-fields.ts";
 
 const TEXT_FORMAT = { type: "text" };
 
-/** Function tools have all of their fields, null where the request leaves them out. */
+/** Function tools have all of their fields, with null where the request omits them. */
 export function echoTools(fields: JsonFields): string {
   const slice = echoed(fields, "tools", "[]");
   const tools = slice === "[]" ? [] : parseJson(slice);
@@ -24,7 +24,7 @@ export function echoToolChoice(fields: JsonFields): string {
   return isRecord(choice) ? JSON.stringify({ mode: "auto", ...choice }) : slice;
 }
 
-/** There is always a format, also where the request names only a verbosity. */
+/** There is always a format, even if the request contains only a verbosity. */
 export function echoText(fields: JsonFields): string {
   const slice = echoed(fields, "text", "");
   if (slice === "") return '{"format":{"type":"text"},"verbosity":"medium"}';

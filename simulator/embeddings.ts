@@ -1,3 +1,5 @@
+/** The Embeddings interface of the simulator. */
+
 import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson } from "./errors.ts";
 import { intField, parseJson, stringField } from "./json-fields.ts";
@@ -10,15 +12,15 @@ const DIMENSIONS_MAX = 4096;
 const INPUTS_MAX = 2048;
 const CACHED_MAX = 512;
 
-/** Written vectors by what made them: a benchmark asks for the same few over and over. */
-const written = new Map<string, string>();
+/** Cache of encoded vectors: a benchmark requests the same few repeatedly. */
+const encodedVectors = new Map<string, string>();
 
 export function embeddings(call: Call): Reply {
   const { fields } = call;
   if (!fields.has("input")) return missing("input");
   const input = parseJson(fields.get("input") ?? "");
   if (input === undefined) return notJson();
-  const texts = textsOf(input, call.tokens);
+  const texts = readTexts(input, call.tokens);
   if (texts === null) return invalid("input", "'$.input' is invalid. Please check the API reference.");
   if (texts.length > INPUTS_MAX) return invalid("input", `'$.input' has more than ${INPUTS_MAX} entries.`);
   const format = stringField(fields, "encoding_format") ?? "float";
@@ -35,15 +37,17 @@ export function embeddings(call: Call): Reply {
 
   const data = texts.map(
     (text, index) =>
-      `{"object":"embedding","index":${index},"embedding":${writtenVector(text.key, dimensions, format, call.seed)}}`,
+      `{"object":"embedding","index":${index},"embedding":${encodeVector(text.key, dimensions, format, call.seed)}}`,
   );
   const tokens = texts.reduce((sum, text) => sum + text.tokens, 0);
   const usage = { input: tokens, cached: 0, output: 0, reasoning: 0 };
-  const told = toldUsage(usage, call.fault);
-  const toldText =
-    told === null ? "" : usageJson(`,"usage":{"prompt_tokens":${told.input},"total_tokens":${told.input}}`);
+  const reportedUsage = toldUsage(usage, call.fault);
+  const usageText =
+    reportedUsage === null
+      ? ""
+      : usageJson(`,"usage":{"prompt_tokens":${reportedUsage.input},"total_tokens":${reportedUsage.input}}`);
   return jsonReply(
-    `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(call.behaviour.responseModel)}${toldText}}`,
+    `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(call.behaviour.responseModel)}${usageText}}`,
     usage,
   );
 }
@@ -54,14 +58,14 @@ interface EmbeddedText {
 }
 
 /** Strings or token numbers, one or many. */
-function textsOf(input: unknown, tokens: TokenRule): EmbeddedText[] | null {
-  const ofString = (text: string): EmbeddedText => ({ key: text, tokens: tokens.ofTexts([text]) });
-  if (typeof input === "string") return input === "" ? null : [ofString(input)];
+function readTexts(input: unknown, tokens: TokenRule): EmbeddedText[] | null {
+  const embedString = (text: string): EmbeddedText => ({ key: text, tokens: tokens.ofTexts([text]) });
+  if (typeof input === "string") return input === "" ? null : [embedString(input)];
   if (!Array.isArray(input) || input.length === 0) return null;
-  if (input.every((one) => typeof one === "string" && one !== "")) return input.map(ofString);
-  if (input.every(isToken)) return [ofTokens(input)];
+  if (input.every((one) => typeof one === "string" && one !== "")) return input.map(embedString);
+  if (input.every(isToken)) return [embedTokens(input)];
   if (input.every((one) => Array.isArray(one) && one.length > 0 && one.every(isToken))) {
-    return input.map(ofTokens);
+    return input.map(embedTokens);
   }
   return null;
 }
@@ -70,22 +74,22 @@ function isToken(value: unknown): value is number {
   return Number.isInteger(value);
 }
 
-function ofTokens(tokens: readonly number[]): EmbeddedText {
+function embedTokens(tokens: readonly number[]): EmbeddedText {
   return { key: `tokens:${tokens.join(",")}`, tokens: tokens.length };
 }
 
-function writtenVector(text: string, dimensions: number, format: "float" | "base64", seed: number): string {
+function encodeVector(text: string, dimensions: number, format: "float" | "base64", seed: number): string {
   const key = `${seed}/${dimensions}/${format}/${text}`;
-  const known = text.length <= 1_000 ? written.get(key) : undefined;
-  if (known !== undefined) return known;
+  const cached = text.length <= 1_000 ? encodedVectors.get(key) : undefined;
+  if (cached !== undefined) return cached;
   const vector = unitVector(hashOf(seed, text), dimensions);
   const json =
     format === "base64"
       ? `"${Buffer.from(vector.buffer).toString("base64")}"`
       : JSON.stringify(Array.from(vector));
   if (text.length <= 1_000) {
-    if (written.size >= CACHED_MAX) written.clear();
-    written.set(key, json);
+    if (encodedVectors.size >= CACHED_MAX) encodedVectors.clear();
+    encodedVectors.set(key, json);
   }
   return json;
 }

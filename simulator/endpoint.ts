@@ -1,14 +1,16 @@
+/** The input and output types of an endpoint. */
+
 import type { PromptCache } from "./answer.ts";
 import type { JsonFields } from "./json-fields.ts";
 import type { Behaviour, Fault } from "./model-name.ts";
 import type { Reply } from "./reply.ts";
 import type { TokenRule } from "./tokens.ts";
 
-/** What an endpoint may look at: data only, so that it can be called without a server. */
+/** The input of an endpoint: plain data, so that it can be called without a server. */
 export interface Call {
   fields: JsonFields;
   behaviour: Behaviour;
-  /** The fault in force: the model's own, or the one set at run time. */
+  /** The active fault: the model's own, or the one set at run time. */
   fault: Fault | null;
   seed: number;
   createdAt: number;

@@ -1,19 +1,21 @@
+/** Opens ledger entries and applies faults that were set at run time. */
+
 import type { LedgerEntry } from "./ledger.ts";
 import type { Fault } from "./model-name.ts";
 import type { RequestBody } from "./request-body.ts";
 import type { Simulation } from "./simulation.ts";
 
-/** As long as OpenAI's own ids: a gateway keeps no others in its records. */
+/** As long as OpenAI's own ids, because the gateway records no others. */
 export const REQUEST_ID = "req_000000000000";
 
-/** What came in, before anything is known of its answer. */
+/** A received request, before its response is known. */
 export interface Arrival {
   id: string;
   path: string;
   headers: Headers;
   model: string;
   body: RequestBody | null;
-  /** The number of the WebSocket that it came over. */
+  /** The number of the WebSocket that it arrived on. */
   socket: number | null;
 }
 
@@ -31,7 +33,7 @@ export function openEntry(arrival: Arrival, simulation: Simulation): LedgerEntry
     requestBytes: body?.bytes ?? 0,
     bodySha256: body?.sha256 ?? null,
     headers: ledger.full ? Object.fromEntries(arrival.headers) : {},
-    form: formOf(body),
+    form: readForm(body),
     inputTokens: 0,
     outputTokens: 0,
     cachedTokens: 0,
@@ -44,12 +46,12 @@ export function openEntry(arrival: Arrival, simulation: Simulation): LedgerEntry
   };
 }
 
-function formOf(body: RequestBody | null): LedgerEntry["form"] {
+function readForm(body: RequestBody | null): LedgerEntry["form"] {
   if (body === null || body.form === null) return null;
   return { texts: Object.fromEntries(body.form.texts), files: body.form.files };
 }
 
-/** Faults of the handshake strike nothing but handshakes, and are used up by them alone. */
+/** Handshake faults apply only to handshakes, and only handshakes use them up. */
 export function forcedFault(simulation: Simulation, isHandshake = false): Fault | null {
   const { forced } = simulation;
   if (forced === null || HANDSHAKE_FAULTS.has(forced.fault.name) !== isHandshake) return null;

@@ -1,4 +1,6 @@
-/** An answer that is not a success, in OpenAI's envelope. */
+/** Error responses of the simulator, in OpenAI's format. */
+
+/** An error response in OpenAI's envelope. */
 export interface Refusal {
   kind: "refusal";
   status: number;
@@ -75,19 +77,19 @@ export function methodNotAllowed(method: string, path: string, allow: string): R
   );
 }
 
-export function badCredential(given: string | null): Refusal {
-  if (given === null) {
+export function badCredential(credential: string | null): Refusal {
+  if (credential === null) {
     return refusal(401, {
       message:
         "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
     });
   }
   return refusal(401, {
-    message: `Incorrect API key provided: ${masked(given)}. You can find your API key at https://platform.openai.com/account/api-keys.`,
+    message: `Incorrect API key provided: ${maskCredential(credential)}. You can find your API key at https://platform.openai.com/account/api-keys.`,
     code: "invalid_api_key",
   });
 }
 
-function masked(credential: string): string {
+function maskCredential(credential: string): string {
   return credential.length < 12 ? "***" : `${credential.slice(0, 3)}***${credential.slice(-4)}`;
 }

@@ -1,8 +1,10 @@
+/** A second port for faults that Bun.serve cannot produce. */
+
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 
 /**
- * The same simulator behind node:http, which lets go of its sockets: where the main port breaks a connection
- * by a reset, this one ends it with a plain FIN in the middle of the message, and a `Content-Length` may lie.
+ * The same simulator behind node:http, which allows to close its sockets: where the main port breaks a connection
+ * with a reset, this one closes it with a plain FIN in the middle of the message, and `Content-Length` may be wrong.
  */
 export interface FaultDoor {
   port: number;
@@ -11,7 +13,7 @@ export interface FaultDoor {
 
 export function openFaultDoor(hostname: string, handle: (request: Request) => Promise<Response>): FaultDoor {
   const server = createServer((incoming, outgoing) => {
-    pass(incoming, outgoing, handle).catch(() => incoming.socket.destroy());
+    forward(incoming, outgoing, handle).catch(() => incoming.socket.destroy());
   });
   server.listen(0, hostname);
   const address = server.address();
@@ -24,15 +26,15 @@ export function openFaultDoor(hostname: string, handle: (request: Request) => Pr
   };
 }
 
-async function pass(
+async function forward(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   handle: (request: Request) => Promise<Response>,
 ): Promise<void> {
   const parts: Buffer[] = [];
   for await (const part of incoming) parts.push(Buffer.from(part));
-  const gone = new AbortController();
-  outgoing.on("close", () => gone.abort());
+  const disconnected = new AbortController();
+  outgoing.on("close", () => disconnected.abort());
   const method = incoming.method ?? "GET";
   const headers = new Headers();
   for (const [name, value] of Object.entries(incoming.headers)) {
@@ -42,15 +44,15 @@ async function pass(
     new Request(`http://${incoming.headers.host ?? "localhost"}${incoming.url ?? "/"}`, {
       method,
       headers,
-      signal: gone.signal,
+      signal: disconnected.signal,
       ...(method === "GET" || method === "HEAD" ? {} : { body: Buffer.concat(parts) }),
     }),
   );
   const reader = response.body?.getReader();
-  gone.signal.addEventListener("abort", () => void reader?.cancel().catch(() => {}));
+  disconnected.signal.addEventListener("abort", () => void reader?.cancel().catch(() => {}));
   let isOpen = false;
   for (;;) {
-    // A stream that breaks throws here, and the caller lets the socket go.
+    // A broken stream throws here, and the caller destroys the socket.
     const next = await (reader?.read() ?? { done: true, value: undefined });
     if (!isOpen) outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     isOpen = true;

@@ -1,22 +1,24 @@
+/** Faults that replace the whole response. */
+
 import { errorBody, type Refusal, refusal } from "./errors.ts";
 import type { Fault } from "./model-name.ts";
 
-/** Faults that decide the whole answer before an endpoint is asked. The rest strike in `wire.ts`. */
+/** Faults that determine the whole response before an endpoint is called. The others apply in `wire.ts`. */
 export type EarlyFault = Refusal | "reset" | "never";
 
 export interface FaultContext {
   streams: boolean;
   nowMs: number;
-  /** The caller's own credential, which a leaking upstream would repeat. */
+  /** The caller's credential, which a leaking upstream would repeat. */
   credential: string;
 }
 
-const SERVER_SORRY = "The server had an error while processing your request. Sorry about that!";
+const SERVER_ERROR = "The server had an error while processing your request. Sorry about that!";
 const OVERLOADED = "The engine is currently overloaded, please try again later.";
 const RATE_LIMITED =
   "Rate limit reached for sim-fast in organization org-simulator on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 2s.";
 
-/** Those that a later stage handles: an unknown name must be an error, or a misspelt test would pass. */
+/** Faults that a later stage handles. An unknown name must be an error, or a misspelt test would pass. */
 const LATER_FAULTS: ReadonlySet<string> = new Set([
   "slow-headers",
   "empty",
@@ -49,7 +51,7 @@ const LATER_FAULTS: ReadonlySet<string> = new Set([
   "crash",
 ]);
 
-/** Null: the endpoint answers, and the fault may strike later. */
+/** Returns null when the endpoint responds and the fault may apply later. */
 export function earlyFault(fault: Fault, context: FaultContext): EarlyFault | null {
   switch (fault.name) {
     case "refuse":
@@ -97,7 +99,7 @@ export function earlyFault(fault: Fault, context: FaultContext): EarlyFault | nu
         code: "insufficient_quota",
       });
     case "500":
-      return refusal(500, { message: SERVER_SORRY, type: "server_error", code: "server_error" });
+      return refusal(500, { message: SERVER_ERROR, type: "server_error", code: "server_error" });
     case "502":
       return html(502, "502 Bad Gateway");
     case "503":
@@ -115,7 +117,7 @@ export function earlyFault(fault: Fault, context: FaultContext): EarlyFault | nu
       return refusal(503, { message: OVERLOADED, type: "server_error", code: "server_is_overloaded" });
     case "error-in-stream":
       if (context.streams) return null;
-      return refusal(500, { message: SERVER_SORRY, type: "server_error", code: "server_error" });
+      return refusal(500, { message: SERVER_ERROR, type: "server_error", code: "server_error" });
     default:
       if (LATER_FAULTS.has(fault.name)) return null;
       return refusal(400, { message: `The simulator knows no fault '${fault.name}'.`, param: "model" });

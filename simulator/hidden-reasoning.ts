@@ -2,7 +2,7 @@
 
 import type { Behaviour } from "./model-name.ts";
 
-/** Of all choices together. A bound on the answer bounds its reasoning as well. */
+/** The sum over all choices. A limit on the output also limits its reasoning. */
 export function hiddenTokens(
   { hiddenTokens }: Behaviour,
   outputTokensMax: number | null,

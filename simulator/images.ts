@@ -1,3 +1,5 @@
+/** The Images interface of the simulator. */
+
 import type { Usage } from "./answer.ts";
 import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson, type Refusal } from "./errors.ts";
@@ -14,11 +16,11 @@ const OUTPUT_TOKENS_PER_IMAGE = 272;
 const INPUT_TOKENS_PER_IMAGE = 64;
 const CACHED_MAX = 64;
 const AUTO_SIZE: PictureSize = { width: 1024, height: 1024 };
-/** As many as a 4K screen has. */
+/** The pixels of a 4K screen. */
 const PIXELS_MAX = 3840 * 2160;
 const SIDE_MAX = 4096;
 
-const encoded = new Map<string, string>();
+const encodedImages = new Map<string, string>();
 
 export function images(call: Call, work: ImageWork, uploads: number): Reply {
   const { fields } = call;
@@ -33,8 +35,8 @@ export function images(call: Call, work: ImageWork, uploads: number): Reply {
   }
   const size = readSize(fields);
   if ("kind" in size) return size;
-  const refused = refuseUrl(fields);
-  if (refused !== null) return refused;
+  const urlRejection = rejectUrl(fields);
+  if (urlRejection !== null) return urlRejection;
 
   const textTokens = call.tokens.ofTexts([prompt]);
   const imageTokens = sources * INPUT_TOKENS_PER_IMAGE;
@@ -44,22 +46,22 @@ export function images(call: Call, work: ImageWork, uploads: number): Reply {
     output: count * OUTPUT_TOKENS_PER_IMAGE,
     reasoning: 0,
   };
-  const told = toldUsage(usage, call.fault);
-  const toldText = told === null ? "" : `,"usage":${imageUsage(told, imageTokens)}`;
+  const reportedUsage = toldUsage(usage, call.fault);
+  const usageText = reportedUsage === null ? "" : `,"usage":${imageUsage(reportedUsage, imageTokens)}`;
   const format = formatFields(call, size);
   const picture = (index: number): string =>
     base64Png({ ...size, hash: hashOf(call.seed + index, prompt), bytes: call.behaviour.bytes });
 
   if (isTrue(fields, "stream")) {
     const partials = Math.min(intField(fields, "partial_images") ?? 0, PARTIALS_MAX);
-    return eventsReply(imageEvents(call, work, count, partials, picture, format, toldText), usage, count);
+    return eventsReply(imageEvents(call, work, count, partials, picture, format, usageText), usage, count);
   }
   const data = Array.from({ length: count }, (_, index) => `{"b64_json":"${picture(index)}"}`);
-  const body = `{"created":${call.createdAt},"data":[${data.join(",")}],${format}${toldText}}`;
+  const body = `{"created":${call.createdAt},"data":[${data.join(",")}],${format}${usageText}}`;
   return jsonReply(body, usage, count);
 }
 
-/** The picture has exactly this size; `auto` leaves the choice to the simulator. */
+/** The image has exactly this size; `auto` leaves the choice to the simulator. */
 function readSize(fields: JsonFields): PictureSize | Refusal {
   if (echoed(fields, "size", "") === "") return AUTO_SIZE;
   const text = stringField(fields, "size");
@@ -74,12 +76,12 @@ function readSize(fields: JsonFields): PictureSize | Refusal {
   );
 }
 
-/** Nothing serves the pictures once they are drawn, so an address would lead nowhere. */
-function refuseUrl(fields: JsonFields): Refusal | null {
+/** The simulator does not serve the images, so a URL could not be resolved. */
+function rejectUrl(fields: JsonFields): Refusal | null {
   if (echoed(fields, "response_format", "") === "") return null;
-  const wanted = stringField(fields, "response_format");
-  if (wanted === "b64_json") return null;
-  if (wanted !== "url")
+  const format = stringField(fields, "response_format");
+  if (format === "b64_json") return null;
+  if (format !== "url")
     return invalid("response_format", "Invalid 'response_format': leave it out, images come as base64.");
   return invalid(
     "response_format",
@@ -113,22 +115,22 @@ function* imageEvents(
   partials: number,
   picture: (index: number) => string,
   format: string,
-  toldText: string,
+  usageText: string,
 ): Generator<Frame> {
-  const about = `"created_at":${call.createdAt},${format}`;
+  const metadata = `"created_at":${call.createdAt},${format}`;
   for (let index = 0; index < count; index++) {
     for (let partial = 0; partial < partials; partial++) {
       const type = `${work}.partial_image`;
       yield frame(
         type,
-        `{"type":"${type}","partial_image_index":${partial},"b64_json":"${picture(index)}",${about}}`,
+        `{"type":"${type}","partial_image_index":${partial},"b64_json":"${picture(index)}",${metadata}}`,
       );
     }
     const type = `${work}.completed`;
-    const last = index === count - 1 ? toldText : "";
+    const last = index === count - 1 ? usageText : "";
     yield {
       event: type,
-      data: `{"type":"${type}","b64_json":"${picture(index)}",${about}${last}}`,
+      data: `{"type":"${type}","b64_json":"${picture(index)}",${metadata}${last}}`,
       said: "",
       lane: 0,
       outputBytes: OUTPUT_TOKENS_PER_IMAGE * 4,
@@ -140,10 +142,10 @@ function* imageEvents(
 function base64Png(picture: Picture): string {
   const { hash, bytes, width, height } = picture;
   const key = `${hash}/${bytes}/${width}x${height}`;
-  const known = encoded.get(key);
-  if (known !== undefined) return known;
+  const cached = encodedImages.get(key);
+  if (cached !== undefined) return cached;
   const text = gradientPng(picture).toString("base64");
-  if (encoded.size >= CACHED_MAX) encoded.clear();
-  if (text.length < 1_000_000) encoded.set(key, text);
+  if (encodedImages.size >= CACHED_MAX) encodedImages.clear();
+  if (text.length < 1_000_000) encodedImages.set(key, text);
   return text;
 }

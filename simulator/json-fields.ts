@@ -1,6 +1,6 @@
 /**
- * The top level of a JSON object as raw slices. A 200 KB prompt is jumped over string by string instead of
- * being parsed, and a field that is only echoed goes back out exactly as it came in.
+ * Reads the top level of a JSON object as raw slices. A 200 KB prompt is skipped string by string instead of being
+ * parsed, and an echoed field is returned byte for byte.
  */
 export type JsonFields = ReadonlyMap<string, string>;
 
@@ -17,7 +17,7 @@ export function topLevelFields(text: string): JsonFields | null {
     if (text.charCodeAt(at) !== QUOTE) return null;
     const nameEnd = skipString(text, at);
     if (nameEnd < 0) return null;
-    const name = stringOf(text.slice(at, nameEnd));
+    const name = decodeString(text.slice(at, nameEnd));
     if (name === null) return null;
     at = skipSpace(text, nameEnd);
     if (text.charCodeAt(at) !== 0x3a) return null;
@@ -42,7 +42,7 @@ function skipSpace(text: string, from: number): number {
   }
 }
 
-/** The place after the closing quote, or -1. `from` stands on the opening quote. */
+/** Returns the position after the closing quote, or -1. `from` is the position of the opening quote. */
 function skipString(text: string, from: number): number {
   let at = from + 1;
   for (;;) {
@@ -81,13 +81,13 @@ function skipValue(text: string, from: number): number {
   return -1;
 }
 
-function stringOf(slice: string): string | null {
+function decodeString(slice: string): string | null {
   if (!slice.includes("\\")) return slice.slice(1, -1);
   const value = parseJson(slice);
   return typeof value === "string" ? value : null;
 }
 
-/** `undefined` stands for "not JSON", which `null` cannot: null is a JSON value. */
+/** Returns `undefined` for invalid JSON, because null is a JSON value. */
 export function parseJson(slice: string): unknown {
   try {
     return JSON.parse(slice);
@@ -98,7 +98,7 @@ export function parseJson(slice: string): unknown {
 
 export function stringField(fields: JsonFields, name: string): string | null {
   const slice = fields.get(name);
-  return slice?.startsWith('"') ? stringOf(slice) : null;
+  return slice?.startsWith('"') ? decodeString(slice) : null;
 }
 
 export function intField(fields: JsonFields, name: string): number | null {
@@ -111,10 +111,10 @@ export function isTrue(fields: JsonFields, name: string): boolean {
   return fields.get(name) === "true";
 }
 
-/** The slice to echo, or what stands for a field the caller left out. */
-export function echoed(fields: JsonFields, name: string, otherwise: string): string {
+/** Returns the slice to echo, or the default for an omitted field. */
+export function echoed(fields: JsonFields, name: string, defaultJson: string): string {
   const slice = fields.get(name);
-  return slice === undefined || slice === "null" ? otherwise : slice;
+  return slice === undefined || slice === "null" ? defaultJson : slice;
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

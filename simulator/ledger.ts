@@ -1,11 +1,13 @@
+/** The ledger of the simulator, which tests compare with the gateway's records. */
+
 import type { MultipartPart } from "./multipart.ts";
 
-/** What the simulator really received and produced: the truth that a gateway's own books are held against. */
+/** What the simulator really received and produced: the reference for the gateway's usage records. */
 export interface LedgerEntry {
   id: string;
   at: number;
   path: string;
-  /** The WebSocket that it came over, counted from 1; null for a request over HTTP. */
+  /** The WebSocket that the request arrived on, counted from 1; null for HTTP. */
   socket: number | null;
   model: string;
   stream: boolean;
@@ -22,7 +24,7 @@ export interface LedgerEntry {
   images: number;
   eventsSent: number;
   textDeltasSent: number;
-  /** The answer was given to its end. */
+  /** The response was sent to its end. */
   finished: boolean;
   abortedByClient: boolean;
 }
@@ -42,7 +44,7 @@ export interface Totals {
   peakInFlight: number;
 }
 
-/** WebSockets since the start, and those that are open now. */
+/** WebSockets since the start, and open ones. */
 export interface SocketCounts {
   opened: number;
   open: number;
@@ -57,10 +59,10 @@ export interface LedgerSnapshot {
 
 export interface Ledger {
   readonly full: boolean;
-  /** Opens an entry; it is in flight until `close`. */
+  /** Opens an entry. It is in flight until `close`. */
   open(entry: LedgerEntry): void;
   close(entry: LedgerEntry): void;
-  /** Its number. */
+  /** Returns the number of the socket. */
   openSocket(): number;
   closeSocket(): void;
   sockets(): SocketCounts;
@@ -81,7 +83,7 @@ const BODY_BYTES_MAX = 1024 * 1024;
 const MODELS_MAX = 2_000;
 
 export function createLedger(record: "full" | "counts"): Ledger {
-  let ring: LedgerEntry[] = [];
+  let ringBuffer: LedgerEntry[] = [];
   let oldest = 0;
   let totals = noTotals();
   const sockets: SocketCounts = { opened: 0, open: 0 };
@@ -89,27 +91,27 @@ export function createLedger(record: "full" | "counts"): Ledger {
   const bodies = new Map<string, Uint8Array>();
   const open = new Set<LedgerEntry>();
 
-  const ofModel = (model: string): Totals => {
-    let found = models.get(model);
-    if (found === undefined) {
-      found = noTotals();
-      if (models.size < MODELS_MAX) models.set(model, found);
+  const lookUpModel = (model: string): Totals => {
+    let modelTotals = models.get(model);
+    if (modelTotals === undefined) {
+      modelTotals = noTotals();
+      if (models.size < MODELS_MAX) models.set(model, modelTotals);
     }
-    return found;
+    return modelTotals;
   };
 
-  const entries = (): LedgerEntry[] => [...ring.slice(oldest), ...ring.slice(0, oldest)];
+  const entries = (): LedgerEntry[] => [...ringBuffer.slice(oldest), ...ringBuffer.slice(0, oldest)];
 
   return {
     full: record === "full",
     open(entry) {
-      if (ring.length < ENTRIES_MAX) ring.push(entry);
+      if (ringBuffer.length < ENTRIES_MAX) ringBuffer.push(entry);
       else {
-        ring[oldest] = entry;
+        ringBuffer[oldest] = entry;
         oldest = (oldest + 1) % ENTRIES_MAX;
       }
       open.add(entry);
-      for (const sum of [totals, ofModel(entry.model)]) {
+      for (const sum of [totals, lookUpModel(entry.model)]) {
         sum.requests++;
         sum.requestBytes += entry.requestBytes;
         sum.inFlight++;
@@ -117,10 +119,10 @@ export function createLedger(record: "full" | "counts"): Ledger {
       }
     },
     close(entry) {
-      // A stream can end and be cancelled; and a reset forgets what was open.
+      // A stream can both end and be cancelled, and a reset removes open entries.
       if (!open.delete(entry)) return;
       addUp(totals, entry);
-      addUp(ofModel(entry.model), entry);
+      addUp(lookUpModel(entry.model), entry);
     },
     openSocket() {
       sockets.open++;
@@ -140,7 +142,7 @@ export function createLedger(record: "full" | "counts"): Ledger {
     totals: () => ({ ...totals }),
     totalsOf: (model) => ({ ...(models.get(model) ?? noTotals()) }),
     entries,
-    last: () => (ring.length === 0 ? null : (ring.at(oldest - 1) ?? null)),
+    last: () => (ringBuffer.length === 0 ? null : (ringBuffer.at(oldest - 1) ?? null)),
     bodyOf: (id) => bodies.get(id) ?? null,
     snapshot: () => ({
       sockets: { ...sockets },
@@ -149,7 +151,7 @@ export function createLedger(record: "full" | "counts"): Ledger {
       entries: entries(),
     }),
     reset() {
-      ring = [];
+      ringBuffer = [];
       oldest = 0;
       totals = noTotals();
       models.clear();

@@ -1,4 +1,4 @@
-/** Reasoning that is billed and not shown, and responses that outlive their reader. */
+/** Tests of hidden reasoning that is billed, and of responses that continue without their reader. */
 
 import { afterAll, expect, test } from "bun:test";
 import { eventually } from "../test/support/eventually.ts";
@@ -15,7 +15,7 @@ const post = (body: object, signal?: AbortSignal) =>
     ...(signal === undefined ? {} : { signal }),
   });
 
-/** Opens a stream, and leaves it once its id is known. */
+/** Opens a stream and disconnects once its id is known. */
 async function leave(model: string): Promise<string> {
   const leaving = new AbortController();
   const response = await post({ model, input: "Hello", stream: true }, leaving.signal);

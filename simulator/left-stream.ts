@@ -1,4 +1,4 @@
-/** What becomes of a response whose connection ends before it does: it stops, or goes on to its end without a reader. */
+/** What happens to a response whose connection ends early: it stops, or it continues to its end without a reader. */
 
 import type { EventsReply, ReaderLeft } from "./reply.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
@@ -23,8 +23,8 @@ export function onReaderLeft(
   };
 }
 
-/** The output tokens of a stream that ended after it had shown so many. */
+/** The output tokens of a stream that ended after it had shown `shownTokens`. */
 export function producedTokens(reply: EventsReply, shownTokens: number, isCut: boolean): number {
-  const goesOn = isCut && reply.readerLeft?.() === true;
-  return goesOn ? reply.usage.output : shownTokens + (reply.usage.hidden ?? 0);
+  const continues = isCut && reply.readerLeft?.() === true;
+  return continues ? reply.usage.output : shownTokens + (reply.usage.hidden ?? 0);
 }

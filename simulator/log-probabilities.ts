@@ -1,4 +1,4 @@
-/** Made-up log probabilities of output tokens: the same text always has the same ones. */
+/** Synthetic log probabilities of output tokens: the same text always has the same ones. */
 
 import { invalid, type Refusal } from "./errors.ts";
 import { echoed, intField, isTrue, type JsonFields } from "./json-fields.ts";
@@ -21,7 +21,7 @@ const SEED = 7;
 const ALTERNATIVES = "the a of to in and is it that for on as with was at by an be this".split(" ");
 const INCLUDED = '"message.output_text.logprobs"';
 
-/** How many alternatives each token has; null where no log probabilities are wanted. */
+/** Number of alternatives per token; null without log probabilities. */
 export function readLogProbabilities(
   fields: JsonFields,
   interfaceName: "chat" | "responses",
@@ -39,7 +39,7 @@ export function readLogProbabilities(
   return null;
 }
 
-/** Of one piece of a text: the tokens of all pieces come to the text. */
+/** Log probabilities of one piece of a text: the tokens of all pieces add up to the text. */
 export function computeLogProbabilities(piece: string, topCount: number): TokenLogProbability[] {
   const list: TokenLogProbability[] = [];
   for (let rest = piece; rest !== ""; ) {

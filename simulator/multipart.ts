@@ -1,5 +1,6 @@
 /**
- * Reads a multipart body as it streams by. Files are counted, never held: 800 MB pass through a few kilobytes.
+ * Parses a multipart body while it streams. Files are counted and never held in memory: 800 MB pass through a few
+ * kilobytes.
  */
 export interface MultipartPart {
   name: string;
@@ -9,14 +10,14 @@ export interface MultipartPart {
 }
 
 export interface MultipartForm {
-  /** Text fields by name; the last of a name counts. */
+  /** Text fields by name; the last one of a name counts. */
   texts: Map<string, string>;
   files: MultipartPart[];
 }
 
 export interface MultipartReader {
   push(chunk: Uint8Array): void;
-  /** Null when the body was not well formed. */
+  /** Returns null for a malformed body. */
   end(): MultipartForm | null;
 }
 
@@ -37,8 +38,8 @@ export function createMultipartReader(boundary: string): MultipartReader {
   let state: "before" | "after-boundary" | "headers" | "content" | "finished" | "broken" = "before";
   let part: MultipartPart | null = null;
   let text: Buffer[] = [];
-  // The first delimiter has no line end before it, so one is put there.
-  let held: Buffer = Buffer.from("\r\n");
+  // The first delimiter has no line end before it, so one is inserted.
+  let buffered: Buffer = Buffer.from("\r\n");
 
   const content = (bytes: Buffer): void => {
     if (part === null || bytes.length === 0) return;
@@ -54,45 +55,45 @@ export function createMultipartReader(boundary: string): MultipartReader {
     text = [];
   };
 
-  /** Takes one step through `held`; false when it needs more bytes. */
+  /** Performs one step on the buffered bytes; false when it needs more bytes. */
   const step = (): boolean => {
     switch (state) {
       case "before":
       case "content": {
-        const at = held.indexOf(delimiter);
+        const at = buffered.indexOf(delimiter);
         if (at < 0) {
-          const safe = Math.max(0, held.length - delimiter.length + 1);
-          content(held.subarray(0, safe));
-          held = held.subarray(safe);
+          const safe = Math.max(0, buffered.length - delimiter.length + 1);
+          content(buffered.subarray(0, safe));
+          buffered = buffered.subarray(safe);
           return false;
         }
-        content(held.subarray(0, at));
+        content(buffered.subarray(0, at));
         closePart();
-        held = held.subarray(at + delimiter.length);
+        buffered = buffered.subarray(at + delimiter.length);
         state = "after-boundary";
         return true;
       }
       case "after-boundary": {
-        if (held.length < 2) return false;
-        const mark = held.toString("latin1", 0, 2);
-        state = mark === "--" ? "finished" : mark === "\r\n" ? "headers" : "broken";
-        // The line end stays: a part without headers begins with the blank line at once.
-        held = held.subarray(mark === "--" ? 2 : 0);
+        if (buffered.length < 2) return false;
+        const suffix = buffered.toString("latin1", 0, 2);
+        state = suffix === "--" ? "finished" : suffix === "\r\n" ? "headers" : "broken";
+        // The line end stays, because a part without headers begins with the blank line.
+        buffered = buffered.subarray(suffix === "--" ? 2 : 0);
         return true;
       }
       case "headers": {
-        const end = held.indexOf("\r\n\r\n");
+        const end = buffered.indexOf("\r\n\r\n");
         if (end < 0) {
-          if (held.length > HEADER_BYTES_MAX) state = "broken";
+          if (buffered.length > HEADER_BYTES_MAX) state = "broken";
           return false;
         }
-        part = partOf(held.toString("utf8", 2, end));
-        held = held.subarray(end + 4);
+        part = parsePart(buffered.toString("utf8", 2, end));
+        buffered = buffered.subarray(end + 4);
         state = part === null || form.files.length + form.texts.size >= PARTS_MAX ? "broken" : "content";
         return true;
       }
       default:
-        held = Buffer.alloc(0);
+        buffered = Buffer.alloc(0);
         return false;
     }
   };
@@ -100,16 +101,16 @@ export function createMultipartReader(boundary: string): MultipartReader {
   return {
     push(chunk) {
       if (state === "finished" || state === "broken") return;
-      held = held.length === 0 ? Buffer.from(chunk) : Buffer.concat([held, chunk]);
+      buffered = buffered.length === 0 ? Buffer.from(chunk) : Buffer.concat([buffered, chunk]);
       while (step()) {
-        // each step consumes what it has understood
+        // Each step consumes the bytes that it has parsed.
       }
     },
     end: () => (state === "finished" ? form : null),
   };
 }
 
-function partOf(headers: string): MultipartPart | null {
+function parsePart(headers: string): MultipartPart | null {
   const disposition = /^content-disposition:\s*form-data\s*;(.*)$/im.exec(headers)?.[1];
   const name = /(?:^|[;\s])name="((?:[^"\\]|\\.)*)"/i.exec(disposition ?? "")?.[1];
   if (name === undefined) return null;

@@ -1,4 +1,4 @@
-/** Options of a request that change its answer: honoured, whole and streamed alike, or refused. */
+/** Tests of request options that change the response: honoured in whole and streamed responses, or rejected. */
 
 import { afterAll, describe, expect, test } from "bun:test";
 import OpenAI, { BadRequestError, toFile } from "openai";
@@ -10,7 +10,7 @@ afterAll(() => simulator.stop());
 
 const MESSAGES = [{ role: "user" as const, content: "Tell me of the sea." }];
 
-/** The refusal of a request, as its `param` and message. */
+/** Returns the `param` and message of a rejected request. */
 async function refusal(call: PromiseLike<unknown>): Promise<string> {
   const reason: unknown = await call.then(
     () => null,
@@ -182,7 +182,7 @@ describe("a tool choice", () => {
 });
 
 describe("the size of a picture", () => {
-  /** As its header says. */
+  /** The size from the header of the image. */
   const sizeOf = (base64: string | undefined) => {
     const png = Buffer.from(base64 ?? "", "base64");
     return `${png.readUInt32BE(16)}x${png.readUInt32BE(20)}`;

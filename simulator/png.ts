@@ -1,10 +1,12 @@
+/** Generates PNG images. */
+
 import { crc32, deflateSync } from "node:zlib";
 
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 /** Ancillary, private, safe to copy: viewers skip it. */
 const PADDING_CHUNK = "siMp";
 const CHUNK_OVERHEAD_BYTES = 12;
-/** Four bits a pixel: an index into a palette of sixteen colours. */
+/** Four bits per pixel: an index into a palette of sixteen colours. */
 const DEPTH_BITS = 4;
 const COLOURS = 16;
 const INDEXED = 3;
@@ -17,11 +19,13 @@ export interface PictureSize {
 
 export interface Picture extends PictureSize {
   hash: number;
-  /** Padded to so many where that is more than the picture takes. */
+  /** Padded to this size if the image is smaller. */
   bytes: number | null;
 }
 
-/** A gradient whose colours come from the hash. Its pixels depend on the size alone, so they are packed once a size. */
+/**
+ * A gradient with colours from the hash. Its pixels depend only on the size, so they are compressed once per size.
+ */
 export function gradientPng({ hash, bytes, width, height }: Picture): Buffer {
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);
@@ -31,7 +35,7 @@ export function gradientPng({ hash, bytes, width, height }: Picture): Buffer {
     SIGNATURE,
     chunk("IHDR", header),
     chunk("PLTE", palette(hash)),
-    chunk("IDAT", packedPixels({ width, height })),
+    chunk("IDAT", compressPixels({ width, height })),
   ];
   const end = chunk("IEND", Buffer.alloc(0));
   const size = parts.reduce((sum, part) => sum + part.length, end.length);
@@ -49,14 +53,14 @@ function palette(hash: number): Buffer {
   return colours;
 }
 
-const packed = new Map<string, Buffer>();
+const compressedPixels = new Map<string, Buffer>();
 
-/** Bands of one colour each, from top to bottom: a picture of a million pixels takes a few milliseconds. */
-function packedPixels({ width, height }: PictureSize): Buffer {
+/** Bands of one colour each, from top to bottom: an image of a million pixels takes a few milliseconds. */
+function compressPixels({ width, height }: PictureSize): Buffer {
   const key = `${width}x${height}`;
-  const known = packed.get(key);
-  if (known !== undefined) return known;
-  // Each row begins with its filter, which is none.
+  const cached = compressedPixels.get(key);
+  if (cached !== undefined) return cached;
+  // Each row begins with its filter type, 0 for none.
   const rowBytes = 1 + Math.ceil((width * DEPTH_BITS) / 8);
   const rows = Buffer.alloc(rowBytes * height);
   for (let y = 0; y < height; y++) {
@@ -64,8 +68,8 @@ function packedPixels({ width, height }: PictureSize): Buffer {
     rows.fill(colour * 0x11, y * rowBytes + 1, (y + 1) * rowBytes);
   }
   const pixels = deflateSync(rows, { level: 1 });
-  if (packed.size >= SHAPES_MAX) packed.clear();
-  packed.set(key, pixels);
+  if (compressedPixels.size >= SHAPES_MAX) compressedPixels.clear();
+  compressedPixels.set(key, pixels);
   return pixels;
 }
 

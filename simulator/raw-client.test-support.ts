@@ -1,16 +1,18 @@
+/** Test support: a raw TCP client that shows how a response was framed and how it ended. */
+
 import { connect } from "node:net";
 
-/** What really came over the connection: HTTP clients hide how an answer ended. */
+/** The raw bytes of a response: HTTP clients hide how a response ended. */
 export interface RawAnswer {
   head: string;
-  /** The chunks of the body, as they were framed. */
+  /** The chunks of the body, as framed. */
   chunks: Buffer[];
   body: string;
   ended: "message" | "reset" | "fin" | "open";
 }
 
 export interface RawOptions {
-  /** Stop listening when this much of the answer has come. */
+  /** Stop reading after this much of the response. */
   until?: (received: string) => boolean;
 }
 

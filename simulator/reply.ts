@@ -1,17 +1,19 @@
+/** The reply of an endpoint: a JSON body, events or an error. */
+
 import type { Usage } from "./answer.ts";
 import type { Refusal } from "./errors.ts";
 import type { Fault } from "./model-name.ts";
 import type { Said } from "./tokens.ts";
 
-/** One server-sent event: what an aborted stream really produced is counted from what they said. */
+/** One server-sent event. The usage of an aborted stream is counted from the events that were sent. */
 export interface Frame extends Said {
-  /** The `event:` line; null leaves it out, as Chat Completions does. */
+  /** The `event:` line; null omits it, as Chat Completions does. */
   event: string | null;
   data: string;
   isTextDelta: boolean;
 }
 
-/** What an endpoint has to say, before pace and faults have their turn. */
+/** The reply of an endpoint, before pace and faults are applied. */
 export interface JsonReply {
   kind: "json";
   body: string;
@@ -19,7 +21,10 @@ export interface JsonReply {
   images: number;
 }
 
-/** Called once when the reader leaves, or is cut off. True if the response goes on to its end, so that all of it is billed. */
+/**
+ * Called once when the reader disconnects or is disconnected. Returns true if the response continues to its end, so
+ * that all of it is billed.
+ */
 export type ReaderLeft = () => boolean;
 
 export interface EventsReply {
@@ -44,7 +49,7 @@ export function frame(event: string | null, data: string): Frame {
   return { event, data, said: "", outputBytes: 0, lane: 0, isTextDelta: false };
 }
 
-/** A frame in which the model says something. */
+/** A frame that contains output of the model. */
 export function saying(
   event: string | null,
   data: string,
@@ -57,15 +62,15 @@ export function saying(
 
 export const NO_USAGE: Usage = { input: 0, cached: 0, output: 0, reasoning: 0 };
 
-/** Each count is possible in itself, but no model has so large a window. */
+/** A possible count, but larger than the context window of any model. */
 const HUGE = 1e12;
 
-/** No JSON can hold NaN: it is told in quotes, so that the rest of the answer stays readable. */
+/** JSON has no NaN: it is written as a string, so that the rest of the response stays valid. */
 export function usageJson(json: string): string {
   return json.replaceAll(":NaN", ':"NaN"');
 }
 
-/** The usage that is told, which a fault may falsify; the ledger keeps the true one. Null: none is told. */
+/** The reported usage, which a fault may falsify. The ledger has the true one. Null: no usage is reported. */
 export function toldUsage(usage: Usage, fault: Fault | null): Usage | null {
   switch (fault?.name) {
     case "no-usage":

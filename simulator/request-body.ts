@@ -1,6 +1,8 @@
+/** Reads request bodies. */
+
 import { boundaryOf, createMultipartReader, type MultipartForm } from "./multipart.ts";
 
-/** A request's body as the endpoints need it, and as much of it as the ledger wants. */
+/** A request body as the endpoints and the ledger need it. */
 export interface RequestBody {
   text: string;
   form: MultipartForm | null;
@@ -21,17 +23,23 @@ export async function readBody(request: Request, full: boolean): Promise<Request
     return { text, form: null, bytes, sha256: null, raw: null };
   }
   const raw = await request.bytes();
-  return { text: new TextDecoder().decode(raw), form: null, bytes: raw.length, sha256: digestOf(raw), raw };
+  return {
+    text: new TextDecoder().decode(raw),
+    form: null,
+    bytes: raw.length,
+    sha256: computeDigest(raw),
+    raw,
+  };
 }
 
-/** A message of a WebSocket. */
+/** Reads a WebSocket message. */
 export function readText(text: string, full: boolean): RequestBody {
   if (!full) return { text, form: null, bytes: Buffer.byteLength(text), sha256: null, raw: null };
   const raw = Buffer.from(text);
-  return { text, form: null, bytes: raw.length, sha256: digestOf(raw), raw };
+  return { text, form: null, bytes: raw.length, sha256: computeDigest(raw), raw };
 }
 
-function digestOf(raw: Uint8Array): string {
+function computeDigest(raw: Uint8Array): string {
   return new Bun.CryptoHasher("sha256").update(raw).digest("hex");
 }
 
@@ -40,24 +48,24 @@ async function readMultipart(request: Request, full: boolean): Promise<RequestBo
   const reader = boundary === null ? null : createMultipartReader(boundary);
   const hasher = full ? new Bun.CryptoHasher("sha256") : null;
   let bytes = 0;
-  let kept: Uint8Array[] | null = full ? [] : null;
+  let chunks: Uint8Array[] | null = full ? [] : null;
   if (request.body !== null) {
     for await (const chunk of request.body) {
       bytes += chunk.length;
       hasher?.update(chunk);
       reader?.push(chunk);
-      if (bytes > KEPT_BYTES_MAX) kept = null;
-      kept?.push(chunk);
+      if (bytes > KEPT_BYTES_MAX) chunks = null;
+      chunks?.push(chunk);
     }
   }
   const form = reader?.end() ?? null;
-  const raw = kept === null ? null : Buffer.concat(kept);
+  const raw = chunks === null ? null : Buffer.concat(chunks);
   return { text: formAsJson(form), form, bytes, sha256: hasher?.digest("hex") ?? null, raw };
 }
 
 const NUMERIC_FIELDS: ReadonlySet<string> = new Set(["n", "partial_images", "output_compression"]);
 
-/** Form values are all strings; written as the JSON body they stand for, one reading serves both. */
+/** Form values are all strings. Converted to the equivalent JSON body, they need no separate parser. */
 function formAsJson(form: MultipartForm | null): string {
   if (form === null) return "";
   const fields: Record<string, unknown> = {};

@@ -1,3 +1,5 @@
+/** The event stream of a simulated response. */
+
 import type { Call } from "./endpoint.ts";
 import { computeLogProbabilities } from "./log-probabilities.ts";
 import type { Fault } from "./model-name.ts";
@@ -18,16 +20,16 @@ import { piecesOf } from "./text.ts";
 const LANE = { text: 0, reasoning: 1, name: 2, arguments: 3 } as const;
 
 type ItemFrames = Generator<Frame>;
-type Numbered = (type: string, fields: string, said?: string, lane?: number) => Frame;
+type NextFrame = (type: string, fields: string, said?: string, lane?: number) => Frame;
 
-/** The stream of one response: created, in progress, its items, exactly one end. OpenAI writes no `[DONE]` here. */
+/** The events of one response: created, in progress, its items, exactly one end. OpenAI sends no `[DONE]` here. */
 export function* responseEvents(
   planned: PlannedResponse,
   events: number | null,
   fault: Fault | null,
 ): Generator<Frame> {
   let sequence = 0;
-  const next: Numbered = (type, fields, said = "", lane = 0) => {
+  const next: NextFrame = (type, fields, said = "", lane = 0) => {
     const data = `{"type":"${type}","sequence_number":${sequence++},${fields}}`;
     return saying(type, data, said, lane, type === "response.output_text.delta");
   };
@@ -56,20 +58,20 @@ export function* responseEvents(
   yield next(`response.${planned.end}`, `"response":${responseObject(planned, planned.end)}`);
 }
 
-function itemEvents(item: OutputItem, index: number, events: number | null, next: Numbered): ItemFrames {
-  const place = `"item_id":"${item.id}","output_index":${index}`;
+function itemEvents(item: OutputItem, index: number, events: number | null, next: NextFrame): ItemFrames {
+  const position = `"item_id":"${item.id}","output_index":${index}`;
   switch (item.kind) {
     case "reasoning":
-      return reasoningEvents(item.text, place, next);
+      return reasoningEvents(item.text, position, next);
     case "message":
-      return messageEvents(item, place, events, next);
+      return messageEvents(item, position, events, next);
     case "call":
-      return callEvents(item.name, item.arguments, place, next);
+      return callEvents(item.name, item.arguments, position, next);
   }
 }
 
-function* reasoningEvents(text: string, place: string, next: Numbered): ItemFrames {
-  const part = `${place},"summary_index":0`;
+function* reasoningEvents(text: string, position: string, next: NextFrame): ItemFrames {
+  const part = `${position},"summary_index":0`;
   const type = "response.reasoning_summary";
   yield next(`${type}_part.added`, `${part},"part":{"type":"summary_text","text":""}`);
   for (const piece of piecesOf(text, null)) {
@@ -81,12 +83,12 @@ function* reasoningEvents(text: string, place: string, next: Numbered): ItemFram
 
 function* messageEvents(
   item: Extract<OutputItem, { kind: "message" }>,
-  place: string,
+  position: string,
   events: number | null,
-  next: Numbered,
+  next: NextFrame,
 ): ItemFrames {
   const { text, topLogprobs } = item;
-  const part = `${place},"content_index":0`;
+  const part = `${position},"content_index":0`;
   yield next("response.content_part.added", `${part},"part":${textPart("", "[]")}`);
   for (const piece of piecesOf(text, events)) {
     const logprobs =
@@ -99,15 +101,18 @@ function* messageEvents(
   yield next("response.content_part.done", `${part},"part":${textPart(text, all)}`);
 }
 
-function* callEvents(name: string, args: string, place: string, next: Numbered): ItemFrames {
+function* callEvents(name: string, args: string, position: string, next: NextFrame): ItemFrames {
   const type = "response.function_call_arguments";
   for (const piece of piecesOf(args, null)) {
-    yield next(`${type}.delta`, `${place},"delta":${JSON.stringify(piece)}`, piece, LANE.arguments);
+    yield next(`${type}.delta`, `${position},"delta":${JSON.stringify(piece)}`, piece, LANE.arguments);
   }
-  yield next(`${type}.done`, `${place},"arguments":${JSON.stringify(args)},"name":${JSON.stringify(name)}`);
+  yield next(
+    `${type}.done`,
+    `${position},"arguments":${JSON.stringify(args)},"name":${JSON.stringify(name)}`,
+  );
 }
 
-/** `generate: false`: nothing is said and nothing is counted, but it can be continued. */
+/** `generate: false`: no output and no usage, but the response can be continued. */
 export function warmUpEvents(call: Call, keep: (response: StoredResponse) => void): EventsReply {
   const nothing = { reasoning: "", text: "", call: null, cut: false, topLogprobs: null };
   const planned = { ...planResponse(call, nothing, NO_USAGE), items: [] };

@@ -1,3 +1,5 @@
+/** The response object of the Responses interface. */
+
 import type { Choice, Usage } from "./answer.ts";
 import { echoReasoning, echoText, echoToolChoice, echoTools } from "./echoed-options.ts";
 import type { Call } from "./endpoint.ts";
@@ -8,11 +10,11 @@ import { piecesOf } from "./text.ts";
 
 export type ResponseStatus = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
 
-/** All that is needed to write the response object, whole or half done, now or when it is fetched again. */
+/** Everything needed to write the response object, complete or in progress, now or when it is retrieved. */
 export interface PlannedResponse {
   id: string;
   createdAt: number;
-  /** Everything between `metadata` and `truncation`, which never changes while the response grows. */
+  /** Everything between `metadata` and `truncation`, which does not change while the response grows. */
   constantPart: string;
   background: boolean;
   items: readonly OutputItem[];
@@ -29,7 +31,7 @@ export type OutputItem =
       id: string;
       text: string;
       cut: boolean;
-      /** The number of deltas, and of alternatives of each token: log probabilities are those of the deltas. */
+      /** Number of deltas, and of alternatives per token: log probabilities are those of the deltas. */
       events: number | null;
       topLogprobs: number | null;
     }
@@ -43,7 +45,7 @@ export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedR
     createdAt: call.createdAt,
     constantPart: constantPart(fields, call.behaviour.responseModel),
     background: isTrue(fields, "background"),
-    items: fault?.name === "empty" ? [] : itemsOf(call, choice, cut),
+    items: fault?.name === "empty" ? [] : planItems(call, choice, cut),
     end: fault?.name === "failed" ? "failed" : cut ? "incomplete" : "completed",
     usage,
     told: toldUsage(usage, fault),
@@ -51,7 +53,7 @@ export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedR
   };
 }
 
-function itemsOf(call: Call, choice: Choice, cut: boolean): OutputItem[] {
+function planItems(call: Call, choice: Choice, cut: boolean): OutputItem[] {
   const items: OutputItem[] = [];
   if (choice.reasoning !== "") {
     const encrypted = echoed(call.fields, "include", "").includes("reasoning.encrypted_content");
@@ -82,7 +84,7 @@ export function responseObject(planned: PlannedResponse, status: ResponseStatus)
   return writeObject(planned, status, output, usage, error);
 }
 
-/** A response that ended before it said anything. */
+/** A response that failed before any output. */
 export function failedResponse(planned: PlannedResponse, code: string, message: string): string {
   return writeObject(planned, "failed", "", "null", JSON.stringify({ code, message }));
 }
@@ -112,8 +114,8 @@ export function itemObject(item: OutputItem, done: boolean): string {
       return `{"id":"${item.id}","type":"message","status":"${status}","content":[${part}],"role":"assistant"}`;
     }
     case "call": {
-      const given = done ? JSON.stringify(item.arguments) : '""';
-      return `{"id":"${item.id}","type":"function_call","status":"${done ? "completed" : "in_progress"}","arguments":${given},"call_id":"${item.callId}","name":${JSON.stringify(item.name)}}`;
+      const callArguments = done ? JSON.stringify(item.arguments) : '""';
+      return `{"id":"${item.id}","type":"function_call","status":"${done ? "completed" : "in_progress"}","arguments":${callArguments},"call_id":"${item.callId}","name":${JSON.stringify(item.name)}}`;
     }
   }
 }
@@ -124,7 +126,7 @@ export function textPart(text: string, logprobs: string): string {
 
 type MessageItem = Extract<OutputItem, { kind: "message" }>;
 
-/** Of the whole text, as JSON: those of its deltas, one after the other. */
+/** Log probabilities of the whole text as JSON: those of its deltas in order. */
 export function messageLogprobs({ text, events, topLogprobs }: MessageItem): string {
   if (topLogprobs === null) return "[]";
   const pieces = [...piecesOf(text, events)];

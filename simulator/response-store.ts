@@ -1,6 +1,8 @@
+/** Stored responses of the simulator. */
+
 import type { PlannedResponse, ResponseStatus } from "./response-object.ts";
 
-/** Responses that can be asked for again. Oldest out first: a simulator is no archive. */
+/** A response that can be retrieved. The oldest ones are removed first. */
 export interface StoredResponse {
   planned: PlannedResponse;
   status: ResponseStatus;
@@ -17,21 +19,21 @@ const RESPONSES_MAX = 2_000;
 const CHARS_MAX = 64 * 1024 * 1024;
 
 export function createResponseStore(): ResponseStore {
-  const kept = new Map<string, StoredResponse>();
+  const byId = new Map<string, StoredResponse>();
   let chars = 0;
   const remove = (id: string): boolean => {
-    const stored = kept.get(id);
+    const stored = byId.get(id);
     if (stored === undefined) return false;
-    chars -= charsOf(stored.planned);
-    return kept.delete(id);
+    chars -= countChars(stored.planned);
+    return byId.delete(id);
   };
   return {
-    get: (id) => kept.get(id),
+    get: (id) => byId.get(id),
     put(stored) {
-      kept.set(stored.planned.id, stored);
-      chars += charsOf(stored.planned);
-      for (const id of kept.keys()) {
-        if (kept.size <= RESPONSES_MAX && chars <= CHARS_MAX) break;
+      byId.set(stored.planned.id, stored);
+      chars += countChars(stored.planned);
+      for (const id of byId.keys()) {
+        if (byId.size <= RESPONSES_MAX && chars <= CHARS_MAX) break;
         remove(id);
       }
     },
@@ -39,7 +41,7 @@ export function createResponseStore(): ResponseStore {
   };
 }
 
-function charsOf(planned: PlannedResponse): number {
+function countChars(planned: PlannedResponse): number {
   let chars = planned.input.length + planned.constantPart.length;
   for (const item of planned.items) chars += item.kind === "call" ? item.arguments.length : item.text.length;
   return chars;

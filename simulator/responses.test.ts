@@ -7,7 +7,7 @@ const simulator = startSimulator({ seed: 7 });
 const client = new OpenAI({ baseURL: simulator.url, apiKey: "any", maxRetries: 0 });
 afterAll(() => simulator.stop());
 
-/** The SDK's promises start their work when they are awaited, which `rejects` does not wait for. */
+/** The SDK's promises start their work when they are awaited, and `rejects` does not await them. */
 const failure = (call: PromiseLike<unknown>): PromiseLike<unknown> =>
   call.then(
     () => null,
@@ -21,7 +21,7 @@ const TOOL = {
   parameters: { type: "object", properties: { command: { type: "string" } }, required: ["command"] },
 };
 
-/** Every field that a strict client looks for in a response object. */
+/** Every field of a response object that a strict client requires. */
 const REQUIRED = [
   ..."id object created_at completed_at status incomplete_details model previous_response_id".split(" "),
   ..."instructions output error tools tool_choice truncation parallel_tool_calls text top_p".split(" "),

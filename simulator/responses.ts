@@ -1,3 +1,5 @@
+/** The Responses interface of the simulator. */
+
 import { planAnswer, type Usage } from "./answer.ts";
 import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson, type Refusal, refusal } from "./errors.ts";
@@ -8,7 +10,7 @@ import { responseEvents } from "./response-events.ts";
 import { planResponse, responseObject, responsesUsage, sealedText } from "./response-object.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
 
-/** `keep` hears of every response that is begun, stored or not. */
+/** `keep` is called for every response that is started, stored or not. */
 export function createResponse(
   call: Call,
   store: ResponseStore,
@@ -19,19 +21,19 @@ export function createResponse(
   if (isTrue(fields, "background") && fields.get("store") === "false") {
     return invalid("background", "Background responses require 'store' to be true.");
   }
-  const earlier = earlierTurn(call, store);
-  if (earlier !== null && "kind" in earlier) return earlier;
-  const orphan = orphanedOutput(fields.get("input") ?? "", earlier);
+  const previous = findPrevious(call, store);
+  if (previous !== null && "kind" in previous) return previous;
+  const orphan = rejectOrphanedOutput(fields.get("input") ?? "", previous);
   if (orphan !== null) return orphan;
-  const earlierTokens = earlier === null ? 0 : earlier.planned.usage.input + earlier.planned.usage.output;
-  const answer = planAnswer(call, "input", earlierTokens);
+  const previousTokens = previous === null ? 0 : previous.planned.usage.input + previous.planned.usage.output;
+  const answer = planAnswer(call, "input", previousTokens);
   if ("kind" in answer) return answer;
   const planned = planResponse(call, answer.choices[0], answer.usage);
   const streams = isTrue(fields, "stream");
-  const waits = planned.background && !streams;
+  const isQueued = planned.background && !streams;
   const response: StoredResponse = {
     planned,
-    status: waits ? "queued" : planned.end,
+    status: isQueued ? "queued" : planned.end,
     events: behaviour.events,
   };
   keep(response);
@@ -40,10 +42,10 @@ export function createResponse(
     const reply = eventsReply(responseEvents(planned, behaviour.events, fault), answer.usage);
     return { ...reply, readerLeft: onReaderLeft(response, store, behaviour.detachedMs) };
   }
-  return jsonReply(responseObject(planned, waits ? "queued" : planned.end), answer.usage);
+  return jsonReply(responseObject(planned, isQueued ? "queued" : planned.end), answer.usage);
 }
 
-function earlierTurn(call: Call, store: ResponseStore): StoredResponse | Refusal | null {
+function findPrevious(call: Call, store: ResponseStore): StoredResponse | Refusal | null {
   const id = stringField(call.fields, "previous_response_id");
   if (id === null) return null;
   return (
@@ -56,18 +58,18 @@ function earlierTurn(call: Call, store: ResponseStore): StoredResponse | Refusal
   );
 }
 
-/** A tool's output needs the call that it answers: in the input, or in the turn before. */
-function orphanedOutput(input: string, earlier: StoredResponse | null): Refusal | null {
+/** A tool output needs its call, in the input or in the previous turn. */
+function rejectOrphanedOutput(input: string, previous: StoredResponse | null): Refusal | null {
   if (!input.includes('"function_call_output"')) return null;
   const items = parseJson(input);
   if (!Array.isArray(items)) return null;
-  const called = new Set<unknown>(
-    (earlier?.planned.items ?? []).map((item) => (item.kind === "call" ? item.callId : null)),
+  const callIds = new Set<unknown>(
+    (previous?.planned.items ?? []).map((item) => (item.kind === "call" ? item.callId : null)),
   );
   for (const item of items) {
     if (!isRecord(item)) continue;
-    if (item.type === "function_call") called.add(item.call_id);
-    if (item.type === "function_call_output" && !called.has(item.call_id)) {
+    if (item.type === "function_call") callIds.add(item.call_id);
+    if (item.type === "function_call_output" && !callIds.has(item.call_id)) {
       const message = `No tool call found for function call output with call_id ${String(item.call_id)}.`;
       return refusal(400, { message, param: "input" });
     }
@@ -83,17 +85,17 @@ export function countInputTokens(call: Call): Reply {
 }
 
 export function compact(call: Call, store: ResponseStore): Reply {
-  const earlier = earlierTurn(call, store);
+  const earlier = findPrevious(call, store);
   if (earlier !== null && "kind" in earlier) return earlier;
   const value = parseJson(call.fields.get("input") ?? "[]");
   if (value === undefined) return notJson();
-  const kept = inputItems(value, call.newId).filter((item) => item.role === "user");
-  const summary = sealedText(`compacted ${kept.length} user messages`);
-  const output = [...kept, { id: call.newId("cmp_"), type: "compaction", encrypted_content: summary }];
+  const userItems = inputItems(value, call.newId).filter((item) => item.role === "user");
+  const summary = sealedText(`compacted ${userItems.length} user messages`);
+  const output = [...userItems, { id: call.newId("cmp_"), type: "compaction", encrypted_content: summary }];
   const usage: Usage = { input: call.tokens.ofPrompt(call.fields), cached: 0, output: 16, reasoning: 0 };
-  const told = toldUsage(usage, call.fault);
+  const reportedUsage = toldUsage(usage, call.fault);
   return jsonReply(
-    `{"id":"${call.newId("resp_")}","object":"response.compaction","created_at":${call.createdAt},"output":${JSON.stringify(output)},"usage":${told === null ? "null" : responsesUsage(told)}}`,
+    `{"id":"${call.newId("resp_")}","object":"response.compaction","created_at":${call.createdAt},"output":${JSON.stringify(output)},"usage":${reportedUsage === null ? "null" : responsesUsage(reportedUsage)}}`,
     usage,
   );
 }
@@ -113,21 +115,21 @@ export function storedResponse(
   const route = `${method} ${action ?? ""}`.trim();
   switch (route) {
     case "GET":
-      return fetched(stored, query);
+      return retrieve(stored, query);
     case "DELETE":
       store.delete(id);
       return jsonReply(`{"id":"${id}","object":"response","deleted":true}`, NO_USAGE);
     case "POST cancel":
-      return cancelled(stored);
+      return cancel(stored);
     case "GET input_items":
-      return listed(stored, query);
+      return listItems(stored, query);
     default:
       return null;
   }
 }
 
-/** Background work is done by the time someone asks for it. */
-function fetched(stored: StoredResponse, query: URLSearchParams): Reply {
+/** A background response is complete when it is first retrieved. */
+function retrieve(stored: StoredResponse, query: URLSearchParams): Reply {
   if (stored.status === "queued") stored.status = stored.planned.end;
   if (query.get("stream") !== "true")
     return jsonReply(responseObject(stored.planned, stored.status), NO_USAGE);
@@ -138,7 +140,7 @@ function fetched(stored: StoredResponse, query: URLSearchParams): Reply {
   return eventsReply(frames, NO_USAGE);
 }
 
-function cancelled(stored: StoredResponse): Reply {
+function cancel(stored: StoredResponse): Reply {
   if (!stored.planned.background) return invalid("id", "Cannot cancel a synchronous response.");
   if (stored.status === "queued") stored.status = "cancelled";
   if (stored.status !== "cancelled") return invalid("id", "Cannot cancel a completed response.");
@@ -149,7 +151,7 @@ interface InputItem extends Record<string, unknown> {
   id: string;
 }
 
-function listed(stored: StoredResponse, query: URLSearchParams): Reply {
+function listItems(stored: StoredResponse, query: URLSearchParams): Reply {
   let number = 0;
   const tag = stored.planned.id.slice("resp_".length);
   const items = inputItems(parseJson(stored.planned.input), (prefix) => `${prefix}${tag}${number++}`);
@@ -167,7 +169,7 @@ function listed(stored: StoredResponse, query: URLSearchParams): Reply {
   return jsonReply(JSON.stringify(list), NO_USAGE);
 }
 
-/** The input in the form in which the API hands it back: items with ids, text in parts. */
+/** The input in the form in which the API returns it: items with ids, text in parts. */
 function inputItems(input: unknown, newId: (prefix: string) => string): InputItem[] {
   if (typeof input === "string") {
     return [

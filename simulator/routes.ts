@@ -1,3 +1,5 @@
+/** Routes the requests of the simulator. */
+
 import { chatCompletion } from "./chat.ts";
 import { answerControl } from "./control.ts";
 import { credentialOf, type Delivery, deliver } from "./delivery.ts";
@@ -39,10 +41,10 @@ const POST_ENDPOINTS: Readonly<Record<string, PostEndpoint>> = {
 const MODELS = ["sim-fast", "sim-reason", "sim-tools", "sim-embed", "sim-image"] as const;
 const MODELS_CREATED_AT = 1_767_225_600;
 
-/** Makes a WebSocket of a request; false when it cannot be one. */
+/** Upgrades a request to a WebSocket; returns false when that is not possible. */
 export type Upgrade = (request: Request, socket: SimulatedSocket, headers: Record<string, string>) => boolean;
 
-/** Undefined when the request has become a WebSocket. */
+/** Returns undefined when the request was upgraded to a WebSocket. */
 export async function handle(
   request: Request,
   simulation: Simulation,
@@ -60,17 +62,17 @@ export async function handle(
   }
   if (path.startsWith("/__")) return answerControl(request, path, simulation);
 
-  const place = placeOf(path, query);
-  if (upgrade !== null && place?.path === "/responses" && request.headers.has("sec-websocket-key")) {
-    return shakeHands(request, path, simulation, upgrade);
+  const route = parsePath(path, query);
+  if (upgrade !== null && route?.path === "/responses" && request.headers.has("sec-websocket-key")) {
+    return handleUpgrade(request, path, simulation, upgrade);
   }
-  const endpoint = request.method === "POST" && place !== null ? POST_ENDPOINTS[place.path] : undefined;
-  if (endpoint === undefined || place === null) return answerOther(request, path, place, query, simulation);
+  const endpoint = request.method === "POST" && route !== null ? POST_ENDPOINTS[route.path] : undefined;
+  if (endpoint === undefined || route === null) return respondOther(request, path, route, query, simulation);
 
   if (simulation.tokens.ready !== null) await simulation.tokens.ready;
   const body = await readBody(request, simulation.ledger.full);
   const fields = topLevelFields(body.text);
-  const model = modelOf(place, fields);
+  const model = readModel(route, fields);
   const behaviour = behaviourOf(model ?? "");
   const fault = forcedFault(simulation) ?? behaviour.fault;
   const requestId = simulation.newId(REQUEST_ID);
@@ -97,11 +99,11 @@ export async function handle(
       promptCache: simulation.promptCache,
       tokens: simulation.tokens,
     };
-    return endpoint(call, simulation, body.form === null ? 0 : uploadsIn(body));
+    return endpoint(call, simulation, body.form === null ? 0 : countUploads(body));
   });
 }
 
-function shakeHands(
+function handleUpgrade(
   request: Request,
   path: string,
   simulation: Simulation,
@@ -109,32 +111,39 @@ function shakeHands(
 ): Response | undefined {
   const { headers } = request;
   const requestId = simulation.newId(REQUEST_ID);
-  const refused = refusedUpgrade(simulation, credentialOf(headers) ?? "");
-  if (refused !== null) {
-    const told = { "content-type": "application/json", "x-request-id": requestId, ...refused.headers };
-    return new Response(refused.body, { status: refused.status, headers: told });
+  const rejection = rejectUpgrade(simulation, credentialOf(headers) ?? "");
+  if (rejection !== null) {
+    const rejectionHeaders = {
+      "content-type": "application/json",
+      "x-request-id": requestId,
+      ...rejection.headers,
+    };
+    return new Response(rejection.body, { status: rejection.status, headers: rejectionHeaders });
   }
   const isCanary = simulation.forced?.fault.name === "canary-ok";
-  const given = isCanary ? canaryHeaders(credentialOf(headers) ?? "") : { "x-request-id": requestId };
-  // Copied: the runtime takes the request's own back when it has become a WebSocket.
-  if (upgrade(request, new SimulatedSocket(simulation, path, new Headers(headers)), given)) return undefined;
+  const responseHeaders = isCanary
+    ? canaryHeaders(credentialOf(headers) ?? "")
+    : { "x-request-id": requestId };
+  // Copied, because the runtime invalidates the request's headers after the upgrade.
+  if (upgrade(request, new SimulatedSocket(simulation, path, new Headers(headers)), responseHeaders))
+    return undefined;
   return new Response("Not a WebSocket handshake.", { status: 400 });
 }
 
-function refusedUpgrade(simulation: Simulation, credential: string): Refusal | null {
+function rejectUpgrade(simulation: Simulation, credential: string): Refusal | null {
   const fault = forcedFault(simulation, true);
   if (fault === null) return null;
   const status = fault.status ?? 426;
   const name = fault.name === "upgrade-canary" ? "canary" : String(status);
-  const named = earlyFault(
+  const faultReply = earlyFault(
     { ...fault, name },
     { streams: true, nowMs: simulation.clock.nowMs(), credential },
   );
-  // Statuses that no other fault has.
-  if (named === null || typeof named === "string" || named.status !== status) {
+  // A status that no other fault has.
+  if (faultReply === null || typeof faultReply === "string" || faultReply.status !== status) {
     return refusal(status, { message: "WebSocket is not spoken here." });
   }
-  return named;
+  return faultReply;
 }
 
 function unauthorised(credential: string | null, simulation: Simulation): Response {
@@ -143,24 +152,24 @@ function unauthorised(credential: string | null, simulation: Simulation): Respon
   return new Response(body, { status, headers });
 }
 
-interface Place {
-  /** After `/v1`, whichever way it was written. */
+interface RequestPath {
+  /** The path after `/v1`, in any notation. */
   path: string;
   /** The model of an Azure deployment path. */
   deployment: string | null;
 }
 
-/** OpenAI's paths and Azure's three ways to write them. */
-function placeOf(path: string, query: string): Place | null {
+/** Parses OpenAI's paths and Azure's three notations of them. */
+function parsePath(path: string, query: string): RequestPath | null {
   if (path.startsWith("/v1/")) return { path: path.slice(3), deployment: null };
   if (path.startsWith("/openai/v1/")) return { path: path.slice("/openai/v1".length), deployment: null };
   if (!path.startsWith("/openai/") || !/(?:^|&)api-version=[^&]/.test(query)) return null;
   const match = /^\/openai\/deployments\/([^/]+)(\/.*)$/.exec(path);
   if (match === null) return { path: path.slice("/openai".length), deployment: null };
-  return { path: match[2] ?? "", deployment: decoded(match[1] ?? "") };
+  return { path: match[2] ?? "", deployment: decodePart(match[1] ?? "") };
 }
 
-function decoded(part: string): string {
+function decodePart(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -168,21 +177,21 @@ function decoded(part: string): string {
   }
 }
 
-function modelOf(place: Place, fields: JsonFields | null): string | null {
-  if (place.deployment !== null) return place.deployment;
-  const named = fields === null ? null : stringField(fields, "model");
-  return named ?? (place.path.startsWith("/images/") ? "sim-image" : null);
+function readModel(route: RequestPath, fields: JsonFields | null): string | null {
+  if (route.deployment !== null) return route.deployment;
+  const modelField = fields === null ? null : stringField(fields, "model");
+  return modelField ?? (route.path.startsWith("/images/") ? "sim-image" : null);
 }
 
-function uploadsIn(body: RequestBody): number {
+function countUploads(body: RequestBody): number {
   return body.form?.files.filter((file) => file.name === "image" || file.name === "image[]").length ?? 0;
 }
 
-/** Everything that names no model in its body: lists, stored responses, wrong addresses. */
-async function answerOther(
+/** Handles requests without a model in their body: lists, stored responses, unknown URLs. */
+async function respondOther(
   request: Request,
   path: string,
-  place: Place | null,
+  route: RequestPath | null,
   query: string,
   simulation: Simulation,
 ): Promise<Response> {
@@ -201,25 +210,25 @@ async function answerOther(
     nowMs: entry.at,
   };
   return deliver(delivery, () =>
-    otherReply(request.method, path, place, new URLSearchParams(query), simulation),
+    otherReply(request.method, path, route, new URLSearchParams(query), simulation),
   );
 }
 
 function otherReply(
   method: string,
   path: string,
-  place: Place | null,
+  route: RequestPath | null,
   query: URLSearchParams,
   simulation: Simulation,
 ): Reply {
-  if (place === null) return unknownUrl(method, path);
-  if (place.path === "/models") return method === "GET" ? modelList() : methodNotAllowed(method, path, "GET");
-  if (place.path.startsWith("/models/")) {
+  if (route === null) return unknownUrl(method, path);
+  if (route.path === "/models") return method === "GET" ? modelList() : methodNotAllowed(method, path, "GET");
+  if (route.path.startsWith("/models/")) {
     if (method !== "GET") return methodNotAllowed(method, path, "GET");
-    return oneModel(decoded(place.path.slice("/models/".length)));
+    return oneModel(decodePart(route.path.slice("/models/".length)));
   }
-  if (POST_ENDPOINTS[place.path] !== undefined) return methodNotAllowed(method, path, "POST");
-  const stored = /^\/responses\/([^/]+)(?:\/(cancel|input_items))?$/.exec(place.path);
+  if (POST_ENDPOINTS[route.path] !== undefined) return methodNotAllowed(method, path, "POST");
+  const stored = /^\/responses\/([^/]+)(?:\/(cancel|input_items))?$/.exec(route.path);
   if (stored === null) return unknownUrl(method, path);
   const reply = storedResponse(simulation.store, method, stored[1] ?? "", stored[2] ?? null, query);
   return reply ?? methodNotAllowed(method, path, stored[2] === "cancel" ? "POST" : "GET, DELETE");

@@ -1,6 +1,8 @@
+/** Generates sample values for JSON schemas. */
+
 import { isRecord } from "./json-fields.ts";
 
-/** A value that fits a JSON schema and looks as if someone meant it. */
+/** Sample values are plausible for the name of their property. */
 const DEPTH_MAX = 8;
 
 const BY_NAME: readonly (readonly [RegExp, string])[] = [
@@ -25,7 +27,7 @@ export function sampleOf(schema: unknown, name: string, question: string, depth 
     const options = schema[key];
     if (Array.isArray(options) && options.length > 0) return sampleOf(options[0], name, question, depth + 1);
   }
-  switch (typeNameOf(schema)) {
+  switch (readTypeName(schema)) {
     case "object":
       return sampleObject(schema, question, depth);
     case "array":
@@ -42,7 +44,7 @@ export function sampleOf(schema: unknown, name: string, question: string, depth 
   }
 }
 
-function typeNameOf(schema: Record<string, unknown>): unknown {
+function readTypeName(schema: Record<string, unknown>): unknown {
   const type = schema.type;
   if (Array.isArray(type)) return type.find((one) => one !== "null") ?? "null";
   if (type === undefined && isRecord(schema.properties)) return "object";

@@ -1,3 +1,5 @@
+/** The state of one simulator. */
+
 import type { Clock } from "../src/net/wire/clock.ts";
 import type { PromptCache } from "./answer.ts";
 import type { Ledger } from "./ledger.ts";
@@ -5,7 +7,7 @@ import type { Fault } from "./model-name.ts";
 import type { ResponseStore } from "./response-store.ts";
 import type { TokenRule } from "./tokens.ts";
 
-/** All that lives longer than one request. */
+/** State that outlives one request. */
 export interface Simulation {
   seed: number;
   credential: string | null;
@@ -15,7 +17,7 @@ export interface Simulation {
   store: ResponseStore;
   promptCache: PromptCache;
   tokens: TokenRule;
-  /** The WebSockets that are open. */
+  /** The open WebSockets. */
   sockets: Set<{ end(code: number | null): void }>;
   /** A fault for every model, set at run time. */
   forced: { fault: Fault; left: number } | null;

@@ -8,7 +8,7 @@ const client = new OpenAI({ baseURL: simulator.url, apiKey: "sk-sim", maxRetries
 const again = startSimulator({ seed: 7, credential: null });
 afterAll(() => Promise.all([simulator.stop(), again.stop()]));
 
-/** The SDK's promises start their work when they are awaited, which `rejects` does not wait for. */
+/** The SDK's promises start their work when they are awaited, and `rejects` does not await them. */
 const failure = (call: PromiseLike<unknown>): PromiseLike<unknown> =>
   call.then(
     () => null,
@@ -253,7 +253,7 @@ describe("images", () => {
     expect(png.subarray(1, 4).toString()).toBe("PNG");
     const dataAt = png.indexOf("IDAT");
     const pixels = inflateSync(png.subarray(dataAt + 4, dataAt + 4 + png.readUInt32BE(dataAt - 4)));
-    // Four bits a pixel, and the filter before each row.
+    // Four bits per pixel, and the filter byte before each row.
     expect(pixels).toHaveLength(1024 * (1 + 1024 / 2));
   });
 

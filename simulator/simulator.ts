@@ -1,3 +1,5 @@
+/** Starts the simulator: an OpenAI-compatible upstream for the demo and for tests. */
+
 import { type Clock, systemClock } from "../src/net/wire/clock.ts";
 import { createPromptCache } from "./answer.ts";
 import { type FaultDoor, openFaultDoor } from "./fault-door.ts";
@@ -12,15 +14,15 @@ import { BYTE_RULE, createExactRule } from "./tokens.ts";
 export interface SimulatorOptions {
   hostname?: string;
   port?: number;
-  /** Chooses the words, vectors and colours, and the ids when it is given. */
+  /** Determines the words, vectors and colours, and, if present, the ids. */
   seed?: number;
-  /** Callers must show it; null or absent lets everyone in. */
+  /** Callers must send it; null or absent accepts all callers. */
   credential?: string | null;
-  /** "full" also keeps headers, digests and the last bodies; "counts" costs next to nothing. */
+  /** "full" also records headers, digests and the last bodies; "counts" costs almost nothing. */
   record?: "full" | "counts";
   /** Opens a second port whose faults break connections in ways that Bun.serve cannot (see README.md). */
   faultDoor?: boolean;
-  /** "o200k" counts with a real tokenizer (about 75 MB); "bytes" takes a quarter of them, and costs nothing. */
+  /** "o200k" counts with a real tokenizer (about 75 MB); "bytes" uses a quarter of the bytes and costs nothing. */
   tokens?: "bytes" | "o200k";
   clock?: Clock;
 }
@@ -29,10 +31,10 @@ export interface Simulator {
   /** `http://127.0.0.1:PORT/v1` */
   url: string;
   port: number;
-  /** The same for the fault door; null when it was not asked for. */
+  /** The same for the fault port; null when it is disabled. */
   faultUrl: string | null;
   ledger: Ledger;
-  /** As `POST /__control`: `"429@retry=2"` breaks every model until null, or for the next n requests. */
+  /** Like `POST /__control`: `"429@retry=2"` breaks every model until null, or for the next n requests. */
   force(fault: string | null, forNext?: number): void;
   /** Closes every WebSocket with this code; null resets them. */
   closeSockets(code: number | null): void;
@@ -49,7 +51,7 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     seed: options.seed ?? DEFAULT_SEED,
     credential: options.credential ?? null,
     clock: options.clock ?? systemClock,
-    newId: idMaker(options.seed),
+    newId: createIdGenerator(options.seed),
     ledger,
     store: createResponseStore(),
     promptCache: createPromptCache(),
@@ -60,7 +62,7 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
   const server = Bun.serve({
     hostname,
     port: options.port ?? 0,
-    // Stalls and slow paces are the point: no timer of the server's own may end them.
+    // Stalls and slow paces are intended, so the server's own timers must not end them.
     idleTimeout: 0,
     maxRequestBodySize: BODY_BYTES_MAX,
     fetch: (request, at) =>
@@ -68,7 +70,7 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     websocket: SOCKET_HANDLERS,
     error: () => new Response(null, { status: 500 }),
   });
-  const door: FaultDoor | null = options.faultDoor
+  const faultPort: FaultDoor | null = options.faultDoor
     ? openFaultDoor(hostname, async (request) => (await handle(request, simulation)) ?? new Response(null))
     : null;
   const port = server.port ?? 0;
@@ -76,7 +78,7 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
   return {
     url: `http://${host}:${port}/v1`,
     port,
-    faultUrl: door === null ? null : `http://${host}:${door.port}/v1`,
+    faultUrl: faultPort === null ? null : `http://${host}:${faultPort.port}/v1`,
     ledger,
     force(fault, forNext = Number.POSITIVE_INFINITY) {
       simulation.forced = fault === null ? null : { fault: parseFault(fault), left: forNext };
@@ -85,14 +87,14 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
       for (const socket of simulation.sockets) socket.end(code);
     },
     async stop() {
-      door?.close();
+      faultPort?.close();
       await server.stop(true);
     },
   };
 }
 
-/** Two simulators of one gateway must not make the same ids, unless a test pins both to one seed. */
-function idMaker(seed: number | undefined): (prefix: string) => string {
+/** Two simulators of one gateway must not generate the same ids, unless a test sets the same seed for both. */
+function createIdGenerator(seed: number | undefined): (prefix: string) => string {
   const tag =
     seed === undefined
       ? crypto.randomUUID().replaceAll("-", "").slice(0, 12)

@@ -1,24 +1,26 @@
+/** Operations on a simulated WebSocket, with faults. */
+
 import { CANARY_WORDS } from "./faults.ts";
 import type { Fault, FaultPoint } from "./model-name.ts";
 import type { Frame } from "./reply.ts";
 
-/** What happens on a WebSocket, in order: `wire.ts` for messages. `socket.ts` carries it out. */
+/** The operations on a WebSocket, in order: the counterpart of `wire.ts` for messages. `socket.ts` executes them. */
 export type SocketOp =
   | { kind: "message"; text: string; frame: Frame | null }
   | { kind: "ping" }
   | { kind: "wait"; ms: number }
   | { kind: "error"; status: number; code: string; message: string }
-  /** Though the answer is not complete. */
+  /** Closes although the response is incomplete. */
   | { kind: "close"; code: number }
   | { kind: "reset" }
   | { kind: "stall" };
 
 const HUGE_MESSAGE_BYTES = 16 * 1024 * 1024;
 const PING_INTERVAL_MS = 50;
-/** A reset throws away what the reader has not yet taken out of its socket: give it time to. */
+/** A reset discards bytes that the reader has not read from its socket, so it waits for this long first. */
 const BEFORE_RESET_MS = 25;
-const POINTS: ReadonlyMap<string, FaultPoint> = new Map([
-  // After the second text delta: an error in a stream is about content already given.
+const FAULT_POINTS: ReadonlyMap<string, FaultPoint> = new Map([
+  // After the second text delta: an error in a stream follows delivered content.
   ["error-in-stream", { unit: "chunk", count: 6 }],
   ["crash", { unit: "chunk", count: 0 }],
 ]);
@@ -26,37 +28,37 @@ const DEFAULT_POINT: FaultPoint = { unit: "chunk", count: 3 };
 
 export function* messageOps(frames: Iterable<Frame>, fault: Fault | null): Generator<SocketOp> {
   if (fault?.name === "private-events") yield* privateEvents();
-  if (fault === null || !STRIKING.has(fault.name)) {
-    for (const one of frames) yield { kind: "message", text: textOf(one, fault), frame: one };
+  if (fault === null || !INTERRUPTING.has(fault.name)) {
+    for (const one of frames) yield { kind: "message", text: formatText(one, fault), frame: one };
     if (fault?.name === "late-events") yield* lateEvents(fault.durationMs ?? 0);
     return;
   }
-  const point = fault.point ?? POINTS.get(fault.name) ?? DEFAULT_POINT;
-  let sent = 0;
+  const point = fault.point ?? FAULT_POINTS.get(fault.name) ?? DEFAULT_POINT;
+  let sentCount = 0;
   let sentBytes = 0;
-  let isStruck = false;
+  let hasFailed = false;
   for (const one of frames) {
     sentBytes += Buffer.byteLength(one.data);
-    if (!isStruck && (point.unit === "chunk" ? sent === point.count : sentBytes > point.count)) {
-      isStruck = true;
-      yield* strike(fault);
-      if (!GOES_ON.has(fault.name) && !(fault.name === "stall" && fault.durationMs !== null)) return;
+    if (!hasFailed && (point.unit === "chunk" ? sentCount === point.count : sentBytes > point.count)) {
+      hasFailed = true;
+      yield* applyFault(fault);
+      if (!CONTINUING.has(fault.name) && !(fault.name === "stall" && fault.durationMs !== null)) return;
     }
     yield { kind: "message", text: one.data, frame: one };
-    sent++;
+    sentCount++;
   }
 }
 
-function textOf({ data }: Frame, fault: Fault | null): string {
+function formatText({ data }: Frame, fault: Fault | null): string {
   if (fault?.name === "badjson") return data.slice(0, data.length / 2);
   if (fault?.name !== "event-headers") return data;
   const headers = JSON.stringify({ "openai-organization": CANARY_WORDS[0] });
   return data.replace('"response":{', `"headers":${headers},"response":{"headers":${headers},`);
 }
 
-const GOES_ON: ReadonlySet<string> = new Set(["badline", "hugeline"]);
-const STRIKING: ReadonlySet<string> = new Set([
-  ...GOES_ON,
+const CONTINUING: ReadonlySet<string> = new Set(["badline", "hugeline"]);
+const INTERRUPTING: ReadonlySet<string> = new Set([
+  ...CONTINUING,
   "cut",
   "rst",
   "truncated",
@@ -66,7 +68,7 @@ const STRIKING: ReadonlySet<string> = new Set([
   "crash",
 ]);
 
-function* strike(fault: Fault): Generator<SocketOp> {
+function* applyFault(fault: Fault): Generator<SocketOp> {
   switch (fault.name) {
     case "cut":
       yield { kind: "close", code: 1000 };
@@ -104,7 +106,7 @@ function* strike(fault: Fault): Generator<SocketOp> {
   }
 }
 
-/** What OpenAI tells Codex of the account: none of it is for the clients of a gateway. */
+/** Messages of OpenAI to Codex about the account. A gateway must not forward them to its clients. */
 function* privateEvents(): Generator<SocketOp> {
   const secret = CANARY_WORDS.join(" ");
   yield plain(JSON.stringify({ type: "codex.rate_limits", plan_type: secret, rate_limits: {} }));
@@ -112,7 +114,7 @@ function* privateEvents(): Generator<SocketOp> {
   yield plain(JSON.stringify({ headers: { "x-models-etag": secret }, type: "codex.response.metadata" }));
 }
 
-/** More of an answer that has ended. */
+/** Further events of a response that has ended. */
 function* lateEvents(afterMs: number): Generator<SocketOp> {
   yield { kind: "wait", ms: afterMs };
   const secret = CANARY_WORDS.join(" ");

@@ -18,7 +18,7 @@ type Event = Record<string, unknown> & { type: string };
 interface Client {
   socket: WebSocket;
   send(message: object): void;
-  /** Events up to the one that ends a turn. */
+  /** Events up to the terminal event of a turn. */
   turn(message?: object): Promise<Event[]>;
   closed: Promise<number>;
 }
@@ -114,7 +114,7 @@ test("a turn goes on from the last one without being stored, and nowhere but on 
     code: "previous_response_not_found",
     param: "previous_response_id",
   });
-  // Only the last one of a lane is known.
+  // Only the last response of a lane is remembered.
   expect(errorOf(await client.turn({ model: "sim-fast", input: "x", previous_response_id: id })).code).toBe(
     "previous_response_not_found",
   );

@@ -1,5 +1,5 @@
 /**
- * A WebSocket at `/v1/responses`, as OpenAI serves it: one response at a time on each lane, the rest in line, and a
+ * A WebSocket at `/v1/responses`, as OpenAI serves it: one response at a time per lane, the others queued, and a
  * memory of each lane's last response that ends with the connection.
  */
 
@@ -33,14 +33,14 @@ export const SOCKET_HANDLERS: WebSocketHandler<SimulatedSocket> = {
   close: (ws) => ws.data.closed(),
   maxPayloadLength: MESSAGE_BYTES_MAX,
   backpressureLimit: MESSAGE_BYTES_MAX,
-  // Stalls are the point, here too.
+  // Stalls are intended here, too.
   idleTimeout: 0,
   sendPings: false,
   perMessageDeflate: false,
 };
 
 interface Lane {
-  /** Null is the lane of requests that name none. */
+  /** Null is the lane of requests without a name. */
   readonly name: string | null;
   last: StoredResponse | null;
   readonly waiting: { text: string; fields: JsonFields }[];
@@ -89,8 +89,8 @@ export class SimulatedSocket {
   }
 
   received(message: string | Buffer): void {
-    const refused = this.enqueue(message);
-    if (refused !== null) this.refuse(refused, null);
+    const rejection = this.enqueue(message);
+    if (rejection !== null) this.refuse(rejection, null);
   }
 
   private enqueue(message: string | Buffer): Refusal | null {
@@ -111,14 +111,14 @@ export class SimulatedSocket {
   }
 
   private laneOf(fields: JsonFields): Lane | Refusal {
-    const given = fields.get("stream_id");
-    const name = given === undefined ? null : (stringField(fields, "stream_id") ?? "");
+    const streamIdField = fields.get("stream_id");
+    const name = streamIdField === undefined ? null : (stringField(fields, "stream_id") ?? "");
     if (name !== null && !LANE_NAME.test(name)) {
       return refusal(400, { message: "Bad lane name.", param: "stream_id", code: "invalid_stream_id" });
     }
     const key = name ?? "";
-    const known = this.lanes.get(key);
-    if (known !== undefined) return known;
+    const existing = this.lanes.get(key);
+    if (existing !== undefined) return existing;
     if (name !== null && [...this.lanes.keys()].filter((one) => one !== "").length >= LANES_MAX) {
       return refusal(400, {
         message: `A connection has at most ${LANES_MAX} lanes.`,
@@ -140,10 +140,10 @@ export class SimulatedSocket {
     lane.isBusy = false;
   }
 
-  private async answer(lane: Lane, text: string, sent: JsonFields): Promise<void> {
+  private async answer(lane: Lane, text: string, received: JsonFields): Promise<void> {
     const { simulation } = this;
     if (simulation.tokens.ready !== null) await simulation.tokens.ready;
-    const model = stringField(sent, "model");
+    const model = stringField(received, "model");
     const behaviour = behaviourOf(model ?? "");
     const fault = forcedFault(simulation) ?? behaviour.fault;
     const id = simulation.newId(REQUEST_ID);
@@ -171,34 +171,34 @@ export class SimulatedSocket {
       simulation.ledger.close(entry);
       return;
     }
-    const kept: { response: StoredResponse | null } = { response: null };
-    const reply = early ?? this.replyTo(sent, model, fault, entry, kept);
+    const started: { response: StoredResponse | null } = { response: null };
+    const reply = early ?? this.replyTo(received, model, fault, entry, started);
     const how = await this.deliver(lane, reply, entry, fault, behaviour.intervalMs);
     entry.finished = how === "finished";
     entry.abortedByClient = how === "aborted";
     simulation.ledger.close(entry);
-    const isGood = how === "finished" && reply.kind === "events";
-    if (isGood) lane.last = kept.response;
-    else this.forget(stringField(sent, "previous_response_id"));
+    const isSuccess = how === "finished" && reply.kind === "events";
+    if (isSuccess) lane.last = started.response;
+    else this.forget(stringField(received, "previous_response_id"));
     if (fault?.name === "connection-limit") this.end(1000);
   }
 
   private replyTo(
-    sent: JsonFields,
+    received: JsonFields,
     model: string | null,
     fault: Fault | null,
     entry: LedgerEntry,
-    kept: { response: StoredResponse | null },
+    started: { response: StoredResponse | null },
   ): Reply {
     const { simulation } = this;
     if (fault?.name === "connection-limit") return connectionLimit();
     if (fault?.name === "forgets") for (const lane of this.lanes.values()) lane.last = null;
     if (model === null) return missing("model");
-    if (sent.get("background") === "true") {
+    if (received.get("background") === "true") {
       return unsupportedParameter("background", "'background' is not supported over a WebSocket.");
     }
-    // What belongs to the mode of transport is no part of the response.
-    const fields = new Map(sent);
+    // Fields of the transport are not part of the response.
+    const fields = new Map(received);
     for (const name of ["type", "generate", "stream_id", "background", "stream_options"]) fields.delete(name);
     fields.set("stream", "true");
     const call: Call = {
@@ -212,13 +212,13 @@ export class SimulatedSocket {
       tokens: simulation.tokens,
     };
     const keep = (response: StoredResponse) => {
-      kept.response = response;
+      started.response = response;
     };
-    if (sent.get("generate") === "false") return warmUpEvents(call, keep);
+    if (received.get("generate") === "false") return warmUpEvents(call, keep);
     return createResponse(call, this.memory(), keep);
   }
 
-  /** What the connection knows by itself comes before what is stored for all. */
+  /** Responses of this connection take precedence over stored ones. */
   private memory(): ResponseStore {
     const { store } = this.simulation;
     return {
@@ -231,7 +231,7 @@ export class SimulatedSocket {
     return [...this.lanes.values()].find(({ last }) => last?.planned.id === id);
   }
 
-  /** A continuation that failed cannot be tried again from the same place. */
+  /** A failed continuation cannot be retried from the same response. */
   private forget(id: string | null): void {
     const lane = id === null ? undefined : this.lastWith(id);
     if (lane !== undefined) lane.last = null;
@@ -265,7 +265,7 @@ export class SimulatedSocket {
     lane: Lane,
     ops: Iterable<SocketOp>,
     intervalMs: number,
-    sent: (frame: Frame) => void,
+    onSent: (frame: Frame) => void,
   ): Promise<"finished" | "broken" | "aborted"> {
     let isFirst = true;
     for (const op of ops) {
@@ -275,7 +275,7 @@ export class SimulatedSocket {
       switch (op.kind) {
         case "message":
           await this.send(withLane(op.text, lane.name));
-          if (op.frame !== null) sent(op.frame);
+          if (op.frame !== null) onSent(op.frame);
           break;
         case "ping":
           this.ws?.ping();
@@ -300,7 +300,7 @@ export class SimulatedSocket {
     return "finished";
   }
 
-  /** Waits while the other side takes nothing. */
+  /** Waits while the other side does not read. */
   private async send(text: string): Promise<void> {
     if (this.ws === null || this.ws.sendText(text) !== -1) return;
     await new Promise<void>((resolve) => {
@@ -309,15 +309,15 @@ export class SimulatedSocket {
     this.goOn = null;
   }
 
-  private refuse(answer: Refusal, lane: Lane | null): void {
-    const parsed = parseJson(answer.body);
-    const told =
+  private refuse(rejection: Refusal, lane: Lane | null): void {
+    const parsed = parseJson(rejection.body);
+    const errorFields =
       isRecord(parsed) && isRecord(parsed.error)
         ? parsed
         : { error: { type: "server_error", code: null, message: "Something went wrong.", param: null } };
-    const { status, headers } = answer;
+    const { status, headers } = rejection;
     this.ws?.sendText(
-      withLane(JSON.stringify({ ...told, type: "error", status, headers }), lane?.name ?? null),
+      withLane(JSON.stringify({ ...errorFields, type: "error", status, headers }), lane?.name ?? null),
     );
   }
 

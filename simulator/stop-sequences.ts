@@ -1,4 +1,4 @@
-/** `stop` of Chat Completions: texts before which an answer ends. */
+/** `stop` of Chat Completions: texts before which a response ends. */
 
 import { invalid, type Refusal } from "./errors.ts";
 import { echoed, type JsonFields, parseJson } from "./json-fields.ts";
@@ -18,7 +18,7 @@ export function readStopSequences(fields: JsonFields): readonly string[] | Refus
   );
 }
 
-/** The text before the first of them. */
+/** Returns the text before the first stop sequence. */
 export function cutAtStop(text: string, stops: readonly string[]): string {
   let end = text.length;
   for (const stop of stops) {

@@ -28,7 +28,7 @@ const dataIn = (body: string): string[] =>
   [...body.matchAll(/^data: (.*)$/gm)].map((match) => match[1] ?? "");
 const count = (text: string, part: string): number => text.split(part).length - 1;
 
-/** The ledger hears of a client's leaving only when the runtime does. */
+/** The ledger records a disconnect only when the runtime reports it. */
 async function settled() {
   while (simulator.ledger.totals().inFlight > 0) await Bun.sleep(1);
   return simulator.ledger.last();

@@ -1,4 +1,4 @@
-/** What the simulator says: the same seed and the same question always get the same words. */
+/** The texts of the simulator: the same seed and question always produce the same text. */
 
 const OPENINGS: readonly ((question: string) => string)[] = [
   (question) => `Hello! This is the built-in simulator, not a real model. You said: “${question}”.`,
@@ -57,21 +57,21 @@ function shorten(text: string): string {
   return `${line.slice(0, QUESTION_CHARS_MAX).toWellFormed().trimEnd()}…`;
 }
 
-/** Long texts are all alike, so that a hundred open streams of 50 MB share one. */
+/** Long texts are equal, so that a hundred open streams of 50 MB share one. */
 const LONG_BYTES = 256 * 1024;
 const LONG_TEXTS_MAX = 4;
 const longTexts = new Map<number, string>();
 
 function longText(bytes: number): string {
-  const known = longTexts.get(bytes);
-  if (known !== undefined) return known;
+  const cached = longTexts.get(bytes);
+  if (cached !== undefined) return cached;
   const text = FILLER.repeat(Math.ceil(bytes / FILLER.length)).slice(0, bytes);
   if (longTexts.size >= LONG_TEXTS_MAX) longTexts.clear();
   longTexts.set(bytes, text);
   return text;
 }
 
-/** Makes the text exactly `bytes` long in UTF-8, by cutting or by going on talking. */
+/** Makes the text exactly `bytes` long in UTF-8, by cutting it or adding filler. */
 export function sized(text: string, bytes: number): string {
   if (bytes > LONG_BYTES) return longText(bytes);
   const missing = bytes - Buffer.byteLength(text);
@@ -80,7 +80,7 @@ export function sized(text: string, bytes: number): string {
   return cut + ".".repeat(bytes - Buffer.byteLength(cut));
 }
 
-/** At most `bytes` of UTF-8, never half a character. */
+/** Returns at most `bytes` of UTF-8 without splitting a character. */
 export function cutToBytes(text: string, bytes: number): string {
   if (bytes <= 0) return "";
   if (text.length * 3 <= bytes || Buffer.byteLength(text) <= bytes) return text;
@@ -91,17 +91,17 @@ export function cutToBytes(text: string, bytes: number): string {
   return prefixOf(text, end);
 }
 
-/** At least one character for each of `events` deltas. */
+/** Ensures at least one character for each of `events` deltas. */
 export function longEnough(text: string, events: number): string {
-  // Room for a pair of surrogates that must not be parted.
-  const wanted = events * 2;
-  return text.length >= wanted ? text : sized(text, Math.max(wanted, events * 8));
+  // Two characters per delta, because a surrogate pair must not be split.
+  const charsMin = events * 2;
+  return text.length >= charsMin ? text : sized(text, Math.max(charsMin, events * 8));
 }
 
-/** The text in order and without loss: in `events` parts, or by a few words when that is null. */
+/** Splits the text in order and without loss: into `events` parts, or by a few words when that is null. */
 export function* piecesOf(text: string, events: number | null): Generator<string> {
   if (events === null) {
-    yield* wordsOf(text);
+    yield* splitByWords(text);
     return;
   }
   let from = 0;
@@ -113,7 +113,7 @@ export function* piecesOf(text: string, events: number | null): Generator<string
   }
 }
 
-function* wordsOf(text: string): Generator<string> {
+function* splitByWords(text: string): Generator<string> {
   let from = 0;
   while (from < text.length) {
     const space = text.indexOf(" ", from + PIECE_CHARS);
@@ -125,7 +125,7 @@ function* wordsOf(text: string): Generator<string> {
   }
 }
 
-/** The first `chars` of it, one less where that would split a pair of surrogates. */
+/** Returns the first `chars` characters, one less if that would split a surrogate pair. */
 export function prefixOf(text: string, chars: number): string {
   return text.slice(0, splitsPair(text, chars) ? chars - 1 : chars);
 }

@@ -45,7 +45,7 @@ async function settled(): Promise<{ inputTokens: number; outputTokens: number }>
   return entry;
 }
 
-/** Reads as a gateway does, and leaves after so many bytes. */
+/** Reads like a gateway and disconnects after this many bytes. */
 async function countedByReader(endpoint: EndpointName, body: string, bytesMax: number): Promise<number> {
   const place = ENDPOINTS.find(({ name }) => name === endpoint);
   if (place === undefined) throw new Error(endpoint);
@@ -105,7 +105,7 @@ describe.each(["chat.completions", "responses"] as const)("counting with a token
       const counted = await countedByReader(endpoint, body, bytesMax);
       const { outputTokens } = await settled();
       expect(outputTokens).toBeLessThan(1_250);
-      // Some events were under way when the client left.
+      // Some events were in transit when the client disconnected.
       expect(outputTokens).toBeGreaterThanOrEqual(counted);
       expect(outputTokens - counted).toBeLessThan(150);
     }

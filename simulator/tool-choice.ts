@@ -1,4 +1,4 @@
-/** Which function an answer calls: what `tools` offers and `tool_choice` demands. */
+/** Chooses the function that a response calls, from `tools` and `tool_choice`. */
 
 import { invalid, type Refusal } from "./errors.ts";
 import { echoed, isRecord, type JsonFields, parseJson } from "./json-fields.ts";
@@ -8,7 +8,7 @@ export interface FunctionTool {
   parameters: unknown;
 }
 
-/** `isForced`: the answer has to be a call, whatever was said before. */
+/** `isForced`: the response must be a call, regardless of the conversation. */
 export interface ToolPlan {
   tool: FunctionTool | null;
   isForced: boolean;
@@ -16,7 +16,7 @@ export interface ToolPlan {
 
 const NO_CALL: ToolPlan = { tool: null, isForced: false };
 
-/** Chat nests what Responses writes flat. A choice that cannot be obeyed is refused. */
+/** Chat nests the fields that Responses has at top level. A choice that cannot be honoured is rejected. */
 export function planToolCall(fields: JsonFields): ToolPlan | Refusal {
   const choice = parseJson(echoed(fields, "tool_choice", '"auto"'));
   if (choice === "none") return NO_CALL;
@@ -40,7 +40,7 @@ function planObject(
     return tool === undefined ? notOffered(`the function '${name ?? ""}'`) : { tool, isForced: true };
   }
   if (choice.type !== "allowed_tools") return unknownChoice();
-  // Chat nests the list, too.
+  // Chat nests the list as well.
   const { tools: listed, mode } = isRecord(choice.allowed_tools) ? choice.allowed_tools : choice;
   const names = (Array.isArray(listed) ? listed : []).map((one) =>
     isRecord(one) ? functionName(one) : null,
@@ -54,13 +54,13 @@ function planObject(
 
 function functionTools(tools: unknown): FunctionTool[] {
   if (!Array.isArray(tools)) return [];
-  const found: FunctionTool[] = [];
+  const functions: FunctionTool[] = [];
   for (const tool of tools) {
     if (!isRecord(tool) || tool.type !== "function") continue;
     const spec = isRecord(tool.function) ? tool.function : tool;
-    if (typeof spec.name === "string") found.push({ name: spec.name, parameters: spec.parameters });
+    if (typeof spec.name === "string") functions.push({ name: spec.name, parameters: spec.parameters });
   }
-  return found;
+  return functions;
 }
 
 function functionName(choice: Readonly<Record<string, unknown>>): string | null {

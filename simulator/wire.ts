@@ -1,11 +1,13 @@
+/** Operations on a simulated HTTP connection, with faults. */
+
 import type { Fault, FaultPoint } from "./model-name.ts";
 import { type Frame, frame } from "./reply.ts";
 
-/** What happens on the connection, in order. Faults bend this list; `body-stream.ts` carries it out. */
+/** The operations on a connection, in order. Faults modify this list; `body-stream.ts` executes it. */
 export type WireOp =
   | { kind: "bytes"; bytes: Uint8Array; frame: Frame | null }
   | { kind: "wait"; ms: number }
-  /** Ends the body cleanly, though the answer is not complete. */
+  /** Ends the body cleanly although the response is incomplete. */
   | { kind: "close" }
   | { kind: "reset" }
   | { kind: "stall" };
@@ -13,9 +15,9 @@ export type WireOp =
 const HUGE_LINE_BYTES = 16 * 1024 * 1024;
 const HUGE_PIECE = Buffer.alloc(64 * 1024, "a");
 const PING_INTERVAL_MS = 50;
-/** A reset throws away what the reader has not yet taken out of its socket: give it time to. */
+/** A reset discards bytes that the reader has not read from its socket, so it waits for this long first. */
 const BEFORE_RESET_MS = 25;
-/** Bun sends its headers with the first byte of the body, so "after the headers" needs one. */
+/** Bun sends the headers with the first byte of the body, so "after the headers" needs one. */
 const HEADER_FLUSH = Buffer.from(":\n\n");
 
 type Render = (frame: Frame) => Buffer;
@@ -31,10 +33,10 @@ export function* eventOps(frames: Iterable<Frame>, fault: Fault | null): Generat
     case "hugeline":
     case "truncated":
     case "error-in-stream":
-      yield* struck(frames, fault, render);
+      yield* applyFaultAtPoint(frames, fault, render);
       return;
     case "split":
-      for (const one of frames) yield* splitUp(render(one), one);
+      for (const one of frames) yield* splitIntoThree(render(one), one);
       return;
     default:
       for (const one of frames) yield { kind: "bytes", bytes: render(one), frame: one };
@@ -44,36 +46,37 @@ export function* eventOps(frames: Iterable<Frame>, fault: Fault | null): Generat
 function renderFor(fault: Fault | null): Render {
   switch (fault?.name) {
     case "crlf":
-      return (one) => Buffer.from(textOf(one).replaceAll("\n", "\r\n"));
+      return (one) => Buffer.from(formatEventText(one).replaceAll("\n", "\r\n"));
     case "no-event-lines":
       return (one) => Buffer.from(`data: ${one.data}\n\n`);
     case "badjson":
-      return (one) => Buffer.from(textOf({ ...one, data: one.data.slice(0, one.data.length / 2) }));
+      return (one) => Buffer.from(formatEventText({ ...one, data: one.data.slice(0, one.data.length / 2) }));
     default:
-      return (one) => Buffer.from(textOf(one));
+      return (one) => Buffer.from(formatEventText(one));
   }
 }
 
-function textOf(one: Frame): string {
+function formatEventText(one: Frame): string {
   return one.event === null ? `data: ${one.data}\n\n` : `event: ${one.event}\ndata: ${one.data}\n\n`;
 }
 
-function* struck(frames: Iterable<Frame>, fault: Fault, render: Render): Generator<WireOp> {
+function* applyFaultAtPoint(frames: Iterable<Frame>, fault: Fault, render: Render): Generator<WireOp> {
   let point: FaultPoint | null = fault.point;
   let sentFrames = 0;
   let sentBytes = 0;
-  let isStruck = false;
+  let hasFailed = false;
   for (const one of frames) {
     point ??= defaultPoint(fault, one);
     const bytes = render(one);
-    if (!isStruck && reached(point, sentFrames, sentBytes + bytes.length)) {
-      isStruck = true;
-      const whole = point.unit === "byte" ? bytes.subarray(0, point.count - sentBytes) : bytes.subarray(0, 0);
-      if (whole.length > 0) yield { kind: "bytes", bytes: whole, frame: null };
+    if (!hasFailed && isReached(point, sentFrames, sentBytes + bytes.length)) {
+      hasFailed = true;
+      const intact =
+        point.unit === "byte" ? bytes.subarray(0, point.count - sentBytes) : bytes.subarray(0, 0);
+      if (intact.length > 0) yield { kind: "bytes", bytes: intact, frame: null };
       else if (sentFrames === 0 && fault.name !== "cut") yield plain(HEADER_FLUSH);
-      yield* strike(fault, one, bytes, sentFrames);
-      if (!goesOn(fault)) return;
-      yield { kind: "bytes", bytes: bytes.subarray(whole.length), frame: one };
+      yield* applyFault(fault, one, bytes, sentFrames);
+      if (!continuesAfter(fault)) return;
+      yield { kind: "bytes", bytes: bytes.subarray(intact.length), frame: one };
     } else {
       yield { kind: "bytes", bytes, frame: one };
     }
@@ -82,23 +85,23 @@ function* struck(frames: Iterable<Frame>, fault: Fault, render: Render): Generat
   }
 }
 
-function reached(point: FaultPoint, sentFrames: number, bytesWithNext: number): boolean {
+function isReached(point: FaultPoint, sentFrames: number, bytesWithNext: number): boolean {
   return point.unit === "chunk" ? sentFrames === point.count : bytesWithNext > point.count;
 }
 
-/** An error in a stream is about content already given; the others may come anywhere. */
+/** An error in a stream follows delivered content; the other faults may occur anywhere. */
 function defaultPoint(fault: Fault, first: Frame): FaultPoint {
   if (fault.name !== "error-in-stream") return { unit: "chunk", count: 3 };
   if (first.event === null) return { unit: "chunk", count: 3 };
   return { unit: "chunk", count: first.event.startsWith("response.") ? 6 : 0 };
 }
 
-function goesOn(fault: Fault): boolean {
+function continuesAfter(fault: Fault): boolean {
   if (fault.name === "stall") return fault.durationMs !== null;
   return fault.name === "badline" || fault.name === "hugeline";
 }
 
-function* strike(fault: Fault, next: Frame, nextBytes: Buffer, sequence: number): Generator<WireOp> {
+function* applyFault(fault: Fault, next: Frame, nextBytes: Buffer, sequence: number): Generator<WireOp> {
   switch (fault.name) {
     case "rst":
       yield* reset();
@@ -116,13 +119,13 @@ function* strike(fault: Fault, next: Frame, nextBytes: Buffer, sequence: number)
         yield plain(Buffer.from(": ping\n\n"));
       }
     case "badline":
-      yield plain(Buffer.from(textOf(frame(next.event, '{"id":"broken","choices":[{"delta":'))));
+      yield plain(Buffer.from(formatEventText(frame(next.event, '{"id":"broken","choices":[{"delta":'))));
       return;
     case "hugeline":
       yield* hugeLine(next, fault.sizeBytes ?? HUGE_LINE_BYTES);
       return;
     case "error-in-stream":
-      yield plain(Buffer.from(textOf(errorFrame(next, sequence))));
+      yield plain(Buffer.from(formatEventText(errorFrame(next, sequence))));
       yield { kind: "close" };
       return;
     default:
@@ -141,7 +144,7 @@ function* hugeLine(next: Frame, sizeBytes: number): Generator<WireOp> {
     event === null
       ? '{"object":"chat.completion.chunk","choices":[],"filler":"'
       : `{"type":"${event}","filler":"`;
-  const [head, tail] = textOf(frame(event, `${opening}\0"}`)).split("\0");
+  const [head, tail] = formatEventText(frame(event, `${opening}\0"}`)).split("\0");
   yield plain(Buffer.from(head ?? ""));
   for (let left = sizeBytes; left > 0; left -= HUGE_PIECE.length) {
     yield plain(HUGE_PIECE.subarray(0, left));
@@ -158,8 +161,8 @@ function errorFrame(next: Frame, sequence: number): Frame {
   return frame("error", JSON.stringify(flat));
 }
 
-/** Three writes, one of them ending inside a character where there is a long one. */
-function* splitUp(bytes: Buffer, one: Frame): Generator<WireOp> {
+/** Three writes, one of which ends inside a multi-byte character if there is one. */
+function* splitIntoThree(bytes: Buffer, one: Frame): Generator<WireOp> {
   const wide = bytes.findIndex((byte) => byte >= 0xc0);
   const first = wide >= 0 ? wide + 1 : Math.floor(bytes.length / 3);
   const second = Math.max(first + 1, bytes.length - 1);
@@ -168,7 +171,7 @@ function* splitUp(bytes: Buffer, one: Frame): Generator<WireOp> {
   yield { kind: "bytes", bytes: bytes.subarray(second), frame: one };
 }
 
-/** A plain JSON answer under a fault: the same misfortunes, on one body. */
+/** The same faults for a plain JSON response. */
 export function* bodyOps(text: string, fault: Fault): Generator<WireOp> {
   const bytes = Buffer.from(text);
   const half = Math.floor(bytes.length / 2);
@@ -203,14 +206,14 @@ export function* bodyOps(text: string, fault: Fault): Generator<WireOp> {
       yield plain(Buffer.from(`",${text.slice(1)}`));
       return;
     case "split":
-      yield* splitUp(bytes, frame(null, ""));
+      yield* splitIntoThree(bytes, frame(null, ""));
       return;
     default:
       yield plain(bytes);
   }
 }
 
-/** The faults of `bodyOps`: any other leaves a plain JSON answer whole. */
+/** The faults of `bodyOps`. Any other fault leaves a plain JSON response intact. */
 export const BODY_FAULTS: ReadonlySet<string> = new Set([
   "cut",
   "rst",

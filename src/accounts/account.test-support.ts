@@ -1,7 +1,9 @@
+/** Test support: accounts. */
+
 import type { PolicyAccount } from "../policy/snapshot.ts";
 import { NO_RATE_LIMITS } from "../records.ts";
 
-/** An account that may be asked over sockets, wherever it is. */
+/** An account with WebSocket enabled. */
 export function socketAccount(change: Partial<PolicyAccount> = {}): PolicyAccount {
   return {
     id: "acct_1",

@@ -3,7 +3,7 @@ import { compileSnapshot } from "../policy/snapshot.ts";
 import { type AccountRecord, NO_RATE_LIMITS } from "../records.ts";
 import { credentialHeader, upstreamPath } from "./address.ts";
 
-/** An account as the snapshot has it. */
+/** An account as in the snapshot. */
 function account(change: Partial<AccountRecord>) {
   const record: AccountRecord = {
     id: "a1",

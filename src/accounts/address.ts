@@ -1,18 +1,18 @@
-/** Where each kind of account listens, and how it wants its credential. Nothing here comes from a client. */
+/** The URL path and credential header of each kind of account. No value here comes from a client. */
 
 import type { PolicyAccount } from "../policy/snapshot.ts";
 
-/** The path below the account's origin, query included, for an OpenAI path such as `/chat/completions`. */
+/** Returns the path below the account's origin, query included, for an OpenAI path such as `/chat/completions`. */
 export function upstreamPath(account: PolicyAccount, path: string, upstreamModel: string): string {
   return account.kind === "azure" ? azurePath(account, path, upstreamModel) : account.basePath + path;
 }
 
-/** Azure has two APIs below one address: that of OpenAI under /openai/v1, and a dated one beside it. */
+/** Azure has two APIs below one base URL: the OpenAI-compatible one under /openai/v1, and a dated one. */
 function azurePath({ basePath, apiVersion }: PolicyAccount, path: string, upstreamModel: string): string {
-  // Portals and tutorials show the address with either of these at its end, and without.
+  // Portals and tutorials show the base URL with either of these suffixes, or without one.
   const resource = basePath.replace(/\/openai(?:\/v1)?$/, "");
   if (apiVersion === null) return `${resource}/openai/v1${path}`;
-  const scope = isDated(apiVersion) ? deploymentOf(path, upstreamModel) : "/v1";
+  const scope = isDated(apiVersion) ? deploymentPath(path, upstreamModel) : "/v1";
   const [bare, query] = path.split("?", 2);
   const version = `api-version=${encodeURIComponent(apiVersion)}`;
   return `${resource}/openai${scope}${bare}?${version}${query ? `&${query}` : ""}`;
@@ -23,8 +23,8 @@ function isDated(apiVersion: string): boolean {
   return /^\d/.test(apiVersion);
 }
 
-/** The dated API names the deployment in the path, but for what is kept or listed beside the deployments. */
-function deploymentOf(path: string, upstreamModel: string): string {
+/** The dated API has the deployment in the path, except for responses and models. */
+function deploymentPath(path: string, upstreamModel: string): string {
   if (/^\/(?:responses|models)\b/.test(path)) return "";
   return `/deployments/${encodeURIComponent(upstreamModel)}`;
 }

@@ -4,10 +4,10 @@ import { DialError } from "../net/http-client/dial-errors.ts";
 import { Notes, openClient } from "../net/http-client/test-server.ts";
 import { systemClock } from "../net/wire/clock.ts";
 
-/** Every name is this machine, or what the answers say in order. */
+/** Every name resolves to this machine, or to the given answers in order. */
 function openLoopbackDialer(...answers: string[]): Dialer {
   const lookup = async () => [answers.shift() ?? "127.0.0.1"];
-  // Nothing is cached, so that every request is a new lookup.
+  // No caching, so that every request is a new lookup.
   return openDialer({ clock: systemClock, lookup, lookupTimeoutMs: 2_000, cacheMs: 0 });
 }
 

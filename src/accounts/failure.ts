@@ -1,4 +1,4 @@
-/** Why an attempt at an account failed, whether another account may be tried, and what the client is told at last. */
+/** Classifies the failures of attempts: whether another account may be tried, and the error for the client. */
 
 import { ApiError, type ApiErrorCode, isErrorCode, isUpstreamCode, statusOf } from "../errors.ts";
 import { isPublicParam, publicMessage } from "../protocols/shared/public-message.ts";
@@ -8,22 +8,22 @@ import { hintInText } from "./rate-limit.ts";
 export const FAILURE_CLASSES = [
   "connect", // refused, DNS, TLS, a forbidden address: the request never arrived
   "timeout",
-  "reset", // the connection broke before anything was said
+  "reset", // the connection broke before any content
   "credential", // 401 or 403: the account's own key is not accepted
   "rate_limited",
   "quota",
   "overloaded",
   "server",
-  "bad_answer", // 200 with something that is not an answer
-  "model_missing", // the account does not have the model we map to
-  "not_here", // something that the request names or asks for is not at this account
-  "too_large", // more than is passed on: no other account would say less
-  "unstreamed", // pictures at once where a stream was asked for: another account would have to draw them again
-  "rejected", // the request itself is at fault: no other account would take it
+  "bad_answer", // 200 with a body that is not a response
+  "model_missing", // the account does not have the upstream model
+  "not_here", // something that the request names or requires does not exist at this account
+  "too_large", // more than the gateway passes on: another account's response would be as large
+  "unstreamed", // whole images where a stream was requested: another account would have to generate them again
+  "rejected", // the request itself is invalid: no other account would accept it
 ] as const;
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
-/** What clients can bring about by what they write: never held against an account. */
+/** Failures that clients can cause by what they send. They never affect the health of an account. */
 export type BlamelessFailure = "not_here" | "too_large" | "unstreamed" | "rejected";
 
 export function isBlameless(kind: FailureClass): kind is BlamelessFailure {
@@ -33,7 +33,7 @@ export function isBlameless(kind: FailureClass): kind is BlamelessFailure {
 export interface UpstreamFailure {
   class: FailureClass;
   status: number | null;
-  /** For operators: a short reason that holds nothing the upstream wrote. */
+  /** For operators: a short reason without text of the upstream. */
   reason: string;
   error: UpstreamError | null;
   retryAfterMs: number | null;
@@ -48,47 +48,48 @@ export function upstreamFailure(
 }
 
 /**
- * A failure status, or an error that came inside a successful one. What `Retry-After` says counts before the words of
- * the error, and those before the counters in other headers, which may tell when all of a limit is free again.
+ * Classifies a failure status, or an error inside a successful response. `Retry-After` takes precedence over the text
+ * of the error. The text takes precedence over the counters in other headers, which may give the time when the whole
+ * limit is free again.
  */
 export function classifyError(
   status: number,
   error: UpstreamError | null,
-  saidMs: number | null,
-  countedMs: number | null = null,
+  retryAfterHeaderMs: number | null,
+  counterResetMs: number | null = null,
 ): UpstreamFailure {
-  const kind = classOf(status, error);
-  const worded =
-    error === null || !COMES_BACK.has(kind) ? null : (error.resetsInMs ?? hintInText(error.message));
+  const failureClass = classify(status, error);
+  const textHintMs =
+    error === null || !TEMPORARY.has(failureClass) ? null : (error.resetsInMs ?? hintInText(error.message));
   return {
-    class: kind,
+    class: failureClass,
     status,
     reason: `status ${status}`,
     error,
-    retryAfterMs: saidMs ?? worded ?? countedMs,
+    retryAfterMs: retryAfterHeaderMs ?? textHintMs ?? counterResetMs,
   };
 }
 
-/** The classes of failure that pass by themselves at a time the upstream may know. */
-const COMES_BACK: ReadonlySet<FailureClass> = new Set(["rate_limited", "quota", "overloaded"]);
+/** Failure classes that end by themselves at a time that the upstream may know. */
+const TEMPORARY: ReadonlySet<FailureClass> = new Set(["rate_limited", "quota", "overloaded"]);
 
-/** When to come back; an error may name the moment rather than the time until then. */
+/** Returns the time until a retry makes sense. An error may contain a point in time instead of a duration. */
 export function readRetryHint({ retryAfterMs, error }: UpstreamFailure, nowMs: number): number | null {
   if (retryAfterMs !== null) return retryAfterMs;
   return error?.resetsAtMs === undefined ? null : Math.max(0, error.resetsAtMs - nowMs);
 }
 
-function classOf(sent: number, error: UpstreamError | null): FailureClass {
-  const code = codeOf(error);
-  // Inside a stream some upstreams give the status that they could not send any more as the code.
-  const status = sent < 400 && /^[45]\d\d$/.test(code) ? Number(code) : sent;
+function classify(sentStatus: number, error: UpstreamError | null): FailureClass {
+  const code = errorCode(error);
+  // Inside a stream, some upstreams send the status as the error code.
+  const status = sentStatus < 400 && /^[45]\d\d$/.test(code) ? Number(code) : sentStatus;
   if (status === 402 || QUOTA.has(code)) return "quota";
-  // A 403 that names the model says nothing about the others that the credential opens.
+  // A 403 that names the model says nothing about the other models of the credential.
   if (MODEL_MISSING.has(code) || (status === 404 && namesModel(error))) return "model_missing";
   if (status === 404) return "not_here";
-  // Clients do not choose the method, and the API accepts it: so the address is wrong.
+  // Clients do not choose the method, and the API accepts it, so the URL is wrong.
   if (status === 405) return "model_missing";
-  // Whatever status it comes with: a policy that refuses what a client wrote is no fault of the credential.
+  // For any status: a policy that rejects a client's content is not a fault of the credential.
   if (isUpstreamCode(code)) return "rejected";
   if (status === 401 || status === 403) return "credential";
   if (status === 429 || RATE_LIMITED.has(code)) return "rate_limited";
@@ -99,9 +100,9 @@ function classOf(sent: number, error: UpstreamError | null): FailureClass {
 }
 
 /**
- * A 404 that is no error of the API comes from an address that is not the API's; some servers name the model only in
- * their first words. Anywhere else a message may repeat what a client wrote, and clients must not be able to have an
- * account left alone.
+ * A 404 without an API error comes from a URL that is not the API. Some servers name the model only in the first
+ * words of the message. Elsewhere a message may repeat the client's text, and clients must not be able to put an
+ * account into cool-down.
  */
 function namesModel(error: UpstreamError | null): boolean {
   if (error === null) return true;
@@ -109,18 +110,18 @@ function namesModel(error: UpstreamError | null): boolean {
 }
 
 /**
- * What a plain request asks for is there or not by the address and the model alone. Decided by what the request holds,
- * for the same reason: the words of the error say what a client wants them to say.
+ * For a plain request, only the URL and the model decide whether the target exists. The decision uses the request
+ * instead of the error text, because a client can influence the text.
  */
 export function refineFailure(request: { isPlain(): boolean }, failure: UpstreamFailure): UpstreamFailure {
   return failure.class === "not_here" && request.isPlain() ? { ...failure, class: "model_missing" } : failure;
 }
 
-function codeOf(error: UpstreamError | null): string {
+function errorCode(error: UpstreamError | null): string {
   return error?.code ?? error?.type ?? "";
 }
 
-/** Inside a stream that began well the status tells nothing: the error has to blame the request itself. */
+/** Inside a stream the status is 200, so the error itself must blame the request. */
 function isClientFault(error: UpstreamError | null): boolean {
   return [error?.code, error?.type].some(
     (name) =>
@@ -138,7 +139,7 @@ const RATE_LIMITED = new Set(["rate_limit_exceeded", "usage_limit_reached"]);
 const MODEL_MISSING = new Set(["model_not_found", "DeploymentNotFound"]);
 const OVERLOADED = new Set(["server_is_overloaded", "overloaded_error", "slow_down", "engine_overloaded"]);
 
-/** Another account may succeed where this one failed. */
+/** Whether another account may succeed. */
 export function mayTryAnother(failure: UpstreamFailure): boolean {
   return failure.class === "not_here" || !isBlameless(failure.class);
 }
@@ -154,7 +155,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
       return new ApiError(
         "answer_too_large",
         "The answer is larger than this gateway passes on. Ask for less (fewer inputs, fewer or smaller pictures), or for a whole answer if this was a stream.",
-        // Asked again, it would be as large.
+        // A retry would return a response of the same size.
         { headers: { "x-should-retry": "false" } },
       );
     case "unstreamed":
@@ -180,7 +181,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
         `The model \`${audience.publicModel}\` did not answer in time. Try again; a shorter request or streaming helps.`,
       );
     case "quota":
-      return codeOf(failure.error) === "usage_not_included"
+      return errorCode(failure.error) === "usage_not_included"
         ? usageNotIncluded(audience.publicModel)
         : noAvailableAccount(audience.publicModel);
     case "credential":
@@ -197,19 +198,22 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
   }
 }
 
-/** Which of two accounts' failures the client hears of: one that time mends, and the one that it mends sooner. */
-export function moreUsefulFailure(before: ApiError | null, latest: ApiError): ApiError {
-  if (before === null) return latest;
-  if (isForAdministrators(latest)) return isMendedByTime(before) ? before : latest;
-  if (before.code !== "rate_limit_exceeded" || latest.code !== "rate_limit_exceeded") return latest;
-  return Number(before.headers["retry-after"]) < Number(latest.headers["retry-after"]) ? before : latest;
+/**
+ * Chooses which of two accounts' failures to report: one that waiting resolves, and of those the one that is resolved
+ * sooner.
+ */
+export function moreUsefulFailure(previous: ApiError | null, latest: ApiError): ApiError {
+  if (previous === null) return latest;
+  if (isForAdministrators(latest)) return isResolvedByWaiting(previous) ? previous : latest;
+  if (previous.code !== "rate_limit_exceeded" || latest.code !== "rate_limit_exceeded") return latest;
+  return Number(previous.headers["retry-after"]) < Number(latest.headers["retry-after"]) ? previous : latest;
 }
 
 function isForAdministrators({ code }: ApiError): boolean {
   return code === "no_available_account" || code === "usage_not_included";
 }
 
-function isMendedByTime(error: ApiError): boolean {
+function isResolvedByWaiting(error: ApiError): boolean {
   return !isForAdministrators(error) && (error.status === 429 || error.status >= 500);
 }
 
@@ -222,7 +226,7 @@ export function noAvailableAccount(publicModel: string): ApiError {
   );
 }
 
-/** The upstream failed before, and is not called again before its next probe is due. */
+/** The upstream failed and gets no requests before its next probe is due. */
 export function upstreamUnavailable(publicModel: string, probeInMs: number | null): ApiError {
   const seconds = retryAfter(probeInMs);
   return new ApiError(
@@ -232,7 +236,7 @@ export function upstreamUnavailable(publicModel: string, probeInMs: number | nul
   );
 }
 
-/** Waiting does not help here either, and this is the code by which clients know. */
+/** Waiting does not help. Clients recognize this error code. */
 function usageNotIncluded(publicModel: string): ApiError {
   return new ApiError(
     "usage_not_included",
@@ -241,7 +245,7 @@ function usageNotIncluded(publicModel: string): ApiError {
   );
 }
 
-/** The client's own mistake: it gets the upstream's reason, since only that tells what to change. */
+/** A mistake of the client. It receives the upstream's message, because only that explains what to change. */
 function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
   const { error } = failure;
   const message = error ? publicMessage(error.message, audience) : "";
@@ -253,9 +257,10 @@ function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
 }
 
 function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiErrorCode {
-  const said = codeOf(error);
-  if (isUpstreamCode(said)) return said;
-  if (isErrorCode(said) && (statusOf(said) === 400 || statusOf(said) === 413)) return said;
+  const upstreamCode = errorCode(error);
+  if (isUpstreamCode(upstreamCode)) return upstreamCode;
+  if (isErrorCode(upstreamCode) && (statusOf(upstreamCode) === 400 || statusOf(upstreamCode) === 413))
+    return upstreamCode;
   if (error !== null && CONTEXT_FULL.test(error.message)) return "context_length_exceeded";
   if (status === 413) return "request_too_large";
   if (status === 415) return "unsupported_media_type";
@@ -263,23 +268,24 @@ function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiError
   return "invalid_request";
 }
 
-/** Of servers that have no code for it: vLLM, SGLang, llama.cpp, LiteLLM. */
+/** Messages of servers without an error code for this: vLLM, SGLang, llama.cpp, LiteLLM. */
 const CONTEXT_FULL =
   /maximum context length|longer than the model's context length|exceeds the available context size|\bContextWindowExceededError\b/i;
 
-/** The answer had begun: nothing can be tried again without the client noticing, and it should know that. */
+/** The response had started, so a retry would be visible to the client. The message explains that. */
 export function interruptedError(failure: UpstreamFailure, audience: Audience): ApiError {
-  const told = clientError(failure, audience);
-  if (told.code !== "upstream_error" && told.code !== "upstream_timeout") return told;
+  const clientFailure = clientError(failure, audience);
+  if (clientFailure.code !== "upstream_error" && clientFailure.code !== "upstream_timeout")
+    return clientFailure;
   return new ApiError(
-    told.code,
-    told.code === "upstream_timeout"
+    clientFailure.code,
+    clientFailure.code === "upstream_timeout"
       ? `The model \`${audience.publicModel}\` went silent in the middle of its answer. Ask again to get it whole.`
       : `The upstream of the model \`${audience.publicModel}\` broke off in the middle of its answer. Ask again to get it whole.`,
   );
 }
 
-/** Whole seconds from 1 to 60: what clients honour. A longer wait belongs into the message. */
+/** Whole seconds from 1 to 60, the range that clients honour. A longer wait belongs in the message. */
 export function retryAfter(ms: number | null): string {
   const seconds = Math.ceil((ms ?? 1000) / 1000);
   return String(Math.min(RETRY_AFTER_SECONDS_MAX, Math.max(1, seconds)));

@@ -1,10 +1,10 @@
-/** Allow-lists both ways: what is not named here does not cross the gateway. */
+/** Allow-lists of headers in both directions. A header that is not listed here does not pass the gateway. */
 
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import type { HeaderLines } from "../net/wire/http-message.ts";
 
-/** Client headers that change what the upstream does and carry nobody's identity. */
+/** Client headers that change the behaviour of the upstream and contain no identity. */
 export const FORWARDED_UP = [
   "openai-beta",
   "x-openai-internal-codex-responses-lite",
@@ -13,7 +13,7 @@ export const FORWARDED_UP = [
 
 const PLAIN_VALUE = /^[\x20-\x7e]{1,1024}$/;
 
-/** As lines of a request's head. */
+/** Returns the forwarded headers as lines of the upstream request head. */
 export function headersUp(from: HeaderReader): string {
   let lines = "";
   for (const name of FORWARDED_UP) {
@@ -26,9 +26,9 @@ export function headersUp(from: HeaderReader): string {
 const PROCESSING_MS = /^\d{1,9}$/;
 
 /**
- * As lines of our answer's head. An upstream's header reaches the client only if its value cannot carry anything but
- * what its name says. Its `x-codex-turn-state` does not: it is for that account alone, and clients of ours are kept with
- * their account by other means.
+ * Returns the forwarded headers as lines of the response head. An upstream header is forwarded only if its value can
+ * contain nothing but what its name says. `x-codex-turn-state` is not forwarded: it is valid for that account only,
+ * and the gateway keeps conversations on their account by other means.
  */
 export function headersDown(
   from: AnswerHeaders,
@@ -48,7 +48,10 @@ export function headersDown(
 const UPSTREAM_REQUEST_ID =
   /^(?:req_[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
-/** For the provider's support desk, in our records and to the client: if it has the form of an id and of nothing else. */
+/**
+ * The upstream's request id for the provider's support, for usage records and the client. Only values in the form of
+ * an id are accepted.
+ */
 export function upstreamRequestId(from: AnswerHeaders): string | null {
   const id = from.get("x-request-id") ?? from.get("apim-request-id");
   return id !== null && UPSTREAM_REQUEST_ID.test(id) ? id : null;

@@ -1,6 +1,6 @@
 /**
- * One cheap question to an account, asked the way a request would be: its list of models. It tells whether the account
- * answers and takes its credential, and which models it offers.
+ * Probes an account by listing its models, in the same way as a real request. The result shows whether the account
+ * responds, whether its credential is accepted, and which models it offers.
  */
 
 import type { AnswerHeaders, HttpClient, HttpFailure } from "../net/http-client/contract.ts";
@@ -15,18 +15,18 @@ export interface ProbeOptions {
   http: HttpClient;
   userAgent: string;
   timeoutMs: number;
-  /** The most bytes of the answer that are read. */
+  /** Maximum number of response bytes that are read. */
   bytesMax: number;
 }
 
 export type ProbeFailure = HttpFailure["kind"] | "late";
 
 export type Probe =
-  /** `models`: what it offers, sorted; empty when its list could not be read. */
+  /** `models`: the offered models, sorted; empty if the list could not be read. */
   | { kind: "answers"; status: number; models: string[] }
   | { kind: "not_json" | "refused" | "no_list" | "limited" | "redirects" | "fails"; status: number }
   | { kind: "unreachable"; failure: ProbeFailure }
-  /** `reason` says which address, for whoever runs the gateway. */
+  /** `reason` contains the address, for operators. */
   | { kind: "forbidden_address"; reason: string }
   | { kind: "unknown_host" | "bad_url" };
 
@@ -34,7 +34,9 @@ export async function probeAccount(account: PolicyAccount, options: ProbeOptions
   try {
     const target = await options.dialer.resolve(account.baseUrl, account.privateNetwork);
     const reply = await listModels(account, target, options);
-    return reply.kind === "answered" ? meaningOf(reply) : { kind: "unreachable", failure: reply.failure };
+    return reply.kind === "answered"
+      ? interpretReply(reply)
+      : { kind: "unreachable", failure: reply.failure };
   } catch (error) {
     if (!(error instanceof DialError) || error.reason === "bad_url") return { kind: "bad_url" };
     return error.reason === "forbidden_address"
@@ -43,11 +45,11 @@ export async function probeAccount(account: PolicyAccount, options: ProbeOptions
   }
 }
 
-type Reply =
+type ProbeReply =
   | { kind: "answered"; status: number; contentType: string | null; body: Uint8Array | null }
   | { kind: "failed"; failure: ProbeFailure };
 
-function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOptions): Promise<Reply> {
+function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOptions): Promise<ProbeReply> {
   const credential = credentialHeader(account);
   const headers = [
     "accept: application/json",
@@ -57,19 +59,19 @@ function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOp
   ];
   return new Promise((resolve) => {
     let status = 0;
-    let told: AnswerHeaders | null = null;
+    let headersReceived: AnswerHeaders | null = null;
     const pieces: Part[] = [];
     let bytes = 0;
-    const answer = (reply: Reply) => {
-      clearTimeout(late);
+    const finish = (reply: ProbeReply) => {
+      clearTimeout(timer);
       exchange.abort();
       resolve(reply);
     };
-    const answered = (whole: boolean) => {
-      const body = whole
-        ? unpack(joinParts(pieces), told?.get("content-encoding") ?? null, options.bytesMax)
+    const finishWithResponse = (isComplete: boolean) => {
+      const body = isComplete
+        ? unpack(joinParts(pieces), headersReceived?.get("content-encoding") ?? null, options.bytesMax)
         : null;
-      answer({ kind: "answered", status, contentType: told?.get("content-type") ?? null, body });
+      finish({ kind: "answered", status, contentType: headersReceived?.get("content-type") ?? null, body });
     };
     const exchange = options.http.send(
       {
@@ -80,29 +82,29 @@ function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOp
         body: null,
       },
       {
-        head(code, given) {
+        head(code, received) {
           status = code;
-          told = given;
-          // The status of a refusal says enough, and an upstream's text must not be shown.
-          if (code < 200 || code >= 300) answered(false);
+          headersReceived = received;
+          // The status of an error is sufficient, and the upstream's text must not be shown.
+          if (code < 200 || code >= 300) finishWithResponse(false);
         },
         data(piece) {
           bytes += piece.end - piece.start;
-          if (bytes > options.bytesMax) answered(false);
+          if (bytes > options.bytesMax) finishWithResponse(false);
           else pieces.push(piece);
         },
-        end: () => answered(true),
-        failed: ({ kind }) => answer({ kind: "failed", failure: kind }),
+        end: () => finishWithResponse(true),
+        failed: ({ kind }) => finish({ kind: "failed", failure: kind }),
       },
     );
-    const late = setTimeout(() => {
-      if (told === null) answer({ kind: "failed", failure: "late" });
-      else answered(false);
+    const timer = setTimeout(() => {
+      if (headersReceived === null) finish({ kind: "failed", failure: "late" });
+      else finishWithResponse(false);
     }, options.timeoutMs);
   });
 }
 
-function meaningOf({ status, contentType, body }: Extract<Reply, { kind: "answered" }>): Probe {
+function interpretReply({ status, contentType, body }: Extract<ProbeReply, { kind: "answered" }>): Probe {
   if (status >= 200 && status < 300) {
     if (!(contentType?.includes("json") ?? false)) return { kind: "not_json", status };
     return { kind: "answers", status, models: body === null ? [] : modelNames(body) };
@@ -117,9 +119,9 @@ function meaningOf({ status, contentType, body }: Extract<Reply, { kind: "answer
 const MODELS_MAX = 1_000;
 const NAME_CHARS_MAX = 256;
 
-/** `{ "data": [{ "id": "…" }] }`; names that could not be used are left out. */
+/** Reads `{ "data": [{ "id": "…" }] }`. Unusable names are omitted. */
 function modelNames(body: Uint8Array): string[] {
-  const list = dataOf(parsed(body));
+  const list = readData(parseBody(body));
   const names = list.flatMap((entry: unknown) => {
     const id = typeof entry === "object" && entry !== null && "id" in entry ? entry.id : null;
     return typeof id === "string" && id !== "" && id.length <= NAME_CHARS_MAX && !/[\s\p{C}]/u.test(id)
@@ -129,12 +131,12 @@ function modelNames(body: Uint8Array): string[] {
   return [...new Set(names)].sort().slice(0, MODELS_MAX);
 }
 
-function dataOf(value: unknown): readonly unknown[] {
+function readData(value: unknown): readonly unknown[] {
   const data = typeof value === "object" && value !== null && "data" in value ? value.data : null;
   return Array.isArray(data) ? data : [];
 }
 
-function parsed(body: Uint8Array): unknown {
+function parseBody(body: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder().decode(body));
   } catch {

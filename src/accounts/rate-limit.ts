@@ -1,8 +1,8 @@
-/** What upstreams say about their rate limits: when to come back, and how much of the allowance is left. */
+/** Reads the rate limits that upstreams report: when to retry, and how much of each limit is left. */
 
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
 
-/** `retry-after-ms`, or `Retry-After` as seconds or as a date; null when the upstream does not say. */
+/** Reads `retry-after-ms`, or `Retry-After` as seconds or as a date; null when neither is present. */
 export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | null {
   const ms = Number(headers.get("retry-after-ms") ?? Number.NaN);
   if (Number.isFinite(ms) && ms >= 0) return ms;
@@ -14,72 +14,79 @@ export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | nu
   return Number.isNaN(date) ? null : Math.max(0, date - nowMs);
 }
 
-/** When a limit that is used up is free again, by its `x-ratelimit-reset-*`; null when none is. */
+/** Returns the time until an exhausted limit resets, from `x-ratelimit-reset-*`; null when no limit is exhausted. */
 export function readExhaustedReset(headers: AnswerHeaders): number | null {
   const headroom = readHeadroom(headers);
   return headroom !== null && headroom.left <= 0 ? headroom.resetMs : null;
 }
 
-/** The tighter of an upstream's limits, for requests and for tokens. */
+/** The tighter one of an upstream's limits for requests and for tokens. */
 export interface Headroom {
-  /** The part of the limit that is left: 0 to 1. */
+  /** The remaining part of the limit: 0 to 1. */
   readonly left: number;
-  /** Until the limit is free again; 0 when so much is left that nobody asks. */
+  /** Time until the limit resets; 0 when enough is left for the time not to matter. */
   readonly resetMs: number;
 }
 
 const PLENTY_LEFT = 0.5;
 const RESET_MS_DEFAULT = 1_000;
 
-/** From `x-ratelimit-*`; null when the upstream sends none. Read after every answer, so it reads no more than it must. */
+/**
+ * Reads `x-ratelimit-*`; null when the upstream sends none. Called after every response, so it reads as little as
+ * possible.
+ */
 export function readHeadroom(headers: AnswerHeaders): Headroom | null {
-  const requests = leftOf(
+  const requestShare = remainingShare(
     headers.get("x-ratelimit-remaining-requests"),
     headers,
     "x-ratelimit-limit-requests",
   );
-  const tokens = leftOf(headers.get("x-ratelimit-remaining-tokens"), headers, "x-ratelimit-limit-tokens");
-  if (requests === null && tokens === null) return null;
-  const left = Math.min(requests ?? 1, tokens ?? 1);
+  const tokenShare = remainingShare(
+    headers.get("x-ratelimit-remaining-tokens"),
+    headers,
+    "x-ratelimit-limit-tokens",
+  );
+  if (requestShare === null && tokenShare === null) return null;
+  const left = Math.min(requestShare ?? 1, tokenShare ?? 1);
   if (left >= PLENTY_LEFT) return { left, resetMs: 0 };
   const resets = [
-    requests === left ? headers.get("x-ratelimit-reset-requests") : null,
-    tokens === left ? headers.get("x-ratelimit-reset-tokens") : null,
+    requestShare === left ? headers.get("x-ratelimit-reset-requests") : null,
+    tokenShare === left ? headers.get("x-ratelimit-reset-tokens") : null,
   ].map((value) => (value === null ? 0 : (durationMs(value) ?? 0)));
   return { left, resetMs: Math.max(...resets) || RESET_MS_DEFAULT };
 }
 
-/** One of an upstream's limits, as its last answer told it. Null where it did not. */
+/** One limit of an upstream, as reported by its last response. Null where the response has no value. */
 export interface ReportedLimit {
   readonly unit: "requests" | "tokens";
   readonly limit: number | null;
   readonly remaining: number | null;
-  /** Until it is free again, from the answer on. */
+  /** Time until the limit resets, from the response on. */
   readonly resetMs: number | null;
 }
 
-/** All limits that an answer reports, for people who look after the account. */
+/** All limits that a response reports, for administrators. */
 export function readReportedLimits(headers: AnswerHeaders): ReportedLimit[] {
   return (["requests", "tokens"] as const).flatMap((unit) => {
-    const limit = countOf(headers.get(`x-ratelimit-limit-${unit}`));
-    const remaining = countOf(headers.get(`x-ratelimit-remaining-${unit}`));
+    const limit = parseCount(headers.get(`x-ratelimit-limit-${unit}`));
+    const remaining = parseCount(headers.get(`x-ratelimit-remaining-${unit}`));
     const reset = headers.get(`x-ratelimit-reset-${unit}`);
     if (limit === null && remaining === null) return [];
     return { unit, limit, remaining, resetMs: reset === null ? null : durationMs(reset) };
   });
 }
 
-function countOf(text: string | null): number | null {
+function parseCount(text: string | null): number | null {
   const count = text === null || text === "" ? Number.NaN : Number(text);
   return Number.isFinite(count) && count >= 0 ? count : null;
 }
 
-function leftOf(remaining: string | null, headers: AnswerHeaders, limitName: string): number | null {
+function remainingShare(remaining: string | null, headers: AnswerHeaders, limitName: string): number | null {
   const count = remaining === null || remaining === "" ? Number.NaN : Number(remaining);
   if (!Number.isFinite(count)) return null;
   if (count <= 0) return 0;
   const limit = Number(headers.get(limitName) ?? Number.NaN);
-  // Without its limit a remainder tells only that there is one.
+  // Without the limit, the share is unknown. Only that something remains is known.
   return limit > 0 ? Math.min(1, count / limit) : 1;
 }
 
@@ -106,7 +113,7 @@ const UNIT_MS = new Map<string, number>(
   }),
 );
 
-/** `1s`, `6m0s`, `12ms`, `1 hour 5 minutes`; a bare number is seconds. Reads up to the first word of another kind. */
+/** Parses `1s`, `6m0s`, `12ms`, `1 hour 5 minutes`; a bare number is seconds. Stops at the first other word. */
 export function durationMs(text: string): number | null {
   const start = text.slice(0, DURATION_CHARS_MAX);
   let total: number | null = null;
@@ -115,8 +122,8 @@ export function durationMs(text: string): number | null {
     const part = PART.exec(start);
     if (part === null) break;
     const [, amount = "", word] = part;
-    const unitMs = word === undefined ? 1_000 : unitOf(word.toLowerCase());
-    // Several parts need their units: `20 30` is no duration.
+    const unitMs = word === undefined ? 1_000 : lookUpUnit(word.toLowerCase());
+    // Several parts need units: `20 30` is not a duration.
     if (unitMs === undefined || (word === undefined && total !== null)) break;
     total = (total ?? 0) + Number(amount) * unitMs;
     if (word === undefined) break;
@@ -124,15 +131,17 @@ export function durationMs(text: string): number | null {
   return total;
 }
 
-/** Accepts the plural too. */
-function unitOf(word: string): number | undefined {
+/** Accepts the plural as well. */
+function lookUpUnit(word: string): number | undefined {
   return UNIT_MS.get(word) ?? (word.endsWith("s") ? UNIT_MS.get(word.slice(0, -1)) : undefined);
 }
 
 const TEXT_CHARS_MAX = 2_000;
 const HINT = /\b(?:try(?:ing)? again|retry(?:ing)?)\s+(?:in|after)\s+(?=\d)/gi;
 
-/** "Please try again in 1.5s", "retry after 20 seconds": many upstreams say it only in words. */
+/**
+ * Parses "Please try again in 1.5s" or "retry after 20 seconds", because many upstreams report the time only in text.
+ */
 export function hintInText(text: string): number | null {
   const start = text.slice(0, TEXT_CHARS_MAX);
   for (const { 0: lead, index } of start.matchAll(HINT)) {

@@ -1,23 +1,23 @@
-/** Unpacks an answer that came compressed although nobody asked for it: a single layer, and bounded. */
+/** Decompresses a response that was compressed without being requested: a single layer, with a size limit. */
 
 import { brotliDecompressSync, gunzipSync, inflateSync, zstdDecompressSync } from "node:zlib";
 
-type Opener = (packed: Uint8Array, options: { maxOutputLength: number }) => Uint8Array;
+type Decompress = (compressed: Uint8Array, options: { maxOutputLength: number }) => Uint8Array;
 
-const OPENERS: ReadonlyMap<string, Opener> = new Map<string, Opener>([
+const DECOMPRESSORS: ReadonlyMap<string, Decompress> = new Map<string, Decompress>([
   ["gzip", gunzipSync],
   ["deflate", inflateSync],
   ["br", brotliDecompressSync],
   ["zstd", zstdDecompressSync],
 ]);
 
-/** Null when the encoding is unknown or layered, the content is corrupt, or it is larger than allowed. */
+/** Returns null when the encoding is unknown or layered, the content is corrupt, or the result is too large. */
 export function unpack(bytes: Uint8Array, encoding: string | null, bytesMax: number): Uint8Array | null {
   if (encoding === null || encoding === "" || encoding === "identity") return bytes;
-  const open = OPENERS.get(encoding.toLowerCase());
-  if (!open) return null;
+  const decompress = DECOMPRESSORS.get(encoding.toLowerCase());
+  if (!decompress) return null;
   try {
-    return open(bytes, { maxOutputLength: bytesMax });
+    return decompress(bytes, { maxOutputLength: bytesMax });
   } catch {
     return null;
   }

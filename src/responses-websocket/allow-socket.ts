@@ -1,7 +1,9 @@
+/** Checks whether a key may use Responses over WebSocket. */
+
 import { ApiError } from "../errors.ts";
 import type { Caller } from "../gateway/admission/authenticate.ts";
 
-/** Some clients fall back to HTTP at once on this status, and on no other: any other is asked for again and again. */
+/** Rejects with 426: some clients fall back to HTTP at once on this status only, and retry on any other. */
 export function allowSocket({ group }: Caller): void {
   if (group.interfaces.has("responses") && group.websocket) return;
   throw new ApiError("upgrade_required", group.interfaces.has("responses") ? ONLY_HTTP : NEITHER);

@@ -1,4 +1,4 @@
-/** How many bytes of clients may be kept in memory: for all connections of one key, and for all connections. */
+/** Limits the bytes of clients that are held in memory, per key and in total. */
 
 export interface ByteLimits {
   readonly bytesMax: number;

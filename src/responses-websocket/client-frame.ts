@@ -1,4 +1,4 @@
-/** One message of a client, read no further than the gateway needs to understand it. */
+/** Parses one message of a client, only as far as the gateway needs it. */
 
 import { ApiError } from "../errors.ts";
 import { parseJson } from "../json/parse.ts";
@@ -35,15 +35,15 @@ const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 
 export interface CreateFrame {
   readonly kind: "create";
-  /** The lane it names; null is the one without a name. */
+  /** The name of the lane; null is the unnamed lane. */
   readonly streamId: string | null;
-  /** False: nothing is to be answered, only remembered. */
+  /** False: a warm-up. The request is remembered, and no response is generated. */
   readonly generates: boolean;
   readonly previousId: string | null;
-  /** An object with the fields of the request at top level, and where those that matter stand in it. */
+  /** An object with the fields of the request at top level, and the positions of the relevant ones. */
   readonly bytes: Uint8Array;
   readonly scan: FrameScan;
-  /** What a thread found out about a long frame; null for others, which are looked through when it is needed. */
+  /** The result of the inspector thread for a long frame; null for other frames, which are inspected on demand. */
   readonly inspected: FrameInspection | null;
 }
 
@@ -69,7 +69,7 @@ export type MessageKind = "text" | "binary";
 
 export type ClientFrame = CreateFrame | SteerFrame | BadFrame;
 
-/** What is taken of a text stays where it is in `bytes`. */
+/** Fields of the frame are positions in `bytes`; nothing is copied. */
 export function readClientFrame(kind: MessageKind, bytes: Uint8Array, depthMax: number): ClientFrame {
   let streamId: string | null = null;
   try {
@@ -133,7 +133,7 @@ function readStreamId(bytes: Uint8Array, field: JsonField | undefined): string |
   );
 }
 
-/** Some clients put the request into an object of its own: `{type, response: {…}}`. What is around it is let go. */
+/** Some clients nest the request: `{type, response: {…}}`. The outer fields are ignored. */
 function nestedRequest(bytes: Uint8Array, { fields }: FrameScan): Uint8Array | null {
   const { response, model } = fields;
   return response?.kind === "object" && model === undefined
@@ -155,7 +155,7 @@ function readCreate(
   if (generate !== undefined && generate.kind !== "null" && booleanValue(generate) === null) {
     throw new ApiError("invalid_type", "`generate` must be a boolean.", { param: "generate" });
   }
-  refuseBackground(scan.fields.background);
+  rejectBackground(scan.fields.background);
   return {
     kind: "create",
     streamId,
@@ -167,8 +167,8 @@ function readCreate(
   };
 }
 
-/** Open Responses: `background` must not be sent over a WebSocket. A `false` changes nothing, so it is ignored. */
-function refuseBackground(field: JsonField | undefined): void {
+/** Open Responses: `background` must not be sent over a WebSocket. `false` has no effect and is accepted. */
+function rejectBackground(field: JsonField | undefined): void {
   if (field === undefined || field.kind === "null" || field.kind === "false") return;
   throw new ApiError(
     "unsupported_parameter",
@@ -204,10 +204,10 @@ type MetadataScan = ObjectScan<
   "x-codex-turn-state" | "ws_request_header_x_openai_internal_codex_responses_lite"
 >;
 
-/** What Codex writes into a frame because it cannot send headers with it. */
+/** Values that Codex puts into a frame, because it cannot send headers with one. */
 export interface FrameMetadata {
   readonly scan: MetadataScan;
-  /** The conversation that it was given a token for; null without one of ours. */
+  /** The conversation of a token that this gateway issued, or null. */
   readonly conversation: string | null;
   readonly isLite: boolean;
 }

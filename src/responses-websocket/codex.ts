@@ -1,18 +1,18 @@
-/** What Codex, and no other client, is sent and sends beside the protocol. */
+/** Extensions of the protocol that only Codex uses. */
 
 import type { Caller } from "../gateway/admission/authenticate.ts";
 import { limitsReport, type WindowLeft } from "../gateway/endpoints/limits-report.ts";
 import type { Limiter } from "../limits/limiter.ts";
 
-interface ShownWindow {
+interface RateLimitWindow {
   used_percent: number;
   window_minutes: number;
   reset_at: number;
 }
 
-/** How much of the key's windows is used, for its user to see; null where it has none. */
+/** The usage of the key's windows, which Codex shows to its user; null for a key without windows. */
 export function rateLimitsFrame(limiter: Limiter, caller: Caller, nowMs: number): string | null {
-  const [primary, secondary] = limitsReport(limiter, caller, nowMs).key.windows.map(shown);
+  const [primary, secondary] = limitsReport(limiter, caller, nowMs).key.windows.map(toRateLimitWindow);
   if (primary === undefined) return null;
   return JSON.stringify({
     type: "codex.rate_limits",
@@ -23,12 +23,12 @@ export function rateLimitsFrame(limiter: Limiter, caller: Caller, nowMs: number)
   });
 }
 
-/** Shown by the unit of which most is used up. */
-function shown(window: WindowLeft): ShownWindow {
+/** Reports the unit with the highest usage. */
+function toRateLimitWindow(window: WindowLeft): RateLimitWindow {
   const { requests, tokens, usd } = window;
   const parts = [
-    ...[requests, tokens].flatMap((left) =>
-      left === null ? [] : [part(left.used, left.limit, left.resets_at)],
+    ...[requests, tokens].flatMap((limit) =>
+      limit === null ? [] : [part(limit.used, limit.limit, limit.resets_at)],
     ),
     ...(usd === null ? [] : [part(Number(usd.used), Number(usd.limit), usd.resets_at)]),
   ];
@@ -46,16 +46,16 @@ function part(used: number, limit: number, resetsAt: number): { percent: number;
 
 const TURN_STATE = "gwts_";
 
-/** Codex keeps the token for a turn and sends it along: by it the turn stays with its account. */
+/** Codex stores the token for a turn and sends it with later requests, so that the turn stays on its account. */
 export function turnStateFrame(conversation: string): string {
   const state = TURN_STATE + Buffer.from(conversation).toString("base64url");
   return JSON.stringify({ type: "response.metadata", headers: { "x-codex-turn-state": state } });
 }
 
-/** The conversation that a token of ours stands for; null for anybody else's. */
+/** Returns the conversation of a token that this gateway issued; null for any other token. */
 export function findConversation(turnState: string): string | null {
   if (!turnState.startsWith(TURN_STATE)) return null;
   const conversation = Buffer.from(turnState.slice(TURN_STATE.length), "base64url").toString();
-  // It becomes a header's value.
+  // The value is used as a header.
   return /^[\x21-\x7e]{1,64}$/.test(conversation) ? conversation : null;
 }

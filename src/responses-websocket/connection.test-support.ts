@@ -1,4 +1,4 @@
-/** One connection without a network: what it is sent, what it says, and what is told of it. */
+/** Test support: one connection without a network, with its input, its output and its callbacks. */
 
 import { NotingOutlet } from "../net/http-server/socket-writer.test-support.ts";
 import { buildFrame, CLOSE, closeFrame, FrameReader, TEXT } from "../net/websocket/frames.ts";
@@ -8,12 +8,12 @@ import { openWebSockets, type WebSocketEnd } from "./connection.ts";
 
 const MASK = Uint8Array.of(0xa1, 0x02, 0xfe, 0x77);
 export const MESSAGE_BYTES_MAX = 100_000;
-/** Looks are taken by hand: eight of them are the time that a connection may be silent. */
+/** The test performs the checks: eight of them are the time that a connection may be silent. */
 export const SILENCE_MS = 8_000;
 export const SILENT_LOOKS = 8;
 export const FAREWELL_LOOKS = 3;
 
-/** Whom a connection is for. */
+/** The owner of a connection. */
 export interface Owner {
   name: string;
 }
@@ -21,16 +21,16 @@ export interface Owner {
 export interface Stage {
   socket: WebSocketEnd<Owner>;
   outlet: NotingOutlet;
-  /** What whoever it is for was told. */
+  /** The callbacks that the owner received. */
   told: string[];
-  /** From the client. */
+  /** Sends bytes from the client. */
   hear(...frames: Uint8Array[]): void;
-  /** What the client was sent: opcode, and payload as Latin-1. */
+  /** The frames sent to the client: opcode, and payload as Latin-1. */
   sent(): [opcode: number, payload: string][];
   look(times: number): void;
 }
 
-/** Room for what is not whole yet, shared by whatever stages it is given to. */
+/** The budget for incomplete messages, shared by the stages that use it. */
 export const roomFor = (bytes: number, keyBytes = bytes) =>
   new ByteBudget({ bytesMax: bytes, keyBytesMax: keyBytes });
 
@@ -80,14 +80,14 @@ export const frame = (opcode: number, payload: string | Uint8Array) =>
 export const text = (payload: string) => frame(TEXT, payload);
 export const goodbye = (code: number | null, reason = "") => closeFrame(code, reason, MASK);
 
-/** A frame that is not the whole of its message. */
+/** A frame that is only a part of its message. */
 export function part(opcode: number, payload: string | Uint8Array, isFinal: boolean): Uint8Array {
   const made = frame(opcode, payload);
   made[0] = (isFinal ? 0x80 : 0) | opcode;
   return made;
 }
 
-/** What a client sees of a close of ours. */
+/** A close frame of the server as the client sees it. */
 export const closeOf = (code: number, reason = ""): [number, string] => [
   CLOSE,
   String.fromCharCode(code >> 8, code & 0xff) + reason,

@@ -141,7 +141,7 @@ describe("messages", () => {
       hear(text("late"), goodbye(1000));
       expect(told).toEqual(["closed"]);
       expect(sent()).toEqual([closeOf(1009, `a message of more than ${MESSAGE_BYTES_MAX} bytes`)]);
-      // The client may still be sending: a connection closed on it would be reset before it has read why.
+      // The client may still be sending: closing now would reset the connection before the client has read the reason.
       expect(outlet.isEnded).toBe(false);
       look(1);
       expect(outlet.isEnded).toBe(true);

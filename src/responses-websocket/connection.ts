@@ -1,7 +1,7 @@
 /**
- * A WebSocket, the server's side (RFC 6455, no extensions): what a connection speaks once it was upgraded. Nearly all of
- * them are idle nearly all of the time, so one is a single object: the reader of frames and the buffer that frames are
- * written to are shared, and one timer looks after all.
+ * The server side of a WebSocket (RFC 6455, no extensions): the protocol of an upgraded connection. Nearly all
+ * connections are idle nearly all of the time, so a connection is a single object: the frame reader and the write
+ * buffer are shared, and one timer checks all connections.
  */
 
 import { isUtf8 } from "node:buffer";
@@ -23,101 +23,107 @@ import type { MessageKind } from "./client-frame.ts";
 import type { SocketOutput } from "./line.ts";
 
 export interface WebSocketsOptions<Data extends object> {
-  /** A longer message is closed with 1009. */
+  /** A longer message closes the connection with 1009. */
   messageBytesMax: number;
-  /** One from which nothing comes for so long, not even the answer to a ping, is cut off. */
+  /** A connection that sends nothing for this long, not even a pong, is closed. */
   silenceMs: number;
-  /** Of messages that are not whole yet, by whose they are; one that finds no room is closed with 1013. */
+  /** Budget for incomplete messages, per key. A message that exceeds it closes the connection with 1013. */
   unfinished: ByteBudget;
-  /** A whole message; text is UTF-8. The bytes are the taker's to keep. */
+  /** A complete message; text is valid UTF-8. The receiver may keep the bytes. */
   message(data: Data, kind: MessageKind, bytes: Uint8Array): void;
-  /** The client takes again what is sent to it. */
+  /** The client has read all buffered bytes. */
   drained(data: Data): void;
-  /** The client has left, or the connection is gone: nothing more is told. */
+  /** The client closed the connection, or it broke. No further call follows. */
   closed(data: Data): void;
 }
 
 /** All WebSockets of the server. */
 export interface WebSockets<Data extends object> {
-  /** Makes one of a connection whose upgrade was answered. `data` is whom it is for, `key` on whose account it is. */
-  open(outlet: SocketWriter, data: Data, key: string): WebSocketEnd<Data>;
+  /**
+   * Opens a WebSocket on an upgraded connection. `data` is passed to the callbacks, and `key` is charged in the
+   * budget.
+   */
+  open(writer: SocketWriter, data: Data, key: string): WebSocketEnd<Data>;
   stop(): void;
 }
 
-/** What all of them share. */
-interface Shared<Data extends object> {
+/** State that all connections share. */
+interface SharedState<Data extends object> {
   readonly options: WebSocketsOptions<Data>;
   readonly writer: FrameWriter;
   readonly all: Set<WebSocketEnd<Data>>;
   readonly pingLooks: number;
   readonly silentLooksMax: number;
-  /** Whoever has nothing half read needs no reader of its own. */
+  /** A connection without an incomplete frame needs no reader of its own and uses this one. */
   reader: FrameReader | null;
 }
 
-const LOOK_MS_MAX = 1_000;
-/** How often a connection is looked at, at least, in the time that it may be silent. */
-const LOOKS_MIN = 8;
-/** What a client is given to close from its side, once it has taken all that was sent. */
-const FAREWELL_LOOKS = 3;
+const CHECK_INTERVAL_MS_MAX = 1_000;
+/** Minimum number of checks within the time that a connection may be silent. */
+const CHECKS_MIN = 8;
+/** Number of checks that a client has to close its side, after it has received everything. */
+const CLOSE_CHECKS = 3;
 const PROTOCOL_ERROR = 1002;
 const NOT_UTF8 = 1007;
 const TRY_AGAIN_LATER = 1013;
-const NOTHING = new Uint8Array(0);
+const NO_BYTES = new Uint8Array(0);
 
 export function openWebSockets<Data extends object>(options: WebSocketsOptions<Data>): WebSockets<Data> {
-  const lookMs = Math.min(LOOK_MS_MAX, options.silenceMs / LOOKS_MIN);
-  const looks = Math.ceil(options.silenceMs / lookMs);
-  const shared: Shared<Data> = {
+  const checkIntervalMs = Math.min(CHECK_INTERVAL_MS_MAX, options.silenceMs / CHECKS_MIN);
+  const checksMax = Math.ceil(options.silenceMs / checkIntervalMs);
+  const shared: SharedState<Data> = {
     options,
     writer: new FrameWriter(),
     all: new Set(),
-    pingLooks: Math.ceil((looks * 2) / 3),
-    silentLooksMax: looks,
+    pingLooks: Math.ceil((checksMax * 2) / 3),
+    silentLooksMax: checksMax,
     reader: null,
   };
   const timer = setInterval(() => {
     for (const socket of shared.all) socket.look();
-  }, lookMs);
+  }, checkIntervalMs);
   timer.unref();
   return {
-    open: (outlet, data, key) => new WebSocketEnd(shared, outlet, data, key),
+    open: (writer, data, key) => new WebSocketEnd(shared, writer, data, key),
     stop: () => clearInterval(timer),
   };
 }
 
 /**
- * Where a connection stands: `closing` has said goodbye and listens for the client's, `deaf` listens to nothing any more,
- * `ended` is closed for good once all is sent, and `gone` cannot be used at all.
+ * The phase of a connection.
+ * - `closing`: the close frame was sent, and the client's close frame is expected.
+ * - `deaf`: received bytes are ignored.
+ * - `ended`: the connection closes after all bytes are sent.
+ * - `gone`: the connection cannot be used.
  */
 type Phase = "open" | "closing" | "deaf" | "ended" | "gone";
 
 /** A class, so that an idle connection costs one object. */
 export class WebSocketEnd<Data extends object> implements UpgradedProtocol, SocketOutput, FrameHandler {
-  private readonly shared: Shared<Data>;
+  private readonly shared: SharedState<Data>;
   private readonly outlet: SocketWriter;
   private readonly key: string;
-  /** Null once it was told that this is closed. */
+  /** Null once its `closed` callback was called. */
   private data: Data | null;
   private phase: Phase = "open";
-  /** While a frame or message is not whole. */
+  /** Set while a frame or message is incomplete. */
   private reader: FrameReader | null = null;
-  /** To a ping that came while the client took nothing. */
+  /** The payload of the pong for a ping that arrived while the client was not reading. */
   private pong: Uint8Array | null = null;
-  /** How often it was looked at since it gave a sign of life. */
+  /** Number of checks since the client last showed activity. */
   private silentLooks = 0;
-  /** What the client had not taken when it was looked at last. */
+  /** Unsent bytes at the last check. */
   private unsentBytes = 0;
 
-  constructor(shared: Shared<Data>, outlet: SocketWriter, data: Data, key: string) {
+  constructor(shared: SharedState<Data>, writer: SocketWriter, data: Data, key: string) {
     this.shared = shared;
-    this.outlet = outlet;
+    this.outlet = writer;
     this.key = key;
     this.data = data;
     shared.all.add(this);
   }
 
-  // What is sent.
+  // Sending.
 
   get address(): string {
     return this.outlet.address;
@@ -137,11 +143,11 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
 
   cork(send: () => void): void {
     const { writer } = this.shared;
-    const outer = writer.hold(this.outlet);
+    const previous = writer.hold(this.outlet);
     try {
       send();
     } finally {
-      writer.release(outer);
+      writer.release(previous);
     }
   }
 
@@ -156,7 +162,7 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
     this.outlet.terminate();
   }
 
-  // What the connection tells.
+  // Connection events.
 
   received(bytes: Buffer): void {
     if (this.phase !== "open" && this.phase !== "closing") {
@@ -165,12 +171,12 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
     }
     if (this.phase === "open") this.silentLooks = 0;
     const { writer } = this.shared;
-    // Whatever one read is answered with leaves in one write.
-    const outer = writer.hold(this.outlet);
+    // All responses to one read are sent in one write.
+    const previous = writer.hold(this.outlet);
     try {
       this.read(bytes);
     } finally {
-      writer.release(outer);
+      writer.release(previous);
     }
   }
 
@@ -191,28 +197,28 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
     this.leave();
   }
 
-  /** Told by the one timer for all. */
+  /** Called by the shared timer. */
   look(): void {
     const { phase, outlet } = this;
     const { pingLooks, silentLooksMax, writer } = this.shared;
     const { bufferedBytes } = outlet;
-    // A client that takes what was sent to it is there, whether it says something or not.
-    const isTaking = phase === "open" && bufferedBytes < this.unsentBytes;
-    this.silentLooks = isTaking ? 0 : this.silentLooks + 1;
+    // A client that reads is alive, even if it sends nothing.
+    const isReading = phase === "open" && bufferedBytes < this.unsentBytes;
+    this.silentLooks = isReading ? 0 : this.silentLooks + 1;
     this.unsentBytes = bufferedBytes;
-    const looksMax = phase === "open" || bufferedBytes > 0 ? silentLooksMax : FAREWELL_LOOKS;
-    if (this.silentLooks > looksMax) this.terminate();
+    const checksMax = phase === "open" || bufferedBytes > 0 ? silentLooksMax : CLOSE_CHECKS;
+    if (this.silentLooks > checksMax) this.terminate();
     else if (phase === "deaf") this.end();
-    else if (phase === "open" && this.silentLooks === pingLooks) writer.control(outlet, PING, NOTHING);
+    else if (phase === "open" && this.silentLooks === pingLooks) writer.control(outlet, PING, NO_BYTES);
   }
 
-  // What the reader of frames tells.
+  // Frame reader events.
 
   message(opcode: number, bytes: Uint8Array, start: number, end: number): void {
     if (this.phase !== "open" || this.data === null) return;
-    const own = ownPart(bytes, start, end);
-    if (opcode !== TEXT) this.shared.options.message(this.data, "binary", own);
-    else if (isUtf8(own)) this.shared.options.message(this.data, "text", own);
+    const payload = copyIfSmall(bytes, start, end);
+    if (opcode !== TEXT) this.shared.options.message(this.data, "binary", payload);
+    else if (isUtf8(payload)) this.shared.options.message(this.data, "text", payload);
     else this.fail("closing", NOT_UTF8, "a text is not valid UTF-8");
   }
 
@@ -220,7 +226,7 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
     if (opcode === CLOSE) this.hearGoodbye(payload);
     if (opcode !== PING || this.phase !== "open") return;
     if (this.outlet.bufferedBytes === 0) this.shared.writer.control(this.outlet, PONG, payload);
-    // Whoever pings without reading must not fill the memory: one answer stands for those before.
+    // A client that pings without reading must not fill the memory: the last pong replaces those before it.
     else this.pong = Uint8Array.from(payload);
   }
 
@@ -232,7 +238,7 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
     else if (this.phase !== "gone") this.keep(reader);
   }
 
-  /** Until more comes. */
+  /** Keeps the reader until more bytes arrive. */
   private keep(reader: FrameReader): void {
     const { unfinished } = this.shared.options;
     const { unfinishedBytes } = reader;
@@ -263,7 +269,7 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
     this.leave();
   }
 
-  /** Why it cannot go on is said once, and whoever it is for need not wait for the client to hear it. */
+  /** Sends the error once. The owner is notified at once, without waiting for the client. */
   private fail(phase: "closing" | "deaf", code: number, reason: string): void {
     if (this.phase === "open") this.sayGoodbye(phase, code, reason);
     else if (this.phase === "closing") this.phase = phase;
@@ -291,15 +297,17 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
   }
 }
 
-/** Nobody else reads with it until it is put back. */
-function takeReader<Data extends object>(shared: Shared<Data>): FrameReader {
+/** Takes the shared reader until it is returned. */
+function takeReader<Data extends object>(shared: SharedState<Data>): FrameReader {
   const { reader, options } = shared;
   shared.reader = null;
   return reader ?? new FrameReader({ isMasked: true, messageBytesMax: options.messageBytesMax });
 }
 
-/** A small part of a large array is copied: it may be kept for long, and the rest of the array with it. */
-function ownPart(bytes: Uint8Array, start: number, end: number): Uint8Array {
+/**
+ * Copies a small part of a large array: the part may be kept for long, and a view would keep the whole array alive.
+ */
+function copyIfSmall(bytes: Uint8Array, start: number, end: number): Uint8Array {
   if (2 * (end - start) >= bytes.length) return bytes.subarray(start, end);
   const part = Buffer.allocUnsafeSlow(end - start);
   writeBytes(part, 0, bytes, start, end);

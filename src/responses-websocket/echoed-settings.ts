@@ -1,4 +1,4 @@
-/** The settings of a request as its response repeats them, for a warm-up, which no upstream answers. */
+/** The settings of a request as repeated in the response of a warm-up, which is not sent to an upstream. */
 
 import { parseJson } from "../json/parse.ts";
 import { type JsonField, scanObject, type ValueKind, wantedFields } from "../json/scan.ts";
@@ -27,7 +27,7 @@ const SETTINGS = [
 type Setting = (typeof SETTINGS)[number];
 
 const BOOLEAN: readonly ValueKind[] = ["true", "false"];
-/** A value of any other kind is not repeated: strict clients check the response. */
+/** A value of any other kind is not repeated, because strict clients validate the response. */
 const KINDS: Readonly<Record<Setting, readonly ValueKind[]>> = {
   instructions: ["string"],
   tools: ["array"],
@@ -52,8 +52,8 @@ const KINDS: Readonly<Record<Setting, readonly ValueKind[]>> = {
 const WANTED = wantedFields(SETTINGS);
 
 /**
- * Settings that the frame does not name are missing. A setting that would exceed `bytesMax` in total is left out: a warm-up is free, so
- * it must not make the gateway write more than a sensible request holds.
+ * Reads the settings that the frame contains. A setting that would exceed `bytesMax` in total is omitted: a warm-up
+ * is free, so its response must not be larger than a reasonable request.
  */
 export function readEchoedSettings(
   { bytes }: CreateFrame,
@@ -61,14 +61,14 @@ export function readEchoedSettings(
 ): Record<string, unknown> {
   const scan = scanObject(bytes, 0, bytes.length, WANTED, { depthMax: limits.depthMax });
   const settings: Record<string, unknown> = {};
-  let room = limits.bytesMax;
+  let bytesLeft = limits.bytesMax;
   if (!scan.ok) return settings;
   for (const name of SETTINGS) {
     const field: JsonField | undefined = scan.fields[name];
     if (field === undefined || !KINDS[name].includes(field.kind)) continue;
     const size = field.end - field.start;
-    if (size > room) continue;
-    room -= size;
+    if (size > bytesLeft) continue;
+    bytesLeft -= size;
     settings[name] = complete(name, parseJson(bytes, field.start, field.end));
   }
   return settings;

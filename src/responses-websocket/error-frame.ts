@@ -1,4 +1,6 @@
-/** A refusal or failure as a client of a socket is told: always with its status, or some clients wait for ever. */
+/**
+ * Formats an error as a WebSocket frame. It always contains the status, because some clients wait forever without it.
+ */
 
 import { type ApiError, errorObject } from "../errors.ts";
 

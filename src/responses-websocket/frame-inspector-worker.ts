@@ -1,4 +1,4 @@
-/** Reads long frames, one after the other. See `frame-inspector.ts`. */
+/** Worker thread that parses long frames one after the other. See `frame-inspector.ts`. */
 
 import { ApiError } from "../errors.ts";
 import { type CreateFrame, readClientFrame, readFrameMetadata } from "./client-frame.ts";
@@ -7,7 +7,7 @@ import { toolCallsIn } from "./tool-calls.ts";
 
 declare const self: Worker;
 
-/** More than any conversation has in one turn: all of them go back to the main thread, one by one. */
+/** More than any conversation has in one turn. All of them are sent to the main thread. */
 const CALLS_MAX = 16_384;
 
 self.onmessage = ({ data: { id, bytes, depthMax } }: MessageEvent<FrameJob>) => {
@@ -18,13 +18,13 @@ self.onmessage = ({ data: { id, bytes, depthMax } }: MessageEvent<FrameJob>) => 
 function read(id: number, bytes: Uint8Array, depthMax: number): FrameReply {
   const frame = readClientFrame("text", bytes, depthMax);
   if (frame.kind === "steer") return { id, kind: "steer", previousId: frame.previousId };
-  if (frame.kind === "bad") return refusal(id, frame.streamId, frame.error);
+  if (frame.kind === "bad") return rejection(id, frame.streamId, frame.error);
   const { input } = frame.scan.fields;
   const calls =
     input?.kind === "array" ? toolCallsIn(frame.bytes, input, depthMax) : { made: [], answered: [] };
   if (calls.made.length + calls.answered.length > CALLS_MAX) {
     const message = `\`input\` has more than ${CALLS_MAX} tool calls and outputs. Send fewer of them in one turn.`;
-    return refusal(id, frame.streamId, new ApiError("invalid_value", message, { param: "input" }));
+    return rejection(id, frame.streamId, new ApiError("invalid_value", message, { param: "input" }));
   }
   const inspected: CreateFrame = {
     ...frame,
@@ -33,7 +33,7 @@ function read(id: number, bytes: Uint8Array, depthMax: number): FrameReply {
   return { id, kind: "create", frame: inspected };
 }
 
-function refusal(
+function rejection(
   id: number,
   streamId: string | null,
   { code, message, param }: Pick<ApiError, "code" | "message" | "param">,

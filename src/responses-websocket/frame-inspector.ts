@@ -1,4 +1,4 @@
-/** Long frames of clients are read in a thread of its own, so that other turns and requests do not wait for it. */
+/** Parses long frames in a worker thread, so that other turns and requests are not delayed. */
 
 import { ApiError, type ApiErrorCode } from "../errors.ts";
 import type { ClientFrame, CreateFrame } from "./client-frame.ts";
@@ -11,7 +11,7 @@ export interface FrameJob {
 
 export type FrameReply =
   | { readonly id: number; readonly kind: "create"; readonly frame: CreateFrame }
-  /** Its input is not sent back: it may be as long as the frame. */
+  /** The input is not sent back, because it may be as long as the frame. */
   | { readonly id: number; readonly kind: "steer"; readonly previousId: string | null }
   | {
       readonly id: number;
@@ -22,7 +22,7 @@ export type FrameReply =
       readonly param: string | null;
     };
 
-/** Starts its thread with the first long frame, and keeps it. */
+/** Starts its thread with the first long frame and keeps it running. */
 export class FrameInspector {
   private readonly depthMax: number;
   private worker: Worker | null = null;
@@ -33,7 +33,7 @@ export class FrameInspector {
     this.depthMax = depthMax;
   }
 
-  /** The bytes of a text message become the inspector's. */
+  /** Takes ownership of the bytes of a text message. */
   async read(bytes: Uint8Array): Promise<ClientFrame> {
     const reply = await this.send(bytes);
     switch (reply.kind) {

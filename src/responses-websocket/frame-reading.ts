@@ -1,4 +1,4 @@
-/** The frames of one connection, in the order they came: a long one is read in a thread, and those behind it wait. */
+/** Parses the frames of one connection in order. A long frame is parsed in a thread, and the frames after it wait. */
 
 import type { ByteBudget } from "./byte-budget.ts";
 import { type ClientFrame, type MessageKind, readClientFrame } from "./client-frame.ts";
@@ -6,7 +6,7 @@ import type { FrameInspector } from "./frame-inspector.ts";
 
 export interface FrameReadingOptions {
   readonly inspector: FrameInspector;
-  /** Bytes of frames that wait, by key. */
+  /** Budget for the bytes of waiting frames, per key. */
   readonly waitingBytes: ByteBudget;
   readonly key: string;
   readonly depthMax: number;
@@ -16,14 +16,17 @@ export interface FrameReadingOptions {
 
 export class FrameReading {
   private readonly options: FrameReadingOptions;
-  /** Ends when all frames so far are read; null while none waits. */
+  /** Resolves when all frames so far are parsed; null while no frame waits. */
   private last: Promise<void> | null = null;
 
   constructor(options: FrameReadingOptions) {
     this.options = options;
   }
 
-  /** Hands the frame to `handle`, at once where nothing is in the way. False where there is no room for it to wait. */
+  /**
+   * Passes the frame to `handle`, at once if no other frame waits. Returns false when the budget for waiting frames
+   * is exhausted.
+   */
   read(kind: MessageKind, bytes: Uint8Array, handle: (frame: ClientFrame) => void): boolean {
     const { inspector, waitingBytes, key, depthMax, inspectInThreadAboveBytes } = this.options;
     const { length } = bytes;

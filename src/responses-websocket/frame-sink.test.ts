@@ -7,7 +7,7 @@ import { FrameSink, type FrameSinkOptions, type SentEvents } from "./frame-sink.
 interface Stage {
   sink: FrameSink;
   sent: string[];
-  /** How many were sent in one piece, for each piece. */
+  /** Number of frames per write. */
   corked: number[];
   said(): SentEvents | null;
 }

@@ -1,6 +1,6 @@
 /**
- * A relay's events → text frames: the JSON of each event is a frame of its own, without the lines around it. On the way
- * the items that the model made are noted, for the turn that goes on from them.
+ * Converts the events of a relay to text frames: the JSON of each event is one frame, without the SSE lines. It also
+ * records the output items, for a turn that continues from this response.
  */
 
 import { isUtf8 } from "node:buffer";
@@ -14,17 +14,17 @@ import { findResponseId } from "../protocols/responses/response-id.ts";
 import { outputItem } from "./output-item.ts";
 import { noteItem, type ToolCalls } from "./tool-calls.ts";
 
-/** Where frames go. */
+/** The receiver of frames. */
 export interface FrameReceiver {
-  /** A text of a few words, and then `bytes[start, end)`, which are UTF-8. */
+  /** Sends a text that consists of `opening` and `bytes[start, end)`, which is UTF-8. */
   send(opening: string, bytes: Uint8Array, start: number, end: number): void;
-  /** What is sent meanwhile leaves in one piece. */
+  /** Everything that is sent during the call leaves in one write. */
   together(send: () => void): void;
-  /** A promise while the client does not keep up. */
+  /** Returns a promise while the client does not keep up. */
   room(): Promise<void> | null;
 }
 
-/** What became of a response, as far as its client was told. */
+/** The outcome of a response, as sent to the client. */
 export type SentEvents =
   | {
       readonly kind: "response";
@@ -33,22 +33,22 @@ export type SentEvents =
       /** Ids of the tool calls among the outputs. */
       readonly calls: readonly string[];
     }
-  /** It is longer than may be remembered. */
+  /** The outputs exceed the memory limit. */
   | { readonly kind: "too_long" }
   | { readonly kind: "failed" };
 
 export interface FrameSinkOptions {
   outlet: FrameReceiver;
   streamId: string | null;
-  /** Told with the first frame, as an answer's headers would; so is what the upstream calls the request. */
+  /** Sent with the first frame, in place of response headers; so is the upstream's request id. */
   requestId: string;
   upstreamRequestId: string | null;
-  /** The most bytes of items that are remembered. */
+  /** Maximum number of bytes of items that are recorded. */
   bytesMax: number;
   depthMax: number;
-  /** The upstream stores the response, and knows its items by their ids. */
+  /** The upstream stores the response and knows its items by their ids. */
   isStored: boolean;
-  ended(said: SentEvents): void;
+  ended(events: SentEvents): void;
 }
 
 const LF = 0x0a;
@@ -65,12 +65,12 @@ const RESPONSE = wantedFields(["output"]);
 
 export class FrameSink implements ClientSink {
   private readonly options: FrameSinkOptions;
-  /** How the next frame begins; empty for one that begins as its event does. */
+  /** The start of the next frame; empty for a frame that starts as its event does. */
   private opening: string;
   private readonly outputs: Uint8Array[] = [];
   private readonly calls: ToolCalls = { made: [], answered: [] };
   private notedBytes = 0;
-  /** Of what is being written: a frame of anything else would end the connection. */
+  /** Whether the bytes being written are valid UTF-8. An invalid frame would end the connection. */
   private isUtf8 = false;
   private responseId: string | null = null;
   private isFirst = true;
@@ -105,10 +105,10 @@ export class FrameSink implements ClientSink {
     for (let at = 0; at < bytes.length; ) at = this.sendOne(bytes, at);
   }
 
-  /** One event of `bytes`, from `at` on; returns where the next begins. */
+  /** Sends the event of `bytes` at `at` and returns the position of the next one. */
   private sendOne(bytes: Uint8Array, at: number): number {
     const nameEnd = bytes.indexOf(LF, at);
-    // `event:` begins all that is for the client; comments and the mark of the end are for streams of HTTP.
+    // All events for the client start with `event:`. Comments and the end marker are for HTTP streams.
     if (bytes[at] !== 0x65) return afterBlankLine(bytes, nameEnd);
     const dataEnd = bytes.indexOf(LF, nameEnd + 1);
     this.send(bytes, at + EVENT_LINE, nameEnd, bytes, nameEnd + 1 + DATA_LINE, dataEnd);
@@ -134,8 +134,8 @@ export class FrameSink implements ClientSink {
     }
     const { opening } = this;
     const from = opening === "" ? start : skipSpace(data, skipSpace(data, start, end) + 1, end);
-    const before = opening !== "" && data[from] === OBJECT_CLOSE ? opening.slice(0, -1) : opening;
-    this.sendText(before, data, from, end);
+    const prefix = opening !== "" && data[from] === OBJECT_CLOSE ? opening.slice(0, -1) : opening;
+    this.sendText(prefix, data, from, end);
     if (this.isFirst) {
       this.isFirst = false;
       this.opening = laneOpening(this.options.streamId);
@@ -148,8 +148,8 @@ export class FrameSink implements ClientSink {
       outlet.send(opening, data, start, end);
       return;
     }
-    const mended = Buffer.from(decodeText(data, start, end));
-    outlet.send(opening, mended, 0, mended.length);
+    const repaired = Buffer.from(decodeText(data, start, end));
+    outlet.send(opening, repaired, 0, repaired.length);
   }
 
   private noteOutput({ bytes, start, end }: Part): void {
@@ -160,8 +160,8 @@ export class FrameSink implements ClientSink {
 
   private noteEnd({ bytes, start, end }: Part): void {
     this.responseId = findResponseId(bytes, start, end);
-    // An upstream that streams nothing but its end: what it made stands there.
-    const output = this.notedBytes === 0 ? outputOf(bytes, start, end, this.options.depthMax) : undefined;
+    // An upstream that streams only the final event: its output items are in that event.
+    const output = this.notedBytes === 0 ? findOutput(bytes, start, end, this.options.depthMax) : undefined;
     if (output?.kind !== "array") return;
     for (const item of firstElements(bytes, output, Number.POSITIVE_INFINITY)) this.keep(bytes, item);
   }
@@ -175,7 +175,7 @@ export class FrameSink implements ClientSink {
   }
 }
 
-function outputOf(bytes: Uint8Array, start: number, end: number, depthMax: number): JsonField | undefined {
+function findOutput(bytes: Uint8Array, start: number, end: number, depthMax: number): JsonField | undefined {
   const scan = scanObject(bytes, start, end, TERMINAL_EVENT, { depthMax });
   const response = scan.ok ? scan.fields.response : undefined;
   if (response?.kind !== "object") return undefined;
@@ -183,7 +183,7 @@ function outputOf(bytes: Uint8Array, start: number, end: number, depthMax: numbe
   return inner.ok ? inner.fields.output : undefined;
 }
 
-/** Every frame of a named lane says which. */
+/** Every frame of a named lane contains its name. */
 function laneOpening(streamId: string | null): string {
   return streamId === null ? "" : `{"stream_id":${JSON.stringify(streamId)},`;
 }

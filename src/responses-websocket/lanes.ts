@@ -1,4 +1,4 @@
-/** The turns of one connection: on each lane one after the other, in the order they came, and only so many in all. */
+/** The turns of one connection: sequential within each lane, in order of arrival, with a limit in total. */
 
 import { SocketConversation } from "../accounts/websocket/client.ts";
 import { ApiError } from "../errors.ts";
@@ -12,15 +12,15 @@ export interface LaneLimits {
 
 export interface LaneTurn {
   readonly lane: TurnLane;
-  /** The client is gone. */
+  /** The client disconnected. */
   leave(): void;
 }
 
-/** What turns of one `stream_id`, or of none, have in common. */
+/** The shared state of the turns of one `stream_id`, or of none. */
 export interface TurnLane {
   readonly name: string;
   readonly thread: SocketConversation;
-  /** The turn that is under way. */
+  /** The turn in flight. */
   turn: LaneTurn | null;
   waiting: number;
 }
@@ -30,15 +30,15 @@ export interface WaitingTurn {
   readonly frame: CreateFrame;
 }
 
-/** The lane of frames that name none. */
+/** The lane of frames without a `stream_id`. */
 const UNNAMED = "";
-/** About what a frame takes up beside its bytes. */
+/** Approximate memory of a frame in addition to its bytes. */
 const FRAME_BYTES = 1_024;
 
 export class Lanes {
   private readonly limits: LaneLimits;
   private readonly waitingBytes: ByteBudget;
-  /** Whose connection it is. */
+  /** The key of the connection. */
   private readonly key: string;
   private readonly lanes = new Map<string, TurnLane>();
   private waiting: WaitingTurn[] = [];
@@ -54,7 +54,7 @@ export class Lanes {
     return this.underWay === 0 && this.waiting.length === 0;
   }
 
-  /** The error for its client when there is no room for it. */
+  /** Queues a turn. Returns the error for the client when the limits are reached. */
   add(frame: CreateFrame, turnsMax: number): ApiError | null {
     const name = frame.streamId ?? UNNAMED;
     const lane = this.lanes.get(name);
@@ -64,23 +64,23 @@ export class Lanes {
     const mustWait = this.underWay >= turnsMax || (lane !== undefined && lane.turn !== null);
     const isFull =
       (lane?.waiting ?? 0) >= this.limits.socketTurnsWaitingMax ||
-      !this.waitingBytes.hasRoom(this.key, heldBy(frame));
+      !this.waitingBytes.hasRoom(this.key, heldBytes(frame));
     if (mustWait && isFull) return tooManyTurns();
-    const at = lane ?? this.open(name);
-    at.waiting++;
-    this.waitingBytes.take(this.key, heldBy(frame));
-    this.waiting.push({ lane: at, frame });
+    const target = lane ?? this.open(name);
+    target.waiting++;
+    this.waitingBytes.take(this.key, heldBytes(frame));
+    this.waiting.push({ lane: target, frame });
     return null;
   }
 
-  /** Takes out the first turn whose lane is free; null when none may begin now. */
+  /** Removes and returns the first turn whose lane is free; null when none may start now. */
   next(turnsMax: number): WaitingTurn | null {
     if (this.underWay >= turnsMax) return null;
     const at = this.waiting.findIndex(({ lane }) => lane.turn === null);
     const [found] = at === -1 ? [] : this.waiting.splice(at, 1);
     if (found === undefined) return null;
     found.lane.waiting--;
-    this.waitingBytes.giveBack(this.key, heldBy(found.frame));
+    this.waitingBytes.giveBack(this.key, heldBytes(found.frame));
     return found;
   }
 
@@ -89,7 +89,7 @@ export class Lanes {
     this.underWay++;
   }
 
-  /** False if the turn was let go before. */
+  /** Returns false if the turn was already released. */
   end(turn: LaneTurn): boolean {
     if (turn.lane.turn !== turn) return false;
     turn.lane.turn = null;
@@ -97,18 +97,18 @@ export class Lanes {
     return true;
   }
 
-  /** Drops all turns that have not begun, and returns them. */
+  /** Removes and returns all turns that have not started. */
   clear(): readonly WaitingTurn[] {
     const cleared = this.waiting;
     this.waiting = [];
     for (const { lane, frame } of cleared) {
       lane.waiting = 0;
-      this.waitingBytes.giveBack(this.key, heldBy(frame));
+      this.waitingBytes.giveBack(this.key, heldBytes(frame));
     }
     return cleared;
   }
 
-  /** The connection is gone: its conversations are over, and nobody hears its turns. */
+  /** The connection is closed: ends its conversations and notifies the turns in flight. */
   close(): void {
     this.clear();
     for (const lane of this.lanes.values()) {
@@ -131,7 +131,7 @@ export class Lanes {
   }
 }
 
-function heldBy({ bytes }: CreateFrame): number {
+function heldBytes({ bytes }: CreateFrame): number {
   return bytes.length + FRAME_BYTES;
 }
 

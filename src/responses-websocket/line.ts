@@ -1,29 +1,29 @@
-/** What leaves a connection: no faster than its client takes it, and with an end to what it leaves unread. */
+/** The output of a connection, with back-pressure and a limit for bytes that the client does not read. */
 
 import type { FrameReceiver } from "./frame-sink.ts";
 
 /** The connection itself. */
 export interface SocketOutput {
   readonly address: string;
-  /** Sent, and not taken by the client yet. */
+  /** Bytes that were sent and not read by the client. */
   readonly bufferedBytes: number;
   sendText(text: string): void;
-  /** A text of a few words, and then `bytes[start, end)`, which are UTF-8. */
+  /** Sends a text that consists of `opening` and `bytes[start, end)`, which is UTF-8. */
   sendUtf8(opening: string, bytes: Uint8Array, start: number, end: number): void;
-  /** What is sent meanwhile leaves in one piece. */
+  /** Everything that is sent during the call leaves in one write. */
   cork(send: () => void): void;
   close(code: number, reason: string): void;
   terminate(): void;
 }
 
-/** A client that does not read what it is told beside its turns, and goes on asking, is cut off. */
+/** A client that sends messages without reading the replies outside its turns is disconnected above this limit. */
 const UNREAD_BYTES_MAX = 4 * 1024 * 1024;
 
 export class BoundedOutput implements FrameReceiver {
   private readonly bufferedBytesMax: number;
   private wire: SocketOutput | null = null;
   private roomAgain: PromiseWithResolvers<void> | null = null;
-  /** An upper bound on what the client has not read of what was sent beside the turns. */
+  /** Upper bound of the unread bytes that were sent outside the turns. */
   private unreadBytes = 0;
 
   constructor(bufferedBytesMax: number) {
@@ -38,11 +38,11 @@ export class BoundedOutput implements FrameReceiver {
     return this.wire?.address ?? "unknown";
   }
 
-  open(wire: SocketOutput): void {
-    this.wire = wire;
+  open(socket: SocketOutput): void {
+    this.wire = socket;
   }
 
-  /** Nobody hears what is said any more, and nobody waits for room. Gives the wire back, to be closed. */
+  /** Detaches from the connection and wakes all waiting senders. Returns the connection, to be closed. */
   letGo(): SocketOutput | null {
     const { wire, roomAgain } = this;
     this.wire = null;
@@ -67,7 +67,7 @@ export class BoundedOutput implements FrameReceiver {
     this.wire?.cork(send);
   }
 
-  /** What is said beside the turns, which nothing holds up. */
+  /** Sends a message outside the turns, without back-pressure. */
   tell(text: string): void {
     const { wire } = this;
     if (wire === null) return;
@@ -86,7 +86,7 @@ export class BoundedOutput implements FrameReceiver {
     return this.roomAgain.promise;
   }
 
-  /** The client takes again what is sent to it. */
+  /** The client has read buffered bytes. */
   drained(): void {
     const { roomAgain } = this;
     if (roomAgain === null || this.isCrowded()) return;

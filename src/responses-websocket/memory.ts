@@ -1,35 +1,36 @@
 /**
- * What connections remember, so that a client can go on from a response without sending the conversation again: of each
- * lane the last response, with everything the model had read and said by then. Bounded for a connection, for a key and
- * for all of them together; what does not fit is forgotten, and its client sends the conversation in full.
+ * Remembered conversations of connections, so that a client can continue from a response without sending the
+ * conversation again. Each lane remembers its last response with the complete conversation up to it. Limited per
+ * connection, per key and in total. A conversation that does not fit is dropped, and the client has to send it in
+ * full.
  */
 
-/** Some items of a conversation that follow each other. */
+/** Consecutive items of a conversation. */
 export interface ConversationPiece {
-  /** As JSON, with commas between them; never empty. */
+  /** JSON, separated by commas; never empty. */
   readonly json: Uint8Array;
-  /** Ids of the tool calls among them. */
+  /** Ids of the tool calls among the items. */
   readonly calls: ReadonlySet<string>;
 }
 
 export interface StoredConversation {
   readonly responseId: string;
   readonly pieces: readonly ConversationPiece[];
-  /** How much memory it takes. */
+  /** Memory in use. */
   readonly bytes: number;
 }
 
 /** The memory of one connection. */
 export interface ConversationMemory {
   find(responseId: string): StoredConversation | null;
-  /** In place of what the lane kept before; null keeps nothing. */
-  keep(lane: string, kept: StoredConversation | null): void;
+  /** Replaces the conversation of the lane; null removes it. */
+  keep(lane: string, stored: StoredConversation | null): void;
   forget(responseId: string): void;
   clear(): void;
 }
 
 export interface MemoryPool {
-  /** `key` tells whose connection it is. */
+  /** `key` is the key of the connection. */
   open(key: string): ConversationMemory;
   readonly bytes: number;
 }
@@ -41,39 +42,39 @@ export interface MemoryLimits {
 }
 
 export function openMemoryPool(limits: MemoryLimits): MemoryPool {
-  const everywhere = new Share(limits.bytesMax);
+  const total = new Share(limits.bytesMax);
   const byKey = new Map<string, Share>();
 
   function open(key: string): ConversationMemory {
     const byLane = new Map<string, StoredConversation>();
-    const mine = new Share(limits.connectionBytesMax);
+    const connectionShare = new Share(limits.connectionBytesMax);
 
-    function shareOfKey(): Share {
+    function lookUpKeyShare(): Share {
       const share = byKey.get(key) ?? new Share(limits.keyBytesMax);
       byKey.set(key, share);
       return share;
     }
 
     function drop(lane: string): void {
-      const kept = byLane.get(lane);
-      if (kept === undefined) return;
-      const ofKey = shareOfKey();
+      const stored = byLane.get(lane);
+      if (stored === undefined) return;
+      const keyShare = lookUpKeyShare();
       byLane.delete(lane);
-      for (const share of [mine, ofKey, everywhere]) share.remove(kept);
-      if (ofKey.isEmpty) byKey.delete(key);
+      for (const share of [connectionShare, keyShare, total]) share.remove(stored);
+      if (keyShare.isEmpty) byKey.delete(key);
     }
 
     return {
       find(responseId) {
-        for (const kept of byLane.values()) if (kept.responseId === responseId) return kept;
+        for (const stored of byLane.values()) if (stored.responseId === responseId) return stored;
         return null;
       },
-      keep(lane, kept) {
+      keep(lane, stored) {
         drop(lane);
-        if (kept === null || kept.bytes > limits.connectionBytesMax) return;
-        byLane.set(lane, kept);
-        const shares = [mine, shareOfKey(), everywhere];
-        for (const share of shares) share.add(kept, () => drop(lane));
+        if (stored === null || stored.bytes > limits.connectionBytesMax) return;
+        byLane.set(lane, stored);
+        const shares = [connectionShare, lookUpKeyShare(), total];
+        for (const share of shares) share.add(stored, () => drop(lane));
         for (const share of shares) share.makeRoom();
       },
       forget(responseId) {
@@ -88,16 +89,16 @@ export function openMemoryPool(limits: MemoryLimits): MemoryPool {
   return {
     open,
     get bytes() {
-      return everywhere.bytes;
+      return total.bytes;
     },
   };
 }
 
-/** A bounded part of the memory, and how to forget each thing in it. */
+/** A bounded part of the memory, with a callback to drop each conversation in it. */
 class Share {
   bytes = 0;
   private readonly bytesMax: number;
-  /** In the order they were kept: the oldest is the first to be forgotten. */
+  /** In insertion order: the oldest conversation is dropped first. */
   private readonly forgets = new Map<StoredConversation, () => void>();
 
   constructor(bytesMax: number) {
@@ -108,13 +109,13 @@ class Share {
     return this.forgets.size === 0;
   }
 
-  add(kept: StoredConversation, forget: () => void): void {
-    this.forgets.set(kept, forget);
-    this.bytes += kept.bytes;
+  add(stored: StoredConversation, forget: () => void): void {
+    this.forgets.set(stored, forget);
+    this.bytes += stored.bytes;
   }
 
-  remove(kept: StoredConversation): void {
-    if (this.forgets.delete(kept)) this.bytes -= kept.bytes;
+  remove(stored: StoredConversation): void {
+    if (this.forgets.delete(stored)) this.bytes -= stored.bytes;
   }
 
   makeRoom(): void {

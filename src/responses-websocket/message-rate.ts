@@ -1,8 +1,8 @@
-/** How many messages come in a second, of one connection. */
+/** Limits how many messages per second one connection may send. */
 
 import { ApiError } from "../errors.ts";
 
-/** A client that sends so many times more than it may does so on purpose. */
+/** A client that exceeds the limit by this factor is disconnected for abuse. */
 const ABUSE_FACTOR = 4;
 
 export class MessageRate {

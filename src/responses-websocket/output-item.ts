@@ -1,4 +1,4 @@
-/** An item that the model made, as it is sent back when the conversation goes on. */
+/** An output item of the model, prepared to be sent back when the conversation continues. */
 
 import type { ByteRange } from "../json/array.ts";
 import { scanObject, stringValue, wantedFields } from "../json/scan.ts";
@@ -9,22 +9,22 @@ const REASONING = wantedFields(["type", "id", "encrypted_content"]);
 
 export interface OutputItemOptions {
   readonly depthMax: number;
-  /** The upstream knows its items again by their ids. */
+  /** The upstream stores the response and recognizes its items by their ids. */
   readonly isStored: boolean;
 }
 
-/** In memory of its own: `bytes` are the upstream's, and many more. */
+/** Copies the item into its own memory: `bytes` belongs to the upstream's stream and is much larger. */
 export function outputItem(
   bytes: Uint8Array,
   { start, end }: ByteRange,
   options: OutputItemOptions,
 ): Uint8Array {
   const item = joinParts([{ bytes, start, end }]);
-  return options.isStored ? item : withoutLostId(item, options.depthMax);
+  return options.isStored ? item : dropUnknownId(item, options.depthMax);
 }
 
-/** By its id alone an upstream would look for reasoning that it has not kept, and refuse the whole request. */
-function withoutLostId(item: Uint8Array, depthMax: number): Uint8Array {
+/** An upstream that did not store the reasoning would look it up by its id and reject the whole request. */
+function dropUnknownId(item: Uint8Array, depthMax: number): Uint8Array {
   const scan = scanObject(item, 0, item.length, REASONING, { depthMax });
   if (!scan.ok || scan.fields.type === undefined) return item;
   const { type, id, encrypted_content: encrypted } = scan.fields;

@@ -1,6 +1,6 @@
 /**
- * One connection: lanes of turns, each lane one turn after the other, and what they remember. Nearly all connections are
- * idle nearly all of the time, so whatever only a turn needs is made with the first one.
+ * One WebSocket connection: its lanes of turns, each sequential, and its remembered conversations. Nearly all
+ * connections are idle nearly all of the time, so the state that only a turn needs is created with the first turn.
  */
 
 import { ApiError, asApiError } from "../errors.ts";
@@ -35,11 +35,11 @@ export interface SocketLimits extends LaneLimits, WarmUpLimits {
   readonly socketTurnsMax: number;
   readonly socketMemoryBytesMax: number;
   readonly socketBufferedBytesMax: number;
-  /** Longer frames are read in a thread. */
+  /** Longer frames are parsed in a thread. */
   readonly inspectInThreadAboveBytes: number;
 }
 
-/** What all connections share. */
+/** State that all connections share. */
 export interface SessionContext {
   readonly gateway: Gateway;
   readonly limits: SocketLimits;
@@ -49,16 +49,16 @@ export interface SessionContext {
   readonly newId: NewId;
 }
 
-/** Why a connection takes no more turns, and how it is closed when the last one has ended. */
+/** Why a connection accepts no more turns, and how it is closed after its last turn. */
 export interface Retirement {
   readonly error: ApiError;
   readonly code: number;
-  /** A client that asks for nothing is told too. */
+  /** Also send the error to a client without a turn in flight. */
   readonly isTold: boolean;
 }
 
-/** Everything that an idle connection does without. */
-interface Work {
+/** State that an idle connection does not need. */
+interface ActiveState {
   readonly memory: ConversationMemory;
   readonly lanes: Lanes;
   readonly warmUps: MessageRate;
@@ -72,24 +72,24 @@ export class Session implements TurnHost {
   private readonly around: SessionContext;
   private readonly headers: Headers;
   private readonly line: BoundedOutput;
-  private work: Work | null = null;
+  private work: ActiveState | null = null;
   private retirement: Retirement | null = null;
   private rate: MessageRate | null = null;
   private frames: FrameReading | null = null;
 
-  constructor(around: SessionContext, digest: string, headers: Headers) {
-    this.around = around;
+  constructor(context: SessionContext, digest: string, headers: Headers) {
+    this.around = context;
     this.digest = digest;
     this.headers = headers;
-    this.line = new BoundedOutput(around.limits.socketBufferedBytesMax);
-    this.openedMs = around.gateway.clock.monotonicMs();
+    this.line = new BoundedOutput(context.limits.socketBufferedBytesMax);
+    this.openedMs = context.gateway.clock.monotonicMs();
   }
 
-  opened(wire: SocketOutput): void {
-    this.line.open(wire);
+  opened(socket: SocketOutput): void {
+    this.line.open(socket);
   }
 
-  /** The connection is gone, whoever ended it. */
+  /** The connection is closed, by either side. */
   closed(): void {
     this.letGo();
     this.work?.memory.clear();
@@ -101,14 +101,14 @@ export class Session implements TurnHost {
     const { gateway, limits } = this.around;
     const max = limits.socketMessagesPerSecondMax;
     this.rate ??= new MessageRate(max);
-    const taken = this.rate.take(gateway.clock.monotonicMs());
-    if (taken === "abuse") {
+    const verdict = this.rate.take(gateway.clock.monotonicMs());
+    if (verdict === "abuse") {
       this.expel(messageRateError("messages", max));
       return;
     }
-    // Also one too many is read: its client is told on which lane it was.
+    // A message above the limit is parsed as well, so that the error can name its lane.
     this.frames ??= this.openFrames();
-    if (!this.frames.read(kind, bytes, (frame) => this.handle(frame, taken))) {
+    if (!this.frames.read(kind, bytes, (frame) => this.handle(frame, verdict))) {
       this.complain(tooManyTurns(), null);
     }
   }
@@ -128,21 +128,21 @@ export class Session implements TurnHost {
     });
   }
 
-  private handle(frame: ClientFrame, taken: "taken" | "too_many"): void {
+  private handle(frame: ClientFrame, verdict: "taken" | "too_many"): void {
     if (!this.line.isOpen) return;
     const max = this.around.limits.socketMessagesPerSecondMax;
-    if (taken === "too_many") this.complain(messageRateError("messages", max), frame.streamId);
+    if (verdict === "too_many") this.complain(messageRateError("messages", max), frame.streamId);
     else if (frame.kind === "bad") this.complain(frame.error, frame.streamId);
     else if (frame.kind === "steer") this.line.tell(steerFailed(frame.previousId, frame.input));
     else this.queue(frame);
   }
 
-  /** The client takes again what is sent to it. */
+  /** The client has read buffered bytes. */
   drained(): void {
     this.line.drained();
   }
 
-  /** Takes no more turns; those under way end first. */
+  /** Accepts no more turns. Turns in flight finish first. */
   retire(retirement: Retirement): void {
     if (this.retirement !== null) return;
     this.retirement = retirement;
@@ -151,7 +151,7 @@ export class Session implements TurnHost {
     this.closeIfIdle();
   }
 
-  /** Ends it at once, in the middle of whatever is said. */
+  /** Sends the error and closes the connection at once, even in the middle of a response. */
   expel(error: ApiError): void {
     if (!this.line.isOpen) return;
     this.line.sendText(errorFrame(error, this.around.newId("req"), null));
@@ -161,8 +161,6 @@ export class Session implements TurnHost {
   terminate(): void {
     this.line.terminate();
   }
-
-  // What its turns need.
 
   get address(): string {
     return this.line.address;
@@ -179,19 +177,19 @@ export class Session implements TurnHost {
     return built instanceof Promise ? built.then(take) : take(built);
   }
 
-  begun(turn: Turn, relay: Relay, passage: RequestContext<Turn>): void {
+  begun(turn: Turn, relay: Relay, context: RequestContext<Turn>): void {
     const { limits } = this.around;
-    if (isCodex(turn.headers)) this.greetCodex(turn, passage);
+    if (isCodex(turn.headers)) this.greetCodex(turn, context);
     relay.flowTo(
       new FrameSink({
         outlet: this.line,
         streamId: turn.frame.streamId,
         requestId: turn.requestId,
-        upstreamRequestId: passage.record.trace.upstreamRequestId,
+        upstreamRequestId: context.record.trace.upstreamRequestId,
         bytesMax: limits.socketMemoryBytesMax,
         depthMax: limits.jsonDepthMax,
-        isStored: passage.request.keepsResponse,
-        ended: (said) => this.ended(turn, said, passage.request.readsKept),
+        isStored: context.request.keepsResponse,
+        ended: (events) => this.ended(turn, events, context.request.readsKept),
       }),
     );
   }
@@ -205,17 +203,17 @@ export class Session implements TurnHost {
     this.terminate();
   }
 
-  // How turns come and go.
+  // Turn lifecycle.
 
   private queue(frame: CreateFrame): void {
     const work = this.workOf();
-    const refusal =
+    const rejection =
       this.retirement?.error ??
       this.tooLarge(frame) ??
       this.tooManyWarmUps(work, frame) ??
       work.lanes.add(frame, this.turnsMax());
-    if (refusal === null) this.startNext(work);
-    else this.complain(refusal, frame.streamId);
+    if (rejection === null) this.startNext(work);
+    else this.complain(rejection, frame.streamId);
   }
 
   private tooLarge({ bytes }: CreateFrame): ApiError | null {
@@ -225,13 +223,13 @@ export class Session implements TurnHost {
     return new ApiError("request_too_large", `The message is larger than ${mebibytes} MiB. Send less.`);
   }
 
-  private tooManyWarmUps({ warmUps }: Work, { generates }: CreateFrame): ApiError | null {
+  private tooManyWarmUps({ warmUps }: ActiveState, { generates }: CreateFrame): ApiError | null {
     const { gateway, limits } = this.around;
     if (generates || warmUps.take(gateway.clock.monotonicMs()) === "taken") return null;
     return messageRateError("warm-ups", limits.socketWarmUpsPerSecondMax);
   }
 
-  private workOf(): Work {
+  private workOf(): ActiveState {
     const { memories, waitingBytes, limits } = this.around;
     this.work ??= {
       memory: memories.open(this.digest),
@@ -241,7 +239,7 @@ export class Session implements TurnHost {
     return this.work;
   }
 
-  private startNext(work: Work): void {
+  private startNext(work: ActiveState): void {
     for (;;) {
       const next = work.lanes.next(this.turnsMax());
       if (next === null) return;
@@ -249,7 +247,7 @@ export class Session implements TurnHost {
     }
   }
 
-  /** More turns than its key may have at once would only wait in the group's queue. */
+  /** Additional turns above the key's or group's concurrency would only wait in the group's queue. */
   private turnsMax(): number {
     const { gateway, limits } = this.around;
     const key = gateway.auth.keys.find(this.digest, gateway.auth.nowMs());
@@ -261,7 +259,7 @@ export class Session implements TurnHost {
     );
   }
 
-  private start(work: Work, { lane, frame }: WaitingTurn): void {
+  private start(work: ActiveState, { lane, frame }: WaitingTurn): void {
     const { gateway, limits, newId } = this.around;
     const metadata = readFrameMetadata(frame, limits.jsonDepthMax);
     const turn = new Turn({
@@ -284,21 +282,21 @@ export class Session implements TurnHost {
     });
   }
 
-  private warmUp(work: Work, turn: Turn): void {
+  private warmUp(work: ActiveState, turn: Turn): void {
     try {
-      const answered = answerWarmUp(this.around.gateway, turn, work.memory, this.around.limits);
-      if (answered instanceof Promise) {
-        answered.then(
+      const result = answerWarmUp(this.around.gateway, turn, work.memory, this.around.limits);
+      if (result instanceof Promise) {
+        result.then(
           (warmUp) => this.warmedUp(work, turn, warmUp),
           (thrown: unknown) => this.warmUpFailed(turn, thrown),
         );
-      } else this.warmedUp(work, turn, answered);
+      } else this.warmedUp(work, turn, result);
     } catch (thrown) {
       this.warmUpFailed(turn, thrown);
     }
   }
 
-  private warmedUp(work: Work, turn: Turn, { kept, frames }: WarmUp): void {
+  private warmedUp(work: ActiveState, turn: Turn, { kept, frames }: WarmUp): void {
     // The connection may have closed while a long body was inspected.
     if (this.work !== work) return;
     if (kept instanceof Promise) {
@@ -319,18 +317,18 @@ export class Session implements TurnHost {
     this.say(turn, error);
   }
 
-  private ended(turn: Turn, said: SentEvents, readsKept: boolean): void {
+  private ended(turn: Turn, events: SentEvents, readsKept: boolean): void {
     const { work } = this;
     if (work === null) return;
-    if (said.kind === "failed") this.forgetFailed(turn);
+    if (events.kind === "failed") this.forgetFailed(turn);
     else {
-      // What an upstream keeps of a conversation is not known here, so no turn can continue from it here.
+      // What an upstream stores of a conversation is not known here, so a later turn cannot continue from it here.
       const { jsonDepthMax, socketMemoryBytesMax } = this.around.limits;
-      const isKnown =
-        said.kind === "response" && !readsKept && turn.frame.bytes.length <= socketMemoryBytesMax;
-      const kept = isKnown ? keepAfter(turn.before, turn.frame, said, jsonDepthMax) : null;
+      const isComplete =
+        events.kind === "response" && !readsKept && turn.frame.bytes.length <= socketMemoryBytesMax;
+      const kept = isComplete ? keepAfter(turn.before, turn.frame, events, jsonDepthMax) : null;
       if (kept instanceof Promise) {
-        // The lane stays taken until the conversation is remembered.
+        // The lane stays occupied until the conversation is remembered.
         void this.keepLater(work, turn, kept).finally(() => this.finish(turn));
         return;
       }
@@ -339,19 +337,23 @@ export class Session implements TurnHost {
     this.finish(turn);
   }
 
-  private async keepLater(work: Work, { lane }: Turn, keeping: Promise<StoredConversation>): Promise<void> {
-    const kept = await keeping;
-    if (this.work === work) work.memory.keep(lane.name, kept);
+  private async keepLater(
+    work: ActiveState,
+    { lane }: Turn,
+    keeping: Promise<StoredConversation>,
+  ): Promise<void> {
+    const conversation = await keeping;
+    if (this.work === work) work.memory.keep(lane.name, conversation);
   }
 
   private say(turn: Turn, error: ApiError): void {
     this.forgetFailed(turn);
     this.line.tell(errorFrame(error, turn.requestId, turn.frame.streamId));
-    // The key no longer works, so there is nothing to wait for.
+    // The key is no longer valid, so further turns would fail as well.
     if (error.status === 401) this.close(POLICY_VIOLATED, error.code);
   }
 
-  /** A turn that failed leaves nothing to go on from: its client sends the conversation in full. */
+  /** A failed turn cannot be continued: the client has to send the conversation in full. */
   private forgetFailed({ frame }: Turn): void {
     if (frame.previousId !== null) this.work?.memory.forget(frame.previousId);
   }
@@ -371,8 +373,6 @@ export class Session implements TurnHost {
     if (conversation !== null) this.line.sendText(turnStateFrame(conversation));
   }
 
-  // How it is bounded, and how it ends.
-
   private complain(error: ApiError, streamId: string | null): void {
     this.line.tell(errorFrame(error, this.around.newId("req"), streamId));
   }
@@ -389,10 +389,10 @@ export class Session implements TurnHost {
     this.letGo()?.close(code, reason);
   }
 
-  /** Nobody hears what its turns say any more. */
+  /** Detaches the output and ends all turns. */
   private letGo(): SocketOutput | null {
-    const wire = this.line.letGo();
+    const socket = this.line.letGo();
     this.work?.lanes.close();
-    return wire;
+    return socket;
   }
 }

@@ -1,4 +1,4 @@
-/** All connections: who may open one, who has to leave, and how they end with the process. */
+/** All WebSocket connections: admission, expiry of keys and connections, and shutdown. */
 
 import { ApiError } from "../errors.ts";
 import { authenticate, lookUpKey, presentedDigest } from "../gateway/admission/authenticate.ts";
@@ -17,7 +17,7 @@ import { keptHeaders } from "./upgrade-headers.ts";
 export interface SocketsOptions {
   gateway: Gateway;
   newId: NewId;
-  /** Origins of web pages, beside our own, that may connect. Clients that are no web page send no origin. */
+  /** Additional origins of web pages that may connect. Clients other than web pages send no origin. */
   allowedOrigins: readonly string[];
   publicUrl: string;
   limits: SocketLimits & {
@@ -32,13 +32,13 @@ export interface SocketsOptions {
 }
 
 export interface Sockets {
-  /** The session of whoever may open one; throws the error for everybody else. */
+  /** Returns a session for an admitted client, or throws the error for the client. */
   admit(call: HttpCall): Session;
   opened(session: Session): void;
   closed(session: Session): void;
-  /** Takes no more turns; resolves when the last connection is closed. */
+  /** Accepts no more turns. Resolves when the last connection is closed. */
   drain(): Promise<void>;
-  /** Whoever is left. */
+  /** Closes all remaining connections at once. */
   cut(): void;
   stop(): void;
 }
@@ -49,7 +49,7 @@ const RESTARTING = 1012;
 export function openSockets(options: SocketsOptions): Sockets {
   const { gateway, newId, limits, publicUrl } = options;
   const origins = new Set(options.allowedOrigins);
-  const around: SessionContext = {
+  const context: SessionContext = {
     gateway,
     limits,
     newId,
@@ -64,15 +64,15 @@ export function openSockets(options: SocketsOptions): Sockets {
       keyBytesMax: limits.socketsWaitingKeyBytesMax,
     }),
   };
-  /** The oldest first. */
-  const all = new Set<Session>();
+  /** In insertion order, so the oldest is first. */
+  const allSessions = new Set<Session>();
   const byKey = new Map<string, Set<Session>>();
   let drained: PromiseWithResolvers<void> | null = null;
 
   function admit(call: HttpCall): Session {
     const origin = call.request.headers.get("origin");
     if (origin !== null && !origins.has(origin) && !isOwnOrigin(origin, call.request.headers, publicUrl)) {
-      throw originRefused();
+      throw originNotAllowed();
     }
     const headers = readSubprotocolKey(call.request.headers);
     const { auth, policy } = gateway;
@@ -81,11 +81,11 @@ export function openSockets(options: SocketsOptions): Sockets {
     const digest = presentedDigest(headers, auth) ?? "";
     if ((byKey.get(digest)?.size ?? 0) >= limits.socketsPerKeyMax) throw tooMany(limits.socketsPerKeyMax);
     if (drained !== null) throw stopping();
-    return new Session(around, digest, keptHeaders(headers));
+    return new Session(context, digest, keptHeaders(headers));
   }
 
   function opened(session: Session): void {
-    all.add(session);
+    allSessions.add(session);
     const others = byKey.get(session.digest);
     if (others === undefined) byKey.set(session.digest, new Set([session]));
     else others.add(session);
@@ -94,15 +94,15 @@ export function openSockets(options: SocketsOptions): Sockets {
 
   function closed(session: Session): void {
     session.closed();
-    all.delete(session);
+    allSessions.delete(session);
     const others = byKey.get(session.digest);
     others?.delete(session);
     if (others?.size === 0) byKey.delete(session.digest);
-    if (all.size === 0) drained?.resolve();
+    if (allSessions.size === 0) drained?.resolve();
   }
 
-  /** Keys are looked at, not connections: there are fewer of them. */
-  function expelStrangers(): void {
+  /** Checks keys instead of connections, because there are fewer of them. */
+  function expelRevokedKeys(): void {
     const snapshot = gateway.policy.snapshot();
     for (const [digest, sessions] of byKey) {
       try {
@@ -115,15 +115,15 @@ export function openSockets(options: SocketsOptions): Sockets {
   }
 
   function retireOld(): void {
-    const bornBeforeMs = gateway.clock.monotonicMs() - limits.socketAgeMs;
-    for (const session of all) {
-      if (session.openedMs > bornBeforeMs) return;
-      session.retire(aged(limits.socketAgeMs));
+    const openedBeforeMs = gateway.clock.monotonicMs() - limits.socketAgeMs;
+    for (const session of allSessions) {
+      if (session.openedMs > openedBeforeMs) return;
+      session.retire(ageLimitReached(limits.socketAgeMs));
     }
   }
 
   const timer = setInterval(() => {
-    expelStrangers();
+    expelRevokedKeys();
     retireOld();
   }, limits.socketLookMs);
   timer.unref();
@@ -134,16 +134,16 @@ export function openSockets(options: SocketsOptions): Sockets {
     closed,
     drain() {
       drained ??= Promise.withResolvers<void>();
-      for (const session of [...all]) session.retire(STOPPING);
-      if (all.size === 0) drained.resolve();
+      for (const session of [...allSessions]) session.retire(STOPPING);
+      if (allSessions.size === 0) drained.resolve();
       return drained.promise;
     },
     cut() {
-      for (const session of [...all]) session.terminate();
+      for (const session of [...allSessions]) session.terminate();
     },
     stop() {
       clearInterval(timer);
-      around.inspector.close();
+      context.inspector.close();
     },
   };
 }
@@ -158,7 +158,7 @@ function checkUpgrade(headers: HeaderReader): void {
   );
 }
 
-function originRefused(): ApiError {
+function originNotAllowed(): ApiError {
   return new ApiError(
     "origin_not_allowed",
     "Web pages of this origin may not connect. Ask your administrator to add it to server.allowed_origins.",
@@ -169,7 +169,7 @@ function tooMany(max: number): ApiError {
   return new ApiError(
     "rate_limit_exceeded",
     `Rate limit reached for this API key: ${max} WebSocket connections at once. Close some of them first.`,
-    // Codex goes over to HTTP after several tries, for each of which it waits as long as it is told.
+    // Codex falls back to HTTP after several attempts and waits for this time before each of them.
     { headers: { "retry-after": "1" } },
   );
 }
@@ -180,7 +180,7 @@ function stopping(): ApiError {
   });
 }
 
-/** Clients know this code as the one after which to connect anew. */
+/** Clients reconnect after this close code. */
 const STOPPING: Retirement = {
   error: new ApiError(
     "websocket_connection_limit_reached",
@@ -190,7 +190,7 @@ const STOPPING: Retirement = {
   isTold: false,
 };
 
-function aged(ageMs: number): Retirement {
+function ageLimitReached(ageMs: number): Retirement {
   const minutes = Math.max(1, Math.round(ageMs / 60_000));
   return {
     error: new ApiError(

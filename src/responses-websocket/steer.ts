@@ -1,4 +1,8 @@
-/** `response.steer`: no upstream that is spoken to in whole requests can be steered, so the input goes back. */
+/** The reply to `response.steer` messages. */
+
+/**
+ * Upstreams receive whole requests, so a response in flight cannot be steered. The input is returned to the client.
+ */
 export function steerFailed(previousId: string | null, input: unknown): string {
   return JSON.stringify({
     type: "response.steer.failed",

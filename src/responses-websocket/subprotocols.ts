@@ -1,20 +1,23 @@
 /**
- * A browser sends no header of a page's choice with an upgrade. What it does send are the subprotocols a page offers, so
- * our own pages put the key among them: `responses, gateway-key.<the key in Base64url>`.
+ * Reads the API key from WebSocket subprotocols. A page cannot set headers of an upgrade request in a browser, but it
+ * can offer subprotocols. The gateway's own pages therefore send the key as one: `responses, gateway-key.<the key in
+ * Base64url>`.
  */
 
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 
-const SPOKEN = "responses";
+const SUPPORTED = "responses";
 const KEY = "gateway-key.";
 
-/** With the key of a page where the other headers expect it. Callers have made sure that the page is a trusted one. */
+/**
+ * Returns the headers with the page's key as `authorization`. The caller must have checked the origin of the page.
+ */
 export function readSubprotocolKey(headers: HeaderReader): HeaderReader {
   if (headers.has("authorization") || !headers.has("origin")) return headers;
-  const offered = offeredIn(headers).find((protocol) => protocol.startsWith(KEY));
-  if (offered === undefined) return headers;
-  const secret = Buffer.from(offered.slice(KEY.length), "base64url").toString("latin1");
-  // Whatever is no key stays out of a header; it is refused like any other wrong one.
+  const keyProtocol = listOffered(headers).find((protocol) => protocol.startsWith(KEY));
+  if (keyProtocol === undefined) return headers;
+  const secret = Buffer.from(keyProtocol.slice(KEY.length), "base64url").toString("latin1");
+  // A value that cannot be a key is kept out of the header and rejected like any invalid key.
   const authorization = `Bearer ${/^[\x21-\x7e]+$/.test(secret) ? secret : "unreadable"}`;
   return {
     get: (name) => (name === "authorization" ? authorization : headers.get(name)),
@@ -22,12 +25,15 @@ export function readSubprotocolKey(headers: HeaderReader): HeaderReader {
   };
 }
 
-/** Ours if it is offered, else none, which is the empty text: agreeing to another would be a promise to speak it. */
+/**
+ * Returns the supported subprotocol if it was offered, else the empty string. Accepting another one would promise to
+ * support it.
+ */
 export function chooseSubprotocol(headers: HeaderReader): string {
-  return offeredIn(headers).includes(SPOKEN) ? SPOKEN : "";
+  return listOffered(headers).includes(SUPPORTED) ? SUPPORTED : "";
 }
 
-function offeredIn(headers: HeaderReader): string[] {
+function listOffered(headers: HeaderReader): string[] {
   const list = headers.get("sec-websocket-protocol") ?? "";
   return list === "" ? [] : list.split(",").map((protocol) => protocol.trim());
 }

@@ -1,4 +1,4 @@
-/** Which tool calls a list of items makes, and which ones it answers. */
+/** Finds the tool calls in a list of items, and the tool outputs. */
 
 import { type ByteRange, firstElements } from "../json/array.ts";
 import { scanObject, stringValue, wantedFields } from "../json/scan.ts";
@@ -8,7 +8,7 @@ const ITEM = wantedFields(["type", "call_id"]);
 const CALL_ID = new TextEncoder().encode('"call_id"');
 
 const CALLS: ReadonlySet<string> = new Set(["function_call", "custom_tool_call"]);
-const ANSWERS: ReadonlySet<string> = new Set(["function_call_output", "custom_tool_call_output"]);
+const OUTPUTS: ReadonlySet<string> = new Set(["function_call_output", "custom_tool_call_output"]);
 
 export interface ToolCalls {
   made: string[];
@@ -31,5 +31,5 @@ export function noteItem(bytes: Uint8Array, item: ByteRange, depthMax: number, c
   const callId = stringValue(bytes, scan.fields.call_id);
   if (callId === null) return;
   if (CALLS.has(type)) calls.made.push(callId);
-  else if (ANSWERS.has(type)) calls.answered.push(callId);
+  else if (OUTPUTS.has(type)) calls.answered.push(callId);
 }

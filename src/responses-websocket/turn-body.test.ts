@@ -52,7 +52,7 @@ test("each turn sends all items of those before it, in order, and its own", () =
         const body = bodyOf(frame, kept);
         if (kept !== null) {
           expect(parsed(body.bytes)).toEqual({ model: "m", stream: true, input: items });
-          // What an upstream that remembers the turns before is told.
+          // What is sent to an upstream that remembers the previous turns.
           const request = readJsonRequest(wholeBytesPart(body.bytes), RESPONSES, {
             depthMax: 128,
             modelNameCharsMax: 64,

@@ -1,4 +1,4 @@
-/** A client's frame, and what its connection remembers → the body that `POST /responses` would have had. */
+/** Builds the body that `POST /responses` would have had, from a client's frame and the remembered conversation. */
 
 import { ApiError } from "../errors.ts";
 import type { JsonField } from "../json/scan.ts";
@@ -16,12 +16,14 @@ const USER_MESSAGE = new TextEncoder().encode('{"type":"message","role":"user","
 const OBJECT_CLOSE = Uint8Array.of(0x7d);
 const ARRAY_OPENING = Uint8Array.of(0x5b);
 const ARRAY_CLOSING = Uint8Array.of(0x5d);
-const BETWEEN = Uint8Array.of(COMMA);
-/** Shorter pieces become one, so that a long conversation of short turns is not one of countless pieces. */
+const SEPARATOR = Uint8Array.of(COMMA);
+/**
+ * Pieces up to this size are joined, so that a long conversation of short turns does not consist of countless pieces.
+ */
 const PIECE_BYTES_MAX = 64 * 1024;
-/** About what a piece, and a tool call of it, take up beside the JSON. */
+/** Approximate memory of a piece in addition to its JSON. `CALL_BYTES` is the same for a tool call. */
 const PIECE_BYTES = 256;
-/** Copying so much takes about a millisecond. */
+/** Copying this many bytes takes about one millisecond. */
 const COPIED_AT_ONCE_BYTES_MAX = 256 * 1024;
 const CALL_BYTES = 128;
 
@@ -32,47 +34,47 @@ export interface TurnLimits {
 
 export interface TurnBody {
   readonly bytes: Uint8Array;
-  /** What of it was said before this turn. */
+  /** The part of the input that precedes this turn. */
   readonly heard: UpstreamRejection | null;
 }
 
-/** What a turn's body is made of, before anything is copied. */
+/** The content of a turn's body, before anything is copied. */
 interface TurnPlan {
-  /** The conversation so far and what is new; null where the frame's own input stays. */
+  /** The conversation so far and the new items; null if the frame's own input is used unchanged. */
   readonly input: readonly Part[] | null;
   readonly heard: UpstreamRejection | null;
 }
 
-/** In slices where the frame, or what it goes on from, is long. */
+/** Works in slices if the frame or the remembered conversation is long. */
 export function buildTurnBody(
   frame: CreateFrame,
-  kept: StoredConversation | null,
+  stored: StoredConversation | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): TurnBody | Promise<TurnBody> {
-  const isLong = frame.inspected !== null || (kept !== null && kept.bytes > COPIED_AT_ONCE_BYTES_MAX);
-  return (isLong ? turnBodyInTurns : turnBody)(frame, kept, metadata, limits);
+  const isLong = frame.inspected !== null || (stored !== null && stored.bytes > COPIED_AT_ONCE_BYTES_MAX);
+  return (isLong ? buildTurnBodyInSlices : turnBody)(frame, stored, metadata, limits);
 }
 
-/** `kept` is the response that the frame goes on from, if its connection remembers it. */
+/** `stored` is the response that the frame continues, if the connection remembers it. */
 export function turnBody(
   frame: CreateFrame,
-  kept: StoredConversation | null,
+  stored: StoredConversation | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): TurnBody {
-  const plan = planTurn(frame, kept, limits);
+  const plan = planTurn(frame, stored, limits);
   const input = plan.input && joinParts(plan.input);
   return { bytes: joinParts(bodyParts(frame, input, metadata, limits)), heard: plan.heard };
 }
 
-async function turnBodyInTurns(
+async function buildTurnBodyInSlices(
   frame: CreateFrame,
-  kept: StoredConversation | null,
+  stored: StoredConversation | null,
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): Promise<TurnBody> {
-  const plan = planTurn(frame, kept, limits);
+  const plan = planTurn(frame, stored, limits);
   const input = plan.input && (await joinPartsInTurns(plan.input));
   return {
     bytes: await joinPartsInTurns(bodyParts(frame, input, metadata, limits)),
@@ -80,17 +82,17 @@ async function turnBodyInTurns(
   };
 }
 
-function planTurn(frame: CreateFrame, kept: StoredConversation | null, limits: TurnLimits): TurnPlan {
-  if (kept === null) return { input: null, heard: null };
-  refuseOrphans(frame, kept, limits.jsonDepthMax);
-  const stitched = stitchedInput(
-    kept,
-    itemsOf(frame.bytes, frame.scan.fields.input),
+function planTurn(frame: CreateFrame, stored: StoredConversation | null, limits: TurnLimits): TurnPlan {
+  if (stored === null) return { input: null, heard: null };
+  refuseOrphans(frame, stored, limits.jsonDepthMax);
+  const stitched = joinInput(
+    stored,
+    inputItems(frame.bytes, frame.scan.fields.input),
     limits.jsonBodyBytesMax,
   );
   return {
     input: stitched.input,
-    heard: { responseId: kept.responseId, inputBytes: stitched.heardBytes },
+    heard: { responseId: stored.responseId, inputBytes: stitched.heardBytes },
   };
 }
 
@@ -109,7 +111,7 @@ function bodyParts(
     ...(input === null ? {} : { previous_response_id: null, input }),
   };
   const splices = editMembers(bytes, scan, edits);
-  // A token of ours is of no use to anybody upstream.
+  // A token of this gateway has no meaning upstream.
   if (metadata !== null && metadata.conversation !== null) {
     splices.push(...editMembers(bytes, metadata.scan, { "x-codex-turn-state": null }));
   }
@@ -118,62 +120,67 @@ function bodyParts(
   return parts;
 }
 
-/** A response as far as the turn after it needs to know it. */
-interface SaidResponse {
+/** The parts of a response that the next turn needs. */
+interface SentResponse {
   readonly responseId: string;
   readonly outputs: readonly Uint8Array[];
   /** Ids of the tool calls among the outputs. */
   readonly calls: readonly string[];
 }
 
-/** The conversation up to and including this response; of a long frame in slices. */
+/** Returns the conversation up to and including this response. Works in slices for a long frame. */
 export function keepAfter(
-  before: StoredConversation | null,
+  previous: StoredConversation | null,
   frame: CreateFrame,
-  said: SaidResponse,
+  response: SentResponse,
   depthMax: number,
 ): StoredConversation | Promise<StoredConversation> {
-  return (frame.inspected === null ? conversationAfter : keptAfterInTurns)(before, frame, said, depthMax);
+  return (frame.inspected === null ? conversationAfter : conversationAfterInSlices)(
+    previous,
+    frame,
+    response,
+    depthMax,
+  );
 }
 
 export function conversationAfter(
-  before: StoredConversation | null,
+  previous: StoredConversation | null,
   frame: CreateFrame,
-  said: SaidResponse,
+  response: SentResponse,
   depthMax: number,
 ): StoredConversation {
-  return keptWith(before, partsAfter(frame, said), frame, said, depthMax);
+  return extendConversation(previous, newParts(frame, response), frame, response, depthMax);
 }
 
-async function keptAfterInTurns(
-  before: StoredConversation | null,
+async function conversationAfterInSlices(
+  previous: StoredConversation | null,
   frame: CreateFrame,
-  said: SaidResponse,
+  response: SentResponse,
   depthMax: number,
 ): Promise<StoredConversation> {
-  const joined = await joinPartsInTurns(partsAfter(frame, said));
-  return keptWith(before, joined.length > 0 ? [whole(joined)] : [], frame, said, depthMax);
+  const joined = await joinPartsInTurns(newParts(frame, response));
+  return extendConversation(previous, joined.length > 0 ? [whole(joined)] : [], frame, response, depthMax);
 }
 
-/** What the turn adds to its conversation. */
-function partsAfter(frame: CreateFrame, { outputs }: SaidResponse): Part[] {
-  const parts = itemsOf(frame.bytes, frame.scan.fields.input);
+/** Returns the items that the turn adds to its conversation. */
+function newParts(frame: CreateFrame, { outputs }: SentResponse): Part[] {
+  const parts = inputItems(frame.bytes, frame.scan.fields.input);
   for (const bytes of outputs) {
-    if (parts.length > 0) parts.push(whole(BETWEEN));
+    if (parts.length > 0) parts.push(whole(SEPARATOR));
     parts.push(whole(bytes));
   }
   return parts;
 }
 
-function keptWith(
-  before: StoredConversation | null,
+function extendConversation(
+  previous: StoredConversation | null,
   parts: readonly Part[],
   frame: CreateFrame,
-  { responseId, calls: outputCalls }: SaidResponse,
+  { responseId, calls: outputCalls }: SentResponse,
   depthMax: number,
 ): StoredConversation {
-  const pieces = before === null ? [] : [...before.pieces];
-  if (parts.length > 0) append(pieces, parts, [...callsIn(frame, depthMax).made, ...outputCalls]);
+  const pieces = previous === null ? [] : [...previous.pieces];
+  if (parts.length > 0) append(pieces, parts, [...findCalls(frame, depthMax).made, ...outputCalls]);
   let bytes = 0;
   for (const { json, calls } of pieces) bytes += PIECE_BYTES + json.length + calls.size * CALL_BYTES;
   return { responseId, pieces, bytes };
@@ -181,14 +188,14 @@ function keptWith(
 
 const NO_CALLS: ToolCalls = { made: [], answered: [] };
 
-/** Of a long frame they are known already. */
-function callsIn({ bytes, scan, inspected }: CreateFrame, depthMax: number): ToolCalls {
+/** For a long frame, the inspector has found the calls already. */
+function findCalls({ bytes, scan, inspected }: CreateFrame, depthMax: number): ToolCalls {
   if (inspected !== null) return inspected.calls;
   const { input } = scan.fields;
   return input?.kind === "array" ? toolCallsIn(bytes, input, depthMax) : NO_CALLS;
 }
 
-/** The last piece may belong to another conversation too, so it is replaced and not changed. */
+/** The last piece may also belong to another conversation, so it is replaced instead of modified. */
 function append(pieces: ConversationPiece[], parts: readonly Part[], calls: readonly string[]): void {
   const last = pieces.at(-1);
   if (last === undefined || last.json.length + partsLength(parts) > PIECE_BYTES_MAX) {
@@ -197,7 +204,7 @@ function append(pieces: ConversationPiece[], parts: readonly Part[], calls: read
     pieces.push({ json: isWhole ? only.bytes : joinParts(parts), calls: new Set(calls) });
     return;
   }
-  const json = joinParts([whole(last.json), whole(BETWEEN), ...parts]);
+  const json = joinParts([whole(last.json), whole(SEPARATOR), ...parts]);
   pieces[pieces.length - 1] = { json, calls: new Set([...last.calls, ...calls]) };
 }
 
@@ -205,8 +212,8 @@ function whole(bytes: Uint8Array): Part {
   return { bytes, start: 0, end: bytes.length };
 }
 
-/** The items of an input as they stand, without the brackets. A text is the message of a user. */
-function itemsOf(bytes: Uint8Array, input: JsonField | undefined): Part[] {
+/** Returns the items of an input unchanged, without the brackets. A string becomes a user message. */
+function inputItems(bytes: Uint8Array, input: JsonField | undefined): Part[] {
   if (input?.kind === "string") {
     return [whole(USER_MESSAGE), { bytes, start: input.start, end: input.end }, whole(OBJECT_CLOSE)];
   }
@@ -215,29 +222,29 @@ function itemsOf(bytes: Uint8Array, input: JsonField | undefined): Part[] {
   return start >= input.end - 1 ? [] : [{ bytes, start, end: input.end - 1 }];
 }
 
-function stitchedInput(
-  kept: StoredConversation,
+function joinInput(
+  stored: StoredConversation,
   items: readonly Part[],
   bytesMax: number,
 ): { input: readonly Part[]; heardBytes: number } {
-  const heard: Part[] = [];
-  for (const { json } of kept.pieces) {
-    if (heard.length > 0) heard.push(whole(BETWEEN));
-    heard.push(whole(json));
+  const earlier: Part[] = [];
+  for (const { json } of stored.pieces) {
+    if (earlier.length > 0) earlier.push(whole(SEPARATOR));
+    earlier.push(whole(json));
   }
-  if (items.length > 0 && heard.length > 0) heard.push(whole(BETWEEN));
-  const input = [whole(ARRAY_OPENING), ...heard, ...items, whole(ARRAY_CLOSING)];
+  if (items.length > 0 && earlier.length > 0) earlier.push(whole(SEPARATOR));
+  const input = [whole(ARRAY_OPENING), ...earlier, ...items, whole(ARRAY_CLOSING)];
   if (partsLength(input) > bytesMax) throw tooLarge(bytesMax);
-  return { input, heardBytes: partsLength(heard) };
+  return { input, heardBytes: partsLength(earlier) };
 }
 
-/** The result of a call that nobody made: upstreams differ in what they make of it, so we say it. */
-export function refuseOrphans(frame: CreateFrame, kept: StoredConversation, depthMax: number): void {
-  const { made, answered } = callsIn(frame, depthMax);
+/** Rejects an output without a tool call. Upstreams handle this differently, so the gateway checks it. */
+export function refuseOrphans(frame: CreateFrame, stored: StoredConversation, depthMax: number): void {
+  const { made, answered } = findCalls(frame, depthMax);
   const orphans = new Set(answered);
   remove(orphans, new Set(made));
-  // What was called last is answered most often.
-  for (const { calls } of kept.pieces.toReversed()) {
+  // Most outputs belong to the latest calls.
+  for (const { calls } of stored.pieces.toReversed()) {
     if (orphans.size === 0) return;
     remove(orphans, calls);
   }
@@ -250,7 +257,7 @@ export function refuseOrphans(frame: CreateFrame, kept: StoredConversation, dept
   );
 }
 
-/** Goes through the smaller of the two: either may be very large. */
+/** Iterates over the smaller of the two sets, because either may be very large. */
 function remove(from: Set<string>, calls: ReadonlySet<string>): void {
   if (calls.size <= from.size) for (const callId of calls) from.delete(callId);
   else for (const callId of from) if (calls.has(callId)) from.delete(callId);

@@ -1,4 +1,4 @@
-/** One `response.create`: a request of its own, which goes through the same stops as one that came by HTTP. */
+/** One `response.create` message: a separate request that passes the same pipeline as an HTTP request. */
 
 import type { ApiError } from "../errors.ts";
 import { lookUpKey } from "../gateway/admission/authenticate.ts";
@@ -18,16 +18,16 @@ import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
 import type { TurnLane } from "./lanes.ts";
 import type { StoredConversation } from "./memory.ts";
 
-/** What a turn needs of the connection it came by. */
+/** The connection, as a turn uses it. */
 export interface TurnHost {
   readonly digest: string;
   readonly address: string;
-  /** The body that the turn stands for; throws the error for its client. */
+  /** Builds the body of the turn. Throws the error for the client. */
   bodyOf(turn: Turn): Uint8Array | Promise<Uint8Array>;
-  /** Its answer has begun to flow. */
+  /** The response stream has started. */
   begun(turn: Turn, relay: Relay, passage: RequestContext<Turn>): void;
   refused(turn: Turn, error: ApiError): void;
-  /** Closes the connection of a client that takes nothing more. */
+  /** Closes the connection of a client that does not read. */
   cutOff(): void;
 }
 
@@ -41,7 +41,7 @@ export interface TurnOptions {
   metadata: FrameMetadata | null;
 }
 
-/** A class, and its own `request`, so that a turn costs one object and makes a signal only when somebody asks for it. */
+/** The class is also its own `request`, so that a turn costs one object. A signal is created only when it is used. */
 export class Turn implements Call {
   readonly host: TurnHost;
   readonly lane: TurnLane;
@@ -50,7 +50,7 @@ export class Turn implements Call {
   readonly startedMs: number;
   readonly headers: HeaderReader;
   readonly metadata: FrameMetadata | null;
-  /** What it goes on from, if the connection remembers it: known once the body was asked for. */
+  /** The remembered conversation that the turn continues, if any. Set when the body is built. */
   before: StoredConversation | null = null;
   heard: UpstreamRejection | null = null;
   readonly clientAddress = (): string => this.host.address;
@@ -83,15 +83,15 @@ export class Turn implements Call {
     return this.leaving.signal;
   }
 
-  begin(passage: RequestContext<Turn>, relay: Relay): void {
+  begin(context: RequestContext<Turn>, relay: Relay): void {
     this.relay = relay;
     if (this.isGone) {
       relay.flowTo({ write: () => null, end() {} });
       relay.leave();
-    } else this.host.begun(this, relay, passage);
+    } else this.host.begun(this, relay, context);
   }
 
-  /** The client is gone. */
+  /** The client disconnected. */
   leave(): void {
     this.isGone = true;
     this.leaving?.abort();
@@ -99,7 +99,7 @@ export class Turn implements Call {
   }
 }
 
-/** The same address as the POST. */
+/** The same endpoint as the POST. */
 export const RESPONSES: Endpoint = { name: "responses", interface: "responses", path: "/responses" };
 
 export const SOCKET: Transport<Turn, void> = {
@@ -118,9 +118,9 @@ export const SOCKET: Transport<Turn, void> = {
       : readTurn(gateway, turn, endpoint, key, body);
   },
   claim: () => null,
-  // A frame can refuse a turn at any time before its answer begins.
-  deliver: (passage) => deliverStream(passage, Number.POSITIVE_INFINITY, begin),
-  // Pings keep the connection meanwhile.
+  // An error frame can reject a turn at any time before its response starts.
+  deliver: (context) => deliverStream(context, Number.POSITIVE_INFINITY, begin),
+  // Pings keep the connection alive in the meantime.
   keepWaiting: (_, serving) => serving,
   refuse: (turn, error) => turn.host.refused(turn, error),
 };
@@ -132,14 +132,14 @@ function readTurn(
   key: BodyOwner,
   body: Uint8Array,
 ): ModelRequest | Promise<ModelRequest> {
-  const held = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
-  // It is here already, as its client sent it and as it goes on: there is nothing to be won by waiting.
-  if (held !== null && !held.growNow(turn.frame.bytes.length + body.length)) {
+  const memory = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
+  // Both the frame and the body are in memory already, so waiting would gain nothing.
+  if (memory !== null && !memory.growNow(turn.frame.bytes.length + body.length)) {
     throw noRoomError(bodies.retryAfterSeconds());
   }
-  return requests.readJson(body, endpoint, held);
+  return requests.readJson(body, endpoint, memory);
 }
 
-function begin(passage: RequestContext<Turn>, relay: Relay): void {
-  passage.call.begin(passage, relay);
+function begin(context: RequestContext<Turn>, relay: Relay): void {
+  context.call.begin(context, relay);
 }

@@ -1,11 +1,11 @@
-/** What a connection keeps of its upgrade's headers: those that a turn needs, which for most clients are none. */
+/** The headers of the upgrade request that turns need. Most clients send none of them. */
 
 import { FORWARDED_UP } from "../accounts/headers.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import { SESSION_HEADERS } from "../protocols/shared/conversation.ts";
 import type { FrameMetadata } from "./client-frame.ts";
 
-const KEPT = ["originator", "x-client-request-id", ...SESSION_HEADERS, ...FORWARDED_UP] as const;
+const KEPT_NAMES = ["originator", "x-client-request-id", ...SESSION_HEADERS, ...FORWARDED_UP] as const;
 const NONE = new Headers();
 
 export function keptHeaders(from: HeaderReader): Headers {
@@ -14,9 +14,9 @@ export function keptHeaders(from: HeaderReader): Headers {
     kept ??= new Headers();
     kept.set(name, value);
   };
-  for (const name of KEPT) {
-    const given = from.get(name) ?? "";
-    const value = name === "openai-beta" ? betasOf(given) : given;
+  for (const name of KEPT_NAMES) {
+    const received = from.get(name) ?? "";
+    const value = name === "openai-beta" ? filterBetas(received) : received;
     if (value !== "") keep(name, value);
   }
   const agent = from.get("user-agent");
@@ -24,18 +24,18 @@ export function keptHeaders(from: HeaderReader): Headers {
   return kept ?? NONE;
 }
 
-/** Without the one that asks for the socket itself: upstream it may be HTTP. */
-function betasOf(list: string): string {
+/** Removes the value that requests the WebSocket itself, because the upstream connection may be HTTP. */
+function filterBetas(list: string): string {
   const betas = list.split(",").map((beta) => beta.trim());
   return betas.filter((beta) => !beta.startsWith("responses_websockets=")).join(",");
 }
 
-/** Headers of one turn, where its frame says what others say in a header. */
-export function turnHeaders(kept: Headers, metadata: FrameMetadata | null): Headers {
-  if (metadata === null) return kept;
+/** The headers of one turn, with values from its frame that other clients send as headers. */
+export function turnHeaders(upgradeHeaders: Headers, metadata: FrameMetadata | null): Headers {
+  if (metadata === null) return upgradeHeaders;
   const { conversation, isLite } = metadata;
-  if (conversation === null && !isLite) return kept;
-  const headers = new Headers(kept);
+  if (conversation === null && !isLite) return upgradeHeaders;
+  const headers = new Headers(upgradeHeaders);
   if (conversation !== null) headers.set("session-id", conversation);
   if (isLite) headers.set("x-openai-internal-codex-responses-lite", "true");
   return headers;

@@ -1,6 +1,7 @@
 /**
- * `generate: false`: nothing is made, so no upstream is asked, and nothing charged. What came is remembered for the turn
- * that goes on from it. It is free, so it costs no more than what came: what it goes on from is not looked into again.
+ * `generate: false`, a warm-up: it generates nothing, calls no upstream and costs nothing. The input is remembered
+ * for the turn that continues from it. Because it is free, its work is proportional to the frame alone: the
+ * remembered conversation is not parsed again.
  */
 
 import { ApiError } from "../errors.ts";
@@ -18,7 +19,7 @@ export interface WarmUpLimits extends TurnLimits {
   readonly socketWarmUpEchoBytesMax: number;
 }
 
-const NOTHING_USED = {
+const ZERO_USAGE = {
   input_tokens: 0,
   input_tokens_details: { cached_tokens: 0 },
   output_tokens: 0,
@@ -27,12 +28,12 @@ const NOTHING_USED = {
 };
 
 export interface WarmUp {
-  /** A promise where the frame is long. */
+  /** A promise for a long frame. */
   readonly kept: StoredConversation | Promise<StoredConversation>;
   readonly frames: readonly string[];
 }
 
-/** Throws the error for its client, such as an unknown key or model: better now than when somebody waits for a turn. */
+/** Throws the error for the client, for example an unknown key or model, before a turn depends on it. */
 export function answerWarmUp(
   gateway: Gateway,
   turn: Turn,
@@ -43,11 +44,11 @@ export function answerWarmUp(
   const building = buildTurnBody(turn.frame, null, null, limits);
   const read = ({ bytes }: TurnBody) => gateway.requests.readJson(bytes, RESPONSES, null);
   const reading = building instanceof Promise ? building.then(read) : read(building);
-  const answer = (request: ModelRequest) => warmUpFor(gateway, turn, memory, limits, caller, request);
-  return reading instanceof Promise ? reading.then(answer) : answer(reading);
+  const respond = (request: ModelRequest) => buildWarmUp(gateway, turn, memory, limits, caller, request);
+  return reading instanceof Promise ? reading.then(respond) : respond(reading);
 }
 
-function warmUpFor(
+function buildWarmUp(
   gateway: Gateway,
   { frame, requestId }: Turn,
   memory: ConversationMemory,
@@ -60,7 +61,7 @@ function warmUpFor(
   if (before !== null) refuseOrphans(frame, before, limits.jsonDepthMax);
   else if (frame.previousId !== null) throw notFound(frame.previousId);
   const seconds = Math.floor(gateway.clock.nowMs() / 1000);
-  const begun = {
+  const created = {
     ...emptyResponse(publicModel, seconds, requestId),
     ...readEchoedSettings(frame, {
       depthMax: limits.jsonDepthMax,
@@ -68,12 +69,12 @@ function warmUpFor(
     }),
     previous_response_id: frame.previousId,
   };
-  const done = { ...begun, status: "completed", completed_at: seconds, usage: NOTHING_USED };
+  const completed = { ...created, status: "completed", completed_at: seconds, usage: ZERO_USAGE };
   return {
-    kept: keepAfter(before, frame, { responseId: begun.id, outputs: [], calls: [] }, limits.jsonDepthMax),
+    kept: keepAfter(before, frame, { responseId: created.id, outputs: [], calls: [] }, limits.jsonDepthMax),
     frames: [
-      eventFrame("response.created", frame.streamId, 0, begun, { "x-request-id": requestId }),
-      eventFrame("response.completed", frame.streamId, 1, done),
+      eventFrame("response.created", frame.streamId, 0, created, { "x-request-id": requestId }),
+      eventFrame("response.completed", frame.streamId, 1, completed),
     ],
   };
 }

@@ -1,4 +1,4 @@
-/** Real connections, with the runtime's own client and with one that speaks by hand. */
+/** Tests with real connections, with the runtime's own client and with a raw one. */
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
@@ -23,7 +23,7 @@ const MiB = 1024 * 1024;
 const MASK = Uint8Array.of(9, 8, 7, 6);
 const HEAD_END = "\r\n\r\n";
 
-/** Whom a connection is for. */
+/** The owner of a connection. */
 interface Peer {
   socket: WebSocketEnd<Peer> | null;
   heard: string[];
@@ -88,7 +88,7 @@ interface Client {
   close(code: number, reason: string): void;
 }
 
-/** The runtime's. */
+/** The runtime's client. */
 async function open({ url }: Running): Promise<Client> {
   const socket = new WebSocket(url);
   const texts: string[] = [];
@@ -112,7 +112,7 @@ async function open({ url }: Running): Promise<Client> {
 
 interface RawClient {
   readonly frames: [opcode: number, payload: Buffer][];
-  /** Of the last close that came. */
+  /** The code of the last close frame that arrived. */
   readonly code: () => number | null;
   readonly ended: Promise<void>;
   readonly connection: Socket;

@@ -1,14 +1,14 @@
-/** The address under which a client reaches this gateway, for messages that tell it which one to use. */
+/** Finds the base URL under which a client reaches this gateway, for error messages. */
 
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 
-/** A name or an address, and a port. What a client sends is repeated to it only in this form. */
+/** A host name or address with an optional port. A client's Host header is repeated only in this form. */
 const HOST = /^(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?|\[[0-9a-f:.]{2,45}\])(?::\d{1,5})?$/i;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\]|0\.0\.0\.0|\[::\])$/;
 
 /**
- * `public_url`, where it names the gateway to others. One that only this machine can use is the default, and clients of
- * other machines came by the name in their own `Host`.
+ * Returns `public_url`, unless it is a loopback address. A loopback address is the default, and clients on other
+ * machines used the name in their Host header.
  */
 export function findBaseUrl(headers: HeaderReader, publicUrl: string): string {
   const { origin, hostname } = new URL(publicUrl);
@@ -17,7 +17,7 @@ export function findBaseUrl(headers: HeaderReader, publicUrl: string): string {
   return `http://${host.toLowerCase()}`;
 }
 
-/** A public address may have a path, which a proxy takes off. */
+/** A public URL may have a path, which a proxy strips. */
 function trimSlash(publicUrl: string, origin: string): string {
   return publicUrl === "" ? origin : publicUrl.replace(/\/+$/, "");
 }

@@ -1,6 +1,6 @@
 /**
- * A door for the operator's own command line, beside the public one: a socket file in the data folder, which only its
- * owner can open. It tells what only the running process knows, and books what only that has.
+ * A local socket for the operator's command line: a socket file in the data folder that only its owner can open. It
+ * reports state that only the running process has, and flushes pending billing.
  */
 
 import { chmodSync, rmSync } from "node:fs";
@@ -11,32 +11,32 @@ import type { LimitStanding } from "../limits/limiter.ts";
 import type { Candidate } from "../pool/pool.ts";
 import { INTERFACES } from "../records.ts";
 
-/** What would happen to a request now: how its limits stand, and which accounts could take it. */
+/** What would happen to a request now: the state of its limits, and the accounts that could serve it. */
 export interface LiveExplanation {
   limits: { scope: string; standing: LimitStanding }[];
   candidates: Candidate[];
 }
 
-const explainQuestion = z.object({
+const explainRequest = z.object({
   keyId: z.string(),
   model: z.string(),
   interface: z.enum(INTERFACES),
 });
 
-const settleUpQuestion = z.object({ userId: z.string().nullable() });
+const settleUpRequest = z.object({ userId: z.string().nullable() });
 
 export interface OperatorSocket {
-  /** Takes the socket's file away, if there is one of its own. */
+  /** Deletes the socket file, if this process created one. */
   close(): void;
 }
 
 /**
- * Without it the gateway serves all the same: a path may be too long for a socket, or on a disk that takes none, or
- * another process may run on this folder and have the door.
+ * The gateway runs without this socket, too: the path may be too long for a socket, the file system may not support
+ * sockets, or another process on this folder may own it.
  */
 export async function openOperatorSocket(gateway: Gateway, socketFile: string): Promise<OperatorSocket> {
   try {
-    if (await isAnswered(socketFile)) throw new Error("another process runs on this data folder and has it");
+    if (await isInUse(socketFile)) throw new Error("another process runs on this data folder and has it");
     rmSync(socketFile, { force: true });
     return listen(gateway, socketFile);
   } catch (error) {
@@ -45,8 +45,8 @@ export async function openOperatorSocket(gateway: Gateway, socketFile: string): 
   }
 }
 
-/** A process that was killed leaves the file behind, and nobody answers there. */
-async function isAnswered(socketFile: string): Promise<boolean> {
+/** A killed process leaves the file behind, and no process accepts connections on it. */
+async function isInUse(socketFile: string): Promise<boolean> {
   try {
     const connection = await Bun.connect({ unix: socketFile, socket: { data() {} } });
     connection.end();
@@ -62,12 +62,12 @@ function listen(gateway: Gateway, socketFile: string): OperatorSocket {
   const server = Bun.serve({
     unix: socketFile,
     async fetch(request) {
-      const question: unknown = await request.json().catch(() => null);
+      const body: unknown = await request.json().catch(() => null);
       const { pathname } = new URL(request.url);
-      const explain = pathname === "/explain" ? explainQuestion.safeParse(question) : null;
+      const explain = pathname === "/explain" ? explainRequest.safeParse(body) : null;
       if (explain?.success) return Response.json(explainLive(gateway, explain.data));
-      const settleUp = pathname === "/settle-up" ? settleUpQuestion.safeParse(question) : null;
-      if (settleUp?.success) return settledUp(gateway, settleUp.data.userId);
+      const settleUp = pathname === "/settle-up" ? settleUpRequest.safeParse(body) : null;
+      if (settleUp?.success) return flushBilling(gateway, settleUp.data.userId);
       return new Response("not a question", { status: 400 });
     },
   });
@@ -79,11 +79,11 @@ function listen(gateway: Gateway, socketFile: string): OperatorSocket {
   };
 }
 
-function explainLive(gateway: Gateway, asked: z.output<typeof explainQuestion>): LiveExplanation {
-  const key = gateway.policy.keys.get(asked.keyId);
+function explainLive(gateway: Gateway, query: z.output<typeof explainRequest>): LiveExplanation {
+  const key = gateway.policy.keys.get(query.keyId);
   const group = key && gateway.policy.snapshot().groups.get(key.groupId);
   if (!key || !group) return { limits: [], candidates: [] };
-  const routes = group.models.get(asked.model)?.routes.get(asked.interface) ?? [];
+  const routes = group.models.get(query.model)?.routes.get(query.interface) ?? [];
   return {
     limits: callerSubjects({ key, group }).map((subject) => ({
       scope: subject.scope,
@@ -93,10 +93,10 @@ function explainLive(gateway: Gateway, asked: z.output<typeof explainQuestion>):
   };
 }
 
-/** From then on the store tells what the user has and what is held of it; of all users, what they were charged. */
-function settledUp({ till }: Gateway, userId: string | null): Promise<Response> {
-  const settled = userId === null ? till.flush() : till.settleUp(userId);
-  return settled.then(
+/** Flushes billing. Afterwards the database has the user's balance and holds, or, for all users, all charges. */
+function flushBilling({ till }: Gateway, userId: string | null): Promise<Response> {
+  const flushed = userId === null ? till.flush() : till.settleUp(userId);
+  return flushed.then(
     () => Response.json({}),
     () => new Response("the store takes nothing", { status: 503 }),
   );

@@ -1,17 +1,17 @@
 /**
- * Decides whether a request names this gateway in its Host header. A page of another site whose name was made to
- * resolve to the gateway's address (DNS rebinding) is the same origin to its browser; only the name gives it away.
+ * Checks whether the Host header of a request names this gateway. With DNS rebinding, a page of another site resolves
+ * its own name to the gateway's address and is the same origin to the browser. Only the host name reveals it.
  */
 
 import { isIP } from "node:net";
 import { ApiError } from "../errors.ts";
 
-/** Of a name in DNS. */
+/** Maximum length of a DNS name. */
 const NAME_CHARS_MAX = 253;
 
 export type HostCheck = (host: string | null) => boolean;
 
-/** IP addresses and `localhost` always pass: no attacker can register them. */
+/** IP addresses and `localhost` are always accepted: an attacker cannot register them. */
 export function openHostCheck(publicUrl: string, allowedHosts: readonly string[]): HostCheck {
   const names = new Set([new URL(publicUrl).hostname, ...allowedHosts].map(normalize));
   return (host) => {
@@ -25,7 +25,7 @@ function withoutPort(host: string): string {
   return host.replace(/:\d*$/, "");
 }
 
-/** A name may be written with a dot at its end and in any case. */
+/** A host name may end with a dot and is case-insensitive. */
 function normalize(name: string): string {
   return name.toLowerCase().replace(/\.$/, "");
 }
@@ -35,12 +35,12 @@ function isAddress(name: string): boolean {
 }
 
 export function misdirectedRequest(host: string | null): ApiError {
-  const named =
+  const problem =
     host === null
       ? "The request has no Host header"
       : `"${withoutPort(host).slice(0, NAME_CHARS_MAX)}" is not a name of this gateway`;
   return new ApiError(
     "misdirected_request",
-    `${named}. Open the gateway at its own address. If people should reach it by this name, set server.public_url (PUBLIC_URL) to their address, or add the name to server.allowed_hosts in gateway.yaml, and restart the gateway.`,
+    `${problem}. Open the gateway at its own address. If people should reach it by this name, set server.public_url (PUBLIC_URL) to their address, or add the name to server.allowed_hosts in gateway.yaml, and restart the gateway.`,
   );
 }

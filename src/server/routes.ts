@@ -1,4 +1,4 @@
-/** The one table of endpoints. What is not in it does not exist; what is, says its methods. */
+/** The table of all endpoints with their methods. */
 
 import { ApiError } from "../errors.ts";
 import { ENDPOINTS, type Endpoint } from "../protocols/shared/request.ts";
@@ -19,7 +19,7 @@ export type Destination =
   | { kind: "health" }
   | { kind: "readiness" };
 
-/** Pages, below a path of this name. */
+/** Sites, each below a path of its name. */
 const SITES = ["console", "explorer", "docs"] as const;
 export type SiteName = (typeof SITES)[number];
 
@@ -43,12 +43,12 @@ const EXACT: ReadonlyMap<string, Methods> = new Map<string, Methods>([
 ]);
 
 export function findDestination(method: string, path: string): Destination {
-  // It has a table of its own, with methods and names.
+  // The console API has its own table of methods and paths.
   if (path.startsWith("/api/") || path === "/metrics") return { kind: "api" };
   const methods = EXACT.get(path) ?? matchPattern(path) ?? matchPage(path);
-  if (!methods) throw new UnknownUrl(path, mend(path));
-  const found = Object.hasOwn(methods, method) ? methods[method] : undefined;
-  if (found) return found;
+  if (!methods) throw new UnknownUrl(path, suggestPath(path));
+  const destination = Object.hasOwn(methods, method) ? methods[method] : undefined;
+  if (destination) return destination;
   const allow = Object.keys(methods).join(", ");
   throw new ApiError("method_not_allowed", `${method} is not allowed for this path. Allowed: ${allow}.`, {
     headers: { allow },
@@ -56,7 +56,7 @@ export function findDestination(method: string, path: string): Destination {
 }
 
 interface Pattern {
-  /** As the documentation writes it. */
+  /** As written in the documentation. */
   readonly path: string;
   readonly matches: RegExp;
   readonly methods: (id: string) => Methods;
@@ -65,7 +65,7 @@ interface Pattern {
 const PATTERNS: readonly Pattern[] = [
   {
     path: "/v1/models/{model}",
-    // A model's id may hold slashes, so it is the whole rest of the path.
+    // A model id may contain slashes, so it is the whole rest of the path.
     matches: /^\/v1\/models\/(.+)$/,
     methods: (id) => ({ GET: { kind: "model", id } }),
   },
@@ -94,7 +94,7 @@ const PATTERNS: readonly Pattern[] = [
   },
 ];
 
-/** Every address there is, for the documentation. */
+/** All endpoints, for the documentation. */
 export function listRoutes(): { method: string; path: string }[] {
   const exact = [...EXACT].map(([path, methods]) => ({ path, methods }));
   const patterns = PATTERNS.map(({ path, methods }) => ({ path, methods: methods("") }));
@@ -105,9 +105,9 @@ export function listRoutes(): { method: string; path: string }[] {
 
 function matchPattern(path: string): Methods | null {
   for (const { matches, methods } of PATTERNS) {
-    const found = matches.exec(path)?.[1];
-    if (found === undefined) continue;
-    const id = decode(found);
+    const match = matches.exec(path)?.[1];
+    if (match === undefined) continue;
+    const id = decode(match);
     return id === null ? null : methods(id);
   }
   return null;
@@ -117,7 +117,7 @@ function matchPage(path: string): Methods | null {
   if (path === "/") return read({ kind: "moved", to: "/console/" });
   const site = SITES.find((name) => path === `/${name}` || path.startsWith(`/${name}/`));
   if (site === undefined) return null;
-  // Links on its pages are relative to the folder.
+  // Links on the pages are relative to the folder.
   return read(path === `/${site}` ? { kind: "moved", to: `/${site}/` } : { kind: "site", site });
 }
 
@@ -129,11 +129,11 @@ function decode(text: string): string | null {
   }
 }
 
-/** The path that was probably meant: it exists, and differs only in `/v1` or in slashes. */
-function mend(path: string): string | null {
+/** Returns the path that was probably meant: one that exists and differs only in `/v1` or in slashes. */
+function suggestPath(path: string): string | null {
   const once = path.replace(/\/{2,}/g, "/").replace(/^(?:\/v1)+(?=\/|$)/, "");
   const bare = once.length > 1 ? once.replace(/\/$/, "") : once;
-  const mended = `/v1${bare}`;
-  if (mended === path) return null;
-  return EXACT.has(mended) || matchPattern(mended) !== null ? mended : null;
+  const suggested = `/v1${bare}`;
+  if (suggested === path) return null;
+  return EXACT.has(suggested) || matchPattern(suggested) !== null ? suggested : null;
 }

@@ -1,4 +1,7 @@
-/** The door: takes requests from the network, gives each its id, sends it to its place, and drains at the end. */
+/**
+ * The HTTP front end of the gateway: accepts requests, assigns request ids, routes them to their endpoint, and drains
+ * at shutdown.
+ */
 
 import type { ApiHandler } from "../console-api/handler.ts";
 import { isProxy } from "../console-api/http/origin.ts";
@@ -45,38 +48,46 @@ export interface ServerOptions {
   hostname: string;
   port: number;
   connections: ListenOptions["limits"];
-  /** Without a trailing slash: how clients reach this gateway. */
+  /** How clients reach this gateway, without a trailing slash. */
   publicUrl: string;
-  /** Host names beside that of `publicUrl` under which pages and the console's API are served. */
+  /** Additional host names under which the pages and the console API are served. */
   allowedHosts: readonly string[];
   sockets: Sockets;
-  /** A frame, and how long nothing may come from a socket. */
+  /** Maximum size of a WebSocket frame. */
   frameBytesMax: number;
-  /** What may be here of frames that are not whole yet. */
+  /** Memory limits for incomplete frames. */
   unfinishedFrames: ByteLimits;
   socketIdleSeconds: number;
-  /** Whether the store answers. */
+  /** Whether the database responds. */
   isStoreReady(): Promise<boolean>;
 }
 
 export interface Server {
   readonly url: string;
   readonly port: number;
-  /** Takes no new connections, lets requests under way finish, and cuts what is left after the time. */
+  /**
+   * Stops accepting connections, lets requests in flight finish, and closes the remaining connections after the
+   * timeout.
+   */
   drain(timeoutMs: number): Promise<void>;
 }
 
 type OtherDestination = Exclude<Destination, { kind: "model_call" | "responses_socket" }>;
-/** What browsers open: pages, and the console's API behind them. */
+/** Destinations for browsers: pages, and the console API behind them. */
 type BrowserDestination = Extract<Destination, { kind: "site" | "moved" | "api" }>;
 
-/** Neither gives a page of another site anything: `/` only redirects, and metrics are collected under any name. */
+/**
+ * Neither path exposes anything to another site: `/` only redirects, and metrics are collected under any host name.
+ */
 const FOR_ANY_HOST: ReadonlySet<string> = new Set(["/", "/metrics"]);
 
-/** A year, for this name alone: what else is served under the domain is not the gateway's to decide. */
+/** One year, without subdomains: the gateway does not decide for other hosts of the domain. */
 const STRICT_TRANSPORT = "max-age=31536000";
 
-/** A frame longer than allowed by no more than this is read all the same, to be refused with words. */
+/**
+ * A frame that exceeds the limit by at most this much is still read, so that it can be rejected with an error
+ * message.
+ */
 const FRAME_BYTES_SLACK = 1024 * 1024;
 
 const HEALTHY = Buffer.from(JSON.stringify({ status: "ok" }));
@@ -86,7 +97,7 @@ export function startServer(options: ServerOptions): Server {
   const isOwnHost = openHostCheck(options.publicUrl, options.allowedHosts);
   const isPublicHttps = options.publicUrl.startsWith("https:");
   let draining = false;
-  const leaving = new AbortController();
+  const shutdown = new AbortController();
   const webSockets = openWebSockets<Session>({
     messageBytesMax: options.frameBytesMax + FRAME_BYTES_SLACK,
     silenceMs: options.socketIdleSeconds * 1_000,
@@ -103,15 +114,15 @@ export function startServer(options: ServerOptions): Server {
       const queryAt = target.indexOf("?");
       const path = queryAt === -1 ? target : target.slice(0, queryAt);
       const destination = findDestination(request.method, path);
-      const call = new DoorCall(request, requestId, gateway.clock.monotonicMs());
-      // The hot path: it turns its own errors into answers.
+      const call = new ServerCall(request, requestId, gateway.clock.monotonicMs());
+      // The hot path converts its own errors to responses.
       if (destination.kind === "model_call")
         return handleHttpModelRequest(gateway, call, destination.endpoint);
       if (destination.kind === "responses_socket") return upgrade(call);
       return serveOther(call, destination, path, queryAt === -1 ? "" : target.slice(queryAt + 1));
     } catch (thrown) {
-      if (!(thrown instanceof UnknownUrl)) return refuse(thrown, requestId);
-      return refuse(thrown.withBaseUrl(findBaseUrl(request.headers, options.publicUrl)), requestId);
+      if (!(thrown instanceof UnknownUrl)) return rejectRequest(thrown, requestId);
+      return rejectRequest(thrown.withBaseUrl(findBaseUrl(request.headers, options.publicUrl)), requestId);
     }
   }
 
@@ -122,19 +133,19 @@ export function startServer(options: ServerOptions): Server {
     query: string,
   ): Promise<HttpResponse> {
     try {
-      return await answerOther(call, destination, path, query);
+      return await respondOther(call, destination, path, query);
     } catch (thrown) {
-      return refuse(thrown, call.requestId);
+      return rejectRequest(thrown, call.requestId);
     }
   }
 
-  function refuse(thrown: unknown, requestId: string): HttpResponse {
+  function rejectRequest(thrown: unknown, requestId: string): HttpResponse {
     const error = asApiError(thrown);
     if (error.status === 500) logFault(gateway.log, requestId, thrown);
     return errorAnswer(error, requestId);
   }
 
-  function answerOther(
+  function respondOther(
     call: HttpCall,
     destination: OtherDestination,
     path: string,
@@ -144,23 +155,23 @@ export function startServer(options: ServerOptions): Server {
       case "site":
       case "moved":
       case "api":
-        return answerBrowser(call, destination, path, query);
+        return respondToBrowser(call, destination, path, query);
       case "stored_response":
         return callStoredResponse(gateway, call, {
           ...destination,
-          method: methodOf(call.request),
+          method: readMethod(call.request),
           query: parseQuery(query),
         });
       case "models":
         return parseQuery(query).has("client_version")
-          ? answerCaller(call, (caller) => listModelsForCodex(caller.group), computeEtag)
-          : answerCaller(call, (caller) => listModels(caller.group));
+          ? respondToCaller(call, (caller) => listModelsForCodex(caller.group), computeEtag)
+          : respondToCaller(call, (caller) => listModels(caller.group));
       case "model":
-        return answerCaller(call, (caller) => getModel(caller.group, destination.id));
+        return respondToCaller(call, (caller) => getModel(caller.group, destination.id));
       case "usage":
-        return answerCaller(call, (caller) => reportUsage(gateway, caller, parseQuery(query)));
+        return respondToCaller(call, (caller) => reportUsage(gateway, caller, parseQuery(query)));
       case "request":
-        return answerCaller(call, (caller) => reportRequest(gateway, caller, destination.id));
+        return respondToCaller(call, (caller) => reportRequest(gateway, caller, destination.id));
       case "openapi":
         return openApi(call);
       case "health":
@@ -170,7 +181,7 @@ export function startServer(options: ServerOptions): Server {
     }
   }
 
-  async function answerBrowser(
+  async function respondToBrowser(
     call: HttpCall,
     destination: BrowserDestination,
     path: string,
@@ -180,12 +191,12 @@ export function startServer(options: ServerOptions): Server {
     const isServed = FOR_ANY_HOST.has(path) || isOwnHost(host);
     const response = isServed
       ? await sendToBrowser(call, destination, path, query)
-      : refuseHost(call, destination, host);
+      : rejectHost(call, destination, host);
     if (isServed && isPublicHttps) response.headers.set("strict-transport-security", STRICT_TRANSPORT);
     return response;
   }
 
-  function refuseHost(
+  function rejectHost(
     { requestId }: Call,
     { kind }: BrowserDestination,
     host: string | null,
@@ -207,7 +218,7 @@ export function startServer(options: ServerOptions): Server {
       case "site":
         return sendPage(call, destination.site, path);
       case "moved":
-        // A path, not an address: behind a proxy it is the browser that knows the host.
+        // A path instead of a URL: behind a proxy, only the browser knows the host.
         return new Response(null, {
           status: 302,
           headers: { location: destination.to, "x-request-id": call.requestId },
@@ -220,54 +231,54 @@ export function startServer(options: ServerOptions): Server {
           query,
           peerAddress: () => call.clientAddress(),
           authenticated: () => call.authenticated(),
-          leaving: leaving.signal,
+          leaving: shutdown.signal,
         });
     }
   }
 
   async function sendPage({ request, requestId }: Call, site: SiteName, path: string): Promise<SharedAnswer> {
-    const answered = await options.sites[site].answer(request.headers, path);
-    answered.headers.set("x-request-id", requestId);
-    return answered;
+    const page = await options.sites[site].answer(request.headers, path);
+    page.headers.set("x-request-id", requestId);
+    return page;
   }
 
-  function upgrade(call: DoorCall): Upgrade {
-    const { headers, head: opening } = call.request;
+  function upgrade(call: ServerCall): Upgrade {
+    const { headers, head: requestHead } = call.request;
     const session = sockets.admit(call);
     const head = upgradeHead({ headers, requestId: call.requestId, protocol: chooseSubprotocol(headers) });
-    if (head === null || opening.asked.isHttp10 || opening.framing !== 0) {
+    if (head === null || requestHead.asked.isHttp10 || requestHead.framing !== 0) {
       throw new ApiError("invalid_request", "The WebSocket upgrade is malformed. Use a WebSocket client.");
     }
-    return new Upgrade(head, (outlet) => {
-      const socket = webSockets.open(outlet, session, session.digest);
+    return new Upgrade(head, (writer) => {
+      const socket = webSockets.open(writer, session, session.digest);
       session.opened(socket);
       sockets.opened(session);
       return socket;
     });
   }
 
-  /** A small JSON answer for the holder of a key. */
-  async function answerCaller<Made>(
+  /** Returns a small JSON response to an authenticated caller. */
+  async function respondToCaller<Body>(
     call: Call,
-    make: (caller: Caller) => Made | Promise<Made>,
-    headersOf: (made: Made) => Record<string, string> = () => ({}),
+    buildBody: (caller: Caller) => Body | Promise<Body>,
+    buildHeaders: (body: Body) => Record<string, string> = () => ({}),
   ): Promise<Response> {
     const caller = authenticate(call.request.headers, gateway.policy.snapshot(), gateway.auth, call);
-    const made = await make(caller);
-    return Response.json(made, { headers: { "x-request-id": call.requestId, ...headersOf(made) } });
+    const body = await buildBody(caller);
+    return Response.json(body, { headers: { "x-request-id": call.requestId, ...buildHeaders(body) } });
   }
 
   let document: Promise<StaticDocument> | null = null;
 
-  /** Its modules are loaded when the document is first asked for. */
-  async function makeDocument(): Promise<StaticDocument> {
+  /** Loads the modules at the first request for the document. */
+  async function buildDocument(): Promise<StaticDocument> {
     const { openApiDocument } = await import("../public-api/openapi.ts");
-    const made = openApiDocument(listRoutes(), { version: VERSION, publicUrl: options.publicUrl });
-    return jsonDocument(made);
+    const built = openApiDocument(listRoutes(), { version: VERSION, publicUrl: options.publicUrl });
+    return jsonDocument(built);
   }
 
   async function openApi({ request, requestId }: Call): Promise<SharedAnswer> {
-    document ??= makeDocument();
+    document ??= buildDocument();
     const response = (await document).respond(request.headers);
     response.headers.set("x-request-id", requestId);
     return response;
@@ -290,7 +301,7 @@ export function startServer(options: ServerOptions): Server {
     monotonicMs: gateway.clock.monotonicMs,
     nowMs: gateway.clock.nowMs,
     serve,
-    refuse: (fault) => errorAnswer(faultError(fault), options.newId("req")),
+    refuse: (fault) => errorAnswer(parseError(fault), options.newId("req")),
     fault: (thrown) => logFault(gateway.log, null, thrown),
   });
 
@@ -299,12 +310,12 @@ export function startServer(options: ServerOptions): Server {
     port: listening.port,
     async drain(timeoutMs) {
       draining = true;
-      leaving.abort();
+      shutdown.abort();
       let timer: ReturnType<typeof setTimeout> | undefined;
-      const cut = new Promise<void>((resolve) => {
+      const timedOut = new Promise<void>((resolve) => {
         timer = setTimeout(resolve, timeoutMs);
       });
-      await Promise.race([Promise.all([sockets.drain(), listening.close()]), cut]);
+      await Promise.race([Promise.all([sockets.drain(), listening.close()]), timedOut]);
       clearTimeout(timer);
       sockets.cut();
       sockets.stop();
@@ -315,7 +326,7 @@ export function startServer(options: ServerOptions): Server {
 }
 
 /** A class, so that a request costs one object here and no closures. */
-class DoorCall implements HttpCall {
+class ServerCall implements HttpCall {
   readonly request: IncomingRequest;
   readonly requestId: string;
   readonly startedMs: number;
@@ -340,8 +351,8 @@ class DoorCall implements HttpCall {
   }
 }
 
-/** The error for a client whose request could not be read. */
-function faultError({ kind, reason }: RequestFault): ApiError {
+/** The error for a client whose request could not be parsed. */
+function parseError({ kind, reason }: RequestFault): ApiError {
   switch (kind) {
     case "malformed":
       return new ApiError("invalid_request", `The request is not proper HTTP/1.1: ${reason}.`);
@@ -359,6 +370,6 @@ function faultError({ kind, reason }: RequestFault): ApiError {
   }
 }
 
-function methodOf(request: IncomingHttpRequest): "GET" | "POST" | "DELETE" {
+function readMethod(request: IncomingHttpRequest): "GET" | "POST" | "DELETE" {
   return request.method === "POST" || request.method === "DELETE" ? request.method : "GET";
 }

@@ -1,6 +1,6 @@
 /**
- * Pages and what belongs to them, as `npm run build` made them. Files with a hash in their name never change, and
- * browsers keep them for ever; everything else is asked for anew each time.
+ * Serves the built pages and their assets (`npm run build`). Browsers cache files with a hash in their name forever;
+ * all other files are revalidated each time.
  */
 
 import { readdirSync, statSync } from "node:fs";
@@ -10,27 +10,27 @@ import { SharedAnswer } from "../net/wire/http-message.ts";
 import { StaticDocument } from "../net/wire/static-document.ts";
 
 export interface Site {
-  /** `path` begins with the base. */
+  /** `path` starts with the base. */
   answer(headers: HeaderReader, path: string): Promise<SharedAnswer>;
 }
 
 export interface SiteOptions {
-  /** Where it is: `/console/`. */
+  /** The base path, for example `/console/`. */
   base: string;
   folder: string;
-  /** Its one document finds every address by itself; else each address is a document of its own. */
+  /** One document handles every path of the site; otherwise each path is a separate document. */
   isOnePage: boolean;
-  /** Of its files, so many bytes stay in memory; what is beyond is read from the disk each time. */
+  /** Maximum number of bytes of files that are cached in memory. Further files are read from disk each time. */
   keptBytesMax: number;
 }
 
-/** Nothing from elsewhere, nothing inline, and in nobody's frame. */
-const SAFETY: Readonly<Record<string, string>> = {
+/** No external content, no inline scripts, no embedding in frames. */
+const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy":
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
-  // Not "no-referrer": browsers would then hide from us that a change comes from our own page.
+  // Not "no-referrer": browsers would then omit the origin of requests from the gateway's own pages.
   "referrer-policy": "same-origin",
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
@@ -51,73 +51,75 @@ const TYPES: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
 };
 
-/** Smallest first. */
-const PACKED = [
+/** In order of preference, smallest first. */
+const COMPRESSED = [
   { encoding: "br", suffix: ".br" },
   { encoding: "gzip", suffix: ".gz" },
 ] as const;
 
-const FOR_EVER = "public, max-age=31536000, immutable";
+const CACHE_FOREVER = "public, max-age=31536000, immutable";
 
 export function openSite({ base, folder, isOnePage, keptBytesMax }: SiteOptions): Site {
   let names: ReadonlySet<string> = new Set();
   let builtMs: number | null = null;
-  /** Files by their names, as they were when the site was built. */
-  const kept = new Map<string, StaticDocument>();
-  let keptBytes = 0;
+  /** Cached files by name, as of the last build. */
+  const cached = new Map<string, StaticDocument>();
+  let cachedBytes = 0;
 
-  /** Names of what is there, so that no address can lead out of the folder. Read again when it was built again. */
-  function filesOf(): ReadonlySet<string> | null {
+  /**
+   * Lists the existing files, so that no path can lead out of the folder. The list is refreshed after a new build.
+   */
+  function listFiles(): ReadonlySet<string> | null {
     const presentMs = statSync(join(folder, "index.html"), { throwIfNoEntry: false })?.mtimeMs ?? null;
     if (presentMs !== null && presentMs !== builtMs) {
       names = new Set(readdirSync(folder, { recursive: true, encoding: "utf8" }));
       builtMs = presentMs;
-      kept.clear();
-      keptBytes = 0;
+      cached.clear();
+      cachedBytes = 0;
     }
     return presentMs === null ? null : names;
   }
 
-  function nameOf(address: string, all: ReadonlySet<string>): string | null {
+  function resolveName(address: string, files: ReadonlySet<string>): string | null {
     if (address === "" || (isOnePage && !address.startsWith("assets/"))) return "index.html";
     const name = extname(address) === "" ? `${address}.html` : address;
-    return all.has(name) ? name : null;
+    return files.has(name) ? name : null;
   }
 
   async function load(file: string, name: string, encoding: string | null): Promise<StaticDocument> {
     const readMs = builtMs;
     const document = new StaticDocument(await Bun.file(join(folder, file)).bytes(), {
-      ...SAFETY,
+      ...SECURITY_HEADERS,
       "content-type": TYPES[extname(name)] ?? "application/octet-stream",
-      "cache-control": name.startsWith("assets/") ? FOR_EVER : "no-cache",
+      "cache-control": name.startsWith("assets/") ? CACHE_FOREVER : "no-cache",
       vary: "accept-encoding",
       ...(encoding === null ? {} : { "content-encoding": encoding }),
     });
     const { length } = document.bytes;
-    // Another request may have kept the same file meanwhile, or the site may have been built again.
-    if (readMs === builtMs && !kept.has(file) && keptBytes + length <= keptBytesMax) {
-      keptBytes += length;
-      kept.set(file, document);
+    // Another request may have cached the same file, or the site may have been rebuilt.
+    if (readMs === builtMs && !cached.has(file) && cachedBytes + length <= keptBytesMax) {
+      cachedBytes += length;
+      cached.set(file, document);
     }
     return document;
   }
 
   return {
-    async answer(asked, path) {
-      const all = filesOf();
-      if (all === null) return page(503, NOT_BUILT);
-      const name = nameOf(path.slice(base.length), all);
+    async answer(headers, path) {
+      const files = listFiles();
+      if (files === null) return page(503, NOT_BUILT);
+      const name = resolveName(path.slice(base.length), files);
       if (name === null)
         return page(404, `<h1>Not found</h1><p><a href="${base}">Go to the first page</a></p>`);
-      const packed = packedAs(asked, name, all);
-      const file = name + (packed?.suffix ?? "");
-      const document = kept.get(file) ?? (await load(file, name, packed?.encoding ?? null));
-      return document.respond(asked);
+      const compressed = chooseCompressed(headers, name, files);
+      const file = name + (compressed?.suffix ?? "");
+      const document = cached.get(file) ?? (await load(file, name, compressed?.encoding ?? null));
+      return document.respond(headers);
     },
   };
 }
 
-function packedAs(headers: HeaderReader, name: string, all: ReadonlySet<string>) {
+function chooseCompressed(headers: HeaderReader, name: string, all: ReadonlySet<string>) {
   const accepted = new Set(
     headers
       .get("accept-encoding")
@@ -125,13 +127,13 @@ function packedAs(headers: HeaderReader, name: string, all: ReadonlySet<string>)
       .filter((one) => !/;\s*q=0(?:\.0*)?\s*$/.test(one))
       .map((one) => one.split(";")[0]?.trim()),
   );
-  return PACKED.find(({ encoding, suffix }) => accepted.has(encoding) && all.has(name + suffix)) ?? null;
+  return COMPRESSED.find(({ encoding, suffix }) => accepted.has(encoding) && all.has(name + suffix)) ?? null;
 }
 
 const NOT_BUILT =
   "<h1>These pages are not built</h1><p>Run <code>npm run build</code> in the gateway's folder and load this page again. The API works without them.</p>";
 
-/** For people whose browser asked for a page that is refused. */
+/** An error page for browsers. */
 export function errorPage(status: number, message: string): SharedAnswer {
   return page(status, `<h1>Model Gateway</h1><p>${Bun.escapeHTML(message)}</p>`);
 }
@@ -139,7 +141,7 @@ export function errorPage(status: number, message: string): SharedAnswer {
 function page(status: number, body: string): SharedAnswer {
   return new SharedAnswer(
     status,
-    { ...SAFETY, "content-type": "text/html; charset=utf-8", "cache-control": "no-store" },
+    { ...SECURITY_HEADERS, "content-type": "text/html; charset=utf-8", "cache-control": "no-store" },
     Buffer.from(`<!doctype html><html lang="en"><title>Model Gateway</title>${body}`),
   );
 }

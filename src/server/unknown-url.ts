@@ -1,14 +1,14 @@
-/** The error for a path that does not exist: the path that was probably meant, or what this gateway offers instead. */
+/** The error for an unknown path. It suggests the path that was probably meant, or lists what the gateway offers. */
 
 import { ApiError } from "../errors.ts";
 import { ENDPOINTS } from "../protocols/shared/request.ts";
 
-/** `describe` is given the gateway's own address, which only the server knows. */
+/** `withBaseUrl` adds the gateway's base URL, which only the server knows. */
 export class UnknownUrl extends ApiError {
   private readonly path: string;
   private readonly meant: string | null;
 
-  /** `meant` is a path that exists and differs only in `/v1` or in slashes; null if there is none. */
+  /** `meant` is an existing path that differs only in `/v1` or in slashes, or null. */
   constructor(path: string, meant: string | null, baseUrl: string | null = null) {
     super("unknown_url", messageFor(path, meant, baseUrl));
     this.path = path;
@@ -41,7 +41,7 @@ function adviceFor(path: string, meant: string, baseUrl: string | null): string 
 const FIRST_CALL = "GET /v1/models is a good first call";
 const OFFERED = `${ENDPOINTS.map(({ path }) => `POST /v1${path}`).join(", ")} and GET /v1/models`;
 
-/** APIs that clients of OpenAI, Anthropic, Google and others may call, by the beginning of the path below `/v1`. */
+/** APIs of OpenAI, Anthropic, Google and others that clients may call, by the start of the path below `/v1`. */
 const MISSING: readonly (readonly [start: string, name: string])[] = [
   ["/files", "the Files API"],
   ["/uploads", "the Uploads API"],

@@ -1,4 +1,4 @@
-/** Many conversations at once, with every kind of trouble among them: each turn ends exactly once, and nothing stays. */
+/** Many concurrent conversations with all kinds of failures: each turn ends exactly once, and no socket leaks. */
 
 import { expect, test } from "bun:test";
 import { startSimulator } from "../../../simulator/simulator.ts";
@@ -32,7 +32,7 @@ const MODELS = [
   "fault/hugeline@size=200000",
 ] as const;
 
-/** The same numbers each time. */
+/** A deterministic random generator. */
 function openDice(seed: number): (sides: number) => number {
   let state = seed;
   return (sides) => {
@@ -79,7 +79,7 @@ test("every turn ends once, well or not, its own words reach it alone, and no so
       const over = (how: keyof typeof ends) => {
         ends[how]++;
         if (++calls > 1) reject(new Error(`a turn with ${model} ended twice`));
-        // Another's answer would have another's word in it.
+        // The response of another turn would contain another word.
         for (const [, other] of text.matchAll(/"metadata":\{"word":"(\w+)"\}/g)) {
           if (other !== word) reject(new Error(`${word} heard of ${other}`));
         }

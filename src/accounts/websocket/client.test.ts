@@ -55,7 +55,7 @@ function client(options: Partial<SocketClientOptions> = {}): SocketClient {
 
 const account = (change: Partial<PolicyAccount> = {}) => socketAccount({ credential: CREDENTIAL, ...change });
 
-/** What a turn told, in order, and how it ended. */
+/** The calls of a turn in order, and its end. */
 class Notes {
   readonly calls: string[] = [];
   status = 0;
@@ -114,7 +114,7 @@ function ask(of: SocketClient, port: number, asked: Asked = {}): Notes {
   const parts = (body: object) => wholePart(Buffer.from(JSON.stringify(body)));
   const { tail = null } = asked;
   const thread = asked.thread ?? new SocketConversation();
-  // A conversation that the test does not ask for ends with its first turn.
+  // A conversation that the test does not pass in ends with its first turn.
   if (asked.thread === undefined) void notes.over.promise.then(() => thread.end());
   notes.exchange = of.send(
     {
@@ -207,7 +207,7 @@ describe("with an upstream that speaks it", () => {
     expect(await ask(of, simulator.port, goOn()).over.promise).toBe("end");
     expect(bodyOf(1)).toMatchObject({ input: "more", previous_response_id: first.responseId });
 
-    // Another conversation is not given the socket while there is room for one of its own.
+    // Another conversation does not get the socket while it may open its own.
     await ask(of, simulator.port).over.promise;
     expect(simulator.ledger.sockets().opened).toBe(2);
 
@@ -280,7 +280,7 @@ describe("with an upstream that speaks it", () => {
     await ask(of, simulator.port, asking(0, "acct_2")).over.promise;
     for (const beta of [1, 2, 3, 4]) await ask(of, simulator.port, asking(beta)).over.promise;
     await eventually(() => simulator.ledger.sockets().open === 3);
-    // The longest unused are gone, and the other account has its own.
+    // The least recently used sockets are closed, and the other account has its own.
     for (const one of [asking(3), asking(4), asking(0, "acct_2")])
       await ask(of, simulator.port, one).over.promise;
     expect(simulator.ledger.sockets().opened).toBe(5);
@@ -426,7 +426,7 @@ interface HandMade {
   heard: [opcode: number, text: string][];
 }
 
-/** An upstream whose every byte a test decides. */
+/** An upstream whose bytes the test writes. */
 async function handMade(
   answer: (key: string) => string,
   onMessage: (socket: Socket, text: string) => void = () => {},
@@ -544,7 +544,7 @@ describe("by the byte", () => {
     await ask(of, made.port).over.promise;
     await eventually(() => made.heard.some(([opcode, said]) => opcode === PONG && said === "abc"));
     await eventually(() => made.heard.some(([opcode]) => opcode === PING));
-    // Nobody answers those: the socket is taken for dead.
+    // The pings are not answered, so the socket is considered dead.
     await eventually(() => made.sockets[0]?.destroyed);
   });
 
@@ -573,7 +573,7 @@ describe("by the byte", () => {
     const made = await handMade(good, (socket) => socket.write(ANSWER));
     const long = { model: "m", input: "x".repeat(40_000_000) };
     await ask(of, made.port).over.promise;
-    // Nothing is read any more, so that the kernel does not take all of it.
+    // The upstream stops reading, so that the kernel does not accept everything.
     made.sockets[0]?.pause();
     ask(of, made.port, { body: long });
     passedMs += 60_000;
@@ -662,7 +662,7 @@ describe("by the byte", () => {
     for (let n = 0; n < 1_000; n++)
       socket?.write(buildFrame(PING, wholePart(Buffer.from(`ping ${n}`)), null));
     socket?.write(created("resp_2"));
-    // By then it has heard the pings.
+    // By then it has received the pings.
     await eventually(() => notes.types.length === 1);
     socket?.resume();
     await eventually(() => turns === 2);

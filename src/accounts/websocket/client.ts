@@ -1,4 +1,7 @@
-/** Responses over WebSockets to upstreams: each on a socket of its own while it lasts, which then serves others. */
+/**
+ * Client for Responses over WebSockets to upstreams. Each response has its own socket while it lasts; afterwards the
+ * socket is reused.
+ */
 
 import { type ConnectionsOptions, openConnections } from "../../net/http-client/connections.ts";
 import type { HttpExchange } from "../../net/http-client/contract.ts";
@@ -16,18 +19,18 @@ export interface SocketRequest extends TurnRequest {
   readonly account: PolicyAccount;
   readonly target: DialTarget;
   readonly path: string;
-  /** Of the handshake: complete lines, each ended by CR LF. Sockets with other ones are not used. */
+  /** Header lines of the handshake, each terminated by CR LF. Sockets with other headers are not reused. */
   readonly headers: string;
 }
 
 export interface SocketClient {
-  /** False while its upstream is known not to make WebSockets of connections, whatever the operator thinks. */
+  /** Returns false while the upstream is known not to accept WebSocket upgrades, even if it is configured to. */
   speaks(account: PolicyAccount): boolean;
-  /** As `HttpClient.send`. */
-  send(request: SocketRequest, taker: UpstreamTurnHandler): HttpExchange;
-  /** Sockets to other accounts, and by other credentials than these have now, are closed as soon as they are free. */
+  /** See `HttpClient.send`. */
+  send(request: SocketRequest, handler: UpstreamTurnHandler): HttpExchange;
+  /** Closes sockets of other accounts and of outdated credentials as soon as they are free. */
   retain(accounts: ReadonlyMap<string, PolicyAccount>): void;
-  /** Free sockets are closed, now and after each response that is still under way. */
+  /** Closes free sockets now, and the others after their current response. */
   close(): void;
 }
 
@@ -35,7 +38,7 @@ export interface SocketClientOptions
   extends Omit<ConnectionsOptions, "clock" | "idleMs" | "idlePerOriginMax">,
     Omit<SocketSetting, "connections">,
     WarmSocketsOptions {
-  /** How long an upstream that refused a handshake is spoken to over HTTP. */
+  /** How long HTTP is used for an upstream that rejected a handshake. */
   unspokenMs: number;
   noteUnspoken(account: PolicyAccount, status: number): void;
 }
@@ -45,59 +48,59 @@ export function openSocketClient(options: SocketClientOptions): SocketClient {
   const connections = openConnections({
     ...options,
     clock: { monotonicMs },
-    // None is ever given back: what was a WebSocket carries nothing else.
+    // A WebSocket connection is never returned to the HTTP pool.
     idlePerOriginMax: 0,
   });
   const setting: SocketSetting = { ...options, connections };
   const warm = openWarmSockets(options);
-  const unspoken = new Map<string, { account: PolicyAccount; untilMs: number }>();
+  const unsupported = new Map<string, { account: PolicyAccount; untilMs: number }>();
 
   function speaks(account: PolicyAccount): boolean {
-    const known = unspoken.get(account.id);
-    if (known === undefined) return true;
-    if (isSame(known.account, account) && monotonicMs() < known.untilMs) return false;
-    unspoken.delete(account.id);
+    const entry = unsupported.get(account.id);
+    if (entry === undefined) return true;
+    if (isSame(entry.account, account) && monotonicMs() < entry.untilMs) return false;
+    unsupported.delete(account.id);
     return true;
   }
 
   return {
     speaks,
-    send(request, taker) {
+    send(request, handler) {
       const { account, target, path, headers } = request;
-      const purpose = `${account.id}\n${account.baseUrl}\n${path}\n${headers}`;
+      const shelfKey = `${account.id}\n${account.baseUrl}\n${path}\n${headers}`;
       const turn = new UpstreamTurn(
         {
           setting,
           warm,
-          shelf: warm.shelfFor(purpose, account),
+          shelf: warm.shelfFor(shelfKey, account),
           address() {
             const fault = findHeadFault(request);
             if (fault !== null) throw new Error(fault);
             return { route: connections.routeOf(target), path, headers };
           },
           noteUnspoken(status) {
-            unspoken.set(account.id, { account, untilMs: monotonicMs() + unspokenMs });
+            unsupported.set(account.id, { account, untilMs: monotonicMs() + unspokenMs });
             options.noteUnspoken(account, status);
           },
         },
         request,
-        taker,
+        handler,
       );
       turn.start();
       return turn;
     },
     retain(accounts) {
-      for (const id of [...unspoken.keys()]) if (!accounts.has(id)) unspoken.delete(id);
+      for (const id of [...unsupported.keys()]) if (!accounts.has(id)) unsupported.delete(id);
       warm.retain(({ account }) => {
-        const now = accounts.get(account.id);
-        return now !== undefined && isSame(account, now);
+        const current = accounts.get(account.id);
+        return current !== undefined && isSame(account, current);
       });
     },
     close: warm.close,
   };
 }
 
-/** A socket to the one is as good as a socket to the other. */
+/** Whether sockets of the two accounts are interchangeable. */
 function isSame(a: PolicyAccount, b: PolicyAccount): boolean {
   return (
     a.credential === b.credential &&

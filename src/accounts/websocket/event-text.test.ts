@@ -10,10 +10,10 @@ interface Told {
   events: { type: string | null; json: unknown }[];
 }
 
-/** What a reader of event streams makes of these messages, which all came in one read. */
+/** Parses the event stream that these messages of one read produce. */
 function told(messages: readonly string[]): Told {
   const text = new EventText();
-  // As they stand in a read: one after the other, with the heads of frames between them.
+  // As in one read: consecutive messages with frame heads between them.
   const read = Buffer.from(messages.map((message) => `\n\r${message}`).join(""));
   let at = 0;
   const kinds = messages.map((message) => {
@@ -140,7 +140,7 @@ test("a read is searched for line ends once, however many messages are in it", (
   expect(read.searched).toBe(2 * read.length);
 });
 
-/** How many bytes were looked at in searches. */
+/** Counts the bytes that are examined in searches. */
 class Counted extends Uint8Array {
   searched = 0;
 

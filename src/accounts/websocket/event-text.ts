@@ -1,6 +1,6 @@
 /**
- * Messages of an upstream's WebSocket as the event stream that the same upstream would have sent over HTTP: each
- * message is the data of one event, and names its type itself.
+ * Converts the messages of an upstream's WebSocket to the event stream that the upstream would send over HTTP. Each
+ * message is the data of one event and contains its type.
  */
 
 import { type ObjectScan, type ScanFailure, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
@@ -10,11 +10,11 @@ import { isPrivateEvent } from "../../protocols/responses/private-event.ts";
 import { isEventName } from "../../protocols/shared/stream.ts";
 
 /**
- * - `created`: goes on, and is the first of its response
- * - `event`: goes on
- * - `terminal`: goes on, and is the last of its response
- * - `error`: in place of an answer, or of the rest of one
- * - `private`: between the upstream and us, such as what it says of the account's limits
+ * - `created`: forwarded, the first event of its response
+ * - `event`: forwarded
+ * - `terminal`: forwarded, the last event of its response
+ * - `error`: replaces the response or the rest of it
+ * - `private`: only for the gateway, for example the limits of the account
  */
 export type UpstreamMessageKind = "created" | "event" | "terminal" | "error" | "private";
 
@@ -35,53 +35,56 @@ const TERMINAL: ReadonlySet<string> = new Set([
   "response.failed",
   "response.cancelled",
 ]);
-/** May stand in a type: letters, digits, dot, hyphen and underscore. */
+/** Bytes that are allowed in a type: letters, digits, dot, hyphen and underscore. */
 const NAME_BYTE = new Uint8Array(256);
 for (let byte = 0; byte < 256; byte++) {
   NAME_BYTE[byte] = /[\w.-]/.test(String.fromCharCode(byte)) ? 1 : 0;
 }
 
-/** How messages of one type begin, and what an event has in front of them. */
+/** The start of all messages of one type, and the event lines that precede them. */
 interface Opening {
   readonly kind: UpstreamMessageKind;
   /** `{"type":"response.output_text.delta"`. */
   readonly json: Uint8Array;
-  /** `event: response.output_text.delta` and the beginning of the next line, `data: `. */
+  /** `event: response.output_text.delta` and the start of the next line, `data: `. */
   readonly lines: Uint8Array;
 }
 
-/** Types are few and short, and come with every response; whatever else comes by does not stay. */
+/** Cache by type. Types are few and short and occur in every response; anything else is not cached. */
 const openings = new Map<string, Opening>();
 const OPENINGS_MAX = 256;
-const KEPT_TYPE_BYTES_MAX = 64;
+const CACHED_TYPE_BYTES_MAX = 64;
 
-function openingOf(type: string): Opening {
-  const known = openings.get(type);
-  if (known !== undefined) return known;
+function lookUpOpening(type: string): Opening {
+  const cached = openings.get(type);
+  if (cached !== undefined) return cached;
   const opening = {
-    kind: kindOf(type),
+    kind: classifyType(type),
     json: utf8.encode(`{"type":"${type}"`),
     lines: utf8.encode(`event: ${type}\ndata: `),
   };
-  if (type.length > KEPT_TYPE_BYTES_MAX) return opening;
+  if (type.length > CACHED_TYPE_BYTES_MAX) return opening;
   if (openings.size >= OPENINGS_MAX) openings.clear();
   openings.set(type, opening);
   return opening;
 }
 
-/** One event: these lines, then part of an array, then a blank line. */
-interface Piece {
+/** One event: these lines, then a range of an array, then a blank line. */
+interface EventPiece {
   readonly lines: Uint8Array;
   readonly bytes: Uint8Array;
   readonly start: number;
   readonly end: number;
 }
 
-/** Gathers what one read brought, so that it is handed on in one piece. A class: it lives as long as a response. */
+/**
+ * Collects the events of one read, so that they are passed on in one piece. A class, because it lives as long as a
+ * response.
+ */
 export class EventText {
-  private pieces: Piece[] = [];
+  private pieces: EventPiece[] = [];
   private length = 0;
-  /** Most events have the type of the one before: then nothing about it has to be found out again. */
+  /** Most events have the type of the event before, which then needs no lookup. */
   private last: Opening | null = null;
   private readonly lineEnds = new LineEnds();
 
@@ -90,20 +93,20 @@ export class EventText {
     if (this.last === null || !startsWith(bytes, start, this.last.json)) {
       const nameEnd = plainNameEnd(bytes, start, end);
       if (nameEnd < 0) return this.addUnusual(bytes, start, end);
-      this.last = openingOf(decodeLatin1(bytes, start + BEFORE_TYPE.length, nameEnd));
+      this.last = lookUpOpening(decodeLatin1(bytes, start + BEFORE_TYPE.length, nameEnd));
     }
     const { kind, lines } = this.last;
     if (kind !== "error" && kind !== "private") this.put(lines, bytes, start, end);
     return kind;
   }
 
-  /** Drops what was added since the last `take`. */
+  /** Discards what was added since the last `take`. */
   forget(): void {
     this.pieces = [];
     this.length = 0;
   }
 
-  /** Null when there is nothing. */
+  /** Returns null when there are no events. */
   take(): Uint8Array | null {
     const { pieces } = this;
     this.lineEnds.forget();
@@ -120,12 +123,12 @@ export class EventText {
     return text;
   }
 
-  /** The type does not come first, or the JSON is written in lines. */
+  /** Handles a message whose type is not the first field, or whose JSON contains line breaks. */
   private addUnusual(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
     const message = bytes.slice(start, end);
     const scan = scanEvent(message);
-    const type = typeIn(message, scan);
-    const kind = kindOf(type);
+    const type = readType(message, scan);
+    const kind = classifyType(type);
     if (kind === "error" || kind === "private") return kind;
     const name = type !== null && isEventName(type) ? type : null;
     const event = formatEvent(name, message);
@@ -139,7 +142,7 @@ export class EventText {
   }
 }
 
-/** Where the type's name ends, for a message that begins with it; -1 for any other. */
+/** Returns the end of the type's name for a message that starts with it; -1 for any other. */
 function plainNameEnd(bytes: Uint8Array, start: number, end: number): number {
   if (!startsWith(bytes, start, BEFORE_TYPE)) return -1;
   let at = start + BEFORE_TYPE.length;
@@ -147,49 +150,52 @@ function plainNameEnd(bytes: Uint8Array, start: number, end: number): number {
   return at < end && bytes[at] === QUOTE ? at : -1;
 }
 
-/** Byte by byte: for so few that is quicker than a call of the runtime. */
+/** Compares byte by byte: for so few bytes this is faster than a call of the runtime. */
 function startsWith(bytes: Uint8Array, at: number, expected: Uint8Array): boolean {
   for (let i = 0; i < expected.length; i++) if (bytes[at + i] !== expected[i]) return false;
   return true;
 }
 
-/** Where a line ends next, remembered: a read of many messages is searched once, and not to its end for each. */
+/**
+ * Remembers the position of the next line break: a read with many messages is searched once, not once for each
+ * message.
+ */
 class LineEnds {
   private bytes: Uint8Array = NOTHING;
   private lf = 0;
   private cr = 0;
 
-  /** The messages of a read in order. */
+  /** Must be called for the messages of a read in order. */
   isWithin(bytes: Uint8Array, start: number, end: number): boolean {
     const isNew = bytes !== this.bytes;
-    if (isNew || this.lf < start) this.lf = nextOf(bytes, LF, start);
-    if (isNew || this.cr < start) this.cr = nextOf(bytes, CR, start);
+    if (isNew || this.lf < start) this.lf = findNext(bytes, LF, start);
+    if (isNew || this.cr < start) this.cr = findNext(bytes, CR, start);
     this.bytes = bytes;
     return this.lf < end || this.cr < end;
   }
 
-  /** The read is over, and is not to be kept for what is known of it. */
+  /** The read is consumed. Releases its bytes. */
   forget(): void {
     this.bytes = NOTHING;
   }
 }
 
-function nextOf(bytes: Uint8Array, byte: number, from: number): number {
+function findNext(bytes: Uint8Array, byte: number, from: number): number {
   const at = bytes.indexOf(byte, from);
   return at < 0 ? bytes.length : at;
 }
 
-/** The kind of a message that is not forwarded. */
+/** Returns the kind of a message that is not forwarded. */
 export function readMessageKind(bytes: Uint8Array, start: number, end: number): UpstreamMessageKind {
-  return kindOf(typeIn(bytes, scanEvent(bytes, start, end)));
+  return classifyType(readType(bytes, scanEvent(bytes, start, end)));
 }
 
-function typeIn(bytes: Uint8Array, scan: EventScan | ScanFailure): string | null {
+function readType(bytes: Uint8Array, scan: EventScan | ScanFailure): string | null {
   return scan.ok && scan.fields.type ? stringValue(bytes, scan.fields.type) : null;
 }
 
-/** What has no type is left to the reader of the stream, which counts such things. */
-function kindOf(type: string | null): UpstreamMessageKind {
+/** A message without a type is passed to the stream parser, which counts such messages. */
+function classifyType(type: string | null): UpstreamMessageKind {
   if (type === null) return "event";
   if (type === "response.created") return "created";
   if (TERMINAL.has(type)) return "terminal";

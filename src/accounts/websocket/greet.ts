@@ -1,3 +1,5 @@
+/** Probes the WebSocket handshake of an upstream. */
+
 import type { HttpFailure } from "../../net/http-client/contract.ts";
 import { type SocketAddress, type SocketSetting, UpstreamSocket } from "./upstream-socket.ts";
 
@@ -6,7 +8,7 @@ export type HandshakeProbe =
   | { readonly kind: "refused"; readonly status: number }
   | { readonly kind: "failed"; readonly failure: HttpFailure };
 
-/** Shakes hands and leaves: whether an upstream makes a WebSocket of a connection. */
+/** Performs a handshake and closes the socket, to find out whether an upstream accepts WebSockets. */
 export function probeHandshake(setting: SocketSetting, address: SocketAddress): Promise<HandshakeProbe> {
   return new Promise((resolve) => {
     new UpstreamSocket(setting, address, {

@@ -1,3 +1,5 @@
+/** Probes whether an account supports WebSocket, for the `doctor` command. */
+
 import { openConnections } from "../../net/http-client/connections.ts";
 import type { Dialer } from "../../net/http-client/dial.ts";
 import type { Clock } from "../../net/wire/clock.ts";
@@ -20,7 +22,7 @@ export interface SocketProbeOptions {
   };
 }
 
-/** Whether an account that is configured to speak WebSocket does. Null where it cannot even be dialled. */
+/** Whether an account that is configured for WebSocket supports it. Returns null if it cannot be dialled. */
 export async function probeSocket(
   account: PolicyAccount,
   options: SocketProbeOptions,

@@ -1,6 +1,7 @@
 /**
- * One response over a socket. To its taker it is an exchange like any other, with the head of an answer and its event
- * stream. What is peculiar to sockets stays in here: ones that were kept too long, and ones that have forgotten.
+ * One response over a WebSocket. For its handler it is an exchange like any other, with a response head and an event
+ * stream. It hides what is specific to sockets: stale sockets, and sockets whose upstream no longer has the previous
+ * response.
  */
 
 import { isObject, parseJson } from "../../json/parse.ts";
@@ -23,23 +24,26 @@ import {
 import type { SocketShelf, WarmSockets } from "./warm-sockets.ts";
 
 export interface UpstreamTurnHandler extends ResponseHandler {
-  /** A message in place of an answer, or of the rest of one. The last call. The status is null when it tells none. */
+  /**
+   * An error message in place of a response, or of the rest of one. The last call. The status is null if the message
+   * has none.
+   */
   toldError(status: number | null, headers: AnswerHeaders, body: Uint8Array): void;
-  /** The upstream does not make WebSockets of connections. The last call: nothing was asked of it. */
+  /** The upstream does not accept WebSocket upgrades. The last call: no request was sent. */
   unspoken(status: number): void;
 }
 
 export interface TurnRequest {
   readonly thread: SocketConversation;
-  /** The whole request, as the JSON of `POST /responses`. */
+  /** The complete request, as the JSON of `POST /responses`. */
   readonly whole: readonly Part[];
-  /** The same without what came before the response that it goes on from; null when it goes on from none. */
+  /** The request without the part before the response that it continues; null if it continues none. */
   readonly tail: ConversationTail | null;
 }
 
 export interface ConversationTail {
   readonly responseId: string;
-  /** Null when it cannot be told apart. */
+  /** Null if the two parts cannot be separated. */
   body(): readonly Part[] | null;
 }
 
@@ -47,16 +51,19 @@ export interface TurnContext {
   readonly setting: SocketSetting;
   readonly warm: WarmSockets;
   readonly shelf: SocketShelf;
-  /** Throws when there is nowhere to go. */
+  /** Throws when the target is not a valid URL. */
   address(): SocketAddress;
-  /** Not to be asked again for a while. */
+  /** WebSocket is not used for this upstream for a while. */
   noteUnspoken(status: number): void;
 }
 
-/** A kept socket that its upstream closed at the same moment breaks at once, and the request was not looked at. */
+/**
+ * A free socket that its upstream closed at the same moment breaks within this time, and the request was not
+ * processed.
+ */
 const STALE_MS = 250;
-/** An answer to the handshake that says no more than that WebSocket is not spoken here. */
-const UNSPOKEN: ReadonlySet<number> = new Set([400, 404, 405, 426, 501]);
+/** Handshake statuses that only mean that the upstream does not support WebSocket. */
+const UNSUPPORTED_STATUSES: ReadonlySet<number> = new Set([400, 404, 405, 426, 501]);
 
 const CREATE = Buffer.from('{"type":"response.create",');
 
@@ -67,32 +74,32 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
   private readonly taker: UpstreamTurnHandler;
   private readonly text = new EventText();
   private socket: UpstreamSocket | null = null;
-  /** The socket had served before: that it breaks now says nothing about the upstream. */
+  /** The socket has served a response before: if it breaks now, that says nothing about the upstream. */
   private isReused = false;
   private hasSentTail = false;
   private hasHeard = false;
   private hasEvents = false;
   private hasHead = false;
-  /** The socket was let go once for its age. */
+  /** The turn has moved once to another socket, because the first one reached its age limit. */
   private hasMoved = false;
   /** The id of this turn's response. */
   private createdId: string | null = null;
-  /** The socket may still say something of this turn, or of one before: nobody else is to hear it. */
+  /** The socket may still receive messages of this turn or an earlier one, so it must not be reused. */
   private isSpent = false;
   private isPaused = false;
-  /** The turn has given its socket back. */
+  /** The turn has returned its socket. */
   private isOver = false;
-  /** The taker wants to hear no more. */
+  /** The handler receives no further call. */
   private isAborted = false;
   private sentAtMs = 0;
-  /** The last event has come, and the taker is to hear of it. */
+  /** The last event has arrived, and the handler was not notified yet. */
   private hasEnded = false;
-  private error: ToldError | null = null;
+  private error: UpstreamErrorMessage | null = null;
 
-  constructor(context: TurnContext, request: TurnRequest, taker: UpstreamTurnHandler) {
+  constructor(context: TurnContext, request: TurnRequest, handler: UpstreamTurnHandler) {
     this.context = context;
     this.request = request;
-    this.taker = taker;
+    this.taker = handler;
   }
 
   start(): void {
@@ -128,10 +135,10 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
   private ask(socket: UpstreamSocket): void {
     const { thread, tail, whole } = this.request;
     this.socket = socket;
-    const isKnown =
+    const canContinue =
       tail !== null && thread.last?.socket === socket && thread.last.responseId === tail.responseId;
-    const body = isKnown ? tail.body() : null;
-    // Whatever becomes of this turn, the previous response is no longer the last one on this socket.
+    const body = canContinue ? tail.body() : null;
+    // Whatever the outcome of this turn, the previous response is no longer the last one on this socket.
     socket.thread?.forget();
     thread.forget();
     socket.askedBy = thread;
@@ -143,7 +150,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     this.hasBegun = true;
     this.hasHeard = false;
     this.sentAtMs = this.context.setting.monotonicMs();
-    socket.send(asMessage(body));
+    socket.send(buildMessage(body));
   }
 
   pause(): void {
@@ -158,7 +165,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     this.socket?.resume();
   }
 
-  /** There is no message that ends a response early: its socket ends with it. */
+  /** The protocol has no message that ends a response early, so the socket is closed. */
   abort(): void {
     this.isAborted = true;
     if (this.isOver) return;
@@ -183,7 +190,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     }
     if (kind === "created") this.createdId ??= findResponseId(bytes, start, end);
     if (this.isReused && this.createdId === null) {
-      // Left over from the turn before.
+      // A message of the previous turn.
       this.text.forget();
       this.isSpent = true;
       return;
@@ -202,7 +209,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     }
     this.hasEnded = true;
     if (isOwn && socket !== null) request.thread.note(socket, responseId);
-    // Where responses are not told by their ids, what comes late could not be told from the next.
+    // Without response ids, a late message could not be distinguished from the next response.
     else this.isSpent = true;
   }
 
@@ -211,7 +218,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     try {
       this.tell();
     } catch {
-      // Only the taker can have thrown. It may still hold a request open: it hears of the end.
+      // Only the handler can have thrown. It may still hold a request open, so it is notified of the end.
       this.abort();
       this.taker.failed({ kind: "reset", reason: "the taker of the answer threw" });
     }
@@ -220,7 +227,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
   private tell(): void {
     const { socket, taker, error } = this;
     const bytes = this.text.take();
-    // Before the taker is told, so that what it sends next finds the socket.
+    // Before the handler is called, so that its next request can use the socket.
     if (this.hasEnded || error !== null) this.giveBack();
     if (bytes !== null) {
       if (!this.hasHead) taker.head(200, streamHeaders(socket?.headers ?? null, this.isReused));
@@ -246,7 +253,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
       this.open();
     } else {
       this.error = error;
-      // The response that the error is about may go on all the same.
+      // The response that the error is about may still continue.
       if (this.hasEvents) this.isSpent = true;
     }
   }
@@ -256,7 +263,7 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     this.isOver = true;
     this.dropSocket();
     const { taker } = this;
-    if (UNSPOKEN.has(status) || status < 400) {
+    if (UNSUPPORTED_STATUSES.has(status) || status < 400) {
       this.context.noteUnspoken(status);
       taker.unspoken(status);
       return;
@@ -305,8 +312,8 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
   }
 }
 
-/** The JSON of a request, with the word in front that makes a message of it. */
-function asMessage(body: readonly Part[]): Part[] {
+/** Turns the JSON of a request into a `response.create` message. */
+function buildMessage(body: readonly Part[]): Part[] {
   const [first, ...rest] = body;
   if (first === undefined) throw new Error("a request without a body");
   const open = first.bytes.indexOf(0x7b, first.start);
@@ -317,38 +324,40 @@ function asMessage(body: readonly Part[]): Part[] {
   ];
 }
 
-/** The head that a stream over HTTP would have. Limits in the handshake's headers hold only while they are fresh. */
+/**
+ * The head that an HTTP stream would have. Rate limits in the handshake's headers are used only while they are fresh.
+ */
 function streamHeaders(handshake: AnswerHeaders | null, isReused: boolean): AnswerHeaders {
-  const kept = (name: string) =>
+  const read = (name: string) =>
     name === "content-type"
       ? "text/event-stream"
       : isReused && name !== "x-request-id"
         ? null
         : (handshake?.get(name) ?? null);
-  return { get: kept, has: (name) => kept(name) !== null };
+  return { get: read, has: (name) => read(name) !== null };
 }
 
-interface ToldError {
+interface UpstreamErrorMessage {
   readonly code: unknown;
   readonly status: number | null;
   readonly headers: AnswerHeaders;
   readonly body: Uint8Array;
 }
 
-function readError(body: Uint8Array, bytesMax: number): ToldError {
+function readError(body: Uint8Array, bytesMax: number): UpstreamErrorMessage {
   const json = body.length > bytesMax ? null : parseJson(body);
-  const told = isObject(json) ? json : {};
-  const status = told.status ?? told.status_code;
+  const fields = isObject(json) ? json : {};
+  const status = fields.status ?? fields.status_code;
   return {
-    code: isObject(told.error) ? told.error.code : told.code,
+    code: isObject(fields.error) ? fields.error.code : fields.code,
     status: typeof status === "number" && status >= 400 && status <= 599 ? status : null,
-    headers: headersIn(told.headers),
+    headers: readHeaders(fields.headers),
     body,
   };
 }
 
-/** Values may also be numbers. */
-function headersIn(json: unknown): AnswerHeaders {
+/** Header values may also be numbers. */
+function readHeaders(json: unknown): AnswerHeaders {
   const byName = new Map<string, string>();
   for (const [name, value] of Object.entries(isObject(json) ? json : {})) {
     if (typeof value === "string" || typeof value === "number") byName.set(name.toLowerCase(), String(value));

@@ -1,4 +1,4 @@
-/** One WebSocket to one upstream, from the handshake to the close; what it hears goes to whoever uses it. */
+/** One WebSocket to one upstream, from the handshake to the close. It reports its events to its current user. */
 
 import { parseResponseHead, type ResponseHead } from "../../net/http-client/answer-head.ts";
 import type {
@@ -24,12 +24,12 @@ import { FramedBody } from "../../net/wire/framed-body.ts";
 import { joinParts, type Part, wholePart } from "../../net/wire/parts.ts";
 
 export interface SocketUser {
-  /** The handshake is done, and the socket can be written to. */
+  /** The handshake is complete, and messages can be sent. */
   opened(socket: UpstreamSocket): void;
-  /** The handshake was answered by something else; the body is null when it was too long. The last call. */
+  /** The handshake was rejected with an HTTP response. The body is null when it was too long. The last call. */
   refused(status: number, headers: AnswerHeaders, body: Uint8Array | null): void;
   message(bytes: Uint8Array, start: number, end: number): void;
-  /** Everything that one read brought has been told. */
+  /** All messages of one read were reported. */
   readEnded(): void;
   /** The last call. */
   closed(socket: UpstreamSocket, failure: HttpFailure): void;
@@ -41,23 +41,23 @@ export interface SocketSetting {
   monotonicMs(): number;
   headBytesMax: number;
   messageBytesMax: number;
-  /** The most bytes of an answer that is no handshake. */
+  /** Maximum body size of a rejected handshake. */
   errorBytesMax: number;
-  /** From the connection's opening to the end of the handshake. */
+  /** From the opening of the connection to the end of the handshake. */
   handshakeTimeoutMs: number;
 }
 
-/** Where it goes, and what is said there once. */
+/** The destination and the headers of the handshake. */
 export interface SocketAddress {
   readonly route: ConnectionRoute;
   readonly path: string;
-  /** Complete lines, as of any request. */
+  /** Complete lines, as for any request. */
   readonly headers: string;
 }
 
 /**
- * A conversation that goes on over sockets. The one that served it last knows its last response, and can be asked to go
- * on from there. Whoever has the conversation makes one of these for it, and ends it.
+ * A conversation over WebSockets. The socket that served it last has its last response and can continue from it. The
+ * owner of the conversation creates this object and ends it.
  */
 export class SocketConversation {
   private answered: { readonly socket: UpstreamSocket; readonly responseId: string } | null = null;
@@ -73,13 +73,13 @@ export class SocketConversation {
     socket.thread = this;
   }
 
-  /** Nobody can go on from its last response any more. */
+  /** The last response can no longer be continued. */
   forget(): void {
     if (this.answered !== null) this.answered.socket.thread = null;
     this.answered = null;
   }
 
-  /** The conversation is over: its socket is free for anybody. */
+  /** The conversation has ended: its socket can be used for any other. */
   end(): void {
     this.isOver = true;
     this.forget();
@@ -87,24 +87,24 @@ export class SocketConversation {
 }
 
 const NORMAL = 1000;
-/** Normal, going away, restart: closes that have nothing to do with what was asked last. */
-const LEAVES: ReadonlySet<number> = new Set([NORMAL, 1001, 1012]);
+/** Normal, going away, restart: close codes that are unrelated to the last request. */
+const ORDERLY_CLOSES: ReadonlySet<number> = new Set([NORMAL, 1001, 1012]);
 
 export class UpstreamSocket implements ConnectionUser {
   user: SocketUser;
-  /** The headers of the handshake's answer. */
+  /** The response headers of the handshake. */
   headers: AnswerHeaders | null = null;
   openedAtMs = 0;
-  /** As seen by whoever looks after it, which notes it down from time to time. */
+  /** Updated periodically by the socket pool. */
   heardAtMs = 0;
   hasSpoken = false;
   pingedAtMs: number | null = null;
   usedAtMs = 0;
-  /** The conversation that can go on from its last response. */
+  /** The conversation that can continue from the last response. */
   thread: SocketConversation | null = null;
-  /** The conversation that was the last to ask something, whatever became of it. */
+  /** The conversation that sent the last request, whatever its outcome. */
   askedBy: SocketConversation | null = null;
-  /** The upstream ended it as it may at any time: what was asked at that moment need not have been seen. */
+  /** The upstream closed the socket as it may at any time, so it may not have seen the last request. */
   hasLeft = false;
   private readonly setting: SocketSetting;
   private readonly address: SocketAddress;
@@ -113,12 +113,12 @@ export class UpstreamSocket implements ConnectionUser {
   private readonly frames: FrameReader;
   private phase: "handshake" | "refusal" | "open" | "over" = "handshake";
   private alarm: Deadline | null = null;
-  /** What has come of the handshake's answer, while its head is not complete. */
+  /** Bytes of the handshake response while its head is incomplete. */
   private gathered: Buffer = Buffer.alloc(0);
   private refusal: { head: ResponseHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
   private unsent: Uint8Array[] = [];
   private unsentFrom = 0;
-  /** Waits for what is unsent. The answer to the last ping stands for those to the ones before. */
+  /** Sent after the unsent bytes. The pong for the last ping replaces earlier ones. */
   private pong: Uint8Array | null = null;
   private isPaused = false;
   private isStarting = true;
@@ -136,7 +136,7 @@ export class UpstreamSocket implements ConnectionUser {
     return this.phase === "open";
   }
 
-  /** Everything that was to be sent is on its way. */
+  /** Everything was written. */
   get isSent(): boolean {
     return this.unsent.length === 0;
   }
@@ -164,20 +164,20 @@ export class UpstreamSocket implements ConnectionUser {
     this.connection.resume();
   }
 
-  /** Sends a close frame first. The user is not told. */
+  /** Sends a close frame first, if possible. The user is not notified. */
   close(code: number = NORMAL): void {
     if (this.phase === "over") return;
-    const isPolite = this.phase === "open" && this.isSent;
+    const canSendClose = this.phase === "open" && this.isSent;
     this.letGo();
-    if (!isPolite) this.connection.destroy();
+    if (!canSendClose) this.connection.destroy();
     else {
-      const farewell = closeFrame(code, "", newMask());
-      this.connection.write(farewell, 0, farewell.length);
+      const closing = closeFrame(code, "", newMask());
+      this.connection.write(closing, 0, closing.length);
       this.connection.close();
     }
   }
 
-  /** The upstream does not answer any more. */
+  /** The upstream no longer responds. */
   fail(reason: string): void {
     this.lose({ kind: "reset", reason });
   }
@@ -209,7 +209,7 @@ export class UpstreamSocket implements ConnectionUser {
   }
 
   closed(connection: ClientConnectionSocket, end: ConnectionEnd): void {
-    // Some failures are told within the call that connects: before anybody knows this socket.
+    // Some failures are reported during the connecting call, before the socket is known to its user.
     if (this.isStarting) queueMicrotask(() => this.closed(connection, end));
     else if (this.phase === "refusal" && end.kind === "fin") this.endRefusal();
     else {
@@ -244,7 +244,7 @@ export class UpstreamSocket implements ConnectionUser {
       this.user.opened(this);
       if (rest.length > 0 && this.isOpen) this.readFrames(rest);
     } else if (head.status < 200) {
-      // Another head follows; the alarm bounds how many.
+      // Another head follows. The deadline limits how many.
       if (rest.length > 0) this.readHandshake(rest);
     } else {
       this.phase = "refusal";
@@ -283,8 +283,8 @@ export class UpstreamSocket implements ConnectionUser {
     if (fault === null) {
       if (this.isOpen) this.user.readEnded();
     } else if (this.isOpen) {
-      const farewell = closeFrame(fault.code, "", newMask());
-      if (this.isSent) this.connection.write(farewell, 0, farewell.length);
+      const closing = closeFrame(fault.code, "", newMask());
+      if (this.isSent) this.connection.write(closing, 0, closing.length);
       this.lose({ kind: "bad_http", reason: fault.reason });
     }
   }
@@ -304,8 +304,8 @@ export class UpstreamSocket implements ConnectionUser {
       if (this.isSent) this.flush();
     } else if (opcode === CLOSE) {
       const code = readClose(payload)?.code ?? null;
-      this.hasLeft = code !== null && LEAVES.has(code);
-      // What came before it in the same read is told first.
+      this.hasLeft = code !== null && ORDERLY_CLOSES.has(code);
+      // Messages before it in the same read are reported first.
       this.user.readEnded();
       if (this.isSent) {
         const echo = closeFrame(code, "", newMask());

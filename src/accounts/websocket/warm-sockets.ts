@@ -1,6 +1,6 @@
 /**
- * The sockets that are open between responses. One that served a conversation last is kept for it as long as there is
- * room, for only that one can go on from what was said.
+ * The pool of open sockets between responses. A socket that served a conversation last is reserved for it while the
+ * pool has space, because only that socket can continue the conversation.
  */
 
 import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
@@ -11,84 +11,88 @@ import type { SocketConversation, SocketUser, UpstreamSocket } from "./upstream-
 export interface WarmSocketsOptions {
   alarms: Deadlines;
   monotonicMs(): number;
-  /** An older one serves nobody any more: upstreams close theirs after an hour, in the middle of whatever is said. */
+  /** Older sockets are not reused. Upstreams close sockets after an hour, even in the middle of a response. */
   ageMs: number;
-  /** Without a conversation of its own, and without use. */
+  /** How long an unused socket without a conversation stays open. */
   idleMs: number;
-  /** Silence after which a socket is asked whether it lives. */
+  /** Silence after which a socket is pinged. */
   pingMs: number;
-  /** Free ones to one account. */
+  /** Maximum number of free sockets per account. */
   freeMax: number;
-  /** For so long after a turn a socket serves the same conversation alone: what comes late is heard by no other. */
+  /**
+   * For this long after a turn, a socket serves only the same conversation, so that no other receives its late
+   * messages.
+   */
   restMs: number;
 }
 
-/** Sockets that may stand in for each other: to one account, by one credential, with the same handshake. */
+/** A set of interchangeable sockets: same account, same credential, same handshake. */
 export interface SocketShelf {
   readonly purpose: string;
   readonly account: PolicyAccount;
-  /** The least recently used first. */
+  /** The least recently used socket first. */
   readonly free: UpstreamSocket[];
-  /** All sockets of the shelf, busy ones included. */
+  /** All sockets of the set, including busy ones. */
   readonly all: Set<UpstreamSocket>;
-  /** The shelf is no longer wanted: sockets that come back to it are closed. */
+  /** The set is no longer needed: sockets that are returned to it are closed. */
   isRetired: boolean;
 }
 
 export interface WarmSockets {
   shelfFor(purpose: string, account: PolicyAccount): SocketShelf;
-  /** The socket that the thread was served by, if it is free; else one that nobody waits for; else null. */
+  /** Returns the socket that served the conversation, if it is free; else one that is not reserved; else null. */
   take(shelf: SocketShelf, thread: SocketConversation): UpstreamSocket | null;
   /** Adds a socket that was just opened and is busy. */
   add(shelf: SocketShelf, socket: UpstreamSocket): void;
-  /** The socket has served a turn, and nothing more will come of it: others may use it. */
+  /** The socket has served a turn, and no more messages are expected: it can be reused. */
   free(shelf: SocketShelf, socket: UpstreamSocket): void;
-  /** The socket is gone. */
+  /** Removes a closed socket. */
   drop(shelf: SocketShelf, socket: UpstreamSocket): void;
-  /** The socket is closed, and serves nobody any more. */
+  /** Removes and closes a socket. */
   discard(shelf: SocketShelf, socket: UpstreamSocket): void;
-  /** Closes what is free, now or when it comes back, wherever `isWanted` says no. */
+  /** Closes the sockets of all sets for which `isWanted` returns false, now or when they are returned. */
   retain(isWanted: (shelf: SocketShelf) => boolean): void;
   close(): void;
 }
 
 const GOING_AWAY = 1001;
-/** Ages and silences may pass by this part of the time between two pings. */
-const LOOKS_PER_PING = 4;
+/** Ages and silences are checked this many times per ping interval. */
+const CHECKS_PER_PING = 4;
 
 export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
   const { alarms, monotonicMs, ageMs, idleMs, pingMs, freeMax, restMs } = options;
-  const shelves = new Map<string, SocketShelf>();
-  /** By the id of the account, over all its shelves: the least recently used first. */
-  const freeOf = new Map<string, Map<UpstreamSocket, SocketShelf>>();
-  let alarm: Deadline | null = null;
+  const sets = new Map<string, SocketShelf>();
+  /** Free sockets by account id, over all its sets, the least recently used first. */
+  const freeByAccount = new Map<string, Map<UpstreamSocket, SocketShelf>>();
+  let deadline: Deadline | null = null;
   let isClosed = false;
 
   function shelfFor(purpose: string, account: PolicyAccount): SocketShelf {
-    let shelf = shelves.get(purpose);
+    let shelf = sets.get(purpose);
     if (shelf === undefined) {
       shelf = { purpose, account, free: [], all: new Set(), isRetired: isClosed };
-      shelves.set(purpose, shelf);
+      sets.set(purpose, shelf);
     }
     return shelf;
   }
 
   function take(shelf: SocketShelf, thread: SocketConversation): UpstreamSocket | null {
-    const own = thread.last?.socket;
-    if (own !== undefined && shelf.free.includes(own)) {
-      if (isYoung(own)) return taken(shelf, own);
-      discard(shelf, own);
+    const reserved = thread.last?.socket;
+    if (reserved !== undefined && shelf.free.includes(reserved)) {
+      if (isYoung(reserved)) return takeFrom(shelf, reserved);
+      discard(shelf, reserved);
     }
     for (let at = shelf.free.length - 1; at >= 0; at--) {
       const socket = shelf.free[at];
-      if (socket !== undefined && !isKept(socket) && mayServe(socket, thread)) return taken(shelf, socket);
+      if (socket !== undefined && !isReserved(socket) && mayServe(socket, thread))
+        return takeFrom(shelf, socket);
     }
-    if ((freeOf.get(shelf.account.id)?.size ?? 0) < freeMax) return null;
-    const oldest = shelf.free.find((one) => mayServe(one, thread));
-    return oldest === undefined ? null : taken(shelf, oldest);
+    if ((freeByAccount.get(shelf.account.id)?.size ?? 0) < freeMax) return null;
+    const oldest = shelf.free.find((socket) => mayServe(socket, thread));
+    return oldest === undefined ? null : takeFrom(shelf, oldest);
   }
 
-  function taken(shelf: SocketShelf, socket: UpstreamSocket): UpstreamSocket {
+  function takeFrom(shelf: SocketShelf, socket: UpstreamSocket): UpstreamSocket {
     unlist(shelf, socket);
     return socket;
   }
@@ -97,28 +101,28 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
     const at = shelf.free.indexOf(socket);
     if (at < 0) return;
     shelf.free.splice(at, 1);
-    const ofAccount = freeOf.get(shelf.account.id);
-    ofAccount?.delete(socket);
-    if (ofAccount?.size === 0) freeOf.delete(shelf.account.id);
+    const accountFree = freeByAccount.get(shelf.account.id);
+    accountFree?.delete(socket);
+    if (accountFree?.size === 0) freeByAccount.delete(shelf.account.id);
   }
 
   function mayServe(socket: UpstreamSocket, thread: SocketConversation): boolean {
-    const isRested = socket.askedBy === thread || monotonicMs() - socket.usedAtMs >= restMs;
-    return isRested && isYoung(socket);
+    const hasNoLateMessages = socket.askedBy === thread || monotonicMs() - socket.usedAtMs >= restMs;
+    return hasNoLateMessages && isYoung(socket);
   }
 
   function isYoung(socket: UpstreamSocket): boolean {
     return monotonicMs() - socket.openedAtMs < ageMs;
   }
 
-  /** Some conversation may come back to it. */
-  function isKept(socket: UpstreamSocket): boolean {
+  /** A conversation may continue on this socket. */
+  function isReserved(socket: UpstreamSocket): boolean {
     return socket.thread !== null;
   }
 
   function add(shelf: SocketShelf, socket: UpstreamSocket): void {
     shelf.all.add(socket);
-    alarm ??= alarms.set(pingMs / LOOKS_PER_PING, look);
+    deadline ??= alarms.set(pingMs / CHECKS_PER_PING, checkAll);
   }
 
   function free(shelf: SocketShelf, socket: UpstreamSocket): void {
@@ -126,24 +130,24 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
       discard(shelf, socket);
       return;
     }
-    socket.user = idlerOf(shelf, socket);
+    socket.user = createIdleUser(shelf, socket);
     socket.usedAtMs = monotonicMs();
-    const ofAccount = freeOf.get(shelf.account.id) ?? new Map<UpstreamSocket, SocketShelf>();
-    freeOf.set(shelf.account.id, ofAccount.set(socket, shelf));
+    const accountFree = freeByAccount.get(shelf.account.id) ?? new Map<UpstreamSocket, SocketShelf>();
+    freeByAccount.set(shelf.account.id, accountFree.set(socket, shelf));
     shelf.free.push(socket);
-    if (ofAccount.size > freeMax) discardOldest(ofAccount);
+    if (accountFree.size > freeMax) discardOldest(accountFree);
     socket.resume();
   }
 
   function discardOldest(free: ReadonlyMap<UpstreamSocket, SocketShelf>): void {
     const sockets = [...free.keys()];
-    const oldest = sockets.find((one) => !isKept(one)) ?? sockets[0];
+    const oldest = sockets.find((socket) => !isReserved(socket)) ?? sockets[0];
     const shelf = oldest && free.get(oldest);
     if (oldest !== undefined && shelf !== undefined) discard(shelf, oldest);
   }
 
-  /** Nothing is expected of a free socket but pongs, and what is between the upstream and us. */
-  function idlerOf(shelf: SocketShelf, socket: UpstreamSocket): SocketUser {
+  /** On a free socket, only pongs and private messages are expected. Any other message closes it. */
+  function createIdleUser(shelf: SocketShelf, socket: UpstreamSocket): SocketUser {
     return {
       opened() {},
       refused() {},
@@ -166,37 +170,37 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
     socket.close(isClosed ? GOING_AWAY : undefined);
   }
 
-  function look(): void {
-    alarm = null;
+  function checkAll(): void {
+    deadline = null;
     const nowMs = monotonicMs();
-    for (const shelf of [...shelves.values()]) {
+    for (const shelf of [...sets.values()]) {
       for (const socket of [...shelf.free]) {
-        const isIdle = !isKept(socket) && nowMs - socket.usedAtMs >= idleMs;
+        const isIdle = !isReserved(socket) && nowMs - socket.usedAtMs >= idleMs;
         if (isIdle || !isYoung(socket)) discard(shelf, socket);
       }
-      for (const socket of [...shelf.all]) lookAfter(socket, nowMs);
-      // Not as soon as it is empty: a turn may be about to open the next socket for it.
-      if (shelf.all.size === 0) shelves.delete(shelf.purpose);
+      for (const socket of [...shelf.all]) checkSilence(socket, nowMs);
+      // Not as soon as the set is empty: a turn may be about to open the next socket for it.
+      if (shelf.all.size === 0) sets.delete(shelf.purpose);
     }
-    if (shelves.size > 0) alarm = alarms.set(pingMs / LOOKS_PER_PING, look);
+    if (sets.size > 0) deadline = alarms.set(pingMs / CHECKS_PER_PING, checkAll);
   }
 
-  /** A socket that we have paused is not read from, so its silence is our own doing. */
-  function lookAfter(socket: UpstreamSocket, nowMs: number): void {
+  /** A paused socket is not read, so its silence is not a failure. */
+  function checkSilence(socket: UpstreamSocket, nowMs: number): void {
     if (socket.hasSpoken) socket.heardAtMs = nowMs;
     socket.hasSpoken = false;
     if (!socket.isOpen || socket.isHeldUp) return;
-    const isAsked = socket.pingedAtMs !== null && socket.pingedAtMs > socket.heardAtMs;
-    if (isAsked && nowMs - (socket.pingedAtMs ?? nowMs) >= pingMs) socket.fail("no answer to a ping");
-    else if (!isAsked && nowMs - socket.heardAtMs >= pingMs) socket.ping();
+    const isPinged = socket.pingedAtMs !== null && socket.pingedAtMs > socket.heardAtMs;
+    if (isPinged && nowMs - (socket.pingedAtMs ?? nowMs) >= pingMs) socket.fail("no answer to a ping");
+    else if (!isPinged && nowMs - socket.heardAtMs >= pingMs) socket.ping();
   }
 
   function retain(isWanted: (shelf: SocketShelf) => boolean): void {
-    for (const shelf of [...shelves.values()]) {
+    for (const shelf of [...sets.values()]) {
       if (isWanted(shelf)) continue;
       shelf.isRetired = true;
-      // A turn that comes later opens a shelf of its own.
-      shelves.delete(shelf.purpose);
+      // A later turn creates a new set.
+      sets.delete(shelf.purpose);
       for (const socket of [...shelf.free]) discard(shelf, socket);
     }
   }
@@ -211,8 +215,8 @@ export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
     retain,
     close() {
       isClosed = true;
-      if (alarm !== null) alarms.cancel(alarm);
-      alarm = null;
+      if (deadline !== null) alarms.cancel(deadline);
+      deadline = null;
       retain(() => false);
     },
   };

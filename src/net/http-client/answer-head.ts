@@ -1,4 +1,4 @@
-/** Status line and headers of an answer, read as strictly as a request's. */
+/** Parses the status line and headers of a response, as strictly as those of a request. */
 
 import { decodeLatin1 } from "../wire/bytes.ts";
 import { CHUNKED, CR, HeadText, SPACE, scanFields, UNTIL_CLOSE } from "../wire/http-fields.ts";
@@ -7,7 +7,7 @@ export class ResponseHead extends HeadText {
   readonly status: number;
   readonly framing: number;
   readonly keepsAlive: boolean;
-  /** Where the body begins in the bytes that were parsed. */
+  /** Position of the body in the parsed bytes. */
   readonly bodyAt: number;
 
   constructor(
@@ -27,7 +27,7 @@ export class ResponseHead extends HeadText {
   }
 }
 
-/** Null when the head goes on after these bytes; what is wrong with it when it can be no head of an answer. */
+/** Returns null when the head is incomplete, and the error text when it is not a valid response head. */
 export function parseResponseHead(bytes: Buffer, from: number): ResponseHead | string | null {
   const status = parseStatus(bytes, from);
   if (typeof status !== "number") return status;
@@ -36,9 +36,9 @@ export function parseResponseHead(bytes: Buffer, from: number): ResponseHead | s
   const { length, isChunked, end } = fields;
   const isBare = status < 200 || status === 204 || status === 304;
   const framing = isBare ? 0 : isChunked ? CHUNKED : length >= 0 ? length : UNTIL_CLOSE;
-  // With both, somebody on the way may have believed the other: nothing after this answer can be trusted.
-  const isUnclear = isChunked && length >= 0;
-  const keepsAlive = bytes[from + 7] === 49 && !fields.closes && !isUnclear && framing !== UNTIL_CLOSE;
+  // With both headers, an intermediary may have used the other one, so the connection cannot be reused.
+  const isAmbiguous = isChunked && length >= 0;
+  const keepsAlive = bytes[from + 7] === 49 && !fields.closes && !isAmbiguous && framing !== UNTIL_CLOSE;
   const text = decodeLatin1(bytes, from, end - 2);
   return new ResponseHead(status, framing, keepsAlive, end, text, fields.names, from);
 }

@@ -24,7 +24,7 @@ function post(http: HttpClient, port: number, body: string, path = "/") {
   return { notes, exchange, over: notes.over.promise };
 }
 
-/** Says what it was told, in pieces when asked to stream; its port, and those it was called from. */
+/** Echoes the request, in pieces when it asks for a stream; also the server's port and the ports of its clients. */
 function echo(): { port: number; callers: Set<number> } {
   const callers = new Set<number>();
   const server = Bun.serve({
@@ -94,7 +94,7 @@ describe("many exchanges", () => {
           if (notes.calls.length !== told) faults.push(`${id} heard more`);
         }
         if (notes.text.replaceAll(id, "").trim() !== "") {
-          // A cut may leave half an id.
+          // A cut response may contain half an id.
           const words = notes.text.split(" ").slice(0, -1);
           if (words.some((word) => word !== "" && word !== id)) faults.push(`${id} heard ${notes.text}`);
         }

@@ -23,7 +23,7 @@ function openssl(...args: string[]): void {
   if (!run.success) throw new Error(run.stderr.toString());
 }
 
-/** A certificate of the test authority, for these names. */
+/** A certificate of the test authority for these names. */
 function certify(name: string, names: string, days = "2"): { key: string; cert: string } {
   openssl("req", ...EC, "-keyout", `${name}.key`, "-out", `${name}.csr`, "-subj", `/CN=${name}`);
   writeFileSync(join(folder, `${name}.ext`), `subjectAltName=${names}`);
@@ -74,7 +74,7 @@ async function listen(server: Server, host: string): Promise<number> {
   return typeof address === "object" && address !== null ? address.port : 0;
 }
 
-/** An upstream with this certificate; what it received, and what it was asked for. */
+/** An upstream with this certificate that records the received bytes and the requested server names. */
 async function upstream(certificate: { key: string; cert: string }, host = "127.0.0.1") {
   const seen = { bytes: 0, connections: 0, alpn: "", names: [] as unknown[] };
   const server = createServer({ ...certificate, ALPNProtocols: ["h2", "http/1.1"] }, (socket: TLSSocket) => {

@@ -208,7 +208,7 @@ describe("an exchange", () => {
 });
 
 describe("the connect timeout", () => {
-  /** Rings when the test says so. */
+  /** Deadlines that the test expires. */
   function handAlarms(): Deadlines & { ring(): void } {
     const set = new Set<Deadline>();
     return {
@@ -230,7 +230,7 @@ describe("the connect timeout", () => {
 
   test("fails an exchange whose connection does not come", async () => {
     const byHand = handAlarms();
-    // A certificate never comes from a server that says nothing.
+    // A silent server never sends a certificate.
     const server = await upstream(() => {});
     const target = { ...targetOf(server.port), origin: `https://127.0.0.1:${server.port}` };
     const { over } = ask(client({ alarms: byHand }), 0, { target });
@@ -280,7 +280,7 @@ describe("a kept connection", () => {
     return [first, await ask(http, server.port).over, server.connections.length];
   };
 
-  /** The second once the first connection is gone. */
+  /** Sends the second request after the first connection is closed. */
   const onceDropped = async (http: HttpClient, server: TestServer) => {
     const first = await ask(http, server.port).over;
     await until(() => server.connections[0]?.destroyed ?? false);
@@ -387,7 +387,7 @@ describe("a kept connection", () => {
     await ask(http, 0, { target: { ...target, tls: { serverName: "a.test" } } }).over;
     await ask(http, 0, { target: { ...target, tls: { serverName: "b.test" } } }).over;
     expect(server.connections.length).toBe(2);
-    // The same place by another target object, as after each lookup of its name.
+    // The same destination with another target object, as after each lookup of its name.
     await ask(http, 0, { target: { ...target, tls: { serverName: "b.test" } } }).over;
     expect(server.connections.length).toBe(2);
   });
@@ -511,7 +511,7 @@ describe("a pause", () => {
     const held = sent;
     await Bun.sleep(100);
     expect(sent).toBe(held);
-    // What the kernel's two buffers take, and one read.
+    // The capacity of the kernel's two buffers, and one read.
     expect(held).toBeLessThan(16 * 1_048_576);
     exchange.resume();
     expect([await over, taken]).toEqual(["end", total]);

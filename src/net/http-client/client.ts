@@ -1,6 +1,6 @@
 /**
- * HTTP/1.1 to upstreams, on the runtime's sockets. Its fetch does its work on another thread, and handing over costs
- * more CPU than everything done here.
+ * HTTP/1.1 client for upstreams, on the runtime's sockets. The runtime's `fetch` works on another thread, and passing
+ * data between the threads costs more CPU than all of the work here.
  */
 
 import { type ConnectionsOptions, openConnections } from "./connections.ts";
@@ -26,8 +26,8 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const { headBytesMax, clock } = options;
   const context = { connections, headBytesMax, monotonicMs: clock.monotonicMs };
   return {
-    send(request, taker) {
-      const exchange = new ClientExchange(context, request, taker);
+    send(request, handler) {
+      const exchange = new ClientExchange(context, request, handler);
       exchange.start();
       return exchange;
     },

@@ -1,27 +1,29 @@
-/** One socket to one upstream, from the first SYN to the last byte; what it hears goes to whoever uses it. */
+/** One socket to one upstream, from connecting to closing. It reports its events to its current user. */
 
 import type { Socket, SocketHandler } from "bun";
 import type { Deadline, Deadlines } from "../wire/deadlines.ts";
 import type { HttpFailure } from "./contract.ts";
 
-/** Where connections go that may stand in for each other. */
+/** A destination. Connections to the same destination are interchangeable. */
 export interface ConnectionSlot {
   readonly hostname: string;
   readonly port: number;
-  /** One object for all connections there: the runtime keeps its TLS context by it. */
+  /** One object for all connections of the destination, because the runtime caches its TLS context by this object. */
   readonly tls: { serverName: string; ALPNProtocols: string; rejectUnauthorized: true; ca?: string } | null;
   readonly idle: ClientConnectionSocket[];
 }
 
-/** A `fin` is an orderly end; whether it is a failure depends on what was still expected. */
+/** `fin` is an orderly close. Whether it is a failure depends on what was still expected. */
 export type ConnectionEnd = HttpFailure | { readonly kind: "fin" };
 
-/** The callbacks of a socket cost no closures: all sockets share them, and a user is an object. */
+/**
+ * The user of a connection. It is an object, and all sockets share their callbacks, so a socket costs no closures.
+ */
 export interface ConnectionUser {
-  /** Connected and, with TLS, sure of the other side. */
+  /** Connected and, with TLS, verified. */
   opened(): void;
   received(connection: ClientConnectionSocket, bytes: Buffer): void;
-  /** More can be written, after `write` took less than all. */
+  /** More can be written, after `write` accepted only a part. */
   drained(): void;
   /** The last call. */
   closed(connection: ClientConnectionSocket, end: ConnectionEnd): void;
@@ -39,11 +41,11 @@ export class ClientConnectionSocket {
   private readonly alarms: Deadlines;
   private alarm: Deadline | null;
 
-  constructor(place: ConnectionSlot, user: ConnectionUser, alarms: Deadlines, connectTimeoutMs: number) {
-    this.place = place;
+  constructor(slot: ConnectionSlot, user: ConnectionUser, deadlines: Deadlines, connectTimeoutMs: number) {
+    this.place = slot;
     this.user = user;
-    this.alarms = alarms;
-    this.alarm = alarms.set(connectTimeoutMs, () =>
+    this.alarms = deadlines;
+    this.alarm = deadlines.set(connectTimeoutMs, () =>
       this.lose({ kind: "connect_timeout", reason: `no connection within ${connectTimeoutMs} ms` }),
     );
   }
@@ -54,17 +56,17 @@ export class ClientConnectionSocket {
 
   connect(): void {
     const { hostname, port, tls } = this.place;
-    // Reached by promise only, since the runtime reports some errors within the call.
+    // `Promise.try`, because the runtime throws some errors synchronously.
     Promise.try(() =>
       Bun.connect({ hostname, port, ...(tls === null ? {} : { tls }), socket: HANDLERS, data: this }),
-    ).catch((err: unknown) => this.lose({ kind: "refused", reason: codeOf(err) }));
+    ).catch((err: unknown) => this.lose({ kind: "refused", reason: errorCode(err) }));
   }
 
-  /** How many bytes were taken; what was not must be written again after `drained`. */
+  /** Returns the number of accepted bytes. The rest must be written again after `drained`. */
   write(bytes: Uint8Array, from: number, to: number): number {
     if (this.phase !== "open" || this.socket === null) return 0;
-    const taken = this.socket.write(bytes, from, to - from);
-    if (taken >= 0) return taken;
+    const written = this.socket.write(bytes, from, to - from);
+    if (written >= 0) return written;
     this.loseSoon({ kind: "reset", reason: "the connection was closed while writing" });
     return 0;
   }
@@ -81,14 +83,17 @@ export class ClientConnectionSocket {
     if (this.phase === "open") this.socket?.resume();
   }
 
-  /** An orderly close, when nothing is left to be sent. The user is not told. */
+  /** Closes in order, when nothing is left to send. The user is not notified. */
   close(): void {
     if (this.phase === "over") return;
     this.phase = "over";
     this.socket?.close();
   }
 
-  /** At once: the other side sees a reset. The user is not told. A socket still connecting ends once it is there. */
+  /**
+   * Closes at once: the other side sees a reset. The user is not notified. A socket that is still connecting is
+   * closed once it is connected.
+   */
   destroy(): void {
     if (this.phase === "over") return;
     this.phase = "over";
@@ -107,14 +112,14 @@ export class ClientConnectionSocket {
   shook(isTrusted: boolean, err: Error | null): void {
     if (this.phase !== "connecting") return;
     if (isTrusted && err === null) this.becomeOpen();
-    else this.lose({ kind: "tls", reason: codeOf(err) });
+    else this.lose({ kind: "tls", reason: errorCode(err) });
   }
 
   /** Called by the socket. */
   ended(err: Error | undefined): void {
     if (this.phase === "connecting" && this.place.tls !== null) {
       this.lose({ kind: "tls", reason: "closed during the handshake" });
-    } else this.lose(err === undefined ? FIN : { kind: "reset", reason: codeOf(err) });
+    } else this.lose(err === undefined ? FIN : { kind: "reset", reason: errorCode(err) });
   }
 
   /** Called by the socket. */
@@ -151,7 +156,8 @@ export class ClientConnectionSocket {
 
 const HANDLERS: SocketHandler<ClientConnectionSocket> = {
   open: (socket) => socket.data.connected(socket),
-  // `authorized` is asked too: without the default of refusing, success would only mean that the handshake ended.
+  // `authorized` is checked as well: if `rejectUnauthorized` were off, success would only mean that the handshake
+  // completed.
   handshake: (socket, success, err) => socket.data.shook(success && socket.authorized, err),
   data: (socket, bytes) => socket.data.received(bytes),
   drain: (socket) => socket.data.drained(),
@@ -159,7 +165,7 @@ const HANDLERS: SocketHandler<ClientConnectionSocket> = {
   error: (socket, err) => socket.data.ended(err),
 };
 
-function codeOf(err: unknown): string {
+function errorCode(err: unknown): string {
   if (typeof err !== "object" || err === null) return "unknown";
   if ("code" in err && typeof err.code === "string") return err.code;
   return "unknown";

@@ -1,4 +1,4 @@
-/** The connections that are kept between exchanges, the latest used first. */
+/** The pool of idle upstream connections. The most recently used connection is taken first. */
 
 import type { Clock } from "../wire/clock.ts";
 import type { Deadlines } from "../wire/deadlines.ts";
@@ -11,7 +11,7 @@ export interface ConnectionsOptions {
   connectTimeoutMs: number;
   idleMs: number;
   idlePerOriginMax: number;
-  /** Certificates to trust instead of the system's; for tests. */
+  /** Certificates to trust instead of the system's, for tests. */
   ca?: string;
 }
 
@@ -21,32 +21,35 @@ export interface ConnectionRoute {
 }
 
 export interface Connections {
-  /** Throws when the target is no address. */
+  /** Throws when the target is not a valid URL. */
   routeOf(target: DialTarget): ConnectionRoute;
   takeIdle(place: ConnectionSlot): ClientConnectionSocket | null;
   open(place: ConnectionSlot, user: ConnectionUser): ClientConnectionSocket;
-  /** After an exchange that left nothing behind on it. */
+  /** Returns a connection to the pool after an exchange that left no unread bytes on it. */
   keep(connection: ClientConnectionSocket): void;
   close(): void;
 }
 
-/** Upstreams come from the operator, so this many are never in use; it bounds what years of DNS answers leave. */
-const PLACES_MAX = 1_024;
-/** An idle connection may stay a quarter longer than asked. */
+/**
+ * Upstreams are configured by the operator, so this many are never in use. The limit bounds what years of DNS changes
+ * accumulate.
+ */
+const SLOTS_MAX = 1_024;
+/** An idle connection may stay open for a quarter longer than `idleMs`. */
 const SWEEPS_PER_IDLE = 4;
 
 export function openConnections(options: ConnectionsOptions): Connections {
   const { alarms, clock, connectTimeoutMs, idleMs, idlePerOriginMax, ca } = options;
-  const places = new Map<string, ConnectionSlot>();
-  // The dialer hands out the same targets again and again: looking one up costs no string.
+  const slots = new Map<string, ConnectionSlot>();
+  // The dialer returns the same target objects repeatedly, so this lookup needs no string.
   let routes = new WeakMap<DialTarget, ConnectionRoute>();
   const withIdle = new Set<ConnectionSlot>();
   let isSweeping = false;
   let isClosed = false;
 
   function routeOf(target: DialTarget): ConnectionRoute {
-    const known = routes.get(target);
-    if (known !== undefined) return known;
+    const cached = routes.get(target);
+    if (cached !== undefined) return cached;
     const route = createRoute(target);
     routes.set(target, route);
     return route;
@@ -56,20 +59,20 @@ export function openConnections(options: ConnectionsOptions): Connections {
     const url = new URL(target.origin);
     const serverName = target.tls?.serverName ?? "";
     const key = `${url.origin} ${serverName}`;
-    let place = places.get(key);
+    let place = slots.get(key);
     if (place === undefined) {
-      if (places.size >= PLACES_MAX) {
-        places.clear();
+      if (slots.size >= SLOTS_MAX) {
+        slots.clear();
         routes = new WeakMap();
       }
-      place = createPlace(url, serverName, ca);
-      places.set(key, place);
+      place = createSlot(url, serverName, ca);
+      slots.set(key, place);
     }
     return { place, hostLine: `host: ${target.hostHeader ?? url.host}\r\n` };
   }
 
-  /** Silence is all that is expected of an idle connection. */
-  const idler: ConnectionUser = {
+  /** The user of an idle connection. Any byte that arrives on an idle connection closes it. */
+  const idleUser: ConnectionUser = {
     opened() {},
     drained() {},
     received(connection) {
@@ -91,51 +94,51 @@ export function openConnections(options: ConnectionsOptions): Connections {
       connection.close();
       return;
     }
-    connection.user = idler;
+    connection.user = idleUser;
     connection.idleSinceMs = clock.monotonicMs();
     connection.resume();
     if (place.idle.push(connection) > 1) return;
     withIdle.add(place);
-    if (!isSweeping) sweepLater();
+    if (!isSweeping) scheduleSweep();
   }
 
-  function sweepLater(): void {
+  function scheduleSweep(): void {
     isSweeping = true;
     alarms.set(idleMs / SWEEPS_PER_IDLE, sweep);
   }
 
   function sweep(): void {
     isSweeping = false;
-    const before = clock.monotonicMs() - idleMs;
-    for (const place of withIdle) {
-      // Taken and put back at the end, so the longest idle stand first.
-      const { idle } = place;
-      let old = 0;
-      while (old < idle.length && (idle[old]?.idleSinceMs ?? 0) <= before) old++;
-      for (const connection of idle.splice(0, old)) connection.close();
-      if (idle.length === 0) withIdle.delete(place);
+    const idleBeforeMs = clock.monotonicMs() - idleMs;
+    for (const slot of withIdle) {
+      // Connections are taken from and returned to the end, so the longest idle ones come first.
+      const { idle } = slot;
+      let expired = 0;
+      while (expired < idle.length && (idle[expired]?.idleSinceMs ?? 0) <= idleBeforeMs) expired++;
+      for (const connection of idle.splice(0, expired)) connection.close();
+      if (idle.length === 0) withIdle.delete(slot);
     }
-    if (withIdle.size > 0) sweepLater();
+    if (withIdle.size > 0) scheduleSweep();
   }
 
   return {
     routeOf,
     keep,
-    takeIdle: (place) => place.idle.pop() ?? null,
-    open(place, user) {
-      const connection = new ClientConnectionSocket(place, user, alarms, connectTimeoutMs);
+    takeIdle: (slot) => slot.idle.pop() ?? null,
+    open(slot, user) {
+      const connection = new ClientConnectionSocket(slot, user, alarms, connectTimeoutMs);
       connection.connect();
       return connection;
     },
     close() {
       isClosed = true;
-      for (const place of withIdle) for (const connection of place.idle.splice(0)) connection.close();
+      for (const slot of withIdle) for (const connection of slot.idle.splice(0)) connection.close();
       withIdle.clear();
     },
   };
 }
 
-function createPlace(url: URL, serverName: string, ca: string | undefined): ConnectionSlot {
+function createSlot(url: URL, serverName: string, ca: string | undefined): ConnectionSlot {
   const isTls = url.protocol === "https:";
   const hostname = url.hostname.replace(/^\[|\]$/g, "");
   return {
@@ -144,7 +147,7 @@ function createPlace(url: URL, serverName: string, ca: string | undefined): Conn
     tls: isTls
       ? {
           serverName: serverName === "" ? hostname : serverName,
-          // As on the wire: each name with its length before it.
+          // Wire format: each protocol name is preceded by its length.
           ALPNProtocols: "\x08http/1.1",
           rejectUnauthorized: true,
           ...(ca === undefined ? {} : { ca }),

@@ -1,4 +1,4 @@
-/** What the client promises, and what it asks of whoever takes the answers. */
+/** The interface of the HTTP client: requests, response handlers and failures. */
 
 import type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
 import type { Part } from "../wire/parts.ts";
@@ -7,9 +7,9 @@ import type { DialTarget } from "./dial.ts";
 export type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
 
 export interface HttpClient {
-  /** Begins at once. What comes back is told to `taker`, what goes wrong too: this never throws. */
-  send(request: OutgoingRequest, taker: ResponseHandler): HttpExchange;
-  /** Idle connections are closed, now and after each exchange that is still under way. */
+  /** Starts the exchange at once and reports the response and all failures to `handler`. It never throws. */
+  send(request: OutgoingRequest, handler: ResponseHandler): HttpExchange;
+  /** Closes idle connections now, and the others after their current exchange. */
   close(): void;
 }
 
@@ -17,50 +17,61 @@ export interface OutgoingRequest {
   readonly target: DialTarget;
   readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
-  /** Complete lines, each ended by CR LF, without host, content-length, transfer-encoding and connection. */
+  /** Complete lines, each terminated by CR LF, without host, content-length, transfer-encoding and connection. */
   readonly headers: string;
-  /** Parts must stay as they are until the exchange is over: long ones are not copied. */
+  /** Parts must stay unchanged until the exchange ends, because long parts are not copied. */
   readonly body: readonly Part[] | StreamedBody | null;
 }
 
-/** A body too large for memory. */
+/** A body that is too large for memory. */
 export interface StreamedBody {
   /** Null: sent in chunks. */
   readonly contentLength: number | null;
-  /** Once for each time the body is sent. What it throws fails the exchange, so a body that cannot be had twice may. */
+  /**
+   * Called once each time the body is sent. An exception fails the exchange, so a body that can be read only once may
+   * throw at the second call.
+   */
   open(): ReadableStream<Uint8Array>;
 }
 
 /**
- * Never called within `send`; within `resume` it may be. What it throws ends the exchange as `failed`, and touches
- * no other exchange.
+ * Never called during `send`; it may be called during `resume`. An exception ends the exchange as `failed` and
+ * affects no other exchange.
  */
 export interface ResponseHandler {
   /** The final status and headers; 1xx are skipped. */
   head(status: number, headers: AnswerHeaders): void;
-  /** A piece of the body, out of its chunks. The bytes are the taker's to keep: each read has memory of its own. */
+  /** A piece of the body without its chunk framing. The handler may keep the bytes: each read has its own memory. */
   data(piece: Part): void;
-  /** The answer is complete. This or `failed` is the last call, and comes exactly once unless aborted. */
+  /**
+   * The response is complete. Unless the exchange is aborted, exactly one of `end` and `failed` is called, as the
+   * last call.
+   */
   end(): void;
   failed(failure: HttpFailure): void;
 }
 
 export interface HttpExchange {
-  /** Something of the request has been written. */
+  /** Whether any part of the request was written. */
   readonly hasBegun: boolean;
-  /** No more calls until `resume`. At most what one read brought is held, then TCP slows the upstream. */
+  /**
+   * Stops all calls until `resume`. At most the bytes of one read are buffered, then TCP back-pressure slows the
+   * upstream.
+   */
   pause(): void;
   resume(): void;
-  /** Ends it now, and its connection. The taker hears nothing more. After the end nothing happens. */
+  /**
+   * Ends the exchange and closes its connection. The handler receives no further call. Has no effect after the end.
+   */
   abort(): void;
 }
 
 /**
- * - `refused`: no connection came to be, nothing was sent
- * - `tls`: no trusted connection came to be, nothing was sent
- * - `connect_timeout`: neither came to be in time
- * - `reset`: the connection broke after the request, or part of it, was sent
- * - `bad_http`: what came is not HTTP/1, or what was to be sent
+ * - `refused`: no connection was established, nothing was sent
+ * - `tls`: no trusted connection was established, nothing was sent
+ * - `connect_timeout`: neither was established in time
+ * - `reset`: the connection broke after the request, or a part of it, was sent
+ * - `bad_http`: the received bytes are not HTTP/1, or the request is invalid
  */
 export interface HttpFailure {
   readonly kind: "refused" | "tls" | "reset" | "connect_timeout" | "bad_http";

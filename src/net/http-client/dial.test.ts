@@ -9,7 +9,7 @@ const HOUR_MS = 3_600_000;
 
 type Answer = string[] | Error | "never";
 
-/** A resolver that gives its answers in order, the last one for good, and a clock that stands still. */
+/** A resolver that returns its answers in order and repeats the last one, and a clock that stands still. */
 function setUp(...answers: Answer[]) {
   const clock = { ms: 1_000, nowMs: () => clock.ms, monotonicMs: () => clock.ms };
   const asked: string[] = [];
@@ -40,7 +40,7 @@ async function reason(dialer: Dialer, baseUrl: string, privateNetwork = false): 
 
 const addressOf = (target: DialTarget) => new URL(target.origin).hostname;
 
-/** Lets a lookup that runs behind the requests finish. */
+/** Lets a background lookup finish. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 describe("a base URL with an address in it", () => {

@@ -1,3 +1,5 @@
+/** Resolves base URLs to checked addresses: looks up names, rejects forbidden addresses and caches the result. */
+
 import { lookup as systemLookup } from "node:dns/promises";
 import type { Clock } from "../wire/clock.ts";
 import { DialError } from "./dial-errors.ts";
@@ -6,21 +8,22 @@ import { canonicalAddress, mayDial } from "./ip-addresses.ts";
 export { DialError, type DialReason } from "./dial-errors.ts";
 
 /**
- * Where to connect for a base URL. The origin holds the very address that was checked, so no second lookup can answer differently.
+ * Where to connect for a base URL. The origin contains the exact address that was checked, so a second lookup cannot
+ * return a different one.
  */
 export interface DialTarget {
   /** `https://203.0.113.7:8443`. */
   readonly origin: string;
-  /** The host the operator wrote, for the Host header; null when the origin already says it. */
+  /** The host that the operator configured, for the Host header; null when the origin contains it. */
   readonly hostHeader: string | null;
   /** The name is sent as SNI and the certificate is verified against it. */
   readonly tls: { readonly serverName: string } | null;
 }
 
 export interface Dialer {
-  /** A plain value when the host is an address or its name is cached; throws or rejects with a DialError. */
+  /** Returns a plain value when the host is an address or its name is cached. Throws or rejects with a DialError. */
   resolve(baseUrl: string | URL, privateNetwork: boolean): DialTarget | Promise<DialTarget>;
-  /** Nothing answered there: leave that address out until its name is next looked up. */
+  /** The address did not respond: skips it until its name is looked up again. */
   unreachable(target: DialTarget): void;
 }
 
@@ -31,22 +34,25 @@ export interface DialerOptions {
   cacheMs: number;
 }
 
-/** A name that was not asked for during this many cache lifetimes is looked up before it is used again. */
+/** A name that was not used for this many cache lifetimes is looked up before it is used again. */
 const IDLE_LIFETIMES = 10;
-/** How long a checked address outlives a failing DNS. Longer, and somebody else may own it. */
+/** How long a checked address stays usable while DNS fails. After that, another party may own the address. */
 const STALE_MS_MAX = 3_600_000;
 const RETRY_MS = 1_000;
-/** Base URLs come from the operator, so this many are never in use; it bounds what years of edits leave. */
+/**
+ * Base URLs are configured by the operator, so this many are never in use. The limit bounds what years of edits
+ * accumulate.
+ */
 const ROUTES_MAX = 1_024;
 
-/** One base URL and what its name last resolved to. */
+/** One base URL and the last result of its lookup. */
 interface Route {
   readonly url: URL;
   readonly privateNetwork: boolean;
   readonly tls: DialTarget["tls"];
   /** Checked targets; the resolver's preferred address family first. */
   targets: readonly DialTarget[];
-  /** The ones in rotation, and whose turn it is. */
+  /** The targets in rotation, and the index of the current one. */
   live: readonly DialTarget[];
   turn: number;
   goodAtMs: number;
@@ -56,14 +62,14 @@ interface Route {
 
 export function openDialer(options: DialerOptions): Dialer {
   const { clock, lookupTimeoutMs, cacheMs, lookup = lookupAll } = options;
-  // One map for each permission, so that an address allowed to one account is never handed to another.
-  const open = new Map<string, Route>();
-  const closed = new Map<string, Route>();
-  const routeOf = new WeakMap<DialTarget, Route>();
+  // One map per permission, so that an address permitted for one account is never returned to another.
+  const privateRoutes = new Map<string, Route>();
+  const publicRoutes = new Map<string, Route>();
+  const routeByTarget = new WeakMap<DialTarget, Route>();
 
   function resolve(baseUrl: string | URL, privateNetwork: boolean): DialTarget | Promise<DialTarget> {
     const key = typeof baseUrl === "string" ? baseUrl : baseUrl.href;
-    const routes = privateNetwork ? open : closed;
+    const routes = privateNetwork ? privateRoutes : publicRoutes;
     let route = routes.get(key);
     if (route === undefined) {
       route = createRoute(key, privateNetwork);
@@ -75,13 +81,13 @@ export function openDialer(options: DialerOptions): Dialer {
     const isUsable = route.live.length > 0 && nowMs - route.goodAtMs < STALE_MS_MAX;
     const isIdle = nowMs - route.refreshAtMs >= cacheMs * IDLE_LIFETIMES;
     if (!isUsable || isIdle) return refresh(route).then(() => next(route));
-    // A name in steady use is looked up behind the requests, so that none of them waits for DNS. What the
-    // lookup finds, or that it failed, is on the route when the next request comes.
+    // A name in regular use is looked up in the background, so that no request waits for DNS. The next request uses
+    // the result, or the failure, that is stored on the route.
     refresh(route).catch(() => {});
     return next(route);
   }
 
-  /** Single-flight: whoever comes while a lookup runs waits for that one. */
+  /** Single-flight: callers share the lookup that is already running. */
   function refresh(route: Route): Promise<void> {
     route.pending ??= lookUp(route).finally(() => {
       route.pending = null;
@@ -105,31 +111,31 @@ export function openDialer(options: DialerOptions): Dialer {
   }
 
   function adopt(route: Route, answers: readonly string[]): void {
-    // A mixed answer keeps its permitted part. Refusing it whole would gain nothing, since only a checked
-    // address is ever dialled, and would cut off names that serve an inside and an outside view.
+    // Of a mixed answer, the permitted part is used. Rejecting all of it would gain nothing, because only checked
+    // addresses are dialled, and would break names that have an internal and an external view.
     const host = route.url.hostname;
     const permitted: string[] = [];
-    const refused: string[] = [];
+    const rejected: string[] = [];
     for (const answer of new Set(answers)) {
       const address = canonicalAddress(answer);
       const verdict = mayDial(answer, route);
       if (verdict.ok && address !== null) permitted.push(address);
-      else refused.push(verdict.ok ? answer : `${address ?? "unreadable"} is ${verdict.reason}`);
+      else rejected.push(verdict.ok ? answer : `${address ?? "unreadable"} is ${verdict.reason}`);
     }
     if (permitted.length === 0) {
-      // A definite answer, unlike a failing DNS: the addresses known before no longer belong to the name.
+      // This is a definite answer, unlike a DNS failure: the previous addresses no longer belong to the name.
       route.targets = route.live = [];
       route.refreshAtMs = Number.NEGATIVE_INFINITY;
-      if (refused.length === 0) throw new DialError("dns_failed", `"${host}" resolves to no address`);
-      throw new DialError("forbidden_address", `"${host}" may not be dialled: ${refused.join(", ")}`);
+      if (rejected.length === 0) throw new DialError("dns_failed", `"${host}" resolves to no address`);
+      throw new DialError("forbidden_address", `"${host}" may not be dialled: ${rejected.join(", ")}`);
     }
     const preferV6 = permitted[0]?.includes(":") ?? false;
     const preferred = permitted.filter((address) => address.includes(":") === preferV6);
     const others = permitted.filter((address) => address.includes(":") !== preferV6);
     route.targets = [...preferred, ...others].map((address) => createTarget(route, address));
-    for (const target of route.targets) routeOf.set(target, route);
-    // The resolver puts the family this machine can reach first; rotating over both would lose every other
-    // request where one of them leads nowhere.
+    for (const target of route.targets) routeByTarget.set(target, route);
+    // The resolver lists the reachable address family first. Rotating over both would lose every other request where
+    // one family is unreachable.
     route.live = route.targets.slice(0, preferred.length);
     route.turn = 0;
     route.goodAtMs = clock.monotonicMs();
@@ -137,11 +143,11 @@ export function openDialer(options: DialerOptions): Dialer {
   }
 
   function unreachable(target: DialTarget): void {
-    const route = routeOf.get(target);
+    const route = routeByTarget.get(target);
     if (route === undefined || !route.live.includes(target)) return;
     const live = route.live.filter((other) => other !== target);
     const otherFamily = route.targets.filter((other) => isV6(other) !== isV6(target));
-    // With none left the other family has its turn, then the first again: the fault may well be on our side.
+    // When none is left, the other family is used, then all addresses again: the fault may be on this side.
     route.live = live.length > 0 ? live : otherFamily.length > 0 ? otherFamily : route.targets;
   }
 
@@ -159,7 +165,7 @@ function createRoute(baseUrl: string, privateNetwork: boolean): Route {
   const route: Route = {
     url,
     privateNetwork,
-    // A certificate never carries the dot that ends a fully qualified name.
+    // A certificate never contains the trailing dot of a fully qualified name.
     tls: url.protocol === "https:" ? Object.freeze({ serverName: url.hostname.replace(/\.$/, "") }) : null,
     targets: [],
     live: [],
@@ -168,13 +174,13 @@ function createRoute(baseUrl: string, privateNetwork: boolean): Route {
     refreshAtMs: Number.NEGATIVE_INFINITY,
     pending: null,
   };
-  // The URL parser has turned every number form into a plain literal by now.
+  // The URL parser has converted every numeric form to a plain address.
   if (canonicalAddress(url.hostname) === null) return route;
   const verdict = mayDial(url.hostname, route);
   if (!verdict.ok) {
     throw new DialError("forbidden_address", `${url.hostname} may not be dialled: it is ${verdict.reason}`);
   }
-  // Without a server name the certificate is verified against the address in the URL.
+  // Without a server name, the certificate is verified against the address in the URL.
   route.live = route.targets = [Object.freeze({ origin: url.origin, hostHeader: null, tls: null })];
   route.refreshAtMs = Number.POSITIVE_INFINITY;
   return route;
@@ -190,7 +196,7 @@ function createTarget(route: Route, address: string): DialTarget {
   });
 }
 
-/** Callers make sure that something is in rotation. */
+/** The caller ensures that at least one target is in rotation. */
 function next(route: Route): DialTarget {
   route.turn = (route.turn + 1) % route.live.length;
   const target = route.live[route.turn];

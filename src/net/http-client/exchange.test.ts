@@ -1,4 +1,4 @@
-/** A request that waits in the outbox until the turn of the event loop ends. */
+/** Tests of a request that waits in the write batcher until the end of the turn. */
 
 import { afterEach, expect, test } from "bun:test";
 import type { Socket } from "bun";
@@ -15,7 +15,7 @@ const alarms = openDeadlines(1_000, systemClock);
 
 afterEach(() => writeBatcher.flush());
 
-/** Sockets that take so many bytes of each write, the last number for all that follow. */
+/** Sockets that accept these numbers of bytes per write, the last number for all further writes. */
 function begin(takes: number[]) {
   const written: string[] = [];
   const heard: string[] = [];
@@ -67,7 +67,7 @@ function begin(takes: number[]) {
     headers: "",
     body: null,
   };
-  // Also if what other tests said left alone.
+  // Even if single-write batches of other tests have disabled batching.
   while (writeBatcher.roomFor(1) < 0);
   const exchange = new ClientExchange(context, request, taker);
   exchange.start();

@@ -1,8 +1,8 @@
 /**
- * One request and its answer, on one connection, or on a second one when the first had been kept too long.
+ * One request and its response on one connection, or on a second one when the first was idle for too long.
  *
- * Whatever happens (bytes, the end of the connection, `resume`) leaves its trace in the fields and calls `advance`,
- * the only place that calls the taker. So calls come in order, never one within another, and not at all while paused.
+ * Every event (bytes, the end of the connection, `resume`) is stored in fields and then calls `advance`, the only
+ * place that calls the response handler. So calls are ordered, never nested, and never made while paused.
  */
 
 import { FramedBody } from "../wire/framed-body.ts";
@@ -35,14 +35,14 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   private readonly taker: ResponseHandler;
   private route: ConnectionRoute | null = null;
   private connection: ClientConnectionSocket | null = null;
-  /** The connection had served before: that it breaks now says nothing about the upstream. */
+  /** The connection has served a request before: if it breaks now, that says nothing about the upstream. */
   private isReused = false;
   private isStarting = true;
   private isOver = false;
 
-  /** What is still to be written, first to last. */
+  /** Parts that are still to be written, in order. */
   private unsent: readonly Part[] = NO_PARTS;
-  /** Where the request is to go that waits in the outbox. */
+  /** The connection of the request that waits in the write batcher. */
   private postedTo: ClientConnectionSocket | null = null;
   private upload: Upload | null = null;
   private isSent = false;
@@ -51,28 +51,28 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
 
   private isPaused = false;
   private isAdvancing = false;
-  /** The read that is being worked on; further ones wait for a pause to end, or for the head to be whole. */
+  /** The read that is being processed. Further reads wait for the end of a pause or for the complete head. */
   private read: Buffer | null = null;
   private later: Buffer[] | null = null;
   private ended: ConnectionEnd | null = null;
   private hasHeard = false;
-  /** What came of the head so far is no whole one. */
+  /** The bytes of the head so far are incomplete. */
   private isHeadPartial = false;
   private headFrom = 0;
   private skippedBytes = 0;
   private body: FramedBody | null = null;
   private keepsAlive = false;
 
-  constructor(context: ExchangeContext, request: OutgoingRequest, taker: ResponseHandler) {
+  constructor(context: ExchangeContext, request: OutgoingRequest, handler: ResponseHandler) {
     this.context = context;
     this.request = request;
-    this.taker = taker;
+    this.taker = handler;
   }
 
   start(): void {
-    const fault = findHeadFault(this.request);
-    if (fault === null) this.startOn(this.context.connections);
-    else this.endSoon({ kind: "bad_http", reason: fault });
+    const error = findHeadFault(this.request);
+    if (error === null) this.startOn(this.context.connections);
+    else this.endSoon({ kind: "bad_http", reason: error });
     this.isStarting = false;
   }
 
@@ -97,7 +97,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   pause(): void {
     if (this.isOver) return;
     this.isPaused = true;
-    // Otherwise the socket is paused by the first read that comes: many a pause is over before.
+    // Otherwise the socket is paused when the next read arrives. Many pauses end before that.
     if (!this.isAdvancing && this.holdsBytes()) this.connection?.pause();
   }
 
@@ -146,12 +146,12 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     this.advance();
   }
 
-  uploaded(fault: string | null): void {
-    if (fault === null) this.isSent = true;
-    if (fault === null || this.isOver) return;
+  uploaded(error: string | null): void {
+    if (error === null) this.isSent = true;
+    if (error === null || this.isOver) return;
     this.connection?.destroy();
     this.isReused = false;
-    this.ended = { kind: "reset", reason: fault };
+    this.ended = { kind: "reset", reason: error };
     this.advance();
   }
 
@@ -176,16 +176,16 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     this.sentAtMs = this.context.monotonicMs();
   }
 
-  /** Called by the outbox. */
+  /** Called by the write batcher. */
   send(bytes: Uint8Array, from: number, to: number): void {
     const { connection } = this;
-    // It is over, or begins anew on another one.
+    // The exchange has ended, or it restarts on another connection.
     if (connection === null || connection !== this.postedTo) return;
     this.postedTo = null;
     this.begins();
-    const taken = connection.write(bytes, from, to);
-    const left = to - from - taken;
-    this.sent(left === 0 ? NO_PARTS : [wholeBytesPart(Buffer.copyBytesFrom(bytes, from + taken, left))]);
+    const written = connection.write(bytes, from, to);
+    const left = to - from - written;
+    this.sent(left === 0 ? NO_PARTS : [wholeBytesPart(Buffer.copyBytesFrom(bytes, from + written, left))]);
   }
 
   private sent(unsent: readonly Part[]): void {
@@ -193,14 +193,14 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     this.isSent = unsent.length === 0;
   }
 
-  /** Does what can be done now, and leaves the socket as the taker wants it. */
+  /** Processes everything that is available, then pauses or resumes the socket as the handler requested. */
   private advance(): void {
     if (this.isAdvancing) return;
     this.isAdvancing = true;
     try {
       while (!this.isPaused && !this.isOver && this.step());
     } catch {
-      // Only the taker can have thrown. It may still hold a request open: it hears of the end.
+      // Only the handler can have thrown. It may still hold a request open, so it is notified of the end.
       if (!this.isOver) this.failNow({ kind: "reset", reason: "the taker of the answer threw" });
     }
     this.isAdvancing = false;
@@ -213,14 +213,14 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     return this.read !== null || this.later !== null;
   }
 
-  /** One call of the taker at most; false when there is nothing more to do. */
+  /** Makes at most one call of the handler. Returns false when nothing is left to do. */
   private step(): boolean {
     const { read, body } = this;
     if (read === null) return this.nextRead();
     if (body === null) return this.stepHead(read);
     const piece = body.next(read);
     if (piece !== null) {
-      // The last piece of a read leaves nothing that would have to be held while paused.
+      // After the last piece of a read, nothing has to be held while paused.
       if (body.at === read.length && !body.hasEnded) this.read = null;
       this.taker.data(piece);
       return true;
@@ -245,7 +245,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     else if (head.status === 101) this.failNow({ kind: "bad_http", reason: "an upgrade nobody asked for" });
     else if (head.status >= 200) this.beginBody(head);
     else {
-      // They are counted, so that they cannot go on for ever.
+      // Interim responses are counted, so that they cannot continue forever.
       this.skippedBytes = bytes;
       this.headFrom = head.bodyAt;
     }
@@ -259,14 +259,15 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     this.taker.head(head.status, head);
   }
 
-  /** More of the head must come: from a read that waits, or from the connection, unless that is gone. */
+  /** The head is incomplete: takes the next waiting read, or waits for the connection unless it has ended. */
   private waitForHead(read: Buffer): boolean {
     this.isHeadPartial = true;
     const more = this.takeLater();
     if (more === null) return this.closeIfEnded();
     this.read = Buffer.concat([read.subarray(this.headFrom), more]);
     this.headFrom = 0;
-    // Without the end of a line there is nothing new to say: a head that comes byte by byte is not parsed for each.
+    // Without a line end the head cannot be complete, so a head that arrives byte by byte is not parsed for each
+    // byte.
     this.isHeadPartial = !more.includes(LF);
     return true;
   }
@@ -295,7 +296,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     return true;
   }
 
-  /** The connection is gone, and everything it brought has been handed on. */
+  /** The connection has ended, and all received bytes were passed on. */
   private closeNow(end: ConnectionEnd): void {
     const isFin = end.kind === "fin";
     if (this.mayRepeat() && this.route !== null) {
@@ -310,8 +311,8 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   }
 
   /**
-   * A kept connection that the upstream closed at the same moment breaks at once, and the request was not looked at.
-   * Later than that somebody may have worked on it, and whether to ask again is for the caller to decide.
+   * An idle connection that the upstream closed at the same moment breaks at once, and the upstream did not process
+   * the request. After `STALE_MS` it may have been processed, so the caller decides whether to retry.
    */
   private mayRepeat(): boolean {
     if (!this.isReused || this.hasHeard) return false;
@@ -322,7 +323,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     const { connection, taker } = this;
     const isReusable = this.keepsAlive && this.isSent && !hasExcess && this.ended === null;
     this.letGo();
-    // Before the taker is told, so that what it sends next finds the connection.
+    // Before the handler is called, so that its next request can use the connection.
     if (isReusable && connection !== null) this.context.connections.keep(connection);
     else if (this.isSent) connection?.close();
     else connection?.destroy();
@@ -336,7 +337,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     try {
       taker.failed(failure);
     } catch {
-      // It was the last call: there is nobody left to tell.
+      // It was the last call, so the exception cannot be reported.
     }
   }
 

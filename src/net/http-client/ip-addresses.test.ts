@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type AddressClass, canonicalAddress, classifyAddress, mayDial } from "./ip-addresses.ts";
 
-/** Every spelling the gateway has to see through, and where its packets would go. */
+/** Every spelling that the gateway must recognize, with the class of its destination. */
 const CORPUS: Readonly<Record<AddressClass, readonly string[]>> = {
   public: [
     "1.1.1.1",

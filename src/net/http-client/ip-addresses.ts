@@ -1,9 +1,9 @@
 /**
- * Which IP addresses the gateway may connect to. Pure: text in, verdict out.
+ * Decides which IP addresses the gateway may connect to. Pure functions from text to verdict.
  *
- * An address is judged by where its packets end up, not by how it is written: an IPv4 address carried inside
- * an IPv6 one (mapped, translated, tunnelled) is judged as the IPv4 address. What cannot be read is "invalid",
- * what is not known to be public is "reserved", and neither may be dialled.
+ * An address is classified by where its packets go, not by how it is written: an IPv4 address inside an IPv6 address
+ * (mapped, translated, tunnelled) is classified as the IPv4 address. An unreadable address is "invalid", an address
+ * that is not known to be public is "reserved", and neither may be dialled.
  */
 
 export type AddressClass =
@@ -17,10 +17,10 @@ export type AddressClass =
 
 export type DialVerdict = { ok: true } | { ok: false; reason: Exclude<AddressClass, "public"> };
 
-/** Eight 16-bit groups; an IPv4 address is one 32-bit number. */
+/** An IPv4 address is one 32-bit number, an IPv6 address eight 16-bit groups. */
 type Address = { family: 4; value: number } | { family: 6; groups: readonly number[] };
 
-/** The harmless first. An address that can be read in two ways counts as the worse of the two. */
+/** In ascending severity. An address with two interpretations gets the more severe class. */
 const SEVERITY: readonly AddressClass[] = [
   "public",
   "private",
@@ -46,7 +46,10 @@ export function classifyAddress(ip: string): AddressClass {
   return address.family === 4 ? classifyV4(address.value) : classifyV6(address.groups);
 }
 
-/** One spelling for each destination, ready for a URL once IPv6 is put in brackets; null if it is no address. */
+/**
+ * Returns one spelling per destination, ready for a URL once IPv6 is put in brackets; null for anything but an
+ * address.
+ */
 export function canonicalAddress(text: string): string | null {
   const address = parseAddress(text);
   if (address === null) return null;
@@ -59,7 +62,7 @@ function v4(text: string): number {
   return parseV4(text) ?? 0;
 }
 
-/** [network, prefix length, class]; the first match decides, so single addresses stand before their ranges. */
+/** [network, prefix length, class]. The first match decides, so single addresses come before their ranges. */
 const V4_RANGES: readonly (readonly [number, number, AddressClass])[] = [
   [v4("169.254.169.254"), 32, "metadata"], // AWS, Google, Azure, Oracle and most others
   [v4("169.254.170.2"), 32, "metadata"], // AWS container credentials
@@ -84,13 +87,13 @@ const V4_RANGES: readonly (readonly [number, number, AddressClass])[] = [
 
 function classifyV4(value: number): AddressClass {
   for (const [network, prefix, kind] of V4_RANGES) {
-    // Shifting by 32 is shifting by 0 in JavaScript, which is what a /32 needs.
+    // In JavaScript, shifting by 32 is shifting by 0, as a /32 needs.
     if (value >>> (32 - prefix) === network >>> (32 - prefix)) return kind;
   }
   return "public";
 }
 
-/** Instance metadata on IPv6, as leading groups: all of Amazon's local services, then single addresses. */
+/** Instance metadata addresses on IPv6, as leading groups: all local services of Amazon, then single addresses. */
 const V6_METADATA: readonly (readonly number[])[] = [
   [0xfd00, 0x0ec2],
   [0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x0254], // Google
@@ -110,8 +113,8 @@ function classifyV6(groups: readonly number[]): AddressClass {
   if (leadingZeros >= 6) return classifyV4(last); // IPv4-compatible, ::/96
   if (leadingZeros === 4 && g4 === 0xffff && g5 === 0) return classifyV4(last); // translated, ::ffff:0:0:0/96
   if (g0 === 0x64 && g1 === 0xff9b) {
-    // Where the IPv4 address sits in the local-use prefix 64:ff9b:1::/48 is each network's own choice, so only
-    // the well-known prefix can be judged by what it carries.
+    // In the local-use prefix 64:ff9b:1::/48, each network chooses the position of the IPv4 address. Only the
+    // well-known prefix can be classified by the address it contains.
     const wellKnown = g2 === 0 && g3 === 0 && g4 === 0 && g5 === 0;
     return wellKnown ? classifyV4(last) : "reserved";
   }
@@ -121,12 +124,12 @@ function classifyV6(groups: readonly number[]): AddressClass {
     const metadata = V6_METADATA.some((prefix) => prefix.every((group, index) => groups[index] === group));
     return worse(metadata ? "metadata" : "private", classifyIsatap(g4, g5, last));
   }
-  // Outside 2000::/3 nothing is global unicast: multicast, old site-local, discard, segment routing.
+  // Outside 2000::/3 no address is global unicast: multicast, old site-local, discard, segment routing.
   if ((g0 & 0xe000) !== 0x2000) return "reserved";
 
   if (g0 === 0x2002) return classifyV4(join(g1, g2)); // 6to4
   if (g0 === 0x2001 && g1 === 0) {
-    // Teredo names its server plainly and its client with every bit turned over; packets may reach both.
+    // Teredo contains the plain address of its server and the inverted address of its client. Packets may reach both.
     return worse(classifyV4(join(g2, g3)), classifyV4(~last >>> 0));
   }
   if (g0 === 0x2001 && g1 === 2 && g2 === 0) return "private"; // benchmarking
@@ -136,7 +139,9 @@ function classifyV6(groups: readonly number[]): AddressClass {
   return classifyIsatap(g4, g5, last);
 }
 
-/** ISATAP puts an IPv4 address behind 0:5efe (or 200:5efe) in any prefix; elsewhere it says nothing. */
+/**
+ * ISATAP puts an IPv4 address behind 0:5efe (or 200:5efe) in any prefix. Without that marker the result is "public".
+ */
 function classifyIsatap(g4: number, g5: number, last: number): AddressClass {
   return (g4 & 0xfdff) === 0 && g5 === 0x5efe ? classifyV4(last) : "public";
 }
@@ -164,9 +169,9 @@ function parseAddress(text: string): Address | null {
 }
 
 /**
- * IPv4 as a URL parser reads it: one to four numbers, each decimal, octal (0…) or hexadecimal (0x…), the last
- * one filling all bytes that are left. Stricter readers see other addresses in the same text, so every form
- * must be understood before it can be refused.
+ * Parses IPv4 as a URL parser does: one to four numbers, each decimal, octal (0…) or hexadecimal (0x…), where the
+ * last number fills all remaining bytes. Stricter parsers read other addresses from the same text, so every form must
+ * be understood before it can be rejected.
  */
 function parseV4(text: string): number | null {
   const parts = (text.endsWith(".") ? text.slice(0, -1) : text).split(".");
@@ -191,7 +196,7 @@ function parseV4Number(part: string): number | null {
 function parseV6(text: string): number[] | null {
   const bare = text.startsWith("[") && text.endsWith("]") ? text.slice(1, -1) : text;
   const [address = "", ...zone] = bare.split("%");
-  // The zone picks an interface, not a destination: it must be well formed but changes nothing here.
+  // The zone selects an interface, not a destination: it must be well formed and has no effect here.
   if (zone.length > 1 || (zone[0] !== undefined && !/^[0-9a-z._~-]+$/i.test(zone[0]))) return null;
 
   const halves = address.split("::");
@@ -204,7 +209,7 @@ function parseV6(text: string): number[] | null {
   return [...head, ...new Array<number>(missing).fill(0), ...tail];
 }
 
-/** Colon-separated groups; only the end of an address may be written as a dotted quad. */
+/** Parses colon-separated groups. Only the end of an address may be a dotted quad. */
 function parseGroups(text: string, endsAddress: boolean): number[] | null {
   if (text === "") return [];
   const groups: number[] = [];
@@ -227,7 +232,7 @@ function formatV4(value: number): string {
   return `${value >>> 24}.${(value >>> 16) & 255}.${(value >>> 8) & 255}.${value & 255}`;
 }
 
-/** RFC 5952: lower case, no leading zeros, the first longest run of two or more zero groups left out. */
+/** RFC 5952: lower case, no leading zeros, the first longest run of two or more zero groups is omitted. */
 function formatV6(groups: readonly number[]): string {
   let runStart = -1;
   let runLength = 1;

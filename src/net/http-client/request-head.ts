@@ -1,4 +1,4 @@
-/** The head of a request: what may be in it, and its text. */
+/** Validates and encodes the head of an outgoing request. */
 
 import { partsLength } from "../wire/parts.ts";
 import type { OutgoingRequest } from "./contract.ts";
@@ -7,78 +7,79 @@ const HEADER_LINES = /^(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r
 const PATH = /^\/[!-~]*$/;
 
 /**
- * What is wrong with it, if anything. Anything that could begin a line of its own is refused, characters beyond
- * Latin-1 as well: they would be cut to their low byte, which may be a line feed.
+ * Returns what is wrong with the path or headers, or null. Any text that could start a new line is rejected. So are
+ * characters beyond Latin-1: they would be cut to their low byte, which may be a line feed.
  */
 export function findHeadFault({ path, headers }: Pick<OutgoingRequest, "path" | "headers">): string | null {
-  if (!isGood(path, goodPaths, PATH)) return "the path holds a character that cannot be sent";
-  if (!isGood(headers, goodHeaders, HEADER_LINES)) return "the headers hold a line that cannot be sent";
+  if (!isValid(path, validPaths, PATH)) return "the path holds a character that cannot be sent";
+  if (!isValid(headers, validHeaders, HEADER_LINES)) return "the headers hold a line that cannot be sent";
   return null;
 }
 
-/** Paths and headers are nearly always the same few: those that were found good are not looked at again. */
-const goodPaths = new Set<string>();
-const goodHeaders = new Set<string>();
-const GOOD_MAX = 1_000;
-/** A client may have chosen a part of it: what is longer is not kept. */
-const KEPT_CHARS_MAX = 2_048;
+/** Nearly all requests use the same few paths and headers. Valid ones are cached and not checked again. */
+const validPaths = new Set<string>();
+const validHeaders = new Set<string>();
+const CACHE_ENTRIES_MAX = 1_000;
+/** A client may have chosen a part of the text, so longer texts are not cached. */
+const CACHED_CHARS_MAX = 2_048;
 
-function isGood(text: string, known: Set<string>, rule: RegExp): boolean {
-  if (known.has(text)) return true;
+function isValid(text: string, cache: Set<string>, rule: RegExp): boolean {
+  if (cache.has(text)) return true;
   if (!rule.test(text)) return false;
-  if (text.length > KEPT_CHARS_MAX) return true;
-  if (known.size >= GOOD_MAX) known.clear();
-  known.add(text);
+  if (text.length > CACHED_CHARS_MAX) return true;
+  if (cache.size >= CACHE_ENTRIES_MAX) cache.clear();
+  cache.add(text);
   return true;
 }
 
 /** The bytes of a head, in Latin-1. */
 export interface OutgoingHead {
-  /** Everything before the lines that frame the body: requests of a kind share it. */
+  /** Everything before the lines that frame the body. Similar requests share it. */
   readonly start: Uint8Array;
   /** The lines that frame the body, and the empty line. */
   readonly end: string;
 }
 
 export function buildHead(request: OutgoingRequest, hostLine: string): OutgoingHead {
-  return { start: startOf(request, hostLine), end: endOf(request) };
+  return { start: lookUpStart(request, hostLine), end: buildEnd(request) };
 }
 
 export function encodeHead({ start, end }: OutgoingHead): Uint8Array {
   return Buffer.concat([start, Buffer.from(end)]);
 }
 
-/** Cached by the headers and the path that it is made of. */
-const starts = new Map<string, Map<string, Start>>();
-let startsKept = 0;
+/** Cache of head starts, by headers and path. */
+const cachedStarts = new Map<string, Map<string, CachedStart>>();
+let cachedStartCount = 0;
 
-interface Start {
+interface CachedStart {
   readonly method: string;
   readonly hostLine: string;
   readonly bytes: Uint8Array;
 }
 
-function startOf({ method, path, headers, body }: OutgoingRequest, hostLine: string): Uint8Array {
-  const known = starts.get(headers)?.get(path);
-  if (known !== undefined && known.method === method && known.hostLine === hostLine) return known.bytes;
+function lookUpStart({ method, path, headers, body }: OutgoingRequest, hostLine: string): Uint8Array {
+  const cached = cachedStarts.get(headers)?.get(path);
+  if (cached !== undefined && cached.method === method && cached.hostLine === hostLine) return cached.bytes;
   const bytes = Buffer.from(`${method} ${path} HTTP/1.1\r\n${hostLine}${headers}`, "latin1");
-  // Without a body it fetches something stored upstream. Such a path hardly comes again, so it is not cached.
-  if (body !== null && bytes.length <= KEPT_CHARS_MAX) keep(headers, path, { method, hostLine, bytes });
+  // A request without a body retrieves a stored object. Its path is rarely used again, so it is not cached.
+  if (body !== null && bytes.length <= CACHED_CHARS_MAX)
+    cacheStart(headers, path, { method, hostLine, bytes });
   return bytes;
 }
 
-function keep(headers: string, path: string, start: Start): void {
-  if (startsKept >= GOOD_MAX) {
-    starts.clear();
-    startsKept = 0;
+function cacheStart(headers: string, path: string, start: CachedStart): void {
+  if (cachedStartCount >= CACHE_ENTRIES_MAX) {
+    cachedStarts.clear();
+    cachedStartCount = 0;
   }
-  startsKept++;
-  const byPath = starts.get(headers) ?? new Map<string, Start>();
+  cachedStartCount++;
+  const byPath = cachedStarts.get(headers) ?? new Map<string, CachedStart>();
   byPath.set(path, start);
-  starts.set(headers, byPath);
+  cachedStarts.set(headers, byPath);
 }
 
-function endOf({ method, body }: Pick<OutgoingRequest, "method" | "body">): string {
+function buildEnd({ method, body }: Pick<OutgoingRequest, "method" | "body">): string {
   if (body === null) return method === "POST" ? "content-length: 0\r\n\r\n" : "\r\n";
   const length = "open" in body ? body.contentLength : partsLength(body);
   return length === null ? "transfer-encoding: chunked\r\n\r\n" : `content-length: ${length}\r\n\r\n`;

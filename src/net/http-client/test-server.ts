@@ -1,4 +1,4 @@
-/** For the tests beside it: an upstream that answers by hand, and a taker that notes what it is told. */
+/** Test support: an upstream that the test controls, and a response handler that records its calls. */
 
 import { createServer, type Server, type Socket } from "node:net";
 import { systemClock } from "../wire/clock.ts";
@@ -25,13 +25,13 @@ export function targetOf(port: number, host = "127.0.0.1"): DialTarget {
   return { origin: `http://${host}:${port}`, hostHeader: null, tls: null };
 }
 
-/** Everything the taker was told, in order. */
+/** The calls of the handler, in order. */
 export class Notes {
   status = 0;
   headers: AnswerHeaders | null = null;
   readonly pieces: Uint8Array[] = [];
   readonly calls: string[] = [];
-  /** "end", or how it failed. */
+  /** "end", or the failure. */
   readonly over = Promise.withResolvers<string>();
   onHead: () => void = () => {};
   onData: (bytes: Uint8Array) => void = () => {};
@@ -63,14 +63,14 @@ export class Notes {
 
 export interface TestServer {
   readonly port: number;
-  /** Of all connections, the one opened first first. */
+  /** All connections, in the order in which they were opened. */
   readonly connections: Socket[];
-  /** What each of them sent. */
+  /** The bytes that each connection sent. */
   readonly received: string[];
   close(): void;
 }
 
-/** Calls back for each request whose head is whole, with the number of the connection and of the request on it. */
+/** Calls back for each complete request head, with the index of the connection and of the request on it. */
 export async function serve(
   onRequest: (socket: Socket, connection: number, request: number) => void,
   host = "127.0.0.1",

@@ -34,7 +34,7 @@ async function until(condition: () => boolean): Promise<void> {
   }
 }
 
-/** A body in these pieces, and how often it was opened and cancelled. */
+/** A body in these pieces, which counts how often it was opened and cancelled. */
 function streamed(pieces: readonly string[], contentLength: number | null) {
   const seen = { opened: 0, cancelled: 0 };
   const body: StreamedBody = {

@@ -1,4 +1,4 @@
-/** Sends a streamed body, piece by piece, as fast as the connection takes it. */
+/** Sends a streamed body piece by piece, as fast as the connection accepts it. */
 
 import type { ClientConnectionSocket } from "./connection.ts";
 import type { StreamedBody } from "./contract.ts";
@@ -9,7 +9,7 @@ export interface Upload {
 }
 
 export interface UploadEnd {
-  /** Everything is on its way; or it cannot be, for this reason. */
+  /** The whole body was written, or `fault` is the reason why it cannot be. */
   uploaded(fault: string | null): void;
 }
 
@@ -17,24 +17,24 @@ export function startUpload(
   head: Uint8Array,
   body: StreamedBody,
   connection: ClientConnectionSocket,
-  told: UploadEnd,
+  listener: UploadEnd,
 ): Upload {
   let isStopped = false;
-  let goOn: (() => void) | null = null;
+  let continueWriting: (() => void) | null = null;
   let source: { cancel(): Promise<void> } | null = null;
 
-  async function put(bytes: Uint8Array): Promise<void> {
+  async function writeAll(bytes: Uint8Array): Promise<void> {
     let at = connection.write(bytes, 0, bytes.length);
     while (at < bytes.length && !isStopped) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      goOn = resolve;
+      continueWriting = resolve;
       await promise;
       if (!isStopped) at += connection.write(bytes, at, bytes.length);
     }
   }
 
   async function run(): Promise<void> {
-    await put(head);
+    await writeAll(head);
     if (isStopped) return;
     const reader = body.open().getReader();
     source = reader;
@@ -46,36 +46,38 @@ export function startUpload(
       if (value.length === 0) continue;
       total += value.length;
       if (body.contentLength !== null && total > body.contentLength) throw new WrongLength();
-      await put(body.contentLength === null ? chunkOf(value) : value);
+      await writeAll(body.contentLength === null ? encodeChunk(value) : value);
       if (isStopped) return;
     }
-    if (body.contentLength === null) await put(Buffer.from("0\r\n\r\n"));
+    if (body.contentLength === null) await writeAll(Buffer.from("0\r\n\r\n"));
     else if (total !== body.contentLength) throw new WrongLength();
   }
 
   function stop(): void {
     if (isStopped) return;
     isStopped = true;
-    goOn?.();
+    continueWriting?.();
     source?.cancel().catch(() => {});
   }
 
   run().then(
     () => {
-      if (!isStopped) told.uploaded(null);
+      if (!isStopped) listener.uploaded(null);
       isStopped = true;
     },
     (thrown) => {
       if (isStopped) return;
       stop();
-      told.uploaded(thrown instanceof WrongLength ? WRONG_LENGTH : "the request's body could not be read");
+      listener.uploaded(
+        thrown instanceof WrongLength ? WRONG_LENGTH : "the request's body could not be read",
+      );
     },
   );
   return {
     stop,
     drained() {
-      const resolve = goOn;
-      goOn = null;
+      const resolve = continueWriting;
+      continueWriting = null;
       resolve?.();
     },
   };
@@ -85,6 +87,6 @@ const WRONG_LENGTH = "the request's body is not as long as announced";
 
 class WrongLength extends Error {}
 
-function chunkOf(bytes: Uint8Array): Uint8Array {
+function encodeChunk(bytes: Uint8Array): Uint8Array {
   return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from("\r\n")]);
 }

@@ -9,7 +9,7 @@ import { isFreed, writeParts, writeRequest } from "./whole-request.ts";
 const HEAD = "POST / HTTP/1.1\r\ncontent-length: 1\r\n\r\n";
 const LONG = 70_000;
 
-/** Takes so many bytes of each write, the last number for all that follow. */
+/** Accepts these numbers of bytes per write, the last number for all further writes. */
 function outlet(takes: readonly number[]) {
   const writes: Buffer[] = [];
   return {
@@ -19,7 +19,7 @@ function outlet(takes: readonly number[]) {
       writes.push(Buffer.copyBytesFrom(bytes, from, length));
       return length;
     },
-    /** Of the outbox: takes all of it. */
+    /** Called by the write batcher; accepts everything. */
     send(bytes: Uint8Array, from: number, to: number): void {
       writes.push(Buffer.copyBytesFrom(bytes, from, to - from));
     },
@@ -30,7 +30,7 @@ function pattern(length: number): Buffer {
   return Buffer.from(Uint8Array.from({ length }, (_, at) => (at * 31) % 251));
 }
 
-/** As if most of it had been made before. */
+/** A head split in the middle, as if its start were cached. */
 function headOf(text: string): OutgoingHead {
   const at = text.length >> 1;
   return { start: Buffer.from(text.slice(0, at), "latin1"), end: text.slice(at) };
@@ -40,7 +40,7 @@ function textOf(head: string, body: readonly Part[]): Buffer {
   return Buffer.concat([Buffer.from(head, "latin1"), ...body.map((p) => p.bytes.subarray(p.start, p.end))]);
 }
 
-/** Writes until all is taken. */
+/** Writes until everything is accepted. */
 function send(head: string, body: readonly Part[], takes: readonly number[]): Buffer[] {
   const out = outlet(takes);
   let left = writeRequest(out, out, headOf(head), body) ?? [];

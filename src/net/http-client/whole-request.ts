@@ -1,46 +1,51 @@
-/** A request whose body is in memory goes out in as few writes as it can, and with as little of it copied. */
+/** Sends a request whose body is in memory with few writes and little copying. */
 
 import { writeBytes } from "../wire/bytes.ts";
 import { joinParts, type Part, partsLength, wholeBytesPart } from "../wire/parts.ts";
 import { type BatchedWriter, writeBatcher } from "../wire/write-batcher.ts";
 import { encodeHead, type OutgoingHead } from "./request-head.ts";
 
-interface Outlet {
-  /** How many bytes were taken. */
+interface ByteWriter {
+  /** Returns the number of accepted bytes. */
   write(bytes: Uint8Array, from: number, to: number): number;
 }
 
-/** Head and body are copied together up to here; a longer part is written from where it is. */
+/** Up to this size, head and body are copied together. A longer part is written directly. */
 const TOGETHER_BYTES_MAX = 65_536;
-/** Writing copies into the kernel, or does nothing: one buffer serves every request. */
+/** A write copies into the kernel or does nothing, so one buffer serves all requests. */
 const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
-/** What goes before a long part is put in front of it for the time of a write, up to here. */
-const IN_FRONT_BYTES_MAX = 4_096;
-const covered = Buffer.allocUnsafeSlow(IN_FRONT_BYTES_MAX);
+/** Up to this size, the bytes before a long part are put in front of it for the duration of one write. */
+const PREFIX_BYTES_MAX = 4_096;
+const savedBytes = Buffer.allocUnsafeSlow(PREFIX_BYTES_MAX);
 
-/** Returns what was not taken; null: it was posted, and is handed to whoever sends it at the end of the turn. */
+/**
+ * Returns the parts that were not accepted. Null: the request is in the write batcher, and `sender` sends it at the
+ * end of the turn.
+ */
 export function writeRequest(
-  out: Outlet,
+  out: ByteWriter,
   sender: BatchedWriter,
   head: OutgoingHead,
   body: readonly Part[],
 ): readonly Part[] | null {
   const { start, end } = head;
   const length = start.length + end.length + partsLength(body);
-  if (length > TOGETHER_BYTES_MAX) return writeParts(out, gathered(head, body));
+  if (length > TOGETHER_BYTES_MAX) return writeParts(out, joinShortParts(head, body));
   const at = writeBatcher.roomFor(length);
   if (at >= 0) {
     writeBatcher.post(sender, putRequest(writeBatcher.bytes, at, head, body));
     return null;
   }
   putRequest(scratch, 0, head, body);
-  const taken = out.write(scratch, 0, length);
-  return taken === length ? NOTHING : [wholeBytesPart(Buffer.copyBytesFrom(scratch, taken, length - taken))];
+  const written = out.write(scratch, 0, length);
+  return written === length
+    ? NO_PARTS
+    : [wholeBytesPart(Buffer.copyBytesFrom(scratch, written, length - written))];
 }
 
-const NOTHING: readonly Part[] = [];
+const NO_PARTS: readonly Part[] = [];
 
-/** Returns where it ends. */
+/** Returns the end position. */
 function putRequest(to: Buffer, from: number, head: OutgoingHead, body: readonly Part[]): number {
   let at = writeBytes(to, from, head.start);
   at += to.write(head.end, at, "latin1");
@@ -48,29 +53,32 @@ function putRequest(to: Buffer, from: number, head: OutgoingHead, body: readonly
   return at;
 }
 
-/** The same for parts that were not taken before. */
-export function writeParts(out: Outlet, parts: readonly Part[]): readonly Part[] {
-  let left = parts;
-  for (let first = left[0]; first !== undefined; first = left[0]) {
-    const [, second] = left;
-    const isInFront = second !== undefined && hasRoomFor(first, second);
-    const tried = isInFront ? [first, second] : [first];
-    const taken = isInFront
+/** Like `writeRequest`, for parts that were not accepted before. */
+export function writeParts(out: ByteWriter, parts: readonly Part[]): readonly Part[] {
+  let remaining = parts;
+  for (let first = remaining[0]; first !== undefined; first = remaining[0]) {
+    const [, second] = remaining;
+    const fitsInFront = second !== undefined && hasSpaceInFront(first, second);
+    const attempted = fitsInFront ? [first, second] : [first];
+    const written = fitsInFront
       ? writeInFront(out, first, second)
       : out.write(first.bytes, first.start, first.end);
-    left = without(left, taken);
-    if (taken < partsLength(tried)) break;
+    remaining = dropBytes(remaining, written);
+    if (written < partsLength(attempted)) break;
   }
-  return left;
+  return remaining;
 }
 
-/** The part's memory was freed while it waited, because the answer was complete without it. It cannot be sent. */
+/**
+ * The memory of the part was freed while it waited, because the response was complete without it. The part cannot be
+ * sent.
+ */
 export function isFreed({ bytes, end }: Part): boolean {
   return bytes.length < end;
 }
 
-/** Short parts copied together, long ones where they are. */
-function gathered(head: OutgoingHead, body: readonly Part[]): Part[] {
+/** Joins short parts; long parts stay separate. */
+function joinShortParts(head: OutgoingHead, body: readonly Part[]): Part[] {
   const parts: Part[] = [];
   let short: Part[] = [wholeBytesPart(encodeHead(head))];
   for (const part of body) {
@@ -85,33 +93,35 @@ function gathered(head: OutgoingHead, body: readonly Part[]): Part[] {
   return parts;
 }
 
-/** A body that came by the network has its own head in front of it, which nobody needs any more. */
-function hasRoomFor(first: Part, { bytes, start }: Part): boolean {
+/**
+ * A body that came from the network has its own request head in front of it, and those bytes are no longer needed.
+ */
+function hasSpaceInFront(first: Part, { bytes, start }: Part): boolean {
   const length = first.end - first.start;
-  return length <= IN_FRONT_BYTES_MAX && length <= bytes.byteOffset + start;
+  return length <= PREFIX_BYTES_MAX && length <= bytes.byteOffset + start;
 }
 
 /**
- * Both in one write, where two would cost another call into the kernel and a packet of its own. Whatever stands in
- * front is there again afterwards: nobody else runs meanwhile, so nobody sees it gone.
+ * Writes both parts in one call; two writes would cost a second system call and a separate packet. The overwritten
+ * bytes are restored afterwards. No other code runs in between.
  */
-function writeInFront(out: Outlet, first: Part, { bytes, start, end }: Part): number {
+function writeInFront(out: ByteWriter, first: Part, { bytes, start, end }: Part): number {
   const length = first.end - first.start;
   const all = new Uint8Array(bytes.buffer, bytes.byteOffset + start - length, length + end - start);
-  writeBytes(covered, 0, all, 0, length);
+  writeBytes(savedBytes, 0, all, 0, length);
   writeBytes(all, 0, first.bytes, first.start, first.end);
   try {
     return out.write(all, 0, all.length);
   } finally {
-    writeBytes(all, 0, covered, 0, length);
+    writeBytes(all, 0, savedBytes, 0, length);
   }
 }
 
-function without(parts: readonly Part[], bytes: number): readonly Part[] {
+function dropBytes(parts: readonly Part[], bytes: number): readonly Part[] {
   let left = bytes;
   for (const [i, { bytes, start, end }] of parts.entries()) {
     if (left < end - start) return [{ bytes, start: start + left, end }, ...parts.slice(i + 1)];
     left -= end - start;
   }
-  return NOTHING;
+  return NO_PARTS;
 }

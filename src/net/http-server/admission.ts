@@ -1,59 +1,59 @@
 /**
- * Decides which connection gives way when there are too many: in all, or from one block of addresses. Choosing costs
- * nothing while there is room.
+ * Decides which connection to close when there are too many, in total or from one block of addresses. Choosing costs
+ * nothing while the limits are not reached.
  */
 
 export interface Admitted {
   readonly block: AddressBlock;
-  /** Smaller values give way first; null while the connection may not be closed. */
+  /** Connections with smaller values are closed first; null while the connection must not be closed. */
   readonly yieldOrder: number | null;
   terminate(): void;
 }
 
-/** Neighbouring addresses, which one network is likely to own. Its connections share the object. */
+/** Neighbouring addresses that probably belong to one network. Their connections share this object. */
 export interface AddressBlock {
   readonly name: string;
-  /** False for our own proxy, behind which all clients have one address. */
+  /** False for the operator's own proxy, behind which all clients share one address. */
   readonly isLimited: boolean;
   connections: number;
 }
 
-export interface AdmissionOptions<Guest extends Admitted> {
-  /** Connections at once. */
+export interface AdmissionOptions<Connection extends Admitted> {
+  /** Maximum number of open connections. */
   readonly max: number;
-  /** Of `max`, what one block may have. */
+  /** The share of `max` that one block may use. */
   readonly blockShare: number;
-  /** Whether an address is that of a proxy, or of this machine. */
+  /** Whether an address belongs to a proxy or to this machine. */
   isProxy(address: string): boolean;
-  /** All connections. */
-  all(): Iterable<Guest>;
-  /** As of the last look at all connections. */
+  /** All open connections. */
+  all(): Iterable<Connection>;
+  /** Time of the last check of all connections. */
   nowMs(): number;
 }
 
-/** What a search has found: the one to go first is the last. */
-interface Found<Guest> {
-  readonly guests: { readonly guest: Guest; readonly order: number }[];
+/** The result of one search. The connection to close first is the last element. */
+interface SearchResult<Connection> {
+  readonly guests: { readonly guest: Connection; readonly order: number }[];
   readonly searchedMs: number;
-  /** It found so few that another search at the same time is not worth its while. */
+  /** The search found so few connections that repeating it at the same time is not worth its cost. */
   readonly isScarce: boolean;
 }
 
-/** Looking through all connections may take a millisecond, so each search finds many that may go. */
-const FOUND_AT_ONCE = 256;
-/** A search that looks at more connections than this for each that it finds is not repeated at once. */
-const LOOKED_AT_PER_FOUND_MAX = 64;
+/** A search through all connections can take a millisecond, so each search collects many candidates. */
+const CANDIDATES_PER_SEARCH = 256;
+/** A search that examines more connections than this per candidate is not repeated at once. */
+const EXAMINED_PER_CANDIDATE_MAX = 64;
 const IPV6_GROUPS = 3;
 
-export class Admission<Guest extends Admitted> {
-  private readonly options: AdmissionOptions<Guest>;
+export class Admission<Connection extends Admitted> {
+  private readonly options: AdmissionOptions<Connection>;
   private readonly blockMax: number;
   private readonly blocks = new Map<string, AddressBlock>();
   private count = 0;
-  /** Of each block that has too many connections; `null` for those of any block. */
-  private readonly found = new Map<AddressBlock | null, Found<Guest>>();
+  /** The last result for each block over its limit; the key `null` is for the total limit. */
+  private readonly found = new Map<AddressBlock | null, SearchResult<Connection>>();
 
-  constructor(options: AdmissionOptions<Guest>) {
+  constructor(options: AdmissionOptions<Connection>) {
     this.options = options;
     this.blockMax = Math.max(1, Math.floor(options.max * options.blockShare));
   }
@@ -69,66 +69,67 @@ export class Admission<Guest extends Admitted> {
     return block;
   }
 
-  /** Counts a new connection, and closes others, or the new one itself, until no bound is exceeded. */
-  enter(guest: Guest): void {
-    const { block } = guest;
+  /** Counts a new connection and closes others, or the new one, until no limit is exceeded. */
+  enter(connection: Connection): void {
+    const { block } = connection;
     this.count++;
     block.connections++;
-    if (block.isLimited && block.connections > this.blockMax) this.closeOne(block, guest);
-    if (this.count > this.options.max) this.closeOne(null, guest);
+    if (block.isLimited && block.connections > this.blockMax) this.closeOne(block, connection);
+    if (this.count > this.options.max) this.closeOne(null, connection);
   }
 
-  left({ block }: Guest): void {
+  left({ block }: Connection): void {
     this.count--;
     if (--block.connections > 0) return;
     this.blocks.delete(block.name);
     this.found.delete(block);
   }
 
-  private closeOne(block: AddressBlock | null, newest: Guest): void {
-    const next = this.takeFound(block) ?? this.searchAndTake(block, newest) ?? newest;
-    next.terminate();
+  private closeOne(block: AddressBlock | null, newest: Connection): void {
+    const victim = this.takeFound(block) ?? this.searchAndTake(block, newest) ?? newest;
+    victim.terminate();
   }
 
-  /** Those that have moved on since the search are left alone. */
-  private takeFound(block: AddressBlock | null): Guest | null {
-    const guests = this.found.get(block)?.guests ?? [];
-    for (let next = guests.pop(); next !== undefined; next = guests.pop()) {
-      if (next.guest.yieldOrder === next.order) return next.guest;
+  /** Skips connections whose state has changed since the search. */
+  private takeFound(block: AddressBlock | null): Connection | null {
+    const candidates = this.found.get(block)?.guests ?? [];
+    for (let candidate = candidates.pop(); candidate !== undefined; candidate = candidates.pop()) {
+      if (candidate.guest.yieldOrder === candidate.order) return candidate.guest;
     }
     return null;
   }
 
-  private searchAndTake(block: AddressBlock | null, newest: Guest): Guest | null {
+  private searchAndTake(block: AddressBlock | null, newest: Connection): Connection | null {
     const last = this.found.get(block);
     const nowMs = this.options.nowMs();
     if (last?.isScarce === true && last.searchedMs === nowMs) return null;
     const guests = this.search(block, newest);
-    const isScarce = guests.length < FOUND_AT_ONCE && guests.length * LOOKED_AT_PER_FOUND_MAX < this.count;
+    const isScarce =
+      guests.length < CANDIDATES_PER_SEARCH && guests.length * EXAMINED_PER_CANDIDATE_MAX < this.count;
     this.found.set(block, { guests, searchedMs: nowMs, isScarce });
     return this.takeFound(block);
   }
 
-  /** Times are those of the last look at all connections, so there are few different ones to sort. */
-  private search(block: AddressBlock | null, newest: Guest): Found<Guest>["guests"] {
-    const byOrder = new Map<number, Guest[]>();
-    for (const guest of this.options.all()) {
-      if (guest === newest || (block !== null && guest.block !== block)) continue;
-      const order = guest.yieldOrder;
+  /** The times are those of the last check of all connections, so there are few distinct values to sort. */
+  private search(block: AddressBlock | null, newest: Connection): SearchResult<Connection>["guests"] {
+    const byOrder = new Map<number, Connection[]>();
+    for (const connection of this.options.all()) {
+      if (connection === newest || (block !== null && connection.block !== block)) continue;
+      const order = connection.yieldOrder;
       if (order === null) continue;
-      const alike = byOrder.get(order);
-      if (alike === undefined) byOrder.set(order, [guest]);
-      else if (alike.length < FOUND_AT_ONCE) alike.push(guest);
+      const sameOrder = byOrder.get(order);
+      if (sameOrder === undefined) byOrder.set(order, [connection]);
+      else if (sameOrder.length < CANDIDATES_PER_SEARCH) sameOrder.push(connection);
     }
     const orders = [...byOrder.keys()].sort((a, b) => a - b);
     return orders
       .flatMap((order) => (byOrder.get(order) ?? []).map((guest) => ({ guest, order })))
-      .slice(0, FOUND_AT_ONCE)
+      .slice(0, CANDIDATES_PER_SEARCH)
       .reverse();
   }
 }
 
-/** The first 24 bits of an IPv4 address; of an IPv6 address the first 48, which is what a site is usually given. */
+/** The first 24 bits of an IPv4 address, or the first 48 bits of an IPv6 address, the usual allocation of a site. */
 export function addressBlock(address: string): string {
   const ipv4 = /^(?:::ffff:)?(\d+\.\d+\.\d+)\.\d+$/i.exec(address)?.[1];
   if (ipv4 !== undefined) return `${ipv4}.0/24`;

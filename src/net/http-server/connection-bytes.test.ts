@@ -27,7 +27,7 @@ test("the connection that began first gives its bytes back when the budget is ex
   expect([first.yielded, second.yielded, third.yielded, budget.occupiedBytes]).toEqual([0, 0, 0, 100]);
   third.occupy(50);
   expect([first.yielded, second.yielded, third.yielded, budget.occupiedBytes]).toEqual([1, 0, 0, 90]);
-  // A connection that began anew is the youngest.
+  // A connection that starts again is the youngest.
   first.occupy(10);
   third.occupy(70);
   expect([first.yielded, second.yielded, third.yielded, budget.occupiedBytes]).toEqual([1, 1, 0, 80]);

@@ -1,14 +1,14 @@
-/** Bounds the bytes that many connections occupy together. */
+/** Limits the bytes that many connections occupy together. */
 
 /** A connection that occupies memory beyond its own object. */
 export interface BytesHolder {
-  /** Gives back what it occupies, now. */
+  /** Frees what it occupies, at once. */
   yieldBytes(): void;
 }
 
 /**
- * One budget for all connections of one kind. When it is exceeded, connections give way in the order in which they began
- * to occupy something: a head or a body that is honestly on its way is complete long before it is the oldest.
+ * One budget for all connections of one kind. When it is exceeded, connections must free their memory in the order in
+ * which they began to occupy some. A legitimate head or body is complete long before it is the oldest.
  */
 export class ConnectionBytes {
   private total = 0;
@@ -23,7 +23,7 @@ export class ConnectionBytes {
     return this.total;
   }
 
-  /** A holder that had `before` bytes has `after` now. */
+  /** Records that a holder with `before` bytes now has `after` bytes. */
   change(holder: BytesHolder, before: number, after: number): void {
     this.total += after - before;
     if (after === 0) this.holders.delete(holder);

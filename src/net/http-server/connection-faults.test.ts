@@ -1,4 +1,4 @@
-/** A bug in whatever serves a connection is told, and its client does not wait for ever. */
+/** Tests that an exception of a handler is reported and its client does not wait forever. */
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { StreamedResponse } from "../wire/http-message.ts";

@@ -1,8 +1,14 @@
 /**
- * Where a connection stands: `between` requests; `queued` with requests that are here, when others have their turn first;
- * `within` a request; `answered` while the rest of the body, or of the answer, is on its way; `upgraded` to another
- * protocol; `ending` when nothing is said any more and the client has not taken all of it; `lingering` when it has, and
- * what it still sends is thrown away, because closing on unread bytes would take the answer away from it again.
+ * The state of a server connection.
+ * - `between`: no request is being served.
+ * - `queued`: further requests have arrived and wait for their turn.
+ * - `within`: a request is being served.
+ * - `answered`: the response is complete; the rest of the request body or of the response is still in transit.
+ * - `upgraded`: the connection uses another protocol.
+ * - `ending`: the last response is complete, and the client has not read all of it.
+ * - `lingering`: the client has read everything. Bytes that still arrive are discarded: closing a socket with unread
+ * bytes would reset it, and the client could lose the response.
+ * - `over`: the connection is closed.
  */
 export type ConnectionState =
   | "between"
@@ -14,5 +20,5 @@ export type ConnectionState =
   | "lingering"
   | "over";
 
-/** What is known of a client: `silent` before its first request, `anonymous` until it has shown that it may use anything. */
+/** What is known about a client: `silent` before its first request, `anonymous` until it has authenticated. */
 export type Trust = "silent" | "anonymous" | "authenticated";

@@ -28,7 +28,7 @@ afterEach(() => {
   listener.cut();
 });
 
-/** Answers with the request's path, and its body where it has one. */
+/** Responds with the path of the request, and its body if it has one. */
 async function echo({ target, body }: IncomingRequest): Promise<HttpResponse> {
   const read = await body?.whole();
   if (read === undefined) return textAnswer(`<${target}>`);
@@ -37,10 +37,10 @@ async function echo({ target, body }: IncomingRequest): Promise<HttpResponse> {
 
 const statusesIn = (heard: string) => [...heard.matchAll(/HTTP\/1\.1 (\d+) /g)].map((match) => match[1]);
 
-/** What stood between the angle brackets of the answers, in their order. */
+/** The texts between angle brackets in the responses, in order. */
 const answersIn = (heard: string) => [...heard.matchAll(/<(.*?)>/g)].map((match) => match[1]);
 
-/** Each request waits until the test answers it. */
+/** Each request waits until the test responds. */
 function byHand() {
   const waiting = new Map<string, (answer: HttpResponse) => void>();
   const serve = ({ target }: IncomingRequest) =>
@@ -128,7 +128,7 @@ describe("a connection", () => {
     const sent = `\r\n${postText("/a", "Content-Length: 2")}hi\r\n${postText("/b", "Transfer-Encoding: chunked")}1\r\nx\r\n0\r\n\r\n`;
     const clients = await Promise.all(Array.from(sent, () => dial(listener.port)));
     for (const [at, one] of clients.entries()) one.send(sent.slice(0, at));
-    // By the time that another one has its answer, the first parts were read.
+    // When another connection has its response, the first parts were read.
     client.send(getText("/other"));
     await client.hears("</other>");
     for (const [at, one] of clients.entries()) one.send(sent.slice(at));

@@ -1,6 +1,6 @@
 /**
- * One connection of a client: heads and bodies in, answers out, one request after the other. A request that comes while
- * another is answered waits its turn.
+ * One client connection: reads heads and bodies and writes responses, one request at a time. A request that arrives
+ * while another is served waits for its turn.
  */
 
 import { freeBytes } from "../wire/bytes.ts";
@@ -30,31 +30,31 @@ import type { ManagedConnection } from "./server-context.ts";
 import { SocketSide } from "./socket-side.ts";
 import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
-/** Then a client that sends many requests at once lets everybody else have a turn. */
-const IN_A_ROW_MAX = 64;
-const NOTHING = Buffer.alloc(0);
+/** After this many pipelined requests in a row, the connection yields to other connections. */
+const CONSECUTIVE_REQUESTS_MAX = 64;
+const NO_BYTES = Buffer.alloc(0);
 
 export class ServerConnection extends SocketSide implements SocketWriter, ResponseWriter, ManagedConnection {
   private request: IncomingRequest | null = null;
-  /** The body of the request under way, while it is still coming. */
+  /** The body of the current request, while it is still arriving. */
   private incoming: IncomingBody | null = null;
-  /** Once it was upgraded. */
+  /** Set after an upgrade. */
   private protocol: UpgradedProtocol | null = null;
-  /** A stream that is being sent. */
+  /** Notifies the source of the current stream that the client disconnected. */
   private leave: (() => void) | null = null;
-  /** Read and not yet understood: part of a head, or what comes before its turn. */
+  /** Bytes that were read and not parsed: part of a head, or pipelined requests. */
   private ahead: ReadAhead | null = null;
   private isHeadPartial = false;
-  /** Whether what comes after the request may be another one. */
+  /** Whether another request may follow on this connection. */
   private keepsAlive = true;
   private readonly heads = new HeadReader();
-  /** Requests that were here when the one before them was answered. */
+  /** Requests that had arrived when the one before them was answered. */
   private queuedCount = 0;
-  /** For answers that are waited for, one at a time: made with the first. */
-  private answered: ((answer: HttpResponse | Upgrade) => void) | null = null;
+  /** Bound callbacks for asynchronous responses, created with the first one. */
+  private answered: ((response: HttpResponse | Upgrade) => void) | null = null;
   private broke: ((thrown: unknown) => void) | null = null;
 
-  // What the socket says.
+  // Socket events.
 
   received(bytes: Buffer): void {
     if (this.state === "between")
@@ -62,7 +62,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     else if (this.state === "upgraded") this.protocol?.received(bytes);
     else if (this.incoming !== null) {
       this.receivedBody(this.incoming, bytes, 0);
-      // Nobody waited for the rest of it: the answer is out already.
+      // The response is complete, so the rest of the body was only skipped.
       if (this.state === "answered") this.goOn();
       else if (this.incoming?.isAhead) this.pause();
     } else if (this.keepsAlive) this.keepAhead(bytes);
@@ -98,7 +98,10 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.account();
   }
 
-  /** Something was thrown on its way: no client waits for what will never come. */
+  /**
+   * An exception was thrown while handling this connection. Close it, so that the client does not wait for a
+   * response.
+   */
   failed(thrown: unknown): void {
     this.hall.fault(thrown);
     this.terminate();
@@ -113,7 +116,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     } else if (this.state === "answered" || this.state === "lingering") {
       if (ms > lingerMs) this.terminate();
     } else if (this.state === "within") {
-      // While it is paused nobody sees its client leave.
+      // While the socket is paused, a disconnect of the client goes unnoticed.
       if (ms > unaskedMs && this.isPaused) this.discardUnread();
     } else if (this.state === "between") {
       const isDue = ms > (this.isHeadPartial ? headMs : this.trust === "silent" ? firstByteMs : idleMs);
@@ -127,9 +130,9 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     if (this.state === "between") this.end();
   }
 
-  // What it occupies of memory, and what it gives back.
+  // Memory accounting.
 
-  /** The bodies of authenticated clients have bounds of their own once they are asked for. */
+  /** Bodies of authenticated clients are counted by other limits once they are read. */
   protected get unreadBytes(): number {
     const { ahead, incoming } = this;
     const bytes = ahead === null ? 0 : ahead.occupiedBytes;
@@ -142,7 +145,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     else this.discardUnread();
   }
 
-  /** Requests behind the one under way are read no more: their client sends them again on another connection. */
+  /** Discards pipelined requests. The client sends them again on another connection. */
   private discardUnread(): void {
     if (this.incoming?.isUnasked) this.incoming.throwAway();
     if (this.ahead !== null) {
@@ -159,14 +162,14 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.ahead = null;
   }
 
-  // What is heard.
+  // Reading.
 
   private joined(ahead: ReadAhead, bytes: Buffer): Buffer {
     const known = ahead.length;
     ahead.append(bytes);
-    // A head that comes in crumbs is not parsed for each.
+    // A head that arrives in small pieces is not parsed for each piece.
     if (this.isHeadPartial && ahead.length <= this.hall.limits.headBytesMax && !ahead.mayEndHead(known)) {
-      return NOTHING;
+      return NO_BYTES;
     }
     this.ahead = null;
     return ahead.take();
@@ -174,7 +177,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
 
   private receivedHead(bytes: Buffer): void {
     const from = skipEmptyLines(bytes);
-    // Half of an empty line is nothing yet.
+    // Half of an empty line is not the start of a head.
     const isHalfLine = from + 1 === bytes.length && bytes[from] === CR;
     if (isHalfLine) this.ahead = new ReadAhead(bytes.subarray(from));
     if (isHalfLine || from === bytes.length) return;
@@ -205,25 +208,25 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.incoming = body;
     this.receivedBody(body, bytes, bodyAt);
     this.serve(head, body);
-    // Not before: whoever asks for it at once takes all that comes.
+    // Not earlier: a handler that reads the body at once receives everything that arrives.
     if (this.incoming?.isAhead) this.pause();
   }
 
   private serve(head: RequestHead, body: HttpBody | null): void {
     this.request = new IncomingRequest(this, head, body);
-    const answer = this.hall.serve(this.request);
-    if (answer instanceof Promise) {
+    const response = this.hall.serve(this.request);
+    if (response instanceof Promise) {
       this.answered ??= this.answer.bind(this);
       this.broke ??= this.failed.bind(this);
-      answer.then(this.answered, this.broke);
-    } else this.answer(answer);
+      response.then(this.answered, this.broke);
+    } else this.answer(response);
   }
 
   private receivedBody(body: IncomingBody, bytes: Buffer, from: number): void {
     const at = body.push(bytes, from);
     if (!body.isOver) return;
     this.incoming = null;
-    // It may be paused for whoever reads the body; that the client leaves is to be seen all the same.
+    // The socket may be paused for the reader of the body. Resume it, so that a disconnect is noticed.
     this.resume();
     if (body.isBroken) this.keepsAlive = false;
     else if (at < bytes.length) this.keepAhead(bytes.subarray(at));
@@ -235,19 +238,19 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     if (this.isFarAhead) this.pause();
   }
 
-  /** What comes next had better wait in the network: for a turn, for the requests before it, or for a reader. */
+  /** Whether to stop reading: for a turn, for earlier requests, or for the reader of a body. */
   private get isFarAhead(): boolean {
     if (this.state === "queued" || this.incoming?.isAhead === true) return true;
     return this.ahead !== null && this.ahead.length > this.hall.limits.aheadBytesMax;
   }
 
-  // A body's source.
+  // BodySource.
 
   wanted(): void {
     if (this.request?.head.asked.expectsContinue) this.write(CONTINUE);
   }
 
-  // What is said.
+  // Writing.
 
   private refuse(fault: RequestFault): void {
     this.state = "within";
@@ -256,31 +259,31 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     writeWhole(this, this.hall.refuse(fault), false);
   }
 
-  /** What is thrown ends here: nobody above would hear of it. */
-  private answer(answer: HttpResponse | Upgrade): void {
+  /** Catches everything, because there is no caller that could handle an exception. */
+  private answer(response: HttpResponse | Upgrade): void {
     try {
-      if (this.request === null) abandonResponse(answer);
-      else this.say(this.request, answer);
+      if (this.request === null) abandonResponse(response);
+      else this.say(this.request, response);
     } catch (thrown) {
       this.failed(thrown);
     }
   }
 
-  private say(request: IncomingRequest, answer: HttpResponse | Upgrade): void {
+  private say(request: IncomingRequest, response: HttpResponse | Upgrade): void {
     const isBodyless = request.method === "HEAD";
-    // A client that was not told to go on may send its body all the same, or its next request instead.
+    // Without 100 Continue, the client may send its body anyway or its next request instead.
     const mayWithhold = request.head.asked.expectsContinue && this.incoming?.isWanted === false;
-    if (mayWithhold || this.hall.isClosing || isTooLate(answer)) this.keepsAlive = false;
+    if (mayWithhold || this.hall.isClosing || isTooLate(response)) this.keepsAlive = false;
     this.incoming?.throwAway();
-    if (answer instanceof WholeResponse) writeWhole(this, answer, isBodyless);
-    else if (answer instanceof StreamedResponse) startStream(this, answer, isBodyless);
-    else if (answer instanceof SharedAnswer) writeShared(this, answer, isBodyless);
-    else if (answer instanceof Upgrade) this.upgrade(request, answer);
-    else void writeResponse(this, answer, isBodyless);
+    if (response instanceof WholeResponse) writeWhole(this, response, isBodyless);
+    else if (response instanceof StreamedResponse) startStream(this, response, isBodyless);
+    else if (response instanceof SharedAnswer) writeShared(this, response, isBodyless);
+    else if (response instanceof Upgrade) this.upgrade(request, response);
+    else void writeResponse(this, response, isBodyless);
   }
 
   private upgrade(request: IncomingRequest, { head, open }: Upgrade): void {
-    // Where it ends and the other protocol begins would depend on how much of it is here.
+    // The boundary between the body and the other protocol would depend on how much of the body has arrived.
     if (request.head.framing !== 0) {
       this.refuse({ kind: "malformed", reason: "a change of protocol with a body" });
       return;
@@ -296,14 +299,14 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     if (ahead !== null) this.protocol.received(ahead.take());
   }
 
-  /** Lines that say how the connection goes on. */
+  /** Header lines that belong to the connection. */
   get connectionLines(): string {
     const { dateLine } = this.hall;
     if (!this.keepsAlive) return `${dateLine}connection: close\r\n`;
     return this.request?.head.asked.isHttp10 ? `${dateLine}connection: keep-alive\r\n` : dateLine;
   }
 
-  /** HTTP/1.0 knows no chunks: there the end of the connection is the end of the answer. */
+  /** HTTP/1.0 has no chunks: the end of the connection is the end of the response. */
   endsByClosing(): boolean {
     if (!this.request?.head.asked.isHttp10) return false;
     this.keepsAlive = false;
@@ -314,7 +317,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.leave = leave;
   }
 
-  /** The answer is complete. */
+  /** The response is complete. */
   finished(): void {
     this.leave = null;
     this.request = null;
@@ -324,7 +327,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.goOn();
   }
 
-  /** Serves again when the client has sent what nobody reads, and has taken what it asked for. */
+  /** Continues with the next request once the body is skipped and the client has read most of its response. */
   private goOn(): void {
     const { aheadBytesMax } = this.hall.limits;
     if (this.sender.postedBytes > aheadBytesMax) this.sender.hurry();
@@ -339,9 +342,9 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.state = "queued";
     this.queuedCount++;
     const read = () => this.readAhead();
-    // Not within the answer to the one before: a client that sends thousands at once would fill the stack.
+    // Not on the current stack: a client that pipelines thousands of requests would overflow it.
     if (this.trust !== "authenticated") this.hall.strangerTurns.add(read);
-    else if (this.queuedCount % IN_A_ROW_MAX !== 0) queueMicrotask(read);
+    else if (this.queuedCount % CONSECUTIVE_REQUESTS_MAX !== 0) queueMicrotask(read);
     else {
       this.pause();
       setImmediate(read);
@@ -377,11 +380,11 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.state = "lingering";
     this.hall.ended(this);
     this.sinceMs = this.hall.nowMs;
-    // Our side only: what the client still sends is read, and it closes when it has seen the end.
+    // Half-close: bytes of the client are still read, and the client closes when it has seen the end.
     this.socket.shutdown();
   }
 
-  /** One that has all it asked for is closed in order. */
+  /** A connection that has its complete response is closed in order. */
   cut(): void {
     if (this.state === "lingering") this.socket.end();
     this.terminate();
@@ -389,7 +392,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
 
   terminate(): void {
     if (this.state === "over") return;
-    // Answers that were given are not taken back.
+    // Batched responses are sent first.
     this.sender.hurry();
     this.socket.terminate();
     this.closed();

@@ -1,21 +1,26 @@
-/** How many files and sockets the process may have open, and how many of them clients get. */
+/** How many files and sockets the process may open, and how many of them client connections may use. */
 
 import { z } from "zod";
 
-const Report = z.object({ userLimits: z.object({ open_files: z.object({ soft: z.number() }) }) });
+const ProcessReport = z.object({ userLimits: z.object({ open_files: z.object({ soft: z.number() }) }) });
 
-/** Infinite where nobody says. */
+/** Infinity when the limit is unknown. */
 export function fileDescriptorsMax(): number {
-  const report = Report.safeParse(process.report.getReport());
+  const report = ProcessReport.safeParse(process.report.getReport());
   return report.data?.userLimits.open_files.soft ?? Number.POSITIVE_INFINITY;
 }
 
-/** Of the descriptors, for the store, the journal, the log and uploads. */
-const FILES = 64;
-/** As many requests under way as one process can serve: each of them needs a second descriptor, for its account. */
+/** Descriptors reserved for the database, the journal, the log and uploads. */
+const RESERVED_FILES = 64;
+/**
+ * One process can serve this many requests at once. Each of them needs a second descriptor for its upstream
+ * connection.
+ */
 const UPSTREAMS_MAX = 5_000;
 
-/** Connections of clients that may be open at once, so that those with a request under way find an account's, too. */
+/** The maximum number of client connections that leaves enough descriptors for upstream connections. */
 export function connectionsMax(descriptors: number): number {
-  return Math.floor(Math.max((descriptors - FILES) / 2, descriptors - UPSTREAMS_MAX, descriptors / 4));
+  return Math.floor(
+    Math.max((descriptors - RESERVED_FILES) / 2, descriptors - UPSTREAMS_MAX, descriptors / 4),
+  );
 }

@@ -13,7 +13,7 @@ const headWith = (...fields: string[]) =>
 const ofLength = (length: number | string) =>
   headWith("Authorization: Bearer a", `Content-Length: ${length}`, "X-A: 1");
 
-/** All that anybody can ask a head. */
+/** All properties of a head. */
 function told(head: ReturnType<HeadReader["read"]>) {
   if (!(head instanceof RequestHead)) return head;
   const { asked, framing, lengthAt, bodyAt } = head;

@@ -1,35 +1,35 @@
 /**
- * Reads the heads of one connection. What a client asks next differs as a rule from what it asked last by the length of
- * its body alone: such a head is compared, not parsed again, and shares what was learnt from the one before.
+ * Reads the request heads of one connection. Consecutive heads of a client usually differ only in the length of the
+ * body. Such a head is compared instead of parsed and shares the parsed values of the head before it.
  */
 
 import { startsWithAt } from "../wire/bytes.ts";
 import { digitsEnd, parseNumber } from "../wire/http-fields.ts";
 import { parseRequestHead, type RequestFault, RequestHead, type RequestOptions } from "./request-head.ts";
 
-/** A head up to the number of its length, and from there on. */
-interface Remembered {
+/** A head, split before and after the digits of its Content-Length. */
+interface RememberedHead {
   readonly asked: RequestOptions;
   readonly before: Uint8Array;
   readonly after: Uint8Array;
 }
 
-/** Longer ones are not remembered: every idle connection would keep one. */
+/** Longer heads are not remembered, because every idle connection would hold one. */
 const REMEMBERED_BYTES_MAX = 2 * 1024;
-/** A client whose heads are never alike is not worth remembering. */
+/** After this many different heads in a row, the reader stops remembering. */
 const UNLIKE_MAX = 3;
 
 export class HeadReader {
-  private last: Remembered | null = null;
-  /** Heads in a row that were not like the one before. */
+  private last: RememberedHead | null = null;
+  /** Number of heads in a row that differed from the one before. */
   private unlike = 0;
 
-  /** Null when the head goes on after these bytes. */
+  /** Returns null when the head is incomplete. */
   read(bytes: Buffer, from: number, bytesMax: number): RequestHead | RequestFault | null {
-    const again = this.last === null ? null : readAlike(this.last, bytes, from);
-    if (again !== null) {
+    const repeated = this.last === null ? null : readRepeated(this.last, bytes, from);
+    if (repeated !== null) {
       this.unlike = 0;
-      return again;
+      return repeated;
     }
     const head = parseRequestHead(bytes, from, bytesMax);
     if (head instanceof RequestHead && this.unlike < UNLIKE_MAX) this.remember(head, bytes, from, bytesMax);
@@ -44,7 +44,7 @@ export class HeadReader {
   private remember({ asked, lengthAt, bodyAt }: RequestHead, bytes: Buffer, from: number, bytesMax: number) {
     this.unlike++;
     this.last = null;
-    // Half the limit, so that such a head is within it however many digits its length has.
+    // Half of the limit, so that a similar head is below the limit with any number of digits in its length.
     if (lengthAt < 0 || bodyAt - from > Math.min(REMEMBERED_BYTES_MAX, bytesMax / 2)) return;
     const before = Buffer.copyBytesFrom(bytes, from, lengthAt - from);
     const afterAt = digitsEnd(bytes, lengthAt);
@@ -52,7 +52,11 @@ export class HeadReader {
   }
 }
 
-function readAlike({ asked, before, after }: Remembered, bytes: Buffer, from: number): RequestHead | null {
+function readRepeated(
+  { asked, before, after }: RememberedHead,
+  bytes: Buffer,
+  from: number,
+): RequestHead | null {
   if (!startsWithAt(bytes, from, before)) return null;
   const lengthAt = from + before.length;
   const afterAt = digitsEnd(bytes, lengthAt);

@@ -4,7 +4,7 @@ import type { BodyLoss } from "../wire/http-message.ts";
 import { type Part, partBytes } from "../wire/parts.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 
-/** A body whose connection notes what it is asked to do. */
+/** A body whose connection records the calls. */
 function bodyOf(framing: number) {
   const asked: string[] = [];
   const body = new IncomingBody(framing, {
@@ -21,7 +21,7 @@ function textOf(read: Part | Uint8Array | BodyLoss | null): string | null {
   return Buffer.from(read instanceof Uint8Array ? read : partBytes(read)).toString("latin1");
 }
 
-/** What is to come, one read after the other. */
+/** The bytes to come, one read after the other. */
 async function readAll(body: IncomingBody): Promise<string> {
   let text = "";
   for (let read = await body.next(); read !== null; read = await body.next()) {

@@ -1,4 +1,4 @@
-/** The body of one request, as it comes from the network. */
+/** The body of one request while it arrives from the network. */
 
 import { freeBytes, writeBytes } from "../wire/bytes.ts";
 import { FramedBody } from "../wire/framed-body.ts";
@@ -6,25 +6,31 @@ import { CHUNKED } from "../wire/http-fields.ts";
 import type { BodyLoss, HttpBody } from "../wire/http-message.ts";
 import { type Part, partBytes, wholeBytesPart } from "../wire/parts.ts";
 
-/** The connection that it comes by. */
+/** The connection that the body arrives on. */
 export interface BodySource {
-  /** Somebody wants the body now: a client that waits for a word is told to go on. */
+  /** A reader requests the body: send 100 Continue if the client waits for it. */
   wanted(): void;
-  /** Somebody takes what comes, or nobody ever will. */
+  /** Read on: a reader consumes the bytes, or they are discarded. */
   resume(): void;
 }
 
-/** What is kept of a body that nobody has asked for yet. */
+/** Maximum number of bytes buffered of a body before a reader requests it. */
 const UNREAD_BYTES_MAX = 64 * 1024;
-/** Room for a body that is to be whole is made at once up to here; a longer one grows with what really comes. */
-const ROOM_BYTES_MAX = 1024 * 1024;
-/** Left free before it: what goes upstream ahead of the body can stand there, so that all of it is one write. */
-const IN_FRONT_BYTES = 1024;
+/**
+ * For a body that is read whole, a buffer of its full length is allocated up to this length. A longer one grows as
+ * bytes arrive.
+ */
+const PREALLOCATED_BYTES_MAX = 1024 * 1024;
+/** Reserved in front of the body, so that the upstream request head and the body can be sent in one write. */
+const PREFIX_BYTES = 1024;
 
-/** A shorter piece is put behind the one before it: an array of its own costs more than a few bytes. */
-const CRUMB_BYTES_MAX = 1024;
-/** So many bytes of crumbs share one array. */
-const CRUMBS_BYTES = 16 * 1024;
+/**
+ * A piece up to this length is appended to the one before it, because a separate array costs more than copying a few
+ * bytes.
+ */
+const SMALL_PIECE_BYTES_MAX = 1024;
+/** Size of the array that small pieces share. */
+const SMALL_PIECES_BUFFER_BYTES = 16 * 1024;
 
 const GONE: BodyLoss = { kind: "gone" };
 
@@ -32,12 +38,12 @@ export class IncomingBody implements HttpBody {
   readonly length: number | null;
   private readonly source: BodySource;
   private readonly framed: FramedBody;
-  /** What has come and nobody has taken. */
+  /** Bytes that have arrived and were not read. */
   private pieces: Uint8Array[] = [];
   private bytes = 0;
   private mode: "unasked" | "whole" | "pieces" | "thrown away" = "unasked";
   private room: Buffer | null = null;
-  /** Where crumbs go; the last piece is what is filled of it, if it was not taken yet. */
+  /** The shared array of small pieces. Its filled part is the last element of `pieces`, unless that was read. */
   private crumbs: Buffer | null = null;
   private waiting: ((read: Uint8Array | BodyLoss | null) => void) | null = null;
   private lost: BodyLoss | null = null;
@@ -50,12 +56,12 @@ export class IncomingBody implements HttpBody {
     this.framed = new FramedBody(framing, false);
   }
 
-  /** All of it came, or it never will. */
+  /** The body is complete or lost. */
   get isOver(): boolean {
     return this.framed.hasEnded || this.lost !== null;
   }
 
-  /** While it is gathered to be whole; pieces that were handed out are not counted. */
+  /** Counts while the body is collected; pieces that were returned by `next` are not counted. */
   get receivedBytes(): number {
     return this.bytes;
   }
@@ -72,18 +78,18 @@ export class IncomingBody implements HttpBody {
     this.isDeferred = true;
   }
 
-  /** What it takes of memory until it is asked for, or complete. */
+  /** Memory in use until the body is read or complete. */
   get occupiedBytes(): number {
     return this.room?.length ?? this.bytes;
   }
 
-  /** More has come than anybody takes: what follows had better wait in the network. */
+  /** More bytes have arrived than are read: stop reading from the socket. */
   get isAhead(): boolean {
     if (this.mode === "unasked") return this.bytes > UNREAD_BYTES_MAX;
     return this.mode === "pieces" && this.pieces.length > 0;
   }
 
-  /** Takes what belongs to the body and returns where the rest begins. */
+  /** Consumes the bytes of the body and returns the position after it. */
   push(bytes: Buffer, from: number): number {
     const { framed } = this;
     framed.at = from;
@@ -92,20 +98,20 @@ export class IncomingBody implements HttpBody {
       if (piece === null) break;
       this.take(partBytes(piece));
     }
-    // Copied: the next read finds memory that is still warm.
+    // The bytes were copied. Freeing them now lets the next read reuse memory that is in the CPU cache.
     if (framed.at === bytes.length && (this.room !== null || this.mode === "thrown away")) freeBytes(bytes);
     if (framed.wrong !== null) this.lost = { kind: "broken", reason: framed.wrong };
     if (this.isOver) this.tellEnd();
     return framed.at;
   }
 
-  /** The connection is gone. */
+  /** The connection is closed. */
   fail(): void {
     if (!this.isOver) this.lost = GONE;
     this.tellEnd();
   }
 
-  /** Nobody will read the rest: for whoever asks all the same it is gone. */
+  /** Discards the rest of the body. A later reader receives `gone`. */
   throwAway(): void {
     this.mode = "thrown away";
     this.pieces = [];
@@ -120,8 +126,8 @@ export class IncomingBody implements HttpBody {
     if (this.mode === "thrown away") return GONE;
     this.mode = "whole";
     if (this.isOver) return this.lost ?? this.gathered();
-    if (this.length !== null && this.length <= ROOM_BYTES_MAX) {
-      this.room = Buffer.allocUnsafeSlow(IN_FRONT_BYTES + this.length).subarray(IN_FRONT_BYTES);
+    if (this.length !== null && this.length <= PREALLOCATED_BYTES_MAX) {
+      this.room = Buffer.allocUnsafeSlow(PREFIX_BYTES + this.length).subarray(PREFIX_BYTES);
       let at = 0;
       for (const piece of this.pieces) at = writeBytes(this.room, at, piece);
       this.pieces = [];
@@ -170,33 +176,37 @@ export class IncomingBody implements HttpBody {
           this.settle(piece);
           return;
         }
-        // The connection is held up at each of them, so there are few.
+        // The connection pauses at each of these pieces, so there are few.
         this.pieces.push(piece);
     }
     this.bytes += piece.length;
   }
 
-  /** A body that comes a byte at a time must not become an object a byte. */
+  /** Collects pieces so that a body that arrives byte by byte does not create one object per byte. */
   private add(piece: Uint8Array): void {
     const { pieces } = this;
     const last = pieces.at(-1);
-    if (last === undefined || piece.length > CRUMB_BYTES_MAX || last.length > CRUMBS_BYTES - piece.length) {
+    if (
+      last === undefined ||
+      piece.length > SMALL_PIECE_BYTES_MAX ||
+      last.length > SMALL_PIECES_BUFFER_BYTES - piece.length
+    ) {
       pieces.push(piece);
       return;
     }
     if (this.crumbs === null || last.buffer !== this.crumbs.buffer) {
-      if (last.length > CRUMB_BYTES_MAX) {
+      if (last.length > SMALL_PIECE_BYTES_MAX) {
         pieces.push(piece);
         return;
       }
-      this.crumbs = Buffer.allocUnsafeSlow(CRUMBS_BYTES);
+      this.crumbs = Buffer.allocUnsafeSlow(SMALL_PIECES_BUFFER_BYTES);
       writeBytes(this.crumbs, 0, last);
     }
     writeBytes(this.crumbs, last.length, piece);
     pieces[pieces.length - 1] = this.crumbs.subarray(0, last.length + piece.length);
   }
 
-  /** Whoever waits is told that the body is over. */
+  /** Notifies a waiting reader that the body has ended. */
   private tellEnd(): void {
     if (this.waiting !== null) this.settle(this.lost);
   }
@@ -217,14 +227,14 @@ export class IncomingBody implements HttpBody {
   }
 }
 
-/** A body that came with its head, as most do, and is whole. */
+/** A body that arrived together with its head, as most do. */
 export class WholeBody implements HttpBody {
   readonly length: number;
   private part: Part | null;
 
   constructor(bytes: Buffer, from: number, to: number) {
     this.length = to - from;
-    // What stands behind it is another request's, which may be over, and its memory given back, before this one is.
+    // The bytes behind the body belong to another request, which may end and free its memory before this one does.
     this.part =
       to === bytes.length
         ? { bytes, start: from, end: to }

@@ -1,14 +1,14 @@
-/** One request as a handler sees it, and what it may answer beside whole answers and streams. */
+/** One request as a handler sees it, and the upgrade that a handler may return instead of a response. */
 
 import type { HeaderReader } from "../wire/http-fields.ts";
 import type { HttpBody, IncomingHttpRequest } from "../wire/http-message.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
-/** The client's end of it. */
+/** The client's connection. */
 export interface ClientConnection extends Pick<SocketWriter, "address" | "terminate"> {
   readonly signal: AbortSignal;
-  /** It has shown a key, a session or a token: its connection no longer counts as a stranger's. */
+  /** The client presented a valid key, session or token: its connection no longer counts as unauthenticated. */
   authenticated(): void;
 }
 
@@ -41,12 +41,12 @@ export class IncomingRequest implements IncomingHttpRequest {
   }
 }
 
-/** The connection goes on in another language. */
+/** Switches the connection to another protocol. */
 export class Upgrade {
   readonly head: Uint8Array;
-  readonly open: (outlet: SocketWriter) => UpgradedProtocol;
+  readonly open: (writer: SocketWriter) => UpgradedProtocol;
 
-  constructor(head: Uint8Array, open: (outlet: SocketWriter) => UpgradedProtocol) {
+  constructor(head: Uint8Array, open: (writer: SocketWriter) => UpgradedProtocol) {
     this.head = head;
     this.open = open;
   }

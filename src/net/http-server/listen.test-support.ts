@@ -1,4 +1,4 @@
-/** A listener on a free port whose answers a test gives, and a client that may break the protocol. */
+/** Test support: a listener on a free port with a handler of the test, and a client that may break the protocol. */
 
 import { connect } from "node:net";
 import { eventually } from "../../../test/support/eventually.ts";
@@ -8,11 +8,11 @@ import { type HttpListener, type ListenOptions, listen } from "./listen.ts";
 
 export interface TestListener extends HttpListener {
   readonly url: string;
-  /** What was thrown where nobody could answer for it. */
+  /** Exceptions that were reported to `fault`. */
   readonly faults: readonly unknown[];
-  /** Its clock stands still but for this, so that no deadline passes by itself. */
+  /** Advances the clock, which stands still otherwise, so that no deadline expires by itself. */
   pass(ms: number): void;
-  /** Resolves when every connection was looked at once more. */
+  /** Resolves after the next check of all connections. */
   looked(): Promise<void>;
 }
 
@@ -73,25 +73,25 @@ export function textAnswer(text: string, status = 200): WholeResponse {
   return new WholeResponse(status, "content-type: text/plain\r\n", Buffer.from(text));
 }
 
-/** Of a body that was asked for as a whole; or what became of it. */
+/** The text of a body that was read whole, or the kind of its loss. */
 export function wholeText(read: Part | BodyLoss): string {
   return "kind" in read ? read.kind : Buffer.from(partBytes(read)).toString();
 }
 
-/** A client that may say anything, and that notes all it hears. */
+/** A client that can send arbitrary bytes and records everything it receives. */
 export interface RawClient {
-  /** One character a byte. */
+  /** One character per byte. */
   heard(): string;
-  /** How the other side ended it. */
+  /** How the other side ended the connection. */
   ending(): "open" | "closed" | "reset";
   send(...bytes: readonly (string | Uint8Array)[]): void;
-  /** What the network has not taken yet. */
+  /** Bytes that the kernel has not accepted yet. */
   unsentBytes(): number;
-  /** What it was told so far, once that contains the text. */
+  /** Everything received so far, once it contains the text. */
   hears(text: string): Promise<string>;
-  /** All it was told, once the other side has ended. */
+  /** Everything received, once the other side has ended the connection. */
   end(): Promise<string>;
-  /** Takes nothing more from the network, until told to. */
+  /** Stops reading until `goOnTaking`. */
   stopTaking(): void;
   goOnTaking(): void;
   leave(): void;
@@ -131,12 +131,12 @@ export async function dial(port: number): Promise<RawClient> {
   };
 }
 
-/** A request without a body, as it is written. */
+/** The text of a request without a body. */
 export function getText(path: string, ...fields: string[]): string {
   return [`GET ${path} HTTP/1.1`, "Host: gw", ...fields, "", ""].join("\r\n");
 }
 
-/** The head of one with a body. */
+/** The head of a request with a body. */
 export function postText(path: string, ...fields: string[]): string {
   return getText(path, ...fields).replace("GET", "POST");
 }

@@ -29,13 +29,13 @@ const GET = "GET / HTTP/1.1\r\nHost: gw\r\n\r\n";
 const post = (...fields: string[]) => ["POST / HTTP/1.1", "Host: gw", ...fields, "", ""].join("\r\n");
 const LONG = Buffer.alloc(20_000_000, "x");
 
-/** Passes by so much, and returns when all connections were looked at since. */
+/** Advances the clock and waits for a check of all connections. */
 async function pass(ms: number): Promise<void> {
   listener.pass(ms);
   await listener.looked();
 }
 
-/** Requests that wait until the test answers them. */
+/** Requests that wait until the test responds. */
 function byHand() {
   const waiting: ((answer: HttpResponse | Upgrade) => void)[] = [];
   const serve = () => new Promise<HttpResponse | Upgrade>((resolve) => waiting.push(resolve));
@@ -250,7 +250,7 @@ describe("a connection on which no byte comes", () => {
 });
 
 describe("when there are as many connections as may be", () => {
-  /** Asks on a new connection, and returns it when it was answered. */
+  /** Sends a request on a new connection and returns the connection after its response. */
   async function answeredClient(): Promise<RawClient> {
     const opened = await dial(listener.port);
     opened.send(GET);
@@ -383,7 +383,7 @@ test("a listener tells where it listens", async () => {
   expect(await (await fetch(`http://127.0.0.1:${listener.port}/`)).text()).toBe("<answer>");
 });
 
-/** What was sent before this was read: somebody else, who came later, has an answer. */
+/** Waits until everything sent before was read: another client that connected later has its response. */
 async function arrived(): Promise<void> {
   const other = await dial(listener.port);
   other.send("nonsense\r\n\r\n");

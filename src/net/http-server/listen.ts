@@ -1,4 +1,4 @@
-/** Listens for connections, looks after all of them with one timer, and lets them go in order. */
+/** The HTTP server: accepts connections, checks all of them with one timer and closes them in order at shutdown. */
 
 import { Admission } from "./admission.ts";
 import { ServerConnection } from "./connection.ts";
@@ -11,17 +11,20 @@ export interface ListenOptions extends Pick<ServerContext, "serve" | "refuse" | 
   readonly hostname: string;
   readonly port: number;
   readonly limits: ConnectionLimits & {
-    /** Connections at once. For a further one the longest idle one is closed, or the new one if none is idle. */
+    /**
+     * Maximum number of open connections. For one more, the connection that is idle longest is closed, or the new one
+     * if none is idle.
+     */
     readonly max: number;
-    /** Of `max`, what the addresses of one block may have. */
+    /** The share of `max` that the addresses of one block may use. */
     readonly blockShare: number;
-    /** What clients that have not authenticated may occupy, all of them together. */
+    /** Memory that all unauthenticated clients may occupy together. */
     readonly strangerBytesMax: number;
-    /** What requests that come before their turn may occupy, those of all other clients together. */
+    /** Memory that pipelined requests of all authenticated clients may occupy together. */
     readonly clientBytesMax: number;
     readonly lookMs: number;
   };
-  /** Whether an address is that of a proxy, behind which many clients have one address. */
+  /** Whether an address belongs to a proxy, behind which many clients share one address. */
   isProxy(address: string): boolean;
   monotonicMs(): number;
   nowMs(): number;
@@ -30,78 +33,83 @@ export interface ListenOptions extends Pick<ServerContext, "serve" | "refuse" | 
 export interface HttpListener {
   readonly hostname: string;
   readonly port: number;
-  /** Takes no more connections. Resolves when the last one has been let go, each after the answer it waits for. */
+  /**
+   * Stops accepting connections. Resolves when all connections have received their pending responses and were closed.
+   */
   close(): Promise<void>;
-  /** Whoever is left. */
+  /** Closes all remaining connections at once. */
   cut(): void;
 }
 
-/** Requests that strangers have sent ahead, in one turn of the event loop: a few milliseconds, however many they are. */
-const STRANGERS_IN_A_TURN = 128;
+/**
+ * Number of pipelined requests of unauthenticated clients that are served in one turn of the event loop. It limits
+ * them to a few milliseconds per turn.
+ */
+const UNAUTHENTICATED_PER_TURN = 128;
 
 export function listen(options: ListenOptions): HttpListener {
   const { limits } = options;
-  const guests = new Set<ManagedConnection>();
-  /** Connections that have their answers: closing does not wait for them. */
+  const active = new Set<ManagedConnection>();
+  /** Connections with a complete response. `close` does not wait for them. */
   const lingering = new Set<ManagedConnection>();
   let empty: PromiseWithResolvers<void> | null = null;
 
-  const hall = {
+  const context = {
     limits,
     strangerBytes: new ConnectionBytes(limits.strangerBytesMax),
     clientBytes: new ConnectionBytes(limits.clientBytesMax),
-    strangerTurns: new Turns(STRANGERS_IN_A_TURN),
+    strangerTurns: new Turns(UNAUTHENTICATED_PER_TURN),
     nowMs: options.monotonicMs(),
     dateLine: dateLine(options.nowMs()),
     isClosing: false,
     serve: options.serve,
     refuse: options.refuse,
     fault: options.fault,
-    ended(guest: ManagedConnection) {
-      lingering.add(guest);
-      forget(guest);
+    ended(connection: ManagedConnection) {
+      lingering.add(connection);
+      forget(connection);
     },
-    left(guest: ManagedConnection) {
-      admission.left(guest);
-      lingering.delete(guest);
-      forget(guest);
+    left(connection: ManagedConnection) {
+      admission.left(connection);
+      lingering.delete(connection);
+      forget(connection);
     },
   };
 
   const admission = new Admission<ManagedConnection>({
-    // Without a descriptor left nobody could be accepted, and trying to would use up a core.
+    // Without a free descriptor no connection can be accepted, and the attempts would occupy one CPU core.
     max: Math.min(limits.max, connectionsMax(fileDescriptorsMax())),
     blockShare: limits.blockShare,
     isProxy: options.isProxy,
     *all() {
-      yield* guests;
+      yield* active;
       yield* lingering;
     },
-    nowMs: () => hall.nowMs,
+    nowMs: () => context.nowMs,
   });
 
-  function forget(guest: ManagedConnection): void {
-    guests.delete(guest);
-    if (guests.size === 0) empty?.resolve();
+  function forget(connection: ManagedConnection): void {
+    active.delete(connection);
+    if (active.size === 0) empty?.resolve();
   }
 
-  function look(): void {
-    hall.nowMs = options.monotonicMs();
-    hall.dateLine = dateLine(options.nowMs());
-    for (const all of [guests, lingering]) for (const guest of all) lookAt(guest);
+  function checkAll(): void {
+    context.nowMs = options.monotonicMs();
+    context.dateLine = dateLine(options.nowMs());
+    for (const connections of [active, lingering]) for (const connection of connections) check(connection);
   }
 
-  /** What is wrong with one of them does not keep the others from being looked at. */
-  function lookAt(guest: ManagedConnection): void {
+  /** An error of one connection does not prevent the check of the others. */
+  function check(connection: ManagedConnection): void {
     try {
-      guest.look(hall.nowMs);
+      connection.look(context.nowMs);
     } catch (thrown) {
-      hall.fault(thrown);
-      guest.cut();
+      context.fault(thrown);
+      connection.cut();
     }
   }
 
-  const timer = setInterval(look, limits.lookMs);
+  const timer = setInterval(checkAll, limits.lookMs);
   timer.unref();
 
   const listener = Bun.listen<ServerConnection>({
@@ -109,15 +117,19 @@ export function listen(options: ListenOptions): HttpListener {
     port: options.port,
     socket: {
       open(socket) {
-        const connection = new ServerConnection(hall, socket, admission.blockOf(socket.remoteAddress ?? ""));
+        const connection = new ServerConnection(
+          context,
+          socket,
+          admission.blockOf(socket.remoteAddress ?? ""),
+        );
         socket.data = connection;
-        guests.add(connection);
+        active.add(connection);
         admission.enter(connection);
       },
       data: (socket, bytes) => socket.data.received(bytes),
       drain: (socket) => socket.data.drained(),
       close: (socket) => socket.data.closed(),
-      /** What one of these has thrown. That the network failed is told by `close`. */
+      /** An exception of one of these handlers. Network errors are reported by `close`. */
       error: (socket, thrown) => socket.data.failed(thrown),
     },
   });
@@ -127,16 +139,16 @@ export function listen(options: ListenOptions): HttpListener {
     port: listener.port,
     close() {
       empty ??= Promise.withResolvers<void>();
-      hall.isClosing = true;
+      context.isClosing = true;
       listener.stop();
-      for (const guest of [...guests]) guest.retire();
-      if (guests.size === 0) empty.resolve();
+      for (const connection of [...active]) connection.retire();
+      if (active.size === 0) empty.resolve();
       return empty.promise;
     },
     cut() {
       clearInterval(timer);
       listener.stop();
-      for (const guest of [...guests, ...lingering]) guest.cut();
+      for (const connection of [...active, ...lingering]) connection.cut();
     },
   };
 }

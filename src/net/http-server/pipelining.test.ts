@@ -1,4 +1,4 @@
-/** What a client sends before its turn, and while nobody asks for it. */
+/** Tests of requests that are sent before their turn, and of bodies without a reader. */
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
@@ -35,7 +35,7 @@ afterEach(() => {
   listener.cut();
 });
 
-/** Serves by hand, and tells when the client of a request has left. */
+/** A handler that the test controls and that reports when the client of a request disconnects. */
 function watched() {
   const paths: string[] = [];
   const answers: ((answer: HttpResponse) => void)[] = [];
@@ -115,7 +115,7 @@ describe("a long body that nobody asks for", () => {
       const read = await body?.whole();
       return textAnswer(`<${read && wholeText(read)}>`);
     });
-    // More than the network takes by itself.
+    // More than the kernel buffers.
     client.send(postText("/a", "Content-Length: 40000000"), Buffer.alloc(40_000_000));
     await begun.promise;
     listener.pass(UNASKED_MS + 1);
@@ -173,7 +173,7 @@ describe("requests that come before their turn", () => {
     });
     client.send(getText("/a"));
     await eventually(() => served === 1);
-    // More than the network takes by itself.
+    // More than the kernel buffers.
     const padding = `X-Padding: ${"x".repeat(2_000)}`;
     client.send(getText("/b", padding).repeat(5_000), getText("/last"));
     await arrived();
@@ -203,7 +203,7 @@ describe("requests that come before their turn", () => {
   test("are read no further while an answer is not taken", async () => {
     await start(() => textAnswer("x".repeat(60_000)));
     client.stopTaking();
-    // More than the network takes by itself.
+    // More than the kernel buffers.
     client.send(getText("/", `X-Padding: ${"x".repeat(15_000)}`).repeat(1_000));
     await arrived();
     await listener.looked();
@@ -217,7 +217,7 @@ describe("requests that come before their turn", () => {
     await start(async ({ body }) => {
       const read = await body?.whole();
       if (read !== undefined && !("kind" in read)) bodies.push(read);
-      // As whoever is done with a long body does.
+      // As the code that has finished with a long body does.
       if (bodies[1] !== undefined) freeBytes(bodies[1].bytes);
       return textAnswer("<answer>");
     });
@@ -277,7 +277,7 @@ test("a request that comes while the process ends is not begun, and the answer b
   client.send(getText("/a"));
   const { sink, connection } = await begun.promise;
   let bytes = 0;
-  // Less is kept then than what would make the connection wait with the next request.
+  // Fewer bytes are buffered than would delay the next request.
   for (const piece = Buffer.alloc(16_000, "x"); connection.bufferedBytes === 0; bytes += piece.length)
     sink.write(wholePart(piece));
   sink.end([]);
@@ -307,7 +307,7 @@ test("a stream that has ended says nothing into the answer behind it", async () 
 });
 
 describe("an answer that waits for the end of the turn", () => {
-  /** Also if what other tests said left alone. */
+  /** Even if single-write batches of other tests have disabled batching. */
   const expectCompany = () => {
     while (writeBatcher.roomFor(1) < 0);
   };
@@ -359,7 +359,7 @@ describe("an answer that waits for the end of the turn", () => {
 
 const PROTOCOL = { received() {}, drained() {}, closed() {} };
 
-/** What was sent before this was read: somebody else, who came later, has an answer. */
+/** Waits until everything sent before was read: another client that connected later has its response. */
 async function arrived(): Promise<void> {
   const other = await dial(listener.port);
   other.send("nonsense\r\n\r\n");

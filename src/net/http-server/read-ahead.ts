@@ -1,22 +1,22 @@
-/** Bytes of one connection that are read and not yet served: part of a head, or requests that wait for their turn. */
+/** Bytes of one connection that were read and not served: part of a head, or pipelined requests. */
 
 import { freeBytes, writeBytes } from "../wire/bytes.ts";
 import { containsHeadEnd } from "./request-head.ts";
 
-const ROOM_BYTES_MIN = 1024;
+const BUFFER_BYTES_MIN = 1024;
 
-/** Grows by doubling, so that a head that comes a byte at a time is copied as often as one that comes at once. */
+/** The buffer grows by doubling, so a head that arrives byte by byte costs linear time. */
 export class ReadAhead {
   length: number;
   private room: Buffer;
 
   constructor(first: Buffer) {
-    // A short rest of a long read would keep all of it in memory.
+    // A short view would keep the memory of the whole read alive.
     this.room = 2 * first.length < first.buffer.byteLength ? Buffer.from(first) : first;
     this.length = first.length;
   }
 
-  /** What it takes of memory. */
+  /** Memory in use. */
   get occupiedBytes(): number {
     return this.room.length;
   }
@@ -24,7 +24,7 @@ export class ReadAhead {
   append(more: Buffer): void {
     const length = this.length + more.length;
     if (length > this.room.length) {
-      const grown = Buffer.allocUnsafeSlow(Math.max(ROOM_BYTES_MIN, 2 * length));
+      const grown = Buffer.allocUnsafeSlow(Math.max(BUFFER_BYTES_MIN, 2 * length));
       writeBytes(grown, 0, this.room, 0, this.length);
       this.room = grown;
     }
@@ -32,17 +32,17 @@ export class ReadAhead {
     this.length = length;
   }
 
-  /** Whether a head that was not complete after `known` bytes may be complete now. */
-  mayEndHead(known: number): boolean {
-    return containsHeadEnd(this.room, known, this.length);
+  /** Whether a head that was incomplete after `knownBytes` bytes may be complete now. */
+  mayEndHead(knownBytes: number): boolean {
+    return containsHeadEnd(this.room, knownBytes, this.length);
   }
 
-  /** Gives its memory back at once, where the collector would let the bytes of hundreds of connections pile up. */
+  /** Frees its memory at once. The garbage collector would let the bytes of hundreds of connections accumulate. */
   release(): void {
     freeBytes(this.room);
   }
 
-  /** All of it. Nothing may be appended afterwards. */
+  /** Returns all bytes. No bytes may be appended afterwards. */
   take(): Buffer {
     return this.length === this.room.length ? this.room : this.room.subarray(0, this.length);
   }

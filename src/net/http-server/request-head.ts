@@ -1,4 +1,6 @@
-/** Request line and headers of a request. What is not clear to everybody on the way is refused. */
+/**
+ * Parses the request line and headers of a request. A request that two parsers could read differently is rejected.
+ */
 
 import { decodeLatin1 } from "../wire/bytes.ts";
 import {
@@ -15,7 +17,7 @@ import {
   TOKEN,
 } from "../wire/http-fields.ts";
 
-/** Why a request cannot be taken. Nobody knows where it ends, so nothing after it is read. */
+/** Why a request is rejected. Its end is unknown, so no bytes after it are read. */
 export interface RequestFault {
   readonly kind: "malformed" | "head_too_large" | "version" | "expectation" | "late";
   readonly reason: string;
@@ -26,7 +28,10 @@ export const HEAD_TIMEOUT: RequestFault = {
   reason: "the head of the request did not come in time",
 };
 
-/** What a head says about anything but its body. Heads that differ in nothing else share it. */
+/**
+ * All parsed values of a head except those about the body. Heads that differ only in their body length share this
+ * object.
+ */
 export class RequestOptions {
   readonly method: string;
   /** Path and query. */
@@ -34,7 +39,7 @@ export class RequestOptions {
   readonly headers: HeaderReader;
   readonly keepsAlive: boolean;
   readonly isHttp10: boolean;
-  /** The client waits for a word before it sends the body. */
+  /** The client waits for 100 Continue before it sends the body. */
   readonly expectsContinue: boolean;
 
   constructor(method: string, target: string, isHttp10: boolean, fields: Fields, headers: HeaderReader) {
@@ -49,22 +54,22 @@ export class RequestOptions {
 
 export class RequestHead {
   readonly asked: RequestOptions;
-  /** The length of the body, or CHUNKED; 0 for none. */
+  /** The length of the body, 0 for none, or CHUNKED. */
   readonly framing: number;
-  /** Where the digits of the length stand in the bytes that were parsed; -1 without them. */
+  /** Position of the digits of Content-Length in the parsed bytes, or -1. */
   readonly lengthAt: number;
-  /** Where the body begins there. */
+  /** Position of the body in the parsed bytes. */
   readonly bodyAt: number;
 
-  constructor(asked: RequestOptions, framing: number, lengthAt: number, bodyAt: number) {
-    this.asked = asked;
+  constructor(options: RequestOptions, framing: number, lengthAt: number, bodyAt: number) {
+    this.asked = options;
     this.framing = framing;
     this.lengthAt = lengthAt;
     this.bodyAt = bodyAt;
   }
 }
 
-/** The word that a client may wait for. */
+/** Sent when a client that expects 100 Continue may send its body. */
 export const CONTINUE = Buffer.from("HTTP/1.1 100 Continue\r\n\r\n");
 
 const VERSION = "HTTP/1.";
@@ -73,20 +78,20 @@ const FIELDS_MAX = 128;
 
 const HEAD_END = "\r\n\r\n";
 
-/** Whether a head that went on after `known` bytes may end within the first `length`. */
-export function containsHeadEnd(bytes: Buffer, known: number, length: number): boolean {
-  const from = Math.max(0, known - HEAD_END.length + 1);
+/** Whether a head that was incomplete after `knownBytes` bytes may end within the first `length` bytes. */
+export function containsHeadEnd(bytes: Buffer, knownBytes: number, length: number): boolean {
+  const from = Math.max(0, knownBytes - HEAD_END.length + 1);
   return decodeLatin1(bytes, from, length).includes(HEAD_END);
 }
 
-/** Some clients send an empty line too much after a body. */
+/** Some clients send an extra empty line after a body. */
 export function skipEmptyLines(bytes: Buffer): number {
   let at = 0;
   while (bytes[at] === CR && bytes[at + 1] === LF) at += 2;
   return at;
 }
 
-/** Null when the head goes on after these bytes. */
+/** Returns null when the head is incomplete. */
 export function parseRequestHead(
   bytes: Buffer,
   from: number,
@@ -105,7 +110,7 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
   if (at === end) return null;
   if (at === from || bytes[at] !== SPACE) return malformed("the request line does not begin with a method");
   const methodTo = at++;
-  // Spaces, controls and what is no ASCII end it.
+  // The target ends at a space, a control character or a byte that is not ASCII.
   while (at < end && (bytes[at] as number) > SPACE && (bytes[at] as number) < 127) at++;
   if (at === end) return null;
   const targetTo = at;
@@ -113,7 +118,7 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
     return malformed("the request line does not name a path");
   }
   if (end - at <= VERSION_BYTES) return null;
-  const minor = versionAt(bytes, at + 1);
+  const minor = parseVersion(bytes, at + 1);
   if (typeof minor !== "number") return minor;
   const versionTo = at + 1 + VERSION_BYTES;
   if (versionTo < end && bytes[versionTo] !== CR)
@@ -128,21 +133,27 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
   if (hosts > 1 || (hosts === 0 && minor === 1)) return malformed("not exactly one Host header");
   if (fields.names.length > FIELDS_MAX) return tooLarge(`more than ${FIELDS_MAX} header lines`);
   const target = decodeLatin1(bytes, methodTo + 1, targetTo);
-  // A whole address is for proxies, and names a second host that somebody on the way may have gone by.
+  // An absolute URL is for proxies. It names a second host, which an intermediary may have routed by.
   if (!target.startsWith("/")) return malformed("the request line names no path, or more than a path");
-  const headers = new HeadText(textOf(bytes, targetTo, fields), fields.names, targetTo);
+  const headers = new HeadText(decodeHead(bytes, targetTo, fields), fields.names, targetTo);
   if (hosts === 1 && !isHost(headers.get("host") ?? "")) {
     return malformed("the Host header is empty or not a host name");
   }
-  const asked = new RequestOptions(decodeLatin1(bytes, from, methodTo), target, minor === 0, fields, headers);
-  if (asked.expectsContinue && headers.get("expect")?.toLowerCase() !== "100-continue") {
+  const options = new RequestOptions(
+    decodeLatin1(bytes, from, methodTo),
+    target,
+    minor === 0,
+    fields,
+    headers,
+  );
+  if (options.expectsContinue && headers.get("expect")?.toLowerCase() !== "100-continue") {
     return { kind: "expectation", reason: "only 100-continue can be expected" };
   }
-  return new RequestHead(asked, isChunked ? CHUNKED : Math.max(0, length), fields.lengthAt, fields.end);
+  return new RequestHead(options, isChunked ? CHUNKED : Math.max(0, length), fields.lengthAt, fields.end);
 }
 
-/** With blanks for the number of the body's length, which is not the same in heads that are alike otherwise. */
-function textOf(bytes: Buffer, from: number, { lengthAt, end }: Fields): string {
+/** Decodes the head with blanks in place of the Content-Length digits, which differ between otherwise equal heads. */
+function decodeHead(bytes: Buffer, from: number, { lengthAt, end }: Fields): string {
   const to = end - 2;
   if (lengthAt < 0) return decodeLatin1(bytes, from, to);
   const afterAt = digitsEnd(bytes, lengthAt);
@@ -151,28 +162,28 @@ function textOf(bytes: Buffer, from: number, { lengthAt, end }: Fields): string 
   );
 }
 
-function versionAt(bytes: Buffer, at: number): number | RequestFault {
+function parseVersion(bytes: Buffer, at: number): number | RequestFault {
   for (let i = 0; i < VERSION.length; i++) {
-    if (bytes[at + i] !== VERSION.charCodeAt(i)) return notOurVersion(bytes, at);
+    if (bytes[at + i] !== VERSION.charCodeAt(i)) return rejectVersion(bytes, at);
   }
   const minor = (bytes[at + VERSION.length] as number) - 48;
-  return minor === 0 || minor === 1 ? minor : notOurVersion(bytes, at);
+  return minor === 0 || minor === 1 ? minor : rejectVersion(bytes, at);
 }
 
-function notOurVersion(bytes: Buffer, at: number): RequestFault {
+function rejectVersion(bytes: Buffer, at: number): RequestFault {
   return decodeLatin1(bytes, at, at + 5) === "HTTP/"
     ? { kind: "version", reason: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
     : malformed("the request line does not name a version of HTTP");
 }
 
 const HOST = /^(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
-let hostSeen = "";
+let lastValidHost = "";
 
-/** Nearly every client sends the same. */
+/** Caches the last valid value, because nearly every client sends the same one. */
 function isHost(host: string): boolean {
-  if (host === hostSeen) return true;
+  if (host === lastValidHost) return true;
   if (!HOST.test(host)) return false;
-  hostSeen = host;
+  lastValidHost = host;
   return true;
 }
 

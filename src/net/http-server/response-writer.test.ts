@@ -16,7 +16,7 @@ const DATE = "date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
 
 let listener: TestListener;
 let client: RawClient;
-/** What the next requests get. */
+/** The response to the next requests. */
 let give: () => HttpResponse | Promise<HttpResponse>;
 
 beforeEach(async () => {
@@ -33,14 +33,14 @@ function ask(method = "GET", version = "1.1"): void {
   client.send(`${method} / HTTP/${version}\r\nHost: gw\r\n\r\n`);
 }
 
-/** All of an answer that does not close, up to the next one. */
+/** The whole response on a connection that stays open, up to the next one. */
 async function answerBeforeNext(): Promise<string> {
   client.send("GET /next HTTP/1.1\r\nHost: gw\r\n\r\n");
   const heard = await client.hears("<next>");
   return heard.slice(0, heard.lastIndexOf("HTTP/1.1 200"));
 }
 
-/** A stream that the test writes to, and what became of it. */
+/** A stream that the test writes to, with its outcome. */
 function streamByHand() {
   const flowing = Promise.withResolvers<ClientSink>();
   let left = 0;
@@ -63,7 +63,7 @@ function unchunked(text: string): string {
   }
 }
 
-/** A connection that takes all that is written, by itself. */
+/** A connection that accepts all writes. */
 function writingTo(written: Buffer[], endsByClosing = false): ResponseWriter {
   return {
     connectionLines: "",

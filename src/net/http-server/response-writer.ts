@@ -1,4 +1,4 @@
-/** Answers as bytes on a connection. */
+/** Writes responses to a connection. */
 
 import { STATUS_CODES } from "node:http";
 import { writeBytes } from "../wire/bytes.ts";
@@ -13,35 +13,35 @@ import { type Part, partsLength, wholePart } from "../wire/parts.ts";
 import { writeBatcher } from "../wire/write-batcher.ts";
 import type { Upgrade } from "./incoming-request.ts";
 
-/** The connection that an answer goes out by. */
+/** The connection that a response is written to. */
 export interface ResponseWriter {
-  /** Lines of the head that are the connection's. */
+  /** Header lines that belong to the connection. */
   readonly connectionLines: string;
   readonly bufferedBytes: number;
   readonly isOver: boolean;
   endsByClosing(): boolean;
-  /** To be called when the client leaves before the answer is finished. */
+  /** Sets the callback for a client that disconnects before the response is complete. */
   whenLeft(leave: () => void): void;
   write(bytes: Uint8Array, from?: number, to?: number): void;
-  /** Bytes that never change: what is not taken at once is not copied. */
+  /** Writes bytes that never change: what the socket does not accept at once is not copied. */
   writeShared(bytes: Uint8Array): void;
-  /** What stands there in the outbox. */
+  /** Sends this range of the write batcher's buffer. */
   post(from: number, to: number): void;
   room(): Promise<void>;
   finished(): void;
-  /** It failed in the middle of an answer, so the client cannot tell where the answer ends. */
+  /** The response failed in the middle, so the client cannot know where it ends. */
   failed(thrown: unknown): void;
 }
 
-/** Head and body go out in one write up to here, copied together. */
+/** Up to this size, head and body are copied together and sent in one write. */
 const TOGETHER_BYTES_MAX = 64 * 1024;
-/** So much may wait for a slow client before whoever makes the answer waits too. */
+/** A slow client may have this many unsent bytes before the producer of the response must wait. */
 const AHEAD_BYTES_MAX = 64 * 1024;
 const LINE_END = "\r\n";
 const LINE_END_BYTES = LINE_END.length;
-/** What stands around a chunk always finds room. */
+/** Space for the framing of a chunk. */
 const FRAMING_BYTES_MAX = 32;
-/** Writing copies into the kernel, or into the connection: one buffer serves all. */
+/** `write` copies into the kernel or into the connection, so one buffer serves all responses. */
 const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX + FRAMING_BYTES_MAX);
 const CR = 0x0d;
 const LF = 0x0a;
@@ -64,96 +64,96 @@ function isBare(status: number): boolean {
   return status === 204 || status === 304;
 }
 
-export function writeWhole(carrier: ResponseWriter, answer: WholeResponse, isBodyless: boolean): void {
-  const { status, headers, body } = answer;
+export function writeWhole(writer: ResponseWriter, response: WholeResponse, isBodyless: boolean): void {
+  const { status, headers, body } = response;
   const length = isBare(status) ? "" : `content-length: ${partsLength(body)}\r\n`;
-  const head = `${statusLine(status)}${headers}${carrier.connectionLines}${length}\r\n`;
+  const head = `${statusLine(status)}${headers}${writer.connectionLines}${length}\r\n`;
   const parts = isBodyless || isBare(status) ? NO_PARTS : body;
   const at = writeBatcher.roomFor(head.length + partsLength(parts));
-  if (at < 0) writeTogether(carrier, head, parts);
+  if (at < 0) writeTogether(writer, head, parts);
   else {
     let to = at + writeBatcher.bytes.write(head, at, "latin1");
     for (const { bytes, start, end } of parts) to = writeBytes(writeBatcher.bytes, to, bytes, start, end);
-    carrier.post(at, to);
+    writer.post(at, to);
   }
-  carrier.finished();
+  writer.finished();
 }
 
-function writeTogether(carrier: ResponseWriter, head: string, body: readonly Part[]): void {
-  finish(carrier, gather(carrier, putHead(carrier, head), body));
+function writeTogether(writer: ResponseWriter, head: string, body: readonly Part[]): void {
+  flushScratch(writer, gather(writer, putHead(writer, head), body));
 }
 
-export function writeShared(carrier: ResponseWriter, answer: SharedAnswer, isBodyless: boolean): void {
-  const { status, headers, bytes } = answer;
+export function writeShared(writer: ResponseWriter, response: SharedAnswer, isBodyless: boolean): void {
+  const { status, headers, bytes } = response;
   if (isBodyless || isBare(status) || bytes.length <= TOGETHER_BYTES_MAX) {
-    writeWhole(carrier, new WholeResponse(status, linesOf(headers), bytes), isBodyless);
+    writeWhole(writer, new WholeResponse(status, formatHeaders(headers), bytes), isBodyless);
     return;
   }
   const length = `content-length: ${bytes.length}\r\n`;
-  finish(
-    carrier,
-    putHead(carrier, statusLine(status) + linesOf(headers) + carrier.connectionLines + length + LINE_END),
+  flushScratch(
+    writer,
+    putHead(writer, statusLine(status) + formatHeaders(headers) + writer.connectionLines + length + LINE_END),
   );
-  carrier.writeShared(bytes);
-  carrier.finished();
+  writer.writeShared(bytes);
+  writer.finished();
 }
 
-function linesOf(headers: Headers): string {
+function formatHeaders(headers: Headers): string {
   return [...headers].map(([name, value]) => `${name}: ${value}\r\n`).join("");
 }
 
-/** At the front of the scratch buffer. Returns where it ends there. */
-function putHead(carrier: ResponseWriter, head: string): number {
+/** Writes the head to the start of the scratch buffer and returns its end position. */
+function putHead(writer: ResponseWriter, head: string): number {
   if (head.length <= TOGETHER_BYTES_MAX) return scratch.write(head, 0, "latin1");
-  carrier.write(Buffer.from(head, "latin1"));
+  writer.write(Buffer.from(head, "latin1"));
   return 0;
 }
 
-export function startStream(carrier: ResponseWriter, answer: StreamedResponse, isBodyless: boolean): void {
-  const { headers, source } = answer;
-  const flow = openFlow(carrier, 200, headers);
+export function startStream(writer: ResponseWriter, response: StreamedResponse, isBodyless: boolean): void {
+  const { headers, source } = response;
+  const flow = openStreamWriter(writer, 200, headers);
   if (isBodyless) {
     flow.begin();
     source.leave();
-    carrier.finished();
+    writer.finished();
     return;
   }
-  carrier.whenLeft(() => source.leave());
+  writer.whenLeft(() => source.leave());
   source.flowTo(flow);
-  // A source that has something to say already says it before this.
+  // If the source has data already, it has written it together with the head before this runs.
   queueMicrotask(() => {
     try {
       flow.begin();
     } catch (thrown) {
-      carrier.failed(thrown);
+      writer.failed(thrown);
     }
   });
 }
 
-function openFlow(carrier: ResponseWriter, status: number, headers: string): Flow {
-  const isChunked = !carrier.endsByClosing();
+function openStreamWriter(writer: ResponseWriter, status: number, headers: string): StreamWriter {
+  const isChunked = !writer.endsByClosing();
   const encoding = isChunked ? "transfer-encoding: chunked\r\n" : "";
-  const head = `${statusLine(status)}${headers}${carrier.connectionLines}${encoding}\r\n`;
-  return new Flow(carrier, head, isChunked);
+  const head = `${statusLine(status)}${headers}${writer.connectionLines}${encoding}\r\n`;
+  return new StreamWriter(writer, head, isChunked);
 }
 
-class Flow implements ClientSink {
+class StreamWriter implements ClientSink {
   private readonly carrier: ResponseWriter;
   private readonly isChunked: boolean;
-  /** Goes out with what is said first; empty when it is gone. */
+  /** Sent together with the first piece; empty once it was sent. */
   private head: string;
-  /** The connection goes on with another answer. */
+  /** The connection now belongs to the next response. */
   private hasEnded = false;
 
-  constructor(carrier: ResponseWriter, head: string, isChunked: boolean) {
-    this.carrier = carrier;
+  constructor(writer: ResponseWriter, head: string, isChunked: boolean) {
+    this.carrier = writer;
     this.head = head;
     this.isChunked = isChunked;
   }
 
-  /** The head goes out alone, unless it is gone. */
+  /** Sends the head alone, unless it was sent. */
   begin(): void {
-    if (!this.hasEnded && !this.carrier.isOver) finish(this.carrier, this.takeHead());
+    if (!this.hasEnded && !this.carrier.isOver) flushScratch(this.carrier, this.takeHead());
   }
 
   write(parts: readonly Part[]): Promise<unknown> | null {
@@ -171,17 +171,17 @@ class Flow implements ClientSink {
     carrier.finished();
   }
 
-  private send(parts: readonly Part[], behind: readonly Part[]): void {
+  private send(parts: readonly Part[], suffix: readonly Part[]): void {
     const { carrier } = this;
     const at = this.takeHead();
     const length = partsLength(parts);
-    if (!this.isChunked) finish(carrier, gather(carrier, at, parts));
-    else if (length > 0) writeChunk(carrier, at, parts, length, behind);
-    // A chunk of nothing would be the last one.
-    else finish(carrier, gather(carrier, at, behind));
+    if (!this.isChunked) flushScratch(carrier, gather(carrier, at, parts));
+    else if (length > 0) writeChunk(carrier, at, parts, length, suffix);
+    // An empty chunk would be the last one.
+    else flushScratch(carrier, gather(carrier, at, suffix));
   }
 
-  /** Puts it at the front of the scratch buffer, if it is to go out now. Returns where it ends there. */
+  /** Moves the head to the start of the scratch buffer, unless it was sent. Returns its end position. */
   private takeHead(): number {
     const { head } = this;
     if (head === "") return 0;
@@ -190,41 +190,41 @@ class Flow implements ClientSink {
   }
 }
 
-/** A chunk and what stands behind it; what stands before it ends at `at`. */
+/** Writes a chunk and the parts after it. `at` is the end of what is already in the scratch buffer. */
 function writeChunk(
-  carrier: ResponseWriter,
+  writer: ResponseWriter,
   at: number,
   parts: readonly Part[],
   length: number,
-  behind: readonly Part[],
+  suffix: readonly Part[],
 ): void {
-  const to = lineEnd(gather(carrier, sizeLine(at, length), parts));
-  finish(carrier, gather(carrier, to, behind));
+  const end = lineEnd(gather(writer, sizeLine(at, length), parts));
+  flushScratch(writer, gather(writer, end, suffix));
 }
 
 /**
- * Into the scratch buffer from here on, which is written whenever it is full; a part that is longer goes out from where
- * it stands. Returns where what is left to be written ends.
+ * Copies the parts into the scratch buffer from `at` on. The buffer is written whenever it is full. A part longer
+ * than the buffer is written directly. Returns the end of what remains to be written.
  */
-function gather(carrier: ResponseWriter, at: number, parts: readonly Part[]): number {
+function gather(writer: ResponseWriter, at: number, parts: readonly Part[]): number {
   let to = at;
   for (const { bytes, start, end } of parts) {
     const length = end - start;
     if (to + length > TOGETHER_BYTES_MAX) {
-      finish(carrier, to);
+      flushScratch(writer, to);
       to = 0;
     }
-    if (length > TOGETHER_BYTES_MAX) carrier.write(bytes, start, end);
+    if (length > TOGETHER_BYTES_MAX) writer.write(bytes, start, end);
     else to = writeBytes(scratch, to, bytes, start, end);
   }
   return to;
 }
 
-function finish(carrier: ResponseWriter, to: number): void {
-  if (to > 0) carrier.write(scratch, 0, to);
+function flushScratch(writer: ResponseWriter, to: number): void {
+  if (to > 0) writer.write(scratch, 0, to);
 }
 
-/** Digit by digit: a string of them costs more than all else here. */
+/** Writes digit by digit: creating a string costs more than all other work here. */
 function sizeLine(at: number, value: number): number {
   let to = at;
   for (let shift = (31 - Math.clz32(value)) & ~3; shift >= 0; shift -= 4) {
@@ -240,36 +240,36 @@ function lineEnd(at: number): number {
   return at + LINE_END_BYTES;
 }
 
-/** For answers that are rare. Whoever made it learns that the client left by its stream being cancelled. */
+/** Writes a `Response`, for rare cases. When the client disconnects, its stream is cancelled. */
 export async function writeResponse(
-  carrier: ResponseWriter,
+  writer: ResponseWriter,
   response: Response,
   isBodyless: boolean,
 ): Promise<void> {
   const { status, headers, body } = response;
-  const lines = linesOf(headers);
+  const lines = formatHeaders(headers);
   const isLive = headers.get("content-type")?.startsWith("text/event-stream") === true;
   const reader = body?.getReader() ?? null;
-  const leave = () => void reader?.cancel().catch(() => {});
-  carrier.whenLeft(leave);
+  const cancel = () => void reader?.cancel().catch(() => {});
+  writer.whenLeft(cancel);
   try {
-    // Two reads tell whether one was all.
+    // The second read shows whether the first one was the whole body.
     const first = isLive ? undefined : (await reader?.read())?.value;
     const second = first === undefined ? undefined : (await reader?.read())?.value;
-    if (carrier.isOver) return;
+    if (writer.isOver) return;
     if (!isLive && second === undefined) {
-      writeWhole(carrier, new WholeResponse(status, lines, first ?? NO_BYTES), isBodyless);
+      writeWhole(writer, new WholeResponse(status, lines, first ?? NO_BYTES), isBodyless);
       return;
     }
-    const flow = openFlow(carrier, status, lines);
+    const flow = openStreamWriter(writer, status, lines);
     if (isBodyless || first === undefined) flow.begin();
     if (isBodyless) {
-      leave();
-      carrier.finished();
+      cancel();
+      writer.finished();
       return;
     }
     let piece = first === undefined || second === undefined ? first : Buffer.concat([first, second]);
-    while (reader !== null && !carrier.isOver) {
+    while (reader !== null && !writer.isOver) {
       if (piece !== undefined) await flow.write(wholePart(piece));
       const read = await reader.read();
       if (read.done) break;
@@ -277,18 +277,18 @@ export async function writeResponse(
     }
     flow.end(NO_PARTS);
   } catch (thrown) {
-    // A source may fail because its client has left; that is no fault.
-    if (!carrier.isOver) carrier.failed(thrown);
+    // A source may fail because its client disconnected, which is not an error.
+    if (!writer.isOver) writer.failed(thrown);
   }
 }
 
-/** Nobody is there to take it. */
-export function abandonResponse(answer: HttpResponse | Upgrade): void {
-  if (answer instanceof StreamedResponse) answer.source.leave();
-  else if (answer instanceof Response) answer.body?.cancel().catch(() => {});
+/** Discards a response whose client has disconnected. */
+export function abandonResponse(response: HttpResponse | Upgrade): void {
+  if (response instanceof StreamedResponse) response.source.leave();
+  else if (response instanceof Response) response.body?.cancel().catch(() => {});
 }
 
-/** Whoever sent too slowly goes on sending: nobody waits for the rest. */
-export function isTooLate(answer: HttpResponse | Upgrade): boolean {
-  return answer instanceof WholeResponse && answer.status === 408;
+/** A client that sent too slowly may still be sending. The connection is closed instead of waiting for the rest. */
+export function isTooLate(response: HttpResponse | Upgrade): boolean {
+  return response instanceof WholeResponse && response.status === 408;
 }

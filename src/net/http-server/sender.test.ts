@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { SocketSender } from "./sender.ts";
 
-/** A socket that takes so many bytes of each write, and notes what it was given. */
+/** A socket that accepts these numbers of bytes per write and records them. */
 function slowSocket(perWrite: number) {
   const given: Uint8Array[] = [];
   const write = (bytes: Uint8Array, from = 0, length = bytes.length - from) => {

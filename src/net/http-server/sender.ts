@@ -1,85 +1,85 @@
-/** Writes to a socket what it takes, and keeps the rest until it takes more. */
+/** Writes to a socket what it accepts, and buffers the rest until it accepts more. */
 
 import { type BatchedWriter, writeBatcher } from "../wire/write-batcher.ts";
 
-/** What a socket has not taken yet. */
+/** Bytes that the socket has not accepted yet. */
 interface Unsent {
   bytes: Uint8Array;
   readonly isShared: boolean;
 }
 
-interface Sink {
-  /** How many bytes were taken; less than 0 when it is closed. */
+interface WritableSocket {
+  /** Returns the number of accepted bytes, or less than 0 when the socket is closed. */
   write(bytes: Uint8Array, from?: number, length?: number): number;
 }
 
 export class SocketSender implements BatchedWriter {
-  /** Kept because the client takes it slowly. */
+  /** Buffered bytes, because the client reads slowly. */
   bytes = 0;
-  /** In the outbox: whatever else is said comes behind it. */
+  /** Bytes in the write batcher. Later writes must follow them. */
   postedBytes = 0;
   private isOver = false;
-  private readonly socket: Sink;
-  /** Of `bytes`, those in memory that other connections use as well. */
+  private readonly socket: WritableSocket;
+  /** The part of `bytes` whose memory is shared with other connections. */
   sharedBytes = 0;
   private unsent: Unsent[] | null = null;
   private roomAgain: PromiseWithResolvers<void> | null = null;
 
-  constructor(socket: Sink) {
+  constructor(socket: WritableSocket) {
     this.socket = socket;
   }
 
-  /** What stands there in the outbox: it leaves at the end of the turn. */
+  /** Sends this range of the write batcher's buffer at the end of the turn. */
   post(from: number, to: number): void {
     this.postedBytes += to - from;
     writeBatcher.post(this, to);
   }
 
-  /** Called by the outbox. */
+  /** Called by the write batcher. */
   send(bytes: Uint8Array, from: number, to: number): void {
     this.postedBytes -= to - from;
     if (!this.isOver) this.hand(bytes, from, to, false);
   }
 
-  /** What was posted does not wait for the end of the turn. */
+  /** Sends batched bytes now instead of at the end of the turn. */
   hurry(): void {
     if (this.postedBytes > 0) writeBatcher.flush();
   }
 
-  /** True when it begins to keep something: also for a socket that is closed, which says so soon. */
+  /** Returns true when buffering starts. That includes a closed socket, which reports its close soon. */
   write(bytes: Uint8Array, from: number, to: number, isShared = false): boolean {
     this.hurry();
-    const wasKeeping = this.bytes > 0;
+    const wasBuffering = this.bytes > 0;
     this.hand(bytes, from, to, isShared);
-    return this.bytes > 0 && !wasKeeping;
+    return this.bytes > 0 && !wasBuffering;
   }
 
-  /** Nobody runs ahead of what is kept. Shared bytes never change, so the rest of them is not copied. */
+  /** New bytes never overtake buffered ones. Shared bytes never change, so their rest is not copied. */
   private hand(bytes: Uint8Array, from: number, to: number, isShared: boolean): void {
-    let taken = 0;
+    let accepted = 0;
     if (this.bytes === 0) {
-      taken = Math.max(0, this.socket.write(bytes, from, to - from));
-      if (taken === to - from) return;
+      accepted = Math.max(0, this.socket.write(bytes, from, to - from));
+      if (accepted === to - from) return;
     }
     const rest = isShared
-      ? bytes.subarray(from + taken, to)
-      : Buffer.copyBytesFrom(bytes, from + taken, to - from - taken);
+      ? bytes.subarray(from + accepted, to)
+      : Buffer.copyBytesFrom(bytes, from + accepted, to - from - accepted);
     this.unsent ??= [];
     this.unsent.push({ bytes: rest, isShared });
     this.bytes += rest.length;
     if (isShared) this.sharedBytes += rest.length;
   }
 
-  /** The socket takes more. True when nothing is left. */
+  /** The socket accepts more. Returns true when the buffer is empty. */
   flush(): boolean {
     const unsent = this.unsent ?? [];
     for (let first = unsent[0]; first !== undefined; first = unsent[0]) {
-      const taken = this.socket.write(first.bytes);
-      if (taken < 0) return false;
-      this.bytes -= taken;
-      if (first.isShared) this.sharedBytes -= taken;
-      if (taken < first.bytes.length) {
-        first.bytes = first.bytes.subarray(taken);
+      const accepted = this.socket.write(first.bytes);
+      if (accepted < 0) return false;
+      this.bytes -= accepted;
+      if (first.isShared) this.sharedBytes -= accepted;
+      if (accepted < first.bytes.length) {
+        first.bytes = first.bytes.subarray(accepted);
         return false;
       }
       unsent.shift();
@@ -89,13 +89,13 @@ export class SocketSender implements BatchedWriter {
     return true;
   }
 
-  /** Resolves when nothing is left, or nobody takes it any more. */
+  /** Resolves when the buffer is empty or the connection is closed. */
   room(): Promise<void> {
     this.roomAgain ??= Promise.withResolvers<void>();
     return this.roomAgain.promise;
   }
 
-  /** Nobody takes anything any more. */
+  /** The connection is closed: discards all buffered bytes. */
   drop(): void {
     this.isOver = true;
     this.unsent = null;

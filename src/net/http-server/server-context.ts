@@ -1,4 +1,6 @@
-/** What all connections of clients share: how long they may keep us waiting, who answers them, and who looks after them. */
+/**
+ * What all connections of one server share: limits, memory budgets, the request handler and the connection registry.
+ */
 
 import type { HttpResponse, WholeResponse } from "../wire/http-message.ts";
 import type { Admitted } from "./admission.ts";
@@ -7,53 +9,56 @@ import type { IncomingRequest, Upgrade } from "./incoming-request.ts";
 import type { RequestFault } from "./request-head.ts";
 import type { Turns } from "./turns.ts";
 
-/** How much, and how long, a connection of a client may keep us waiting. */
+/** Size and time limits of one client connection. */
 export interface ConnectionLimits {
   readonly headBytesMax: number;
-  /** From its first byte to its last. */
+  /** From the first byte of a head to its last. */
   readonly headMs: number;
-  /** From the connection's opening to the first byte of its first request. */
+  /** From the opening of the connection to the first byte of its first request. */
   readonly firstByteMs: number;
-  /** Between two requests. */
+  /** Idle time between two requests. */
   readonly idleMs: number;
-  /** Requests before their turn, beyond which the rest waits in the network; and an unread answer, before the next one. */
+  /**
+   * Bytes of pipelined requests above which reading stops, and unsent bytes of a response above which the next
+   * request waits.
+   */
   readonly aheadBytesMax: number;
-  /** For somebody to ask for a long body, which holds the connection up until then. */
+  /** How long a long body may wait for a reader. The connection is paused until then. */
   readonly unaskedMs: number;
-  /** For what a client still sends after its answer. */
+  /** How long a client may send after its response is complete. */
   readonly lingerMs: number;
-  /** For a client that takes nothing of what it asked for. */
+  /** How long a client may read nothing of its response. */
   readonly stallMs: number;
 }
 
 export interface ServerContext {
   readonly limits: ConnectionLimits;
-  /** As of the last look at all connections. */
+  /** Time of the last check of all connections. */
   readonly nowMs: number;
-  /** What connections of clients that have not authenticated occupy together. */
+  /** Memory that the connections of unauthenticated clients occupy together. */
   readonly strangerBytes: ConnectionBytes;
-  /** What requests before their turn occupy on the connections of all others. */
+  /** Memory that pipelined requests of authenticated clients occupy together. */
   readonly clientBytes: ConnectionBytes;
   /** `date: …`, with its line end. */
   readonly dateLine: string;
   readonly isClosing: boolean;
-  /** In which requests are served that clients without a key have sent before their turn. */
+  /** Serves pipelined requests of unauthenticated clients. */
   readonly strangerTurns: Turns;
   serve(request: IncomingRequest): HttpResponse | Upgrade | Promise<HttpResponse | Upgrade>;
   refuse(fault: RequestFault): WholeResponse;
-  /** A bug of ours. The connection that it happened on is cut off: nobody knows what its client has heard. */
+  /** Reports a bug of the server. The connection is closed, because it is unknown what its client has received. */
   fault(thrown: unknown): void;
-  /** It is owed nothing more; what it still sends is thrown away. */
-  ended(guest: ManagedConnection): void;
-  left(guest: ManagedConnection): void;
+  /** The response is complete. Bytes that still arrive on this connection are discarded. */
+  ended(connection: ManagedConnection): void;
+  left(connection: ManagedConnection): void;
 }
 
-/** A connection, for whoever looks after all of them. */
+/** A connection as the listener manages it. */
 export interface ManagedConnection extends Admitted {
-  /** Once in a while: whoever has kept us waiting for too long has to go. */
+  /** Periodic check: closes the connection when it has exceeded a time limit. */
   look(nowMs: number): void;
-  /** The process ends: idle connections go at once, the others with their answer. */
+  /** Shutdown has begun: closes an idle connection at once, and any other one after its response. */
   retire(): void;
-  /** The process ends now. */
+  /** The process exits: closes the connection at once. */
   cut(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * The side of a connection that faces its socket: sends, pauses, and counts what the connection occupies. What the bytes
- * mean is left to whoever extends it.
+ * The socket side of a connection: writes, pauses and accounts for the memory that the connection occupies. The
+ * subclass interprets the bytes.
  */
 
 import type { Socket } from "bun";
@@ -10,7 +10,7 @@ import type { ConnectionState, Trust } from "./connection-state.ts";
 import { SocketSender } from "./sender.ts";
 import type { ServerContext } from "./server-context.ts";
 
-/** Clients with a key or a session give way after all others. */
+/** Authenticated clients are closed after all others. */
 const AUTHENTICATED_YIELD_MS = 1e12;
 
 export abstract class SocketSide implements BytesHolder {
@@ -20,41 +20,43 @@ export abstract class SocketSide implements BytesHolder {
   protected readonly sender: SocketSender;
   protected state: ConnectionState = "between";
   protected trust: Trust = "silent";
-  /** Since when it is in its state, or has taken nothing. */
+  /** When the connection entered its state, or when the client last accepted bytes. */
   protected sinceMs: number;
   protected isPaused = false;
   protected leaving: AbortController | null = null;
-  /** As the budget knows it. */
+  /** As last reported to the budget. */
   private occupiedBytes = 0;
 
-  constructor(hall: ServerContext, socket: Socket<unknown>, block: AddressBlock) {
-    this.hall = hall;
+  constructor(context: ServerContext, socket: Socket<unknown>, block: AddressBlock) {
+    this.hall = context;
     this.socket = socket;
     this.block = block;
     this.sender = new SocketSender(socket);
-    this.sinceMs = hall.nowMs;
+    this.sinceMs = context.nowMs;
   }
 
   abstract yieldBytes(): void;
 
-  /** Read and not yet served. */
+  /** Bytes that were read and not served. */
   protected abstract get unreadBytes(): number;
 
-  /** The runtime remembers it beyond the end, since it was asked for when the connection was accepted. */
+  /** The runtime keeps the address after the close, because it was read when the connection was accepted. */
   get address(): string {
     return this.socket.remoteAddress ?? "";
   }
 
-  // What is known of its client.
+  // The client.
 
-  /** One for all requests of the connection: nearly none of them needs it, and each would have to make one. */
+  /**
+   * One signal for all requests of the connection, because few requests need one and each would have to create it.
+   */
   get signal(): AbortSignal {
     this.leaving ??= new AbortController();
     if (this.state === "over" && !this.leaving.signal.aborted) this.leaving.abort();
     return this.leaving.signal;
   }
 
-  /** It has shown a key, a session or a token. */
+  /** The client presented a valid key, session or token. */
   authenticated(): void {
     if (this.trust === "authenticated") return;
     this.hall.strangerBytes.change(this, this.occupiedBytes, 0);
@@ -69,21 +71,23 @@ export abstract class SocketSide implements BytesHolder {
     return isIdle ? this.sinceMs + AUTHENTICATED_YIELD_MS : null;
   }
 
-  // What it occupies.
+  // Memory accounting.
 
   protected get isOccupying(): boolean {
     return this.occupiedBytes > 0;
   }
 
-  /** Tells the budget. An answer counts until it is taken, unless other connections send from the same memory. */
+  /**
+   * Reports to the budget. A response counts until it is sent, unless its memory is shared with other connections.
+   */
   protected account(): void {
     const { sender } = this;
-    const isStranger = this.trust !== "authenticated";
-    const bytes = this.unreadBytes + (isStranger ? sender.bytes - sender.sharedBytes : 0);
+    const isUnauthenticated = this.trust !== "authenticated";
+    const bytes = this.unreadBytes + (isUnauthenticated ? sender.bytes - sender.sharedBytes : 0);
     const before = this.occupiedBytes;
     if (bytes === before) return;
     this.occupiedBytes = bytes;
-    (isStranger ? this.hall.strangerBytes : this.hall.clientBytes).change(this, before, bytes);
+    (isUnauthenticated ? this.hall.strangerBytes : this.hall.clientBytes).change(this, before, bytes);
   }
 
   // Reading.

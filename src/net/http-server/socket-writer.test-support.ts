@@ -1,9 +1,9 @@
-/** Outlets for tests: one that notes what is written, and one on a real connection. */
+/** Test support: a socket writer that records writes, and one on a real connection. */
 
 import type { Socket } from "bun";
 import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
-/** Takes everything, unless it is told to be slow; then what is written counts as kept. */
+/** Accepts everything, unless it is set to slow; then writes count as buffered. */
 export class NotingOutlet implements SocketWriter {
   readonly address = "127.0.0.1";
   readonly writes: Buffer[] = [];
@@ -26,7 +26,7 @@ export class NotingOutlet implements SocketWriter {
   }
 }
 
-/** What one connection speaks after its first bytes were answered. */
+/** The protocol of a connection after its first bytes. */
 export type Greet = (outlet: SocketWriter, first: Buffer) => UpgradedProtocol;
 
 class RealOutlet implements SocketWriter {
@@ -73,7 +73,7 @@ class RealOutlet implements SocketWriter {
   }
 }
 
-/** Every connection becomes what `greet` makes of it, with the bytes that came first. */
+/** `greet` creates the protocol of each connection from its first bytes. */
 export function listen(greet: Greet): { port: number; stop(): void } {
   const listener = Bun.listen<RealOutlet | null>({
     hostname: "127.0.0.1",

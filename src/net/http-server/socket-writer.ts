@@ -1,23 +1,23 @@
-/** Where bytes for one client go. What the kernel does not take at once is kept, in order. */
+/** Writes bytes to one client. What the kernel does not accept at once is buffered, in order. */
 export interface SocketWriter {
   /** The client's address. */
   readonly address: string;
-  /** Kept here because the client takes them slowly. */
+  /** Buffered bytes, because the client reads slowly. */
   readonly bufferedBytes: number;
-  /** The bytes may be reused by the caller afterwards: what is not taken at once is copied. */
+  /** The caller may reuse the bytes afterwards: what is not accepted at once is copied. */
   write(bytes: Uint8Array, from?: number, to?: number): void;
-  /** Closes in order when all is sent. */
+  /** Closes in order after all bytes are sent. */
   end(): void;
-  /** At once; the client sees a reset. */
+  /** Closes at once; the client sees a reset. */
   terminate(): void;
 }
 
-/** What a connection speaks: its bytes go to one of these at a time. */
+/** The protocol of an upgraded connection, which receives its bytes. */
 export interface UpgradedProtocol {
-  /** The buffer is the receiver's own. */
+  /** The receiver owns the buffer. */
   received(bytes: Buffer): void;
   /** `bufferedBytes` has become 0. */
   drained(): void;
-  /** The last call, whoever ended it. */
+  /** The last call, whichever side closed the connection. */
   closed(): void;
 }

@@ -1,4 +1,7 @@
-/** Lets queued work of many connections share the event loop: so much of it in one turn, first come first served. */
+/**
+ * Distributes queued work of many connections over turns of the event loop: a fixed number of items per turn, in
+ * order.
+ */
 
 export class Turns {
   private queue: (() => void)[] = [];
@@ -15,7 +18,7 @@ export class Turns {
 
   private readonly run = (): void => {
     const now = this.queue.slice(0, this.perTurn);
-    // What is added meanwhile stands behind those that wait already.
+    // Work that is added during this turn is queued behind the waiting work.
     this.queue = this.queue.slice(this.perTurn);
     const hadMore = this.queue.length > 0;
     for (const work of now) work();

@@ -1,7 +1,9 @@
-/** What every WebSocket server puts behind the key that it was sent. */
+/** Computes the `Sec-WebSocket-Accept` header (RFC 6455). */
+
+/** The constant that RFC 6455 appends to the client's key. */
 const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/** The `Sec-WebSocket-Accept` that answers a `Sec-WebSocket-Key`. */
+/** Returns the `Sec-WebSocket-Accept` value for a `Sec-WebSocket-Key`. */
 export function computeAcceptKey(key: string): string {
   return new Bun.CryptoHasher("sha1").update(key + GUID).digest("base64");
 }

@@ -1,6 +1,6 @@
 /**
- * Frames for clients, written one behind the other into a buffer that all connections share: whatever belongs together
- * leaves in one write, and a frame costs no memory of its own.
+ * Writes WebSocket frames to clients through one buffer that all connections share. Frames that belong together are
+ * sent in one write, and a frame allocates no memory.
  */
 
 import type { SocketWriter } from "../http-server/socket-writer.ts";
@@ -8,40 +8,40 @@ import { writeBytes } from "../wire/bytes.ts";
 import { HEAD_BYTES_MAX, TEXT, writeHead } from "./frames.ts";
 
 const BUFFER_BYTES = 64 * 1024;
-/** A longer payload is written from where it is. */
+/** A longer payload is written directly. */
 const COPIED_BYTES_MAX = 16 * 1024;
 
 export class FrameWriter {
   private readonly bytes = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   private end = 0;
-  /** Whose frames are being gathered. Everybody else's leave at once. */
+  /** The socket writer whose frames are collected. Frames for all others are sent at once. */
   private holder: SocketWriter | null = null;
 
-  /** Until `release`, what is written for this outlet is gathered. Returns what to release it with. */
-  hold(outlet: SocketWriter): SocketWriter | null {
+  /** Collects the frames for this socket writer until `release`. Returns the value to pass to `release`. */
+  hold(target: SocketWriter): SocketWriter | null {
     const { holder } = this;
-    if (holder !== outlet) this.flush();
-    this.holder = outlet;
+    if (holder !== target) this.flush();
+    this.holder = target;
     return holder;
   }
 
-  release(before: SocketWriter | null): void {
-    if (before === this.holder) return;
+  release(previous: SocketWriter | null): void {
+    if (previous === this.holder) return;
     this.flush();
-    this.holder = before;
+    this.holder = previous;
   }
 
-  /** Gathered for this outlet, and not handed to it yet. */
-  heldBytes(outlet: SocketWriter): number {
-    return this.holder === outlet ? this.end : 0;
+  /** Bytes that are collected for this socket writer and not written yet. */
+  heldBytes(target: SocketWriter): number {
+    return this.holder === target ? this.end : 0;
   }
 
-  /** What was gathered goes nowhere. */
-  drop(outlet: SocketWriter): void {
-    if (this.holder === outlet) this.end = 0;
+  /** Discards the collected bytes. */
+  drop(target: SocketWriter): void {
+    if (this.holder === target) this.end = 0;
   }
 
-  /** Hands over what was gathered. */
+  /** Writes the collected bytes. */
   flush(): void {
     const { holder, end } = this;
     if (holder === null || end === 0) return;
@@ -49,22 +49,22 @@ export class FrameWriter {
     holder.write(this.bytes, 0, end);
   }
 
-  /** A text message. */
-  text(outlet: SocketWriter, text: string): void {
+  /** Writes a text message. */
+  text(target: SocketWriter, text: string): void {
     const length = Buffer.byteLength(text);
     if (length > COPIED_BYTES_MAX) {
-      this.utf8(outlet, "", Buffer.from(text), 0, length);
+      this.utf8(target, "", Buffer.from(text), 0, length);
       return;
     }
-    const outer = this.hold(outlet);
+    const previous = this.hold(target);
     const at = this.head(TEXT, length, length);
     this.end = at + this.bytes.write(text, at);
-    this.release(outer);
+    this.release(previous);
   }
 
-  /** A text message of these words and then `payload[start, end)`, which is UTF-8. */
-  utf8(outlet: SocketWriter, opening: string, payload: Uint8Array, start: number, end: number): void {
-    const outer = this.hold(outlet);
+  /** Writes a text message that consists of `opening` and `payload[start, end)`, which is UTF-8. */
+  utf8(target: SocketWriter, opening: string, payload: Uint8Array, start: number, end: number): void {
+    const previous = this.hold(target);
     const openingBytes = opening === "" ? 0 : Buffer.byteLength(opening);
     const isCopied = end - start <= COPIED_BYTES_MAX;
     const length = openingBytes + end - start;
@@ -73,19 +73,19 @@ export class FrameWriter {
     this.end = isCopied ? writeBytes(this.bytes, at, payload, start, end) : at;
     if (!isCopied) {
       this.flush();
-      outlet.write(payload, start, end);
+      target.write(payload, start, end);
     }
-    this.release(outer);
+    this.release(previous);
   }
 
-  /** A control frame, at most 125 bytes long. */
-  control(outlet: SocketWriter, opcode: number, payload: Uint8Array): void {
-    const outer = this.hold(outlet);
+  /** Writes a control frame of at most 125 bytes. */
+  control(target: SocketWriter, opcode: number, payload: Uint8Array): void {
+    const previous = this.hold(target);
     this.end = writeBytes(this.bytes, this.head(opcode, payload.length, payload.length), payload);
-    this.release(outer);
+    this.release(previous);
   }
 
-  /** Writes a head where it and `copiedBytes` behind it have room, and returns where it ends. */
+  /** Writes a frame head where `copiedBytes` more fit behind it, and returns its end position. */
   private head(opcode: number, length: number, copiedBytes: number): number {
     if (this.end + HEAD_BYTES_MAX + copiedBytes > BUFFER_BYTES) this.flush();
     return writeHead(this.bytes, this.end, opcode, length);

@@ -5,7 +5,7 @@ import { BINARY, buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, readClo
 
 const MiB = 1024 * 1024;
 
-/** Everything that came out, in order; a message as its opcode and text. */
+/** All results in order; a message as its opcode and text. */
 function heard(
   pieces: readonly Uint8Array[],
   { isMasked = false, messageBytesMax = MiB }: { isMasked?: boolean; messageBytesMax?: number } = {},
@@ -13,7 +13,7 @@ function heard(
   const reader = new FrameReader({ isMasked, messageBytesMax });
   const out: [opcode: number, payload: string][] = [];
   for (const piece of pieces) {
-    // A copy: masked bytes are unmasked where they stand.
+    // A copy, because masked bytes are unmasked in place.
     const fault = reader.push(Uint8Array.from(piece), {
       message: (opcode, bytes, start, end) => out.push([opcode, latin1(bytes.subarray(start, end))]),
       control: (opcode, payload) => out.push([opcode, latin1(payload)]),
@@ -34,7 +34,7 @@ function byteByByte(bytes: Uint8Array): Uint8Array[] {
 const bytes = (text: string) => Buffer.from(text, "latin1");
 const message = (text: string, mask: Uint8Array | null = null) =>
   buildFrame(TEXT, wholePart(bytes(text)), mask);
-/** A frame that is not the whole of its message: `frameOf` makes only whole ones. */
+/** A frame that is only a part of its message: `buildFrame` makes only whole messages. */
 function part(opcode: number, text: string, isFinal: boolean): Uint8Array {
   const frame = Uint8Array.from(buildFrame(opcode, wholePart(bytes(text)), null));
   frame[0] = (isFinal ? 0x80 : 0) | opcode;

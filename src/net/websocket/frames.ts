@@ -1,8 +1,8 @@
 /**
- * WebSocket frames (RFC 6455) without extensions: bytes into messages, and messages into frames. A message that lies
- * within one chunk is handed on where it is; only one that spans chunks or frames is copied.
+ * WebSocket frames (RFC 6455) without extensions: decodes bytes to messages and encodes messages to frames. A message
+ * within one chunk is passed on in place; only a message that spans chunks or frames is copied.
  *
- * Text is not checked for valid UTF-8 here: what is inside a message is read by whoever takes it.
+ * Text is not checked for valid UTF-8 here. The receiver of the message checks it.
  */
 
 import { isUtf8 } from "node:buffer";
@@ -25,27 +25,27 @@ const LENGTH_64 = 127;
 export const HEAD_BYTES_MAX = 14;
 const MASK_BYTES = 4;
 const CONTROL_BYTES_MAX = 125;
-const GATHER_BYTES_MIN = 1024;
-/** Copying what was gathered, into memory that is touched for the first time, costs more than all else here. */
-const GATHER_STEP = 8;
-/** From here on making a view of the words costs less than going byte by byte. */
+const BUFFER_BYTES_MIN = 1024;
+/** Large growth steps, because copying the collected bytes into fresh memory costs more than all other work here. */
+const GROWTH_FACTOR = 8;
+/** From this length on, a 32-bit view of the payload costs less than a loop over bytes. */
 const BY_WORD_BYTES_MIN = 128;
-const NOTHING = Buffer.alloc(0);
+const NO_BYTES = Buffer.alloc(0);
 
 export interface FrameHandler {
-  /** A whole message. The bytes are the taker's to keep. */
+  /** A complete message. The receiver may keep the bytes. */
   message(opcode: typeof TEXT | typeof BINARY, bytes: Uint8Array, start: number, end: number): void;
   control(opcode: typeof CLOSE | typeof PING | typeof PONG, payload: Uint8Array): void;
 }
 
-/** Why a connection cannot go on, and the close code that says so. */
+/** Why the connection must be closed, with its close code. */
 export interface FrameFault {
   readonly code: 1002 | 1009;
   readonly reason: string;
 }
 
 export interface FrameReaderOptions {
-  /** What a server hears is masked, what a client hears is not; either way round the other is a fault. */
+  /** A server receives masked frames, a client unmasked ones. The opposite is a protocol error. */
   isMasked: boolean;
   messageBytesMax: number;
 }
@@ -54,19 +54,19 @@ export interface FrameReaderOptions {
 export class FrameReader {
   private readonly isMasked: boolean;
   private readonly messageBytesMax: number;
-  /** The head of a frame, as far as it came. */
+  /** The head of the current frame, as far as it has arrived. */
   private readonly head = new Uint8Array(HEAD_BYTES_MAX);
   private headLength = 0;
   private isInPayload = false;
   private opcode = 0;
   private isFinal = false;
-  /** Of the frame: all of it, and what is still to come. */
+  /** Payload of the current frame: its total length, and the bytes still to come. */
   private payloadLength = 0;
   private left = 0;
-  /** What the message, and apart from it the control frame between two of its frames, consists of so far. */
-  private readonly message = new Gathered();
-  private readonly control = new Gathered();
-  /** The opcode of the message that has begun and goes on in the next frames; 0 between messages. */
+  /** The collected bytes of the current message and, separately, of a control frame between two of its frames. */
+  private readonly message = new CollectedBytes();
+  private readonly control = new CollectedBytes();
+  /** The opcode of the unfinished message; 0 between messages. */
   private begun = 0;
 
   constructor(options: FrameReaderOptions) {
@@ -74,18 +74,18 @@ export class FrameReader {
     this.messageBytesMax = options.messageBytesMax;
   }
 
-  /** Nothing has begun that is not whole: it remembers nothing, and may as well read another connection. */
+  /** No frame or message is unfinished: the reader has no state and may be used for another connection. */
   get isAtRest(): boolean {
     return !this.isInPayload && this.headLength === 0 && this.begun === 0;
   }
 
-  /** Of a message that is not whole. */
+  /** Bytes of the unfinished message. */
   get unfinishedBytes(): number {
     return this.message.length;
   }
 
-  /** Masked bytes are unmasked where they are. After a fault nothing more may be pushed. */
-  push(chunk: Uint8Array, taker: FrameHandler): FrameFault | null {
+  /** Unmasks masked bytes in place. After a fault, no more bytes may be pushed. */
+  push(chunk: Uint8Array, handler: FrameHandler): FrameFault | null {
     let at = 0;
     for (;;) {
       if (!this.isInPayload) {
@@ -101,12 +101,12 @@ export class FrameReader {
       if (this.left > 0 || !isWhole) this.gathering().add(chunk, at, to, this.left);
       if (this.left > 0) return null;
       this.isInPayload = false;
-      this.endFrame(taker, chunk, isWhole ? at : -1, to);
+      this.endFrame(handler, chunk, isWhole ? at : -1, to);
       at = to;
     }
   }
 
-  /** Byte by byte: a head is two bytes long, or four. */
+  /** Reads byte by byte: a head is usually two or four bytes long. */
   private readHead(chunk: Uint8Array, from: number): number {
     const { head } = this;
     let at = from;
@@ -135,29 +135,31 @@ export class FrameReader {
     const second = head[1] as number;
     this.opcode = first & OPCODE_BITS;
     this.isFinal = (first & FIN_BIT) !== 0;
-    if ((first & RESERVED_BITS) !== 0) return wrong("a reserved bit is set");
+    if ((first & RESERVED_BITS) !== 0) return protocolError("a reserved bit is set");
     if (((second & MASK_BIT) !== 0) !== this.isMasked) {
-      return wrong(this.isMasked ? "a frame is not masked" : "a frame is masked");
+      return protocolError(this.isMasked ? "a frame is not masked" : "a frame is masked");
     }
     const length = this.readLength(second & ~MASK_BIT);
-    if (length < 0) return wrong("a length is not written in the shortest form");
+    if (length < 0) return protocolError("a length is not written in the shortest form");
     this.payloadLength = length;
     this.left = length;
     if (this.opcode >= CLOSE) {
-      if (this.opcode > PONG) return wrong("an unknown opcode");
-      if (!this.isFinal) return wrong("a control frame in parts");
-      return length > CONTROL_BYTES_MAX ? wrong("a control frame is too long") : null;
+      if (this.opcode > PONG) return protocolError("an unknown opcode");
+      if (!this.isFinal) return protocolError("a control frame in parts");
+      return length > CONTROL_BYTES_MAX ? protocolError("a control frame is too long") : null;
     }
-    if (this.opcode > BINARY) return wrong("an unknown opcode");
-    if (this.opcode === CONTINUATION && this.begun === 0) return wrong("a message goes on that never began");
-    if (this.opcode !== CONTINUATION && this.begun !== 0) return wrong("a message begins within another");
+    if (this.opcode > BINARY) return protocolError("an unknown opcode");
+    if (this.opcode === CONTINUATION && this.begun === 0)
+      return protocolError("a message goes on that never began");
+    if (this.opcode !== CONTINUATION && this.begun !== 0)
+      return protocolError("a message begins within another");
     if (this.message.length + length > this.messageBytesMax) {
       return { code: 1009, reason: `a message of more than ${this.messageBytesMax} bytes` };
     }
     return null;
   }
 
-  /** -1 when a shorter form would have done. */
+  /** Returns -1 when a shorter form exists. */
   private readLength(short: number): number {
     const { head } = this;
     if (short < LENGTH_16) return short;
@@ -170,26 +172,26 @@ export class FrameReader {
     return length < 65_536 ? -1 : length;
   }
 
-  /** The mask stands at the end of the head. */
+  /** The mask is at the end of the head. */
   private unmask(chunk: Uint8Array, from: number, to: number): void {
     const maskAt = this.headBytes() - MASK_BYTES;
     applyMask(chunk, from, to, this.head, maskAt, this.payloadLength - this.left);
   }
 
-  private gathering(): Gathered {
+  private gathering(): CollectedBytes {
     return this.opcode >= CLOSE ? this.control : this.message;
   }
 
-  /** `start` is where all of the frame's payload stands in the chunk, or -1 when it had to be gathered. */
-  private endFrame(taker: FrameHandler, chunk: Uint8Array, start: number, end: number): void {
+  /** `start` is the position of the complete payload in the chunk, or -1 when it had to be collected. */
+  private endFrame(handler: FrameHandler, chunk: Uint8Array, start: number, end: number): void {
     const { opcode } = this;
     if (opcode === CLOSE || opcode === PING || opcode === PONG) {
-      taker.control(opcode, start < 0 ? this.control.take() : chunk.subarray(start, end));
+      handler.control(opcode, start < 0 ? this.control.take() : chunk.subarray(start, end));
       return;
     }
     const isSingle = this.begun === 0 && this.isFinal;
     if (isSingle && start >= 0) {
-      taker.message(opcode === BINARY ? BINARY : TEXT, chunk, start, end);
+      handler.message(opcode === BINARY ? BINARY : TEXT, chunk, start, end);
       return;
     }
     if (start >= 0) this.message.add(chunk, start, end, 0);
@@ -198,21 +200,23 @@ export class FrameReader {
     const kind = this.begun === BINARY ? BINARY : TEXT;
     this.begun = 0;
     const whole = this.message.take();
-    taker.message(kind, whole, 0, whole.length);
+    handler.message(kind, whole, 0, whole.length);
   }
 }
 
-/** Grows in steps, by what really came: a length that is only announced takes no memory. */
-class Gathered {
+/** A buffer that grows with the bytes that arrive: an announced length alone allocates no memory. */
+class CollectedBytes {
   length = 0;
-  private bytes: Buffer = NOTHING;
+  private bytes: Buffer = NO_BYTES;
 
-  /** After these `left` more are announced, and no room is made for more than that. */
+  /**
+   * `left` is the number of bytes that are announced to follow. The buffer is not made larger than needed for them.
+   */
   add(from: Uint8Array, start: number, end: number, left: number): void {
     const length = this.length + end - start;
     if (length > this.bytes.length) {
       const grown = Buffer.allocUnsafeSlow(
-        left === 0 ? Math.max(GATHER_BYTES_MIN, 2 * length) : Math.min(GATHER_STEP * length, length + left),
+        left === 0 ? Math.max(BUFFER_BYTES_MIN, 2 * length) : Math.min(GROWTH_FACTOR * length, length + left),
       );
       writeBytes(grown, 0, this.bytes, 0, this.length);
       this.bytes = grown;
@@ -223,17 +227,17 @@ class Gathered {
 
   take(): Uint8Array {
     const whole = this.bytes.subarray(0, this.length);
-    this.bytes = NOTHING;
+    this.bytes = NO_BYTES;
     this.length = 0;
     return whole;
   }
 }
 
-function wrong(reason: string): FrameFault {
+function protocolError(reason: string): FrameFault {
   return { code: 1002, reason };
 }
 
-/** One frame that is a whole message. With a mask, as clients must; each frame has one of its own. */
+/** Encodes one frame that is a complete message. Clients must pass a mask, a different one for each frame. */
 export function buildFrame(opcode: number, payload: readonly Part[], mask: Uint8Array | null): Uint8Array {
   const length = partsLength(payload);
   const lengthBytes = length < LENGTH_16 ? 0 : length < 65_536 ? 2 : 8;
@@ -250,7 +254,7 @@ export function buildFrame(opcode: number, payload: readonly Part[], mask: Uint8
   return frame;
 }
 
-/** The head of a whole message without a mask, of at most `HEAD_BYTES_MAX`; returns where it ends. */
+/** Writes the head of a complete, unmasked message, at most `HEAD_BYTES_MAX` long. Returns its end position. */
 export function writeHead(to: Buffer, at: number, opcode: number, length: number): number {
   to[at] = FIN_BIT | opcode;
   if (length < LENGTH_16) {
@@ -268,7 +272,7 @@ export function writeHead(to: Buffer, at: number, opcode: number, length: number
   return at + 10;
 }
 
-/** Masks or unmasks `bytes[from, to)`, before which `done` bytes of the payload were. */
+/** Masks or unmasks `bytes[from, to)`. `done` bytes of the payload came before. */
 function applyMask(
   bytes: Uint8Array,
   from: number,
@@ -277,54 +281,60 @@ function applyMask(
   maskAt: number,
   done: number,
 ): void {
-  // Which byte of the mask is for the byte at 0.
-  const turn = done - from;
+  // The index of the mask byte for the byte at position 0.
+  const maskOffset = done - from;
   let at = from;
   if (to - from >= BY_WORD_BYTES_MIN) {
-    while (((bytes.byteOffset + at) & 3) !== 0) at = maskByte(bytes, at, mask, maskAt, turn);
+    while (((bytes.byteOffset + at) & 3) !== 0) at = maskByte(bytes, at, mask, maskAt, maskOffset);
     let word = 0;
-    // Words are little-endian wherever the runtime runs.
-    for (let i = 3; i >= 0; i--) word = (word << 8) | (mask[maskAt + ((turn + at + i) & 3)] as number);
+    // Words are little-endian on all platforms of the runtime.
+    for (let i = 3; i >= 0; i--) word = (word << 8) | (mask[maskAt + ((maskOffset + at + i) & 3)] as number);
     const words = new Int32Array(bytes.buffer, bytes.byteOffset + at, (to - at) >>> 2);
     for (let i = 0; i < words.length; i++) words[i] = (words[i] as number) ^ word;
     at += words.byteLength;
   }
-  while (at < to) at = maskByte(bytes, at, mask, maskAt, turn);
+  while (at < to) at = maskByte(bytes, at, mask, maskAt, maskOffset);
 }
 
-function maskByte(bytes: Uint8Array, at: number, mask: Uint8Array, maskAt: number, turn: number): number {
-  bytes[at] = (bytes[at] as number) ^ (mask[maskAt + ((turn + at) & 3)] as number);
+function maskByte(
+  bytes: Uint8Array,
+  at: number,
+  mask: Uint8Array,
+  maskAt: number,
+  maskOffset: number,
+): number {
+  bytes[at] = (bytes[at] as number) ^ (mask[maskAt + ((maskOffset + at) & 3)] as number);
   return at + 1;
 }
 
-/** Without a code it is an empty close frame. The reason is cut to what fits. */
+/** Without a code, the close frame is empty. The reason is truncated to fit. */
 export function closeFrame(code: number | null, reason: string, mask: Uint8Array | null): Uint8Array {
   if (code === null) return buildFrame(CLOSE, [], mask);
-  const words = Buffer.from(reason);
-  let end = Math.min(words.length, CONTROL_BYTES_MAX - 2);
-  // Not within a character.
-  while (end < words.length && ((words[end] as number) & 0xc0) === 0x80) end--;
-  const payload = Buffer.concat([Buffer.of(code >> 8, code & 0xff), words.subarray(0, end)]);
+  const reasonBytes = Buffer.from(reason);
+  let end = Math.min(reasonBytes.length, CONTROL_BYTES_MAX - 2);
+  // Do not cut inside a character.
+  while (end < reasonBytes.length && ((reasonBytes[end] as number) & 0xc0) === 0x80) end--;
+  const payload = Buffer.concat([Buffer.of(code >> 8, code & 0xff), reasonBytes.subarray(0, end)]);
   return buildFrame(CLOSE, wholePart(payload), mask);
 }
 
 export interface CloseNotice {
-  /** Null when none was given. */
+  /** Null when the frame has no code. */
   readonly code: number | null;
   readonly reason: string;
 }
 
-/** Null when it is no proper close payload. */
+/** Returns null for an invalid close payload. */
 export function readClose(payload: Uint8Array): CloseNotice | null {
   if (payload.length === 0) return { code: null, reason: "" };
   if (payload.length === 1) return null;
   const code = ((payload[0] as number) << 8) | (payload[1] as number);
-  if (!mayBeSent(code) || !isUtf8(payload.subarray(2))) return null;
+  if (!isSendable(code) || !isUtf8(payload.subarray(2))) return null;
   return { code, reason: decodeText(payload, 2, payload.length) };
 }
 
-/** 1004 to 1006 and 1015 stand for what is never on the wire. */
-function mayBeSent(code: number): boolean {
+/** 1004 to 1006 and 1015 are never sent on the wire. */
+function isSendable(code: number): boolean {
   if (code >= 3000 && code <= 4999) return true;
   return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014);
 }

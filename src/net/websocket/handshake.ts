@@ -1,4 +1,4 @@
-/** The handshake that makes a WebSocket of a connection: what is sent, and what must come back. */
+/** The client side of the WebSocket handshake: the request, and the check of the response. */
 
 import type { AnswerHeaders } from "../http-client/contract.ts";
 import { computeAcceptKey } from "./accept-key.ts";
@@ -7,7 +7,7 @@ export function newHandshakeKey(): string {
   return Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("base64");
 }
 
-/** Latin-1 text with the empty line that ends it. Path and header lines have been checked, as for any request. */
+/** Latin-1 text including the empty line at its end. Path and header lines must be validated, as for any request. */
 export function buildHandshake(path: string, hostLine: string, headers: string, key: string): string {
   return (
     `GET ${path} HTTP/1.1\r\n${hostLine}${headers}` +
@@ -15,7 +15,10 @@ export function buildHandshake(path: string, hostLine: string, headers: string, 
   );
 }
 
-/** What is wrong with an answer of status 101, if anything. Nothing was offered, so nothing may be agreed on. */
+/**
+ * Returns what is wrong with a response of status 101, or null. The client offers no extension or subprotocol, so the
+ * server may not select one.
+ */
 export function findHandshakeFault(headers: AnswerHeaders, key: string): string | null {
   if ((headers.get("upgrade") ?? "").toLowerCase() !== "websocket") return "an upgrade to something else";
   const options = (headers.get("connection") ?? "").toLowerCase().split(",");

@@ -1,13 +1,13 @@
-/** The answer that makes a WebSocket of a connection. */
+/** The server side of the WebSocket handshake. */
 
 import { computeAcceptKey } from "./accept-key.ts";
 
-/** What was agreed on. */
+/** The values of the handshake. */
 export interface Handshake {
   /** The headers of the request. */
   headers: Pick<Headers, "get">;
   requestId: string;
-  /** The one agreed on of those that were offered; empty for none. */
+  /** The selected subprotocol; empty for none. */
   protocol: string;
 }
 
@@ -15,11 +15,14 @@ export interface Handshake {
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-/** Null when it is no proper request for one. */
+/** Returns the 101 response head, or null when the request is not a valid upgrade request. */
 export function upgradeHead({ headers, requestId, protocol }: Handshake): Buffer | null {
   const key = headers.get("sec-websocket-key") ?? "";
   if (!KEY.test(key) || headers.get("sec-websocket-version") !== "13") return null;
-  if (!names(headers.get("upgrade"), "websocket") || !names(headers.get("connection"), "upgrade"))
+  if (
+    !listContains(headers.get("upgrade"), "websocket") ||
+    !listContains(headers.get("connection"), "upgrade")
+  )
     return null;
   if (protocol !== "" && !TOKEN.test(protocol)) return null;
   return Buffer.from(
@@ -31,7 +34,7 @@ export function upgradeHead({ headers, requestId, protocol }: Handshake): Buffer
   );
 }
 
-/** Whether a list, as headers have them, names something. */
-function names(list: string | null, wanted: string): boolean {
-  return (list ?? "").split(",").some((option) => option.trim().toLowerCase() === wanted);
+/** Whether a comma-separated header value contains `wanted`. */
+function listContains(list: string | null, name: string): boolean {
+  return (list ?? "").split(",").some((option) => option.trim().toLowerCase() === name);
 }

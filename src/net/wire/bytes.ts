@@ -1,11 +1,11 @@
 /**
- * Work on parts of an array without making a view of it first. A view (`subarray`, `Buffer.from(x.buffer)`) of an
- * array that came from the network costs half a microsecond, which is what reading a whole event may cost.
+ * Operations on ranges of a byte array that create no view. A view (`subarray`, `Buffer.from(x.buffer)`) of an array
+ * that came from the network costs half a microsecond, as much as reading a whole event can cost.
  */
 
 const { compare, copy, indexOf, latin1Slice, toString: text } = Buffer.prototype;
 
-/** Each byte as one character, as heads of HTTP have it. */
+/** Decodes each byte as one character, as HTTP heads require. */
 export function decodeLatin1(bytes: Uint8Array, start: number, end: number): string {
   return latin1Slice.call(bytes, start, end);
 }
@@ -14,7 +14,7 @@ export function decodeText(bytes: Uint8Array, start: number, end: number): strin
   return text.call(bytes, "utf8", start, end);
 }
 
-/** Where `needle` begins at or after `from`; -1 if nowhere. */
+/** Returns the position of `needle` at or after `from`, or -1. */
 export function findBytes(bytes: Uint8Array, needle: Uint8Array, from: number): number {
   return indexOf.call(bytes, needle, from);
 }
@@ -24,13 +24,13 @@ export function startsWithAt(bytes: Uint8Array, at: number, expected: Uint8Array
   return end <= bytes.length && compare.call(bytes, expected, 0, expected.length, at, end) === 0;
 }
 
-/** Below this the memory is worth less than taking it back. */
+/** For a shorter array, freeing the memory costs more than it gains. */
 const FREED_BYTES_MIN = 16 * 1024;
 
 /**
- * Gives the memory of a long array back at once, where the collector would let it grow cold first. The array is empty
- * from then on: only for one that nobody else reads. Of a part of a larger one what stands before it goes as well; with
- * something behind it, it stays.
+ * Frees the memory of a long array at once, while it is still in the CPU cache; the garbage collector would free it
+ * later. The array is empty afterwards, so no other code may still read it. If the array is a view, the bytes before
+ * it in the same buffer are freed as well; if bytes follow the view, nothing is freed.
  */
 export function freeBytes(bytes: Uint8Array): void {
   if (bytes.length < FREED_BYTES_MIN) return;
@@ -40,12 +40,12 @@ export function freeBytes(bytes: Uint8Array): void {
 }
 
 /**
- * Up to here the runtime keeps an array's bytes beside the object: copying an event costs half of what a view does of an
- * array that came from the network.
+ * Up to this size the runtime stores the bytes of an array beside the object. Copying an event then costs half as
+ * much as a view of an array that came from the network.
  */
 const COPIED_BYTES_MAX = 1_000;
 
-/** As an array of its own: the same one if the range is all of it, else a copy or a view. */
+/** Returns the range as a separate array: the same array if the range covers it, else a copy or a view. */
 export function copyBytes(bytes: Uint8Array, start: number, end: number): Uint8Array {
   if (start === 0 && end === bytes.length) return bytes;
   if (end - start > COPIED_BYTES_MAX) return bytes.subarray(start, end);
@@ -54,7 +54,7 @@ export function copyBytes(bytes: Uint8Array, start: number, end: number): Uint8A
   return piece;
 }
 
-/** Writes `from[start, end)` at `to[at]` and returns where it ends. */
+/** Writes `from[start, end)` at `to[at]` and returns the end position. */
 export function writeBytes(
   to: Uint8Array,
   at: number,

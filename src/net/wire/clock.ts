@@ -1,9 +1,9 @@
-/** Time and chance are passed in, so that tests can hold both. */
+/** Clock and id generator. Both are passed in, so that tests control time and randomness. */
 
 export interface Clock {
-  /** Wall time in milliseconds: for records and headers, never for measuring. */
+  /** Wall-clock time in milliseconds, for records and headers. Do not measure durations with it. */
   nowMs(): number;
-  /** Milliseconds that never run backwards: for deadlines and durations. */
+  /** Milliseconds that never decrease, for deadlines and durations. */
   monotonicMs(): number;
 }
 
@@ -12,7 +12,7 @@ export const systemClock: Clock = {
   monotonicMs: () => performance.now(),
 };
 
-/** `newId("req")` → `req_0199…`: time-ordered, so that rows land together in the index. */
+/** `newId("req")` → `req_0199…`. Ids are ordered by time, so that new rows are adjacent in the index. */
 export type NewId = (prefix: string) => string;
 
 export const uuidV7: NewId = (prefix) => `${prefix}_${Bun.randomUUIDv7()}`;

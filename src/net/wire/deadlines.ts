@@ -1,8 +1,8 @@
 /**
- * Deadlines that hardly ever pass. Nearly every request ends long before any of its deadlines, and setting a timer
- * of the runtime only to take it back costs more than admitting the request does. Here setting one is an entry in a
- * list, and one timer looks through the list. The time is read by that timer alone, so an alarm rings up to two looks
- * late, and never early.
+ * Deadlines that rarely expire. Nearly every request ends long before any of its deadlines, and setting and clearing
+ * a runtime timer costs more than admitting the request. Here a deadline is an entry in a linked list, and one timer
+ * scans the list. Only that timer reads the clock, so a deadline expires up to two scan intervals late and never
+ * early.
  */
 
 import type { Clock } from "./clock.ts";
@@ -13,22 +13,25 @@ export interface Deadline {
 }
 
 export interface Deadlines {
-  set(afterMs: number, ring: () => void): Deadline;
-  /** Does nothing if the alarm has rung or was cancelled already. */
-  cancel(alarm: Deadline): void;
+  set(afterMs: number, onExpire: () => void): Deadline;
+  /** Does nothing if the deadline has expired or was cancelled. */
+  cancel(deadline: Deadline): void;
   stop(): void;
 }
 
-/** An entry of a ring, so that it can leave at the same cost wherever it stands; linked to itself when not pending. */
+/**
+ * An entry of a circular doubly linked list: removing it costs the same at any position. An entry that is not pending
+ * is linked to itself.
+ */
 class Pending implements Deadline {
   readonly atMs: number;
   readonly ring: () => void;
   before: Pending = this;
   after: Pending = this;
 
-  constructor(atMs: number, ring: () => void) {
+  constructor(atMs: number, onExpire: () => void) {
     this.atMs = atMs;
-    this.ring = ring;
+    this.ring = onExpire;
   }
 
   standBefore(other: Pending): void {
@@ -46,37 +49,38 @@ class Pending implements Deadline {
   }
 }
 
-/** `lookedAtMs` costs nothing to ask, where a time that is up to one look old is good enough. */
+/** `lookedAtMs` returns the time of the last scan: free to read, and at most one scan interval old. */
 export function openDeadlines(
   everyMs: number,
   clock: Pick<Clock, "monotonicMs">,
 ): Deadlines & { lookedAtMs(): number } {
-  /** Stands between the last and the first, and never rings. */
-  const end = new Pending(Number.POSITIVE_INFINITY, () => {});
+  /** Sentinel between the last and the first entry. It never expires. */
+  const sentinel = new Pending(Number.POSITIVE_INFINITY, () => {});
   let nowMs = clock.monotonicMs();
 
-  function look(): void {
+  function expireDue(): void {
     nowMs = clock.monotonicMs();
     const due: Pending[] = [];
-    for (let alarm = end.after; alarm !== end; alarm = alarm.after) if (alarm.atMs <= nowMs) due.push(alarm);
-    for (const alarm of due) {
-      // One that rang before it may have cancelled it.
-      if (alarm.after === alarm) continue;
-      alarm.leave();
-      alarm.ring();
+    for (let entry = sentinel.after; entry !== sentinel; entry = entry.after)
+      if (entry.atMs <= nowMs) due.push(entry);
+    for (const entry of due) {
+      // The callback of an earlier deadline may have cancelled this one.
+      if (entry.after === entry) continue;
+      entry.leave();
+      entry.ring();
     }
   }
 
-  const timer = setInterval(look, everyMs);
+  const timer = setInterval(expireDue, everyMs);
   timer.unref();
   return {
-    set(afterMs, ring) {
-      const alarm = new Pending(nowMs + everyMs + afterMs, ring);
-      alarm.standBefore(end);
-      return alarm;
+    set(afterMs, onExpire) {
+      const entry = new Pending(nowMs + everyMs + afterMs, onExpire);
+      entry.standBefore(sentinel);
+      return entry;
     },
-    cancel(alarm) {
-      if (alarm instanceof Pending) alarm.leave();
+    cancel(deadline) {
+      if (deadline instanceof Pending) deadline.leave();
     },
     lookedAtMs: () => nowMs,
     stop: () => clearInterval(timer),

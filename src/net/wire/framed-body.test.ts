@@ -4,7 +4,7 @@ import { FramedBody } from "./framed-body.ts";
 import { CHUNKED, UNTIL_CLOSE } from "./http-fields.ts";
 import { partBytes } from "./parts.ts";
 
-/** Feeds the parts one by one; the body, how it stands, and how many bytes came after its end. */
+/** Feeds the parts one by one and returns the body, its state and the number of bytes after its end. */
 function decode(framing: number, parts: readonly Buffer[]) {
   const body = new FramedBody(framing, true);
   const pieces: Buffer[] = [];

@@ -1,25 +1,31 @@
 /**
- * Takes a body out of its framing, read by read. The chunks of one read are pushed together in place, so that an
- * event stream of many small chunks costs one call a read, not one a chunk.
+ * Decodes a body from its framing, one read at a time. The chunks of one read are moved together in place, so that an
+ * event stream of many small chunks costs one call per read instead of one per chunk.
  */
 
 import { BYTE_CLASS, CHUNKED, COLON, CR, LF, TOKEN, UNTIL_CLOSE, VALUE } from "./http-fields.ts";
 import type { Part } from "./parts.ts";
 
-/** Moving more than this costs more than handing on one more piece. */
+/** Moving more bytes than this costs more than returning one more piece. */
 const MOVE_BYTES_MAX = 4_096;
-/** Up to here a loop costs less than a call. */
+/** Up to this length a loop is cheaper than a call of `copyWithin`. */
 const BY_BYTE_MAX = 16;
 const PLAIN_SIZE_DIGITS_MAX = 6;
 const EXTENSION_BYTES_MAX = 4_096;
-/** A body brings so many bytes of its own for each of its chunks' extensions, or it is made to be read at a cost. */
+/**
+ * Chunk extensions may take one byte for this many bytes of data. Above that the body is built to be expensive to
+ * parse.
+ */
 const DATA_PER_EXTENSION_MIN = 8;
 const TRAILER_BYTES_MAX = 16_384;
-/** As many as a head may have. */
+/** The same limit as for a request head. */
 const TRAILER_LINES_MAX = 128;
-/** In the head these would contradict the framing or the host: so they do behind the body. */
+/**
+ * In a head these fields would contradict the framing or the host. In a trailer they are rejected for the same
+ * reason.
+ */
 const MISPLACED_IN_TRAILER: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "host"]);
-/** No longer name is among them. */
+/** Length of the longest of these names. */
 const MISPLACED_NAME_BYTES_MAX = 17;
 const CHUNK_BYTES_MAX = 2 ** 48;
 
@@ -39,23 +45,25 @@ const LAST_LF = 11;
 
 export class FramedBody {
   hasEnded: boolean;
-  /** What is wrong with the framing, once something is. */
+  /** The framing error, once one was found. */
   wrong: string | null = null;
-  /** Up to here the current read is used; whoever brings a new one sets where it begins. */
+  /** How far the current read is consumed. The caller sets the start position for each new read. */
   at = 0;
   readonly framing: number;
-  /** Of the whole body, or of the chunk. */
+  /** Bytes left of the whole body, or of the current chunk. */
   private left: number;
   private readonly isLenient: boolean;
   private state = SIZE_FIRST;
   private trailerLines = 0;
-  /** Of the trailer line being read, as far as it matters. */
+  /** Name of the current trailer line, as far as it is needed. */
   private trailerName = "";
   private overhead = 0;
   private extensionBytes = 0;
   private dataBytes = 0;
 
-  /** `isLenient`, for answers: some servers fill a chunk's size up with blanks, or repeat fields of the head at the end. */
+  /**
+   * `isLenient` is for responses: some servers pad the chunk size with blanks or repeat head fields in the trailer.
+   */
   constructor(framing: number, isLenient: boolean) {
     this.framing = framing;
     this.isLenient = isLenient;
@@ -63,7 +71,7 @@ export class FramedBody {
     this.hasEnded = framing === 0;
   }
 
-  /** The next piece; null when the read is used up, the body has ended, or its framing is wrong. */
+  /** Returns the next piece, or null when the read is consumed, the body has ended or its framing is invalid. */
   next(bytes: Buffer): Part | null {
     if (this.hasEnded || this.wrong !== null || this.at >= bytes.length) return null;
     if (this.framing === CHUNKED) return this.nextChunked(bytes);
@@ -106,7 +114,7 @@ export class FramedBody {
     return to === 0 ? null : { bytes, start: from, end: to };
   }
 
-  /** What stands between nearly all chunks, in one step: false where it is anything else, or not all here. */
+  /** Parses the usual bytes between two chunks in one step. Returns false for anything unusual or incomplete. */
   private framePlainly(bytes: Buffer): boolean {
     let at = this.at;
     if (this.state === DATA_CR && bytes[at] === CR && bytes[at + 1] === LF) {
@@ -129,7 +137,7 @@ export class FramedBody {
     return true;
   }
 
-  /** One byte of what stands around the chunks. */
+  /** Parses one byte of chunk framing. */
   private frame(byte: number): void {
     switch (this.state) {
       case SIZE_FIRST:
@@ -172,7 +180,7 @@ export class FramedBody {
     }
   }
 
-  /** One byte behind the last chunk. A trailer line is as strict as a line of the head. */
+  /** Parses one byte after the last chunk. Trailer lines are checked as strictly as head lines. */
   private frameTrailer(byte: number): void {
     if (++this.overhead > TRAILER_BYTES_MAX) {
       this.wrong = "trailers without end";
@@ -182,7 +190,7 @@ export class FramedBody {
       case TRAILER_FIRST:
         if (byte === CR) this.state = LAST_LF;
         else if (++this.trailerLines > TRAILER_LINES_MAX) this.wrong = "trailers without end";
-        // A folded line and one that begins with its colon end here.
+        // This rejects folded lines and lines that begin with the colon.
         else if (!isToken(byte)) this.wrong = "a trailer line without a proper name";
         else {
           this.trailerName = String.fromCharCode(byte);

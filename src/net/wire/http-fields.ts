@@ -1,18 +1,18 @@
 /**
- * The fields of an HTTP head, asked or answered. Strict: where two readers could differ about where a message ends, it
- * is refused. One pass over the bytes checks every character and reads the fields that frame the body; any other is
- * looked up in the text when somebody asks.
+ * Parses the header fields of an HTTP head, of a request or a response. The parser is strict: a message is rejected
+ * if two parsers could disagree about where it ends. One pass over the bytes checks every character and reads the
+ * fields that frame the body. All other fields are looked up in the text on demand.
  */
 
 import { decodeLatin1 } from "./bytes.ts";
 
 export interface HeaderReader {
-  /** The name in lower case. A header sent more than once is joined with ", ". */
+  /** `name` is in lower case. A header that was sent more than once is joined with ", ". */
   get(name: string): string | null;
   has(name: string): boolean;
 }
 
-/** Framing of a body whose length is not known beforehand; any other framing is the length itself. */
+/** Framing of a body of unknown length; any other framing value is the length itself. */
 export const CHUNKED = -1;
 export const UNTIL_CLOSE = -2;
 
@@ -21,13 +21,13 @@ export const LF = 10;
 export const CR = 13;
 export const SPACE = 32;
 export const COLON = 58;
-/** This bit makes letters lower case. */
+/** Setting this bit converts an ASCII letter to lower case. */
 const LOWER_CASE = 32;
 export const TOKEN = 1;
 export const VALUE = 2;
 const LENGTH_DIGITS_MAX = 15;
 
-/** Of each byte: may it stand in a header's name, in a value. */
+/** For each byte: whether it is allowed in a header name and in a header value. */
 export const BYTE_CLASS = new Uint8Array(256);
 for (let byte = 0; byte < 256; byte++) {
   const isToken = /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(byte));
@@ -35,19 +35,19 @@ for (let byte = 0; byte < 256; byte++) {
   BYTE_CLASS[byte] = (isToken ? TOKEN : 0) | (isValue ? VALUE : 0);
 }
 
-/** No name that is asked for is that long. */
+/** No header that the code looks up has a name this long. */
 const NAME_BYTES = 256;
 
-/** What the fields say about the body, the connection and themselves. */
+/** The parsed framing and connection fields, and the positions of all names. */
 export class Fields {
-  /** After the empty line. */
+  /** Position after the empty line. */
   end = 0;
-  /** Of each, in one number: where its name begins, times `NAME_BYTES`, and how long it is. */
+  /** One number per field: the position of its name times `NAME_BYTES`, plus the length of the name. */
   readonly names: number[] = [];
-  /** The length of the body; -1 where none is given. */
+  /** The Content-Length, or -1. */
   length = -1;
   lengths = 0;
-  /** Where its digits begin. */
+  /** Position of its digits. */
   lengthAt = -1;
   isChunked = false;
   hosts = 0;
@@ -56,8 +56,8 @@ export class Fields {
 }
 
 /**
- * Reads on from anywhere in the first line. Null when the head goes on after these bytes; what is wrong with it when it
- * can be no head.
+ * Continues from any position in the first line. Returns null when the head is incomplete, and the error text when it
+ * is invalid.
  */
 export function scanFields(bytes: Buffer, from: number): Fields | string | null {
   const end = bytes.length;
@@ -66,20 +66,20 @@ export function scanFields(bytes: Buffer, from: number): Fields | string | null 
   let lineFrom = at;
   let nameTo = at;
   for (;;) {
-    // The rest of a line: of the first one, then of each field's.
+    // The rest of a line: first of the start line, then of each field line.
     while (at < end && ((BYTE_CLASS[bytes[at] as number] as number) & VALUE) !== 0) at++;
     if (at < end && bytes[at] !== CR) return "a control character in the head";
     if (at + 1 >= end) return null;
     if (bytes[at + 1] !== LF) return "a bare CR in the head";
-    const fault = readField(fields, bytes, lineFrom, nameTo, at);
-    if (fault !== null) return fault;
+    const error = readField(fields, bytes, lineFrom, nameTo, at);
+    if (error !== null) return error;
     at += 2;
     if (at >= end) return null;
     if (bytes[at] === CR) break;
     lineFrom = at;
     while (at < end && ((BYTE_CLASS[bytes[at] as number] as number) & TOKEN) !== 0) at++;
     if (at >= end) return null;
-    // A folded line, a space before the colon and a line without one all end here.
+    // This rejects folded lines, a space before the colon and lines without a colon.
     if (at === lineFrom || bytes[at] !== COLON) return "a header line without a proper name";
     nameTo = at++;
     fields.names.push(lineFrom * NAME_BYTES + Math.min(nameTo - lineFrom, NAME_BYTES - 1));
@@ -107,9 +107,10 @@ function readField(
     case 14: {
       if (!isName(bytes, lineFrom, "content-length")) break;
       const digitsAt = pastBlanks(bytes, nameTo + 1, lineTo);
-      const given = parseLength(bytes, digitsAt, lineTo);
-      if (given < 0 || (fields.length >= 0 && given !== fields.length)) return "an impossible Content-Length";
-      fields.length = given;
+      const parsed = parseLength(bytes, digitsAt, lineTo);
+      if (parsed < 0 || (fields.length >= 0 && parsed !== fields.length))
+        return "an impossible Content-Length";
+      fields.length = parsed;
       fields.lengthAt = digitsAt;
       fields.lengths++;
       break;
@@ -125,44 +126,49 @@ function readField(
   return null;
 }
 
-/** A class, so that each head costs one object and no closures. */
+/** A class, so that a head costs one object and no closures. */
 export class HeadText implements HeaderReader {
   private readonly text: string;
   private readonly names: readonly number[];
   private readonly textAt: number;
-  /** How long its names are, a bit for each length. Most of what is asked for is not there, and no name is as long. */
+  /**
+   * Bit set of the lengths of all names. Most lookups are for absent headers, and usually no name has that length.
+   */
   private readonly lengths: number;
 
-  /** The text is of whole lines, each with its CR LF. `names` counts as `textAt` does, where the text begins. */
+  /**
+   * `text` consists of whole lines, each with its CR LF. Positions in `names` are relative to the same origin as
+   * `textAt`, the position of the text.
+   */
   constructor(text: string, names: readonly number[], textAt: number) {
     this.text = text;
     this.names = names;
     this.textAt = textAt;
     let lengths = 0;
-    for (const name of names) lengths |= bitOf(name % NAME_BYTES);
+    for (const name of names) lengths |= lengthBit(name % NAME_BYTES);
     this.lengths = lengths;
   }
 
   get(name: string): string | null {
     const { text, names } = this;
-    let found: string | null = null;
+    let joined: string | null = null;
     for (let i = this.find(name, 0); i < names.length; i = this.find(name, i + 1)) {
       const from = this.at(i) + name.length + 1;
       const value = trimValue(text, from, text.indexOf("\r\n", from));
-      found = found === null ? value : `${found}, ${value}`;
+      joined = joined === null ? value : `${joined}, ${value}`;
     }
-    return found;
+    return joined;
   }
 
   has(name: string): boolean {
     return this.find(name, 0) < this.names.length;
   }
 
-  /** Which of the names it is, from one of them on; as many as there are for none. */
+  /** Returns the index of the name, searching from `first`, or `names.length` if it is absent. */
   private find(name: string, first: number): number {
     const { names } = this;
     const { length } = name;
-    if ((this.lengths & bitOf(length)) === 0) return names.length;
+    if ((this.lengths & lengthBit(length)) === 0) return names.length;
     for (let i = first; i < names.length; i++) {
       if ((names[i] as number) % NAME_BYTES === length && this.isAt(this.at(i), name)) return i;
     }
@@ -176,16 +182,16 @@ export class HeadText implements HeaderReader {
   private isAt(at: number, name: string): boolean {
     const { text } = this;
     for (let i = 0; i < name.length; i++) {
-      const given = text.charCodeAt(at + i);
-      const wanted = name.charCodeAt(i);
-      if (given !== wanted && (!isUpper(given) || (given | LOWER_CASE) !== wanted)) return false;
+      const actual = text.charCodeAt(at + i);
+      const expected = name.charCodeAt(i);
+      if (actual !== expected && (!isUpper(actual) || (actual | LOWER_CASE) !== expected)) return false;
     }
     return true;
   }
 }
 
-/** Lengths share bits from 32 on. */
-function bitOf(length: number): number {
+/** Lengths from 32 on share bits. */
+function lengthBit(length: number): number {
   return 1 << length;
 }
 
@@ -195,13 +201,14 @@ function isUpper(code: number): boolean {
 
 function isName(bytes: Buffer, at: number, name: string): boolean {
   for (let i = 0; i < name.length; i++) {
-    // The hyphen has the bit already, and what else becomes a hyphen (the byte 13) is no token.
+    // The hyphen has this bit already. The only other byte that becomes a hyphen is 13, which is not a token
+    // character.
     if (((bytes[at + i] as number) | LOWER_CASE) !== name.charCodeAt(i)) return false;
   }
   return true;
 }
 
-/** -1 when it is no plain number. */
+/** Returns -1 for anything but a plain number. */
 function parseLength(bytes: Buffer, from: number, to: number): number {
   const end = digitsEnd(bytes, from);
   return pastBlanks(bytes, end, to) === to ? parseNumber(bytes, from, end) : -1;
@@ -223,7 +230,7 @@ function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 48 && byte <= 57;
 }
 
-/** The number that these digits write; -1 when there are none, or more than any length has. */
+/** Parses these digits; -1 when there are none, or more than a length can have. */
 export function parseNumber(bytes: Buffer, from: number, to: number): number {
   if (to === from || to - from > LENGTH_DIGITS_MAX) return -1;
   let number = 0;
@@ -243,7 +250,7 @@ function fieldValue(bytes: Buffer, from: number, to: number): string {
   return trimValue(decodeLatin1(bytes, from, to), 0, to - from);
 }
 
-/** Not `trim`, which also takes the Latin-1 no-break space away. */
+/** Not `trim`, which also removes the Latin-1 no-break space. */
 export function trimValue(text: string, from: number, to: number): string {
   let at = from;
   let end = to;

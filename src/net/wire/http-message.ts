@@ -1,4 +1,4 @@
-/** What an HTTP server takes and gives: the interface, without the implementation. */
+/** The types that an HTTP handler receives and returns, without the server implementation. */
 
 import type { HeaderReader } from "./http-fields.ts";
 import { type Part, wholePart } from "./parts.ts";
@@ -6,35 +6,42 @@ import { type Part, wholePart } from "./parts.ts";
 export interface IncomingHttpRequest {
   readonly method: string;
   readonly headers: HeaderReader;
-  /** Fires when the client leaves. It is the connection's: whoever listens to it stops when the request is over. */
+  /**
+   * Aborted when the client disconnects. The signal belongs to the connection, so remove listeners when the request
+   * ends.
+   */
   readonly signal: AbortSignal;
-  /** Null when there is none. */
+  /** Null when the request has no body. */
   readonly body: HttpBody | null;
 }
 
-/** What was not asked for when the answer begins is thrown away; so is a long body that nobody asks for in time. */
+/** A body that is still unread when the response begins is discarded. So is a long body that is not read in time. */
 export interface HttpBody {
-  /** Null when it comes in chunks. */
+  /** Null for a chunked body. */
   readonly length: number | null;
-  /** How many bytes of it have arrived: for the deadline of a body that is read whole. */
+  /** Bytes that have arrived so far, for the deadline of a body that is read whole. */
   readonly receivedBytes: number;
   /**
-   * All of it, at once where it is here already; its array ends with it. To be asked for once, and not beside `next`.
+   * Returns the whole body, synchronously if it has arrived already. The body reaches to the end of the returned
+   * array. Call it once, and do not combine it with `next`.
    */
   whole(): Part | BodyLoss | Promise<Part | BodyLoss>;
-  /** The request waits before its body is read: until then nothing of the body is thrown away. */
+  /** The request has to wait before its body is read. Until then no part of the body is discarded. */
   defer(): void;
-  /** The next piece, or null at the end. Nothing more is taken from the network before it is asked for. */
+  /** Returns the next piece, or null at the end. No more bytes are read from the socket until this is called. */
   next(): Promise<Uint8Array | BodyLoss | null>;
 }
 
-/** `broken`: its framing is wrong, so that nobody knows where it ends. */
+/** `broken`: the framing is invalid, so the end of the body is unknown. */
 export type BodyLoss = { readonly kind: "gone" } | { readonly kind: "broken"; readonly reason: string };
 
-/** Header lines, each ended by CR LF; those that frame the body and `date` are added when it is sent. */
+/** Header lines, each terminated by CR LF. The server adds the framing headers and `date`. */
 export type HeaderLines = string;
 
-/** Writes such lines. Names and values stand in our own code, or were checked: nothing here begins a line of its own. */
+/**
+ * Builds header lines. Names and values come from the code or were validated, so none of them can contain a line
+ * break.
+ */
 export class HeaderWriter {
   lines: HeaderLines;
 
@@ -47,7 +54,7 @@ export class HeaderWriter {
   }
 }
 
-/** A whole answer. The parts of its body are put together where they leave. */
+/** A complete response. The parts of its body are joined when they are written. */
 export class WholeResponse {
   readonly status: number;
   readonly headers: HeaderLines;
@@ -61,8 +68,8 @@ export class WholeResponse {
 }
 
 /**
- * A whole answer whose bytes never change and are the same for every client. Connections that take it slowly share the
- * bytes, so that a client that asks for a long document and reads nothing occupies no memory of its own.
+ * A complete response whose bytes never change and are the same for every client. Slow connections share the bytes,
+ * so a client that requests a long document and reads nothing occupies no additional memory.
  */
 export class SharedAnswer {
   readonly status: number;
@@ -76,18 +83,18 @@ export class SharedAnswer {
   }
 }
 
-/** Where a client takes a stream from. */
+/** The client side of a streamed response. */
 export interface ClientSink {
   /**
-   * The parts together are one piece, on its way at once; they may be used again afterwards. A promise when the client
-   * does not keep up, until it has room again.
+   * Sends the parts as one piece at once. The caller may reuse them afterwards. Returns a promise when the client
+   * reads too slowly; it resolves when the connection accepts more.
    */
   write(parts: readonly Part[]): Promise<unknown> | null;
-  /** With the last piece, which may be empty. */
+  /** Ends the stream with the last piece, which may be empty. */
   end(last: readonly Part[]): void;
 }
 
-/** An answer that is made while it is sent. */
+/** A response that is produced while it is sent. */
 export class StreamedResponse {
   readonly headers: HeaderLines;
   readonly source: StreamSource;
@@ -100,9 +107,9 @@ export class StreamedResponse {
 
 export interface StreamSource {
   flowTo(sink: ClientSink): void;
-  /** The client is gone before the end; also before it began. */
+  /** The client disconnected before the end of the response, or before its start. */
   leave(): void;
 }
 
-/** What handlers may answer: a `Response` where it is not worth the trouble of anything else. */
+/** What a handler may return. A plain `Response` is for rare cases where speed does not matter. */
 export type HttpResponse = WholeResponse | SharedAnswer | StreamedResponse | Response;

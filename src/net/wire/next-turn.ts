@@ -1,17 +1,17 @@
-/** Work on long arrays in slices, so that one request does not hold up the others. */
+/** Splits work on long arrays into slices, so that one request does not block the event loop for the others. */
 
 import { writeBytes } from "./bytes.ts";
 import { type Part, partsLength } from "./parts.ts";
 
-/** Copying so much takes a millisecond or two, where the memory is fresh. */
+/** Copying this many bytes into fresh memory takes one or two milliseconds. */
 const COPIED_BYTES_PER_TURN = 512 * 1024;
 
-/** Resolves when everything else that is due in the event loop has run. */
+/** Resolves after all other work that is due in the event loop has run. */
 export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Copies `from` to `to[at]` in slices, and returns where it ends. */
+/** Copies `from` to `to[at]` in slices and returns the end position. */
 export async function putInTurns(to: Uint8Array, at: number, from: Uint8Array): Promise<number> {
   let end = at;
   for (let start = 0; start < from.length; start += COPIED_BYTES_PER_TURN) {
@@ -21,11 +21,11 @@ export async function putInTurns(to: Uint8Array, at: number, from: Uint8Array): 
   return end;
 }
 
-/** Counts bytes of work, and waits for the next turn after each slice. */
+/** Counts bytes of work and yields to the event loop after each slice. */
 export class TurnBudget {
   private bytes = 0;
 
-  /** Null while the slice lasts. */
+  /** Returns null while the current slice has budget left. */
   spend(bytes: number): Promise<void> | null {
     this.bytes += bytes;
     if (this.bytes < COPIED_BYTES_PER_TURN) return null;
@@ -34,7 +34,7 @@ export class TurnBudget {
   }
 }
 
-/** The same as `joinParts`, in slices. */
+/** Like `joinParts`, in slices. */
 export async function joinPartsInTurns(parts: readonly Part[]): Promise<Uint8Array> {
   const joined = Buffer.allocUnsafeSlow(partsLength(parts));
   const budget = new TurnBudget();

@@ -1,31 +1,31 @@
-/** Ranges of byte arrays, handled without making views or copies of them. */
+/** Ranges of byte arrays, used without creating views or copies. */
 
 import { copyBytes, writeBytes } from "./bytes.ts";
 
-/** A range of an array: what a view of it would show, without the view. */
+/** A range of an array: the content of a view, without the cost of one. */
 export interface Part {
   readonly bytes: Uint8Array;
   readonly start: number;
   readonly end: number;
 }
 
-/** A whole array. */
+/** A whole array as one part. */
 export function wholeBytesPart(bytes: Uint8Array): Part {
   return { bytes, start: 0, end: bytes.length };
 }
 
-/** As an array of its own: the same one if the part is all of it, else a copy or a view. */
+/** Returns the part as a separate array: the same array if the part covers it, else a copy or a view. */
 export function partBytes({ bytes, start, end }: Part): Uint8Array {
   return copyBytes(bytes, start, end);
 }
 
-/** A whole array as the one part it is. */
+/** A whole array as a list of one part. */
 export function wholePart(bytes: Uint8Array): Part[] {
   return [wholeBytesPart(bytes)];
 }
 
 export function joinParts(parts: readonly Part[]): Uint8Array {
-  // Every byte is written below; zeroing a long body first would cost more than copying it.
+  // Every byte is overwritten below. Zeroing a long body first would cost more than copying it.
   const joined = Buffer.allocUnsafe(partsLength(parts));
   let to = 0;
   for (const part of parts) to = writeBytes(joined, to, part.bytes, part.start, part.end);
@@ -33,7 +33,7 @@ export function joinParts(parts: readonly Part[]): Uint8Array {
 }
 
 export function hasByte({ bytes, start, end }: Part, byte: number): boolean {
-  // The search goes on behind the part: where much follows, for each of many parts, a view is cheaper.
+  // `indexOf` searches beyond the end of the part. When many bytes follow, a view is cheaper.
   if (bytes.length - end > end - start) return bytes.subarray(start, end).includes(byte);
   const at = bytes.indexOf(byte, start);
   return at >= 0 && at < end;

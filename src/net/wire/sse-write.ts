@@ -1,4 +1,4 @@
-/** Server-sent events as the gateway writes them. */
+/** Formats server-sent events. */
 
 import { hasByte, joinParts, type Part, wholeBytesPart } from "./parts.ts";
 
@@ -6,36 +6,36 @@ const LF = 0x0a;
 const CR = 0x0d;
 const utf8 = new TextEncoder();
 
-/** How an event without a type begins, and how every one ends. */
+/** The start of an event without a type, and the end of every event. */
 export const DATA_FIELD: Part = wholeBytesPart(utf8.encode("data: "));
 export const BLANK_LINE: Part = wholeBytesPart(utf8.encode("\n\n"));
-/** A comment: proxies see traffic, clients see no event. */
+/** An SSE comment: proxies see traffic, clients see no event. */
 export const KEEP_ALIVE: Uint8Array = utf8.encode(": keep-alive\n\n");
-/** How a chat stream says that it ended well. */
+/** Marks the successful end of a chat stream. */
 export const DONE: Uint8Array = utf8.encode("data: [DONE]\n\n");
 
-/** `type` is one of the protocol's own event names, never text from outside. */
+/** `type` is an event name of the protocol, never external text. */
 export function formatEvent(type: string | null, dataJson: Uint8Array | string): Uint8Array {
   if (typeof dataJson !== "string") return joinParts(eventParts(type, [wholeBytesPart(dataJson)]));
-  return utf8.encode(`${headOf(type)}${inOneLine(dataJson)}\n\n`);
+  return utf8.encode(`${eventPrefix(type)}${removeLineBreaks(dataJson)}\n\n`);
 }
 
-/** The same of JSON in parts, none of which is copied. */
+/** Like `formatEvent`, for JSON in parts, none of which is copied. */
 export function eventParts(type: string | null, json: readonly Part[]): Part[] {
-  if (json.some(endsLine))
+  if (json.some(hasLineBreak))
     return [wholeBytesPart(formatEvent(type, new TextDecoder().decode(joinParts(json))))];
-  return [type === null ? DATA_FIELD : wholeBytesPart(utf8.encode(headOf(type))), ...json, BLANK_LINE];
+  return [type === null ? DATA_FIELD : wholeBytesPart(utf8.encode(eventPrefix(type))), ...json, BLANK_LINE];
 }
 
-function headOf(type: string | null): string {
+function eventPrefix(type: string | null): string {
   return type === null ? "data: " : `event: ${type}\ndata: `;
 }
 
-function endsLine(part: Part): boolean {
+function hasLineBreak(part: Part): boolean {
   return hasByte(part, LF) || hasByte(part, CR);
 }
 
-/** Line ends in JSON are white space, but in an event they would end the field. */
-function inOneLine(json: string): string {
+/** Line breaks in JSON are white space, but in an event they would end the field. */
+function removeLineBreaks(json: string): string {
   return json.includes("\n") || json.includes("\r") ? json.replace(/[\r\n]+/g, " ") : json;
 }

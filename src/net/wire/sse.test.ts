@@ -6,7 +6,7 @@ import { isDone, isPlain, openSseSplitter, readEvent, type SseBlockKind } from "
 
 const LARGE = { eventBytesMax: 1_000_000 };
 
-/** One character a byte, so that any bytes can be compared as text. */
+/** One character per byte, so that arbitrary bytes can be compared as text. */
 function latin1(text: string): Uint8Array {
   return Uint8Array.from(text, (char) => char.charCodeAt(0));
 }
@@ -216,7 +216,7 @@ describe("any bytes, cut anywhere", () => {
           onEvent: ({ event, data }) => expected.push({ type: event ?? null, data }),
         });
         parser.feed(input);
-        // Read only when the whole stream has passed: an emitted array must not change afterwards.
+        // Read only after the whole stream: an emitted array must not change afterwards.
         const events = split(cutAt(latin1(input), places))
           .blocks.map(({ bytes, start, end }) => event(text(bytes, start, end)))
           .filter(({ data }) => data !== null);

@@ -1,6 +1,6 @@
 /**
- * Cuts an upstream's byte stream into blocks of server-sent events, and reads one block. A block that lies within
- * one chunk is handed on where it is; only one that spans chunks is copied.
+ * Splits an upstream's byte stream into blocks of server-sent events, and parses one block. A block within one chunk
+ * is passed on in place; only a block that spans chunks is copied.
  */
 
 import { writeBytes } from "./bytes.ts";
@@ -9,22 +9,22 @@ import { hasByte, type Part, partsLength, wholeBytesPart } from "./parts.ts";
 export type SseBlockKind = "event" | "comment";
 
 /**
- * `bytes[end]` and `bytes[end + 1]` are always LF, so `subarray(start, end + 2)` can be forwarded as it is. The
+ * `bytes[end]` and `bytes[end + 1]` are always LF, so `subarray(start, end + 2)` can be forwarded unchanged. The
  * splitter never writes to the array again.
  */
 export type OnSseBlock = (bytes: Uint8Array, start: number, end: number, kind: SseBlockKind) => void;
 
 export interface SseSplitter {
-  /** False once a block was larger than allowed; nothing is emitted from then on. */
+  /** Returns false once a block exceeded the limit. No blocks are emitted from then on. */
   push(chunk: Part, onBlock: OnSseBlock): boolean;
-  /** How many bytes of an unfinished block stayed behind: 0 after a clean end. */
+  /** Returns the number of bytes of an unfinished block: 0 after a clean end. */
   end(): number;
 }
 
 export interface SseEvent {
   /** The `event` field; null when absent or empty. */
   type: Part | null;
-  /** Null when the block has no `data` line. Several lines come joined by LF, in an array of their own. */
+  /** Null when the block has no `data` line. Several lines are joined by LF in a separate array. */
   data: Part | null;
 }
 
@@ -38,24 +38,24 @@ const NOTHING = new Uint8Array(0);
 
 export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
   const { eventBytesMax } = opts;
-  /** The unfinished block, in an array that grows by doubling: many small pieces stay linear. */
+  /** The unfinished block, in an array that grows by doubling, so that many small pieces cost linear time. */
   let carry = NOTHING;
   let carried = 0;
   let bomMatched = 0;
   let bomDecided = false;
-  /** The last chunk ended in CR: an LF that comes next belongs to it. */
+  /** The last chunk ended in CR: a following LF belongs to it. */
   let afterCr = false;
   let overflowed = false;
 
   function push(chunk: Part, onBlock: OnSseBlock): boolean {
     if (overflowed) return false;
     if (!bomDecided) return pushFirst(chunk, onBlock);
-    return split(afterCr || hasByte(chunk, CR) ? withLfOnly(chunk) : chunk, onBlock);
+    return split(afterCr || hasByte(chunk, CR) ? normalizeLineEnds(chunk) : chunk, onBlock);
   }
 
   function pushFirst(chunk: Part, onBlock: OnSseBlock): boolean {
     const { bytes, start, end } = chunk;
-    const held = bomMatched;
+    const matchedBefore = bomMatched;
     let at = start;
     while (at < end && bomMatched < 3 && bytes[at] === BYTE_ORDER_MARK[bomMatched]) {
       at++;
@@ -64,11 +64,11 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
     if (bomMatched < 3 && at === end) return true;
     bomDecided = true;
     if (bomMatched === 3) return push({ bytes, start: at, end }, onBlock);
-    if (held > 0) push({ bytes: BYTE_ORDER_MARK, start: 0, end: held }, onBlock);
+    if (matchedBefore > 0) push({ bytes: BYTE_ORDER_MARK, start: 0, end: matchedBefore }, onBlock);
     return push(chunk, onBlock);
   }
 
-  function withLfOnly({ bytes, start, end }: Part): Part {
+  function normalizeLineEnds({ bytes, start, end }: Part): Part {
     const lines = new Uint8Array(end - start);
     let length = 0;
     for (let at = start; at < end; at++) {
@@ -85,29 +85,29 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
     if (carried > 0) {
       const splitBlankLine = carry[carried - 1] === LF && chunk[at] === LF;
       at = splitBlankLine ? at + 1 : afterBlankLine(chunk, at, chunkEnd);
-      if (at < 0) return keep(chunk, start, chunkEnd);
+      if (at < 0) return carryOver(chunk, start, chunkEnd);
       if (carried + at - start - 2 > eventBytesMax) return overflow();
       append(chunk, start, at);
       const bytes = carry;
       const end = carried - 2;
       carry = NOTHING;
       carried = 0;
-      onBlock(bytes, 0, end, kindOf(bytes, 0, end));
+      onBlock(bytes, 0, end, classifyBlock(bytes, 0, end));
     }
     for (;;) {
       while (at < chunkEnd && chunk[at] === LF) at++;
       if (at === chunkEnd) return true;
       const next = afterBlankLine(chunk, at, chunkEnd);
-      if (next < 0) return keep(chunk, at, chunkEnd);
+      if (next < 0) return carryOver(chunk, at, chunkEnd);
       const end = next - 2;
       if (end - at > eventBytesMax) return overflow();
-      onBlock(chunk, at, end, kindOf(chunk, at, end));
+      onBlock(chunk, at, end, classifyBlock(chunk, at, end));
       at = next;
     }
   }
 
-  function keep(chunk: Uint8Array, start: number, end: number): boolean {
-    // A last LF may turn out to be the end of the block's last line, which does not count.
+  function carryOver(chunk: Uint8Array, start: number, end: number): boolean {
+    // A trailing LF may be the end of the block's last line, which does not count.
     const counted = chunk[end - 1] === LF ? end - 1 : end;
     if (carried + counted - start > eventBytesMax) return overflow();
     append(chunk, start, end);
@@ -134,7 +134,7 @@ export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
   return { push, end: () => (bomDecided ? carried : bomMatched) };
 }
 
-/** -1 when no blank line ends in these bytes. */
+/** Returns -1 when no blank line ends in these bytes. */
 function afterBlankLine(bytes: Uint8Array, from: number, end: number): number {
   const last = end - 1;
   let lf = bytes.indexOf(LF, from);
@@ -145,8 +145,8 @@ function afterBlankLine(bytes: Uint8Array, from: number, end: number): number {
   return -1;
 }
 
-/** A block of nothing but comment lines is a comment. */
-function kindOf(bytes: Uint8Array, start: number, end: number): SseBlockKind {
+/** A block that contains only comment lines is a comment. */
+function classifyBlock(bytes: Uint8Array, start: number, end: number): SseBlockKind {
   let at = start;
   while (at < end) {
     if (bytes[at] !== COLON) return "event";
@@ -160,7 +160,7 @@ function lineEnd(bytes: Uint8Array, from: number, end: number): number {
   return lf < 0 || lf > end ? end : lf;
 }
 
-/** For a block as the splitter emits it: lines end in LF, none is blank. */
+/** Parses a block as emitted by the splitter: lines end in LF, and none is blank. */
 export function readEvent(bytes: Uint8Array, start: number, end: number): SseEvent {
   let type: Part | null = null;
   let data: Part | null = null;
@@ -178,10 +178,10 @@ export function readEvent(bytes: Uint8Array, start: number, end: number): SseEve
     }
     at = to + 1;
   }
-  return { type, data: lines === null ? data : joined(lines) };
+  return { type, data: lines === null ? data : joinLines(lines) };
 }
 
-/** The line is the field `data`, with or without a value. */
+/** Whether the line is the `data` field, with or without a value. */
 function isData(bytes: Uint8Array, at: number, end: number): boolean {
   return (
     end - at >= 4 &&
@@ -205,13 +205,13 @@ function isEvent(bytes: Uint8Array, at: number, end: number): boolean {
   );
 }
 
-/** After the colon and one space; at the line's end when there is no colon. */
+/** Returns the position after the colon and one space, or the end of the line when there is no colon. */
 function valueStart(bytes: Uint8Array, colon: number, end: number): number {
   if (colon >= end) return end;
   return colon + 1 < end && bytes[colon + 1] === SPACE ? colon + 2 : colon + 1;
 }
 
-function joined(lines: readonly Part[]): Part {
+function joinLines(lines: readonly Part[]): Part {
   const bytes = new Uint8Array(partsLength(lines) + lines.length - 1);
   let at = 0;
   for (const line of lines) {
@@ -221,7 +221,10 @@ function joined(lines: readonly Part[]): Part {
   return wholeBytesPart(bytes);
 }
 
-/** Exactly an `event:` and a `data:` line, written as usual: such a block can go on as it is. */
+/**
+ * Whether the block is exactly one `event:` and one `data:` line in the usual format, so that it can be forwarded
+ * unchanged.
+ */
 export function isPlain({ type, data }: SseEvent, bytes: Uint8Array, start: number, end: number): boolean {
   if (type === null || data === null || data.bytes !== bytes) return false;
   return (
@@ -229,7 +232,7 @@ export function isPlain({ type, data }: SseEvent, bytes: Uint8Array, start: numb
   );
 }
 
-/** `[DONE]`: how OpenAI's chat streams end. */
+/** `[DONE]`: the end of OpenAI's chat streams. */
 export function isDone(data: Part): boolean {
   const { bytes, start } = data;
   return (

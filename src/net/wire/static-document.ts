@@ -1,4 +1,7 @@
-/** A document that does not change while the process runs: its bytes are made once, and its tag answers revalidation. */
+/**
+ * A document that does not change while the process runs. Its bytes are built once, and its ETag answers revalidation
+ * requests.
+ */
 
 import type { HeaderReader } from "./http-fields.ts";
 import { SharedAnswer } from "./http-message.ts";
@@ -16,20 +19,20 @@ export class StaticDocument {
     this.headers = { ...headers, etag: this.etag };
   }
 
-  /** 304 without a body when the client has the same bytes already. */
-  respond(asked: HeaderReader): SharedAnswer {
-    const isKnown = matchesEtag(asked.get("if-none-match"), this.etag);
-    return new SharedAnswer(isKnown ? 304 : 200, this.headers, isKnown ? NOTHING : this.bytes);
+  /** Returns 304 without a body when the client's copy is current. */
+  respond(requestHeaders: HeaderReader): SharedAnswer {
+    const isUnchanged = matchesEtag(requestHeaders.get("if-none-match"), this.etag);
+    return new SharedAnswer(isUnchanged ? 304 : 200, this.headers, isUnchanged ? NOTHING : this.bytes);
   }
 }
 
-/** Clients may keep it, and ask whether it is still the same. */
+/** Clients may cache the document and must revalidate it. */
 export function jsonDocument(value: unknown): StaticDocument {
   const headers = { "content-type": "application/json", "cache-control": "no-cache" };
   return new StaticDocument(Buffer.from(JSON.stringify(value)), headers);
 }
 
-/** Compares weakly, as RFC 9110 says for `If-None-Match`. */
+/** Weak comparison, as RFC 9110 requires for `If-None-Match`. */
 export function matchesEtag(ifNoneMatch: string | null, etag: string): boolean {
   if (ifNoneMatch === null) return false;
   if (ifNoneMatch.trim() === "*") return true;

@@ -1,26 +1,29 @@
 /**
- * What is said in one turn of the event loop leaves at its end, one write behind the other. Whoever it is for is woken
- * once, where each write by itself would wake it from a sleep that it has just gone back to.
+ * Batches the small writes of one turn of the event loop and sends them at its end, one after the other. The
+ * receiving process then wakes up once for all of them, instead of once for each write.
  */
 
 export interface BatchedWriter {
-  /** Now. The bytes are the outbox's: what is not taken at once has to be copied. */
+  /** Sends now. The bytes belong to the write batcher, so what the socket does not accept at once must be copied. */
   send(bytes: Uint8Array, from: number, to: number): void;
 }
 
-/** What is longer is not worth a copy. */
-const LETTER_BYTES_MAX = 16 * 1024;
-const ROOM_BYTES = 1024 * 1024;
-/** After so many letters that left alone, one behind the other, so many more do not wait: the end of a turn costs, too. */
-const ALONE_MAX = 3;
-const UNPOSTED = 100;
+/** A longer write is not worth the copy. */
+const BATCHED_WRITE_BYTES_MAX = 16 * 1024;
+const BUFFER_BYTES = 1024 * 1024;
+/**
+ * After `ALONE_MAX` batches in a row with a single write, the next `UNPOSTED` writes are not batched, because the
+ * end-of-turn callback has a cost, too.
+ */
+const SINGLE_WRITE_BATCHES_MAX = 3;
+const UNBATCHED_WRITES = 100;
 
 export class WriteBatcher {
-  readonly bytes = Buffer.allocUnsafeSlow(ROOM_BYTES);
+  readonly bytes = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   private readonly addressees: BatchedWriter[] = [];
-  /** Where each letter ends: it begins where the one before it does. */
+  /** End position of each batched write; it starts at the end of the one before it. */
   private readonly ends: number[] = [];
-  /** The first that has not left. */
+  /** Index of the first write that was not sent. */
   private next = 0;
   private isLeaving = false;
   private alone = 0;
@@ -32,40 +35,43 @@ export class WriteBatcher {
     this.atEndOfTurn = atEndOfTurn;
   }
 
-  /** Where so much can be written before it is posted; -1 if it is too long for that, or had better leave at once. */
+  /**
+   * Returns the position where `length` bytes can be written before `post`, or -1 if they are too long or should be
+   * sent at once.
+   */
   roomFor(length: number): number {
-    if (length > LETTER_BYTES_MAX) return -1;
+    if (length > BATCHED_WRITE_BYTES_MAX) return -1;
     if (this.unposted > 0 && this.ends.length === 0) {
       this.unposted--;
       return -1;
     }
-    if (this.end + length > ROOM_BYTES) this.flush();
-    return this.end + length > ROOM_BYTES ? -1 : this.end;
+    if (this.end + length > BUFFER_BYTES) this.flush();
+    return this.end + length > BUFFER_BYTES ? -1 : this.end;
   }
 
-  /** What was written there, up to `to`. */
-  post(addressee: BatchedWriter, to: number): void {
+  /** Adds the bytes written at that position, up to `to`. */
+  post(writer: BatchedWriter, to: number): void {
     if (this.ends.length === 0) this.atEndOfTurn(this.leave);
-    this.addressees.push(addressee);
+    this.addressees.push(writer);
     this.ends.push(to);
   }
 
-  /** At once, in the order in which they were posted. No bytes are used again before the outermost call ends. */
+  /** Sends all batched writes in order. The buffer is not reused before the outermost call returns. */
   flush(): void {
-    const isInside = this.isLeaving;
+    const isNested = this.isLeaving;
     this.isLeaving = true;
     while (this.next < this.ends.length) {
       const i = this.next++;
       try {
         this.addressees[i]?.send(this.bytes, this.ends[i - 1] ?? 0, this.ends[i] ?? 0);
       } catch (thrown) {
-        // A bug, which is to be heard of; whoever happens to empty the outbox is not to suffer for it.
+        // Report the bug as an uncaught error. The caller that happened to flush is not affected by it.
         this.atEndOfTurn(() => {
           throw thrown;
         });
       }
     }
-    if (!isInside) this.begin();
+    if (!isNested) this.begin();
   }
 
   private begin(): void {
@@ -78,9 +84,9 @@ export class WriteBatcher {
 
   private countAlone(): void {
     if (this.ends.length > 0) this.alone = this.ends.length === 1 ? this.alone + 1 : 0;
-    if (this.alone < ALONE_MAX) return;
+    if (this.alone < SINGLE_WRITE_BATCHES_MAX) return;
     this.alone = 0;
-    this.unposted = UNPOSTED;
+    this.unposted = UNBATCHED_WRITES;
   }
 
   private get end(): number {
