@@ -49,7 +49,7 @@ export interface UpstreamStreamOptions {
 }
 
 const NOTHING: readonly Part[] = [];
-/** A complete response is read to its end of transmission for this long, so that its connection can be reused. */
+/** After the terminal event the connection is read for at most this long, so that it can be reused. */
 const LINGER_MS = 2_000;
 const LINGER_CHUNKS_MAX = 16;
 /** How many bytes are buffered before the stream has a consumer. Above it, reading is paused. */
