@@ -1,4 +1,4 @@
-/** The last stops: an account is found, its answer reaches the client, and it is on record before it is final. */
+/** The last steps of the pipeline: dispatch the request to an account, deliver the response to the client, settle. */
 
 import { interruptedError } from "../accounts/failure.ts";
 import { headersDown } from "../accounts/headers.ts";
@@ -45,23 +45,23 @@ import type { Client } from "./upstream/send-request.ts";
 import type { UpstreamStream } from "./upstream/upstream-stream.ts";
 import { waitWithin } from "./upstream/wait-within.ts";
 
-export async function deliverWholeResponse(passage: RequestContext): Promise<HttpResponse> {
-  const { gateway, call, caller, request, record } = passage;
-  const drain = caller.group.onDisconnect === "drain" ? lingering(passage) : null;
-  const dispatched = dispatch(gateway.dispatcher, orderFor(passage, drain ?? call.request, null));
+export async function deliverWholeResponse(context: RequestContext): Promise<HttpResponse> {
+  const { gateway, call, caller, request, record } = context;
+  const drain = caller.group.onDisconnect === "drain" ? openLingeringClient(context) : null;
+  const dispatched = dispatch(gateway.dispatcher, buildAttempt(context, drain ?? call.request, null));
   const { place, given } = await (drain === null ? dispatched : dispatched.finally(drain.stopLingering));
   if (given.kind !== "answer") throw new Error("a whole answer was asked for and a stream came");
   const { answer } = given;
   record.place = place;
   const pending = answer.status === "queued" || answer.status === "in_progress";
-  const responseId = rememberResponse(passage, answer.responseId, pending ? "background" : "ended");
+  const responseId = rememberResponse(context, answer.responseId, pending ? "background" : "ended");
   if (pending) {
-    giveBack(passage);
-    await announce(passage, responseId);
+    releaseConcurrency(context);
+    await announce(context, responseId);
   }
-  const isGone = drain !== null && call.request.signal.aborted;
-  const settled = settleOrFollow(passage, pending ? "background" : "ended", {
-    outcome: isGone ? "client_gone" : pending ? "pending" : outcomeOf(answer.status),
+  const isClientGone = drain !== null && call.request.signal.aborted;
+  const settled = settleOrFollow(context, pending ? "background" : "ended", {
+    outcome: isClientGone ? "client_gone" : pending ? "pending" : parseOutcome(answer.status),
     status: 200,
     error: null,
     usage: answer.usage,
@@ -71,13 +71,13 @@ export async function deliverWholeResponse(passage: RequestContext): Promise<Htt
     isServed: true,
     isWhole: true,
     countOutput:
-      isText(passage.endpoint) && !(answer.usage !== null && isWholeCount(answer.usage))
-        ? counterOf(answer.body)
+      isText(context.endpoint) && !(answer.usage !== null && isWholeCount(answer.usage))
+        ? answerCounter(answer.body)
         : null,
     estimateShown: null,
     isAbandoned: false,
   });
-  giveBack(passage);
+  releaseConcurrency(context);
   if (settled !== null) await settled;
   if (record.claim !== null) {
     const body = new TextDecoder().decode(joinParts(answer.body));
@@ -89,83 +89,87 @@ export async function deliverWholeResponse(passage: RequestContext): Promise<Htt
   }
   const headers = new HeaderWriter(JSON_LINES);
   headers.set("x-request-id", call.requestId);
-  addRateHeaders(headers, gateway.limiter, passage.subjects);
-  headers.lines += linesDown(passage, given);
+  addRateHeaders(headers, gateway.limiter, context.subjects);
+  headers.lines += buildForwardedHeaders(context, given);
   return new WholeResponse(200, headers.lines, answer.body);
 }
 
-function counterOf(body: readonly Part[]): NonNullable<RequestEnding["countOutput"]> {
+function answerCounter(body: readonly Part[]): NonNullable<RequestEnding["countOutput"]> {
   return () => countAnswer(joinParts(body));
 }
 
-/** Frees its places in the caller's and the account's concurrency; what it used may be counted later. */
-function giveBack({ lease, record }: RequestContext): void {
+/** Releases the concurrency of the caller and of the account. The use may be counted later. */
+function releaseConcurrency({ lease, record }: RequestContext): void {
   lease.release();
   record.place?.release(null);
 }
 
-function lingering({ gateway, call, caller }: RequestContext): LingeringClient {
+function openLingeringClient({ gateway, call, caller }: RequestContext): LingeringClient {
   const { drains, timing, underWay } = gateway;
   const owner = drainOwner(caller);
   return lingeringClient(call.request, owner, drains, timing.drainOnDisconnectMs, underWay);
 }
 
-/** Whose share of the drains an answer takes. */
+/** The user, or the key if it has none, whose share of the drains a response takes. */
 function drainOwner({ key }: Caller): string {
   return key.userId ?? key.id;
 }
 
-function linesDown({ request, record }: RequestContext, { upstreamHeaders }: UpstreamResult): HeaderLines {
+function buildForwardedHeaders(
+  { request, record }: RequestContext,
+  { upstreamHeaders }: UpstreamResult,
+): HeaderLines {
   return headersDown(upstreamHeaders, request.publicModel, record.trace.upstreamRequestId);
 }
 
-/** Whether an answer without usage can be counted. */
+/** Whether the output of a response without reported usage can be counted. */
 function isText(endpoint: Endpoint): boolean {
   return endpoint.interface === "chat" || endpoint.interface === "responses";
 }
 
 /**
- * `patienceMs` is how long an answer that has not begun can still be refused as a whole; `handOver` gives the stream to
- * the client, with what its head is told by the account's: nothing, where it is written before that is known.
+ * `patienceMs` is how long a stream that has not begun can still be rejected with an HTTP status. `handOver` sends the
+ * stream to the client with the forwarded headers of the account, which are empty if the account has not responded yet.
  */
 export async function deliverStream<P extends RequestContext, Out>(
-  passage: P,
-  patienceMs: number,
-  handOver: (passage: P, relay: Relay, linesDown: HeaderLines) => Out,
+  context: P,
+  rejectableMs: number,
+  handOver: (context: P, relay: Relay, buildForwardedHeaders: HeaderLines) => Out,
 ): Promise<Out> {
-  const { gateway, call, caller, endpoint, request, record } = passage;
+  const { gateway, call, caller, endpoint, request, record } = context;
   const { charge } = record;
   const owner = drainOwner(caller);
   const paid =
     charge !== null && isText(endpoint) ? openCounters(gateway.till, call.requestId, charge) : null;
-  const counters = paid ?? (isText(endpoint) ? unpaidCounters(passage) : null);
-  const drain = caller.group.onDisconnect === "drain" ? lingering(passage) : null;
-  const order = orderFor(passage, drain ?? call.request, counters);
+  const counters = paid ?? (isText(endpoint) ? unpaidCounters(context) : null);
+  const drain = caller.group.onDisconnect === "drain" ? openLingeringClient(context) : null;
+  const attempt = buildAttempt(context, drain ?? call.request, counters);
   const waitingSinceMs = gateway.clock.monotonicMs();
-  const seat = openSeat(passage);
-  const opening = openStream(passage, order, seat);
+  const slot = openStreamSlot(context);
+  const opening = openStream(context, attempt, slot);
   if (drain !== null) opening.finally(drain.stopLingering).catch(() => {});
-  // An answer that begins soon, as nearly all do, can still be refused with a plain status.
-  const early = await waitWithin(opening, patienceMs, gateway.dispatcher.alarms);
-  if (early instanceof ApiError && !isToldInStream(early, endpoint)) throw early;
+  // Nearly all streams begin within this time, so an error can still be sent as an HTTP status.
+  const earlyError = await waitWithin(opening, rejectableMs, gateway.dispatcher.alarms);
+  if (earlyError instanceof ApiError && !isSentAsEvent(earlyError, endpoint)) throw earlyError;
   let stoppedBy: ApiError | null = null;
   const relay = openRelay({
     opening,
-    openSpareReader: () => openReader(passage, null),
+    openSpareReader: () => openReader(context, null),
     requestId: call.requestId,
     get onDisconnect() {
-      // What goes on in the background needs no reader: it is asked after by its id.
-      return request.background && seat.responseId() !== null ? "cancel" : caller.group.onDisconnect;
+      // A background response needs no reader: the client polls it by its id.
+      return request.background && slot.responseId() !== null ? "cancel" : caller.group.onDisconnect;
     },
     isPaid: charge !== null,
     needsDataEvents: isCodex(call.request.headers),
     describeFailure: (failure) => interruptedError(failure, messageAudience(request, record.trace.route)),
     settle(end) {
-      const settled = settleStream(passage, end, counters, stoppedBy);
-      // A client that leaves and asks again must not have more made at once than its limits allow.
-      seat.leave(end.kind === "client_gone" && !request.background ? record.following : null);
+      const settled = settleStream(context, end, counters, stoppedBy);
+      // Keeps the caller's concurrency occupied until the left response is settled: a client that disconnects and
+      // repeats must not exceed its limits.
+      slot.leave(end.kind === "client_gone" && !request.background ? record.following : null);
       const { claim } = record;
-      // A stream is not kept: a repeat is told that it was served.
+      // Streams are not stored. A repeat with the same key gets an error which says that the request was served.
       const all =
         claim === null ? settled : Promise.resolve(settled).then(() => endClaim(gateway, claim, null));
       if (all === null) ended();
@@ -182,32 +186,32 @@ export async function deliverStream<P extends RequestContext, Out>(
     timing: gateway.timing,
   });
   const over = gateway.underWay.enter(relay.cut);
-  // Not earlier: where the upstream reports no usage, settling counts the input.
+  // Not earlier: if the upstream reports no usage, settlement counts the input from the body.
   const ended = () => {
     if (record.following === null) void request.body.dispose();
     over();
   };
   if (drain !== null && call.request.signal.aborted) {
-    // Nobody will ask for the body any more.
+    // The client disconnected, so the stream is discarded or drained without a reader.
     relay.flowTo({ write: () => null, end() {} });
     relay.leave();
   }
-  return handOver(passage, relay, seat.linesDown());
+  return handOver(context, relay, slot.linesDown());
 }
 
-/** The place at an account that a stream holds, from when it is found until the upstream has ended. */
-interface Seat {
+/** The account slot that a stream occupies, from its selection until the upstream has ended. */
+interface StreamSlot {
   take(place: AccountSlot, given: UpstreamResult): void;
-  /** Headers of the account's answer that the client gets; empty until the seat is taken. */
+  /** The account's response headers that are forwarded to the client; empty until the slot is taken. */
   linesDown(): HeaderLines;
-  /** The id of the response, once the upstream has told it. */
+  /** The id of the response, once the upstream has sent it. */
   responseId(): string | null;
-  /** The caller's place in its limits is given back when the promise resolves; null: at once. */
+  /** Releases the caller's limits when the promise resolves, or at once if it is null. */
   leave(following: Promise<void> | null): void;
 }
 
-function openSeat(passage: RequestContext): Seat {
-  const { lease, record } = passage;
+function openStreamSlot(context: RequestContext): StreamSlot {
+  const { lease, record } = context;
   let upstream: UpstreamStream | null = null;
   let lines: HeaderLines = "";
   let gone = false;
@@ -215,8 +219,8 @@ function openSeat(passage: RequestContext): Seat {
     take(place, given) {
       record.place = place;
       upstream = given.kind === "stream" ? given.stream : null;
-      lines = linesDown(passage, given);
-      // The client left while the account was being found.
+      lines = buildForwardedHeaders(context, given);
+      // The client disconnected while an account was being selected.
       if (gone) place.release(null);
     },
     linesDown: () => lines,
@@ -226,7 +230,7 @@ function openSeat(passage: RequestContext): Seat {
       const { place } = record;
       if (following === null) lease.release();
       else void following.then(() => lease.release());
-      // To the upstream the request runs until the connection is done with it, which is later than the last event.
+      // The upstream counts the request as running until its connection is done, which is later than the last event.
       const closing = upstream?.closing() ?? null;
       if (closing === null) place?.release(null);
       else void closing.then(() => place?.release(null));
@@ -238,8 +242,12 @@ function unpaidCounters({ record, subjects }: RequestContext): StreamCounters {
   return openUnpaidCounters(record.trace, computeReservedUse(subjects).windows);
 }
 
-function orderFor(passage: RequestContext, client: Client, counters: StreamCounters | null): UpstreamAttempt {
-  const { gateway, call, caller, endpoint, request, routes, record } = passage;
+function buildAttempt(
+  context: RequestContext,
+  client: Client,
+  counters: StreamCounters | null,
+): UpstreamAttempt {
+  const { gateway, call, caller, endpoint, request, routes, record } = context;
   const { key, group } = caller;
   const outputCap = outputCapFor(record);
   return {
@@ -256,7 +264,7 @@ function orderFor(passage: RequestContext, client: Client, counters: StreamCount
     clientHeaders: call.request.headers,
     conversation: call.conversation,
     client,
-    openReader: request.stream ? () => openReader(passage, counters?.next() ?? null) : noReader,
+    openReader: request.stream ? () => openReader(context, counters?.next() ?? null) : noReader,
     isCharged: record.charge !== null,
     trace: record.trace,
   };
@@ -279,54 +287,54 @@ function openReader(
 }
 
 async function openStream(
-  passage: RequestContext,
-  order: UpstreamAttempt,
-  seat: Seat,
+  context: RequestContext,
+  attempt: UpstreamAttempt,
+  slot: StreamSlot,
 ): Promise<UpstreamStream> {
-  const { place, given } = await dispatch(passage.gateway.dispatcher, order);
-  seat.take(place, given);
+  const { place, given } = await dispatch(context.gateway.dispatcher, attempt);
+  slot.take(place, given);
   if (given.kind !== "stream") throw new Error("a stream was asked for and a whole answer came");
-  // Known from its first event on, so that a long-running response can be cancelled by its id.
-  const responseId = rememberResponse(passage, given.stream.reader.responseId, "streaming");
-  if (passage.request.background) void announce(passage, responseId);
+  // Recorded from the first event on, so that a long-running response can be cancelled by its id.
+  const responseId = rememberResponse(context, given.stream.reader.responseId, "streaming");
+  if (context.request.background) void announce(context, responseId);
   return given.stream;
 }
 
-/** Codex compacts its context on this error, but only when it comes as an event. */
-function isToldInStream(error: ApiError, endpoint: Endpoint): boolean {
+/** Codex compacts its context on this error, but only if it arrives as a stream event. */
+function isSentAsEvent(error: ApiError, endpoint: Endpoint): boolean {
   return error.code === "context_length_exceeded" && endpoint.name === "responses";
 }
 
-/** `stoppedBy`: the stream said more than was paid for, and was ended with this error. */
+/** `stoppedBy` is the error that ended the stream because its output exceeded the hold. */
 function settleStream(
-  passage: RequestContext,
+  context: RequestContext,
   end: StreamEnd,
   counters: StreamCounters | null,
   stoppedBy: ApiError | null,
 ): Promise<void> | null {
   const { reader } = end;
   const counter = counters?.current() ?? null;
-  const { route } = passage.record.trace;
+  const { route } = context.record.trace;
   if (reader !== null && reader.badEvents > 0) {
-    passage.gateway.log.warn("bad_events", {
-      request_id: passage.call.requestId,
-      client_request_id: clientRequestId(passage.call.request.headers),
+    context.gateway.log.warn("bad_events", {
+      request_id: context.call.requestId,
+      client_request_id: clientRequestId(context.call.request.headers),
       account_id: route?.account.id ?? null,
       events: reader.badEvents,
     });
   }
   if (route !== null && end.kind === "complete") {
-    passage.gateway.dispatcher.pool.finished(route);
+    context.gateway.dispatcher.pool.finished(route);
     if (counters !== null) noteReportedUsage(route, end.reader.usage);
   }
   if (route !== null && end.kind === "broken" && end.cut !== null) {
-    passage.gateway.dispatcher.pool.brokeOff(route, end.cut);
+    context.gateway.dispatcher.pool.brokeOff(route, end.cut);
   }
   const isCancelled = end.kind === "complete" && isStopped(end.reader.outcome, end.reader);
-  const state = judgeResponseState(passage, end, stoppedBy);
-  const responseId = rememberResponse(passage, reader?.responseId ?? null, state);
-  if (state === "left") void announce(passage, responseId);
-  return settleOrFollow(passage, state, {
+  const state = judgeResponseState(context, end, stoppedBy);
+  const responseId = rememberResponse(context, reader?.responseId ?? null, state);
+  if (state === "left") void announce(context, responseId);
+  return settleOrFollow(context, state, {
     outcome: state === "background" && responseId !== null ? "pending" : streamOutcome(end),
     status: 200,
     error: end.kind === "broken" ? end.error : null,
@@ -334,7 +342,7 @@ function settleStream(
     images: reader?.images ?? 0,
     imageKind: reader?.imageKind ?? null,
     responseId,
-    isServed: reader !== null || (end.kind === "client_gone" && hasOpenAttempt(passage.record.trace)),
+    isServed: reader !== null || (end.kind === "client_gone" && hasOpenAttempt(context.record.trace)),
     isWhole: isWhole(end) && !isCancelled,
     countOutput: counter === null ? null : counter.exact,
     estimateShown: counter === null ? null : counter.estimateShown,
@@ -348,7 +356,7 @@ function judgeResponseState(
   stoppedBy: ApiError | null,
 ): ResponseState {
   if (end.kind === "complete") return "ended";
-  // It continues upstream. A paid one is followed to its end; otherwise a later GET reports its usage.
+  // The response continues upstream. A paid one is polled to its end; for an unpaid one a later GET reports its usage.
   if (request.background) return "background";
   const isCutHere = end.kind === "broken" && (end.cut !== null || end.error === stoppedBy);
   return isCutHere || (end.kind === "client_gone" && !end.isWhole) ? "left" : "ended";
@@ -365,7 +373,7 @@ function streamOutcome(end: StreamEnd): UsageRow["outcome"] {
   }
 }
 
-function outcomeOf(status: string | null): UsageRow["outcome"] {
+function parseOutcome(status: string | null): UsageRow["outcome"] {
   switch (status) {
     case "incomplete":
     case "failed":

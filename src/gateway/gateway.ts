@@ -1,4 +1,4 @@
-/** Everything a request may use on its way, put together once in `main.ts`. */
+/** Everything a request may use on its way through the pipeline. Built once in `main.ts`. */
 
 import type { BillingEngine } from "../billing/engine/direct-billing.ts";
 import type { RefusalRows } from "../billing/engine/refusal-rows.ts";
@@ -31,19 +31,19 @@ export interface Gateway {
   readonly policy: LivePolicy;
   readonly auth: Authenticator;
   readonly limiter: Limiter;
-  /** Where requests over a concurrency limit of their caller wait. */
+  /** The queue of requests that exceed a concurrency limit of their caller. */
   readonly slots: ConcurrencyQueue;
   readonly till: BillingEngine;
-  /** Counts unserved requests, of which one key may cause any number, in few rows. */
+  /** Folds rejected requests, of which one key can cause any number, into few usage rows. */
   readonly refusals: Pick<RefusalRows, "fold">;
   readonly idempotency: Idempotency;
-  /** How long inputs turn out to be, learnt from those that were counted. */
+  /** Input token estimates, learnt from counted inputs. */
   readonly estimates: InputEstimates;
-  /** How much answers reason unseen, learnt from those that reported it. */
+  /** Estimates of reasoning tokens that are not shown, learnt from responses that reported them. */
   readonly reasoning: ReasoningEstimates;
-  /** Requests whose clients left and whose upstreams are read to the end all the same. */
+  /** Upstream responses that are read to their end after the client disconnected. */
   readonly drains: Drains;
-  /** What must be over before the process ends. */
+  /** The requests that must end before the process exits. */
   readonly underWay: InFlightRequests;
   readonly traffic: Traffic;
   readonly requestCounts: RequestCounts;
@@ -51,29 +51,31 @@ export interface Gateway {
   readonly dispatcher: Dispatcher;
   readonly pulse: KeepAliveTimer;
   readonly timing: RelayTiming & {
-    /** For how long a background response is asked after. */
+    /** How long a background response is polled. */
     backgroundMsMax: number;
   };
-  /** The memory that large bodies of all clients share. */
+  /** The memory budget that the large bodies of all clients share. */
   readonly bodies: BodyBudget;
   readonly requests: RequestReader;
 }
 
-/** One request as it came through the door, or one turn on a socket. */
+/** One HTTP request, or one turn on a WebSocket. */
 export interface Call {
-  /** Who asks: a request, or what a socket keeps of its upgrade. The signal fires when the client leaves. */
+  /**
+   * The HTTP request, or the headers and signal of the WebSocket upgrade. The signal fires when the client disconnects.
+   */
   readonly request: Pick<IncomingHttpRequest, "headers" | "signal">;
   readonly requestId: string;
   readonly startedMs: number;
   clientAddress(): string;
-  /** The conversation that a turn on a socket belongs to; null for HTTP. */
+  /** The conversation of a turn on a WebSocket; null for HTTP. */
   readonly conversation: Conversation | null;
-  /** Closes the connection before long, whatever is still to be sent: for a client that takes nothing more. */
+  /** Closes the connection soon, even with unsent data: for a client that does not read. */
   cutOff(): void;
 }
 
 export interface HttpCall extends Call {
   readonly request: IncomingHttpRequest;
-  /** The client has shown a right key: its connection no longer counts as a stranger's. */
+  /** The client sent a valid key: its connection no longer counts as unauthenticated. */
   authenticated(): void;
 }

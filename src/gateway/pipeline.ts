@@ -1,7 +1,7 @@
 /**
- * The life of a model call, stop by stop: authenticate → read → admit → take limits → hold money → dispatch → deliver,
- * settling on the way out. Every stop either hands on or throws the one `ApiError` that the client gets, and whatever
- * happens the record is closed exactly once.
+ * The pipeline of a model request: authenticate → read → admit → reserve limits → claim idempotency → hold → dispatch →
+ * deliver → settle. Each step either continues or throws the `ApiError` that the client receives. The request record is
+ * closed exactly once on every path.
  */
 
 import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
@@ -50,36 +50,36 @@ export async function handleModelRequest<C extends Call, Out>(
     if (!gateway.till.hasRoom()) throw storeUnavailable();
 
     const subjects = callerSubjects(caller);
-    const limited = { gateway, record, caller, subjects };
+    const limitedRequest = { gateway, record, caller, subjects };
     if (transport.hasCostlyBody(call)) {
-      const taking = takeLimitsBeforeBody(limited);
-      if (taking instanceof Promise) transport.deferBody(call);
-      record.lease = taking instanceof Promise ? await taking : taking;
+      const reservation = takeLimitsBeforeBody(limitedRequest);
+      if (reservation instanceof Promise) transport.deferBody(call);
+      record.lease = reservation instanceof Promise ? await reservation : reservation;
     }
-    const reading = transport.read(gateway, call, endpoint, caller);
-    const request = reading instanceof Promise ? await reading : reading;
+    const pendingRequest = transport.read(gateway, call, endpoint, caller);
+    const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest;
     record.request = request;
     const { model, routes: all } = admit(caller, endpoint, request.publicModel);
     record.model = model;
     let routes = all;
     if (request.previousResponseId !== null) {
-      routes = await sameAccount(gateway, caller, request.previousResponseId, routes);
+      routes = await routesToSameAccount(gateway, caller, request.previousResponseId, routes);
     }
 
-    const counted = computeReservedUse(subjects);
-    const tokens = counted.tokens ? request.tokensEstimate() : 0;
-    const budget = counted.money ? forecastBudget(gateway.estimates, { endpoint, request, model }) : null;
+    const reservedUse = computeReservedUse(subjects);
+    const tokens = reservedUse.tokens ? request.tokensEstimate() : 0;
+    const budget = reservedUse.money ? forecastBudget(gateway.estimates, { endpoint, request, model }) : null;
     const costNano = budget === null ? 0n : reserveWithin(budget, gateway.limiter.windowRest(subjects));
     record.budget = budget;
     record.windowCap = budget === null ? null : outputCapWithin(budget, costNano);
     if (record.lease !== null) raiseReservation(gateway, record.lease, subjects, tokens, costNano);
-    const taking = record.lease ?? takeLimits(limited, tokens, costNano);
-    if (taking instanceof Promise) {
+    const reservation = record.lease ?? takeLimits(limitedRequest, tokens, costNano);
+    if (reservation instanceof Promise) {
       const waiting = { gateway, call, endpoint, caller, request, model, routes, record, subjects };
-      return await serveAfterWait(waiting, taking, transport);
+      return await serveAfterWait(waiting, reservation, transport);
     }
-    record.lease = taking;
-    const passage = {
+    record.lease = reservation;
+    const context = {
       gateway,
       call,
       endpoint,
@@ -89,103 +89,104 @@ export async function handleModelRequest<C extends Call, Out>(
       routes,
       record,
       subjects,
-      lease: taking,
+      lease: reservation,
     };
-    return await serve(passage, transport);
-  } catch (thrown) {
-    return transport.refuse(call, await closeRefused(gateway, record, thrown));
+    return await serve(context, transport);
+  } catch (cause) {
+    return transport.refuse(call, await closeRefused(gateway, record, cause));
   } finally {
     gateway.underWay.end();
   }
 }
 
-/** What follows once the limits are taken: the claim, the hold, the answer. */
-function serve<C extends Call, Out>(passage: RequestContext<C>, transport: Transport<C, Out>): Promise<Out> {
-  const claiming = transport.claim(passage);
-  return claiming === null
-    ? chargeAndDeliver(passage, transport)
-    : serveClaimed(passage, claiming, transport);
+/** The steps after the limits are reserved: idempotency claim, hold, delivery. */
+function serve<C extends Call, Out>(context: RequestContext<C>, transport: Transport<C, Out>): Promise<Out> {
+  const pendingClaim = transport.claim(context);
+  return pendingClaim === null
+    ? chargeAndDeliver(context, transport)
+    : serveClaimed(context, pendingClaim, transport);
 }
 
 async function serveClaimed<C extends Call, Out>(
-  passage: RequestContext<C>,
-  claiming: Promise<IdempotencyClaimResult<Out>>,
+  context: RequestContext<C>,
+  pendingClaim: Promise<IdempotencyClaimResult<Out>>,
   transport: Transport<C, Out>,
 ): Promise<Out> {
-  const claimed = await claiming;
+  const claimed = await pendingClaim;
   if (claimed.kind === "repeat") {
-    passage.lease.cancel();
-    letGoOf(passage.request);
+    context.lease.cancel();
+    disposeBody(context.request);
     return claimed.answer;
   }
-  passage.record.claim = claimed.claim;
-  return chargeAndDeliver(passage, transport);
+  context.record.claim = claimed.claim;
+  return chargeAndDeliver(context, transport);
 }
 
 function chargeAndDeliver<C extends Call, Out>(
-  passage: RequestContext<C>,
+  context: RequestContext<C>,
   transport: Transport<C, Out>,
 ): Promise<Out> {
-  const { record } = passage;
-  const charging = chargeFor(passage);
-  if (charging instanceof Promise) {
-    return charging.then((charge) => {
+  const { record } = context;
+  const pendingCharge = holdForRequest(context);
+  if (pendingCharge instanceof Promise) {
+    return pendingCharge.then((charge) => {
       record.charge = charge;
-      return transport.deliver(passage);
+      return transport.deliver(context);
     });
   }
-  record.charge = charging;
-  return transport.deliver(passage);
+  record.charge = pendingCharge;
+  return transport.deliver(context);
 }
 
-/** The request waits for a slot of its concurrency. A stream that waits for long is kept alive by its transport. */
+/** The request waits for its concurrency limit. The transport sends keep-alives while a stream waits for long. */
 async function serveAfterWait<C extends Call, Out>(
   waiting: WaitingPassage<C>,
-  taking: Promise<LimitLease>,
+  reservation: Promise<LimitLease>,
   transport: Transport<C, Out>,
 ): Promise<Out> {
   const { record, request, gateway } = waiting;
-  const serving = taking.then((lease) => {
+  const serving = reservation.then((lease) => {
     record.lease = lease;
     return serve({ ...waiting, lease }, transport);
   });
   if (!request.stream) return await serving;
-  return await transport.keepWaiting(waiting, serving, (thrown) => closeRefused(gateway, record, thrown));
+  return await transport.keepWaiting(waiting, serving, (cause) => closeRefused(gateway, record, cause));
 }
 
-/** Closes the record of a request that failed before its answer began. Returns the error for its client. */
-async function closeRefused(gateway: Gateway, record: RequestRecord, thrown: unknown): Promise<ApiError> {
+/** Closes the record of a request that failed before its response began. Returns the error for the client. */
+async function closeRefused(gateway: Gateway, record: RequestRecord, cause: unknown): Promise<ApiError> {
   const { call, lease, request } = record;
-  const error = asApiError(thrown);
+  const error = asApiError(cause);
   if (error.status === 500) {
-    logFault(gateway.log, call.requestId, thrown, clientRequestId(call.request.headers));
+    logFault(gateway.log, call.requestId, cause, clientRequestId(call.request.headers));
   }
-  // Nothing was delivered, so nothing counts against the caller's limits: retries of a failure must not eat them up.
-  // The exception is an account that was already at work when its client left.
-  const isServed = isGone(error) && hasOpenAttempt(record.trace);
+  // Nothing was delivered, so the request does not count against the caller's limits: retries of a failure must not use
+  // them up. The exception is a client that disconnected while an account was already processing the request.
+  const isServed = isClientGone(error) && hasOpenAttempt(record.trace);
   if (isServed) lease?.release();
   else lease?.cancel();
   try {
     await settleRefusal(gateway, record, error, isServed);
   } catch (fault) {
-    // The client hears why it was refused, whatever became of the record.
+    // A failed settlement must not change the error that the client receives.
     logFault(gateway.log, call.requestId, fault);
   } finally {
-    if (request !== null) letGoOf(request);
+    if (request !== null) disposeBody(request);
   }
   return isKeySpent(record, isServed) ? withSpentKey(error) : error;
 }
 
-/** A response continues on the account that made it, and only for the key that made it. */
-async function sameAccount(
+/** A conversation continues on the account that created the previous response, and only for the key that created it. */
+async function routesToSameAccount(
   gateway: Gateway,
   caller: Caller,
   responseId: string,
   routes: readonly AccountRoute[],
 ): Promise<readonly AccountRoute[]> {
   const origin = await gateway.responses.find(responseId, caller.key.id);
-  const same = origin === null ? [] : routes.filter(({ account }) => account.id === origin.accountId);
-  if (same.length > 0) return same;
+  const sameAccountRoutes =
+    origin === null ? [] : routes.filter(({ account }) => account.id === origin.accountId);
+  if (sameAccountRoutes.length > 0) return sameAccountRoutes;
   throw new ApiError(
     "previous_response_not_found",
     `Previous response with id '${responseId.slice(0, 128)}' not found. Send the whole conversation as input instead.`,
@@ -193,23 +194,26 @@ async function sameAccount(
   );
 }
 
-/** Holds what the request may cost; null where nobody pays. A promise only where somebody has to be asked. */
-function chargeFor(passage: RequestContext): Charge | Promise<Charge | null> | null {
-  const { gateway, caller, request } = passage;
+/**
+ * Takes the hold for the maximum cost of the request. Returns null for unpaid requests, and a promise only if the
+ * stored response or the database must be read.
+ */
+function holdForRequest(context: RequestContext): Charge | Promise<Charge | null> | null {
+  const { gateway, caller, request } = context;
   if (caller.group.billing.charge === "none") return null;
-  if (request.previousResponseId === null) return holdMoney(passage);
+  if (request.previousResponseId === null) return holdMoney(context);
   return lookUpStoredTokens(gateway, request.previousResponseId, caller.key.id).then((keptTokens) =>
-    holdMoney(passage, keptTokens),
+    holdMoney(context, keptTokens),
   );
 }
 
-/** Nobody reads its body any more. */
-function letGoOf(request: ModelRequest): void {
+/** Frees the body after its last use. */
+function disposeBody(request: ModelRequest): void {
   void request.body.dispose();
   freeBody(request);
 }
 
-function isGone({ code }: ApiError): boolean {
+function isClientGone({ code }: ApiError): boolean {
   return code === "client_closed_request";
 }
 
@@ -221,7 +225,7 @@ async function settleRefusal(
 ): Promise<void> {
   const reachedUpstream = record.trace.attempts.length > 0;
   await settleRequest(gateway, record, {
-    outcome: isGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",
+    outcome: isClientGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",
     status: error.status,
     error,
     usage: null,
@@ -232,7 +236,7 @@ async function settleRefusal(
     isWhole: false,
     countOutput: null,
     estimateShown: null,
-    // At a shutdown it is this process that ends the request.
+    // At shutdown this process aborts the request: the client did not disconnect.
     isAbandoned: isServed && record.call.request.signal.aborted,
   });
   if (record.claim !== null) {
@@ -240,7 +244,7 @@ async function settleRefusal(
   }
 }
 
-/** Where no account can have worked on the request, its client may send it again under the same Idempotency-Key. */
+/** The client may reuse its Idempotency-Key as long as no account can have processed the request. */
 function isKeySpent({ claim, trace }: RequestRecord, isServed: boolean): boolean {
   return claim !== null && (isServed || countWastedAttempts(trace) > 0);
 }

@@ -1,4 +1,4 @@
-/** An admitted request and all that belongs to it. */
+/** The context of one admitted request: everything known and held for it. */
 
 import type { LimitLease, Subject } from "../limits/limiter.ts";
 import type { AccountRoute, PublishedModel } from "../policy/snapshot.ts";
@@ -16,7 +16,7 @@ export interface RequestContext<C extends Call = Call> {
   model: PublishedModel;
   routes: readonly AccountRoute[];
   record: RequestRecord;
-  /** Whose limits admitted the request, and what they granted. */
+  /** The caller's limits that admitted the request, and the reservation they granted. */
   subjects: readonly Subject[];
   lease: LimitLease;
 }

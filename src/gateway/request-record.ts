@@ -1,4 +1,4 @@
-/** The record of one request: gathered at each stop, closed once at the end, whatever the end was. */
+/** The record of one request: filled at each step of the pipeline and closed once at the end, whatever the outcome. */
 
 import type { IdempotencyClaim } from "../billing/idempotency/idempotency.ts";
 import type { ApiError } from "../errors.ts";
@@ -26,15 +26,21 @@ export interface RequestEnding {
   /** Size and quality of those images, as the upstream reports them (`image-kind.ts`). */
   imageKind: string | null;
   responseId: string | null;
-  /** An account has worked on it for the client: that is paid for. */
+  /** An account processed the request for the client, so the request is charged. */
   isServed: boolean;
-  /** The answer came to its end, whether or not its client was still there; otherwise it broke off, or was let go. */
+  /**
+   * The response was read to its end, whether or not the client was still connected. False if it broke off or was
+   * cancelled.
+   */
   isWhole: boolean;
-  /** Counts the text that came, for upstreams that report no usage; null for answers that are no text. */
+  /** Counts the received text, for upstreams that report no usage; null for responses without text. */
   countOutput: (() => Promise<CountedOutput>) | null;
-  /** Estimates the text that was streamed, at once; null for other answers. */
+  /** Estimates the streamed text synchronously; null for responses that are not streamed as text. */
   estimateShown: (() => CountedOutput) | null;
-  /** Its client left before the end, so that output it did not see is charged by estimate where the group charges. */
+  /**
+   * The client disconnected before the end. Output that it did not receive is estimated and charged if the group says
+   * so.
+   */
   isAbandoned: boolean;
 }
 
@@ -46,18 +52,23 @@ export interface RequestRecord {
   request: ModelRequest | null;
   model: PublishedModel | null;
   charge: Charge | null;
-  /** What the limits of its caller (and, in `place`, of its account) reserved: settled to what its row says. */
+  /**
+   * The limit reservation of the caller; that of the account is in `place`. Both are settled to the use in the usage
+   * row.
+   */
   lease: LimitLease | null;
   place: AccountSlot | null;
-  /** What it may cost its caller's windows of money; null where there are none. */
+  /** The maximum cost against the caller's USD windows; null if the caller has none. */
   budget: WindowBudget | null;
-  /** The most output tokens of each choice, where a window of money buys fewer than were asked for. */
+  /** The maximum output tokens of each choice, if a USD window affords fewer than the client requested. */
   windowCap: number | null;
-  /** The claim on its Idempotency-Key. */
   claim: IdempotencyClaim | null;
   /** A stream can end in several ways at once: the first one counts. */
   isClosed: boolean;
-  /** Of a response that goes on upstream: resolves when it is settled. Its body is needed until then. */
+  /**
+   * For a response that continues upstream: resolves when the response is settled. The request body is needed until
+   * then.
+   */
   following: Promise<void> | null;
 }
 
@@ -80,7 +91,7 @@ export function openRecord(call: Call, endpoint: Endpoint): RequestRecord {
   };
 }
 
-/** Records by how far their requests came: its key was known, its body was read, money was held for it. */
+/** Records by progress of their requests: authenticated, body read, hold taken. */
 export type AuthenticatedRecord = RequestRecord & { caller: Caller };
 export type ReadRecord = AuthenticatedRecord & { request: ModelRequest };
 export type PaidRecord = ReadRecord & { charge: Charge };
@@ -106,7 +117,7 @@ export function buildUsageRow(
 ): UsageRow {
   const { call, caller, endpoint, request, trace } = record;
   const nowMs = clock.monotonicMs();
-  // Field by field: spreading so many of them takes several times as long, once for every request.
+  // Written field by field: object spread with this many fields takes several times as long, on every request.
   return {
     requestId: call.requestId,
     requestCount: 1,

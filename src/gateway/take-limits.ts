@@ -1,6 +1,6 @@
 /**
- * The limits of a caller, taken at once or after a wait: a request that only exceeds a concurrency limit waits for a
- * slot in its group's queue. Every other limit rejects it at once.
+ * Reserves the limits of a caller, at once or after a wait. A request that exceeds only a concurrency limit waits in
+ * its group's queue; every other limit rejects it at once.
  */
 
 import type { ApiError } from "../errors.ts";
@@ -13,7 +13,7 @@ import { endWait, waitedMs } from "./request/trace.ts";
 import type { RequestRecord } from "./request-record.ts";
 import { clientGone } from "./upstream/send-request.ts";
 
-/** The request whose limits are taken, and what it may use meanwhile. */
+/** The request whose limits are reserved, and what the reservation needs. */
 export interface LimitedRequest {
   readonly gateway: Pick<Gateway, "limiter" | "slots" | "clock">;
   readonly record: Pick<RequestRecord, "call" | "trace">;
@@ -21,7 +21,7 @@ export interface LimitedRequest {
   readonly subjects: readonly Subject[];
 }
 
-/** A promise only while the request waits. Throws, or rejects with, the error for the client. */
+/** Returns a promise only if the request waits. Throws, or rejects with, the error for the client. */
 export function takeLimits(
   request: LimitedRequest,
   tokensEstimate: number,
@@ -36,11 +36,11 @@ export function takeLimits(
 }
 
 /**
- * Takes the limits before the body is read: for bodies that cost something to read. Tokens and money are unknown until
+ * Reserves the limits before the body is read, for bodies that are expensive to read. Tokens and cost are unknown until
  * then; `raiseReservation` adds them. A rejected or waiting request consumes nothing, and its body stays unread.
  */
 export function takeLimitsBeforeBody(request: LimitedRequest): LimitLease | Promise<LimitLease> {
-  // One of each, so that a window which is used up rejects here; the lease itself holds none.
+  // One token and one nano-USD, so that an exhausted window rejects here; the lease itself reserves none.
   const taken = takeLimits(request, 1, 1n);
   return taken instanceof Promise ? taken.then(withoutAmounts) : withoutAmounts(taken);
 }
@@ -50,7 +50,7 @@ function withoutAmounts(lease: LimitLease): LimitLease {
   return lease;
 }
 
-/** A maximum of 0 never frees. */
+/** A limit of 0 is never freed by a release. */
 function isFreedByRelease({ kind, max }: Shortage): boolean {
   return kind === "concurrency" && max > 0;
 }

@@ -1,4 +1,7 @@
-/** How a call comes in and its answer goes out: by HTTP, or as a turn on a socket. What lies between is the same. */
+/**
+ * The transport of a request: HTTP, or a turn on a WebSocket. Only receiving the request and sending the response
+ * differ; the pipeline in between is the same.
+ */
 
 import type { ApiError } from "../errors.ts";
 import {
@@ -26,17 +29,17 @@ import { waitWithin } from "./upstream/wait-within.ts";
 
 export interface Transport<C extends Call, Out> {
   identify(gateway: Gateway, call: C): Caller;
-  /** True where the caller's limits are to be taken before the body is read. */
+  /** True if the caller's limits must be reserved before the body is read. */
   hasCostlyBody(call: C): boolean;
-  /** The request waits before its body is read. */
+  /** Called when the request waits before its body is read. */
   deferBody(call: C): void;
   read(gateway: Gateway, call: C, endpoint: Endpoint, caller: Caller): Promise<ModelRequest> | ModelRequest;
-  /** Null where the client asks for no protection against repeats. */
-  claim(passage: RequestContext<C>): Promise<IdempotencyClaimResult<Out>> | null;
-  deliver(passage: RequestContext<C>): Promise<Out>;
+  /** Null if the client sent no idempotency key. */
+  claim(context: RequestContext<C>): Promise<IdempotencyClaimResult<Out>> | null;
+  deliver(context: RequestContext<C>): Promise<Out>;
   /**
-   * The answer to a stream whose request still waits for its limits: what `serving` brings, and meanwhile whatever keeps
-   * its client. `close` ends the record of a request that fails after its answer has begun.
+   * Returns the response to a stream whose request still waits for its limits: keep-alives until `serving` resolves,
+   * then its response. `close` closes the record of a request that fails after its response has begun.
    */
   keepWaiting(
     waiting: WaitingPassage<C>,
@@ -54,15 +57,15 @@ export const HTTP: Transport<HttpCall, HttpResponse> = {
   deferBody: ({ request }) => request.body?.defer(),
   read: (gateway, call, endpoint, { key }) => gateway.requests.read(call.request, endpoint, key),
   claim: claimRequest,
-  deliver: (passage) =>
-    passage.request.stream
-      ? deliverStream(passage, passage.gateway.timing.keepAliveMs, respond)
-      : deliverWholeResponse(passage),
+  deliver: (context) =>
+    context.request.stream
+      ? deliverStream(context, context.gateway.timing.keepAliveMs, respond)
+      : deliverWholeResponse(context),
   keepWaiting,
   refuse: (call, error) => errorAnswer(error, call.requestId),
 };
 
-/** A wait that ends soon can still be rejected with a plain status. */
+/** A request whose wait is short can still be rejected with an HTTP status. */
 async function keepWaiting(
   { gateway, call, endpoint, request, subjects }: WaitingPassage<HttpCall>,
   serving: Promise<HttpResponse>,
@@ -72,7 +75,7 @@ async function keepWaiting(
   const { keepAliveMs } = gateway.timing;
   const early = await waitWithin(serving, keepAliveMs, gateway.dispatcher.alarms);
   if (early !== "waiting") return serving;
-  // The request is under way until then, although this answer has begun.
+  // The request stays in flight until it is served, although this response has begun.
   gateway.underWay.begin();
   const source = new WaitingStream({
     serving,
@@ -109,7 +112,10 @@ function respond(
   return new StreamedResponse(headers.lines, freeingAtEnd(relay, request, record));
 }
 
-/** Frees the request's body once the answer is written, unless it may still be counted. */
+/**
+ * Frees the request body when the response is written, unless a background response still needs the body for token
+ * counting.
+ */
 function freeingAtEnd(relay: Relay, request: ModelRequest, record: RequestRecord): StreamSource {
   return {
     flowTo: (sink) =>

@@ -1,3 +1,5 @@
+/** Finds elements of a JSON array in a scanned body. */
+
 import type { JsonField } from "./scan.ts";
 import { COMMA, DEPTH_LIMIT, skipSpace, valueEnd } from "./walk.ts";
 
@@ -6,22 +8,24 @@ export interface ByteRange {
   end: number;
 }
 
-/** Where the first elements of an array stand. The array was scanned before, so its structure is sound. */
+/**
+ * Returns the byte ranges of the first elements of an array. The array was scanned before, so its structure is valid.
+ */
 export function firstElements(
   bytes: Uint8Array,
   array: Pick<JsonField, "start" | "end">,
   countMax: number,
 ): ByteRange[] {
-  const found: ByteRange[] = [];
+  const elements: ByteRange[] = [];
   const close = array.end - 1;
   let at = skipSpace(bytes, array.start + 1, close);
-  while (at < close && found.length < countMax) {
+  while (at < close && elements.length < countMax) {
     const end = valueEnd(bytes, at, close, DEPTH_LIMIT);
     if (end < 0) break;
-    found.push({ start: at, end });
+    elements.push({ start: at, end });
     at = skipSpace(bytes, end, close);
     if (bytes[at] !== COMMA) break;
     at = skipSpace(bytes, at + 1, close);
   }
-  return found;
+  return elements;
 }

@@ -1,4 +1,4 @@
-/** A member near the front of a large object, found without walking all of it. */
+/** Finds a member near the front of a large object without walking all of it. */
 
 import { startsWithAt } from "../net/wire/bytes.ts";
 import { COMMA, colonEnd, OBJECT_OPEN, QUOTE, skipSpace, stringEnd, valueEnd } from "./walk.ts";
@@ -6,8 +6,8 @@ import { COMMA, colonEnd, OBJECT_OPEN, QUOTE, skipSpace, stringEnd, valueEnd } f
 const DEPTH_MAX = 128;
 
 /**
- * Where the value of the first member of this name begins. -1 when there is none that is written without escapes, or
- * what stands before it is no JSON; what stands behind it is not looked at.
+ * Returns the start of the value of the first member with this name. Returns -1 if no member has that name without
+ * escapes, or if the bytes before it are not JSON. The bytes after it are not examined.
  */
 export function memberStart(bytes: Uint8Array, start: number, end: number, name: Uint8Array): number {
   let at = skipSpace(bytes, start, end);

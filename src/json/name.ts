@@ -1,4 +1,4 @@
-/** Member names that differ from a known name only in upper and lower case: some decoders accept them as that name. */
+/** Detects member names that differ from a known name only in case: some decoders accept them as that name. */
 
 import { decodeText } from "../net/wire/bytes.ts";
 import { BACKSLASH } from "./walk.ts";
@@ -7,16 +7,16 @@ const UPPER_A = 0x41;
 const UPPER_Z = 0x5a;
 
 /**
- * Unicode case folding, in full: `ſ` is s, the Kelvin sign is k, `ﬆ` is st. Both forms of the Turkish i count as i,
- * because Java's `equalsIgnoreCase` takes them for it.
+ * Full Unicode case folding: `ſ` is s, the Kelvin sign is k, `ﬆ` is st. Both forms of the Turkish i count as i, because
+ * Java's `equalsIgnoreCase` treats them so.
  */
 export function foldCase(name: string): string {
   return name.replaceAll("\u0130", "i").toUpperCase().toLowerCase();
 }
 
 /**
- * Which of `names` the key between the quotes is when its case is folded. Undefined at once for a plain lower-case name,
- * which nearly every name is.
+ * Returns which of `names` the key between the quotes matches when its case is folded. Fast for plain lower-case names,
+ * which nearly all are.
  */
 export function caseVariant<Name extends string>(
   bytes: Uint8Array,
@@ -35,7 +35,7 @@ export function caseVariant<Name extends string>(
   return key === null ? undefined : names.get(foldCase(key));
 }
 
-/** Null when the key is not valid JSON. */
+/** Returns null if the key is not valid JSON. */
 function decodeKey(bytes: Uint8Array, start: number, end: number): string | null {
   try {
     const key: unknown = JSON.parse(`"${decodeText(bytes, start, end)}"`);

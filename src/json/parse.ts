@@ -1,8 +1,8 @@
-/** Full parsing, for the few places that need a value and not just where it stands. */
+/** Full JSON parsing, for the few places that need a value and not only its position. */
 
 import { decodeText } from "../net/wire/bytes.ts";
 
-/** Null when the bytes are not JSON. */
+/** Returns null if the bytes are not JSON. */
 export function parseJson(bytes: Uint8Array, start = 0, end = bytes.length): unknown {
   try {
     return JSON.parse(decodeText(bytes, start, end));

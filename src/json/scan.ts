@@ -1,3 +1,8 @@
+/**
+ * Finds the top-level members of one JSON object without parsing it. The grammar is checked completely outside strings;
+ * inside them only the end is searched, because their content is for the upstream to check.
+ */
+
 import { isUtf8 } from "node:buffer";
 import { decodeLatin1, decodeText } from "../net/wire/bytes.ts";
 import { caseVariant } from "./name.ts";
@@ -31,14 +36,9 @@ import {
   valueEnd,
 } from "./walk.ts";
 
-/**
- * Finds top-level members of one JSON object without parsing it. Outside strings the grammar is checked in
- * full; inside them only the end is looked for, because their contents are the upstream's business.
- */
-
 export type ValueKind = "string" | "number" | "true" | "false" | "null" | "object" | "array";
 
-/** Where a member stands. Offsets count from the start of the scanned array, not of the object. */
+/** The position of a member. Offsets count from the start of the scanned array, not of the object. */
 export interface JsonField {
   keyStart: number;
   start: number;
@@ -54,9 +54,9 @@ interface Candidate<Name> {
 export interface WantedFields<Name extends string> {
   readonly byLength: readonly (readonly Candidate<Name>[] | undefined)[];
   readonly byName: ReadonlyMap<string, Name>;
-  /** The longest spelling of any name, every character written as `\u0000`. */
+  /** The longest encoding of any name, with every character written as `\u0000`. */
   readonly keyBytesMax: number;
-  /** A name that is one of these in another case fails the scan. */
+  /** A name that differs from one of these only in case fails the scan. */
   readonly refusesCaseVariants: boolean;
 }
 
@@ -74,7 +74,7 @@ export type ScanReason =
 export interface ObjectScan<Name extends string> {
   ok: true;
   fields: { [name in Name]?: JsonField };
-  /** Just after the `{`: where a member can be put in. */
+  /** Directly after the `{`, where a member can be inserted. */
   insertAt: number;
   empty: boolean;
 }
@@ -97,19 +97,19 @@ export function wantedFields<const Name extends string>(
   const byName = new Map<string, Name>();
   let lengthMax = 0;
   for (const name of names) {
-    // A property that every object inherits would look as if it had been captured already.
+    // A property that every object inherits would look as if it had already been captured.
     if (!/^[\x21-\x7e]+$/.test(name) || name in {}) throw new Error(`"${name}" cannot be a wanted field`);
     byLength[name.length] ??= [];
     byLength[name.length]?.push({ name, bytes: new TextEncoder().encode(name) });
     byName.set(name, name);
     lengthMax = Math.max(lengthMax, name.length);
   }
-  // A list without holes: an absent length must not send the lookup up the prototype chain.
+  // A dense list: a hole would send the lookup up the prototype chain.
   const dense = Array.from({ length: lengthMax + 1 }, (_, length) => byLength[length]);
   return { byLength: dense, byName, keyBytesMax: lengthMax * "\\u0000".length, refusesCaseVariants };
 }
 
-/** The object itself is depth 1. `depthMax` above 1024 counts as 1024. */
+/** The object itself has depth 1. A `depthMax` above 1024 counts as 1024. */
 export function scanObject<Name extends string>(
   bytes: Uint8Array,
   start: number,
@@ -133,7 +133,7 @@ export function scanObject<Name extends string>(
     const keyStart = at;
     if (byteAt(bytes, at, end) !== QUOTE) return failure(isFault(KEY, at, end));
     at++;
-    // One pass over a key short enough to be wanted: it finds the end and notices escapes on the way.
+    // One pass over a key that is short enough to match: it finds the end and detects escapes.
     const keyLimit = Math.min(end, at + wanted.keyBytesMax + 1);
     let escaped = false;
     let c = END;
@@ -157,8 +157,8 @@ export function scanObject<Name extends string>(
         name = wantedName(bytes, keyStart + 1, at, wanted);
       }
       if (name === undefined && wanted.refusesCaseVariants) {
-        const meant = caseVariant(bytes, keyStart + 1, at, wanted.byName);
-        if (meant !== undefined) return inAnotherCase(meant, keyStart);
+        const variant = caseVariant(bytes, keyStart + 1, at, wanted.byName);
+        if (variant !== undefined) return caseVariantFailure(variant, keyStart);
       }
       at++;
     } else {
@@ -173,8 +173,8 @@ export function scanObject<Name extends string>(
     if (at < 0) return failure(at);
 
     if (name !== undefined) {
-      if (fields[name] !== undefined) return repeated(name, keyStart);
-      fields[name] = { keyStart, start: valueStart, end: at, kind: kindOf(bytes[valueStart]) };
+      if (fields[name] !== undefined) return duplicateField(name, keyStart);
+      fields[name] = { keyStart, start: valueStart, end: at, kind: detectKind(bytes[valueStart]) };
     }
 
     if (byteAt(bytes, at, end) <= SPACE) at = skipSpace(bytes, at, end);
@@ -196,12 +196,12 @@ function failure(encoded: number): ScanFailure {
   return { ok: false, reason, offset, detail };
 }
 
-function repeated(field: string, offset: number): ScanFailure {
+function duplicateField(field: string, offset: number): ScanFailure {
   const detail = `the field "${field}" is given more than once`;
   return { ok: false, reason: "duplicate_field", offset, detail, field };
 }
 
-function inAnotherCase(field: string, offset: number): ScanFailure {
+function caseVariantFailure(field: string, offset: number): ScanFailure {
   const detail = `a field that is "${field}" in another case`;
   return { ok: false, reason: "case_variant", offset, detail, field };
 }
@@ -224,7 +224,7 @@ function wantedName<Name extends string>(
   return undefined;
 }
 
-/** Which of the names the string from `open` to `end` is, quotes included and however it is escaped. */
+/** Returns which of the names the string from `open` to `end` is, including its quotes and whatever its escapes. */
 export function wantedString<Name extends string>(
   bytes: Uint8Array,
   open: number,
@@ -243,7 +243,10 @@ export function wantedString<Name extends string>(
 const ESCAPE_LETTERS = '"\\/bfnrt';
 const ESCAPED_CHARS = '"\\/\b\f\n\r\t';
 
-/** The key, its other bytes as Latin-1: enough to compare with an ASCII name. Or where an escape is malformed. */
+/**
+ * Returns the key with its non-ASCII bytes as Latin-1, which suffices to compare it with an ASCII name; or the offset
+ * of a malformed escape.
+ */
 function unescapeKey(bytes: Uint8Array, start: number, end: number): string | number {
   let key = "";
   for (let at = start; at < end; at++) {
@@ -274,7 +277,7 @@ function hexDigit(c: number): number {
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x61 + 10 : -1;
 }
 
-function kindOf(first: number | undefined): ValueKind {
+function detectKind(first: number | undefined): ValueKind {
   switch (first) {
     case QUOTE:
       return "string";
@@ -293,7 +296,7 @@ function kindOf(first: number | undefined): ValueKind {
   }
 }
 
-/** The mark in front of a text that some write, and that is no JSON. */
+/** The byte order mark that some programs write before a text. It is not JSON. */
 export const BOM_BYTES = 3;
 
 export function startsWithBom(bytes: Uint8Array, start: number, end: number): boolean {
@@ -305,13 +308,13 @@ export function startsWithBom(bytes: Uint8Array, start: number, end: number): bo
   );
 }
 
-/** Beyond it the place is told by its byte: counting lines would take too long. */
+/** Beyond this offset the position is reported as a byte offset: counting lines would take too long. */
 const LOCATED_BYTES_MAX = 1024 * 1024;
 
-/** Where and what, with at most one byte of the body in it. `start` is where the scan began. */
+/** Describes the position and the fault, with at most one byte of the body. `start` is where the scan began. */
 export function describeScanError(bytes: Uint8Array, failure: ScanFailure, start = 0): string {
   if (failure.offset - start > LOCATED_BYTES_MAX) {
-    return `byte ${failure.offset - start + 1}: ${failure.detail}${found(bytes, failure)}`;
+    return `byte ${failure.offset - start + 1}: ${failure.detail}${describeByte(bytes, failure)}`;
   }
   let line = 1;
   let column = 1;
@@ -321,14 +324,14 @@ export function describeScanError(bytes: Uint8Array, failure: ScanFailure, start
       line++;
       column = 1;
     } else if ((c & 0xc0) !== 0x80) {
-      // Continuation bytes of UTF-8 belong to the character before them.
+      // UTF-8 continuation bytes belong to the character before them.
       column++;
     }
   }
-  return `line ${line}, column ${column}: ${failure.detail}${found(bytes, failure)}`;
+  return `line ${line}, column ${column}: ${failure.detail}${describeByte(bytes, failure)}`;
 }
 
-function found(bytes: Uint8Array, failure: ScanFailure): string {
+function describeByte(bytes: Uint8Array, failure: ScanFailure): string {
   if (failure.reason !== "syntax" && failure.reason !== "trailing") return "";
   const c = bytes[failure.offset];
   if (c === undefined) return "";
@@ -336,15 +339,13 @@ function found(bytes: Uint8Array, failure: ScanFailure): string {
   return `, found ${printable ? `'${String.fromCharCode(c)}'` : `byte 0x${c.toString(16).padStart(2, "0")}`}`;
 }
 
-/** Whether the array is valid from `start` on, which is where a character begins. */
+/** Whether the array is valid UTF-8 from `start` on, which is the start of a character. */
 export function isValidUtf8(bytes: Uint8Array, start = 0): boolean {
-  // All of it nearly always is, and asking for all of it needs no view.
+  // The whole array is nearly always valid, and checking the whole needs no view.
   return isUtf8(bytes) || (start > 0 && isUtf8(bytes.subarray(start)));
 }
 
-// Without ignoreBOM a leading U+FEFF would vanish from the value.
-
-/** Null: not a string, or its content is not valid JSON. */
+/** Returns null if the field is not a string or its content is not valid JSON. */
 export function stringValue(bytes: Uint8Array, field: JsonField): string | null {
   if (field.kind !== "string") return null;
   const start = field.start + 1;
@@ -370,7 +371,7 @@ export function stringValue(bytes: Uint8Array, field: JsonField): string | null 
 /** No integer in use needs more; a megabyte of digits is not worth converting. */
 const INTEGER_BYTES_MAX = 64;
 
-/** Null: not a number, or not a safe integer. `1e3` and `10.0` are integers. */
+/** Returns null if the field is not a number or not a safe integer. `1e3` and `10.0` are integers. */
 export function integerValue(bytes: Uint8Array, field: JsonField): number | null {
   if (field.kind !== "number") return null;
   let value = 0;
@@ -390,7 +391,7 @@ export function integerValue(bytes: Uint8Array, field: JsonField): number | null
   return Number.isSafeInteger(value) ? value + 0 : null;
 }
 
-/** Null: neither true nor false. */
+/** Returns null if the field is neither true nor false. */
 export function booleanValue(field: JsonField): boolean | null {
   if (field.kind === "true") return true;
   return field.kind === "false" ? false : null;

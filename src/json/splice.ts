@@ -1,9 +1,9 @@
+/** Replaces a few byte ranges of a body; every other byte stays as received. */
+
 import { copyBytes, writeBytes } from "../net/wire/bytes.ts";
 import type { Part } from "../net/wire/parts.ts";
 import type { JsonField, ObjectScan } from "./scan.ts";
 import { COMMA, LF, skipSpace } from "./walk.ts";
-
-/** Changes to a few byte ranges of a body; every other byte stays as it came. */
 
 export interface Splice {
   start: number;
@@ -14,42 +14,42 @@ export interface Splice {
 const utf8 = new TextEncoder();
 const NOTHING = new Uint8Array(0);
 
-/** What is put into bodies is much the same with every request; whatever else comes by does not stay. */
-type Known = Map<string, Uint8Array>;
-const KNOWN_MAX = 4_096;
-const knownStrings: Known = new Map();
-const knownMembers: Known = new Map();
+/** The inserted bytes are nearly the same for every request. The cache is cleared when it is full. */
+type ByteCache = Map<string, Uint8Array>;
+const CACHED_MAX = 4_096;
+const cachedStrings: ByteCache = new Map();
+const cachedMembers: ByteCache = new Map();
 
-function remember(known: Known, key: string, json: string): Uint8Array {
-  const made = utf8.encode(json);
-  if (known.size >= KNOWN_MAX) known.clear();
-  known.set(key, made);
-  return made;
+function cacheBytes(cache: ByteCache, key: string, json: string): Uint8Array {
+  const encoded = utf8.encode(json);
+  if (cache.size >= CACHED_MAX) cache.clear();
+  cache.set(key, encoded);
+  return encoded;
 }
 
-/** The bytes are shared: read them, do not write to them. */
+/** The bytes are shared: do not write to them. */
 export function jsonString(text: string): Uint8Array {
-  return knownStrings.get(text) ?? remember(knownStrings, text, JSON.stringify(text));
+  return cachedStrings.get(text) ?? cacheBytes(cachedStrings, text, JSON.stringify(text));
 }
 
 export function replaceValue(field: JsonField, value: Uint8Array): Splice {
   return { start: field.start, end: field.end, insert: value };
 }
 
-/** A member that the object does not have yet, in front of all others. */
+/** Adds a member that the object does not have yet, before all others. */
 export function addMember(
   scan: Pick<ObjectScan<never>, "insertAt" | "empty">,
   name: string,
   json: string,
 ): Splice {
   const member = `${JSON.stringify(name)}:${json}${scan.empty ? "" : ","}`;
-  const insert = knownMembers.get(member) ?? remember(knownMembers, member, member);
+  const insert = cachedMembers.get(member) ?? cacheBytes(cachedMembers, member, member);
   return { start: scan.insertAt, end: scan.insertAt, insert };
 }
 
 /**
- * Sets members (to raw JSON) or takes them out (null). A captured member is changed where it stands, a new one
- * goes in front. All edits of one object belong in one call: commas depend on what else comes and goes.
+ * Sets members (to raw JSON) or removes them (null). A captured member is changed in place, a new one is inserted at
+ * the front. All edits of one object belong in one call, because the commas depend on all of them.
  */
 export function editMembers<Name extends string>(
   bytes: Uint8Array,
@@ -80,7 +80,7 @@ export function editMembers<Name extends string>(
   return splices;
 }
 
-/** Neighbours leave together, so that each comma is taken once. True when no member is left. */
+/** Adjacent members are removed together, so that each comma is removed once. Returns true if no member is left. */
 function removeMembers(bytes: Uint8Array, members: JsonField[], splices: Splice[]): boolean {
   members.sort((a, b) => a.keyStart - b.keyStart);
   let emptied = false;
@@ -102,7 +102,7 @@ function removeMembers(bytes: Uint8Array, members: JsonField[], splices: Splice[
       splices.push({ start, end: next, insert: NOTHING });
       continue;
     }
-    // The last of the object: the comma to take stands before it.
+    // The last member of the object: the comma to remove is before it.
     const before = lastBefore(bytes, start);
     if (bytes[before] === COMMA) splices.push({ start: before, end, insert: NOTHING });
     else {
@@ -119,7 +119,10 @@ function lastBefore(bytes: Uint8Array, start: number): number {
   return at;
 }
 
-/** The changed body as parts of the old one and of what goes in, none of them copied. Splices may come in any order. */
+/**
+ * Returns the changed body as parts of the old one and of the inserted bytes, without copying. Splices may come in any
+ * order.
+ */
 export function spliceParts(
   bytes: Uint8Array,
   splices: readonly Splice[],
@@ -128,7 +131,7 @@ export function spliceParts(
 ): Part[] {
   const parts: Part[] = [];
   let from = first;
-  for (const { start, end, insert } of ordered(splices, first, last)) {
+  for (const { start, end, insert } of sortSplices(splices, first, last)) {
     if (start > from) parts.push({ bytes, start: from, end: start });
     if (insert.length > 0) parts.push({ bytes: insert, start: 0, end: insert.length });
     from = end;
@@ -137,8 +140,8 @@ export function spliceParts(
   return parts;
 }
 
-/** Mostly they come in order, and looking is much cheaper than sorting. */
-function ordered(splices: readonly Splice[], first: number, last: number): readonly Splice[] {
+/** Splices are mostly in order, and checking is much cheaper than sorting. */
+function sortSplices(splices: readonly Splice[], first: number, last: number): readonly Splice[] {
   if (areInOrder(splices, first, last)) return splices;
   const sorted = splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
   if (!areInOrder(sorted, first, last)) throw new RangeError("splices overlap or leave the body");
@@ -154,7 +157,7 @@ function areInOrder(splices: readonly Splice[], first: number, last: number): bo
   return true;
 }
 
-/** The same array when there is nothing to change; else one new array. */
+/** Without splices, returns the range itself (the same array if it is the whole array). Otherwise a new array. */
 export function applySplices(
   bytes: Uint8Array,
   splices: readonly Splice[],
@@ -162,7 +165,7 @@ export function applySplices(
   end = bytes.length,
 ): Uint8Array {
   if (splices.length === 0) return copyBytes(bytes, start, end);
-  const sorted = ordered(splices, start, end);
+  const sorted = sortSplices(splices, start, end);
   let length = end - start;
   for (const splice of sorted) length += splice.insert.length - (splice.end - splice.start);
   const changed = Buffer.allocUnsafe(length);

@@ -1,4 +1,7 @@
-/** What the scanner leaves out: whether the contents of strings are JSON. Slow, so only whoever doubts it asks. */
+/**
+ * Checks what the scanner skips: whether the contents of strings are valid JSON. It is slow, so it runs only when a
+ * body is suspected.
+ */
 
 import type { ScanFailure } from "./scan.ts";
 import { BACKSLASH, END, QUOTE, SPACE } from "./walk.ts";
@@ -7,14 +10,14 @@ const LETTERS: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 const UNICODE = 0x75;
 const HEX_DIGITS = 4;
 
-/** The first one in a text whose structure is sound. */
+/** Returns the first fault in a text whose structure is valid. */
 export function stringFault(bytes: Uint8Array): ScanFailure | null {
   const search = new StringFaultSearch(bytes);
   search.run(Number.POSITIVE_INFINITY);
   return search.fault;
 }
 
-/** The same in slices: a long text takes longer than one turn may. */
+/** The same in slices: a long text takes longer than one turn of the event loop may. */
 export class StringFaultSearch {
   fault: ScanFailure | null = null;
   private readonly bytes: Uint8Array;
@@ -25,7 +28,7 @@ export class StringFaultSearch {
     this.bytes = bytes;
   }
 
-  /** Looks through so many bytes more; true when the search is over. */
+  /** Checks this many more bytes. Returns true when the search is finished. */
   run(bytesMax: number): boolean {
     const { bytes } = this;
     const end = Math.min(bytes.length, this.at + bytesMax);

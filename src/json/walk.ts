@@ -1,4 +1,6 @@
-/** The grammar of JSON outside strings, byte by byte: where does the thing that starts here end? */
+/**
+ * The JSON grammar outside strings, byte by byte: each function finds the end of the value that starts at an offset.
+ */
 
 export const QUOTE = 0x22;
 export const BACKSLASH = 0x5c;
@@ -16,11 +18,11 @@ export const SPACE = 0x20;
 export const LF = 0x0a;
 export const END = -1;
 
-/** A quote within so many bytes is found sooner by a plain loop than by a call into native code. */
+/** A quote within this distance is found faster by a loop than by a call into native code. */
 const NEAR_BYTES = 40;
 export const DEPTH_LIMIT = 1024;
 
-/** What each open container is. Shared by all scans: a scan never yields, so only one is ever under way. */
+/** The kind of each open container. Shared by all scans: a scan never yields, so only one runs at a time. */
 const openers = new Uint8Array(DEPTH_LIMIT + 1);
 
 export const FAULTS = [
@@ -53,12 +55,12 @@ const STRING_END = 10;
 const OBJECT_END = 11;
 export const TRAILING = 12;
 
-/** The walkers below return the offset after what they passed, or a fault: code and offset in one negative number. */
+/** The functions below return the offset after the value, or a fault: code and offset in one negative number. */
 export function fault(code: number, offset: number): number {
   return -1 - (offset * FAULTS.length + code);
 }
 
-/** At the end of the text nothing is wrong but that it ends. */
+/** At the end of the text the fault is that the text ends. */
 export function isFault(code: number, offset: number, end: number): number {
   return fault(offset < end ? code : OBJECT_END, offset);
 }
@@ -85,7 +87,7 @@ export function valueEnd(bytes: Uint8Array, at: number, end: number, depthMax: n
   return literalEnd(bytes, at, end);
 }
 
-/** No recursion: hostile nesting costs one byte of `openers` a level, up to `depthMax`. */
+/** No recursion: hostile nesting costs one byte of `openers` per level, up to `depthMax`. */
 function containerEnd(bytes: Uint8Array, from: number, end: number, depthMax: number): number {
   let at = from;
   let depth = 1;
@@ -104,7 +106,7 @@ function containerEnd(bytes: Uint8Array, from: number, end: number, depthMax: nu
         at = skipSpace(bytes, at, end);
         c = byteAt(bytes, at, end);
       }
-      // In ASCII each closing bracket stands two after its opening one.
+      // In ASCII each closing bracket is two after its opening one.
       if (c !== opener + 2) {
         if (opener === OBJECT_OPEN) at = keyAndColonEnd(bytes, at, end);
         if (at < 0) return at;
@@ -144,7 +146,7 @@ function keyAndColonEnd(bytes: Uint8Array, from: number, end: number): number {
   return at < 0 ? at : colonEnd(bytes, at, end);
 }
 
-/** Also past the space after the colon, to the first byte of the value. */
+/** Also skips the space after the colon, to the first byte of the value. */
 export function colonEnd(bytes: Uint8Array, from: number, end: number): number {
   let at = byteAt(bytes, from, end) <= SPACE ? skipSpace(bytes, from, end) : from;
   if (byteAt(bytes, at, end) !== COLON) return isFault(AFTER_KEY, at, end);
@@ -159,7 +161,7 @@ export function stringEnd(bytes: Uint8Array, from: number, end: number, quote: n
   while (at < limit) {
     const c = bytes[at];
     if (c === QUOTE) return at + 1;
-    // A branch, not a computed step: the next load must not wait for this comparison.
+    // A branch instead of a computed step: the next load must not wait for this comparison.
     if (c === BACKSLASH) {
       at += 2;
       continue;
@@ -169,13 +171,13 @@ export function stringEnd(bytes: Uint8Array, from: number, end: number, quote: n
   return longStringEnd(bytes, at, end, quote);
 }
 
-/** From quote to quote by native search, and byte by byte while they are near each other, as in code. */
+/** Native search from quote to quote, and byte by byte while quotes are close to each other, as in code. */
 function longStringEnd(bytes: Uint8Array, from: number, end: number, quote: number): number {
   let at = from;
   while (at < end) {
     const close = bytes.indexOf(QUOTE, at);
     if (close < 0 || close >= end) break;
-    // Each run of backslashes is counted once, by the quote right after it: linear whatever is sent.
+    // Each run of backslashes is counted once, by the quote directly after it: linear time for any input.
     let escapes = close;
     while (escapes > at && bytes[escapes - 1] === BACKSLASH) escapes--;
     let limit = close - at < NEAR_BYTES ? Math.min(end, close + NEAR_BYTES) : 0;
@@ -232,7 +234,7 @@ function numberEnd(bytes: Uint8Array, from: number, end: number): number {
   return at;
 }
 
-/** At least one digit. */
+/** Requires at least one digit. */
 function digitsEnd(bytes: Uint8Array, from: number, end: number): number {
   let at = from;
   while (at < end) {

@@ -1,4 +1,4 @@
-/** The reader for the stream of an endpoint. */
+/** Opens the stream reader of an endpoint. */
 
 import { openChatReader } from "./chat/chat-stream.ts";
 import { openImagesReader } from "./images/images-stream.ts";
@@ -9,7 +9,7 @@ import type { StreamReader, TextSink } from "./shared/stream.ts";
 export function openStreamReader(
   endpoint: Endpoint,
   request: Pick<ModelRequest, "publicModel" | "hidesUsage" | "choices">,
-  /** Without a sink nothing is read out of the deltas, and nothing is paid for it. */
+  /** Without a sink no text is extracted from the deltas, which costs nothing. */
   options: {
     depthMax: number;
     nowMs(): number;

@@ -1,4 +1,6 @@
-/** May this key call this model through this interface? Read from the same rows that `GET /v1/models` lists. */
+/**
+ * Checks whether a key may call a model through an interface. Reads the same policy rows that `GET /v1/models` lists.
+ */
 
 import { ApiError } from "../../errors.ts";
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
@@ -7,7 +9,7 @@ import type { Caller } from "./authenticate.ts";
 
 export interface AdmittedRequest {
   model: PublishedModel;
-  /** The ways to serve the request, best first. Never empty. */
+  /** The routes that can serve the request, best first. Never empty. */
   routes: readonly AccountRoute[];
 }
 
@@ -34,7 +36,7 @@ export function allowInterface(caller: Caller, endpoint: Pick<Endpoint, "interfa
   );
 }
 
-/** The same answer for a model that does not exist and for one that is not published to this key. */
+/** The same error for a model that does not exist and for one that is not published to this key. */
 export function modelNotFound(publicModel: string): ApiError {
   return new ApiError(
     "model_not_found",

@@ -1,4 +1,7 @@
-/** Bearer → digest → key and group. Memory only: no key, good or bad, costs a query. */
+/**
+ * Authenticates a caller: bearer token → digest → key and group. Works in memory: no key, valid or invalid, causes a
+ * query.
+ */
 
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
@@ -21,7 +24,7 @@ export interface Authenticator {
 /** The client's connection. */
 export interface Presenter {
   clientAddress(): string;
-  /** The key is right. Left out where the connection is known already, as on a socket. */
+  /** Called when the key is valid. Absent if the connection is already authenticated, as on a WebSocket. */
   authenticated?(): void;
 }
 
@@ -35,7 +38,10 @@ export function authenticate(
 ): Caller {
   const digest = presentedDigest(headers, auth);
   if (digest === null && presentedSecret(headers) === null) {
-    throw refused("missing_api_key", "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.");
+    throw authenticationError(
+      "missing_api_key",
+      "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.",
+    );
   }
   const nowMs = auth.nowMs();
   const key = digest === null ? undefined : auth.keys.find(digest, nowMs);
@@ -50,26 +56,26 @@ export function authenticate(
     }
     throw wrongKey(presentedSecret(headers));
   }
-  const caller = callerOf(key, snapshot, nowMs);
+  const caller = resolveCaller(key, snapshot, nowMs);
   from.authenticated?.();
   return caller;
 }
 
-/** Requests of one connection that are alike bring the same headers, and so the same key. */
-const known = new WeakMap<HeaderReader, string>();
+/** Requests on one connection often share the same headers object, and therefore the same key. */
+const knownDigests = new WeakMap<HeaderReader, string>();
 
-/** The digest of the key that these headers present; null where there is none, or what can be none. */
+/** The digest of the key in these headers; null if there is none or if it is too long to be one. */
 export function presentedDigest(headers: HeaderReader, auth: Pick<Authenticator, "digest">): string | null {
-  const found = known.get(headers);
-  if (found !== undefined) return found;
+  const knownDigest = knownDigests.get(headers);
+  if (knownDigest !== undefined) return knownDigest;
   const secret = presentedSecret(headers);
   if (secret === null || secret.length > SECRET_CHARS_MAX) return null;
   const digest = auth.digest(secret);
-  known.set(headers, digest);
+  knownDigests.set(headers, digest);
   return digest;
 }
 
-/** Whoever was let in with this digest, as things stand now. */
+/** Looks up the caller of a digest that was authenticated before, by the current policy. */
 export function lookUpKey(
   digest: string,
   snapshot: Snapshot,
@@ -78,29 +84,29 @@ export function lookUpKey(
   const nowMs = auth.nowMs();
   const key = auth.keys.find(digest, nowMs);
   if (!key) throw wrongKey(null);
-  return callerOf(key, snapshot, nowMs);
+  return resolveCaller(key, snapshot, nowMs);
 }
 
-function callerOf(key: Key, snapshot: Snapshot, nowMs: number): Caller {
+function resolveCaller(key: Key, snapshot: Snapshot, nowMs: number): Caller {
   if (key.expiresAtMs !== null && key.expiresAtMs <= nowMs) {
-    throw incorrect("It has expired. Make a new one, or ask for a later expiry.");
+    throw incorrectKey("It has expired. Make a new one, or ask for a later expiry.");
   }
   const group = snapshot.groups.get(key.groupId);
-  if (!group) throw incorrect("Its group no longer exists. Make a new key.");
+  if (!group) throw incorrectKey("Its group no longer exists. Make a new key.");
   return { key, group };
 }
 
 /** `Authorization: Bearer`, or the headers that Azure and Anthropic style clients send instead. */
 function presentedSecret(headers: HeaderReader): string | null {
   const authorization = headers.get("authorization");
-  // Some other scheme may be there for a proxy in between; it does not hide the key.
+  // Another scheme may be there for a proxy; the key is then in one of the other headers.
   if (authorization !== null && /^bearer /i.test(authorization))
-    return nonEmpty(saidOnce(authorization).slice(7).trim());
+    return nonEmpty(removeRepeats(authorization).slice(7).trim());
   return nonEmpty(headers.get("x-api-key")?.trim()) ?? nonEmpty(headers.get("api-key")?.trim());
 }
 
-/** Lines that say the same twice, as some proxies send them, read as one with a comma. */
-function saidOnce(lines: string): string {
+/** Some proxies repeat the header. Identical values, joined by a comma, count as one. */
+function removeRepeats(lines: string): string {
   if (!lines.includes(",")) return lines;
   const [first = "", ...others] = lines.split(",").map((line) => line.trim());
   return others.every((other) => other === first) ? first : lines;
@@ -111,21 +117,23 @@ function nonEmpty(text: string | undefined): string | null {
 }
 
 function wrongKey(secret: string | null): ApiError {
-  return incorrect("It is wrong or has been revoked. Check it, or make a new one.", secret);
+  return incorrectKey("It is wrong or has been revoked. Check it, or make a new one.", secret);
 }
 
-/** OpenAI's words first: some clients take a 401 without them for a mistake in the request. */
-function incorrect(why: string, secret: string | null = null): ApiError {
-  const which = secret === null ? "" : shortened(secret);
-  return refused("invalid_api_key", `Incorrect API key provided${which}. ${why}`);
+/** Starts with OpenAI's wording: some clients treat a 401 without it as an invalid request. */
+function incorrectKey(why: string, secret: string | null = null): ApiError {
+  const maskedKey = secret === null ? "" : maskSecret(secret);
+  return authenticationError("invalid_api_key", `Incorrect API key provided${maskedKey}. ${why}`);
 }
 
-/** Enough to tell which of somebody's keys it was. Of a secret that is not of our form no part may be shown. */
-function shortened(secret: string): string {
+/**
+ * The last four characters, enough to identify which key it was. No part of a secret in another format may be shown.
+ */
+function maskSecret(secret: string): string {
   const end = /^gwk_\w{40,}(\w{4})$/.exec(secret)?.[1];
   return end === undefined ? "" : `: gwk_****${end}`;
 }
 
-function refused(code: "missing_api_key" | "invalid_api_key", message: string): ApiError {
+function authenticationError(code: "missing_api_key" | "invalid_api_key", message: string): ApiError {
   return new ApiError(code, message, { headers: { "www-authenticate": "Bearer" } });
 }

@@ -1,10 +1,10 @@
 /**
- * Wrong keys, counted by address. A 256-bit key cannot be guessed; this keeps a broken client that retries
- * for ever from costing anything. Right keys from the same address are never held up.
+ * Counts invalid keys by client address. A 256-bit key cannot be guessed; the throttle makes a broken client that
+ * retries for ever cheap. Valid keys from the same address are never throttled.
  */
 
 export interface BadKeyThrottle {
-  /** Counts one more; gives the seconds to wait once there were too many, else null. */
+  /** Counts one invalid key. Returns the seconds to wait once there were too many, otherwise null. */
   count(address: string): number | null;
 }
 
@@ -16,22 +16,22 @@ export function openBadKeyThrottle(triesPerMinute: number, monotonicMs: () => nu
   return {
     count(address) {
       const nowMs = monotonicMs();
-      const found = windows.get(address);
-      if (!found || nowMs - found.startedMs >= WINDOW_MS) {
+      const current = windows.get(address);
+      if (!current || nowMs - current.startedMs >= WINDOW_MS) {
         windows.delete(address);
-        forgetOldest(windows);
+        evictOldest(windows);
         windows.set(address, { startedMs: nowMs, tries: 1 });
         return null;
       }
-      found.tries++;
-      if (found.tries <= triesPerMinute) return null;
-      return Math.max(1, Math.ceil((found.startedMs + WINDOW_MS - nowMs) / 1000));
+      current.tries++;
+      if (current.tries <= triesPerMinute) return null;
+      return Math.max(1, Math.ceil((current.startedMs + WINDOW_MS - nowMs) / 1000));
     },
   };
 }
 
-/** Insertion order is age, since an expired window is inserted anew. */
-function forgetOldest(windows: Map<string, unknown>): void {
+/** Insertion order is age, because an expired window is inserted again. */
+function evictOldest(windows: Map<string, unknown>): void {
   if (windows.size < ADDRESSES_MAX) return;
   for (const address of windows.keys()) {
     windows.delete(address);

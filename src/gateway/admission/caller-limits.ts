@@ -1,4 +1,4 @@
-/** The limits that a caller brings along: its key's, its user's and its group's, taken in one step or not at all. */
+/** The limits of a caller: those of its key, its user and its group, reserved in one step or not at all. */
 
 import { retryAfter } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
@@ -10,42 +10,42 @@ import type { PolicyGroup } from "../../policy/snapshot.ts";
 import type { CallerLimits } from "../../records.ts";
 import type { Caller } from "./authenticate.ts";
 
-/** Keys and groups are replaced when they change, so what was worked out for a pair stays true as long as it lives. */
-const known = new WeakMap<Key, { group: PolicyGroup; subjects: readonly Subject[] }>();
+/** Keys and groups are replaced when they change, so a cached result stays valid as long as its objects exist. */
+const subjectsByKey = new WeakMap<Key, { group: PolicyGroup; subjects: readonly Subject[] }>();
 
 export function callerSubjects(caller: Caller): readonly Subject[] {
-  const found = known.get(caller.key);
-  if (found?.group === caller.group) return found.subjects;
+  const cached = subjectsByKey.get(caller.key);
+  if (cached?.group === caller.group) return cached.subjects;
   const subjects = subjectsFor(caller);
-  known.set(caller.key, { group: caller.group, subjects });
+  subjectsByKey.set(caller.key, { group: caller.group, subjects });
   return subjects;
 }
 
-/** What has to be known of a request before it can be admitted. */
+/** The estimates that the caller's limits need before a request can be admitted. */
 export interface ReservedUse {
   tokens: boolean;
   money: boolean;
-  /** There are windows of hours or days of tokens or money: whatever is not counted in them is given away. */
+  /** The caller has token or USD windows of hours or days. Use that is not counted in them would be free. */
   windows: boolean;
 }
 
-const counted = new WeakMap<readonly Subject[], ReservedUse>();
+const reservedUseBySubjects = new WeakMap<readonly Subject[], ReservedUse>();
 
 export function computeReservedUse(subjects: readonly Subject[]): ReservedUse {
-  const found = counted.get(subjects);
-  if (found !== undefined) return found;
+  const cached = reservedUseBySubjects.get(subjects);
+  if (cached !== undefined) return cached;
   const windows = subjects.flatMap(({ limits }) => ("windows" in limits ? limits.windows : []));
-  const made: ReservedUse = {
+  const computed: ReservedUse = {
     tokens:
       subjects.some(({ limits }) => limits.tpm !== null) || windows.some(({ tokens }) => tokens !== null),
     money: windows.some(({ nano }) => nano !== null),
     windows: windows.some(({ tokens, nano }) => tokens !== null || nano !== null),
   };
-  counted.set(subjects, made);
-  return made;
+  reservedUseBySubjects.set(subjects, computed);
+  return computed;
 }
 
-/** A group sets limits for each of its keys and for all of them together; a key and a user may have their own. */
+/** A group sets limits for each of its keys and for all of them together. A key and a user may have their own. */
 function subjectsFor({ key, group }: Caller): readonly Subject[] {
   const subjects = [...keySubjects(key, group), groupSubject(group)];
   if (key.userId !== null) subjects.push(userSubject(key.userId, key.userLimits));
@@ -67,7 +67,9 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
   return { scope: "user", id, limits };
 }
 
-/** Throws the refusal where the request is larger than what is left; the lease stays the caller's to cancel. */
+/**
+ * Throws if the request is larger than what the windows have left. The caller of this function then cancels the lease.
+ */
 export function raiseReservation(
   limits: LimitSource,
   lease: LimitLease,
@@ -89,31 +91,31 @@ export function limitError(
   subjects: readonly Subject[],
   shortage: Shortage,
 ): ApiError {
-  const named = new Map([["retry-after", retryAfter(shortage.freesInMs)]]);
-  addRateHeaders(named, limiter, subjects);
-  const headers = Object.fromEntries(named);
+  const headerMap = new Map([["retry-after", retryAfter(shortage.freesInMs)]]);
+  addRateHeaders(headerMap, limiter, subjects);
+  const headers = Object.fromEntries(headerMap);
   if (shortage.isReserved) return reservedInFlight(shortage, headers);
-  if (shortage.unit === "nano") return usedUp(shortage, headers, clock.nowMs());
+  if (shortage.unit === "nano") return windowExhausted(shortage, headers, clock.nowMs());
   return new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
 }
 
-/** The request waited for a slot of a concurrency limit, or the queue for that is full. */
+/** The error of a request that waited in vain for its concurrency limit, or whose queue is full. */
 export function waitedInVain(
   { limiter }: LimitSource,
   subjects: readonly Subject[],
   { scope, max }: Shortage,
   why: string,
 ): ApiError {
-  const named = new Map([["retry-after", retryAfter(null)]]);
-  addRateHeaders(named, limiter, subjects);
+  const headerMap = new Map([["retry-after", retryAfter(null)]]);
+  addRateHeaders(headerMap, limiter, subjects);
   return new ApiError(
     "rate_limit_exceeded",
-    `Rate limit reached for ${WHOSE[scope]}: ${slotsText(max)}. ${why} Please try again in ${retryAfter(null)}s.`,
-    { headers: Object.fromEntries(named) },
+    `Rate limit reached for ${SCOPE_TEXT[scope]}: ${slotsText(max)}. ${why} Please try again in ${retryAfter(null)}s.`,
+    { headers: Object.fromEntries(headerMap) },
   );
 }
 
-/** A time-out in words. */
+/** Formats a timeout. */
 export function waitText(ms: number): string {
   return ms < 1_000 ? `${ms} ms` : `${Math.round(ms / 1_000)} s`;
 }
@@ -124,20 +126,20 @@ function slotsText(max: number): string {
 
 const IN_FLIGHT_RETRY_MS = 1_000;
 
-/** Nothing is used up yet: the window frees when a request in flight ends, so this one is worth sending again soon. */
+/** The window is reserved, not used up: it frees when a request in flight ends, so a retry soon makes sense. */
 function reservedInFlight({ scope, max, perMs }: Shortage, headers: Record<string, string>): ApiError {
   return new ApiError(
     "rate_limit_exceeded",
-    `Rate limit reached for ${WHOSE[scope]}: what is left of $${usdText(BigInt(max))} in any ${spanText(perMs ?? 0)} is reserved for requests in flight, each for the longest answer that it may get. Send it again when one of them has ended, or send smaller bounds on the answers.`,
+    `Rate limit reached for ${SCOPE_TEXT[scope]}: what is left of $${usdText(BigInt(max))} in any ${spanText(perMs ?? 0)} is reserved for requests in flight, each for the longest answer that it may get. Send it again when one of them has ended, or send smaller bounds on the answers.`,
     { headers: { ...headers, "retry-after": retryAfter(IN_FLIGHT_RETRY_MS) } },
   );
 }
 
-/** Retry-After goes no further. For a longer wait, client libraries that retry only keep their users waiting. */
-const WORTH_A_RETRY_MS = 60_000;
+/** Above this wait the client is told not to retry: libraries that retry would only keep their users waiting. */
+const RETRY_WORTHWHILE_MS = 60_000;
 
-/** A used-up window of money. Codex knows this error type: it shows when the window frees instead of trying again. */
-function usedUp(
+/** A used-up USD window. Codex knows this error type: it shows the reset time instead of retrying. */
+function windowExhausted(
   { scope, max, used, perMs, freesInMs }: Shortage,
   headers: Record<string, string>,
   nowMs: number,
@@ -148,13 +150,17 @@ function usedUp(
   const resetsAtMs = freesInMs === null ? null : Math.ceil((nowMs + freesInMs) / 1000) * 1000;
   const when =
     resetsAtMs === null ? "" : ` Try again at ${new Date(resetsAtMs).toISOString().replace(".000Z", "Z")}.`;
-  return new ApiError("usage_limit_reached", `Usage limit reached for ${WHOSE[scope]}: ${what}.${when}`, {
-    headers: (freesInMs ?? 0) > WORTH_A_RETRY_MS ? { ...headers, "x-should-retry": "false" } : headers,
-    resetsAtMs,
-  });
+  return new ApiError(
+    "usage_limit_reached",
+    `Usage limit reached for ${SCOPE_TEXT[scope]}: ${what}.${when}`,
+    {
+      headers: (freesInMs ?? 0) > RETRY_WORTHWHILE_MS ? { ...headers, "x-should-retry": "false" } : headers,
+      resetsAtMs,
+    },
+  );
 }
 
-const WHOSE: Readonly<Record<Scope, string>> = {
+const SCOPE_TEXT: Readonly<Record<Scope, string>> = {
   key: "this API key",
   user: "your user",
   group: "this key's group",
@@ -174,7 +180,7 @@ function shortageText({ scope, kind, max, used, unit, perMs, freesInMs }: Shorta
     unit === "tokens" && used < max
       ? `, of which ${max - used} are left: fewer than this request may use`
       : "";
-  return `Rate limit reached for ${WHOSE[scope]}: ${limit}${left}. ${when}`;
+  return `Rate limit reached for ${SCOPE_TEXT[scope]}: ${limit}${left}. ${when}`;
 }
 
 function spanText(ms: number): string {
@@ -182,7 +188,7 @@ function spanText(ms: number): string {
   return hours % 24 === 0 ? (hours === 24 ? "day" : `${hours / 24} days`) : `${hours} hours`;
 }
 
-/** `x-ratelimit-*` of the key itself: the tightest of its own and its group's per-key limits. */
+/** `x-ratelimit-*` for the key: the tightest of its own limits and the per-key limits of its group. */
 export function addRateHeaders(
   headers: Pick<Headers, "set">,
   limiter: Limiter,
@@ -206,7 +212,7 @@ function isLimited({ limits }: Subject, unit: "requests" | "tokens"): boolean {
   return (unit === "requests" ? limits.rpm : limits.tpm) !== null;
 }
 
-/** `12ms`, `1.5s`, `6m0s`: the form OpenAI's clients parse. */
+/** `12ms`, `1.5s`, `6m0s`: the format that OpenAI's clients parse. */
 export function formatGoDuration(ms: number): string {
   if (ms < 1_000) return `${Math.ceil(Math.max(0, ms))}ms`;
   const tenths = Math.ceil(ms / 100);

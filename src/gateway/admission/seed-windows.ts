@@ -1,4 +1,4 @@
-/** Long windows outlive the process: what was used before it started is told to the limiter when it starts. */
+/** Long windows outlive the process. At startup the limiter is seeded with the use before the start. */
 
 import type { Limiter, PastUse, Subject } from "../../limits/limiter.ts";
 import type { Clock } from "../../net/wire/clock.ts";
@@ -37,7 +37,7 @@ export async function seedWindows(db: Db, policy: LivePolicy, limiter: Limiter, 
   for (const { subject, used } of pasts.values()) limiter.seed(subject, used);
 }
 
-/** Whoever an hour's use counts for. What a revoked key used still counts for its user and its group. */
+/** The subjects that an hour's use counts for. The use of a revoked key still counts for its user and its group. */
 function subjectsIn(
   { keyId, userId, groupId }: KeyHour,
   keys: KeyIndex,

@@ -1,6 +1,6 @@
 /**
- * Money for a request is held before any of it goes upstream: the most it may cost or, where the payer has less, all
- * that the payer has. The answer is then bounded to what that buys beside the estimated input.
+ * Takes the hold of a request before it is sent upstream: its maximum cost or, if the payer has less, all that the
+ * payer has. The output is then capped to what the hold pays for after the estimated input.
  */
 
 import {
@@ -31,28 +31,28 @@ export interface Charge {
   readonly tariff: Tariff;
   readonly payer: UsagePayer;
   readonly heldNano: Nano;
-  /** An estimate, made before anything was counted. */
+  /** An estimate, made before anything is counted. */
   readonly inputTokens: number;
-  /** The most tokens the answer may have, all choices together. */
+  /** The maximum output tokens of all choices together. */
   readonly outputTokens: number;
-  /** What the hold pays for beside the estimated input: `outputTokens` or more. */
+  /** The output tokens that the hold pays for after the estimated input: `outputTokens` or more. */
   readonly paidOutputTokens: number;
-  /** The payer had less than the request could have taken. */
+  /** The payer had less than the maximum cost of the request. */
   readonly isCapped: boolean;
-  /** The bound that has to go upstream, for each choice; null where the client's own or the model's will do. */
+  /** The output cap to send upstream, for each choice; null if the limit of the client or of the model suffices. */
   readonly outputCap: number | null;
-  /** What is charged when the upstream's count cannot be true: the estimated input, and the whole answer. */
+  /** The amount to charge if the upstream's usage is implausible: the estimated input and the maximum output. */
   readonly doubtNano: Nano;
 }
 
-/** Where neither the client nor the model's record sets a bound, this one is sent upstream. */
+/** The cap to send upstream if neither the client nor the model sets one. */
 const OUTPUT_TOKENS_UNBOUNDED = 16_384;
-/** With less than this an answer is not worth having; some upstreams refuse a smaller bound. */
-const OUTPUT_TOKENS_LEAST = 16;
-/** The dearest picture that is priced by its tokens. */
-const PICTURE_OUTPUT_TOKENS = 8_192;
+/** A shorter response is useless, and some upstreams reject a smaller cap. */
+const OUTPUT_TOKENS_MIN = 16;
+/** The most expensive image that is priced by tokens. */
+const IMAGE_OUTPUT_TOKENS = 8_192;
 
-/** A request to be paid for: as much of an admitted one (`Passage`) as holding money for it needs. */
+/** The part of the `RequestContext` that taking a hold needs. */
 export interface ChargeableRequest {
   readonly gateway: Pick<Gateway, "estimates"> & { till: Pick<BillingEngine, "hold"> };
   readonly call: Pick<Call, "requestId">;
@@ -62,13 +62,13 @@ export interface ChargeableRequest {
   readonly model: PublishedModel;
 }
 
-/** What was asked for, of which model: all that its use depends on. */
+/** The endpoint, request and model: everything that the use depends on. */
 export type Question = Pick<ChargeableRequest, "endpoint" | "request" | "model">;
 
-type Short = Extract<HoldResult, { kind: "short" }>;
-type NotHeld = Exclude<HoldResult, { kind: "held" }>;
+type InsufficientHold = Extract<HoldResult, { kind: "short" }>;
+type FailedHold = Exclude<HoldResult, { kind: "held" }>;
 
-/** What a request may use and cost, before anything is held for it. */
+/** The estimated use and cost of a request, before its hold. */
 export interface Forecast {
   readonly tariff: Tariff;
   readonly inputTokens: number;
@@ -76,38 +76,38 @@ export interface Forecast {
   readonly doubtNano: Nano;
   readonly wantedNano: Nano;
   readonly leastNano: Nano;
-  /** Null where all of the input is text, which can be counted. */
+  /** Null if all of the input is text, which can be counted. */
   readonly firm: FirmForecast | null;
 }
 
-/** The upper estimate of an input that cannot be counted before its upstream has read it. */
+/** The upper estimate of an input that cannot be counted before the upstream has read it. */
 interface FirmForecast {
   readonly inputTokens: number;
-  /** With the shortest answer. */
+  /** Includes the shortest useful output. */
   readonly nano: Nano;
-  /** What the input may cost above the ordinary price of so many tokens: it may be sound, or written to a cache. */
+  /** What the input may cost above the ordinary price of its tokens: it may be audio, or be written to a cache. */
   readonly premiumNano: Nano;
 }
 
 /**
- * Null where nobody is charged. Throws the refusal when the payer cannot afford the request. `keptTokens` is the length
- * of the conversation that the upstream keeps, where it is known. A promise only where the till needs its time.
+ * Returns null for unpaid requests. Throws if the payer cannot afford the request. `keptTokens` is the length of the
+ * conversation that the upstream stores, if known. Returns a promise only if billing is not synchronous.
  */
 export function holdMoney(
-  billable: ChargeableRequest,
+  chargeable: ChargeableRequest,
   keptTokens: number | null = null,
 ): Charge | Promise<Charge> | null {
-  const { gateway, caller, endpoint, request, model } = billable;
+  const { gateway, caller, endpoint, request, model } = chargeable;
   const { key, group } = caller;
   const { charge, plans } = group.billing;
-  // Counting tokens is free everywhere.
+  // Counting tokens is always free.
   if (charge === "none" || model.tariff === null || endpoint.name === "responses.input_tokens") return null;
-  if (key.userId === null) throw withoutPayer();
+  if (key.userId === null) throw noPayerError();
   if (isBounded(endpoint)) request.checkBounds();
   const { tariff } = model;
-  const forecast = forecastOf(gateway.estimates, billable, tariff, keptTokens);
-  const asked: HoldRequest = {
-    requestId: billable.call.requestId,
+  const forecast = forecastOf(gateway.estimates, chargeable, tariff, keptTokens);
+  const holdRequest: HoldRequest = {
+    requestId: chargeable.call.requestId,
     userId: key.userId,
     charge,
     plans,
@@ -124,15 +124,15 @@ export function holdMoney(
     stream: request.stream,
     isLasting: request.background,
   };
-  const holding = gateway.till.hold(asked);
-  if (!(holding instanceof Promise) && holding.kind === "held") {
-    return chargeOf(charge, billable, forecast, holding);
+  const pendingHold = gateway.till.hold(holdRequest);
+  if (!(pendingHold instanceof Promise) && pendingHold.kind === "held") {
+    return buildCharge(charge, chargeable, forecast, pendingHold);
   }
   const take = (held: HoldResult) =>
     held.kind === "short" && mayBeEnough(held.availableNano, forecast)
-      ? holdAsCounted(billable, asked, keptTokens, held)
-      : chargeOf(charge, billable, forecast, held);
-  return holding instanceof Promise ? holding.then(take, notHeld) : take(holding);
+      ? holdAsCounted(chargeable, holdRequest, keptTokens, held)
+      : buildCharge(charge, chargeable, forecast, held);
+  return pendingHold instanceof Promise ? pendingHold.then(take, toBillingError) : take(pendingHold);
 }
 
 /** Estimates are hardly ever more than four times too high: with less than a quarter, counting would not help. */
@@ -140,23 +140,25 @@ function mayBeEnough(availableNano: Nano, { leastNano }: Forecast): boolean {
   return availableNano > 0n && 4n * availableNano >= leastNano;
 }
 
-/** Nobody is refused for an estimate: the input is counted first, and what that costs is asked for instead. */
+/**
+ * A request is not rejected because of an estimate: the input is counted first, and the hold is tried with that cost.
+ */
 async function holdAsCounted(
-  billable: ChargeableRequest,
+  chargeable: ChargeableRequest,
   estimated: HoldRequest,
   keptTokens: number | null,
-  short: Short,
+  shortage: InsufficientHold,
 ): Promise<Charge> {
   const { charge, tariff } = estimated;
-  const tokens = await countInputTokens(billable.request, billable.endpoint.name).catch(() => null);
-  if (tokens === null) throw refusalFor(charge, estimated.leastNano, short);
-  const counted = forecastOf({ estimate: () => tokens }, billable, tariff, keptTokens);
+  const tokens = await countInputTokens(chargeable.request, chargeable.endpoint.name).catch(() => null);
+  if (tokens === null) throw buildHoldError(charge, estimated.leastNano, shortage);
+  const counted = forecastOf({ estimate: () => tokens }, chargeable, tariff, keptTokens);
   const { wantedNano, leastNano, inputTokens } = counted;
-  if (leastNano >= estimated.leastNano) throw refusalFor(charge, estimated.leastNano, short);
+  if (leastNano >= estimated.leastNano) throw buildHoldError(charge, estimated.leastNano, shortage);
   const firmNano = counted.firm?.nano ?? leastNano;
-  const asked = { ...estimated, wantedNano, leastNano, firmNano, inputTokens };
-  const holding = Promise.resolve(billable.gateway.till.hold(asked));
-  return chargeOf(charge, billable, counted, await holding.catch(notHeld));
+  const holdRequest = { ...estimated, wantedNano, leastNano, firmNano, inputTokens };
+  const pendingHold = Promise.resolve(chargeable.gateway.till.hold(holdRequest));
+  return buildCharge(charge, chargeable, counted, await pendingHold.catch(toBillingError));
 }
 
 export function forecastOf(
@@ -173,17 +175,17 @@ export function forecastOf(
   const { pictures, files } = request.inputReach();
   const foreseen = pictures + files > 0 ? "media" : "text";
   const inputTokensMax = inputMost(request, endpoint.interface, contextTokens, keptTokens);
-  const mostNano = costToldOrNot(tariff, useOf(question, inputTokensMax, outputTokens), foreseen);
+  const mostNano = computeMaxCost(tariff, useOf(question, inputTokensMax, outputTokens), foreseen);
   const wantedNano = larger(doubtNano, mostNano);
   const outputLeast = Math.min(
     outputTokens,
-    isBounded(endpoint) ? OUTPUT_TOKENS_LEAST * request.choices : outputTokens,
+    isBounded(endpoint) ? OUTPUT_TOKENS_MIN * request.choices : outputTokens,
   );
   const leastNano = costAtMost(tariff, useOf(question, inputTokens, outputLeast));
   let firm: FirmForecast | null = null;
   if (!isTextAlone(request)) {
     const tokens = inputFirm(estimates, request, endpoint.interface, contextTokens, keptTokens);
-    const nano = larger(leastNano, costToldOrNot(tariff, useOf(question, tokens, outputLeast), foreseen));
+    const nano = larger(leastNano, computeMaxCost(tariff, useOf(question, tokens, outputLeast), foreseen));
     const inputAlone = useOf(question, tokens, 0);
     const premiumNano = costAtMost(tariff, inputAlone, foreseen) - costAtMost(tariff, inputAlone);
     firm = { inputTokens: tokens, nano: nano < wantedNano ? nano : wantedNano, premiumNano };
@@ -191,15 +193,17 @@ export function forecastOf(
   return { tariff, inputTokens, outputTokens, doubtNano, wantedNano, leastNano, firm };
 }
 
-/** The most it can cost: pictures are paid for by their tokens only if the upstream reports these. */
-function costToldOrNot(tariff: Tariff, used: Metered, foreseen: ForeseenInput): Nano {
-  const told = costAtMost(tariff, used, foreseen);
-  return used.images === 0 ? told : larger(told, costAtMost(tariff, { ...used, outputTokens: 0 }, foreseen));
+/** The maximum cost. Images are priced by their tokens only if the upstream reports them. */
+function computeMaxCost(tariff: Tariff, used: Metered, foreseen: ForeseenInput): Nano {
+  const reportedNano = costAtMost(tariff, used, foreseen);
+  return used.images === 0
+    ? reportedNano
+    : larger(reportedNano, costAtMost(tariff, { ...used, outputTokens: 0 }, foreseen));
 }
 
-function chargeOf(payer: UsagePayer, question: Question, forecast: Forecast, held: HoldResult): Charge {
+function buildCharge(payer: UsagePayer, question: Question, forecast: Forecast, held: HoldResult): Charge {
   const { tariff, inputTokens, outputTokens: wantedOutput, doubtNano, wantedNano, leastNano } = forecast;
-  if (held.kind !== "held") throw refusalFor(payer, leastNano, held);
+  if (held.kind !== "held") throw buildHoldError(payer, leastNano, held);
   const { endpoint, request } = question;
   const heldNano = held.amountNano;
   const paidOutputTokens = affordableOutput(tariff, useOf(question, inputTokens, 0), heldNano);
@@ -220,7 +224,9 @@ function chargeOf(payer: UsagePayer, question: Question, forecast: Forecast, hel
   };
 }
 
-/** What a hold buys beside the input: at its upper estimate where the hold covers that, else as estimated. */
+/**
+ * The output that a hold pays for after the input: at its upper estimate if the hold covers it, otherwise as estimated.
+ */
 export function outputBought(
   question: Question,
   { tariff, inputTokens, firm }: Forecast,
@@ -231,10 +237,10 @@ export function outputBought(
   }
   const beside = useOf(question, firm.inputTokens, 0);
   const bought = affordableOutput(tariff, beside, heldNano - firm.premiumNano);
-  return Math.max(bought, OUTPUT_TOKENS_LEAST * question.request.choices);
+  return Math.max(bought, OUTPUT_TOKENS_MIN * question.request.choices);
 }
 
-function notHeld(thrown: unknown): never {
+function toBillingError(thrown: unknown): never {
   throw thrown instanceof BillingUnavailable ? storeUnavailable() : thrown;
 }
 
@@ -242,9 +248,9 @@ function larger(a: Nano, b: Nano): Nano {
   return a > b ? a : b;
 }
 
-/** What it will have used, as far as that is known before the answer begins. */
+/** The expected use, as far as it is known before the response begins. */
 export function useOf({ endpoint, request }: Question, inputTokens: number, outputTokens: number): Metered {
-  // Field by field: spreading takes several times as long, and this is made four times for a request.
+  // Written field by field: object spread takes several times as long, and this runs four times per request.
   return {
     inputTokens,
     cachedTokens: 0,
@@ -259,41 +265,41 @@ export function useOf({ endpoint, request }: Question, inputTokens: number, outp
   };
 }
 
-/** Only these endpoints take a bound on the tokens of an answer. */
+/** Only these endpoints accept a limit of output tokens. */
 export function isBounded({ name }: Endpoint): boolean {
   return name === "chat.completions" || name === "responses";
 }
 
-/** Neither the client nor the model's record says where an answer ends. */
+/** Neither the client nor the model limits the output. */
 function isOpenEnded({ request, model }: Question): boolean {
   return request.outputTokensMax === null && model.outputTokensMax === null;
 }
 
 function outputWanted({ endpoint, request, model }: Question, inputTokens: number): number {
   if (endpoint.interface === "embeddings") return 0;
-  if (endpoint.interface === "images") return PICTURE_OUTPUT_TOKENS * request.choices;
+  if (endpoint.interface === "images") return IMAGE_OUTPUT_TOKENS * request.choices;
   const most = model.outputTokensMax ?? unboundedOutput(model, inputTokens);
-  // It takes no bound, but a summary is short: holding the model's whole output for it would be for nothing.
+  // The endpoint accepts no limit, but a summary is short: a hold for the model's whole output would be far too large.
   if (endpoint.name === "responses.compact") return Math.min(most, OUTPUT_TOKENS_UNBOUNDED);
   if (request.outputTokensMax === null) return most * request.choices;
-  // A client may ask for more than the model can say, but never gets it.
+  // A client may request more than the model's maximum but never receives it.
   return (
     Math.min(request.outputTokensMax, model.outputTokensMax ?? request.outputTokensMax) * request.choices
   );
 }
 
-/** Some upstreams refuse a bound that does not fit the window beside the input. */
+/** Some upstreams reject a limit that exceeds the context window minus the input. */
 function unboundedOutput({ contextTokens }: PublishedModel, inputTokens: number): number {
   if (contextTokens === null) return OUTPUT_TOKENS_UNBOUNDED;
-  return Math.min(OUTPUT_TOKENS_UNBOUNDED, Math.max(OUTPUT_TOKENS_LEAST, contextTokens - inputTokens));
+  return Math.min(OUTPUT_TOKENS_UNBOUNDED, Math.max(OUTPUT_TOKENS_MIN, contextTokens - inputTokens));
 }
 
 const NO_RETRY = { "x-should-retry": "false" };
 
-function refusalFor(charge: UsagePayer, leastNano: Nano, held: NotHeld): ApiError {
+function buildHoldError(charge: UsagePayer, leastNano: Nano, held: FailedHold): ApiError {
   switch (held.kind) {
     case "in_debt":
-      return inDebt(held.debtNano);
+      return debtError(held.debtNano);
     case "blocked":
       return new ApiError(
         "insufficient_quota",
@@ -301,11 +307,11 @@ function refusalFor(charge: UsagePayer, leastNano: Nano, held: NotHeld): ApiErro
         { headers: NO_RETRY },
       );
     case "short":
-      return shortOf(charge, leastNano, held);
+      return insufficientFunds(charge, leastNano, held);
   }
 }
 
-function inDebt(debtNano: Nano): ApiError {
+function debtError(debtNano: Nano): ApiError {
   const debt = `$${usdText(debtNano)}`;
   return new ApiError(
     "insufficient_quota",
@@ -314,7 +320,11 @@ function inDebt(debtNano: Nano): ApiError {
   );
 }
 
-function shortOf(charge: UsagePayer, leastNano: Nano, { availableNano, resetsAtMs }: Short): ApiError {
+function insufficientFunds(
+  charge: UsagePayer,
+  leastNano: Nano,
+  { availableNano, resetsAtMs }: InsufficientHold,
+): ApiError {
   const needs = `This request needs at least $${usdText(leastNano)}`;
   if (charge === "balance") {
     return new ApiError(
@@ -338,7 +348,7 @@ function shortOf(charge: UsagePayer, leastNano: Nano, { availableNano, resetsAtM
   );
 }
 
-function withoutPayer(): ApiError {
+function noPayerError(): ApiError {
   return new ApiError(
     "insufficient_quota",
     "This key belongs to no user who could be charged. Ask your administrator for a key of your own.",

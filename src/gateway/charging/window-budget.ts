@@ -1,7 +1,7 @@
 /**
- * What a request reserves in its caller's windows of money: the most that it may cost, by its client's bound on the
- * answer or the model's. Where a window has less left, the request reserves that, and its answer is bounded to what it
- * buys: a window smaller than the bound of one request stays usable, and parallel requests do not overshoot it.
+ * What a request reserves in its caller's USD windows: its maximum cost, by the output limit of the client or the
+ * model. If a window has less left, the request reserves that and its output is capped accordingly. So a window smaller
+ * than the maximum of one request stays usable, and parallel requests do not exceed it.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -12,11 +12,11 @@ import { type Forecast, forecastOf, isBounded, outputBought, type Question, useO
 export interface WindowBudget {
   readonly question: Question;
   readonly forecast: Forecast;
-  /** With the longest answer that the client or the model allows. */
+  /** With the longest output that the client or the model allows. */
   readonly wantedNano: Nano;
 }
 
-/** Null where the model has no price, and so fills no window of money. */
+/** Returns null if the model has no price and therefore uses no USD window. */
 export function forecastBudget(
   estimates: Pick<InputEstimates, "estimate">,
   question: Question,
@@ -24,11 +24,14 @@ export function forecastBudget(
   const { tariff } = question.model;
   if (tariff === null) return null;
   const forecast = forecastOf(estimates, question, tariff, null);
-  return { question, forecast, wantedNano: mostWithin(question, forecast) };
+  return { question, forecast, wantedNano: computeMaxCost(question, forecast) };
 }
 
-/** Text at its estimate, for it can be counted; a hold takes every byte for a token, which would fill windows in vain. */
-function mostWithin(question: Question, { tariff, firm, doubtNano, outputTokens }: Forecast): Nano {
+/**
+ * Uses the estimate for text, which can be counted. A hold assumes one token per byte, which would fill windows
+ * needlessly.
+ */
+function computeMaxCost(question: Question, { tariff, firm, doubtNano, outputTokens }: Forecast): Nano {
   if (question.endpoint.interface === "images") {
     const byPiece = costAtMost(tariff, useOf(question, firm?.inputTokens ?? 0, 0));
     return doubtNano > byPiece ? doubtNano : byPiece;
@@ -39,7 +42,7 @@ function mostWithin(question: Question, { tariff, firm, doubtNano, outputTokens 
 
 const OUTPUT_TOKENS_USUAL = 500;
 
-/** What it will probably have cost, where nobody told and nothing was counted. */
+/** The probable cost, if the upstream reported no usage and nothing was counted. */
 export function likelyCost({ question, forecast }: WindowBudget): Nano {
   const { endpoint, request } = question;
   const usual = endpoint.interface === "images" ? 0 : OUTPUT_TOKENS_USUAL * request.choices;
@@ -47,7 +50,10 @@ export function likelyCost({ question, forecast }: WindowBudget): Nano {
   return costOf(forecast.tariff, useOf(question, forecast.inputTokens, outputTokens));
 }
 
-/** `restNano`: the least that any of its caller's windows has left. Below the shortest answer the limiter refuses it. */
+/**
+ * `restNano` is the smallest remainder of the caller's windows. Below the shortest output the limiter rejects the
+ * request.
+ */
 export function reserveWithin({ question, forecast, wantedNano }: WindowBudget, restNano: number): Nano {
   if (Number(wantedNano) <= restNano) return wantedNano;
   if (!isBounded(question.endpoint)) return wantedNano;
@@ -55,13 +61,13 @@ export function reserveWithin({ question, forecast, wantedNano }: WindowBudget, 
   return rest > forecast.leastNano ? rest : forecast.leastNano;
 }
 
-/** The bound that has to go upstream, for each choice; null where the client's own or the model's will do. */
+/** The output cap to send upstream, for each choice; null if the limit of the client or of the model suffices. */
 export function outputCapWithin(
   { question, forecast, wantedNano }: WindowBudget,
   reservedNano: Nano,
 ): number | null {
   if (reservedNano >= wantedNano || !isBounded(question.endpoint)) return null;
-  const bought = outputBought(question, forecast, reservedNano);
-  if (bought >= forecast.outputTokens) return null;
-  return Math.floor(bought / question.request.choices);
+  const affordableTokens = outputBought(question, forecast, reservedNano);
+  if (affordableTokens >= forecast.outputTokens) return null;
+  return Math.floor(affordableTokens / question.request.choices);
 }

@@ -1,7 +1,7 @@
 /**
- * A response that its upstream goes on making while nobody reads it. Where somebody pays, the gateway asks after it
- * until it has ended, and then books what it used; until then its money is held. One that takes too long is cancelled.
- * If this process dies first, recovery charges the input alone.
+ * Follows a background response, which its upstream continues without a connected client. For a paid response the
+ * gateway polls the upstream until the response has ended and then settles it; until then the hold stays. A response
+ * that takes too long is cancelled. If this process dies first, recovery charges the input alone.
  */
 
 import { joinParts } from "../../net/wire/parts.ts";
@@ -21,21 +21,21 @@ import { sendRequest, type WholeResult } from "../upstream/send-request.ts";
 
 const FIRST_PAUSE_MS = 500;
 const PAUSE_MS_MAX = 15_000;
-/** For the last look before the process ends. */
-const LAST_LOOK_MS = 2_000;
+/** The deadline of the last poll before the process exits. */
+const LAST_POLL_MS = 2_000;
 const NO_HEADERS = new Headers();
-/** Nobody waits for these answers, so nobody leaves. */
-const NOBODY = { signal: new AbortController().signal };
+/** These requests have no client, so the signal never fires. */
+const NO_CLIENT = { signal: new AbortController().signal };
 
 export type Standing =
   | { kind: "ended"; outcome: ResponseEnd; answer: UpstreamResponse }
-  /** Deleted, or lost: what it used will never be known. */
+  /** Deleted or lost: its usage will never be known. */
   | { kind: "gone" }
   | { kind: "running" };
 
 /**
- * Runs on after its request has been answered. `ending` is how the response stood then: if the upstream never reports
- * usage, what the client had received by then is counted.
+ * Continues after the request was answered. `ending` is the state of the response at that time: if the upstream never
+ * reports usage, the output that the client received until then is counted.
  */
 export async function followBackgroundResponse(
   gateway: Gateway,
@@ -66,49 +66,49 @@ async function follow(
       ...ending,
       outcome: standing.kind === "ended" ? standing.outcome : "upstream_cut",
       usage: answer?.usage ?? null,
-      // It was settled before it ended, so it cannot be fetched afterwards.
+      // The response is settled before its end, so it must not be retrievable afterwards.
       responseId: standing.kind === "running" ? null : ending.responseId,
       isServed: true,
       isWhole: standing.kind === "ended" && !isStopped(standing.outcome, answer),
-      // The client of a background response need not stay. Only a response that was stopped was not seen to its end.
+      // The client of a background response may disconnect. Only a cancelled response has output that was not received.
       isAbandoned: standing.kind === "ended" && isStopped(standing.outcome, answer),
       countOutput: answer === null ? ending.countOutput : () => countAnswer(joinParts(answer.body)),
     });
   };
   if (route === null) return close({ kind: "gone" });
-  const asking = async (method: "GET" | "POST", deadlineMs: number): Promise<boolean> => {
+  const pollOnce = async (method: "GET" | "POST", deadlineMs: number): Promise<boolean> => {
     if (record.isClosed) return true;
-    const asked = await askAfter(gateway, route, responseId, method, deadlineMs);
-    const standing = standingOf(gateway, record, route, asked);
+    const result = await askAfter(gateway, route, responseId, method, deadlineMs);
+    const standing = standingOf(gateway, record, route, result);
     if (standing.kind === "running") return false;
     await close(standing);
     return true;
   };
-  const look = () => asking("GET", PAUSE_MS_MAX);
+  const look = () => pollOnce("GET", PAUSE_MS_MAX);
   const known = await gateway.responses.find(responseId, record.caller.key.id);
   if (known !== null) gateway.responses.remember(responseId, { ...known, look });
   const untilMs = gateway.clock.monotonicMs() + gateway.timing.backgroundMsMax;
   for (let pauseMs = FIRST_PAUSE_MS; gateway.clock.monotonicMs() < untilMs; pauseMs *= 1.5) {
     await pause.wait(Math.min(pauseMs, PAUSE_MS_MAX));
-    // If it is still running, its hold stays, and the next process settles it.
-    if (pause.isStopped()) return void (await asking("GET", LAST_LOOK_MS));
+    // If the response is still running, its hold stays and the next process settles it.
+    if (pause.isStopped()) return void (await pollOnce("GET", LAST_POLL_MS));
     if (await look()) return;
   }
-  if (await asking("POST", PAUSE_MS_MAX)) return;
+  if (await pollOnce("POST", PAUSE_MS_MAX)) return;
   await pause.wait(FIRST_PAUSE_MS);
   if (await look()) return;
   gateway.responses.forget(responseId);
   await close({ kind: "running" });
 }
 
-/** It was cancelled, and its upstream does not tell what it had produced by then. */
+/** The response was cancelled, and its upstream does not report what it had produced until then. */
 export function isStopped(outcome: string, answer: Pick<UpstreamResponse, "usage"> | null): boolean {
   return outcome === "cancelled" && (answer?.usage ?? null) === null;
 }
 
 export interface Pause {
   wait(ms: number): Promise<void>;
-  /** Ends the wait, and every later one. */
+  /** Ends the current wait and every later one. */
   stop(): void;
   isStopped(): boolean;
 }
@@ -133,7 +133,7 @@ export function openPause(): Pause {
   };
 }
 
-/** POST cancels the response. GET and POST answer with how it stands. */
+/** POST cancels the response. GET and POST return its state. */
 export function askAfter(
   gateway: Gateway,
   { account, upstreamModel }: AccountRoute,
@@ -151,7 +151,7 @@ export function askAfter(
     body: null,
     wantsEvents: false,
     deadlineMs,
-    client: NOBODY,
+    client: NO_CLIENT,
   });
 }
 
@@ -159,13 +159,13 @@ export function standingOf(
   gateway: Gateway,
   record: PaidRecord,
   route: AccountRoute,
-  asked: WholeResult,
+  result: WholeResult,
 ): Standing {
-  if (asked.kind === "left") return { kind: "running" };
-  if (asked.kind === "failed") return { kind: asked.failure.status === 404 ? "gone" : "running" };
+  if (result.kind === "left") return { kind: "running" };
+  if (result.kind === "failed") return { kind: result.failure.status === 404 ? "gone" : "running" };
   const { jsonDepthMax } = gateway.dispatcher;
   const answer = readWholeResponse(
-    asked.body,
+    result.body,
     "responses",
     messageAudience(record.request, route),
     jsonDepthMax,

@@ -1,8 +1,10 @@
-/** What `GET /v1/models?client_version=` lists beside the standard rows: the models as Codex wants them described. */
+/**
+ * The rows of `GET /v1/models?client_version=` in addition to the standard ones: models in the format that Codex reads.
+ */
 
 import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 
-/** Codex reads a list only when each of its entries has all of these but the last three. */
+/** Codex accepts a list only if each entry has all of these fields except the last three. */
 export interface CodexModel {
   slug: string;
   display_name: string;
@@ -26,12 +28,17 @@ export function codexModels(group: PolicyGroup): CodexModel[] {
     .map(describe);
 }
 
-/** An entry would replace what Codex knows of the model, above all its prompts: models that it knows are left out. */
+/**
+ * An entry would replace Codex's own data about a model, above all its prompts, so models that Codex knows are omitted.
+ */
 function isBundled(id: string): boolean {
   return id.startsWith("gpt-") || id.startsWith("codex-");
 }
 
-/** Reasoning levels and verbosity stay out: whether a model has them is not in the policy, and some refuse both. */
+/**
+ * Reasoning levels and verbosity are omitted: the policy does not say whether a model has them, and some models reject
+ * both.
+ */
 function describe(model: PublishedModel, index: number): CodexModel {
   const { id, contextTokens } = model;
   return {
@@ -51,7 +58,7 @@ function describe(model: PublishedModel, index: number): CodexModel {
   };
 }
 
-/** Codex has a prompt for models it does not know, but takes none for a model that is listed without one. */
+/** Codex has a prompt for models it does not know, but uses none for a model that is listed without one. */
 const INSTRUCTIONS = `You are a coding agent. You work in the user's own working folder through the tools you are given, and you go on until what was asked for is done and checked, or until you can say exactly what stands in the way.
 
 # Working

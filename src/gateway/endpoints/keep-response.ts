@@ -1,6 +1,6 @@
 /**
- * Responses that upstreams store: findable by their ids, and where the group charges, settled only when they have ended
- * upstream. Until then a client could fetch more than was charged.
+ * Stored responses: makes them retrievable by id. If the group charges, a stored response is settled only when it has
+ * ended upstream; otherwise a client could fetch more than was charged.
  */
 
 import { logFault } from "../../observe/log.ts";
@@ -15,21 +15,21 @@ import { followBackgroundResponse } from "./background.ts";
 import { followLeft } from "./left-response.ts";
 import type { ResponseRoute } from "./response-routes.ts";
 
-/** What becomes of a response upstream once its request has ended here. */
+/** The state of a response upstream when its request has ended here. */
 export type ResponseState =
   | "ended"
-  /** Made in the background: it goes on. */
+  /** A background response: it continues. */
   | "background"
-  /** Its stream ended early here. It may go on, or may have stopped. */
+  /** Its stream ended early here. The response may continue or have stopped. */
   | "left";
 
-/** Makes a response that the upstream stores findable by its id; null when it stores none. */
+/** Makes a response that the upstream stores retrievable by its id. Returns null if it is not stored. */
 export function rememberResponse(
-  passage: RequestContext,
+  context: RequestContext,
   responseId: string | null,
   state: "streaming" | ResponseState,
 ): string | null {
-  const { gateway, call, caller, request, record } = passage;
+  const { gateway, call, caller, request, record } = context;
   const { route } = record.trace;
   if (responseId === null || route === null || !request.keepsResponse) return null;
   const known: ResponseRoute = {
@@ -40,25 +40,28 @@ export function rememberResponse(
     upstreamModel: route.upstreamModel,
     pending: state === "background",
   };
-  if (state === "background") known.terms = meteringTerms(passage.model);
-  // Deleted before it is paid for, what it used could not be asked any more.
+  if (state === "background") known.terms = meteringTerms(context.model);
+  // A paid response must not be deleted before its settlement: its usage could no longer be read.
   else if (state === "streaming" && record.charge !== null) known.look = async () => record.isClosed;
   gateway.responses.remember(responseId, known);
   return responseId;
 }
 
-/** A paid response has no row before it is settled. Until then others who serve from this store find it by its hold. */
-export async function announce(passage: RequestContext, responseId: string | null): Promise<void> {
-  const { gateway, call, record } = passage;
+/**
+ * A paid response has no usage row before its settlement. Until then other processes on this database find it by its
+ * hold.
+ */
+export async function announce(context: RequestContext, responseId: string | null): Promise<void> {
+  const { gateway, call, record } = context;
   const { route } = record.trace;
   if (responseId === null || route === null || record.charge === null) return;
-  const announced = announceHold(passage, responseId, route).catch((thrown: unknown) =>
+  const announced = announceHold(context, responseId, route).catch((thrown: unknown) =>
     logFault(gateway.log, call.requestId, thrown),
   );
   await waitWithin(announced, ANNOUNCE_MS, gateway.dispatcher.alarms);
 }
 
-/** The hold may still be in memory: an upstream may go on in the background without having been asked to. */
+/** The hold may still be only in memory: an upstream may continue in the background without being asked to. */
 async function announceHold(
   { gateway, call, caller }: RequestContext,
   responseId: string,
@@ -68,10 +71,10 @@ async function announceHold(
   await gateway.responses.announce(responseId, call.requestId, account.id, upstreamModel);
 }
 
-/** A store that hangs is not waited for: this process knows the response anyway. */
+/** Do not wait for a slow database: this process knows the response anyway. */
 const ANNOUNCE_MS = 1_000;
 
-/** A paid response that may go on upstream is settled when it has ended there; everything else at once. */
+/** A paid response that may continue upstream is settled when it has ended there; all others at once. */
 export function settleOrFollow(
   { gateway, record }: RequestContext,
   state: ResponseState,
@@ -83,11 +86,11 @@ export function settleOrFollow(
     return settleRequest(gateway, record, ending);
   }
   const follow = state === "background" ? followBackgroundResponse : followLeft;
-  record.following = followed(gateway, record, follow(gateway, record, responseId, ending));
+  record.following = disposeAfter(gateway, record, follow(gateway, record, responseId, ending));
   return null;
 }
 
-async function followed(gateway: Gateway, record: PaidRecord, following: Promise<void>): Promise<void> {
+async function disposeAfter(gateway: Gateway, record: PaidRecord, following: Promise<void>): Promise<void> {
   try {
     await following;
   } catch (thrown) {

@@ -1,8 +1,8 @@
 /**
- * A stored response whose stream ended early in a group that charges: its client left, its connection broke, or it said
- * more than was held for. Its upstream may go on with it, and the client could fetch the whole by its id. So the
- * upstream is told to stop, and asked how the response stands until it has ended: then what it used is charged. One that
- * the upstream does not keep, or that does not end in time, is charged by what is known, and its id is forgotten.
+ * Follows a stored response of a charging group whose stream ended early: its client disconnected, its connection
+ * broke, or its output exceeded the hold. The upstream may continue it, and the client could fetch the whole by its id.
+ * So the gateway cancels the response and polls it until it has ended, then charges its usage. A response that the
+ * upstream does not store, or that does not end in time, is charged by what is known, and its id is forgotten.
  */
 
 import type { AccountRoute } from "../../policy/snapshot.ts";
@@ -14,11 +14,11 @@ import { askAfter, openPause, type Pause, type Standing, standingOf } from "./ba
 
 const FIRST_PAUSE_MS = 500;
 const PAUSE_MS_MAX = 15_000;
-const ASK_MS = 15_000;
-/** An upstream that answers none of so many questions in a row is not asked again. */
+const POLL_MS = 15_000;
+/** After this many failed polls in a row the upstream is not polled again. */
 const FAILURES_MAX = 5;
-/** For the last question before the process ends. */
-const LAST_ASK_MS = 2_000;
+/** The deadline of the last poll before the process exits. */
+const LAST_POLL_MS = 2_000;
 
 /** Resolves when the response is settled. `ending` is how its request ended here. */
 export async function followLeft(
@@ -66,33 +66,33 @@ class LeftResponse {
   async follow(pause: Pause): Promise<void> {
     const { gateway, record, responseId } = this;
     const known = await gateway.responses.find(responseId, record.caller.key.id);
-    const look = () => this.isSettledBy("GET", ASK_MS);
+    const look = () => this.isSettledBy("GET", POLL_MS);
     if (known !== null) gateway.responses.remember(responseId, { ...known, look });
     const untilMs = gateway.clock.monotonicMs() + gateway.timing.drainOnDisconnectMs;
-    // A client whose stream the upstream broke off may still want the rest. In all other cases it is not needed.
+    // If the upstream broke the stream off, the client may still want the rest. In all other cases it is cancelled.
     const isWanted = this.ending.outcome === "upstream_cut";
-    if (!isWanted && (await this.isSettledBy("POST", ASK_MS))) return;
+    if (!isWanted && (await this.isSettledBy("POST", POLL_MS))) return;
     for (let pauseMs = FIRST_PAUSE_MS; gateway.clock.monotonicMs() < untilMs; pauseMs *= 1.5) {
       await pause.wait(Math.min(pauseMs, PAUSE_MS_MAX));
       if (pause.isStopped()) break;
       if (await look()) return;
     }
-    if (await this.isSettledBy("GET", LAST_ASK_MS)) return;
-    void askAfter(gateway, this.route, responseId, "DELETE", LAST_ASK_MS);
+    if (await this.isSettledBy("GET", LAST_POLL_MS)) return;
+    void askAfter(gateway, this.route, responseId, "DELETE", LAST_POLL_MS);
     await this.settleUnknown();
   }
 
-  /** Asks the upstream how the response stands (`POST` asks to stop it), and settles it if it has ended. */
+  /** Reads the state of the response (`POST` cancels it) and settles it if it has ended. */
   private async isSettledBy(method: "GET" | "POST", deadlineMs: number): Promise<boolean> {
     const { gateway, record, route, responseId } = this;
     if (record.isClosed) return true;
-    const asked = await askAfter(gateway, route, responseId, method, deadlineMs);
-    const standing = standingOf(gateway, record, route, asked);
+    const result = await askAfter(gateway, route, responseId, method, deadlineMs);
+    const standing = standingOf(gateway, record, route, result);
     switch (standing.kind) {
       case "gone":
       case "running":
-        // Many servers cannot stop a response.
-        if (method === "POST" || !this.isUnavailable(asked)) return false;
+        // Many servers cannot cancel a response.
+        if (method === "POST" || !this.isUnavailable(result)) return false;
         await this.settleUnknown();
         return true;
       case "ended":
@@ -101,16 +101,16 @@ class LeftResponse {
     }
   }
 
-  /** The upstream does not have the response, or cannot be asked: then no client can fetch it either. */
-  private isUnavailable(asked: WholeResult): boolean {
-    this.failures = asked.kind === "failed" ? this.failures + 1 : 0;
-    if (asked.kind !== "failed") return false;
-    return isRefused(asked.failure.status) || this.failures >= FAILURES_MAX;
+  /** The upstream does not have the response, or cannot be reached: then no client can fetch it either. */
+  private isUnavailable(result: WholeResult): boolean {
+    this.failures = result.kind === "failed" ? this.failures + 1 : 0;
+    if (result.kind !== "failed") return false;
+    return isRefused(result.failure.status) || this.failures >= FAILURES_MAX;
   }
 
   private async settleEnded({ answer }: Extract<Standing, { kind: "ended" }>): Promise<void> {
     const { gateway, record, ending } = this;
-    // One that was stopped and reports nothing is charged as if it were gone, but can be fetched: there is no more of it.
+    // A cancelled response without usage is charged like a lost one, but stays retrievable: it does not grow any more.
     const isWhole = answer.usage !== null;
     await settleRequest(gateway, record, { ...ending, usage: answer.usage, isWhole });
   }
@@ -122,7 +122,7 @@ class LeftResponse {
   }
 }
 
-/** The upstream does not offer the call, or not for this response. */
+/** The upstream does not support the call, or not for this response. */
 function isRefused(status: number | null): boolean {
   return status !== null && [400, 404, 405, 410, 422, 501].includes(status);
 }

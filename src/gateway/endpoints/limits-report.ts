@@ -1,11 +1,11 @@
-/** The limits of a caller and what is left of them, for `GET /v1/usage`. */
+/** The limits of a caller and their remainders, for `GET /v1/usage`. */
 
 import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter.ts";
 import { usdText } from "../../money/nano.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { callerSubjects } from "../admission/caller-limits.ts";
 
-interface Left {
+interface Remainder {
   limit: number;
   used: number;
   remaining: number;
@@ -14,19 +14,19 @@ interface Left {
 
 export interface WindowLeft {
   per_seconds: number;
-  requests: Left | null;
-  tokens: Left | null;
+  requests: Remainder | null;
+  tokens: Remainder | null;
   usd: { limit: string; used: string; remaining: string; resets_at: number } | null;
 }
 
 interface ScopeLimits {
-  rpm: Left | null;
-  tpm: Left | null;
+  rpm: Remainder | null;
+  tpm: Remainder | null;
   concurrency: { limit: number; used: number; remaining: number } | null;
   windows: WindowLeft[];
 }
 
-/** Of a key: the tighter of its own limits and those that its group sets for each key. User is null without one. */
+/** `key` is the tighter of the key's own limits and the per-key limits of its group. `user` is null without a user. */
 export interface LimitsReport {
   key: ScopeLimits;
   user: ScopeLimits | null;
@@ -35,16 +35,20 @@ export interface LimitsReport {
 
 export function limitsReport(limiter: Limiter, caller: Caller, nowMs: number): LimitsReport {
   const subjects = callerSubjects(caller);
-  const of = (scope: Subject["scope"]) =>
+  const scopeReport = (scope: Subject["scope"]) =>
     scopeLimits(
       subjects.filter((subject) => subject.scope === scope).map((subject) => limiter.standing(subject)),
       nowMs,
     );
-  return { key: of("key"), user: caller.key.userId === null ? null : of("user"), group: of("group") };
+  return {
+    key: scopeReport("key"),
+    user: caller.key.userId === null ? null : scopeReport("user"),
+    group: scopeReport("group"),
+  };
 }
 
 function scopeLimits(standings: readonly LimitStanding[], nowMs: number): ScopeLimits {
-  const left = (allowances: (Allowance | null | undefined)[]): Left | null => {
+  const tightestRemainder = (allowances: (Allowance | null | undefined)[]): Remainder | null => {
     const tight = tightest(allowances);
     if (tight === null) return null;
     const { limit, used, remaining } = tight;
@@ -55,8 +59,8 @@ function scopeLimits(standings: readonly LimitStanding[], nowMs: number): ScopeL
     .map(({ limit, inUse }) => ({ limit, used: inUse, remaining: Math.max(0, limit - inUse) }));
   const lengths = [...new Set(standings.flatMap(({ windows }) => windows.map(({ perMs }) => perMs)))];
   return {
-    rpm: left(standings.map(({ requests }) => requests)),
-    tpm: left(standings.map(({ tokens }) => tokens)),
+    rpm: tightestRemainder(standings.map(({ requests }) => requests)),
+    tpm: tightestRemainder(standings.map(({ tokens }) => tokens)),
     concurrency: slots.sort((a, b) => a.remaining - b.remaining)[0] ?? null,
     windows: lengths
       .sort((a, b) => a - b)
@@ -65,8 +69,8 @@ function scopeLimits(standings: readonly LimitStanding[], nowMs: number): ScopeL
         const money = tightest(same.map(({ nano }) => nano));
         return {
           per_seconds: perMs / 1000,
-          requests: left(same.map(({ requests }) => requests)),
-          tokens: left(same.map(({ tokens }) => tokens)),
+          requests: tightestRemainder(same.map(({ requests }) => requests)),
+          tokens: tightestRemainder(same.map(({ tokens }) => tokens)),
           usd:
             money === null
               ? null
@@ -82,11 +86,11 @@ function scopeLimits(standings: readonly LimitStanding[], nowMs: number): ScopeL
 }
 
 function tightest(allowances: readonly (Allowance | null | undefined)[]): Allowance | null {
-  const given = allowances.flatMap((allowance) => allowance ?? []);
-  return given.sort((a, b) => a.remaining - b.remaining)[0] ?? null;
+  const present = allowances.flatMap((allowance) => allowance ?? []);
+  return present.sort((a, b) => a.remaining - b.remaining)[0] ?? null;
 }
 
-/** When the whole limit is free again; now, where nothing is used. */
+/** When the whole limit is free again; now if nothing is used. */
 function resetsAt({ resetMs }: Allowance, nowMs: number): number {
   return Math.ceil((nowMs + resetMs) / 1000);
 }

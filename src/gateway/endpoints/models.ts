@@ -1,4 +1,4 @@
-/** `GET /v1/models` and `GET /v1/models/{id}`: the rows that admission reads, listed. */
+/** `GET /v1/models` and `GET /v1/models/{id}`: lists the rows that admission reads. */
 
 import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { INTERFACES, type Interface } from "../../records.ts";
@@ -10,7 +10,7 @@ interface ModelObject {
   object: "model";
   created: number;
   owned_by: string;
-  /** What it can be called through, with this key. */
+  /** The interfaces that this key can use for the model. */
   interfaces: Interface[];
 }
 
@@ -23,7 +23,7 @@ export function listModels(group: PolicyGroup): ModelList {
   return { object: "list", data: [...group.models.values()].map(modelObject) };
 }
 
-/** Codex names its version in the query, wants rows of its own beside the standard ones, and keeps the `ETag`. */
+/** Codex sends its version in the query, reads additional rows, and stores the `ETag`. */
 export function listModelsForCodex(group: PolicyGroup): ModelList & { models: CodexModel[] } {
   return { ...listModels(group), models: codexModels(group) };
 }
@@ -38,7 +38,7 @@ export function getModel(group: PolicyGroup, id: string): ModelObject {
   return modelObject(model);
 }
 
-/** The owner named is the gateway: which provider stands behind a model is not the caller's business. */
+/** The owner is the gateway: clients must not learn which provider serves a model. */
 function modelObject(model: PublishedModel): ModelObject {
   return {
     id: model.id,

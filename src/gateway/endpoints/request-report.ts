@@ -1,4 +1,4 @@
-/** `GET /v1/requests/{id}`: what became of one request, for the key that made it. Accounts are not named here. */
+/** `GET /v1/requests/{id}`: the outcome of one request, for the key that made it. Accounts are not named. */
 
 import { ApiError, storeUnavailable } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
@@ -18,13 +18,13 @@ import type { Caller } from "../admission/authenticate.ts";
 import type { Gateway } from "../gateway.ts";
 import type { DispatchTrace } from "../request/trace.ts";
 
-/** By its own id, or by that of the response it made: over a WebSocket the client of a turn knows nothing else. */
+/** Looks up a request by its id or by the id of its response: the client of a WebSocket turn knows only the latter. */
 export async function reportRequest(gateway: Gateway, caller: Caller, id: string): Promise<unknown> {
   await gateway.till.flush().catch(() => {
     throw storeUnavailable();
   });
-  const made = id.startsWith("req_") ? null : await gateway.responses.find(id, caller.key.id);
-  const row = await findUsage(gateway.db, made?.requestId ?? id);
+  const storedResponse = id.startsWith("req_") ? null : await gateway.responses.find(id, caller.key.id);
+  const row = await findUsage(gateway.db, storedResponse?.requestId ?? id);
   if (row === null || row.keyId !== caller.key.id) {
     throw new ApiError(
       "request_not_found",
@@ -55,14 +55,14 @@ export async function reportRequest(gateway: Gateway, caller: Caller, id: string
       images: row.images,
       source: row.usageSource,
     },
-    money: await moneyOf(gateway.db, row),
+    money: await describeMoney(gateway.db, row),
     timing: { waited_ms: row.waitMs, first_byte_ms: row.firstByteMs, duration_ms: row.durationMs },
-    attempts: attemptsOf(row),
+    attempts: describeAttempts(row),
   };
 }
 
-/** What it cost and how that was worked out, multiplier and all. What failed attempts cost stays the operator's business. */
-async function moneyOf(db: Db, row: UsageRow): Promise<unknown> {
+/** The cost and its calculation, with the multiplier. The cost of failed attempts is not shown to callers. */
+async function describeMoney(db: Db, row: UsageRow): Promise<unknown> {
   const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
   return {
     currency: "USD",
@@ -70,18 +70,18 @@ async function moneyOf(db: Db, row: UsageRow): Promise<unknown> {
     charged: usdText(row.chargedNano),
     payer: row.payer,
     flags: row.flags,
-    calculation: terms === null ? null : calculationOf(tariffOf(terms), row),
+    calculation: terms === null ? null : describeCalculation(tariffOf(terms), row),
   };
 }
 
-function calculationOf(tariff: Tariff, row: UsageRow): unknown {
+function describeCalculation(tariff: Tariff, row: UsageRow): unknown {
   const lines = buildCostLines(tariff, row);
   return lines === null ? null : { multiplier: multiplierText(tariff), lines: lines.map(lineObject) };
 }
 
-/** Null where the cost is not what the counts come to: they could not be believed, or nothing was served. */
+/** Returns null if the counts do not add up to the cost: they were implausible, or nothing was served. */
 export function buildCostLines(tariff: Tariff, row: UsageRow): CostLine[] | null {
-  // Which kind of picture it was is not kept: it was one whose price comes to the cost.
+  // The image kind is not stored: it is the one whose price matches the cost.
   const kinds = row.images === 0 ? [null] : [null, ...tariff.prices.images.keys()];
   const imageKind = kinds.find((kind) => costOf(tariff, { ...row, imageKind: kind }) === row.costNano);
   return imageKind === undefined ? null : costLines(tariff, { ...row, imageKind });
@@ -91,16 +91,16 @@ function lineObject({ unit, count, picoEach, longContext, nano }: CostLine): unk
   return { unit, count, ...formatPrice(unit, picoEach), long_context: longContext, cost: usdText(nano) };
 }
 
-/** As price lists have it: tokens by the million. */
+/** As in price lists: per million tokens. */
 export function formatPrice(unit: CostUnit, picoEach: bigint): { price: string; per: string } {
   return unit === "image" || unit === "request"
     ? { price: usdText(picoEach / 1_000n), per: unit }
     : { price: usdText(picoEach * 1_000n), per: "1M tokens" };
 }
 
-/** Which account it was stays inside; how it went may be known. */
-function attemptsOf(row: UsageRow): unknown[] {
-  // Nothing but one attempt that went well is not worth a trace of its own.
+/** The attempts without their accounts. */
+function describeAttempts(row: UsageRow): unknown[] {
+  // A single successful attempt has no stored trace.
   const served = { number: 1, started_ms: 0, first_byte_ms: row.firstByteMs, status: 200, failure: null };
   if (row.trace === null) return row.attempts === 0 ? [] : [served];
   const { attempts }: DispatchTrace = JSON.parse(row.trace);

@@ -1,4 +1,7 @@
-/** Which key made a stored response, and on which account: later calls that name it go there, for that key alone. */
+/**
+ * Maps a stored response to the key and the account that created it. Later calls on it go to that account, for that key
+ * only.
+ */
 
 import type { Db } from "../../store/engine/db.ts";
 import { isHeld, noteResponse } from "../../store/money/holds.ts";
@@ -13,27 +16,27 @@ export interface ResponseRoute {
   upstreamModel: string;
   /** A background response whose usage is not known yet. */
   pending: boolean;
-  /** Of such a one: the price and bounds with which it was admitted. The store does not know them. */
+  /** For such a response: the price and limits at admission, which are not in the database. */
   terms?: MeteredModel;
-  /** While it is followed to its end, here or elsewhere: true when it has ended, and is settled. */
+  /** For a response that is followed to its end, by this process or another: true if it has ended and is settled. */
   look?(): Promise<boolean>;
 }
 
 export interface ResponseRoutes {
   remember(responseId: string, route: ResponseRoute): void;
-  /** For everyone else who serves from this store: a response under way that somebody pays for. */
+  /** Announces a paid response in progress to the other processes on this database. */
   announce(responseId: string, requestId: string, accountId: string, upstreamModel: string): Promise<void>;
-  /** Null when the response is unknown, or known to another key only. */
+  /** Returns null if the response is unknown or belongs to another key. */
   find(responseId: string, keyId: string): Promise<ResponseRoute | null>;
   forget(responseId: string): void;
 }
 
-/** Recent ones are found in memory; the usage rows know the others, and holds those that are still being made. */
+/** Recent responses are in memory. Usage rows have the others, and holds those that are still in progress. */
 export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoutes {
   const recent = new Map<string, ResponseRoute>();
   return {
     remember(responseId, route) {
-      // As in the store: whoever had the id first keeps it, so nobody takes a response over.
+      // As in the database, the first key with an id keeps it, so that no other key can take a response over.
       const known = recent.get(responseId);
       if (known && known.keyId !== route.keyId) return;
       recent.delete(responseId);
@@ -63,7 +66,7 @@ async function findStored(db: Db, responseId: string): Promise<ResponseRoute | n
     publicModel: row.publicModel,
     upstreamModel: row.upstreamModel ?? row.publicModel,
     pending: !row.isHeld && row.outcome === "pending",
-    // Another process follows it, or this one, which has forgotten.
+    // Another process follows it, or this one has dropped it from memory.
     ...(row.isHeld ? { look: async () => !(await isHeld(db, row.requestId)) } : {}),
   };
 }

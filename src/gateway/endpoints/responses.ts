@@ -1,4 +1,4 @@
-/** Answers as clients of the API get them. */
+/** Response headers and error responses of the public API. */
 
 import { type ApiError, errorObject } from "../../errors.ts";
 import { type HeaderLines, HeaderWriter, WholeResponse } from "../../net/wire/http-message.ts";

@@ -1,6 +1,6 @@
 /**
- * Calls on a response that already exists: fetch, delete, cancel, list its input. They go to the account
- * that made it, for the key that made it; for anyone else it does not exist.
+ * Calls on a stored response: retrieve, delete, cancel, list its input items. They go to the account that created the
+ * response, and only for the key that created it; for other keys it does not exist.
  */
 
 import {
@@ -50,7 +50,7 @@ export interface StoredCall {
   query: URLSearchParams;
 }
 
-/** Query parameters that mean something to the upstream; others are not sent on. */
+/** Query parameters that are forwarded upstream; all others are dropped. */
 const QUERY_UP = [
   "include",
   "include[]",
@@ -62,7 +62,7 @@ const QUERY_UP = [
   "order",
 ];
 
-/** A call on a stored response, and where that response was made. */
+/** A call on a stored response, and the account that has it. */
 interface Lookup {
   gateway: Gateway;
   call: Call;
@@ -80,44 +80,48 @@ export async function callStoredResponse(
   const snapshot = gateway.policy.snapshot();
   const caller = authenticate(call.request.headers, snapshot, gateway.auth, call);
   allowInterface(caller, { interface: "responses" });
-  const found = await gateway.responses.find(stored.responseId, caller.key.id);
-  if (!found) throw notFound(stored.responseId);
-  // One that was asked for elsewhere, or before a restart, is priced as it would be now.
-  const route = { ...found, terms: found.terms ?? caller.group.models.get(found.publicModel) ?? NO_TERMS };
+  const knownRoute = await gateway.responses.find(stored.responseId, caller.key.id);
+  if (!knownRoute) throw notFound(stored.responseId);
+  // A response that was created by another process, or before a restart, is priced at the current price.
+  const route = {
+    ...knownRoute,
+    terms: knownRoute.terms ?? caller.group.models.get(knownRoute.publicModel) ?? NO_TERMS,
+  };
   const account = caller.group.accounts.find(({ id }) => id === route.accountId);
   if (!account) {
     const mayComeBack = await hasAccount(gateway.db, route.accountId);
-    throw mayComeBack ? outOfReach(stored.responseId) : notFound(stored.responseId);
+    throw mayComeBack ? temporarilyUnavailable(stored.responseId) : notFound(stored.responseId);
   }
-  // Once it is deleted, nobody can ask what it used.
-  if (stored.method === "DELETE" && route.look !== undefined && !(await route.look())) throw stillUnderWay();
+  // After deletion the usage could no longer be read.
+  if (stored.method === "DELETE" && route.look !== undefined && !(await route.look()))
+    throw stillInProgress();
   const audience: Audience = { ...route, account, mentions: (word) => word === stored.responseId };
   const lookup = { gateway, call, stored, route, account, audience };
   const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
-  return wantsEvents ? streamBack(lookup) : answerBack(lookup);
+  return wantsEvents ? forwardStream(lookup) : forwardWhole(lookup);
 }
 
-async function answerBack(lookup: Lookup): Promise<HttpResponse> {
+async function forwardWhole(lookup: Lookup): Promise<HttpResponse> {
   const { gateway, call, stored, route, audience } = lookup;
   const { dispatcher, responses } = gateway;
-  const asked = await sendRequest(dispatcher, exchangeFor(lookup, false));
-  if (asked.kind === "left") throw clientGone();
-  if (asked.kind === "failed") throw refusalOf(asked.failure, lookup);
-  const answer = readWholeResponse(asked.body, "responses", audience, dispatcher.jsonDepthMax);
+  const result = await sendRequest(dispatcher, buildExchange(lookup, false));
+  if (result.kind === "left") throw clientGone();
+  if (result.kind === "failed") throw toApiError(result.failure, lookup);
+  const answer = readWholeResponse(result.body, "responses", audience, dispatcher.jsonDepthMax);
   if (answer.kind !== "answer") {
     throw clientError(upstreamFailure("bad_answer", "not a JSON object"), audience);
   }
   if (stored.method === "DELETE") responses.forget(stored.responseId);
   if (stored.action !== "/input_items") await settleBackground(lookup, answer);
-  const lines = `${JSON_LINES}x-request-id: ${call.requestId}\r\n${linesDown(asked.headers, route)}`;
+  const lines = `${JSON_LINES}x-request-id: ${call.requestId}\r\n${buildForwardedHeaders(result.headers, route)}`;
   return new WholeResponse(200, lines, answer.body);
 }
 
-function linesDown(from: AnswerHeaders, { publicModel }: ResponseRoute): HeaderLines {
+function buildForwardedHeaders(from: AnswerHeaders, { publicModel }: ResponseRoute): HeaderLines {
   return headersDown(from, publicModel, upstreamRequestId(from));
 }
 
-function exchangeFor(
+function buildExchange(
   { gateway, call, stored, route, account }: Lookup,
   wantsEvents: boolean,
 ): UpstreamExchange {
@@ -138,11 +142,11 @@ function exchangeFor(
   };
 }
 
-function refusalOf(failure: UpstreamFailure, { stored, audience }: Lookup): ApiError {
+function toApiError(failure: UpstreamFailure, { stored, audience }: Lookup): ApiError {
   return failure.status === 404 ? notFound(stored.responseId) : clientError(failure, audience);
 }
 
-async function streamBack(lookup: Lookup): Promise<HttpResponse> {
+async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
   const { gateway, call, route, audience } = lookup;
   const { dispatcher, clock } = gateway;
   const openReader = () =>
@@ -153,9 +157,9 @@ async function streamBack(lookup: Lookup): Promise<HttpResponse> {
     });
   let lines = `${EVENT_STREAM_LINES}x-request-id: ${call.requestId}\r\n`;
   const opened = await new Promise<OpenedStream>((resolve, reject) => {
-    openStream(dispatcher, exchangeFor(lookup, true), {
+    openStream(dispatcher, buildExchange(lookup, true), {
       begin(upstreamHeaders, line) {
-        lines += linesDown(upstreamHeaders, route);
+        lines += buildForwardedHeaders(upstreamHeaders, route);
         return openUpstreamStream(
           {
             line,
@@ -172,7 +176,7 @@ async function streamBack(lookup: Lookup): Promise<HttpResponse> {
       left: () => reject(clientGone()),
     });
   });
-  if (opened.kind === "failed") throw refusalOf(opened.failure, lookup);
+  if (opened.kind === "failed") throw toApiError(opened.failure, lookup);
   const relay = openRelay({
     opening: Promise.resolve(opened.stream),
     openSpareReader: openReader,
@@ -193,7 +197,7 @@ async function streamBack(lookup: Lookup): Promise<HttpResponse> {
   return new StreamedResponse(lines, relay);
 }
 
-/** The client has its answer whatever becomes of the row. */
+/** The client has its response, so a failed settlement is only logged. */
 async function settleStreamed(lookup: Lookup, { outcome, usage }: StreamReader): Promise<void> {
   try {
     await settleBackground(lookup, { status: outcome, usage });
@@ -205,17 +209,17 @@ async function settleStreamed(lookup: Lookup, { outcome, usage }: StreamReader):
   }
 }
 
-/** A background response reports its usage when it is fetched later: the first such report goes into its row. */
+/** A background response reports its usage when it is fetched later. The first report goes into its usage row. */
 async function settleBackground(
   { gateway, stored, route }: Lookup,
   answer: Pick<UpstreamResponse, "status" | "usage">,
 ): Promise<void> {
   const outcome = readResponseEnd(answer);
   if (outcome === null) return;
-  // It is paid for: whoever follows it to its end books it.
+  // The response is paid: the process that follows it to its end settles it.
   if (route.look !== undefined) {
     await route.look();
-    // Settled by estimate while this answer came: then it is not to be had any more.
+    // Settled by estimate while this response was in flight: then it is no longer retrievable.
     const isKnown = (await gateway.responses.find(stored.responseId, route.keyId)) !== null;
     if (!isKnown) throw notFound(stored.responseId);
     return;
@@ -227,9 +231,9 @@ async function settleBackground(
   gateway.responses.remember(stored.responseId, { ...settled, pending: false });
 }
 
-/** Null where nothing was reported that can be true. */
+/** Returns null if no plausible usage was reported. */
 function lateUse(usage: TokenUsage | null, terms: MeteredModel): LateUse | null {
-  // Its tools may have read more than one window's worth.
+  // Its tools may have read more than one context window.
   if (usage === null || isImpossibleUsage(usage, { ...terms, contextTokens: null })) return null;
   const { tokens } = asReported(usage, 0);
   return { tokens, ...(terms.tariff === null ? NO_COSTS : costsOf(terms.tariff, tokens, null)) };
@@ -237,7 +241,7 @@ function lateUse(usage: TokenUsage | null, terms: MeteredModel): LateUse | null 
 
 const NO_TERMS: MeteredModel = { tariff: null, contextTokens: null, outputTokensMax: null };
 
-function stillUnderWay(): ApiError {
+function stillInProgress(): ApiError {
   return new ApiError(
     "invalid_request",
     "This response is still being made, and is paid for when it has ended. Cancel it first, then delete it.",
@@ -245,8 +249,8 @@ function stillUnderWay(): ApiError {
   );
 }
 
-/** Its account is disabled, or no longer in the group. Clients would take a 404 for final. */
-function outOfReach(responseId: string): ApiError {
+/** The account is disabled or no longer in the group. Not a 404, which clients would treat as final. */
+function temporarilyUnavailable(responseId: string): ApiError {
   return new ApiError(
     "no_available_account",
     `Response with id '${responseId.slice(0, 128)}' is out of reach for now: what keeps it is not in use. Ask again later, or tell your administrator.`,

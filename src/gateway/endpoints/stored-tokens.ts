@@ -1,11 +1,14 @@
-/** How long a conversation is that an upstream keeps: what its last response read and said is what the next one reads. */
+/**
+ * The length of a conversation that an upstream stores: the input and output of its last response are the input of the
+ * next.
+ */
 
 import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findUsage } from "../../store/usage/usage.ts";
 import type { ResponseRoutes } from "./response-routes.ts";
 
-/** Null where the upstream did not report it. */
+/** Returns null if the upstream did not report it. */
 export async function lookUpStoredTokens(
   {
     db,
@@ -18,7 +21,7 @@ export async function lookUpStoredTokens(
   const origin = await responses.find(responseId, keyId);
   const row =
     origin === null ? null : (till.unbooked(origin.requestId) ?? (await findUsage(db, origin.requestId)));
-  // Our own counts do not include what the upstream kept before.
+  // The gateway's own counts do not include the earlier conversation that the upstream stores.
   if (row === null || row.usageSource !== "upstream") return null;
   const tokens = row.inputTokens + row.outputTokens;
   return tokens > 0 ? tokens : null;

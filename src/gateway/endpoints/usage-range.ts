@@ -4,7 +4,7 @@ import { ApiError } from "../../errors.ts";
 
 export interface UsageRange {
   fromMs: number;
-  /** Before it. */
+  /** Exclusive. */
   toMs: number;
   granularity: "hour" | "day";
 }
@@ -15,26 +15,26 @@ const UNIT_MS = { hour: HOUR_MS, day: DAY_MS } as const;
 export const POINTS_MAX = 400;
 const DEFAULT_DAYS = 30;
 const DEFAULT_HOURS = 48;
-/** The end of the year 9999: beyond it dates have no ISO form. */
+/** The end of the year 9999: later dates have no ISO format. */
 const LATEST_MS = 253_402_300_799_999;
 
 const INSTANT_RULE =
   "an ISO date like 2026-09-01, a date and time like 2026-09-01T12:00:00Z, or unix seconds";
 
-/** Without any of them: the last 30 days by day. */
+/** Defaults to the last 30 days by day. */
 export function parseUsageRange(query: URLSearchParams, nowMs: number): UsageRange {
-  const granularity = granularityOf(one(query, "granularity"));
+  const granularity = parseGranularity(readSingle(query, "granularity"));
   const unitMs = UNIT_MS[granularity];
-  const from = instantOf("from", one(query, "from"));
-  const to = instantOf("to", one(query, "to"));
+  const from = parseInstant("from", readSingle(query, "from"));
+  const to = parseInstant("to", readSingle(query, "to"));
   const floor = (ms: number) => Math.floor(ms / unitMs) * unitMs;
-  // A day that is named is meant whole, so the end is behind it.
+  // A day as `to` is included as a whole.
   const endMs = to === null ? nowMs + 1 : to.isDay ? to.ms + DAY_MS : to.ms;
   const toMs = Math.ceil(endMs / unitMs) * unitMs;
   const units = granularity === "day" ? DEFAULT_DAYS : DEFAULT_HOURS;
   const fromMs = from === null ? Math.max(0, toMs - units * unitMs) : floor(from.ms);
   if (fromMs >= toMs) {
-    throw wrong(
+    throw invalidValue(
       from === null ? "to" : "from",
       to === null
         ? "`from` lies in the future. Give an instant that is past."
@@ -44,7 +44,7 @@ export function parseUsageRange(query: URLSearchParams, nowMs: number): UsageRan
   const points = (toMs - fromMs) / unitMs;
   if (points > POINTS_MAX) {
     const hint = granularity === "hour" ? " or granularity=day" : "";
-    throw wrong(
+    throw invalidValue(
       "from",
       `The range holds ${points} points by ${granularity}. At most ${POINTS_MAX} are allowed: ask for a shorter range${hint}.`,
     );
@@ -52,10 +52,10 @@ export function parseUsageRange(query: URLSearchParams, nowMs: number): UsageRan
   return { fromMs, toMs, granularity };
 }
 
-function granularityOf(value: string | null): UsageRange["granularity"] {
+function parseGranularity(value: string | null): UsageRange["granularity"] {
   if (value === null || value === "day") return "day";
   if (value === "hour") return "hour";
-  throw wrong("granularity", `\`granularity\` is ${shown(value)}. Allowed: hour, day.`);
+  throw invalidValue("granularity", `\`granularity\` is ${quote(value)}. Allowed: hour, day.`);
 }
 
 interface Instant {
@@ -63,11 +63,11 @@ interface Instant {
   isDay: boolean;
 }
 
-function instantOf(param: string, value: string | null): Instant | null {
+function parseInstant(param: string, value: string | null): Instant | null {
   if (value === null) return null;
   const ms = /^\d{1,12}$/.test(value) ? Number(value) * 1000 : isoMs(value);
   if (ms === null || ms < 0 || ms > LATEST_MS) {
-    throw wrong(param, `\`${param}\` is ${shown(value)}. Allowed: ${INSTANT_RULE}.`);
+    throw invalidValue(param, `\`${param}\` is ${quote(value)}. Allowed: ${INSTANT_RULE}.`);
   }
   return { ms, isDay: DAY.test(value) };
 }
@@ -78,13 +78,13 @@ const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}
 function isoMs(value: string): number | null {
   if (!DAY.test(value) && !INSTANT.test(value)) return null;
   const ms = Date.parse(value);
-  // Date.parse turns 31 February into March; the day must come back as it was written.
+  // Date.parse turns 31 February into March, so the day must round-trip.
   const day = new Date(`${value.slice(0, 10)}T00:00:00Z`);
   if (Number.isNaN(ms) || Number.isNaN(day.getTime())) return null;
   return day.toISOString().slice(0, 10) === value.slice(0, 10) ? ms : null;
 }
 
-function one(query: URLSearchParams, param: string): string | null {
+function readSingle(query: URLSearchParams, param: string): string | null {
   const values = query.getAll(param);
   if (values.length > 1) {
     throw new ApiError("duplicate_parameter", `\`${param}\` was sent more than once. Send it once.`, {
@@ -94,10 +94,10 @@ function one(query: URLSearchParams, param: string): string | null {
   return values[0] ?? null;
 }
 
-function wrong(param: string, message: string): ApiError {
+function invalidValue(param: string, message: string): ApiError {
   return new ApiError("invalid_value", message, { param });
 }
 
-function shown(value: string): string {
+function quote(value: string): string {
   return JSON.stringify(value.length > 80 ? `${value.slice(0, 79)}…` : value);
 }

@@ -1,5 +1,5 @@
 /**
- * `GET /v1/usage`: what this key may use, has used and has left. Read from the roll-ups, after what is still on its way.
+ * `GET /v1/usage`: the limits, use and remainder of a key. Reads the roll-ups after flushing pending usage.
  * docs/usage-api.md describes every field.
  */
 
@@ -26,7 +26,7 @@ export interface TotalsObject {
   reasoning_tokens: number;
   total_tokens: number;
   images: number;
-  /** USD, as decimal text: by the price, and what was paid of it. */
+  /** USD as decimal text: by the price, and the part that was charged. */
   cost: string;
   charged: string;
 }
@@ -67,7 +67,7 @@ export interface UsageReport {
     };
     total: TotalsObject;
   };
-  /** For desktop tools that ask every gateway the same question. */
+  /** For desktop tools that send the same request to every gateway. */
   isValid: true;
   planName: string;
   remaining: number | null;
@@ -75,7 +75,7 @@ export interface UsageReport {
 }
 
 const DAY_MS = 86_400_000;
-/** Clients choose the names of models that are refused. */
+/** Clients choose the model names of rejected requests, so the number of models is unbounded. */
 const MODELS_MAX = 200;
 
 export async function reportUsage(
@@ -87,22 +87,27 @@ export async function reportUsage(
   const { db } = gateway;
   const nowMs = gateway.clock.nowMs();
   const range = parseUsageRange(query, nowMs);
-  const written = key.userId === null ? gateway.till.flush() : gateway.till.settleUp(key.userId);
-  await written.catch(() => {
+  const flushed = key.userId === null ? gateway.till.flush() : gateway.till.settleUp(key.userId);
+  await flushed.catch(() => {
     throw storeUnavailable();
   });
   const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
-  const asked = { keyId: key.id, ...range };
-  const ever = { keyId: key.id, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER, granularity: "day" } as const;
-  // All of one moment, so that models, points and sums agree while others go on.
+  const rangeQuery = { keyId: key.id, ...range };
+  const allTimeQuery = {
+    keyId: key.id,
+    fromMs: 0,
+    toMs: Number.MAX_SAFE_INTEGER,
+    granularity: "day",
+  } as const;
+  // One snapshot, so that models, points and sums agree while other requests are written.
   const [today, total, sum, models, points, paid] = await snapshot(db, async (tx) => {
     const foldedMs = await readFoldedBefore(tx);
     return Promise.all([
       keyTotals(tx, key.id, todayMs),
-      keySum(tx, ever, foldedMs),
-      keySum(tx, asked, foldedMs),
-      keyModels(tx, asked, foldedMs, MODELS_MAX),
-      keyPoints(tx, asked, foldedMs),
+      keySum(tx, allTimeQuery, foldedMs),
+      keySum(tx, rangeQuery, foldedMs),
+      keyModels(tx, rangeQuery, foldedMs, MODELS_MAX),
+      keyPoints(tx, rangeQuery, foldedMs),
       payment(tx, caller, nowMs),
     ]);
   });
@@ -140,11 +145,11 @@ export async function reportUsage(
 interface Payment {
   billing: BillingObject;
   planName: string | null;
-  /** Null: nothing is charged. */
+  /** Null if the group does not charge. */
   remainingNano: Nano | null;
 }
 
-const NO_MONEY_YET: Wallet = { balanceNano: 0n, heldNano: 0n };
+const EMPTY_WALLET: Wallet = { balanceNano: 0n, heldNano: 0n };
 
 async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<Payment> {
   const { charge, plans } = group.billing;
@@ -152,7 +157,7 @@ async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<P
     case "none":
       return { billing: { mode: "none", currency: "USD" }, planName: null, remainingNano: null };
     case "balance": {
-      const wallet = key.userId === null ? NO_MONEY_YET : await readWallet(db, key.userId);
+      const wallet = key.userId === null ? EMPTY_WALLET : await readWallet(db, key.userId);
       const { balanceNano, heldNano } = wallet;
       const available = balanceNano - heldNano;
       return {
@@ -176,14 +181,14 @@ async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<P
       return {
         billing: { mode: "subscription", currency: "USD", subscriptions: running.map(subscriptionObject) },
         planName: running.length === 0 ? null : running.map(({ planName }) => planName).join(", "),
-        remainingNano: running.reduce((sum, subscription) => sum + leastLeft(subscription), 0n),
+        remainingNano: running.reduce((sum, subscription) => sum + smallestRemainder(subscription), 0n),
       };
     }
   }
 }
 
-/** A request must fit every window of the one subscription that pays it. */
-function leastLeft({ windows }: SubscriptionStanding): Nano {
+/** A request must fit every window of the one subscription that pays for it. */
+function smallestRemainder({ windows }: SubscriptionStanding): Nano {
   const rests = windows.map(({ remainingNano }) => remainingNano);
   return rests.length === 0 ? 0n : rests.reduce((least, rest) => (rest < least ? rest : least));
 }

@@ -1,4 +1,7 @@
-/** The header `Idempotency-Key`: read, and what a repeat is told. Its memory is in billing/idempotency/idempotency.ts. */
+/**
+ * Reads the header `Idempotency-Key` and builds the errors for repeats. The stored state is in
+ * billing/idempotency/idempotency.ts.
+ */
 
 import type { IdempotencyStart } from "../../billing/idempotency/idempotency.ts";
 import { ApiError } from "../../errors.ts";
@@ -7,10 +10,10 @@ import { nextTurn } from "../../net/wire/next-turn.ts";
 
 const HEADER = "idempotency-key";
 const FORM = /^[\x21-\x7e]{1,255}$/;
-const LOOK_AGAIN_SECONDS = 2;
+const RETRY_SECONDS = 2;
 const HASHED_BYTES_PER_TURN = 1024 * 1024;
 
-/** Null when there is none: such a request pays for nothing here. */
+/** Returns null without the header: such a request has no cost here. */
 export function readIdempotencyKey(headers: HeaderReader): string | null {
   const token = headers.get(HEADER);
   if (token === null) return null;
@@ -32,14 +35,14 @@ export interface Fingerprint {
 }
 
 /**
- * Of what is asked. A JSON body is one part. A form is added field by field: its boundary is drawn anew each time
- * a client sends it.
+ * The fingerprint of a request. A JSON body is one part. A form is added field by field, because clients choose a new
+ * boundary each time.
  */
 export function computeFingerprint(endpoint: string): Fingerprint {
   const hasher = new Bun.CryptoHasher("sha256");
   const fingerprint: Fingerprint = {
     add(part) {
-      // The length in front keeps two parts from passing for other two.
+      // The length prefix prevents different parts from producing the same input.
       const bytes = typeof part === "string" ? Buffer.from(part) : part;
       hasher.update(`${bytes.length}:`);
       hasher.update(bytes);
@@ -58,26 +61,26 @@ export function computeFingerprint(endpoint: string): Fingerprint {
   return fingerprint.add(endpoint);
 }
 
-/** What a repeat is told when there is no answer to give it again. */
-export function repeatError(begun: Exclude<IdempotencyStart, { kind: "new" }>): ApiError {
-  switch (begun.kind) {
+/** The error for a repeat that has no stored response. */
+export function repeatError(start: Exclude<IdempotencyStart, { kind: "new" }>): ApiError {
+  switch (start.kind) {
     case "running":
       return new ApiError(
         "idempotency_in_progress",
-        `The request ${begun.requestId} with this Idempotency-Key is still under way. Send the same again in a moment.`,
-        { param: HEADER, headers: { "retry-after": String(LOOK_AGAIN_SECONDS) } },
+        `The request ${start.requestId} with this Idempotency-Key is still under way. Send the same again in a moment.`,
+        { param: HEADER, headers: { "retry-after": String(RETRY_SECONDS) } },
       );
     case "done":
       return new ApiError(
         "idempotency_answer_gone",
-        `The request ${begun.requestId} with this Idempotency-Key has ended, and no answer of it is kept. It was not sent again; to do so, use a new key.`,
-        // The official client takes every 409 for one that passes.
+        `The request ${start.requestId} with this Idempotency-Key has ended, and no answer of it is kept. It was not sent again; to do so, use a new key.`,
+        // OpenAI's client retries every 409 otherwise.
         { param: HEADER, headers: { "x-should-retry": "false" } },
       );
     case "other_body":
       return new ApiError(
         "idempotency_key_reused",
-        `This Idempotency-Key belongs to the request ${begun.requestId}, which asked for something else. Make a new key for each request.`,
+        `This Idempotency-Key belongs to the request ${start.requestId}, which asked for something else. Make a new key for each request.`,
         { param: HEADER },
       );
   }

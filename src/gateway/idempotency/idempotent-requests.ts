@@ -1,6 +1,6 @@
 /**
- * A request under a client's own `Idempotency-Key` is served once. A repeat gets the first answer again if it was
- * kept, and is told why not otherwise; it goes upstream again only where no account can have worked on the first.
+ * Executes a request with an `Idempotency-Key` once. A repeat gets the stored response of the first one, or an error if
+ * there is none. It is sent upstream again only if no account can have processed the first one.
  */
 
 import type { IdempotencyClaim, StoredAnswer } from "../../billing/idempotency/idempotency.ts";
@@ -13,12 +13,12 @@ import type { Caller } from "../admission/authenticate.ts";
 import type { Gateway } from "../gateway.ts";
 import { computeFingerprint, readIdempotencyKey, repeatError } from "./idempotency-key.ts";
 
-/** The first request under its key, which now owns the claim; or a repeat, with the answer of the first. */
+/** The first request with its key, which now owns the claim; or a repeat, with the response of the first. */
 export type IdempotencyClaimResult<Out> =
   | { kind: "first"; claim: IdempotencyClaim }
   | { kind: "repeat"; answer: Out };
 
-/** As much of an admitted request (`Passage`) as a claim needs. */
+/** The part of the `RequestContext` that a claim needs. */
 interface Claimant {
   readonly gateway: Pick<Gateway, "idempotency">;
   readonly call: { readonly request: { readonly headers: HeaderReader }; readonly requestId: string };
@@ -27,37 +27,43 @@ interface Claimant {
   readonly request: ModelRequest;
 }
 
-/** Null without the header. Rejects with the refusal of a repeat whose first answer cannot be given again. */
+/** Returns null without the header. Rejects with the error of a repeat that has no stored response. */
 export function claimRequest(claimant: Claimant): Promise<IdempotencyClaimResult<WholeResponse>> | null {
   const token = readIdempotencyKey(claimant.call.request.headers);
-  return token === null ? null : claimUnder(token, claimant);
+  return token === null ? null : claimWithKey(token, claimant);
 }
 
-async function claimUnder(token: string, claimant: Claimant): Promise<IdempotencyClaimResult<WholeResponse>> {
+async function claimWithKey(
+  token: string,
+  claimant: Claimant,
+): Promise<IdempotencyClaimResult<WholeResponse>> {
   const { gateway, call, caller, endpoint, request } = claimant;
   const claim: IdempotencyClaim = {
     scope: caller.key.id,
     token,
-    fingerprint: await fingerprintFor(endpoint, request),
+    fingerprint: await fingerprintRequest(endpoint, request),
     requestId: call.requestId,
   };
-  const begun = await gateway.idempotency.begin(claim).catch(() => {
+  const start = await gateway.idempotency.begin(claim).catch(() => {
     throw storeUnavailable();
   });
-  if (begun.kind === "new") return { kind: "first", claim };
-  if (begun.kind !== "done" || begun.stored === null) throw repeatError(begun);
-  const { status, contentType, body } = begun.stored;
-  const headers = `content-type: ${contentType}\r\nx-request-id: ${begun.requestId}\r\nidempotency-replayed: true\r\n`;
+  if (start.kind === "new") return { kind: "first", claim };
+  if (start.kind !== "done" || start.stored === null) throw repeatError(start);
+  const { status, contentType, body } = start.stored;
+  const headers = `content-type: ${contentType}\r\nx-request-id: ${start.requestId}\r\nidempotency-replayed: true\r\n`;
   return { kind: "repeat", answer: new WholeResponse(status, headers, Buffer.from(body)) };
 }
 
-async function fingerprintFor(endpoint: Endpoint, { inputText }: ModelRequest): Promise<string> {
+async function fingerprintRequest(endpoint: Endpoint, { inputText }: ModelRequest): Promise<string> {
   const fingerprint = computeFingerprint(endpoint.name);
   if (inputText.kind === "texts") return fingerprint.add(inputText.formDigest ?? "").end();
   return (await fingerprint.addInTurns(partBytes(inputText.body))).end();
 }
 
-/** After such a failure the same Idempotency-Key is used up: a client that is told to try again must know. */
+/**
+ * After such a failure the Idempotency-Key is spent. The error must say so, because clients would otherwise retry with
+ * it.
+ */
 export function withSpentKey({ code, message, param, headers, resetsAtMs }: ApiError): ApiError {
   const advice =
     "An account may have worked on it, so its Idempotency-Key is used up: to ask again, use a new key.";
@@ -69,8 +75,8 @@ export function withSpentKey({ code, message, param, headers, resetsAtMs }: ApiE
 }
 
 /**
- * The first request under its key has ended. A store that cannot be told must not spoil an answer that is paid for: it
- * is told when it is back, and until then the key stays under way.
+ * Ends the claim of the first request. A database failure must not spoil a paid response: the write is retried when the
+ * database is back, and until then the key stays in progress.
  */
 export async function endClaim(
   { idempotency, log }: Pick<Gateway, "idempotency" | "log">,

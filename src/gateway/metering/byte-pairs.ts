@@ -1,21 +1,21 @@
 /**
- * How many tokens a word has: byte-pair merging over a vocabulary. Bytes are held as strings of one character a byte,
- * because a string is what a Map finds fast.
+ * Counts the tokens of a word by byte-pair merging over a vocabulary. Bytes are strings with one character per byte,
+ * because a Map looks strings up fast.
  */
 
-/** Token → rank: of two neighbours that could be merged, the lowest rank is merged first. */
+/** Token → rank. Of two neighbours that can be merged, the pair with the lowest rank is merged first. */
 export type Vocabulary = ReadonlyMap<string, number>;
 
-/** The word's UTF-8 bytes, one character a byte. */
+/** The UTF-8 bytes of the word, one character per byte. */
 export function vocabularyBytes(word: string): string {
   return Buffer.from(word, "utf8").toString("latin1");
 }
 
 export function countWordTokens(bytes: string, vocabulary: Vocabulary): number {
   if (bytes.length < 2 || vocabulary.has(bytes)) return bytes.length === 0 ? 0 : 1;
-  /** Where each part begins, and at the end where the last one ends. */
+  /** The start of each part, followed by the end of the last one. */
   const starts: number[] = [];
-  /** Rank of each part merged with the one after it. */
+  /** The rank of each part merged with the next one. */
   const ranks: number[] = [];
   const rankAt = (part: number): number => {
     const to = starts[part + 2];

@@ -1,31 +1,34 @@
-/** Tokens of a request's input. A long body is parsed in a thread of its own, so that other requests do not wait. */
+/**
+ * Counts the input tokens of a request. A long body is parsed in a worker thread, so that it does not block other
+ * requests.
+ */
 
 import { putInTurns } from "../../net/wire/next-turn.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
 import { countInputHere } from "./count-request.ts";
 
-/** What the thread is asked to count. */
+/** The job of the thread. */
 export interface CountOrder {
   readonly bytes: Uint8Array;
   readonly endpoint: EndpointName;
 }
 
-/** Parsing so much takes a few milliseconds. */
-const PARSED_HERE_BYTES_MAX = 256 * 1024;
+/** Parsing this much takes a few milliseconds. */
+const INLINE_BYTES_MAX = 256 * 1024;
 
-/** One thread at a time: each loads a tokenizer, and the counts are needed rarely. */
-let last: Promise<unknown> = Promise.resolve();
+/** One thread at a time: each loads a tokenizer, and counts are needed rarely. */
+let lastCount: Promise<unknown> = Promise.resolve();
 
-/** Input of a JSON request; earlier turns that the upstream keeps are not in it. */
+/** The input of a JSON request, without earlier turns that the upstream stores. */
 export function countInput(body: Uint8Array, endpoint: EndpointName): Promise<number> {
-  if (body.length <= PARSED_HERE_BYTES_MAX) return countInputHere(body, endpoint);
-  const counting = last.then(() => countInThread(body, endpoint));
-  last = counting.catch(() => {});
+  if (body.length <= INLINE_BYTES_MAX) return countInputHere(body, endpoint);
+  const counting = lastCount.then(() => countInThread(body, endpoint));
+  lastCount = counting.catch(() => {});
   return counting;
 }
 
 async function countInThread(body: Uint8Array, endpoint: EndpointName): Promise<number> {
-  // A copy: the body itself may still be on its way to an upstream.
+  // A copy, because the body may still be in transmission to an upstream.
   const bytes = Buffer.allocUnsafeSlow(body.length);
   await putInTurns(bytes, 0, body);
   const worker = new Worker(new URL("./count-worker.ts", import.meta.url).href);

@@ -1,4 +1,4 @@
-/** Tokens of a whole request or answer, for rows whose upstream told none. */
+/** Counts the tokens of a whole request or response, for upstreams that report no usage. */
 
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
@@ -8,14 +8,14 @@ import { MEDIA_TOKENS } from "./media.ts";
 import { safeCut } from "./safe-cut.ts";
 import { loadTokenizer } from "./tokenizer.ts";
 
-/** What OpenAI adds to each message (its frame and its role) and to the whole. */
+/** The tokens that OpenAI adds to each message (its frame and role) and to the whole. */
 const MESSAGE_TOKENS = 4;
 const REPLY_TOKENS = 3;
-/** Encrypted reasoning: base64 of something that once was text. */
-const SEALED_CHARS_PER_TOKEN = 6;
+/** Encrypted reasoning is base64 of what was once text. */
+const ENCRYPTED_CHARS_PER_TOKEN = 6;
 
-/** Not what the model reads, but how it is wrapped. */
-const WRAPPING: ReadonlySet<string> = new Set([
+/** Fields that structure the input and are not read by the model. */
+const STRUCTURE_FIELDS: ReadonlySet<string> = new Set([
   "type",
   "role",
   "id",
@@ -27,7 +27,7 @@ const WRAPPING: ReadonlySet<string> = new Set([
   "phase",
   "cache_control",
 ]);
-const MEDIA: ReadonlySet<string> = new Set([
+const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "image_url",
   "input_audio",
   "file_data",
@@ -35,19 +35,19 @@ const MEDIA: ReadonlySet<string> = new Set([
   "file_url",
   "video_url",
 ]);
-/** Given to the model as JSON, or in a form of about that length. */
-const SCHEMAS = ["tools", "functions", "response_format", "text"] as const;
+/** Fields that the model reads as JSON, or in a form of about that length. */
+const SCHEMA_FIELDS = ["tools", "functions", "response_format", "text"] as const;
 
-/** A request can hold megabytes, and a megabyte takes some 50 ms: others have their turn in between. */
+/** A request can have megabytes, and a megabyte takes some 50 ms, so counting yields to the event loop. */
 const CHARS_PER_TURN = 8 * 1024;
 
-/** What there is to count, and what has a fixed count. */
-interface Found {
+/** The texts to count, and the tokens of parts with a fixed count. */
+interface CollectedInput {
   texts: string[];
   tokens: number;
 }
 
-/** Texts that do not follow on each other. */
+/** Counts texts that are independent of each other. */
 export async function countTexts(texts: readonly string[]): Promise<number> {
   if (texts.length === 0) return 0;
   const tokenizer = await loadTokenizer();
@@ -68,74 +68,74 @@ export async function countTexts(texts: readonly string[]): Promise<number> {
   return tokens;
 }
 
-/** Output of a whole answer; pictures and vectors have none. */
+/** The output tokens of a whole response. Images and vectors have none. */
 export async function countAnswer(body: Uint8Array): Promise<CountedOutput> {
   const { said, reasoned } = readWholeResponseTexts(parseJson(body));
   const reasoningTokens = await countTexts(reasoned);
   return { outputTokens: reasoningTokens + (await countTexts(said)), reasoningTokens };
 }
 
-/** Input of a JSON request; earlier turns that the upstream keeps are not in it. Blocks while it parses the body. */
+/** The input of a JSON request, without earlier turns that the upstream stores. Blocks while it parses the body. */
 export async function countInputHere(body: Uint8Array, endpoint: EndpointName): Promise<number> {
   const json = parseJson(body);
-  const found: Found = { texts: [], tokens: 0 };
-  if (isObject(json)) gather(json, endpoint, found);
-  return found.tokens + (await countTexts(found.texts));
+  const collected: CollectedInput = { texts: [], tokens: 0 };
+  if (isObject(json)) collect(json, endpoint, collected);
+  return collected.tokens + (await countTexts(collected.texts));
 }
 
-function gather(json: Record<string, unknown>, endpoint: EndpointName, found: Found): void {
+function collect(json: Record<string, unknown>, endpoint: EndpointName, collected: CollectedInput): void {
   switch (endpoint) {
     case "embeddings":
-      gatherEmbedded(json.input, found);
+      collectEmbedded(json.input, collected);
       return;
     case "images.generations":
     case "images.edits":
-      gatherValue(json.prompt, found);
-      if (Array.isArray(json.images)) found.tokens += json.images.length * MEDIA_TOKENS;
+      collectValue(json.prompt, collected);
+      if (Array.isArray(json.images)) collected.tokens += json.images.length * MEDIA_TOKENS;
       return;
     default:
-      gatherConversation(json, found);
+      collectConversation(json, collected);
   }
 }
 
-function gatherConversation(json: Record<string, unknown>, found: Found): void {
-  found.tokens += REPLY_TOKENS;
+function collectConversation(json: Record<string, unknown>, collected: CollectedInput): void {
+  collected.tokens += REPLY_TOKENS;
   for (const turns of [json.messages, json.input, json.instructions]) {
     for (const turn of Array.isArray(turns) ? turns : typeof turns === "string" ? [turns] : []) {
-      found.tokens += MESSAGE_TOKENS;
-      gatherValue(turn, found);
+      collected.tokens += MESSAGE_TOKENS;
+      collectValue(turn, collected);
     }
   }
-  for (const name of SCHEMAS) {
+  for (const name of SCHEMA_FIELDS) {
     const schema = json[name];
     if (Array.isArray(schema) || (isObject(schema) && holdsSchema(schema))) {
-      found.texts.push(JSON.stringify(schema));
+      collected.texts.push(JSON.stringify(schema));
     }
   }
 }
 
-/** A format without a schema (`text`, `json_object`) is an option, and the model is not shown it. */
+/** A format without a schema (`text`, `json_object`) is an option that the model does not read. */
 function holdsSchema(format: Record<string, unknown>): boolean {
   return "json_schema" in format || (isObject(format.format) && "schema" in format.format);
 }
 
-/** Every string in it that is read as text; media by the piece. */
-function gatherValue(value: unknown, found: Found): void {
-  if (typeof value === "string") found.texts.push(value);
-  if (Array.isArray(value)) for (const one of value) gatherValue(one, found);
+/** Collects every string that is read as text, and counts media by the piece. */
+function collectValue(value: unknown, collected: CollectedInput): void {
+  if (typeof value === "string") collected.texts.push(value);
+  if (Array.isArray(value)) for (const one of value) collectValue(one, collected);
   if (!isObject(value)) return;
   for (const [key, member] of Object.entries(value)) {
-    if (WRAPPING.has(key) || member === null) continue;
-    if (MEDIA.has(key)) found.tokens += MEDIA_TOKENS;
+    if (STRUCTURE_FIELDS.has(key) || member === null) continue;
+    if (MEDIA_FIELDS.has(key)) collected.tokens += MEDIA_TOKENS;
     else if (key === "encrypted_content" && typeof member === "string") {
-      found.tokens += Math.ceil(member.length / SEALED_CHARS_PER_TOKEN);
-    } else gatherValue(member, found);
+      collected.tokens += Math.ceil(member.length / ENCRYPTED_CHARS_PER_TOKEN);
+    } else collectValue(member, collected);
   }
 }
 
-/** Texts, or tokens that the client made itself. */
-function gatherEmbedded(input: unknown, found: Found): void {
-  if (typeof input === "string") found.texts.push(input);
-  if (typeof input === "number") found.tokens++;
-  if (Array.isArray(input)) for (const one of input) gatherEmbedded(one, found);
+/** Texts, or token arrays of the client. */
+function collectEmbedded(input: unknown, collected: CollectedInput): void {
+  if (typeof input === "string") collected.texts.push(input);
+  if (typeof input === "number") collected.tokens++;
+  if (Array.isArray(input)) for (const one of input) collectEmbedded(one, collected);
 }

@@ -1,4 +1,4 @@
-/** Counts the input of one request and answers. See `count-input.ts`. */
+/** Worker that counts the input of one request. See `count-input.ts`. */
 
 import type { CountOrder } from "./count-input.ts";
 import { countInputHere } from "./count-request.ts";

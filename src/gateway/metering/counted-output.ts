@@ -1,6 +1,6 @@
-/** The tokens of an answer, counted here because its upstream did not tell them. */
+/** The output tokens of a response, counted by the gateway because the upstream did not report them. */
 export interface CountedOutput {
   outputTokens: number;
-  /** Inside `outputTokens`: what it showed of its reasoning, which may have a price of its own. */
+  /** Part of `outputTokens`: the reasoning that was shown, which may have a separate price. */
   reasoningTokens: number;
 }

@@ -1,7 +1,7 @@
 /**
- * How many tokens a body will turn out to have, from its size: before a request goes out, a hold is made for so many.
- * A hold that is too small is the operator's loss, so the estimate lies above what the model's settled requests showed:
- * by twice their usual deviation, as a sender waits for a late answer (RFC 6298).
+ * Estimates the input tokens of a body from its size, for its hold. A hold that is too small is the operator's loss, so
+ * the estimate is above what the model's settled requests showed, by twice their mean deviation, like the
+ * retransmission timeout of TCP (RFC 6298).
  */
 
 import type { InputSize } from "../../protocols/shared/input-size.ts";
@@ -9,46 +9,46 @@ import { MEDIA_TOKENS } from "./media.ts";
 
 export interface InputEstimates {
   estimate(model: string, size: InputSize): number;
-  /** A request of this size was settled with so many input tokens, as its upstream told. */
+  /** Learns from a settled request of this size with the input tokens that its upstream reported. */
   learn(model: string, size: InputSize, inputTokens: number): void;
 }
 
 export const BYTES_PER_TOKEN = 3;
 /**
- * Tokens for each third byte. Text of one byte a token is 3; prose is near 0.7. Whoever sends much that is hardly any
- * tokens, as long runs of spaces, must not make the next one's prose look cheap.
+ * Tokens per three bytes. Text with one token per byte has 3; prose has about 0.7. The minimum keeps bodies with hardly
+ * any tokens, such as long runs of spaces, from making the estimate for prose too low.
  */
 export const RATIO_MIN = 0.5;
 export const RATIO_MAX = 3;
-const FIRST = { ratio: 1, deviation: 0.25 };
+const INITIAL = { ratio: 1, deviation: 0.25 };
 const WEIGHT = 0.1;
-/** Shorter bodies are mostly their own wrapping and tell little of the text. */
-const TELLING_BYTES = 2_000;
+/** Shorter bodies consist mostly of JSON structure and say little about the text. */
+const FULL_WEIGHT_BYTES = 2_000;
 const DEVIATIONS = 2;
-/** What a call costs beside its text. */
+/** The tokens of a call in addition to its text. */
 export const OVERHEAD_TOKENS = 16;
 const MODELS_MAX = 2_000;
 
-interface Learnt {
+interface LearntRatio {
   ratio: number;
   deviation: number;
-  /** When it was last learnt from, as the number of that lesson. */
+  /** The sequence number of the last sample. */
   lesson: number;
 }
 
 export function createInputEstimates(): InputEstimates {
-  const models = new Map<string, Learnt>();
-  let lessons = 0;
+  const models = new Map<string, LearntRatio>();
+  let samples = 0;
 
-  function begin(model: string): Learnt {
-    if (models.size >= MODELS_MAX) forgetOldest();
-    const begun = { ...FIRST, lesson: 0 };
-    models.set(model, begun);
-    return begun;
+  function createModel(model: string): LearntRatio {
+    if (models.size >= MODELS_MAX) evictOldest();
+    const created = { ...INITIAL, lesson: 0 };
+    models.set(model, created);
+    return created;
   }
 
-  /** The model heard of longest ago makes room. */
-  function forgetOldest(): void {
+  /** Evicts the model whose last sample is oldest. */
+  function evictOldest(): void {
     let oldest: [model: string, lesson: number] | null = null;
     for (const [model, { lesson }] of models) {
       if (oldest === null || lesson < oldest[1]) oldest = [model, lesson];
@@ -58,25 +58,25 @@ export function createInputEstimates(): InputEstimates {
 
   return {
     estimate(model, size) {
-      const { ratio, deviation } = models.get(model) ?? FIRST;
+      const { ratio, deviation } = models.get(model) ?? INITIAL;
       const perPart = Math.min(RATIO_MAX, ratio + DEVIATIONS * deviation);
       const text = (Math.max(0, size.textBytes) / BYTES_PER_TOKEN) * perPart;
       return Math.ceil(text) + size.media * MEDIA_TOKENS + OVERHEAD_TOKENS;
     },
     learn(model, size, inputTokens) {
-      // What pictures took is not known apart, and nothing is learnt from a count that is none.
+      // The tokens of media are not reported separately, and an invalid count teaches nothing.
       if (size.media > 0 || size.textBytes <= 0 || !Number.isSafeInteger(inputTokens) || inputTokens < 0)
         return;
-      const seen = inputTokens / (size.textBytes / BYTES_PER_TOKEN);
-      // More tokens than bytes were not in this body: a conversation the upstream keeps, or a wrong count.
-      if (seen > RATIO_MAX) return;
-      const known = models.get(model) ?? begin(model);
-      const weight = WEIGHT * Math.min(1, size.textBytes / TELLING_BYTES);
-      const sample = Math.max(RATIO_MIN, seen);
-      const offBy = Math.abs(sample - known.ratio);
+      const observedRatio = inputTokens / (size.textBytes / BYTES_PER_TOKEN);
+      // More tokens than bytes were not in this body: the upstream stores a conversation, or its count is wrong.
+      if (observedRatio > RATIO_MAX) return;
+      const known = models.get(model) ?? createModel(model);
+      const weight = WEIGHT * Math.min(1, size.textBytes / FULL_WEIGHT_BYTES);
+      const sample = Math.max(RATIO_MIN, observedRatio);
+      const error = Math.abs(sample - known.ratio);
       known.ratio += weight * (sample - known.ratio);
-      known.deviation += weight * (offBy - known.deviation);
-      known.lesson = ++lessons;
+      known.deviation += weight * (error - known.deviation);
+      known.lesson = ++samples;
     },
   };
 }

@@ -1,6 +1,6 @@
 /**
- * What a request used: as its upstream says; counted from the text where it says nothing; and not believed where it
- * cannot be.
+ * Measures the use of a request: as the upstream reports it, counted from the text if it reports none, and discarded if
+ * it is implausible.
  */
 
 import { isPaidByPiece, type Tariff } from "../../money/tariff.ts";
@@ -17,11 +17,11 @@ import { imageOutputTokens } from "./media.ts";
 export interface UsageEvidence {
   usage: TokenUsage | null;
   images: number;
-  /** Size and quality of the pictures: as asked for, or as told where that was left open. */
+  /** Size and quality of the images: as requested, or as reported if the request left them open. */
   imageKind: string | null;
-  /** The answer came to its end; otherwise it broke off, or was let go when its client left. */
+  /** The response was read to its end; false if it broke off or was cancelled after a disconnect. */
   isWhole: boolean;
-  /** The text that came, counted; null for answers that are no text. */
+  /** Counts the received text; null for responses without text. */
   countOutput: (() => Promise<CountedOutput>) | null;
 }
 
@@ -29,7 +29,7 @@ export interface MeasuredUsage {
   tokens: UsageTokens;
   source: UsageSource;
   flags: readonly UsageFlag[];
-  /** The count that the upstream reported cannot be true. */
+  /** The reported usage is implausible. */
   isAbsurd: boolean;
 }
 
@@ -42,7 +42,7 @@ export interface MeteredModel extends ModelBounds {
   tariff: Tariff | null;
 }
 
-/** These alone, to be remembered: what is published holds on to the whole policy of its time. */
+/** Copies only these fields: keeping the `PublishedModel` would keep its whole policy snapshot alive. */
 export function meteringTerms({ tariff, contextTokens, outputTokensMax }: MeteredModel): MeteredModel {
   return { tariff, contextTokens, outputTokensMax };
 }
@@ -61,7 +61,7 @@ const NO_TOKENS: UsageTokens = {
 
 const NO_FLAGS: readonly UsageFlag[] = [];
 
-/** What the upstream reported, or nothing. */
+/** The reported usage, or none. */
 export function asReported(usage: TokenUsage | null, images: number): MeasuredUsage {
   const source = usage === null ? "none" : "upstream";
   return { tokens: toTokens(usage, images), source, flags: NO_FLAGS, isAbsurd: false };
@@ -83,19 +83,19 @@ function toTokens(usage: TokenUsage | null, images: number): UsageTokens {
 }
 
 /**
- * Input and output were reported, and at the end of the answer. Some servers fill in zeros where they do not count:
- * that reports nothing.
+ * Input and output were reported, at the end of the response. Some servers send zeros if they do not count: that counts
+ * as no report.
  */
 export function isWholeCount({ lacks, isEarly, inputTokens, outputTokens }: TokenUsage): boolean {
   return lacks === null && !isEarly && inputTokens + outputTokens > 0;
 }
 
-/** Nothing is left to be counted. Pictures that took no output tokens were not counted by their upstream either. */
+/** Nothing is left to count. Images without output tokens were not counted by their upstream either. */
 export function reportsAll(usage: TokenUsage | null, images: number): usage is TokenUsage {
   return usage !== null && isWholeCount(usage) && (images === 0 || usage.outputTokens > 0);
 }
 
-/** A promise only where something has to be counted. */
+/** Returns a promise only if something must be counted. */
 export function measure(
   evidence: UsageEvidence,
   endpoint: EndpointName,
@@ -105,15 +105,15 @@ export function measure(
   const { usage, images } = evidence;
   if (usage !== null && !isCredible(usage, endpoint, request, model)) return implausibleUsage(images);
   if (reportsAll(usage, images)) return asReported(usage, images);
-  return counted(evidence, endpoint, request, model.tariff);
+  return countMissing(evidence, endpoint, request, model.tariff);
 }
 
-/** Nothing of a false count is written down: sums, charts and windows would repeat it. */
+/** An implausible count is not recorded: sums, charts and windows would repeat it. */
 export function implausibleUsage(images: number): MeasuredUsage {
   return { tokens: toTokens(null, images), source: "upstream", flags: ["clamped"], isAbsurd: true };
 }
 
-/** Where nothing could be counted: the input as it was estimated before the answer began. */
+/** If nothing could be counted: the input as estimated before the response began. */
 export function estimatedInput(
   inputTokens: number,
   images: number,
@@ -122,7 +122,7 @@ export function estimatedInput(
   return { tokens: { ...NO_TOKENS, inputTokens, images }, source: how, flags: [how], isAbsurd: false };
 }
 
-/** Whether an upstream's count can be true. */
+/** Whether the usage that an upstream reported is plausible. */
 export function isCredible(
   usage: TokenUsage,
   endpoint: EndpointName,
@@ -132,25 +132,27 @@ export function isCredible(
   return !isImpossibleUsage(usage, boundsFor(endpoint, request, bounds), request.choices);
 }
 
-async function counted(
+async function countMissing(
   evidence: UsageEvidence,
   endpoint: EndpointName,
   request: ModelRequest,
   tariff: Tariff | null,
 ): Promise<MeasuredUsage> {
   const { usage, images, isWhole } = evidence;
-  const isNought = usage !== null && usage.inputTokens + usage.outputTokens === 0;
-  const isInputTold =
-    usage !== null && !isNought && usage.lacks !== "input" && !(usage.isEarly && usage.inputTokens === 0);
-  const told = usage !== null && usage.lacks !== "output" ? usage : null;
+  const isZeroReport = usage !== null && usage.inputTokens + usage.outputTokens === 0;
+  const isInputReported =
+    usage !== null && !isZeroReport && usage.lacks !== "input" && !(usage.isEarly && usage.inputTokens === 0);
+  const reportedOutput = usage !== null && usage.lacks !== "output" ? usage : null;
   const [inputTokens, output] = await Promise.all([
-    isInputTold ? usage.inputTokens : countInputTokens(request, endpoint),
-    // A report that came too early holds only if nothing more was said after it, and one of 0 only if nothing came.
-    told === null || told.isEarly || told.outputTokens === 0 ? atLeast(told, evidence, tariff) : told,
+    isInputReported ? usage.inputTokens : countInputTokens(request, endpoint),
+    // An early report is used only if no output followed, and a report of 0 only if no output arrived.
+    reportedOutput === null || reportedOutput.isEarly || reportedOutput.outputTokens === 0
+      ? countAtLeast(reportedOutput, evidence, tariff)
+      : reportedOutput,
   ]);
-  // Of an embedding no word is heard, and it had an input.
-  const isNoughtTrue = isNought && images === 0 && endpoint !== "embeddings";
-  if ((isInputTold || isNoughtTrue) && output === told) return asReported(usage, images);
+  // The output of an embedding has no text, but its input is never empty.
+  const isZeroPlausible = isZeroReport && images === 0 && endpoint !== "embeddings";
+  if ((isInputReported || isZeroPlausible) && output === reportedOutput) return asReported(usage, images);
   const { outputTokens, reasoningTokens } = output;
   const how = isWhole ? "estimated" : "partial";
   return {
@@ -161,17 +163,21 @@ async function counted(
   };
 }
 
-async function atLeast(
-  told: TokenUsage | null,
+async function countAtLeast(
+  reportedOutput: TokenUsage | null,
   evidence: UsageEvidence,
   tariff: Tariff | null,
 ): Promise<CountedOutput> {
-  const came = (await evidence.countOutput?.()) ?? drawn(evidence, tariff, (told?.outputTokens ?? 0) > 0);
-  return told !== null && told.outputTokens >= came.outputTokens ? told : came;
+  const counted =
+    (await evidence.countOutput?.()) ??
+    countImages(evidence, tariff, (reportedOutput?.outputTokens ?? 0) > 0);
+  return reportedOutput !== null && reportedOutput.outputTokens >= counted.outputTokens
+    ? reportedOutput
+    : counted;
 }
 
-/** An upstream bills every picture it has begun: by the piece where pictures have such a price, else by tokens. */
-function drawn(
+/** An upstream bills every image it has begun: by the piece if the tariff prices pieces, otherwise by tokens. */
+function countImages(
   { images, imageKind }: UsageEvidence,
   tariff: Tariff | null,
   isByTokens: boolean,
@@ -180,14 +186,14 @@ function drawn(
   return { outputTokens: isByPiece ? 0 : images * imageOutputTokens(imageKind), reasoningTokens: 0 };
 }
 
-/** What a request gives the model to read, as its body says it. */
+/** Counts the input of a request from its body. */
 export function countInputTokens({ inputText }: ModelRequest, endpoint: EndpointName): Promise<number> {
   return inputText.kind === "json"
     ? countInput(partBytes(inputText.body), endpoint)
     : countTexts(inputText.texts);
 }
 
-/** A batch of embeddings, and a response whose tools were called upstream, read more than one window's worth. */
+/** A batch of embeddings, and a response with hosted tools, can read more than one context window. */
 function boundsFor(endpoint: EndpointName, request: ModelRequest, bounds: ModelBounds): ModelBounds {
   const readsOnce = endpoint === "chat.completions" && request.previousResponseId === null;
   return readsOnce ? bounds : { ...bounds, contextTokens: null };

@@ -1,7 +1,7 @@
 /**
- * Counts the tokens of an answer from its pieces, for streams that end without usage: upstreams that tell none, cut
- * streams, clients that left. Most streams do tell, so a piece is only copied aside; text is counted when too much of
- * it has gathered or when somebody asks. The text as a whole is never kept.
+ * Counts the output tokens of a stream from its pieces, for streams that end without usage: upstreams that report none,
+ * broken streams, clients that disconnect. Most streams do report usage, so a piece is only copied; text is counted
+ * when the buffer is full or a count is requested. The whole text is never kept.
  */
 
 import { decodeText } from "../../net/wire/bytes.ts";
@@ -12,42 +12,42 @@ import { safeCut } from "./safe-cut.ts";
 import { loadTokenizer, type Tokenizer, tokenizerIfLoaded } from "./tokenizer.ts";
 
 export interface OutputCounter extends TextSink {
-  /** At once and never waiting: what is counted already is exact, the rest is judged by its characters. */
+  /** Synchronous: text that is already counted is exact, the rest is estimated from its characters. */
   estimate(): number;
-  /** The same, with the reasoning apart. */
+  /** The same, with reasoning separately. */
   estimateShown(): CountedOutput;
-  /** Exact but for cuts in very long words. Loads the tokenizer, if there is anything to count. */
+  /** Exact except for cuts in very long words. Loads the tokenizer if there is anything to count. */
   exact(): Promise<CountedOutput>;
 }
 
-/** About four thousand tokens: most answers end before that and never have to be counted. */
+/** About four thousand tokens: most responses end before that and are never counted. */
 const PENDING_BYTES_MAX = 16 * 1024;
-/** Kept behind when pending text is counted: where a text stops for now, its last word may go on. */
+/** Kept when pending text is counted, because the last word may continue. */
 const TAIL_CHARS = 256;
-/** Only a tokenizer that cannot be loaded lets so much gather; then the rough figure has to do. */
+/** This much accumulates only if the tokenizer cannot be loaded. Then the rough estimate is used. */
 const UNCOUNTED_BYTES_MAX = 256 * 1024;
 const LANES_MAX = 256;
 const LANE_BYTES_FIRST = 512;
-/** More lanes than any reader has. */
+/** An id that no reader uses. */
 const NO_LANE = -(2 ** 31);
-/** Stands between texts that do not belong together: no event of a stream can hold it. */
-const BREAK = 0x0a;
+/** Separates unrelated texts. A raw line feed cannot occur inside an event. */
+const TEXT_BREAK = 0x0a;
 const LONG_PIECE_BYTES = 64;
 
 interface Lane {
-  /** The insides of JSON strings, one after the other. */
+  /** The contents of JSON strings, concatenated. */
   bytes: Uint8Array;
   length: number;
-  /** Up to here it is in `rough`. */
+  /** The part up to here is included in `rough`. */
   judged: number;
   rough: number;
 }
 
 export function openOutputCounter(): OutputCounter {
-  /** Tokens of text that is no longer pending. A fraction where they could only be estimated. */
+  /** Tokens of text that is no longer pending. Fractional if they could only be estimated. */
   let counted = 0;
-  /** The part of `counted` that was reasoning. */
-  let reasoned = 0;
+  /** The part of `counted` that is reasoning. */
+  let countedReasoning = 0;
   let pending = 0;
   const lanes = new Map<number, Lane>();
   let laneId = NO_LANE;
@@ -57,16 +57,16 @@ export function openOutputCounter(): OutputCounter {
     if (id !== laneId) switchTo(id);
     append(lane, bytes, start, end);
     pending += end - start;
-    if (pending > PENDING_BYTES_MAX) makeRoom();
+    if (pending > PENDING_BYTES_MAX) countPending();
   }
 
   function addWhole(bytes: Uint8Array, start: number, end: number, id: number): void {
     if (id !== laneId) switchTo(id);
-    append(lane, BREAKS, 0, 1);
+    append(lane, TEXT_BREAK_BYTES, 0, 1);
     append(lane, bytes, start, end);
-    append(lane, BREAKS, 0, 1);
+    append(lane, TEXT_BREAK_BYTES, 0, 1);
     pending += end - start + 2;
-    if (pending > PENDING_BYTES_MAX) makeRoom();
+    if (pending > PENDING_BYTES_MAX) countPending();
   }
 
   function switchTo(id: number): void {
@@ -76,7 +76,7 @@ export function openOutputCounter(): OutputCounter {
     lanes.set(id, lane);
   }
 
-  function makeRoom(): void {
+  function countPending(): void {
     const tokenizer = tokenizerIfLoaded();
     if (tokenizer === null) {
       if (pending > UNCOUNTED_BYTES_MAX) closeLanes();
@@ -85,24 +85,25 @@ export function openOutputCounter(): OutputCounter {
     }
     pending = 0;
     for (const [id, one] of lanes) {
-      note(id, countMost(one, tokenizer));
+      addCounted(id, countMost(one, tokenizer));
       pending += one.length;
     }
-    // Many lanes with a little each: their tails alone are too much to keep.
+    // Many lanes with little text each: their tails alone are too much to keep.
     if (pending > PENDING_BYTES_MAX / 2) closeLanes();
   }
 
   function closeLanes(): void {
     const tokenizer = tokenizerIfLoaded();
-    for (const [id, one] of lanes) note(id, tokenizer === null ? judge(one) : countAll(one, tokenizer));
+    for (const [id, one] of lanes)
+      addCounted(id, tokenizer === null ? estimateLane(one) : countAll(one, tokenizer));
     lanes.clear();
     laneId = NO_LANE;
     pending = 0;
   }
 
-  function note(id: number, tokens: number): void {
+  function addCounted(id: number, tokens: number): void {
     counted += tokens;
-    if (isReasoning(id)) reasoned += tokens;
+    if (isReasoning(id)) countedReasoning += tokens;
   }
 
   return {
@@ -110,14 +111,14 @@ export function openOutputCounter(): OutputCounter {
     addWhole,
     estimate() {
       let tokens = counted;
-      for (const one of lanes.values()) tokens += judge(one);
+      for (const one of lanes.values()) tokens += estimateLane(one);
       return Math.ceil(tokens);
     },
     estimateShown() {
       let output = counted;
-      let reasoning = reasoned;
+      let reasoning = countedReasoning;
       for (const [id, one] of lanes) {
-        const tokens = judge(one);
+        const tokens = estimateLane(one);
         output += tokens;
         if (isReasoning(id)) reasoning += tokens;
       }
@@ -126,7 +127,7 @@ export function openOutputCounter(): OutputCounter {
     async exact() {
       const tokenizer = pending === 0 ? null : await loadTokenizer();
       let output = counted;
-      let reasoning = reasoned;
+      let reasoning = countedReasoning;
       if (tokenizer !== null) {
         for (const [id, one] of lanes) {
           const tokens = countAll(one, tokenizer);
@@ -143,7 +144,7 @@ function isReasoning(lane: number): boolean {
   return lane < 0;
 }
 
-const BREAKS = Uint8Array.of(BREAK);
+const TEXT_BREAK_BYTES = Uint8Array.of(TEXT_BREAK);
 
 function openLane(): Lane {
   return { bytes: new Uint8Array(LANE_BYTES_FIRST), length: 0, judged: 0, rough: 0 };
@@ -161,19 +162,19 @@ function append(lane: Lane, bytes: Uint8Array, start: number, end: number): void
   lane.length = length;
 }
 
-function judge(lane: Lane): number {
+function estimateLane(lane: Lane): number {
   lane.rough += roughTokens(lane.bytes, lane.judged, lane.length);
   lane.judged = lane.length;
   return lane.rough;
 }
 
 function countAll(lane: Lane, tokenizer: Tokenizer): number {
-  return textsIn(lane).reduce((sum, text) => sum + tokenizer.count(text), 0);
+  return decodeTexts(lane).reduce((sum, text) => sum + tokenizer.count(text), 0);
 }
 
-/** All but the last words, which stay. */
+/** Counts all but the last words, which stay pending. */
 function countMost(lane: Lane, tokenizer: Tokenizer): number {
-  const texts = textsIn(lane);
+  const texts = decodeTexts(lane);
   const last = texts.pop() ?? "";
   const cut =
     last.length <= TAIL_CHARS
@@ -188,16 +189,16 @@ function countMost(lane: Lane, tokenizer: Tokenizer): number {
   return texts.reduce((sum, text) => sum + tokenizer.count(text), 0);
 }
 
-function textsIn(lane: Lane): string[] {
-  return decodeText(lane.bytes, 0, lane.length).split("\n").map(unescaped);
+function decodeTexts(lane: Lane): string[] {
+  return decodeText(lane.bytes, 0, lane.length).split("\n").map(unescapeText);
 }
 
-function unescaped(inside: string): string {
+function unescapeText(inside: string): string {
   if (!inside.includes("\\")) return inside;
   try {
     return String(JSON.parse(`"${inside}"`));
   } catch {
-    // An escape that is none is the upstream's mistake, and only a few tokens off.
+    // An invalid escape is the upstream's error and changes the count by only a few tokens.
     return inside;
   }
 }

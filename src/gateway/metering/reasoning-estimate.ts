@@ -1,27 +1,29 @@
 /**
- * How many tokens of reasoning an answer has that its client never sees, learnt from answers that ended with usage. It
- * is charged where an answer ends without usage because its client left.
+ * Estimates the reasoning tokens that a client does not see, learnt from responses that ended with usage. They are
+ * charged if a response ends without usage because its client disconnected.
  */
 
-/** What an answer was asked of. Answers that differ in one of these reason differently. */
+/** The properties of a request that its amount of reasoning depends on. */
 export interface ReasoningSubject {
   readonly upstreamModel: string;
-  /** As the request asks for it; null where it does not. */
+  /** As the request sets it; null if it does not. */
   readonly effort: string | null;
-  /** Streams may show some of the reasoning while it is made; of a whole answer a client that left has seen nothing. */
+  /**
+   * A stream may show reasoning while it is produced. Of a whole response a client that disconnected has seen nothing.
+   */
   readonly stream: boolean;
 }
 
-/** The share of a new answer in the mean and in the deviation: those of RFC 6298, for the same purpose. */
+/** The weight of a new sample in the mean and in the deviation, as in RFC 6298. */
 const MEAN_WEIGHT = 1 / 8;
 const DEVIATION_WEIGHT = 1 / 4;
-/** After a single answer, as a part of its reasoning. */
+/** The deviation after the first sample, as a fraction of it. */
 const FIRST_DEVIATION = 1 / 4;
-/** More is taken for a wrong count. */
+/** Larger samples are considered wrong. */
 const TOKENS_MAX = 10_000_000;
 const SUBJECTS_MAX = 2_000;
 
-/** Of models that nothing is known of yet, by the effort that the request asks for. */
+/** For models without samples, by the requested effort. */
 const TOKENS_BY_EFFORT: ReadonlyMap<string, number> = new Map([
   ["none", 0],
   ["minimal", 64],
@@ -30,7 +32,7 @@ const TOKENS_BY_EFFORT: ReadonlyMap<string, number> = new Map([
   ["high", 8_192],
   ["xhigh", 16_384],
 ]);
-/** Of medium effort, which most models have where a request asks for none. */
+/** Medium effort, which is the default of most models. */
 const TOKENS_USUAL = 2_048;
 
 interface LearntReasoning {
@@ -39,10 +41,12 @@ interface LearntReasoning {
 }
 
 export class ReasoningEstimates {
-  /** In the order in which they were last learnt from. */
+  /** Ordered by their last sample. */
   private readonly subjects = new Map<string, LearntReasoning>();
 
-  /** An answer ended with usage, and so many of its tokens were reasoning that its client did not see. */
+  /**
+   * Learns from a response that ended with usage: this many of its tokens were reasoning that the client did not see.
+   */
   learn(subject: ReasoningSubject, unseenTokens: number): void {
     if (!(unseenTokens >= 0 && unseenTokens <= TOKENS_MAX)) return;
     const key = subjectKey(subject);
@@ -52,20 +56,20 @@ export class ReasoningEstimates {
       this.subjects.set(key, { mean: unseenTokens, deviation: unseenTokens * FIRST_DEVIATION });
       return;
     }
-    const offBy = unseenTokens - known.mean;
-    known.deviation += DEVIATION_WEIGHT * (Math.abs(offBy) - known.deviation);
-    known.mean += MEAN_WEIGHT * offBy;
+    const error = unseenTokens - known.mean;
+    known.deviation += DEVIATION_WEIGHT * (Math.abs(error) - known.deviation);
+    known.mean += MEAN_WEIGHT * error;
     this.subjects.delete(key);
     this.subjects.set(key, known);
   }
 
   /**
-   * The mean and one deviation: clients choose which answers they leave. `shownTokens` is the reasoning that this client
-   * has seen, `reasons` whether the model is known to reason even if nothing was learnt of it.
+   * The mean plus one deviation, because clients choose which responses they abandon. `shownTokens` is the reasoning
+   * that this client has seen. `reasons`: the model is known to reason, even without samples.
    */
   estimate(subject: ReasoningSubject, shownTokens: number, reasons: boolean): number {
     const learnt = this.subjects.get(subjectKey(subject));
-    // What was learnt from streams is without what they show.
+    // Samples of streams already exclude the reasoning that was shown.
     if (learnt !== undefined) return upperTokens(learnt);
     const other = this.subjects.get(subjectKey({ ...subject, stream: !subject.stream }));
     const tokens = other === undefined ? presumedTokens(subject.effort, reasons) : upperTokens(other);
@@ -88,7 +92,7 @@ function presumedTokens(effort: string | null, reasons: boolean): number {
   return TOKENS_BY_EFFORT.get(effort) ?? TOKENS_USUAL;
 }
 
-/** Clients choose the effort, so unknown words share one place: they must not push models out. */
+/** Clients choose the effort, so unknown values share one entry: they must not evict models. */
 function subjectKey({ upstreamModel, effort, stream }: ReasoningSubject): string {
   const known = effort === null ? "" : TOKENS_BY_EFFORT.has(effort) ? effort : "other";
   return `${stream ? "stream" : "whole"} ${known} ${upstreamModel}`;

@@ -1,6 +1,6 @@
 /**
- * Where a text can be cut without changing how many tokens its parts have. The tokenizer first parts a text into
- * words, each with the one space or mark before it, and never merges across words.
+ * Finds where a text can be cut without changing the token count of its parts. The tokenizer first splits a text into
+ * words, each with one preceding space or punctuation mark, and never merges across words.
  */
 
 const LF = 0x0a;
@@ -9,8 +9,8 @@ const SLASH = 0x2f;
 const IDEOGRAPHS_FROM = 0x3040;
 
 /**
- * The last place in (from, to] where a word surely begins; `to` itself (but not inside a pair of surrogates) when the
- * text has no such place. `to` lies before the end of the text.
+ * Returns the last position in (from, to] where a word certainly begins. If there is none, returns `to`, but never
+ * inside a surrogate pair. `to` is before the end of the text.
  */
 export function safeCut(text: string, from: number, to: number): number {
   for (let at = to; at > from; at--) if (startsWord(text, at)) return at;
@@ -21,7 +21,7 @@ function startsWord(text: string, at: number): boolean {
   const before = text.charCodeAt(at - 1);
   const here = text.charCodeAt(at);
   if (here === SPACE) return !isSpace(before) && at + 1 < text.length && !isSpace(text.charCodeAt(at + 1));
-  // A mark takes the line's end with it, and a slash after that.
+  // A punctuation mark includes a following line break, and a slash after it.
   if (before === LF) return !isSpace(here) && here !== SLASH;
   return (
     isIdeographicMark(here) &&

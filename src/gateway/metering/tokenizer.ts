@@ -1,6 +1,7 @@
 /**
- * Counts tokens as o200k_base does. The vocabulary is loaded when a count is first needed, and stays: about 50 MB. It is
- * read from the package's data in small steps, because its own modules stop everything else for half a second.
+ * Counts tokens as o200k_base does. The vocabulary (about 50 MB) is loaded at the first count and stays in memory. It
+ * is read from the package's data in small steps, because the package's own modules block the event loop for half a
+ * second.
  */
 
 import { O200K_TOKEN_SPLIT_REGEX } from "gpt-tokenizer/encodingParams/constants";
@@ -12,19 +13,19 @@ export interface Tokenizer {
 }
 
 /**
- * Merging takes time with the square of an unbroken run, so a text is counted in slices. They end where the tokenizer
- * would part the text anyway, but for runs longer than a slice.
+ * Merging takes quadratic time in the length of an unbroken run, so a text is counted in slices. They end where the
+ * tokenizer splits the text anyway, except for runs longer than a slice.
  */
 const SLICE_CHARS = 512;
-const WORDS_REMEMBERED = 20_000;
-const WORD_CHARS_REMEMBERED = 64;
+const CACHED_WORDS_MAX = 20_000;
+const CACHED_WORD_CHARS_MAX = 64;
 /** A step takes about a millisecond. */
 const LINES_PER_STEP = 2_000;
 
 let loaded: Tokenizer | null = null;
 let loading: Promise<Tokenizer> | null = null;
 
-/** Null until somebody has loaded it. */
+/** Null until `loadTokenizer` has finished. */
 export function tokenizerIfLoaded(): Tokenizer | null {
   return loaded;
 }
@@ -44,16 +45,16 @@ export function loadTokenizer(): Promise<Tokenizer> {
 }
 
 function createTokenizer(vocabulary: Vocabulary): Tokenizer {
-  /** Words that are more than one token: most of them come again. */
-  const remembered = new Map<string, number>();
+  /** Words of more than one token: most of them occur again. */
+  const cachedCounts = new Map<string, number>();
 
   function countWord(word: string, isAscii: boolean): number {
-    const known = remembered.get(word);
+    const known = cachedCounts.get(word);
     if (known !== undefined) return known;
     const tokens = countWordTokens(isAscii ? word : vocabularyBytes(word), vocabulary);
-    if (word.length > WORD_CHARS_REMEMBERED) return tokens;
-    if (remembered.size >= WORDS_REMEMBERED) remembered.clear();
-    remembered.set(word, tokens);
+    if (word.length > CACHED_WORD_CHARS_MAX) return tokens;
+    if (cachedCounts.size >= CACHED_WORDS_MAX) cachedCounts.clear();
+    cachedCounts.set(word, tokens);
     return tokens;
   }
 
@@ -79,7 +80,7 @@ function createTokenizer(vocabulary: Vocabulary): Tokenizer {
   };
 }
 
-/** Lines of a token in base64 and its rank; they stand in the order of rank. */
+/** Each line has a token in base64 and its rank, ordered by rank. */
 async function readVocabulary(): Promise<Vocabulary> {
   const data = await Bun.file(new URL(import.meta.resolve("gpt-tokenizer/data/o200k_base.tiktoken"))).bytes();
   const vocabulary = new Map<string, number>();

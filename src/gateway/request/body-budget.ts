@@ -1,7 +1,8 @@
 /**
- * The memory that large bodies may take, those of all clients together. Nobody reads one before there is room for it, so
- * that its client is held up and not this process filled. Whoever finds none waits a moment: the oldest first, but for
- * those whose owner holds a share already. There is one for large bodies, one for small ones, and one for disk space.
+ * The memory that the large bodies of all clients share. A body is read only when there is room for it, so that the
+ * client waits instead of this process running out of memory. Waiting bodies are served oldest first, except those
+ * whose owner already holds its share. There is one budget for large bodies, one for small ones, and one for disk
+ * space.
  */
 
 import { ApiError } from "../../errors.ts";
@@ -9,7 +10,7 @@ import type { Deadlines } from "../../net/wire/deadlines.ts";
 
 export interface BodyBudgetOptions {
   bytesMax: number;
-  /** For one owner with several bodies; a single one may take all there is. */
+  /** The maximum of one owner with several bodies. A single body may take the whole budget. */
   ownerBytesMax: number;
   waitingMax: number;
   ownerWaitingMax: number;
@@ -18,18 +19,18 @@ export interface BodyBudgetOptions {
   monotonicMs(): number;
 }
 
-/** Whose body it is. Keys of one user count together: anybody can make many. */
+/** The owner of a body. The keys of one user count together, because a user can create many. */
 export interface BodyOwner {
   readonly id: string;
   readonly userId: string | null;
 }
 
 export interface BodyBudget {
-  /** For one body; it holds nothing yet. */
+  /** Opens the reservation of one body, initially empty. */
   open(owner: BodyOwner, client: { readonly signal: AbortSignal }): BodyReservation;
-  /** Somebody waits for room that others hold, so those others must not be slow. */
+  /** True if a body waits for room that others hold: those others must then arrive faster. */
   isCrowded(): boolean;
-  /** When to try again: after about as long as a body stays. */
+  /** When to retry: after the mean time that a body stays. */
   retryAfterSeconds(): number;
   report(): BodyBudgetReport;
 }
@@ -38,26 +39,26 @@ export interface BodyBudgetReport {
   readonly heldBytes: number;
   readonly bytesMax: number;
   readonly waiting: number;
-  /** Since the process began. */
+  /** Since the process started. */
   readonly refused: number;
 }
 
 export type ReservationResult = "room" | "full" | "left";
 
-/** What one body holds. */
+/** The room that one body holds. */
 export interface BodyReservation {
   readonly room: BodyBudget;
   readonly bytes: number;
-  /** Makes it this large, at once or when there is room. */
+  /** Grows the reservation to this size, at once or when there is room. */
   growTo(bytes: number): ReservationResult | Promise<ReservationResult>;
-  /** The same without waiting: for what is in memory already. */
+  /** Grows without waiting: for bytes that are already in memory. */
   growNow(bytes: number): boolean;
   shrinkTo(bytes: number): void;
-  /** Gives all of it back; once is enough. */
+  /** Releases all of it. Further calls have no effect. */
   release(): void;
 }
 
-interface Place {
+interface BodyHolding {
   readonly owner: string;
   bytes: number;
   sinceMs: number;
@@ -65,89 +66,92 @@ interface Place {
 }
 
 interface Waiter {
-  readonly place: Place;
+  readonly holding: BodyHolding;
   readonly to: number;
   isServed: boolean;
-  /** Ends the wait; null while nobody waits yet. */
-  end: ((found: ReservationResult) => void) | null;
+  /** Ends the wait; null before the wait begins. */
+  end: ((result: ReservationResult) => void) | null;
 }
 
 const RETRY_SECONDS_MAX = 60;
-/** How much one body's stay moves the mean. */
+/** The weight of one body's stay in the moving mean. */
 const MEAN_WEIGHT = 1 / 8;
 
 export function openBodyBudget(options: BodyBudgetOptions): BodyBudget {
   const { bytesMax, ownerBytesMax, patienceMs, alarms, monotonicMs } = options;
   const byOwner = new Map<string, number>();
-  const line: Waiter[] = [];
+  const queue: Waiter[] = [];
   let bytes = 0;
   let refused = 0;
   let meanStayMs = patienceMs;
 
-  function resize(place: Place, to: number): void {
-    const more = to - place.bytes;
-    if (place.bytes === 0) place.sinceMs = monotonicMs();
-    place.bytes = to;
+  function resize(holding: BodyHolding, to: number): void {
+    const more = to - holding.bytes;
+    if (holding.bytes === 0) holding.sinceMs = monotonicMs();
+    holding.bytes = to;
     bytes += more;
-    const own = (byOwner.get(place.owner) ?? 0) + more;
-    if (own > 0) byOwner.set(place.owner, own);
-    else byOwner.delete(place.owner);
+    const own = (byOwner.get(holding.owner) ?? 0) + more;
+    if (own > 0) byOwner.set(holding.owner, own);
+    else byOwner.delete(holding.owner);
   }
 
-  function isWithinShare({ place, to }: Waiter): boolean {
-    const others = (byOwner.get(place.owner) ?? 0) - place.bytes;
+  function isWithinShare({ holding, to }: Waiter): boolean {
+    const others = (byOwner.get(holding.owner) ?? 0) - holding.bytes;
     return others === 0 || others + to <= ownerBytesMax;
   }
 
-  /** Nobody passes one who came before, or the largest would wait for ever. */
+  /** First in, first out: otherwise the largest body would wait for ever. */
   function serve(): void {
-    for (const waiter of [...line]) {
+    for (const waiter of [...queue]) {
       if (!isWithinShare(waiter)) continue;
-      if (bytes + waiter.to - waiter.place.bytes > bytesMax) return;
-      resize(waiter.place, waiter.to);
+      if (bytes + waiter.to - waiter.holding.bytes > bytesMax) return;
+      resize(waiter.holding, waiter.to);
       waiter.isServed = true;
-      leaveLine(waiter);
+      dequeue(waiter);
       waiter.end?.("room");
     }
   }
 
-  /** Waits in line, or is served at once. A body that is partly here goes first: others wait for what it holds. */
-  function ask(place: Place, to: number): Waiter {
-    const waiter: Waiter = { place, to, isServed: false, end: null };
-    place.waiter = waiter;
-    if (place.bytes > 0) line.unshift(waiter);
-    else line.push(waiter);
+  /**
+   * Enqueues the body, or serves it at once. A body that has partly arrived goes first: others wait for the room it
+   * holds.
+   */
+  function enqueue(holding: BodyHolding, to: number): Waiter {
+    const waiter: Waiter = { holding, to, isServed: false, end: null };
+    holding.waiter = waiter;
+    if (holding.bytes > 0) queue.unshift(waiter);
+    else queue.push(waiter);
     serve();
     return waiter;
   }
 
-  function leaveLine(waiter: Waiter): void {
-    const at = line.indexOf(waiter);
-    if (at !== -1) line.splice(at, 1);
-    waiter.place.waiter = null;
+  function dequeue(waiter: Waiter): void {
+    const at = queue.indexOf(waiter);
+    if (at !== -1) queue.splice(at, 1);
+    waiter.holding.waiter = null;
   }
 
-  function isLineFull({ owner }: Place): boolean {
-    const own = line.filter(({ place }) => place.owner === owner);
-    return line.length > options.waitingMax || own.length > options.ownerWaitingMax;
+  function isQueueFull({ owner }: BodyHolding): boolean {
+    const own = queue.filter(({ holding }) => holding.owner === owner);
+    return queue.length > options.waitingMax || own.length > options.ownerWaitingMax;
   }
 
-  function giveUp(waiter: Waiter): void {
-    leaveLine(waiter);
-    // Whoever stood behind a large one may fit.
+  function abandonWait(waiter: Waiter): void {
+    dequeue(waiter);
+    // A body behind a large one may now fit.
     serve();
   }
 
   function wait(waiter: Waiter, { signal }: { readonly signal: AbortSignal }): Promise<ReservationResult> {
     const { promise, resolve } = Promise.withResolvers<ReservationResult>();
     const left = () => end("left");
-    const late = alarms.set(patienceMs, () => end("full"));
-    function end(found: ReservationResult): void {
-      alarms.cancel(late);
+    const timeout = alarms.set(patienceMs, () => end("full"));
+    function end(result: ReservationResult): void {
+      alarms.cancel(timeout);
       signal.removeEventListener("abort", left);
-      if (found === "full") refused++;
-      if (!waiter.isServed) giveUp(waiter);
-      resolve(found);
+      if (result === "full") refused++;
+      if (!waiter.isServed) abandonWait(waiter);
+      resolve(result);
     }
     waiter.end = end;
     signal.addEventListener("abort", left);
@@ -157,46 +161,46 @@ export function openBodyBudget(options: BodyBudgetOptions): BodyBudget {
 
   const room: BodyBudget = {
     open(owner, client) {
-      const place: Place = { owner: owner.userId ?? owner.id, bytes: 0, sinceMs: 0, waiter: null };
+      const holding: BodyHolding = { owner: owner.userId ?? owner.id, bytes: 0, sinceMs: 0, waiter: null };
       return {
         room,
         get bytes() {
-          return place.bytes;
+          return holding.bytes;
         },
         growTo(to) {
-          if (to <= place.bytes) return "room";
-          const waiter = ask(place, to);
+          if (to <= holding.bytes) return "room";
+          const waiter = enqueue(holding, to);
           if (waiter.isServed) return "room";
-          if (!isLineFull(place)) return wait(waiter, client);
-          giveUp(waiter);
+          if (!isQueueFull(holding)) return wait(waiter, client);
+          abandonWait(waiter);
           refused++;
           return "full";
         },
         growNow(to) {
-          if (to <= place.bytes) return true;
-          const waiter = ask(place, to);
+          if (to <= holding.bytes) return true;
+          const waiter = enqueue(holding, to);
           if (waiter.isServed) return true;
-          giveUp(waiter);
+          abandonWait(waiter);
           refused++;
           return false;
         },
         shrinkTo(to) {
-          if (to >= place.bytes) return;
-          resize(place, to);
+          if (to >= holding.bytes) return;
+          resize(holding, to);
           serve();
         },
         release() {
-          place.waiter?.end?.("left");
-          if (place.bytes === 0) return;
-          meanStayMs += (monotonicMs() - place.sinceMs - meanStayMs) * MEAN_WEIGHT;
-          resize(place, 0);
+          holding.waiter?.end?.("left");
+          if (holding.bytes === 0) return;
+          meanStayMs += (monotonicMs() - holding.sinceMs - meanStayMs) * MEAN_WEIGHT;
+          resize(holding, 0);
           serve();
         },
       };
     },
-    isCrowded: () => line.some(isWithinShare),
+    isCrowded: () => queue.some(isWithinShare),
     retryAfterSeconds: () => Math.min(RETRY_SECONDS_MAX, Math.max(1, Math.ceil(meanStayMs / 1_000))),
-    report: () => ({ heldBytes: bytes, bytesMax, waiting: line.length, refused }),
+    report: () => ({ heldBytes: bytes, bytesMax, waiting: queue.length, refused }),
   };
   return room;
 }

@@ -1,4 +1,4 @@
-/** How much memory and disk the bodies of all clients may take together: one budget for each way of keeping a body. */
+/** The memory and disk space that the bodies of all clients share: one budget for each kind of storage. */
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Deadlines } from "../../net/wire/deadlines.ts";
@@ -7,9 +7,9 @@ import { type BodyBudget, openBodyBudget } from "./body-budget.ts";
 export interface BodyBudgets {
   /** Memory for bodies above 1 MiB. */
   readonly large: BodyBudget;
-  /** Memory for all others that are counted. */
+  /** Memory for smaller bodies that are counted. */
   readonly small: BodyBudget;
-  /** Disk space for forms. */
+  /** Disk space for multipart forms. */
   readonly disk: BodyBudget;
 }
 
@@ -33,7 +33,7 @@ export interface BodyBudgetLimits {
 
 type BudgetTime = Pick<Clock, "monotonicMs"> & { alarms: Deadlines };
 
-/** `largeBytes` is what the operator allows for large bodies; null for a share of the machine's memory. */
+/** `largeBytes` is the operator's setting for large bodies; null uses a share of the machine's memory. */
 export function openBodyBudgets(
   { largeBodies, smallBodies, spool }: BodyBudgetLimits,
   largeBytes: number | null,

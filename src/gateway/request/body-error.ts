@@ -1,4 +1,4 @@
-/** Why a body was not taken, as the client is told. */
+/** Turns the reason why a body was rejected into the error for the client. */
 
 import { ApiError } from "../../errors.ts";
 import { noRoomError } from "./body-budget.ts";

@@ -1,4 +1,4 @@
-/** Inspects JSON bodies, one after the other, and sends each back. See `body-inspector.ts`. */
+/** Worker that inspects JSON bodies one after the other and transfers each back. See `body-inspector.ts`. */
 
 import { ApiError } from "../../errors.ts";
 import { wholeBytesPart } from "../../net/wire/parts.ts";

@@ -1,6 +1,6 @@
 /**
- * Long JSON bodies are checked and measured in threads of their own, so that other requests do not wait for it. The bytes
- * move to the thread and back without a copy.
+ * Checks and measures long JSON bodies in worker threads, so that they do not block other requests. The bytes are
+ * transferred to the thread and back without a copy.
  */
 
 import { ApiError, type ApiErrorCode } from "../../errors.ts";
@@ -38,7 +38,7 @@ interface PendingJob {
   reject(error: Error): void;
 }
 
-/** One thread is kept for bodies up to here, so that they do not wait for the longest. */
+/** One thread takes only bodies up to this size, so that they do not wait for the largest ones. */
 const SHORT_JOB_BYTES_MAX = 8 * 1024 * 1024;
 
 export class BodyInspector {
@@ -54,8 +54,8 @@ export class BodyInspector {
   }
 
   /**
-   * `bytes` become the inspector's: they are empty from now on, and the same bytes come back. The array must be all that
-   * its buffer holds. Rejects with the refusal of a body that cannot be served.
+   * Takes ownership of `bytes`: the array is detached, and the result holds the same bytes. The array must cover its
+   * whole buffer. Rejects with the error of a body that cannot be served.
    */
   async inspect(bytes: Uint8Array<ArrayBuffer>, endpoint: Endpoint): Promise<InspectedBody> {
     const job: InspectionJob = { bytes, endpoint, limits: this.limits };
@@ -85,7 +85,7 @@ export class BodyInspector {
   }
 }
 
-/** Starts with its first job and stays, because starting takes longer than most jobs. */
+/** Starts with its first job and stays alive, because starting a thread takes longer than most jobs. */
 class InspectionThread {
   readonly bytesMax: number;
   private worker: Worker | null = null;
@@ -108,7 +108,7 @@ class InspectionThread {
       pending.resolve(data);
       ended();
     };
-    // The body is lost with the thread; the next job starts another one.
+    // The body is lost with the thread. The next job starts a new one.
     worker.onerror = ({ message }) => {
       this.close();
       pending.reject(new Error(`The inspection of a body failed: ${message}`));

@@ -1,4 +1,4 @@
-/** How a body is taken in: whole, or chunk by chunk, within a size and a pace. */
+/** Reads a body, whole or chunk by chunk, within its limits of size and speed. */
 
 import { writeBytes } from "../../net/wire/bytes.ts";
 import type { Deadlines } from "../../net/wire/deadlines.ts";
@@ -8,44 +8,44 @@ import type { Part } from "../../net/wire/parts.ts";
 import type { BodyBudget } from "./body-budget.ts";
 import { aborted, type BodyRefusal, badFraming, idle, inTooManyChunks, tooLarge } from "./body-refusal.ts";
 
-/** How bodies are read, whatever they are for. */
+/** How bodies are read, for every kind of body. */
 export interface BodyReading {
-  /** Shorter bodies need no room. */
+  /** Shorter bodies are not counted against the budget. */
   readonly uncountedBytesMax: number;
-  /** A client that is slower than this on average is holding the connection, not sending. */
+  /** The lowest average speed. A slower client occupies the connection without really sending. */
   readonly bytesPerSecondMin: number;
   readonly unpackedRatioMax: number;
   readonly unpackedFreeBytes: number;
 }
 
 export interface BodyLimits extends BodyReading {
-  /** Applies to the body as sent, and again to the body as decoded. */
+  /** Applies to the body as sent and again to the decoded body. */
   bytesMax: number;
-  /** The longest silence. With the slowest rate below it also bounds the time for the whole body. */
+  /** The longest pause. Together with the lowest speed it also bounds the time for the whole body. */
   idleTimeoutMs: number;
   alarms: Deadlines;
-  /** Memory for bodies of up to 1 MiB; without it these are not counted. */
+  /** The memory budget for bodies up to 1 MiB. Without it these bodies are not counted. */
   smallRoom?: BodyBudget;
 }
 
 const SMALL_CHUNK_BYTES = 4 * 1024;
-const ROOM_BYTES = 64 * 1024;
+const BUFFER_BYTES = 64 * 1024;
 
-/** A chunk costs microseconds whatever its size, so a body cut into crumbs is refused. */
+/** A chunk costs microseconds whatever its size, so a body split into tiny chunks is rejected. */
 const CHUNKS_FREE = 16 * 1024;
 const CHUNK_BYTES_MEAN_MIN = 64;
 
-/** In one piece: half the cost of the stream. */
+/** Reads the body in one piece, at half the cost of the stream. */
 export function takeWhole(
   body: HttpBody,
   limits: BodyLimits,
 ): Part | BodyRefusal | Promise<Part | BodyRefusal> {
   const whole = body.whole();
-  return whole instanceof Promise ? inTime(body, whole, limits) : orRefusal(whole);
+  return whole instanceof Promise ? readInTime(body, whole, limits) : orRefusal(whole);
 }
 
-/** Looks at the progress once in each idle time-out: a body that pauses so long, or is too slow by then, is refused. */
-function inTime(
+/** Checks the progress once per idle timeout. A body that made none since then, or is too slow, is rejected. */
+function readInTime(
   body: HttpBody,
   whole: Promise<Part | BodyLoss>,
   { idleTimeoutMs, bytesPerSecondMin, alarms }: BodyLimits,
@@ -53,7 +53,7 @@ function inTime(
   return new Promise((resolve) => {
     let seenBytes = body.receivedBytes;
     let requiredBytes = 0;
-    const look = () => {
+    const checkProgress = () => {
       const { receivedBytes } = body;
       if (receivedBytes === seenBytes || receivedBytes < requiredBytes) {
         resolve(idle(bytesPerSecondMin));
@@ -61,43 +61,43 @@ function inTime(
       }
       seenBytes = receivedBytes;
       requiredBytes += (idleTimeoutMs / 1_000) * bytesPerSecondMin;
-      late = alarms.set(idleTimeoutMs, look);
+      deadline = alarms.set(idleTimeoutMs, checkProgress);
     };
-    let late = alarms.set(idleTimeoutMs, look);
+    let deadline = alarms.set(idleTimeoutMs, checkProgress);
     whole.then((read) => {
-      alarms.cancel(late);
+      alarms.cancel(deadline);
       resolve(orRefusal(read));
     });
   });
 }
 
 function orRefusal(whole: Part | BodyLoss): Part | BodyRefusal {
-  return "kind" in whole ? refusalOf(whole) : whole;
+  return "kind" in whole ? toRefusal(whole) : whole;
 }
 
-function refusalOf(lost: BodyLoss): BodyRefusal {
+function toRefusal(lost: BodyLoss): BodyRefusal {
   return lost.kind === "gone" ? aborted() : badFraming(lost.reason);
 }
 
 export interface GatheredChunks {
-  /** Returns the bytes held. */
+  /** Returns the number of bytes held. */
   add(chunk: Uint8Array): number;
-  /** All of it in one piece; starts anew. */
+  /** Returns all bytes in one piece and resets. */
   take(): Buffer;
-  /** The same in slices, for bodies that take long to copy. Each chunk that was copied is `done` with. */
+  /** The same in slices, for bodies that take long to copy. Calls `done` for each copied chunk. */
   takeInTurns(done: (chunk: Uint8Array) => void): Promise<Buffer>;
 }
 
-/** Small chunks are copied together: a body sent a byte at a time must not become an object a byte. */
+/** Small chunks are copied together: a body sent byte by byte must not become one object per byte. */
 export function gatherChunks(): GatheredChunks {
   let pieces: Uint8Array[] = [];
   let bytes = 0;
-  let room = Buffer.alloc(0);
+  let buffer = Buffer.alloc(0);
   let used = 0;
 
-  function closeRoom(): void {
-    if (used > 0) pieces.push(room.subarray(0, used));
-    room = room.subarray(used);
+  function flushBuffer(): void {
+    if (used > 0) pieces.push(buffer.subarray(0, used));
+    buffer = buffer.subarray(used);
     used = 0;
   }
 
@@ -105,20 +105,20 @@ export function gatherChunks(): GatheredChunks {
     add(chunk) {
       bytes += chunk.length;
       if (chunk.length >= SMALL_CHUNK_BYTES) {
-        closeRoom();
+        flushBuffer();
         pieces.push(chunk);
         return bytes;
       }
-      if (used + chunk.length > room.length) {
-        closeRoom();
-        room = Buffer.allocUnsafeSlow(ROOM_BYTES);
+      if (used + chunk.length > buffer.length) {
+        flushBuffer();
+        buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
       }
-      room.set(chunk, used);
+      buffer.set(chunk, used);
       used += chunk.length;
       return bytes;
     },
     take() {
-      closeRoom();
+      flushBuffer();
       const whole = Buffer.allocUnsafeSlow(bytes);
       let at = 0;
       for (const piece of pieces) at = writeBytes(whole, at, piece);
@@ -127,7 +127,7 @@ export function gatherChunks(): GatheredChunks {
       return whole;
     },
     async takeInTurns(done) {
-      closeRoom();
+      flushBuffer();
       const whole = Buffer.allocUnsafeSlow(bytes);
       const taken = pieces;
       pieces = [];
@@ -147,8 +147,8 @@ export function gatherChunks(): GatheredChunks {
 }
 
 /**
- * Hands every chunk of the body as sent to `take`, one at a time, so that a slow taker slows the client.
- * `take` stops it by false. What `take` throws is passed on.
+ * Passes every chunk of the body as sent to `take`, one at a time, so that a slow consumer applies back-pressure to the
+ * client. `take` stops the reading by returning false. Errors of `take` are rethrown.
  */
 export async function pumpBody(
   body: HttpBody,
@@ -162,29 +162,29 @@ export async function pumpBody(
   let chunks = 0;
   let waitedMs = 0;
   for (;;) {
-    const askedMs = performance.now();
+    const startedMs = performance.now();
     const chunk = await nextChunk(body, limits);
     if (!(chunk instanceof Uint8Array)) return chunk;
     bytes += chunk.length;
     chunks++;
-    waitedMs += performance.now() - askedMs;
+    waitedMs += performance.now() - startedMs;
     if (bytes > bytesMax) return tooLarge(bytesMax);
     if (chunks > CHUNKS_FREE + bytes / CHUNK_BYTES_MEAN_MIN) return inTooManyChunks();
-    // A byte now and then resets the idle timer for ever; the whole has to keep a pace too.
+    // Single bytes would reset the idle timer for ever, so the average speed is checked too.
     if (waitedMs > idleTimeoutMs + (1_000 * bytes) / slowestRate()) return idle(slowestRate());
     if (!(await take(chunk))) return "stopped";
   }
 }
 
-/** Null at the end of the body. */
+/** Returns null at the end of the body. */
 async function nextChunk(
   body: HttpBody,
   { idleTimeoutMs, bytesPerSecondMin }: BodyLimits,
 ): Promise<Uint8Array | BodyRefusal | null> {
-  const { promise: late, resolve } = Promise.withResolvers<"late">();
+  const { promise: deadline, resolve } = Promise.withResolvers<"late">();
   const timer = setTimeout(resolve, idleTimeoutMs, "late");
-  const read = await Promise.race([body.next(), late]);
+  const read = await Promise.race([body.next(), deadline]);
   clearTimeout(timer);
   if (read === "late") return idle(bytesPerSecondMin);
-  return read === null || read instanceof Uint8Array ? read : refusalOf(read);
+  return read === null || read instanceof Uint8Array ? read : toRefusal(read);
 }

@@ -1,8 +1,8 @@
-/** The memory of one body whose length may not be known yet: small bodies and large ones have a budget each. */
+/** The memory of one body whose length may not be known yet. Small and large bodies have separate budgets. */
 
 import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "./body-budget.ts";
 
-/** Up to here a body is a small one. */
+/** The maximum size of a small body. */
 export const SMALL_BODY_BYTES_MAX = 1024 * 1024;
 
 export interface BodyRooms {
@@ -18,7 +18,7 @@ export function openBodyMemory(
   return new BodyMemory(rooms.small?.open(owner, client) ?? null, rooms.large.open(owner, client));
 }
 
-/** Grows within the small budget first, and moves to the large one when it has to. */
+/** Grows within the small budget first and moves to the large one above its limit. */
 class BodyMemory implements BodyReservation {
   private readonly small: BodyReservation | null;
   private readonly large: BodyReservation;
@@ -39,9 +39,9 @@ class BodyMemory implements BodyReservation {
   growTo(bytes: number): ReservationResult | Promise<ReservationResult> {
     if (bytes <= this.bytes) return "room";
     if (bytes <= SMALL_BODY_BYTES_MAX) return this.small?.growTo(bytes) ?? "room";
-    const found = this.large.growTo(bytes);
-    if (found instanceof Promise) return found.then((later) => this.moved(later));
-    return this.moved(found);
+    const result = this.large.growTo(bytes);
+    if (result instanceof Promise) return result.then((later) => this.moved(later));
+    return this.moved(result);
   }
 
   growNow(bytes: number): boolean {
@@ -65,8 +65,8 @@ class BodyMemory implements BodyReservation {
     this.large.release();
   };
 
-  private moved(found: ReservationResult): ReservationResult {
-    if (found === "room") this.small?.release();
-    return found;
+  private moved(result: ReservationResult): ReservationResult {
+    if (result === "room") this.small?.release();
+    return result;
   }
 }

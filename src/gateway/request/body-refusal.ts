@@ -1,4 +1,4 @@
-/** Why a body was not taken. */
+/** The reasons why a body is rejected. */
 
 export type BodyRefusal =
   | {
@@ -53,7 +53,7 @@ export function noMemory(retryAfterSeconds: number, of: "memory" | "disk" = "mem
   return { ok: false, reason: "no_room", of, retryAfterSeconds };
 }
 
-/** The body unpacks to more than its packed size can account for. */
+/** The body decompresses to more than its compressed size allows. */
 export function tooDense(ratioMax: number): BodyRefusal {
   return {
     ok: false,

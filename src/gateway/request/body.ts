@@ -1,7 +1,7 @@
 /**
- * Reads a request's body within a size and a pace, and a large one when there is room for it. A refusal leaves the rest
- * of the body unread: the server throws it away in flat memory, so that a client that sends all of it first still gets
- * the answer.
+ * Reads a request body within its limits of size and speed, and a large one only when there is room. The rest of a
+ * rejected body stays unread: the server discards it in constant memory, so that a client that sends its whole body
+ * first still receives the response.
  */
 
 import { freeBytes } from "../../net/wire/bytes.ts";
@@ -16,17 +16,17 @@ import { parseContentEncoding } from "./content-encoding.ts";
 import { type BodyResult, readLargeBody } from "./large-body.ts";
 
 /**
- * After the end of a request that came by HTTP: the next body finds memory that is still warm. Not of one that goes on
- * in the background, which may be counted later.
+ * Called after an HTTP request has ended, so that the next body reuses memory that is still in the cache. Not for
+ * background responses, whose input may be counted later.
  */
 export function freeBody({ inputText, background }: Pick<ModelRequest, "inputText" | "background">): void {
   if (inputText.kind === "json" && !background) freeBytes(inputText.body.bytes);
 }
 
-/** Longer bodies are read only for callers whose limits allow the request. */
+/** Longer bodies are read only if the caller's limits allow the request. */
 export const COSTLY_BODY_BYTES_MIN = 64 * 1024;
 
-/** Also a body that does not declare its length, or that becomes longer when it is unpacked. */
+/** Also true for a body without a declared length, and for a compressed one. */
 export function isCostlyBody({ body, headers }: IncomingHttpRequest): boolean {
   if (body === null) return false;
   return body.length === null || body.length > COSTLY_BODY_BYTES_MIN || headers.has("content-encoding");
@@ -58,33 +58,35 @@ export function readBody(
   );
 }
 
-/** At once where there is room and all of it is here, as is usual. */
+/** Synchronous in the usual case: there is room and the whole body has arrived. */
 function readSmallBody(
   body: HttpBody,
   length: number,
   limits: BodyLimits,
   held: BodyReservation,
 ): BodyResult | Promise<BodyResult> {
-  const found = held.growTo(length);
-  if (found === "room") {
+  const result = held.growTo(length);
+  if (result === "room") {
     const whole = takeWhole(body, limits);
-    return whole instanceof Promise ? whole.then((read) => counted(read, held)) : counted(whole, held);
+    return whole instanceof Promise
+      ? whole.then((read) => countedResult(read, held))
+      : countedResult(whole, held);
   }
-  return readWhenThereIsRoom(body, found, limits, held);
+  return readAfterWait(body, result, limits, held);
 }
 
-async function readWhenThereIsRoom(
+async function readAfterWait(
   body: HttpBody,
   waiting: ReservationResult | Promise<ReservationResult>,
   limits: BodyLimits,
   held: BodyReservation,
 ): Promise<BodyResult> {
-  const found = await waiting;
-  if (found === "room") return counted(await takeWhole(body, limits), held);
-  return found === "left" ? aborted() : noMemory(held.room.retryAfterSeconds());
+  const result = await waiting;
+  if (result === "room") return countedResult(await takeWhole(body, limits), held);
+  return result === "left" ? aborted() : noMemory(held.room.retryAfterSeconds());
 }
 
-function counted(read: Part | BodyRefusal, held: BodyReservation): BodyResult {
+function countedResult(read: Part | BodyRefusal, held: BodyReservation): BodyResult {
   if (!("ok" in read)) return { ok: true, bytes: partBytes(read), held };
   held.release();
   return read;

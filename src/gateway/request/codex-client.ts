@@ -1,4 +1,4 @@
-/** Codex counts data events only, and takes a few that no other client knows. */
+/** Detects the Codex client, which counts only data events and accepts a few events that no other client knows. */
 
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 export function isCodex(headers: HeaderReader): boolean {

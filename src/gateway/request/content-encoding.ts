@@ -1,4 +1,4 @@
-/** Bodies that come packed, by the name of their `Content-Encoding`. */
+/** Decompresses bodies by their `Content-Encoding`. */
 
 import type { Transform } from "node:stream";
 import {
@@ -11,14 +11,14 @@ import {
 import type { BodyLimits } from "./body-intake.ts";
 import { type BodyRefusal, badEncoding, tooDense, tooLarge } from "./body-refusal.ts";
 
-/** One way of packing. Unpacking runs outside the event loop and stops when nothing is taken. */
+/** One compression format. Decompression runs outside the event loop and stops when its output is not read. */
 export interface Encoding {
   open(): Transform;
 }
 
 const CHUNK_BYTES = 64 * 1024;
 const CHUNKS = { chunkSize: CHUNK_BYTES };
-/** RFC 9659: no sender of this encoding may ask its reader for a window above 8 MiB. */
+/** RFC 9659: a sender of this encoding must not require a window above 8 MiB. */
 const ZSTD = { ...CHUNKS, params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 const GZIP: Encoding = { open: () => createGunzip(CHUNKS) };
 const ENCODINGS: ReadonlyMap<string, Encoding> = new Map([
@@ -29,14 +29,14 @@ const ENCODINGS: ReadonlyMap<string, Encoding> = new Map([
   ["zstd", { open: () => createZstdDecompress(ZSTD) }],
 ]);
 
-/** Null for none; undefined for one that is not known, or for several layers. */
+/** Returns null for no encoding, and undefined for an unknown one or for several layers. */
 export function parseContentEncoding(name: string | null): Encoding | null | undefined {
   if (name === null) return null;
   const known = name.trim().toLowerCase();
   return known === "" || known === "identity" ? null : ENCODINGS.get(known);
 }
 
-/** A packed body in memory, brought slice by slice. */
+/** Produces a compressed body from memory, slice by slice. */
 export function bringFrom(packed: Uint8Array): (take: Take) => Promise<"stopped" | null> {
   return async (take) => {
     for (let at = 0; at < packed.length; at += CHUNK_BYTES) {
@@ -49,48 +49,48 @@ export function bringFrom(packed: Uint8Array): (take: Take) => Promise<"stopped"
 type Take = (chunk: Uint8Array) => boolean | Promise<boolean>;
 
 /**
- * Between whoever brings a packed body and whoever takes it plain, chunk by chunk, so that a slow taker slows the
- * bringer. `take` stops it by false; what it throws is passed on.
+ * Connects the producer of a compressed body to the consumer of the plain one, chunk by chunk, with back-pressure.
+ * `take` stops it by returning false; its errors are rethrown.
  */
 export async function unpackTo<Refused>(
   { open }: Encoding,
   limits: UnpackingLimits,
-  bring: (take: Take) => Promise<Refused | "stopped" | null>,
+  produce: (take: Take) => Promise<Refused | "stopped" | null>,
   take: Take,
 ): Promise<Refused | BodyRefusal | "stopped" | null> {
-  const unpacking = open();
-  const closed = happened(unpacking, "close");
-  let refused: Refused | "stopped" | null = null;
+  const decompressor = open();
+  const closed = waitForEvent(decompressor, "close");
+  let rejection: Refused | "stopped" | null = null;
   let packedBytes = 0;
-  const bringing = bring(async (chunk) => {
+  const producing = produce(async (chunk) => {
     packedBytes += chunk.length;
-    const isFull = !unpacking.destroyed && !unpacking.write(chunk);
-    if (isFull) await Promise.race([happened(unpacking, "drain"), closed]);
-    return !unpacking.destroyed;
+    const isFull = !decompressor.destroyed && !decompressor.write(chunk);
+    if (isFull) await Promise.race([waitForEvent(decompressor, "drain"), closed]);
+    return !decompressor.destroyed;
   });
-  bringing.then(
+  producing.then(
     (result) => {
-      refused = result;
-      if (result === null) unpacking.end();
-      else unpacking.destroy();
+      rejection = result;
+      if (result === null) decompressor.end();
+      else decompressor.destroy();
     },
-    (thrown) => unpacking.destroy(thrown),
+    (thrown) => decompressor.destroy(thrown),
   );
   try {
-    const taken = await takeAll(unpacking, take, (bytes) => {
+    const taken = await takeAll(decompressor, take, (bytes) => {
       if (bytes > limits.bytesMax) return tooLarge(limits.bytesMax);
       return bytes > unpackedBytesMax(packedBytes, limits) ? tooDense(limits.unpackedRatioMax) : null;
     });
-    // What was refused where it was brought did not get as far as to be unpacked.
-    return refused ?? taken;
+    // A body that the producer rejected was not decompressed, so that reason takes precedence.
+    return rejection ?? taken;
   } finally {
-    unpacking.destroy();
+    decompressor.destroy();
   }
 }
 
 type UnpackingLimits = Pick<BodyLimits, "bytesMax" | "unpackedRatioMax" | "unpackedFreeBytes">;
 
-/** How long a packed body of this length may become. */
+/** The maximum plain size of a compressed body of this size. */
 export function unpackedBytesMax(
   packedBytes: number,
   { unpackedRatioMax, unpackedFreeBytes }: Omit<UnpackingLimits, "bytesMax">,
@@ -115,6 +115,6 @@ async function takeAll(
   }
 }
 
-function happened(stream: Transform, event: "close" | "drain"): Promise<void> {
+function waitForEvent(stream: Transform, event: "close" | "drain"): Promise<void> {
   return new Promise((resolve) => void stream.once(event, () => resolve()));
 }

@@ -1,15 +1,15 @@
 /**
- * What has to be over before the books are closed: requests, and what goes on for them when their clients have been
- * answered or have left.
+ * Tracks the requests that must end before the process closes billing, including work that continues after the client
+ * has its response or has disconnected.
  */
 
 export interface InFlightRequests {
-  /** Something that ends by itself, and then calls `end`. Only counted: every request does this. */
+  /** Counts work that ends by itself and then calls `end`. Every request does this, so it is only a counter. */
   begin(): void;
   end(): void;
-  /** `cut` is called when the process ends, and makes it end soon. What is returned says that it has. */
+  /** `cut` is called at shutdown and makes the work end soon. Call the returned function when the work has ended. */
   enter(cut: () => void): () => void;
-  /** Cuts what can be cut. Resolves with the number left when all is over, or when the time is up. */
+  /** Calls every `cut`. Resolves with the number still in flight when all have ended, or at the timeout. */
   close(timeoutMs: number): Promise<number>;
 }
 
@@ -19,10 +19,10 @@ export function openInFlightRequests(): InFlightRequests {
   let isClosing = false;
   let onEmpty: (() => void) | null = null;
 
-  const left = () => begun + entries.size;
+  const countInFlight = () => begun + entries.size;
 
-  function lookWhetherEmpty(): void {
-    if (onEmpty !== null && left() === 0) onEmpty();
+  function notifyIfEmpty(): void {
+    if (onEmpty !== null && countInFlight() === 0) onEmpty();
   }
 
   return {
@@ -31,7 +31,7 @@ export function openInFlightRequests(): InFlightRequests {
     },
     end() {
       begun--;
-      lookWhetherEmpty();
+      notifyIfEmpty();
     },
     enter(cut) {
       const entry = { cut };
@@ -39,19 +39,19 @@ export function openInFlightRequests(): InFlightRequests {
       if (isClosing) queueMicrotask(cut);
       return () => {
         entries.delete(entry);
-        lookWhetherEmpty();
+        notifyIfEmpty();
       };
     },
     async close(timeoutMs) {
       isClosing = true;
       for (const { cut } of [...entries]) cut();
-      if (left() === 0) return 0;
+      if (countInFlight() === 0) return 0;
       const empty = Promise.withResolvers<void>();
       onEmpty = empty.resolve;
       const timer = setTimeout(empty.resolve, timeoutMs);
       await empty.promise;
       clearTimeout(timer);
-      return left();
+      return countInFlight();
     },
   };
 }

@@ -1,4 +1,6 @@
-/** An image edit sent as a form: spooled while it arrives, forwarded as it came but for the model's name. */
+/**
+ * An image edit sent as a multipart form: spooled while it arrives and forwarded unchanged except for the model name.
+ */
 
 import { ApiError } from "../../errors.ts";
 import type { Deadlines } from "../../net/wire/deadlines.ts";
@@ -35,7 +37,7 @@ const FORM = {
   wanted: ["model", "prompt", "stream", "n", "size", "quality"],
 } as const;
 
-/** Pictures are not counted by their bytes; what an edit usually takes, in and out. */
+/** Images are not counted by their bytes. This is the usual total of input and output tokens of an edit. */
 const FORM_TOKENS_USUAL = 2_000;
 
 export interface FormSource {
@@ -50,7 +52,7 @@ export async function readMultipartRequest(
   request: IncomingHttpRequest,
   { boundary, contentType, limits, rooms, owner }: FormSource,
 ): Promise<ModelRequest> {
-  // A repeat is known by what it asks for, and its pictures pass only once.
+  // A repeat is recognized by its content, and the image bytes pass only once, so the digest is computed here.
   const digest = request.headers.has("idempotency-key") ? openFormDigest() : null;
   const scanner = openMultipartScanner(boundary, {
     ...FORM,
@@ -74,14 +76,14 @@ export async function readMultipartRequest(
     if (scanned !== null && !scanned.ok) throw formError(scanned.fault);
     if (!spooled.ok) throw bodyError(spooled);
     if (scanned === null) throw new Error("a spooled form is always scanned");
-    return requestOf(scanned.form, spooled, contentType, limits.modelNameCharsMax, digest?.end() ?? null);
-  } catch (refused) {
+    return buildRequest(scanned.form, spooled, contentType, limits.modelNameCharsMax, digest?.end() ?? null);
+  } catch (error) {
     if (spooled.ok) await spooled.dispose();
-    throw refused;
+    throw error;
   }
 }
 
-function requestOf(
+function buildRequest(
   form: MultipartForm,
   spooled: SpooledBody,
   contentType: string,
@@ -134,7 +136,7 @@ function requestOf(
   };
 }
 
-/** Field by field: the boundary is drawn anew each time a client sends the same form. */
+/** Hashes field by field, because clients choose a new boundary each time they send the same form. */
 function openFormDigest(): { watch(name: string): PartWatcher; end(): string } {
   const form = new Bun.CryptoHasher("sha256");
   return {
@@ -142,7 +144,7 @@ function openFormDigest(): { watch(name: string): PartWatcher; end(): string } {
       const content = new Bun.CryptoHasher("sha256");
       return {
         add: (bytes) => void content.update(bytes),
-        // A name of known length and a digest of one length: no two forms read alike.
+        // The name has a length prefix and the digest a fixed length, so different forms cannot hash the same input.
         end: () => void form.update(`${name.length}:${name}${content.digest("hex")}`),
       };
     },
@@ -164,7 +166,7 @@ function formBody(
     },
     forUpstreamAfter: () => null,
     withoutEncryptedReasoning: () => null,
-    // A picture is bounded by its size, not by its tokens.
+    // An image is limited by its size, not by tokens.
     withOutputCap: () => body,
     mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
     isPlain: () => false,
@@ -174,7 +176,6 @@ function formBody(
   return body;
 }
 
-/** Form values are text, whatever they mean. */
 function readStream(value: string | undefined): boolean {
   if (value === undefined || value === "" || value === "false") return false;
   if (value === "true") return true;
@@ -188,10 +189,10 @@ function readCount(value: string | undefined): number {
   throw new ApiError("invalid_value", "`n` must be between 1 and 128.", { param: "n" });
 }
 
-function missing(name: string, described: string): ApiError {
+function missing(name: string, description: string): ApiError {
   return new ApiError(
     "missing_required_parameter",
-    `Missing required parameter: \`${name}\` (${described}).`,
+    `Missing required parameter: \`${name}\` (${description}).`,
     {
       param: name,
     },

@@ -1,4 +1,4 @@
-/** The body of a model call: checked, bounded, and read no further than the gateway needs to understand it. */
+/** Reads the body of a model request: checked, bounded, and parsed no further than the gateway needs. */
 
 import { ApiError } from "../../errors.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
@@ -18,18 +18,21 @@ import { type MultipartRequestLimits, readMultipartRequest } from "./multipart-r
 export interface RequestLimits extends MultipartRequestLimits {
   jsonBodyBytesMax: number;
   jsonDepthMax: number;
-  /** A longer JSON body is inspected in a thread. */
+  /** Longer JSON bodies are inspected in a thread. */
   inspectInThreadAboveBytes: number;
 }
 
 export interface RequestReader {
-  /** The body of an HTTP request, in whatever form its endpoint takes. */
+  /** Reads the body of an HTTP request, as JSON or as a form. */
   read(
     request: IncomingHttpRequest,
     endpoint: Endpoint,
     owner: BodyOwner,
   ): Promise<ModelRequest> | ModelRequest;
-  /** A body that is JSON and whole, and what it holds, if it is counted. A long one may be moved: it is the reader's. */
+  /**
+   * Reads a complete JSON body, with its reservation if it is counted. The reader owns the bytes and may transfer a
+   * long body to a thread.
+   */
   readJson(
     bytes: Uint8Array,
     endpoint: Endpoint,
@@ -49,7 +52,7 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
     smallRoom: rooms.small,
   };
 
-  function requestOf(read: BodyResult, endpoint: Endpoint): Promise<ModelRequest> | ModelRequest {
+  function parseResult(read: BodyResult, endpoint: Endpoint): Promise<ModelRequest> | ModelRequest {
     if (!("ok" in read)) {
       if (read.end - read.start > limits.inspectInThreadAboveBytes) {
         return readJson(partBytes(read), endpoint, null);
@@ -60,8 +63,8 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
     return readJson(read.bytes, endpoint, read.held);
   }
 
-  async function requestLater(reading: Promise<BodyResult>, endpoint: Endpoint): Promise<ModelRequest> {
-    return requestOf(await reading, endpoint);
+  async function parsePendingResult(reading: Promise<BodyResult>, endpoint: Endpoint): Promise<ModelRequest> {
+    return parseResult(await reading, endpoint);
   }
 
   function readJson(
@@ -72,23 +75,23 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
     if (bytes.length > limits.inspectInThreadAboveBytes) return readInThread(bytes, endpoint, held);
     try {
       return readJsonRequest(wholeBytesPart(bytes), endpoint, json, held?.release);
-    } catch (refused) {
+    } catch (error) {
       held?.release();
-      throw refused;
+      throw error;
     }
   }
 
   async function readInThread(
-    given: Uint8Array,
+    source: Uint8Array,
     endpoint: Endpoint,
     held: BodyReservation | null,
   ): Promise<ModelRequest> {
     try {
-      const { bytes, inspection } = await inspector.inspect(await ownBytes(given), endpoint);
+      const { bytes, inspection } = await inspector.inspect(await ownBytes(source), endpoint);
       return openInspectedRequest(wholeBytesPart(bytes), inspection, endpoint, json, held?.release ?? null);
-    } catch (refused) {
+    } catch (error) {
       held?.release();
-      throw refused;
+      throw error;
     }
   }
 
@@ -97,7 +100,9 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
       const contentType = request.headers.get("content-type") ?? "";
       if (isJson(contentType)) {
         const reading = readBody(request, body, rooms.large, owner);
-        return reading instanceof Promise ? requestLater(reading, endpoint) : requestOf(reading, endpoint);
+        return reading instanceof Promise
+          ? parsePendingResult(reading, endpoint)
+          : parseResult(reading, endpoint);
       }
       const takesForms = endpoint.name === "images.edits";
       const boundary = takesForms ? readBoundary(contentType) : null;
@@ -113,7 +118,9 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
   };
 }
 
-/** As an array that is all its buffer holds. A small body may share its buffer with the head, which is still read. */
+/**
+ * Returns an array that covers its whole buffer. A small body may share its buffer with the head, which is still read.
+ */
 async function ownBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const { buffer } = bytes;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) return new Uint8Array(buffer);
@@ -122,7 +129,7 @@ async function ownBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   return own;
 }
 
-/** The exact type, whatever parameters follow; a prefix alone would let `application/jsonx` through. */
+/** Compares the exact type without its parameters: a prefix would accept `application/jsonx`. */
 function isJson(contentType: string): boolean {
   if (contentType === "application/json") return true;
   const [type = ""] = contentType.split(";", 1);

@@ -1,4 +1,7 @@
-/** Bodies too large for memory: taken in as they come, kept in a file without a name, sent on as often as needed. */
+/**
+ * Spools bodies that are too large for memory: written to an unnamed file while they arrive, and readable as often as
+ * needed.
+ */
 
 import { type FileHandle, mkdir, open, readdir, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,16 +14,16 @@ import { aborted, type BodyRefusal, noMemory, tooLarge, unsupportedEncoding } fr
 import { parseContentEncoding, unpackTo } from "./content-encoding.ts";
 
 export interface SpoolOptions extends BodyLimits {
-  /** Up to here the body stays in memory. */
+  /** Bodies up to this size stay in memory. */
   memoryBytesMax: number;
   dir: string;
   rooms: SpoolRooms;
   owner: BodyOwner;
-  /** Sees every chunk before it is kept; false stops the reading. */
+  /** Receives every chunk before it is stored; returning false stops the reading. */
   onChunk?: (chunk: Uint8Array) => boolean;
 }
 
-/** What bodies of all clients share: memory for those that stay there, and disk space for the others. */
+/** The budgets that all clients share: memory for bodies that stay there, and disk space for the others. */
 export interface SpoolRooms {
   readonly small: BodyBudget;
   readonly disk: BodyBudget;
@@ -29,19 +32,19 @@ export interface SpoolRooms {
 export interface SpooledBody {
   readonly ok: true;
   readonly bytes: number;
-  /** The whole, when it stayed in memory. */
+  /** The whole body, if it stayed in memory. */
   readonly memory: Uint8Array | null;
-  /** Holds all of the range in memory: ask for small ones. */
+  /** Loads the whole range into memory: request small ranges. */
   slice(start: number, end: number): Promise<Uint8Array>;
-  /** Gives the disk space back; slices and streams still open fail. */
+  /** Releases the disk space. Open slices and streams fail. */
   dispose(): Promise<void>;
 }
 
 export type SpoolRefusal =
   | BodyRefusal
-  /** `onChunk` said so, and knows why. */
+  /** `onChunk` stopped the reading and knows the reason. */
   | { ok: false; reason: "stopped"; message: string }
-  /** The cause is for the operator's log; the message for the client. */
+  /** The cause is for the operator's log, the message for the client. */
   | { ok: false; reason: "disk"; message: string; cause: Error };
 
 const NAME = /^spool-[0-9a-f-]{36}$/;
@@ -49,7 +52,7 @@ const WRITE_BYTES = 1024 * 1024;
 const DISK_STEP_BYTES_MIN = 8 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 
-/** Makes the folder, and removes what a process left that died between making a file and taking its name away. */
+/** Creates the folder, and removes files of processes that died between creating and unlinking them. */
 export async function sweepSpool(dir: string): Promise<void> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   for (const name of await readdir(dir)) {
@@ -89,7 +92,7 @@ export async function spoolBody(
   }
 }
 
-/** What one body takes of the memory and of the disk space. */
+/** The memory and disk space that one body holds. */
 class SpoolShare {
   refused: BodyRefusal | null = null;
   private readonly memory: BodyReservation;
@@ -102,7 +105,7 @@ class SpoolShare {
     this.disk = options.rooms.disk.open(options.owner, client);
   }
 
-  /** False where there is no room, here and below. */
+  /** Returns false if there is no room; the same holds for the methods below. */
   async begin(declaredBytes: number | null): Promise<boolean> {
     const { memoryBytesMax } = this.options;
     if (declaredBytes !== null && declaredBytes > memoryBytesMax && !(await this.growDisk(declaredBytes))) {
@@ -111,7 +114,7 @@ class SpoolShare {
     return this.grow(this.memory, Math.min(declaredBytes ?? memoryBytesMax, memoryBytesMax), "memory");
   }
 
-  /** Twice as much as is needed now, so that it does not wait for each write. */
+  /** Reserves twice the current need, so that it does not wait at each write. */
   async growForFile(bytes: number): Promise<boolean> {
     if (bytes <= this.disk.bytes) return true;
     return this.growDisk(Math.min(Math.max(DISK_STEP_BYTES_MIN, 2 * bytes), this.options.bytesMax));
@@ -137,31 +140,31 @@ class SpoolShare {
   }
 
   private async grow(held: BodyReservation, bytes: number, of: "memory" | "disk"): Promise<boolean> {
-    const found = await held.growTo(bytes);
-    if (found === "room") return true;
-    this.refused = found === "left" ? aborted() : noMemory(held.room.retryAfterSeconds(), of);
+    const result = await held.growTo(bytes);
+    if (result === "room") return true;
+    this.refused = result === "left" ? aborted() : noMemory(held.room.retryAfterSeconds(), of);
     return false;
   }
 }
 
-/** Gathers in memory up to the limit, and in a file from there on. */
+/** Collects bytes in memory up to the limit, then in a file. */
 function openStore({ dir, memoryBytesMax }: SpoolOptions, share: SpoolShare) {
-  const waiting = gatherChunks();
+  const pendingChunks = gatherChunks();
   let writtenBytes = 0;
   let file: FileHandle | null = null;
 
   async function write(): Promise<FileHandle> {
     file ??= await openUnnamed(dir);
-    const bytes = waiting.take();
+    const bytes = pendingChunks.take();
     await writeAll(file, bytes, writtenBytes);
     writtenBytes += bytes.length;
     return file;
   }
 
   return {
-    /** False where there is no room for it. */
+    /** Returns false if there is no room. */
     async add(chunk: Uint8Array): Promise<boolean> {
-      const waitingBytes = waiting.add(chunk);
+      const waitingBytes = pendingChunks.add(chunk);
       if (waitingBytes <= (file === null ? memoryBytesMax : WRITE_BYTES)) return true;
       if (!(await share.growForFile(writtenBytes + waitingBytes))) return false;
       await write();
@@ -169,7 +172,7 @@ function openStore({ dir, memoryBytesMax }: SpoolOptions, share: SpoolShare) {
     },
     async finish(): Promise<SpooledBody> {
       if (file === null) {
-        const memory = waiting.take();
+        const memory = pendingChunks.take();
         share.endInMemory(memory.length);
         return inMemory(memory, share);
       }
@@ -208,7 +211,10 @@ function inFile(file: FileHandle, bytes: number, share: SpoolShare): SpooledBody
   };
 }
 
-/** From its first moment the file is only an open handle: a crash leaves nothing, and no other user can open it. */
+/**
+ * The file is unlinked at once and exists only as an open handle: a crash leaves nothing behind, and no other user can
+ * open it.
+ */
 async function openUnnamed(dir: string): Promise<FileHandle> {
   const path = join(dir, `spool-${crypto.randomUUID()}`);
   const file = await open(path, "wx+", 0o600);
@@ -216,7 +222,7 @@ async function openUnnamed(dir: string): Promise<FileHandle> {
   return file;
 }
 
-/** The system may write less than asked, as it does just before a disk is full. */
+/** The system may write less than requested, as it does just before a disk is full. */
 async function writeAll(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0;
   while (done < bytes.length) {
@@ -236,22 +242,22 @@ async function readAll(file: FileHandle, start: number, end: number): Promise<Ui
   return bytes;
 }
 
-/** The spooled body with a few ranges replaced. Its length is known: some upstreams refuse what is sent chunked. */
+/** The spooled body with a few ranges replaced. Its length is declared because some upstreams reject chunked bodies. */
 export function bodyWithSplice(spooled: SpooledBody, splices: readonly Splice[]): UpstreamBody {
   if (spooled.memory !== null) return spliceParts(spooled.memory, splices);
-  const pieces = piecesOf(spooled.bytes, splices);
-  const contentLength = pieces.reduce((sum, piece) => sum + lengthOf(piece), 0);
-  return { contentLength, open: () => streamOf(spooled, pieces) };
+  const pieces = buildPieces(spooled.bytes, splices);
+  const contentLength = pieces.reduce((sum, piece) => sum + pieceLength(piece), 0);
+  return { contentLength, open: () => openPieceStream(spooled, pieces) };
 }
 
-/** A range of the spooled bytes, or bytes put in between. */
+/** A range of the spooled bytes, or inserted bytes. */
 type Piece = { start: number; end: number } | Uint8Array;
 
-function lengthOf(piece: Piece): number {
+function pieceLength(piece: Piece): number {
   return piece instanceof Uint8Array ? piece.length : piece.end - piece.start;
 }
 
-function piecesOf(bytes: number, splices: readonly Splice[]): Piece[] {
+function buildPieces(bytes: number, splices: readonly Splice[]): Piece[] {
   const pieces: Piece[] = [];
   let from = 0;
   for (const { start, end, insert } of splices.toSorted((a, b) => a.start - b.start || a.end - b.end)) {
@@ -260,11 +266,11 @@ function piecesOf(bytes: number, splices: readonly Splice[]): Piece[] {
     from = end;
   }
   pieces.push({ start: from, end: bytes });
-  return pieces.filter((piece) => lengthOf(piece) > 0);
+  return pieces.filter((piece) => pieceLength(piece) > 0);
 }
 
-/** Reads only when asked, so that a slow upstream keeps a single chunk in memory. */
-function streamOf(spooled: SpooledBody, pieces: readonly Piece[]): ReadableStream<Uint8Array> {
+/** Reads on demand, so that a slow upstream keeps only one chunk in memory. */
+function openPieceStream(spooled: SpooledBody, pieces: readonly Piece[]): ReadableStream<Uint8Array> {
   let index = 0;
   let readTo = 0;
   return new ReadableStream<Uint8Array>(

@@ -1,4 +1,4 @@
-/** What dispatch did with one request, kept so that it can be explained afterwards. */
+/** The trace of one request: what dispatch did, recorded to explain it later. */
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
@@ -9,7 +9,7 @@ export interface AttemptTrace {
   accountId: string;
   accountName: string;
   upstreamModel: string;
-  /** Since the request came in. */
+  /** Since the request was received. */
   startedMs: number;
   firstByteMs: number | null;
   endedMs: number | null;
@@ -17,33 +17,33 @@ export interface AttemptTrace {
   /** Null for the attempt that served the request. */
   failure: string | null;
   reason: string | null;
-  /** What a failed attempt reported as used: its account will bill that. */
+  /** The usage that a failed attempt reported: its account will bill it. */
   usage?: TokenUsage;
 }
 
-/** As stored: plain data. */
+/** The stored form: plain data. */
 export interface DispatchTrace {
   waitedMs: number;
-  /** The part of it that the request waited for a slot of its key's, user's or group's concurrency. */
+  /** The part of the wait that was for the concurrency limit of the key, user or group. */
   slotWaitMs?: number;
-  /** The accounts that were weighed at the last choice, with reasons and scores. */
+  /** The candidate accounts at the last pick, with reasons and scores. */
   candidates: readonly Candidate[];
   attempts: readonly AttemptTrace[];
-  /** What the client was told, if it was refused or failed. */
+  /** The error message for the client, if the request was rejected or failed. */
   refusal?: string;
 }
 
-/** The trace of a request under way. Times are of the monotonic clock. */
+/** The trace of a request in flight. Times are on the monotonic clock. */
 export interface Trace {
   readonly startedMs: number;
-  /** The account of the last attempt, and what it calls the request. */
+  /** The account of the last attempt, and its id for the request. */
   route: AccountRoute | null;
   upstreamRequestId: string | null;
   candidates: readonly Candidate[];
   readonly attempts: AttemptTrace[];
-  /** Waits that are over; `waitedMs()` adds one that is still going on. */
+  /** Completed waits. `waitedMs()` adds the current one. */
   endedWaitsMs: number;
-  /** The part of them that was spent waiting for a slot of the caller's own concurrency. */
+  /** The part of them that was for the caller's concurrency limit. */
   slotWaitMs: number;
   waitingSinceMs: number | null;
 }
@@ -63,7 +63,7 @@ export function openTrace(startedMs: number): Trace {
   };
 }
 
-/** A client may leave while it waits: what it has waited until then counts. */
+/** Includes the current wait: a client may disconnect while it waits. */
 export function waitedMs(trace: Trace, nowMs: number): number {
   const { endedWaitsMs, waitingSinceMs } = trace;
   return waitingSinceMs === null ? endedWaitsMs : endedWaitsMs + Math.round(nowMs - waitingSinceMs);
@@ -90,7 +90,7 @@ export function beginAttempt(trace: Trace, route: AccountRoute, nowMs: number): 
   });
 }
 
-/** The account has begun to answer. */
+/** The account has begun to respond. */
 export function noteFirstByte(trace: Trace, upstreamRequestId: string | null, nowMs: number): void {
   trace.upstreamRequestId = upstreamRequestId;
   const last = trace.attempts.at(-1);
@@ -108,30 +108,30 @@ export function failAttempt(trace: Trace, failure: UpstreamFailure, nowMs: numbe
   last.reason = failure.reason;
 }
 
-/** The attempt fails, but reported what it used. */
+/** Records the usage that a failing attempt reported. */
 export function noteWastedUsage({ attempts }: Trace, usage: TokenUsage | null): void {
   const last = attempts.at(-1);
   if (last !== undefined && usage !== null) last.usage = usage;
 }
 
-/** An account has the request, and has not failed it. */
+/** An account has received the request and has not failed. */
 export function hasOpenAttempt({ attempts }: Trace): boolean {
   const last = attempts.at(-1);
   return last !== undefined && last.failure === null;
 }
 
-/** Since the request came in. */
+/** Since the request was received. */
 export function firstByteMs({ attempts }: Trace): number | null {
   return attempts.at(-1)?.firstByteMs ?? null;
 }
 
-/** How long the account of the last attempt took to its first byte, without any waiting before that. */
+/** The time to first byte of the last attempt, without the waits before it. */
 export function latencyMs({ attempts }: Trace): number {
   const last = attempts.at(-1);
   return last === undefined || last.firstByteMs === null ? 0 : last.firstByteMs - last.startedMs;
 }
 
-/** One account, one attempt, no wait: the usage row says it all. */
+/** One account, one attempt, no wait: the usage row contains everything. */
 export function isOrdinary(trace: Trace, nowMs: number): boolean {
   const { candidates, attempts } = trace;
   return (
@@ -142,7 +142,7 @@ export function isOrdinary(trace: Trace, nowMs: number): boolean {
   );
 }
 
-/** Enough to say which limit it was; a text that an upstream made long is cut. */
+/** Enough to identify the limit. A long message of an upstream is truncated. */
 const REFUSAL_CHARS_MAX = 500;
 
 export function traceRecord(trace: Trace, nowMs: number, refusal: string | null = null): DispatchTrace {

@@ -1,6 +1,6 @@
 /**
- * The end of a request: what it used becomes one row and, where somebody pays, one booking, exactly once. A client that
- * pays sees the end of its answer only when it is booked.
+ * Settles a request: its use becomes one usage row and, if it is paid, one settlement, exactly once. A paying client
+ * receives the end of its response only after the settlement.
  */
 
 import { upstreamFailure } from "../../accounts/failure.ts";
@@ -47,7 +47,7 @@ import {
 } from "../request-record.ts";
 import { learnReasoning, withPicturesAskedFor, withUnseenReasoning } from "./unseen-output.ts";
 
-/** As much of the gateway as the end of a request needs. */
+/** The part of the gateway that settlement needs. */
 export type SettlementContext = Pick<
   Gateway,
   "clock" | "log" | "estimates" | "reasoning" | "traffic" | "requestCounts" | "refusals"
@@ -58,7 +58,7 @@ export type SettlementContext = Pick<
 
 const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 
-/** Null when there is nothing to wait for. Only the first call for a record does anything. */
+/** Returns null if there is nothing to wait for. Only the first call for a record has an effect. */
 export function settleRequest(
   gateway: SettlementContext,
   record: RequestRecord,
@@ -66,18 +66,18 @@ export function settleRequest(
 ): Promise<void> | null {
   if (record.isClosed) return null;
   record.isClosed = true;
-  // Without a key nothing is written: anybody could fill the store.
+  // Without a valid key nothing is written: otherwise anybody could fill the database.
   if (!isAuthenticated(record)) return null;
   if (isRead(record)) {
     if (isPaid(record)) return settlePaid(gateway, record, ending);
-    if (isUntold(record, ending)) return settleUntold(gateway, record, ending);
+    if (isUnreported(record, ending)) return settleUnreported(gateway, record, ending);
   }
-  pushRow(gateway, record, ending, toldOf(record, ending));
+  pushRow(gateway, record, ending, readReportedUsage(record, ending));
   return null;
 }
 
-/** What the upstream did not report is counted, or estimated from its length. */
-function settleUntold(
+/** Use that the upstream did not report is counted, or estimated from its length. */
+function settleUnreported(
   gateway: SettlementContext,
   record: ReadRecord,
   ending: RequestEnding,
@@ -85,11 +85,11 @@ function settleUntold(
   const { request } = record;
   const inputTokens = () => gateway.estimates.estimate(request.publicModel, request.inputSize());
   if (hasNoTokenCount(record, ending)) {
-    // Clients leave all the time: counting what they sent would cost more than it is worth.
+    // Clients disconnect often, and counting their input would cost more than it is worth.
     pushRow(gateway, record, ending, estimatedInput(inputTokens(), 0, "partial"));
     return null;
   }
-  const measured = measuredBy(gateway, record, ending, inputTokens);
+  const measured = measureUsage(gateway, record, ending, inputTokens);
   if (measured instanceof Promise) {
     return measured.then((counted) => pushRow(gateway, record, ending, counted));
   }
@@ -97,14 +97,14 @@ function settleUntold(
   return null;
 }
 
-/** The row of a request that nobody pays for. */
+/** Writes the usage row of an unpaid request. */
 function pushRow(
   gateway: SettlementContext,
   record: AuthenticatedRecord,
   ending: RequestEnding,
   measured: MeasuredUsage,
 ): void {
-  const money = uncharged(gateway, record, measured, ending);
+  const money = computeUnpaidMoney(gateway, record, measured, ending);
   const row = buildUsageRow(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
@@ -120,13 +120,18 @@ function countRequest(
   requestCounts.add(row, model !== null);
 }
 
-/** It was served, and its upstream has not reported all that it used. One that goes on in the background still may. */
-function isUntold({ endpoint }: RequestRecord, { isServed, outcome, usage, images }: RequestEnding): boolean {
+/**
+ * The request was served, and the upstream has not reported all of its use. A background response may still report it.
+ */
+function isUnreported(
+  { endpoint }: RequestRecord,
+  { isServed, outcome, usage, images }: RequestEnding,
+): boolean {
   if (!isServed || outcome === "pending" || endpoint.name === "responses.input_tokens") return false;
   return !reportsAll(usage, images);
 }
 
-/** Nobody pays for it, it ended early, and what was streamed until then was not counted on the way. */
+/** The request is unpaid, ended early, and its stream was not counted. */
 function hasNoTokenCount(
   { charge }: RequestRecord,
   { outcome, usage, images, countOutput }: RequestEnding,
@@ -139,9 +144,10 @@ function brokeOff(outcome: RequestEnding["outcome"]): boolean {
 }
 
 /**
- * The windows of its caller and its account are settled to what the row says: a later process seeds them from the rows.
- * The estimate stays where the row does not know: a count that cannot be true must not use up a window, and a stream
- * that was not counted must not be free. (Streams that fill windows which outlive the process are always counted.)
+ * Settles the windows of the caller and of the account to the usage row, because a later process seeds its windows from
+ * the rows. The estimate remains if the row has no reliable count: an implausible count must not use up a window, and a
+ * stream that was not counted must not be free. (Streams that use windows which outlive the process are always
+ * counted.)
  */
 function settleLimits(
   record: RequestRecord,
@@ -155,19 +161,19 @@ function settleLimits(
     source !== "none" && !isAbsurd && !(request?.stream === true && hasNoTokenCount(record, ending));
   const used = isCounted ? tokens.inputTokens + tokens.outputTokens : null;
   const isPriced = isCounted || tokens.images > 0 || charge !== null;
-  // Of what was reserved for the longest answer, an ordinary one stays where the row does not know the cost.
+  // If the row does not know the cost, the reservation for the longest output shrinks to that of a usual one.
   const unknownNano = record.budget === null ? null : Number(likelyCost(record.budget));
   lease?.settle(used, isPriced ? Number(costNano) : unknownNano);
   if (used !== null) place?.settle(used);
 }
 
-function toldOf(
+function readReportedUsage(
   { endpoint, model, request }: RequestRecord,
   { usage, images }: RequestEnding,
 ): MeasuredUsage {
-  const isBelieved =
+  const isPlausible =
     usage === null || request === null || isCredible(usage, endpoint.name, request, model ?? NO_MODEL);
-  return isBelieved ? asReported(usage, images) : implausibleUsage(images);
+  return isPlausible ? asReported(usage, images) : implausibleUsage(images);
 }
 
 function settlePaid(
@@ -176,16 +182,21 @@ function settlePaid(
   ending: RequestEnding,
 ): Promise<void> | null {
   const measured = ending.isServed
-    ? measuredBy(gateway, record, withPicturesAskedFor(record, ending), () => record.charge.inputTokens)
+    ? measureUsage(gateway, record, withPicturesAskedFor(record, ending), () => record.charge.inputTokens)
     : asReported(null, 0);
-  // What needs no counting is settled at once: its limits are still held.
-  if (!(measured instanceof Promise)) return book(gateway, record, ending, measured);
+  // A request that needs no counting is settled synchronously, while its limits are still held.
+  if (!(measured instanceof Promise)) return settleMeasured(gateway, record, ending, measured);
   return measured.then(async (counted) => {
-    await book(gateway, record, ending, withUnseenReasoning(gateway.reasoning, record, ending, counted));
+    await settleMeasured(
+      gateway,
+      record,
+      ending,
+      withUnseenReasoning(gateway.reasoning, record, ending, counted),
+    );
   });
 }
 
-function book(
+function settleMeasured(
   gateway: SettlementContext,
   record: PaidRecord,
   ending: RequestEnding,
@@ -201,7 +212,7 @@ function book(
   if (measured.source === "upstream" && !measured.isAbsurd) {
     learnReasoning(gateway.reasoning, record, ending, measured);
   }
-  const money = moneyOf(record, measured, ending);
+  const money = computeMoney(record, measured, ending);
   const row = buildUsageRow(record, ending, measured, money, gateway.clock);
   countRequest(gateway, record, row);
   settleLimits(record, ending, measured, money);
@@ -209,51 +220,51 @@ function book(
   return gateway.till.settle({ row: settled, chargedNano: money.chargedNano });
 }
 
-/** A promise only where something has to be counted. */
-function measuredBy(
+/** Returns a promise only if something must be counted. */
+function measureUsage(
   { log }: SettlementContext,
   { call, endpoint, model, request }: ReadRecord,
   ending: RequestEnding,
   inputTokens: () => number,
 ): MeasuredUsage | Promise<MeasuredUsage> {
   const { usage, images, isWhole, countOutput } = ending;
-  const evidence = { usage, images, imageKind: kindOf(request, ending), isWhole, countOutput };
+  const evidence = { usage, images, imageKind: readImageKind(request, ending), isWhole, countOutput };
   const measured = measure(evidence, endpoint.name, request, model ?? NO_MODEL);
   if (!(measured instanceof Promise)) return measured;
   return measured.catch((error: unknown) => {
-    // A count that fails must neither leave the money held nor lose the row.
+    // A failed count must neither leave the hold open nor lose the usage row.
     const reason = error instanceof Error ? error.message : "unknown";
     log.error("count_failed", { request_id: call.requestId, reason });
     return estimatedInput(inputTokens(), images);
   });
 }
 
-/** Size and quality of the pictures that were drawn. */
-function kindOf(request: ModelRequest, { imageKind }: RequestEnding): string | null {
+/** Size and quality of the generated images. */
+function readImageKind(request: ModelRequest, { imageKind }: RequestEnding): string | null {
   return resolveImageKind(request.imageKind, imageKind);
 }
 
-function moneyOf(record: PaidRecord, measured: MeasuredUsage, ending: RequestEnding): UsageMoney {
+function computeMoney(record: PaidRecord, measured: MeasuredUsage, ending: RequestEnding): UsageMoney {
   const { charge, request } = record;
   const { tariff, heldNano, payer } = charge;
-  const wastedNano = wastedBy(record, tariff, () => charge.inputTokens);
+  const wastedNano = computeWastedCost(record, tariff, () => charge.inputTokens);
   const { costNano, listNano } = ending.isServed
-    ? costsFor(charge, measured, kindOf(request, ending))
+    ? computeCosts(charge, measured, readImageKind(request, ending))
     : NO_COSTS;
   const isOverrun = costNano > heldNano;
   return {
     costNano,
-    // The whole cost, above the hold too: what the payer has not got becomes a debt (billing/engine/debt.ts).
+    // The whole cost, even above the hold. The part that the payer cannot pay becomes a debt (billing/engine/debt.ts).
     chargedNano: isOverrun ? storableCost(costNano, heldNano) : costNano,
     upstreamNano: listNano + wastedNano,
     payer,
     tariffId: tariff.id,
-    flags: flagsOf(measured, charge.isCapped || record.windowCap !== null, isOverrun),
+    flags: computeFlags(measured, charge.isCapped || record.windowCap !== null, isOverrun),
   };
 }
 
-/** Where the count cannot be true, the most that the request was expected to cost is charged, and no more. */
-function costsFor(
+/** If the reported usage is implausible, the estimated maximum is charged and no more. */
+function computeCosts(
   { tariff, doubtNano }: Charge,
   { tokens, isAbsurd }: MeasuredUsage,
   imageKind: string | null,
@@ -261,7 +272,7 @@ function costsFor(
   return isAbsurd ? { costNano: doubtNano, listNano: doubtNano } : costsOf(tariff, tokens, imageKind);
 }
 
-function flagsOf({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
+function computeFlags({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
   if (!isCapped && !isOverrun) return flags;
   const all: UsageFlag[] = [...flags];
   if (isCapped) all.push("capped");
@@ -269,7 +280,7 @@ function flagsOf({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean
   return all;
 }
 
-/** Failures after which an upstream may have done the work, and will bill it: the input at least. */
+/** Failures after which an upstream may have processed the request and will bill at least its input. */
 const MAY_BE_CHARGED: ReadonlySet<string> = new Set([
   "timeout",
   "reset",
@@ -278,15 +289,15 @@ const MAY_BE_CHARGED: ReadonlySet<string> = new Set([
   "unstreamed",
 ]);
 
-/** How many failed attempts an upstream may have worked on. */
+/** The number of failed attempts that an upstream may have processed. */
 export function countWastedAttempts({ attempts }: Trace): number {
   let count = 0;
   for (const { failure } of attempts) if (failure !== null && MAY_BE_CHARGED.has(failure)) count++;
   return count;
 }
 
-/** What upstreams will bill for attempts that failed: what they reported, or the input where they may have worked. */
-function wastedBy(
+/** What upstreams will bill for failed attempts: the reported usage, or the input if they may have processed it. */
+function computeWastedCost(
   { endpoint, model, request, trace }: ReadRecord,
   tariff: Tariff,
   inputTokens: () => number,
@@ -303,30 +314,30 @@ function wastedBy(
   return nano;
 }
 
-/** What it would have cost: for windows of money and for reports. */
-function uncharged(
+/** The cost of an unpaid request, for USD windows and reports. */
+function computeUnpaidMoney(
   { estimates }: Pick<Gateway, "estimates">,
   record: AuthenticatedRecord,
   measured: MeasuredUsage,
   ending: RequestEnding,
 ): UsageMoney {
   const { tokens, source, isAbsurd } = measured;
-  const flags = flagsOf(measured, record.windowCap !== null && ending.isServed, false);
+  const flags = computeFlags(measured, record.windowCap !== null && ending.isServed, false);
   const tariff = record.model?.tariff ?? null;
   if (tariff === null || !isRead(record)) return { ...NO_MONEY, flags };
   const { request } = record;
-  const wastedNano = wastedBy(record, tariff, () =>
+  const wastedNano = computeWastedCost(record, tariff, () =>
     estimates.estimate(request.publicModel, request.inputSize()),
   );
-  // Nothing was held for it, so a count that cannot be true costs nothing.
+  // No hold was taken, so an implausible usage costs nothing.
   const hasCost = !isAbsurd && (source !== "none" || tokens.images > 0);
   if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const { costNano, listNano } = costsOf(tariff, tokens, kindOf(request, ending));
+  const { costNano, listNano } = costsOf(tariff, tokens, readImageKind(request, ending));
   const upstreamNano = listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }
 
-/** An account that reports counts which cannot be true is used less, and after a few of them not at all for a while. */
+/** An account that reports implausible usage is used less, and cools down after a few of them. */
 function penalizeAccount({ log, dispatcher }: SettlementContext, { call, trace }: RequestRecord): void {
   log.warn("absurd_usage", { request_id: call.requestId, account_id: trace.route?.account.id ?? null });
   if (trace.route !== null)

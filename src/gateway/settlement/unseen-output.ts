@@ -1,6 +1,6 @@
 /**
- * What an answer produced and its client did not see, because it left: reasoning as it was learnt, and pictures as they
- * were asked for. Upstreams bill both, and a stopped upstream does not tell how much there was.
+ * Estimates the output that a client did not receive because it disconnected: reasoning by past responses, images by
+ * the requested number. Upstreams bill both, and a cancelled upstream does not report how much there was.
  */
 
 import { affordableOutput } from "../../money/tariff.ts";
@@ -11,13 +11,13 @@ import type { ReasoningEstimates, ReasoningSubject } from "../metering/reasoning
 import type { PaidRecord, RequestEnding } from "../request-record.ts";
 
 /**
- * Upstreams count otherwise than the estimate does. Without a count of reasoning, only what is far more than was shown
- * is taken for reasoning.
+ * Upstream counts differ from the estimate. If reasoning is not reported, only output far above what was shown is
+ * considered reasoning.
  */
 const UNSHOWN_RATIO = 1.5;
 const UNSHOWN_TOKENS = 64;
 
-/** Learns from an answer that came to its end with usage. */
+/** Learns from a response that was complete and reported its usage. */
 export function learnReasoning(
   estimates: ReasoningEstimates,
   record: PaidRecord,
@@ -30,7 +30,7 @@ export function learnReasoning(
   estimates.learn(subject, unseen / record.request.choices);
 }
 
-/** The pictures that an abandoned request asked for: an upstream bills every picture that it has begun. */
+/** The number of images that an abandoned request asked for: an upstream bills every image that it has begun. */
 export function withPicturesAskedFor(
   { endpoint, request }: PaidRecord,
   ending: RequestEnding,
@@ -39,7 +39,7 @@ export function withPicturesAskedFor(
   return { ...ending, images: Math.max(ending.images, request.choices) };
 }
 
-/** Adds the reasoning that the client of an abandoned answer did not see. Never more than the hold pays for. */
+/** Adds the reasoning that the client of an abandoned response did not receive, never more than the hold pays for. */
 export function withUnseenReasoning(
   estimates: ReasoningEstimates,
   record: PaidRecord,
@@ -71,7 +71,7 @@ function asEstimated(measured: MeasuredUsage, tokens: UsageTokens): MeasuredUsag
   return { ...measured, tokens, flags: [...measured.flags, "estimated"] };
 }
 
-/** Null for answers that are no text of a model. */
+/** Null for endpoints without model text. */
 function reasoningSubject({ endpoint, request, trace }: PaidRecord): ReasoningSubject | null {
   if (endpoint.name !== "chat.completions" && endpoint.name !== "responses") return null;
   if (trace.route === null) return null;
@@ -79,18 +79,20 @@ function reasoningSubject({ endpoint, request, trace }: PaidRecord): ReasoningSu
   return { upstreamModel, effort: request.reasoningEffort(), stream: request.stream };
 }
 
-/** `shown` is what the client saw of a stream; null for a whole answer, which would show nothing before its end. */
+/** `shown` is what the client received of a stream; null for a whole response, which shows nothing before its end. */
 function unseenReasoning(
   { outputTokens, audioOutputTokens, reasoningTokens }: UsageTokens,
   shown: CountedOutput | null,
 ): number {
   if (shown === null) return reasoningTokens;
   if (reasoningTokens > 0) return Math.max(0, reasoningTokens - shown.reasoningTokens);
-  const said = outputTokens - audioOutputTokens;
-  return said > UNSHOWN_RATIO * shown.outputTokens + UNSHOWN_TOKENS ? said - shown.outputTokens : 0;
+  const textTokens = outputTokens - audioOutputTokens;
+  return textTokens > UNSHOWN_RATIO * shown.outputTokens + UNSHOWN_TOKENS
+    ? textTokens - shown.outputTokens
+    : 0;
 }
 
-/** The operator gave reasoning a price of its own: the model reasons. */
+/** The operator set a separate price for reasoning, so the model reasons. */
 function hasReasoningPrice({ charge }: PaidRecord): boolean {
   const { reasoning, output } = charge.tariff.prices.tokens;
   return reasoning !== output;

@@ -1,14 +1,14 @@
 /**
- * Upstreams that are read to their end though their clients have left, so that what they produced is known. They keep
- * places that others wait for, so there is room for few of them, and for fewer of one user: beyond that an answer is cut,
- * and where the group charges, what was not seen of it is charged by estimate.
+ * Limits drains: upstream responses that are read to their end after the client disconnected, so that their use is
+ * known. Drains occupy account slots that other requests wait for, so their number is limited, in total and per user.
+ * Beyond the limit a response is cancelled and, if the group charges, its unseen output is estimated and charged.
  */
 
 import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { Client } from "../upstream/send-request.ts";
 
 export interface Drains {
-  /** True if there is room; `leave` gives it back. `owner` is the user, or the key that belongs to none. */
+  /** Returns true if there is room; `leave` releases it. `owner` is the user, or the key if it has no user. */
   enter(owner: string): boolean;
   leave(owner: string): void;
 }
@@ -33,13 +33,13 @@ export function openDrains(max: number, perOwnerMax: number): Drains {
   };
 }
 
-/** A client that counts as present for a while after it left, so that the answer to it is read to the end. */
+/** A client that counts as connected for some time after it disconnected, so that its response is drained. */
 export interface LingeringClient extends Client {
-  /** To be called when the answer is there, or when there will be none. */
+  /** Call it when the response has arrived or has failed. */
   stopLingering(): void;
 }
 
-/** It stops lingering when the process ends. */
+/** Stops lingering at shutdown. */
 export function lingeringClient(
   client: Client,
   owner: string,
@@ -48,15 +48,15 @@ export function lingeringClient(
   underWay: Pick<InFlightRequests, "enter">,
 ): LingeringClient {
   const controller = new AbortController();
-  const give = () => controller.abort();
-  const over = underWay.enter(give);
+  const abort = () => controller.abort();
+  const over = underWay.enter(abort);
   let watched: AbortSignal | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let lingers = false;
   const linger = () => {
     lingers = drains.enter(owner);
-    if (lingers) timer = setTimeout(give, lingerMs);
-    else give();
+    if (lingers) timer = setTimeout(abort, lingerMs);
+    else abort();
   };
   return {
     inPerson: client,

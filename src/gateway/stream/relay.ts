@@ -1,6 +1,6 @@
 /**
- * The stream a client reads: as fast as the client takes it (while it does not, the upstream is held up), kept alive
- * while it is silent, and always ended by exactly one terminal event.
+ * Relays a stream to its client: with back-pressure on the upstream, with keep-alives while the stream is silent, and
+ * always ended by exactly one terminal event.
  */
 
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
@@ -12,41 +12,44 @@ import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { OnDisconnect } from "../../records.ts";
 import type { UpstreamStream, UpstreamStreamStep } from "../upstream/upstream-stream.ts";
 
-/** How a stream ended, for the record. */
+/** How a stream ended, for the request record. */
 export type StreamEnd =
   | { kind: "complete"; reader: StreamReader }
-  /** `cut`: it fell silent or broke off; null where the upstream itself said that it failed. */
+  /** `cut`: the stream fell silent or broke off; null if the upstream itself reported a failure. */
   | { kind: "broken"; reader: StreamReader | null; error: ApiError; cut: UpstreamFailure | null }
-  /** `isWhole`: what it left was read to its end. `leftBy`: at a shutdown it is this process that leaves. */
+  /** `isWhole`: the stream was drained to its end. `leftBy`: at shutdown this process aborts the request. */
   | { kind: "client_gone"; reader: StreamReader | null; isWhole: boolean; leftBy: "client" | "shutdown" };
 
-/** The answer came to its end, be it an upstream's own error, whether or not its client was still there. */
+/** The stream reached its end, even if with an upstream error and whether or not the client was still connected. */
 export function isWhole(end: StreamEnd): boolean {
   return end.kind === "broken" ? end.cut === null : end.kind === "complete" || end.isWhole;
 }
 
 export interface RelayOptions {
-  /** The upstream's stream once an account has been found; rejects with the `ApiError` that the client gets. */
+  /** Resolves with the upstream stream; rejects with the `ApiError` for the client. */
   opening: Promise<UpstreamStream>;
-  /** Writes the failure when no upstream stream was ever opened. */
+  /** Opens the reader that writes the failure if no upstream stream was opened. */
   openSpareReader(): StreamReader;
   requestId: string;
   onDisconnect: OnDisconnect;
-  /** Somebody pays: an upstream that has nearly ended when its client leaves may still tell what it used. */
+  /** The request is paid: if the stream has nearly ended when the client disconnects, it is read on for its usage. */
   isPaid: boolean;
-  /** The client counts data events only (Codex does), so comments will not keep it. */
+  /** The client counts only data events, as Codex does, so comments do not keep it connected. */
   needsDataEvents: boolean;
   describeFailure(failure: UpstreamFailure): ApiError;
-  /** Called once with all that the record needs. The terminal event is written when it is settled; null: at once. */
+  /**
+   * Called once with the end of the stream. The terminal event is written after the promise resolves, or at once if it
+   * is null.
+   */
   settle(end: StreamEnd): Promise<void> | null;
-  /** Once a beat. An error ends the stream with it: nobody pays for more. */
+  /** Called on every tick. A returned error ends the stream: its output exceeds the hold. */
   checkpoint: (() => ApiError | null) | null;
-  /** Whether there is room for one more upstream without a client; `leftDrain` gives it back. */
+  /** Whether one more upstream may be drained; `leftDrain` releases it. */
   mayDrain(): boolean;
   leftDrain(): void;
-  /** Closes the connection of a client that takes nothing more. */
+  /** Closes the connection of a client that does not read. */
   cutOff(): void;
-  /** When the client began to wait, if it has had nothing since then. */
+  /** When the client began to wait, if it has received nothing since then. */
   waitingSinceMs?: number;
   pulse: KeepAliveTimer;
   monotonicMs(): number;
@@ -64,15 +67,15 @@ export interface RelayTiming {
 
 /** One timer for all streams instead of several for each. */
 export interface KeepAliveTimer {
-  add(beat: (nowMs: number) => void): () => void;
+  add(tick: (nowMs: number) => void): () => void;
 }
 
 export interface Relay {
-  /** To be called once. */
+  /** Call it once. */
   flowTo(sink: ClientSink): void;
-  /** The client is gone. What happens upstream is the group's policy. */
+  /** The client disconnected. The group's `onDisconnect` decides whether the upstream is drained or cancelled. */
   leave(): void;
-  /** The process ends: whoever still reads is gone, and nothing is read on. */
+  /** The process shuts down: clients are disconnected and nothing is drained. */
   cut(): void;
 }
 
@@ -84,39 +87,39 @@ export function openRelay(options: RelayOptions): Relay {
   let isOver = false;
   let isGone = false;
   let leftBy: "client" | "shutdown" = "client";
-  /** Why it is read without a client: to its end (`drain`), or only while its end is near (`last words`). */
+  /** Why the stream is read without a client: to its end (`drain`), or only while its end is near (`last words`). */
   let readOn: "drain" | "last words" | null = null;
   let isListening = false;
-  let goneMs = 0;
+  let leftAtMs = 0;
   let stoppedBy: ApiError | null = null;
   let stopDraining: ReturnType<typeof setTimeout> | undefined;
   let lastWriteMs = options.waitingSinceMs ?? monotonicMs();
   let lastDataWriteMs = lastWriteMs;
 
-  const stopBeat = options.pulse.add(beat);
+  const stopTicks = options.pulse.add(tick);
 
   function end(how: StreamEnd): Promise<void> | null {
     if (isOver) return null;
     isOver = true;
-    stopBeat();
+    stopTicks();
     if (readOn !== null) options.leftDrain();
     clearTimeout(stopDraining);
     return options.settle(how);
   }
 
-  function gone(isWhole: boolean): void {
+  function endGone(isWhole: boolean): void {
     end({ kind: "client_gone", reader: upstream?.reader ?? null, isWhole, leftBy });
   }
 
   function take(step: UpstreamStreamStep): void {
     if (isOver) return;
     if (isGone) {
-      // Read on without a client, so that all of what was produced is known.
-      if (step.kind !== "events") gone(step.kind === "end");
-      else if (readOn === "last words" && !upstream?.reader.isEnding()) letGo();
+      // Drained, so that the use of the whole response is known.
+      if (step.kind !== "events") endGone(step.kind === "end");
+      else if (readOn === "last words" && !upstream?.reader.isEnding()) abandonUpstream();
       return;
     }
-    // Data is written as soon as it comes, so one look at the clock serves both.
+    // Data is written as soon as it arrives, so one clock reading serves both.
     lastWriteMs = lastDataWriteMs = upstream?.lastDataMs() ?? monotonicMs();
     if (step.kind === "end") {
       complete(step.parts, step.terminal);
@@ -125,16 +128,16 @@ export function openRelay(options: RelayOptions): Relay {
     if (step.parts.length > 0) write(step.parts);
     if (step.kind === "broken") {
       if (stoppedBy !== null) fail(stoppedBy, null);
-      else fail(options.describeFailure(step.failure), cutBy(step.failure));
+      else fail(options.describeFailure(step.failure), asCut(step.failure));
     }
   }
 
   function write(parts: readonly Part[]): void {
-    const room = sink?.write(parts) ?? null;
-    if (room === null || isBlocked) return;
+    const drained = sink?.write(parts) ?? null;
+    if (drained === null || isBlocked) return;
     isBlocked = true;
     upstream?.pause();
-    room.then(unblock, unblock);
+    drained.then(unblock, unblock);
   }
 
   function unblock(): void {
@@ -143,31 +146,31 @@ export function openRelay(options: RelayOptions): Relay {
     if (!isOver) upstream?.resume();
   }
 
-  /** The last words and the terminal event are one piece, unless that has to wait for the settlement. */
+  /** The last events and the terminal one are one write, unless the terminal event must wait for the settlement. */
   function complete(parts: readonly Part[], terminal: readonly Part[]): void {
     if (upstream === null) return;
     const settled = end({ kind: "complete", reader: upstream.reader });
     if (settled === null) sink?.end(parts.length === 0 ? terminal : [...parts, ...terminal]);
     else {
       if (parts.length > 0) write(parts);
-      sayLast(settled, terminal);
+      writeTerminal(settled, terminal);
     }
   }
 
-  function sayLast(settled: Promise<void> | null, terminal: readonly Part[]): void {
-    const say = () => sink?.end(terminal);
-    if (settled === null) say();
-    // What could not be settled is the operator's trouble, not the client's.
-    else settled.then(say, say);
+  function writeTerminal(settled: Promise<void> | null, terminal: readonly Part[]): void {
+    const writeLast = () => sink?.end(terminal);
+    if (settled === null) writeLast();
+    // A failed settlement concerns the operator, not the client.
+    else settled.then(writeLast, writeLast);
   }
 
   function fail(error: ApiError, cut: UpstreamFailure | null): void {
     const settled = end({ kind: "broken", reader: upstream?.reader ?? null, error, cut });
     const reader = upstream?.reader ?? options.openSpareReader();
-    sayLast(settled, wholePart(reader.failure(error, options.requestId)));
+    writeTerminal(settled, wholePart(reader.failure(error, options.requestId)));
   }
 
-  function beat(nowMs: number): void {
+  function tick(nowMs: number): void {
     if (upstream !== null) {
       stoppedBy = options.checkpoint?.() ?? null;
       if (stoppedBy !== null) upstream.abort(upstreamFailure("rejected", "nobody pays for more"));
@@ -178,7 +181,7 @@ export function openRelay(options: RelayOptions): Relay {
       return;
     }
     if (isBlocked || sink === null) {
-      // The client has taken nothing since the last write: it is slow, or gone without saying so.
+      // The client has not read since the last write: it is slow, or gone without closing the connection.
       if (nowMs - lastWriteMs > timing.writeStallMs) {
         options.cutOff();
         leave();
@@ -208,25 +211,25 @@ export function openRelay(options: RelayOptions): Relay {
   function leave(): void {
     if (isOver || isGone) return;
     isGone = true;
-    goneMs = monotonicMs();
+    leftAtMs = monotonicMs();
     if (upstream !== null) {
-      if (!mayReadOn(upstream)) letGo();
+      if (!startReadingOn(upstream)) abandonUpstream();
     } else if (options.onDisconnect === "drain") {
-      // Dispatch counts the client as present for a while longer, and a stream that it opens is read to its end.
+      // Dispatch counts the client as connected for some more time. A stream that it opens is drained.
       listen();
-    } else letGo();
+    } else abandonUpstream();
   }
 
-  /** Settled first: aborting reports the end. */
-  function letGo(): void {
+  /** Settles first, because aborting reports an end too. */
+  function abandonUpstream(): void {
     const left = upstreamFailure("reset", "the client left");
-    gone(false);
+    endGone(false);
     if (upstream !== null) upstream.abort(left);
     else options.opening.then((opened) => opened.abort(left)).catch(() => {});
   }
 
-  /** Reads on until the upstream has ended, or the time for that is over. */
-  function mayReadOn(from: UpstreamStream): boolean {
+  /** Reads on until the upstream ends or the drain times out. */
+  function startReadingOn(from: UpstreamStream): boolean {
     const isDrained = options.onDisconnect === "drain";
     if (!isDrained && !(options.isPaid && from.reader.isEnding())) return false;
     if (!options.mayDrain()) return false;
@@ -234,7 +237,7 @@ export function openRelay(options: RelayOptions): Relay {
     const ms = isDrained ? timing.drainOnDisconnectMs : timing.lastWordsMs;
     stopDraining = setTimeout(
       () => from.abort(upstreamFailure("timeout", "the drain took too long")),
-      Math.max(0, ms - (monotonicMs() - goneMs)),
+      Math.max(0, ms - (monotonicMs() - leftAtMs)),
     );
     from.resume();
     return true;
@@ -247,12 +250,12 @@ export function openRelay(options: RelayOptions): Relay {
       (opened) => {
         if (isOver) return;
         upstream = opened;
-        if (isGone && !mayReadOn(opened)) letGo();
+        if (isGone && !startReadingOn(opened)) abandonUpstream();
         else opened.flowTo(take);
       },
       (thrown: unknown) => {
         if (isOver) return;
-        if (isGone) letGo();
+        if (isGone) abandonUpstream();
         else fail(asFailure(thrown), null);
       },
     );
@@ -267,7 +270,7 @@ export function openRelay(options: RelayOptions): Relay {
     cut() {
       if (!isGone) leftBy = "shutdown";
       leave();
-      if (!isOver) letGo();
+      if (!isOver) abandonUpstream();
     },
   };
 
@@ -278,7 +281,7 @@ export function openRelay(options: RelayOptions): Relay {
   }
 }
 
-function cutBy(failure: UpstreamFailure): UpstreamFailure | null {
+function asCut(failure: UpstreamFailure): UpstreamFailure | null {
   return failure.class === "reset" || failure.class === "timeout" ? failure : null;
 }
 
@@ -289,13 +292,13 @@ export function openKeepAliveTimer(
   const beats = new Set<(nowMs: number) => void>();
   const timer = setInterval(() => {
     const nowMs = monotonicMs();
-    for (const beat of beats) beat(nowMs);
+    for (const tick of beats) tick(nowMs);
   }, everyMs);
   timer.unref();
   return {
-    add(beat) {
-      beats.add(beat);
-      return () => beats.delete(beat);
+    add(tick) {
+      beats.add(tick);
+      return () => beats.delete(tick);
     },
     stop: () => clearInterval(timer),
   };

@@ -1,6 +1,6 @@
 /**
- * Counts what a stream says: where somebody pays for it, and then ends one that says more than was paid for; where it
- * fills windows; and where its upstream will probably not tell.
+ * Counts the output of a stream if it is paid, if it uses windows, or if its upstream probably reports no usage. A paid
+ * stream whose output exceeds its hold is ended.
  */
 
 import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
@@ -13,14 +13,17 @@ import { type OutputCounter, openOutputCounter } from "../metering/output-counte
 import type { Trace } from "../request/trace.ts";
 
 export interface StreamCounters {
-  /** A fresh counter for the next attempt, as failed ones count for nothing; null where it is not counted. */
+  /**
+   * Returns a new counter for the next attempt, because output of failed attempts does not count; null if the stream is
+   * not counted.
+   */
   next(): OutputCounter | null;
   current(): OutputCounter | null;
 }
 
 export interface PaidCounters extends StreamCounters {
   next(): OutputCounter;
-  /** Tells the till how far the stream is; an error when it has said more than was paid for. */
+  /** Reports the progress of the stream to billing. Returns an error if the output exceeds the hold. */
   checkpoint(): ApiError | null;
 }
 
@@ -32,7 +35,7 @@ export function noteReportedUsage(route: AccountRoute, usage: TokenUsage | null)
   else silentRoutes.add(route);
 }
 
-/** Where nobody pays: nearly all upstreams tell, so nearly no stream is counted. */
+/** For unpaid requests: nearly all upstreams report usage, so nearly no stream is counted. */
 export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: boolean): StreamCounters {
   let counter: OutputCounter | null = null;
   return {
@@ -46,8 +49,8 @@ export function openUnpaidCounters(trace: Pick<Trace, "route">, fillsWindows: bo
 }
 
 /**
- * Counts are judged until the end, and upstreams count otherwise: one that keeps the bound it was given ends by itself,
- * and must not be ended a word before. Only one that goes on and on is.
+ * The count is an estimate and upstreams count differently. A stream that obeys its cap ends by itself and must not be
+ * cut just before. Only a stream that far exceeds its cap is ended.
  */
 const OVER_BOUND = 1.5;
 const OVER_BOUND_TOKENS = 64;
@@ -58,7 +61,7 @@ export function openCounters(
   charge: Charge,
 ): PaidCounters {
   const { paidOutputTokens, isCapped } = charge;
-  const most = paidOutputTokens * OVER_BOUND + OVER_BOUND_TOKENS;
+  const outputTokensMax = paidOutputTokens * OVER_BOUND + OVER_BOUND_TOKENS;
   let counter: OutputCounter | null = null;
   return {
     next() {
@@ -70,7 +73,7 @@ export function openCounters(
       if (counter === null) return null;
       const tokens = counter.estimate();
       till.checkpoint(requestId, Math.round(tokens));
-      if (tokens <= most) return null;
+      if (tokens <= outputTokensMax) return null;
       return new ApiError(
         "insufficient_quota",
         isCapped

@@ -1,4 +1,4 @@
-/** The answer to a stream that still waits for its limits: comments keep its client, then the stream itself follows. */
+/** The response to a stream that still waits for its limits: keep-alive comments first, then the stream itself. */
 
 import type { ApiError } from "../../errors.ts";
 import {
@@ -12,11 +12,11 @@ import { KEEP_ALIVE } from "../../net/wire/sse-write.ts";
 import type { KeepAliveTimer } from "./relay.ts";
 
 export interface WaitingStreamOptions {
-  /** The answer once the limits are taken and an account is found. */
+  /** The response once the limits are reserved and an account is selected. */
   serving: Promise<HttpResponse>;
-  /** Closes the record of a request that failed in the meantime, and returns the error for its client. */
+  /** Closes the record of a request that failed meanwhile. Returns the error for the client. */
   close(thrown: unknown): Promise<ApiError>;
-  /** The terminal event of a stream that failed. */
+  /** Builds the terminal event of a failed stream. */
   describe(error: ApiError): readonly Part[];
   /** Called once, when the request no longer waits. */
   ended(): void;
@@ -55,7 +55,7 @@ export class WaitingStream implements StreamSource {
     if (this.state.kind === "served") this.state.source.leave();
   }
 
-  /** Also without a client: whatever was taken for the request has to be given back. */
+  /** Also runs without a client: the reservations of the request must be released. */
   private async follow(): Promise<void> {
     const { serving, close, describe, ended } = this.options;
     try {

@@ -1,4 +1,4 @@
-/** A place at an account, for one attempt: taken from the pool, or waited for in line, and always given back. */
+/** The account slot of one attempt: taken from the pool or waited for in the queue, and always released. */
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { ApiError } from "../../errors.ts";
@@ -15,25 +15,28 @@ import { clientGone } from "./send-request.ts";
 
 export interface AccountSlot {
   readonly route: AccountRoute;
-  /** The attempt is over; tokens if they became known. Whoever waits for this account is served at once. */
+  /**
+   * Ends the attempt, with its tokens if they are known. The next request that waits for this account is served at
+   * once.
+   */
   release(tokens: number | null): void;
-  /** What the attempt used, once known, which may be before or after its end. */
+  /** Records the tokens of the attempt once they are known, before or after its end. */
   settle(tokens: number): void;
-  /** The attempt failed before anything was delivered. */
+  /** Ends an attempt that failed before any content was delivered. */
   abandon(failure: UpstreamFailure): void;
 }
 
-type Picked = Extract<Choice, { kind: "picked" }>;
-type None = Extract<Choice, { kind: "none" }>;
+type PickedChoice = Extract<Choice, { kind: "picked" }>;
+type NoChoice = Extract<Choice, { kind: "none" }>;
 
-/** Where places are given out. */
+/** Where account slots are taken from. */
 export interface AccountSlotSource {
   pool: Pool;
   room: WaitingQueue;
   monotonicMs(): number;
 }
 
-/** Routes are made once for a publication, so what was found for a list stays true as long as it lives. */
+/** The routes of a publication are immutable, so the result for a list holds as long as the list exists. */
 const tokenLimits = new WeakMap<readonly AccountRoute[], boolean>();
 
 function limitTokens(routes: readonly AccountRoute[]): boolean {
@@ -44,36 +47,36 @@ function limitTokens(routes: readonly AccountRoute[]): boolean {
   return found;
 }
 
-/** `last` is what the client is told if nothing else can be tried. */
+/** `last` is the error for the client if no other account can be tried. */
 export function takeAccountSlot(
   source: AccountSlotSource,
   order: UpstreamAttempt,
   tried: ReadonlySet<AccountRoute>,
   last: ApiError | null,
 ): AccountSlot | Promise<AccountSlot> {
-  const wanted: PickRequest = {
+  const pickRequest: PickRequest = {
     routes: order.routes,
     tried,
     affinity: order.affinity,
     tokensEstimate: limitTokens(order.routes) ? order.request.tokensEstimate() : 0,
   };
-  const first = source.pool.pick(wanted);
-  noteWeighed(source.pool, order, first);
+  const first = source.pool.pick(pickRequest);
+  recordCandidates(source.pool, order, first);
   return first.kind === "picked"
-    ? new TakenPlace(source, order, first)
-    : waitForPlace(source, order, wanted, first, last);
+    ? new TakenSlot(source, order, first)
+    : waitForSlot(source, order, pickRequest, first, last);
 }
 
-async function waitForPlace(
+async function waitForSlot(
   source: AccountSlotSource,
   order: UpstreamAttempt,
-  wanted: PickRequest,
-  first: None,
+  pickRequest: PickRequest,
+  first: NoChoice,
   last: ApiError | null,
 ): Promise<AccountSlot> {
   const { pool, room, monotonicMs } = source;
   const startedMs = monotonicMs();
-  // All waits of a request together take no longer than its group allows.
+  // All waits of a request together take no longer than the queue timeout of its group.
   const leftMs = order.queue.timeoutMs - waitedMs(order.trace, startedMs);
   const verdict = decide(first.obstacles, leftMs);
   if (verdict.waitMs === 0 || isAnswered(last, verdict)) {
@@ -82,16 +85,16 @@ async function waitForPlace(
   const untilMs = startedMs + verdict.waitMs;
   let latest = first;
   order.trace.waitingSinceMs = startedMs;
-  const waited = await room.wait<Picked>({
+  const waited = await room.wait<PickedChoice>({
     keyId: order.keyId,
     groupId: order.groupId,
     accountIds: new Set(order.routes.map(({ account }) => account.id)),
-    // A request that has waited before keeps its right to wait.
+    // A request that has waited before does not count against the queue length again.
     maxWaiting: order.trace.endedWaitsMs > 0 ? Number.POSITIVE_INFINITY : order.queue.maxWaiting,
     timeoutMs: verdict.waitMs,
     freesInMs: first.freesInMs,
     attempt() {
-      const again = pool.pick(wanted);
+      const again = pool.pick(pickRequest);
       if (again.kind === "picked") return { taken: again };
       latest = again;
       const isHopeless = decide(again.obstacles, untilMs - monotonicMs()).waitMs === 0;
@@ -102,46 +105,49 @@ async function waitForPlace(
   endWait(order.trace, monotonicMs());
   switch (waited.kind) {
     case "served":
-      noteWeighed(pool, order, waited.value);
-      return new TakenPlace(source, order, waited.value);
+      recordCandidates(pool, order, waited.value);
+      return new TakenSlot(source, order, waited.value);
     case "left":
       throw clientGone();
     case "full":
       throw rejectAfterWait(verdict, order, last, fullText(order.queue.maxWaiting));
     case "hopeless":
-      noteWeighed(pool, order, latest);
+      recordCandidates(pool, order, latest);
       throw withRetryTime(rejectNow(decide(latest.obstacles, 0), order, last), pool, order);
     case "timeout": {
-      // This last look also says when to come back.
-      const final = pool.pick(wanted);
-      if (final.kind === "picked") return new TakenPlace(source, order, final);
-      noteWeighed(pool, order, final);
+      // This last pick also tells when the next slot comes free, for `Retry-After`.
+      const final = pool.pick(pickRequest);
+      if (final.kind === "picked") return new TakenSlot(source, order, final);
+      recordCandidates(pool, order, final);
       const why = `No place came free within ${waitText(order.queue.timeoutMs)}.`;
       throw rejectAfterWait(decide(final.obstacles, 0), order, last, why);
     }
   }
 }
 
-/** Describing all candidates takes microseconds among few; among hundreds, only the one that was taken is described. */
-const WEIGHED_MAX = 12;
-/** Where nothing could be taken the reasons matter, but nobody reads hundreds of them. */
-const REFUSED_MAX = 50;
+/**
+ * Describing all candidates takes microseconds for a few of them. Above this number only the picked one is described.
+ */
+const DESCRIBED_CANDIDATES_MAX = 12;
+/** If no slot could be taken the reasons matter, but a trace needs no more than this many. */
+const REJECTED_CANDIDATES_MAX = 50;
 
-function noteWeighed(pool: Pool, order: UpstreamAttempt, pick: Choice): void {
-  if (pick.kind === "none") order.trace.candidates = pick.candidates().slice(0, REFUSED_MAX);
-  else if (order.routes.length > WEIGHED_MAX) order.trace.candidates = [pool.describe(pick.route)];
+function recordCandidates(pool: Pool, order: UpstreamAttempt, pick: Choice): void {
+  if (pick.kind === "none") order.trace.candidates = pick.candidates().slice(0, REJECTED_CANDIDATES_MAX);
+  else if (order.routes.length > DESCRIBED_CANDIDATES_MAX)
+    order.trace.candidates = [pool.describe(pick.route)];
   else if (order.routes.length > 1) order.trace.candidates = pick.candidates();
 }
 
-/** A class, so that the usual request costs one object here and no closures. */
-class TakenPlace implements AccountSlot {
+/** A class, because one object per request is cheaper than closures. */
+class TakenSlot implements AccountSlot {
   readonly route: AccountRoute;
   private readonly source: AccountSlotSource;
   private readonly order: UpstreamAttempt;
   private readonly lease: LimitLease;
   private isOver = false;
 
-  constructor(source: AccountSlotSource, order: UpstreamAttempt, { route, lease }: Picked) {
+  constructor(source: AccountSlotSource, order: UpstreamAttempt, { route, lease }: PickedChoice) {
     this.source = source;
     this.order = order;
     this.route = route;

@@ -1,4 +1,4 @@
-/** What dispatch is asked to do: one admitted request, and everything that may decide where it goes. */
+/** The input of dispatch: one admitted request and everything that decides which account it is sent to. */
 
 import type { SocketConversation } from "../../accounts/websocket/client.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
@@ -11,10 +11,10 @@ import type { OutputCap } from "../charging/output-cap.ts";
 import type { Trace } from "../request/trace.ts";
 import type { Client } from "./send-request.ts";
 
-/** What an upstream that is spoken to by socket may remember of the turns before. */
+/** What an upstream reached by WebSocket may remember of earlier turns. */
 export interface Conversation {
   readonly thread: SocketConversation;
-  /** The part of the request's body that was said before; null when all of it is new. */
+  /** The part of the request body that the upstream already has; null if all of it is new. */
   readonly heard: UpstreamRejection | null;
 }
 
@@ -25,24 +25,24 @@ export interface UpstreamAttempt {
   queue: QueueSettings;
   endpoint: Endpoint;
   request: ModelRequest;
-  /** The bound that we put on its answer, where the client's own does not suffice. */
+  /** The output cap that the gateway sets if the client's own limit is missing or too high. */
   cap: OutputCap | null;
   routes: readonly AccountRoute[];
-  /** Keeps a conversation on its account; scoped to the key, so that nobody shares another's. */
+  /** Keeps a conversation on its account. Scoped to the key, so that keys do not share conversations. */
   affinity: string | null;
   clientHeaders: HeaderReader;
-  /** The conversation of a turn on a socket; null for HTTP. */
+  /** The conversation of a turn on a WebSocket; null for HTTP. */
   conversation: Conversation | null;
   client: Client;
-  /** A fresh reader for each attempt: what a failed one read counts for nothing. */
+  /** Opens a new reader for each attempt: events of a failed attempt do not count. */
   openReader(): StreamReader;
-  /** Money is held for it: the till is told where it goes. */
+  /** A hold exists: billing records which account the request is sent to. */
   isCharged: boolean;
-  /** Filled as it goes, for the record. */
+  /** Filled during dispatch, for the request record. */
   trace: Trace;
 }
 
-/** Always within one key: nobody shares another's conversation, nor its account by it. */
+/** The affinity includes the key id, so that keys share neither conversations nor their accounts. */
 export function computeAffinity(keyId: string, headers: HeaderReader, request: ModelRequest): string | null {
   const name = conversationName(headers, request);
   return name === null ? null : `${keyId} ${name}`;
@@ -51,7 +51,7 @@ export function computeAffinity(keyId: string, headers: HeaderReader, request: M
 export function conversationName(headers: HeaderReader, request: ModelRequest): string | null {
   const conversation = readSession(headers) ?? request.conversation();
   if (conversation === null) return null;
-  // The pool remembers names, and how long they are is up to the client.
+  // The pool stores names, and the client controls their length, so long names are hashed.
   return conversation.length > NAME_CHARS_MAX ? Bun.hash(conversation).toString(36) : conversation;
 }
 

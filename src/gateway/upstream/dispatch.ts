@@ -1,7 +1,7 @@
 /**
- * Finds an account that serves the request. Until content has been delivered a failure is invisible to the
- * client: the next account is tried, never the same one twice, and the client hears of the failure that leaves it most
- * hope. While every account is busy, limited or overloaded the request waits, if its group lets it.
+ * Sends the request to an account that can serve it. Until content is delivered, a failure is invisible to the client:
+ * dispatch fails over to the next account, never to the same one twice, and returns the most useful error if all fail.
+ * While every account is busy, limited or overloaded the request waits in the queue, if its group allows it.
  */
 
 import {
@@ -55,7 +55,7 @@ export interface Dispatcher extends OutboundRequest {
   timing: {
     firstByteTimeoutMs: number;
     unaryTimeoutMs: number;
-    /** Bound on holding life-cycle events back. */
+    /** How long lifecycle events may be held back. */
     keepAliveMs: number;
   };
   attemptsMax: number;
@@ -68,7 +68,7 @@ export type UpstreamResult =
   | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders };
 type Attempt = UpstreamResult | { kind: "failed"; failure: UpstreamFailure };
 
-/** What an account gave. Whoever takes the delivery gives the place back when it is over. */
+/** The response of an account. The receiver releases the slot when the response is over. */
 export interface UpstreamDelivery {
   place: AccountSlot;
   given: UpstreamResult;
@@ -76,14 +76,14 @@ export interface UpstreamDelivery {
 
 const NONE_TRIED: ReadonlySet<AccountRoute> = new Set();
 
-/** Rejects with the `ApiError` for the client when no account could serve the request. */
+/** Rejects with the `ApiError` for the client if no account could serve the request. */
 export async function dispatch(dispatcher: Dispatcher, order: UpstreamAttempt): Promise<UpstreamDelivery> {
   const { pool } = dispatcher;
   const retries = dispatcher.retries.open();
   let tried = NONE_TRIED;
   let { body } = order.request;
   let last: ApiError | null = null;
-  let isElsewhere = false;
+  let isNotFoundElsewhere = false;
   try {
     for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
       const taken = takeAccountSlot(dispatcher, order, tried, last);
@@ -95,15 +95,15 @@ export async function dispatch(dispatcher: Dispatcher, order: UpstreamAttempt): 
         const exchange = beginExchange(dispatcher, order, sent, route);
         attempt = order.request.stream
           ? await tryStream(dispatcher, order, exchange)
-          : attemptOf(dispatcher, order, route, await sendRequest(dispatcher, exchange));
+          : classifyWholeResult(dispatcher, order, route, await sendRequest(dispatcher, exchange));
       } catch (thrown) {
-        // The client left, or its body could not be read: no fault of the account's.
+        // The client disconnected, or its body could not be read. The account is not at fault.
         place.release(null);
         throw thrown;
       }
       if (attempt.kind !== "failed") {
         pool.succeeded(route, latencyMs(order.trace), attempt.upstreamHeaders);
-        if (isElsewhere && order.affinity !== null) pool.moved(order.routes, order.affinity, route);
+        if (isNotFoundElsewhere && order.affinity !== null) pool.moved(order.routes, order.affinity, route);
         return { place, given: attempt };
       }
       if (attempt.failure === CLIENT_LEFT) {
@@ -114,20 +114,22 @@ export async function dispatch(dispatcher: Dispatcher, order: UpstreamAttempt): 
       place.abandon(failure);
       if (order.isCharged) dispatcher.till.undispatched(order.requestId);
       logFailure(dispatcher.log, order, route, failure);
-      // No other account begins for a client that has left, even if its answer would be read to the end.
+      // No further attempt for a client that disconnected, even if its response would be drained.
       if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
       const flaw = failure.class === "rejected" ? await body.flaw() : null;
       const error = flaw ?? clientError(failure, messageAudience(order.request, route));
       last = moreUsefulFailure(last, error);
-      // It refused a bound of our own: without it, or under another name, the same account may well answer.
+      // The upstream rejected the gateway's own output cap. Without it, or with another parameter, the same account may
+      // succeed.
       if (order.cap?.isRefused(route, failure)) continue;
       const readable = error.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
       if (readable !== null) {
-        // The conversation came from another account: without reasoning that only that one can read, it goes on here.
+        // The conversation started on another account. Without the encrypted reasoning that only that account can
+        // decrypt, this one can continue it.
         body = readable;
         continue;
       }
-      isElsewhere ||= failure.class === "not_here";
+      isNotFoundElsewhere ||= failure.class === "not_here";
       tried = new Set([...tried, route]);
       if (!mayTryAnother(failure) || !retries.mayRetry()) break;
     }
@@ -143,7 +145,7 @@ export function messageAudience(request: ModelRequest, route: AccountRoute | nul
   return new RequestAudience(request, route);
 }
 
-/** A class, so that an answer costs one object here and no closure. */
+/** A class, because one object per response is cheaper than closures. */
 class RequestAudience implements Audience {
   readonly publicModel: string;
   readonly upstreamModel: string;
@@ -184,15 +186,15 @@ function beginExchange(
     upstreamModel,
     clientHeaders: order.clientHeaders,
     body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
-    turn: order.conversation === null ? null : turnOf(order.conversation, body, upstreamModel),
+    turn: order.conversation === null ? null : buildTurn(order.conversation, body, upstreamModel),
     wantsEvents: request.stream,
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
     client: order.client,
   };
 }
 
-/** What a socket needs to know of a turn, beside the whole of its request. */
-function turnOf(
+/** What a WebSocket needs about a turn, in addition to the whole request. */
+function buildTurn(
   { thread, heard }: Conversation,
   body: RequestBody,
   upstreamModel: string,
@@ -204,18 +206,18 @@ function turnOf(
   return { thread, tail };
 }
 
-function attemptOf(
+function classifyWholeResult(
   dispatcher: Dispatcher,
   order: UpstreamAttempt,
   route: AccountRoute,
-  asked: WholeResult,
+  result: WholeResult,
 ): Attempt {
-  if (asked.kind === "left") throw leftBy(order, asked.wasSent, dispatcher.monotonicMs());
-  if (asked.kind === "failed") return asked;
-  const { headers: upstreamHeaders, body } = asked;
+  if (result.kind === "left") throw recordClientLeft(order, result.wasSent, dispatcher.monotonicMs());
+  if (result.kind === "failed") return result;
+  const { headers: upstreamHeaders, body } = result;
   noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
-  const refused = checkJson(upstreamHeaders);
-  if (refused !== null) return { kind: "failed", failure: refused };
+  const failure = checkJson(upstreamHeaders);
+  if (failure !== null) return { kind: "failed", failure: failure };
   const { endpoint, request, trace } = order;
   const answer = readWholeResponse(
     body,
@@ -225,7 +227,7 @@ function attemptOf(
   );
   switch (answer.kind) {
     case "answer":
-      // It says something else: an error in words of its own, or a note of somebody on the way.
+      // A 200 whose body is not a response: an error in an unknown format, or a notice of a proxy.
       if (!answer.hasSubstance)
         return { kind: "failed", failure: upstreamFailure("bad_answer", "not an answer", 200) };
       if (!isEmpty(answer, endpoint)) return { kind: "answer", answer, upstreamHeaders };
@@ -250,10 +252,10 @@ function tryStream(
     openStream(dispatcher, exchange, {
       begin(upstreamHeaders, line) {
         noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
-        const refused = checkEventStream(upstreamHeaders, order.endpoint);
-        if (refused !== null) {
+        const failure = checkEventStream(upstreamHeaders, order.endpoint);
+        if (failure !== null) {
           line.hangUp();
-          resolve({ kind: "failed", failure: refused });
+          resolve({ kind: "failed", failure: failure });
         }
         const reader = order.openReader();
         return openUpstreamStream(
@@ -275,19 +277,19 @@ function tryStream(
         );
       },
       failed: (failure) => resolve({ kind: "failed", failure }),
-      left: (wasSent) => reject(leftBy(order, wasSent, dispatcher.monotonicMs())),
+      left: (wasSent) => reject(recordClientLeft(order, wasSent, dispatcher.monotonicMs())),
     });
   });
 }
 
-/** Where nothing of the request was sent, no account is at work on it, and nobody pays. */
-function leftBy(order: UpstreamAttempt, wasSent: boolean, nowMs: number): ApiError {
+/** If no byte of the request was sent, no account processed it and it is not charged. */
+function recordClientLeft(order: UpstreamAttempt, wasSent: boolean, nowMs: number): ApiError {
   if (!wasSent)
     failAttempt(order.trace, upstreamFailure("connect", "the client left before anything was sent"), nowMs);
   return clientGone();
 }
 
-/** A success that claims no tokens and holds no content is a refusal in disguise. */
+/** A success with zero output tokens and no content is treated as a failure. */
 function isEmpty({ usage, status, body }: UpstreamResponse, { name }: Endpoint): boolean {
   if (usage?.outputTokens !== 0) return false;
   return (
@@ -295,7 +297,7 @@ function isEmpty({ usage, status, body }: UpstreamResponse, { name }: Endpoint):
   );
 }
 
-/** A portal's HTML page or a stream nobody asked for must never pass as an answer. */
+/** An HTML page of a captive portal or an unrequested stream must never pass as a response. */
 function checkJson(headers: AnswerHeaders): UpstreamFailure | null {
   return isOfType(headers.get("content-type") ?? "", "application/json") ? null : wrongType();
 }
@@ -303,14 +305,15 @@ function checkJson(headers: AnswerHeaders): UpstreamFailure | null {
 function checkEventStream(headers: AnswerHeaders, endpoint: Endpoint): UpstreamFailure | null {
   const type = headers.get("content-type") ?? "";
   if (!isOfType(type, "text/event-stream")) {
-    // Many servers draw and know no streams: whoever asks for one must not keep others from them.
-    const isDrawn = endpoint.interface === "images" && isOfType(type, "application/json");
-    return isDrawn
+    // Many image servers do not support streaming. Requests for streams must not put them into cool-down for other
+    // requests.
+    const isWholeImageResponse = endpoint.interface === "images" && isOfType(type, "application/json");
+    return isWholeImageResponse
       ? upstreamFailure("unstreamed", "a whole answer where a stream was asked for", 200)
       : wrongType();
   }
-  const isPacked = (headers.get("content-encoding") ?? "identity") !== "identity";
-  return isPacked ? upstreamFailure("bad_answer", "a packed stream", 200) : null;
+  const isCompressed = (headers.get("content-encoding") ?? "identity") !== "identity";
+  return isCompressed ? upstreamFailure("bad_answer", "a packed stream", 200) : null;
 }
 
 function isOfType(type: string, wanted: string): boolean {

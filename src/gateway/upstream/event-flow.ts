@@ -1,6 +1,6 @@
 /**
- * Upstream chunks → what to write to the client, as parts of the arrays where it stands: nothing is copied here. Events
- * that need no change and arrived together are one part; an event is never split over two writes.
+ * Turns upstream chunks into the parts to write to the client, without copying. Adjacent events that need no change are
+ * one part; an event is never split over two writes.
  */
 
 import type { Part } from "../../net/wire/parts.ts";
@@ -9,12 +9,12 @@ import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
 
 export interface FlowStep {
-  /** Whole events, in order, up to but not including the terminal one; empty if there is nothing to write. */
+  /** Whole events in order, up to but excluding the terminal one; empty if there is nothing to write. */
   parts: Part[];
   terminal: readonly Part[] | null;
   failed: UpstreamError | null;
   hasContent: boolean;
-  /** Data events seen, wanted or not: proof that the upstream is alive. */
+  /** The number of data events, forwarded or not: proof that the upstream is alive. */
   dataEvents: number;
   tooLarge: boolean;
 }
@@ -28,7 +28,7 @@ export function openEventFlow(reader: StreamReader, eventBytesMax: number): Even
   let step: FlowStep;
 
   function onBlock(bytes: Uint8Array, start: number, end: number, kind: "event" | "comment"): void {
-    // What follows a terminal event or an error is not part of the answer.
+    // Events after a terminal event or an error are not part of the response.
     if (kind === "comment" || step.terminal !== null || step.failed !== null) return;
     step.dataEvents++;
     const verdict = reader.read(bytes, start, end);

@@ -1,4 +1,4 @@
-/** The error for a request that no account can take: busy, limited, overloaded, failing, or out of order. */
+/** The error for a request that no account can serve: all are busy, limited, overloaded, failing or disabled. */
 
 import { noAvailableAccount, retryAfter, upstreamUnavailable } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
@@ -7,20 +7,20 @@ import type { Pool } from "../../pool/pool.ts";
 import type { UpstreamAttempt } from "./attempt.ts";
 
 /**
- * An account of this request has failed already, and the others only fail as well: the client gets that failure at
- * once. "Not found" is no such answer, as another account may have what the request names.
+ * One account of this request has failed and the others are failing too, so the client receives that failure at once. A
+ * "not found" does not count: another account may have what the request names.
  */
 export function isAnswered(last: ApiError | null, { reason }: Verdict): boolean {
   return last !== null && last.status !== 404 && reason === "failing";
 }
 
-/** `last` is what the latest account answered that was tried for this request. */
+/** `last` is the error of the latest attempt for this request. */
 export function rejectNow(verdict: Verdict, order: UpstreamAttempt, last: ApiError | null): ApiError {
   const isFinal = last !== null && (last.status !== 404 || !mayServeLater(verdict));
   return isFinal ? last : describe(verdict, order, "All of its accounts have reached a rate limit.");
 }
 
-/** The wait was in vain, or the queue is full. */
+/** For a request that waited in vain, or whose queue is full. */
 export function rejectAfterWait(
   verdict: Verdict,
   order: UpstreamAttempt,
@@ -30,10 +30,10 @@ export function rejectAfterWait(
   return last === null || last.status === 404 ? describe(verdict, order, why) : last;
 }
 
-/** Codes of failures that time mends, at a time that the pool may know. */
+/** Codes of temporary failures. The pool may know when they end. */
 const TIMED: ReadonlySet<string> = new Set(["upstream_error", "upstream_timeout", "server_is_overloaded"]);
 
-/** Adds `Retry-After` to the failure of the last attempt if every account of the model cools down by now. */
+/** Adds `Retry-After` to the error of the last attempt if every account of the model is cooling down. */
 export function withRetryTime(
   error: ApiError,
   pool: Pick<Pool, "outlook">,

@@ -1,15 +1,15 @@
 /**
- * One account that fails must never be noticed, however many requests it fails at once: the first failover of a request
- * is always free, and cool-downs keep later requests away. A second one is for single faults only. When much fails
- * at once, trying everything again would multiply the load on what is left, so at most a fifth of the requests under
- * way may be at it.
+ * Limits failovers, so that retries do not multiply the load of an outage. The first failover of a request is always
+ * allowed: clients must not notice one failing account, however many requests it fails at once, and cool-downs keep
+ * later requests away from it. Further failovers are for isolated faults: at most a fifth of the requests in flight may
+ * make them.
  */
 
 export interface RetryBudget {
   open(): Retries;
 }
 
-/** The retries of one request while it is being dispatched. */
+/** The failovers of one request during its dispatch. */
 export interface Retries {
   mayRetry(): boolean;
   close(): void;

@@ -1,4 +1,4 @@
-/** Asking an account: for a whole answer, or for a stream. A refusal becomes a named failure. */
+/** Sends a request to an account and receives a whole response or a stream. Rejections become an `UpstreamFailure`. */
 
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { unpack } from "../../accounts/unpack.ts";
@@ -19,27 +19,27 @@ export type { Client, OutboundRequest, UpstreamExchange, UpstreamLine } from "./
 export type WholeResult =
   | { kind: "answered"; headers: AnswerHeaders; body: Part }
   | { kind: "failed"; failure: UpstreamFailure }
-  /** The client is gone. */
+  /** The client disconnected. */
   | { kind: "left"; wasSent: boolean };
 
-/** The whole answer, bounded. */
+/** Resolves with the whole response, bounded in size. */
 export function sendRequest(out: OutboundRequest, exchange: UpstreamExchange): Promise<WholeResult> {
   return new Promise((resolve) => new WholeListener(out, resolve).listen(exchange));
 }
 
-/** Classes, here and below, so that a request costs a few objects and no closures. */
+/** Classes, here and below, because a few objects per request are cheaper than closures. */
 class WholeListener implements UpstreamListener {
   private readonly out: OutboundRequest;
   private readonly told: (whole: WholeResult) => void;
-  private readonly body: Gathering;
+  private readonly body: BodyCollector;
   private line: UpstreamCall | null = null;
   private status = 0;
   private headers: AnswerHeaders = NO_HEADERS;
 
-  constructor(out: OutboundRequest, told: (whole: WholeResult) => void) {
+  constructor(out: OutboundRequest, resolve: (whole: WholeResult) => void) {
     this.out = out;
-    this.told = told;
-    this.body = new Gathering(out.responseBytesMax);
+    this.told = resolve;
+    this.body = new BodyCollector(out.responseBytesMax);
   }
 
   listen(exchange: UpstreamExchange): void {
@@ -50,7 +50,7 @@ class WholeListener implements UpstreamListener {
   head(status: number, headers: AnswerHeaders): void {
     this.status = status;
     this.headers = headers;
-    if (!isGood(status)) this.body.bytesMax = this.out.errorBytesMax;
+    if (!isSuccess(status)) this.body.bytesMax = this.out.errorBytesMax;
   }
 
   data(piece: Part): void {
@@ -62,7 +62,7 @@ class WholeListener implements UpstreamListener {
   end(): void {
     const { out, status, headers } = this;
     const body = this.body.take();
-    if (isGood(status)) this.told(readGood(headers, body, out.responseBytesMax));
+    if (isSuccess(status)) this.told(readSuccess(headers, body, out.responseBytesMax));
     else this.failed(failureByStatus(status, headers, body && partBytes(body), out.nowMs()));
   }
 
@@ -75,25 +75,25 @@ class WholeListener implements UpstreamListener {
   }
 }
 
-/** Takes the body of a streamed answer. */
+/** Receives the body of a streamed response. */
 export interface StreamIntake {
-  /** The bytes are the intake's to keep. */
+  /** The intake owns the bytes. */
   data(piece: Part): void;
   end(): void;
   broke(failure: UpstreamFailure): void;
 }
 
 export interface StreamListener {
-  /** The account has begun to answer; from now on the intake hears of it. */
+  /** The account has begun to respond. From now on events go to the returned intake. */
   begin(headers: AnswerHeaders, line: UpstreamLine): StreamIntake;
-  /** The account did not get as far as answering. */
+  /** The attempt failed before the response began. */
   failed(failure: UpstreamFailure): void;
   left(wasSent: boolean): void;
 }
 
 export function openStream(out: OutboundRequest, exchange: UpstreamExchange, listener: StreamListener): void {
   let intake: StreamIntake | null = null;
-  const error = new Gathering(out.errorBytesMax);
+  const error = new BodyCollector(out.errorBytesMax);
   let status = 0;
   let headers = NO_HEADERS;
   const finishError = () => {
@@ -101,12 +101,12 @@ export function openStream(out: OutboundRequest, exchange: UpstreamExchange, lis
     listener.failed(failureByStatus(status, headers, body && partBytes(body), out.nowMs()));
   };
   const line = new UpstreamCall(out, exchange, {
-    head(answered, told) {
+    head(answered, resolve) {
       status = answered;
-      headers = told;
-      if (!isGood(status)) return;
+      headers = resolve;
+      if (!isSuccess(status)) return;
       line.stopDeadline();
-      intake = listener.begin(told, line);
+      intake = listener.begin(resolve, line);
     },
     data(piece) {
       if (intake !== null) intake.data(piece);
@@ -131,7 +131,7 @@ export function openStream(out: OutboundRequest, exchange: UpstreamExchange, lis
   line.start();
 }
 
-/** What a stream is broken by when nobody waits for it any more: no fault of the account's. */
+/** The failure of a stream whose client disconnected. The account is not at fault. */
 export const CLIENT_LEFT = upstreamFailure("reset", "the client left");
 
 export function clientGone(): ApiError {
@@ -141,11 +141,11 @@ export function clientGone(): ApiError {
   );
 }
 
-function isGood(status: number): boolean {
+function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-function readGood(headers: AnswerHeaders, body: Part | null, bytesMax: number): WholeResult {
+function readSuccess(headers: AnswerHeaders, body: Part | null, bytesMax: number): WholeResult {
   if (body === null)
     return { kind: "failed", failure: upstreamFailure("too_large", "the answer was too large") };
   const encoding = headers.get("content-encoding");
@@ -160,8 +160,8 @@ function readGood(headers: AnswerHeaders, body: Part | null, bytesMax: number): 
 
 const NOTHING = wholeBytesPart(new Uint8Array(0));
 
-/** Most answers come in one piece, which then is not copied. */
-class Gathering {
+/** Collects a body. Most bodies arrive in one piece, which is not copied. */
+class BodyCollector {
   bytesMax: number;
   private first: Part | null = null;
   private more: Part[] | null = null;
@@ -171,7 +171,7 @@ class Gathering {
     this.bytesMax = bytesMax;
   }
 
-  /** False when there is more than allowed. */
+  /** Returns false if the body exceeds its limit. */
   add(piece: Part): boolean {
     this.total += piece.end - piece.start;
     if (this.total > this.bytesMax) return false;
@@ -181,7 +181,7 @@ class Gathering {
     return true;
   }
 
-  /** Null when there was more than allowed. */
+  /** Returns null if the body exceeded its limit. */
   take(): Part | null {
     if (this.total > this.bytesMax) return null;
     return this.more === null ? (this.first ?? NOTHING) : wholeBytesPart(joinParts(this.more));

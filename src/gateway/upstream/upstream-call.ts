@@ -1,6 +1,6 @@
 /**
- * A call to one account from dialling to its end: its deadline, its client that may leave, and every way it can go wrong
- * under one name.
+ * One call to one account, from connecting to its end: it enforces the deadline, watches for a client that disconnects,
+ * and maps every error to an `UpstreamFailure`.
  */
 
 import { credentialHeader, upstreamPath } from "../../accounts/address.ts";
@@ -28,51 +28,56 @@ export interface OutboundRequest {
 }
 
 /**
- * Whoever waits for the answer; its signal fires when it leaves. The runtime makes the signal when it is first
- * asked for, at a cost that a prompt answer need not pay: ask late.
+ * The receiver of the response. Its signal fires when it disconnects. The runtime creates the signal on first access,
+ * which is a cost that fast responses avoid: access it late.
  */
 export interface Client extends Pick<Request, "signal"> {
-  /** The real client, where this one only counts as present after it left: no account begins anything for it. */
+  /**
+   * The real client, if this object only stands for it after a disconnect. No attempt starts for a client that
+   * disconnected.
+   */
   readonly inPerson?: Client;
 }
 
 export interface UpstreamExchange {
   account: PolicyAccount;
   method: "GET" | "POST" | "DELETE";
-  /** An OpenAI path below the base URL. */
+  /** An OpenAI path, appended to the base URL. */
   path: string;
   upstreamModel: string;
   clientHeaders: HeaderReader;
   body: { contentType: string; content: UpstreamBody } | null;
-  /** A turn on a client's socket, which an account that speaks WebSocket is asked over one. */
+  /** The turn of a client's WebSocket, sent by WebSocket if the account supports it. */
   turn?: Omit<TurnRequest, "whole"> | null;
   wantsEvents: boolean;
-  /** Until the head of a stream, or until the last byte of a whole answer. */
+  /** The time to the head of a stream, or to the last byte of a whole response. */
   deadlineMs: number;
   client: Client;
 }
 
-/** What becomes of an answer, as it comes. Either `end`, `failed` or `left` is the last call, and comes once. */
+/** Receives a response as it arrives. Exactly one of `end`, `failed` or `left` is called, as the last call. */
 export interface UpstreamListener {
   head(status: number, headers: AnswerHeaders): void;
   data(piece: Part): void;
   end(): void;
   failed(failure: UpstreamFailure): void;
-  /** The client is gone; so is the exchange. `wasSent`: the account has something of it. */
+  /**
+   * The client disconnected and the exchange is aborted. `wasSent`: the account received at least part of the request.
+   */
   left(wasSent: boolean): void;
 }
 
-/** The listener's hold on an exchange under way. */
+/** Controls an exchange in flight. */
 export interface UpstreamLine {
   pause(): void;
   resume(): void;
-  /** Ends it; nothing more is heard of it. */
+  /** Aborts the exchange. The listener gets no further calls. */
   hangUp(): void;
-  /** Somebody reads the answer on the client's behalf, and will notice when it leaves. */
+  /** The reader of the response now notices a client that disconnects. */
   stopWatching(): void;
 }
 
-/** From here on a client that leaves is noticed; a prompt answer costs less than watching for that would. */
+/** When to start watching for a disconnect: a fast response costs less than the watch. */
 const WATCH_CLIENT_AFTER_MS = 100;
 
 export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
@@ -98,7 +103,7 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
     const { account, deadlineMs } = exchange;
     this.alarm = out.alarms.set(
       Math.min(WATCH_CLIENT_AFTER_MS, deadlineMs),
-      // Less than a closure costs: nearly none of them rings.
+      // `bind` is cheaper than a closure, and nearly no deadline expires.
       this.watchClient.bind(this),
     );
     try {
@@ -112,7 +117,7 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
 
   private beginLater(target: Promise<DialTarget>): void {
     target.then(
-      (found) => this.begin(found),
+      (resolved) => this.begin(resolved),
       (thrown: unknown) => this.fail(dialFailure(thrown)),
     );
   }
@@ -129,7 +134,7 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
       {
         target,
         method: exchange.method,
-        path: pathOf(exchange),
+        path: lookUpPath(exchange),
         headers: headerLines(out, exchange),
         body: exchange.body === null ? null : exchange.body.content,
       },
@@ -137,7 +142,7 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
     );
   }
 
-  /** False when it is not to be asked that way. */
+  /** Returns false if the request cannot be sent by WebSocket. */
   private overSocket(target: DialTarget): boolean {
     const { out, exchange } = this;
     const { account, body, turn = null } = exchange;
@@ -145,7 +150,7 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
     if (!out.sockets.speaks(account)) return false;
     const headers = headerLines(out, { ...exchange, body: null, wantsEvents: false });
     this.wire = out.sockets.send(
-      { ...turn, account, target, path: pathOf(exchange), headers, whole: body.content },
+      { ...turn, account, target, path: lookUpPath(exchange), headers, whole: body.content },
       this,
     );
     return true;
@@ -167,7 +172,7 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
 
   failed(failure: HttpFailure): void {
     if (failure.kind === "connect_timeout" && this.target !== null) this.out.dialer.unreachable(this.target);
-    this.fail(failureOf(failure));
+    this.fail(toUpstreamFailure(failure));
   }
 
   toldError(status: number | null, headers: AnswerHeaders, message: Uint8Array): void {
@@ -193,10 +198,10 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
     this.wire?.abort();
   }
 
-  /** The answer has begun: from here on silence is judged by the stream's own timers. */
+  /** The response has begun: from here on the timers of the stream detect silence. */
   stopDeadline(): void {
     this.hasDeadline = false;
-    // Before the client is watched the alarm is for that alone.
+    // Until the client is watched, the deadline only serves to start the watch.
     if (this.watched !== null) this.stopAlarm();
   }
 
@@ -239,49 +244,49 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
   }
 }
 
-/** What all requests of a kind to an account have in common, written once. */
+/** Header lines and paths that all requests of a kind to an account share, built once. */
 const commonLines = new WeakMap<PolicyAccount, Map<string, string>>();
 const commonPaths = new WeakMap<PolicyAccount, Map<string, string>>();
 
-function keptFor(
+function cacheFor(
   account: PolicyAccount,
-  kept: WeakMap<PolicyAccount, Map<string, string>>,
+  cache: WeakMap<PolicyAccount, Map<string, string>>,
 ): Map<string, string> {
-  let texts = kept.get(account);
+  let texts = cache.get(account);
   if (texts === undefined) {
     texts = new Map();
-    kept.set(account, texts);
+    cache.set(account, texts);
   }
   return texts;
 }
 
-/** The same string object for the same path, so that caches keyed by it hit. */
-function pathOf({ account, path, upstreamModel, body }: UpstreamExchange): string {
-  // Without a body the path names a stored response, and of those there is no end: they are not cached.
+/** Returns the same string object for the same path, so that caches keyed by it hit. */
+function lookUpPath({ account, path, upstreamModel, body }: UpstreamExchange): string {
+  // Without a body the path contains the id of a stored response. Their number is unbounded, so they are not cached.
   if (account.kind === "azure" || body === null) return upstreamPath(account, path, upstreamModel);
-  const paths = keptFor(account, commonPaths);
-  let found = paths.get(path);
-  if (found === undefined) {
-    found = upstreamPath(account, path, upstreamModel);
-    paths.set(path, found);
+  const paths = cacheFor(account, commonPaths);
+  let resolved = paths.get(path);
+  if (resolved === undefined) {
+    resolved = upstreamPath(account, path, upstreamModel);
+    paths.set(path, resolved);
   }
-  return found;
+  return resolved;
 }
 
-/** The headers of an exchange, and no more than are needed. */
+/** The headers of an exchange: only those that are needed. */
 function headerLines(
   { userAgent }: OutboundRequest,
   { account, body, wantsEvents, clientHeaders }: UpstreamExchange,
 ): string {
-  const byKind = keptFor(account, commonLines);
+  const byKind = cacheFor(account, commonLines);
   const contentType = body === null ? "" : body.contentType;
-  // The type of a form names its boundary, which is another each time.
+  // A multipart content type contains its boundary, which differs for each request, so it is not cached.
   const kind =
     contentType.length > JSON_TYPE.length ? null : wantsEvents ? `${contentType} events` : contentType;
   let lines = kind === null ? undefined : byKind.get(kind);
   if (lines === undefined) {
     const credential = credentialHeader(account);
-    // Packing would make us open what a hostile account packed, and hold a stream's events back.
+    // Compression would delay the events of a stream, and a hostile account could send a decompression bomb.
     lines = `user-agent: ${userAgent}\r\naccept-encoding: identity\r\n`;
     if (credential !== null) lines += `${credential[0]}: ${credential[1]}\r\n`;
     if (body !== null) lines += `content-type: ${contentType}\r\n`;
@@ -298,7 +303,7 @@ function dialFailure(thrown: unknown): UpstreamFailure {
   return upstreamFailure("connect", thrown instanceof DialError ? `dial: ${thrown.reason}` : "dial");
 }
 
-function failureOf({ kind }: HttpFailure): UpstreamFailure {
+function toUpstreamFailure({ kind }: HttpFailure): UpstreamFailure {
   switch (kind) {
     case "refused":
     case "tls":

@@ -1,4 +1,4 @@
-/** What an upstream says when it does not answer, as a named failure: by a status, or by a message on a socket. */
+/** Classifies an upstream error, from an HTTP status or from a WebSocket message, as an `UpstreamFailure`. */
 
 import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { readExhaustedReset, retryAfterMs } from "../../accounts/rate-limit.ts";
@@ -6,7 +6,7 @@ import { parseJson } from "../../json/parse.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import { readRefusal, readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 
-/** The body is null when there was more of it than is read. */
+/** `body` is null if it exceeded its limit. */
 export function failureByStatus(
   status: number,
   headers: AnswerHeaders,
@@ -15,27 +15,27 @@ export function failureByStatus(
 ): UpstreamFailure {
   return status < 400
     ? upstreamFailure("bad_answer", `status ${status}`, status)
-    : classified(status, headers, body, nowMs);
+    : classifyResponse(status, headers, body, nowMs);
 }
 
-/** A message may tell no status: then its words have to do. */
+/** A message may have no status. Then only its text classifies the failure. */
 export function failureByMessage(
   status: number | null,
   headers: AnswerHeaders,
   message: Uint8Array,
   nowMs: number,
 ): UpstreamFailure {
-  return classified(status ?? 200, headers, message, nowMs);
+  return classifyResponse(status ?? 200, headers, message, nowMs);
 }
 
-function classified(
+function classifyResponse(
   status: number,
   headers: AnswerHeaders,
   body: Uint8Array | null,
   nowMs: number,
 ): UpstreamFailure {
   const json = body === null ? null : parseJson(body);
-  // A 404 in other words than the API's comes from an address that is not the API's.
+  // A 404 in another format than the API's comes from a URL that is not the API.
   const error = status === 404 ? readUpstreamError(json) : readRefusal(json);
   return classifyError(status, error, retryAfterMs(headers, nowMs), readExhaustedReset(headers));
 }

@@ -1,6 +1,6 @@
 /**
- * One upstream stream, opened and then flowing. Opening waits for the first content, holding life-cycle
- * events back: until then the client has nothing and another account may take over.
+ * One upstream stream: opening it, then flowing. Opening waits for the first content and holds lifecycle events back:
+ * until then the client has received nothing, and dispatch can fail over to another account.
  */
 
 import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
@@ -12,25 +12,25 @@ import type { StreamIntake, UpstreamLine } from "./send-request.ts";
 
 export type UpstreamStreamStep =
   | { kind: "events"; parts: readonly Part[] }
-  /** The stream is complete; `parts` is what is left to write before the terminal event. */
+  /** The stream is complete. `parts` is what must be written before the terminal event. */
   | { kind: "end"; parts: readonly Part[]; terminal: readonly Part[] }
   | { kind: "broken"; parts: readonly Part[]; failure: UpstreamFailure };
 
 export interface UpstreamStream {
   readonly reader: StreamReader;
   /**
-   * Hands over what was held back, then every step as it comes: whole events, never nothing. `end` or `broken` is
-   * the last. To be called once.
+   * Delivers the events that were held back, then every step as it arrives: whole events, never an empty step. The last
+   * step is `end` or `broken`. Call it once.
    */
   flowTo(take: (step: UpstreamStreamStep) => void): void;
-  /** What has been read already may still come. */
+  /** Stops reading. Data that is already read may still be delivered. */
   pause(): void;
   resume(): void;
-  /** When the last data event came. Comments do not count. */
+  /** The time of the last data event. Comments do not count. */
   lastDataMs(): number;
-  /** After the end: until the upstream has closed its side too, a moment later; null when it has. */
+  /** After the end: resolves when the upstream has closed its side too; null if it has. */
   closing(): Promise<void> | null;
-  /** Ends the upstream's work: the stream is then `broken` by this failure, unless it is over. */
+  /** Aborts the upstream request. The stream is then `broken` by this failure, unless it has ended. */
   abort(failure: UpstreamFailure): void;
 }
 
@@ -43,19 +43,19 @@ export interface UpstreamStreamOptions {
   reader: StreamReader;
   alarms: Deadlines;
   eventBytesMax: number;
-  /** Life-cycle events are held back no longer than this. */
+  /** The longest time that lifecycle events are held back. */
   holdMs: number;
   monotonicMs(): number;
 }
 
 const NOTHING: readonly Part[] = [];
-/** An answer that is complete is read to its end, so that its connection can carry the next request. */
+/** After the terminal event the connection is read for at most this long, so that it can be reused. */
 const LINGER_MS = 2_000;
 const LINGER_CHUNKS_MAX = 16;
-/** How much a stream may bring before anybody takes it. */
+/** How many bytes are buffered before the stream has a consumer. Above it, reading is paused. */
 const HELD_BYTES_MAX = 64 * 1024;
 
-/** `opened` hears once of a stream that has something to say, or of the reason why there will be none. */
+/** `opened` is called once: with a stream that has content, or with the failure. */
 export function openUpstreamStream(
   options: UpstreamStreamOptions,
   opened: (result: OpenedStream) => void,
@@ -67,7 +67,7 @@ export function openUpstreamStream(
   let take: ((step: UpstreamStreamStep) => void) | null = null;
   let held: Part[] = [];
   let heldBytes = 0;
-  /** The last step, when it came before anybody took it. */
+  /** The last step, if it arrives before the stream has a consumer. */
   let heldEnd: UpstreamStreamStep | null = null;
   let isOver = false;
   let isClosed = false;
@@ -102,15 +102,15 @@ export function openUpstreamStream(
     }
   }
 
-  function tell(step: UpstreamStreamStep, hasContent: boolean): void {
+  function deliver(step: UpstreamStreamStep, hasContent: boolean): void {
     if (isOpen) {
       if (take !== null) take(step);
       else hold(step);
       return;
     }
-    // Broken before any content: nothing was delivered, so it is as if it had failed at once.
+    // Broken before any content: nothing was delivered, so dispatch can fail over.
     if (step.kind === "broken" && !hasContent) refuse(step.failure);
-    // A complete answer with nothing in it is a refusal in disguise: another account may answer.
+    // A complete response without output is treated as a failure, so that dispatch can fail over.
     else if (step.kind === "end" && !hasContent && reader.usage?.outputTokens === 0) {
       refuse(upstreamFailure("bad_answer", "an empty answer"));
     } else {
@@ -121,7 +121,7 @@ export function openUpstreamStream(
 
   function finish(step: UpstreamStreamStep, hasContent: boolean): void {
     isOver = true;
-    tell(step, hasContent);
+    deliver(step, hasContent);
   }
 
   function linger(): void {
@@ -138,7 +138,7 @@ export function openUpstreamStream(
     onClosed?.();
   }
 
-  function ending(how: "closed" | "broke off", failure: UpstreamFailure): void {
+  function finishAtEnd(how: "closed" | "broke off", failure: UpstreamFailure): void {
     if (isOver) {
       closed();
       return;
@@ -169,14 +169,14 @@ export function openUpstreamStream(
       isClosed = true;
       finish({ kind: "broken", parts: NOTHING, failure }, false);
     },
-    flowTo(taker) {
-      take = taker;
+    flowTo(consumer) {
+      take = consumer;
       const parts = held;
       held = [];
       if (heldBytes > HELD_BYTES_MAX) line.resume();
       heldBytes = 0;
-      if (heldEnd !== null) taker({ ...heldEnd, parts: [...parts, ...heldEnd.parts] });
-      else if (parts.length > 0) taker({ kind: "events", parts });
+      if (heldEnd !== null) consumer({ ...heldEnd, parts: [...parts, ...heldEnd.parts] });
+      else if (parts.length > 0) consumer({ kind: "events", parts });
     },
   };
 
@@ -199,15 +199,16 @@ export function openUpstreamStream(
           : classifyError(200, step.failed, null);
         finish({ kind: "broken", parts: step.parts, failure }, step.hasContent);
       } else if (step.terminal !== null) {
-        // Chat ends with the mark itself; other families may want one after their terminal event.
+        // In Chat Completions the terminal event is the end mark itself. Other interfaces may need one after their
+        // terminal event.
         const terminal = withDone(step.terminal, reader.done);
         finish({ kind: "end", parts: step.parts, terminal }, step.hasContent);
-        // A stream that was refused is closed already.
+        // A rejected stream is already closed.
         if (isOpen && !isClosed) linger();
-      } else if (step.parts.length > 0) tell({ kind: "events", parts: step.parts }, step.hasContent);
+      } else if (step.parts.length > 0) deliver({ kind: "events", parts: step.parts }, step.hasContent);
     },
-    end: () => ending("closed", upstreamFailure("reset", "the stream ended early")),
-    broke: (failure) => ending("broke off", failure),
+    end: () => finishAtEnd("closed", upstreamFailure("reset", "the stream ended early")),
+    broke: (failure) => finishAtEnd("broke off", failure),
   };
 }
 

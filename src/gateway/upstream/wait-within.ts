@@ -1,7 +1,9 @@
+/** Waits for a bounded time, so that an early failure can still become an HTTP status. */
+
 import { ApiError } from "../../errors.ts";
 import type { Deadlines } from "../../net/wire/deadlines.ts";
 
-/** The error if the work failed in time, "open" if it succeeded in time, "waiting" otherwise. */
+/** Returns the error if the work failed in time, "open" if it succeeded in time, and "waiting" otherwise. */
 export function waitWithin(
   work: Promise<unknown>,
   ms: number,

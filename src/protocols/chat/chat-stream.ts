@@ -1,6 +1,6 @@
 /**
- * Chunks of a Chat Completions stream. All chunks of one answer begin alike up to and including the model
- * name, so that beginning is worked out once and later chunks only have it swapped.
+ * Reads the chunks of a Chat Completions stream. All chunks of one response begin with the same bytes up to the model
+ * name, so this prefix is computed once and replaced in later chunks.
  */
 
 import { type ApiError, errorObject } from "../../errors.ts";
@@ -51,40 +51,43 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   const { publicModel, hidesUsage, depthMax } = options;
   const sink = options.sink ?? null;
   let usage: TokenUsage | null = null;
-  /** More was said after it. */
+  /** More content followed the usage. */
   let isUsageOld = false;
-  /** It came with the error that ended the answer. */
+  /** The usage came with the error that ended the response. */
   let isUsageLast = false;
-  /** Indexes of the choices that gave a reason for ending. */
+  /** Indexes of the choices that have a finish reason. */
   const finished = new Set<unknown>();
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
   let hasContent = false;
-  /** `[DONE]`, behind the usage where the client asked for it and it has come too early, or beside choices alone. */
+  /**
+   * `[DONE]`, preceded by the usage if the client requested it and the upstream sent it too early or only together with
+   * choices.
+   */
   let done = DONE;
-  /** The shared beginning as the upstream writes it, and `data: ` + the same with the public name. */
-  let beginning: { theirs: Uint8Array; ours: Part } | null = null;
+  /** The shared prefix as the upstream writes it, and `data: ` plus the same with the public model name. */
+  let prefix: { theirs: Uint8Array; ours: Part } | null = null;
 
   function read(bytes: Uint8Array, start: number, end: number): Verdict {
     const { type, data } = readEvent(bytes, start, end);
     if (data === null) return DROPPED;
     if (isDone(data)) return readDone();
     const isNamedError = type !== null && isErrorName(type);
-    // Data of several lines comes joined in an array of its own, and has to be taken apart again.
-    const mayBeAlike = hasContent && !isNamedError && data.bytes === bytes;
-    const alike = mayBeAlike ? readPlain(bytes, data.start, data.end) : null;
-    return alike ?? readAny(copyBytes(data.bytes, data.start, data.end), isNamedError);
+    // Data of several lines was joined into a separate array and needs the general path.
+    const mayHavePrefix = hasContent && !isNamedError && data.bytes === bytes;
+    const verdict = mayHavePrefix ? readPlain(bytes, data.start, data.end) : null;
+    return verdict ?? readAny(copyBytes(data.bytes, data.start, data.end), isNamedError);
   }
 
-  /** Searches run to the end of the array: where many events came together, each is better off in its own view. */
+  /** A search runs to the end of the array. If many more events follow in it, a view of this one is faster. */
   function readPlain(bytes: Uint8Array, start: number, end: number): Verdict | null {
     return bytes.length - end > FOLLOWING_BYTES_MAX
-      ? readAlike(bytes.subarray(start, end), 0, end - start)
-      : readAlike(bytes, start, end);
+      ? readWithPrefix(bytes.subarray(start, end), 0, end - start)
+      : readWithPrefix(bytes, start, end);
   }
 
   function readDone(): Verdict {
-    // An upstream that says it is done without having answered anything has failed.
+    // An upstream that sends `[DONE]` without any content has failed.
     if (finished.size === 0 && !hasContent) {
       return { phase: "failed", error: { code: null, type: null, param: null, message: "" } };
     }
@@ -93,12 +96,12 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   }
 
   /**
-   * The common case: a chunk that begins like the others and carries neither usage nor error. Null if it is
-   * not one. In JSON a quote inside a string is escaped, so a field's name in quotes is found without parsing.
+   * The common case: a chunk with the shared prefix and without usage or error. Returns null otherwise. In JSON a quote
+   * inside a string is escaped, so a field name in quotes is found without parsing.
    */
-  function readAlike(bytes: Uint8Array, start: number, end: number): Verdict | null {
-    if (beginning === null) return null;
-    const { theirs, ours } = beginning;
+  function readWithPrefix(bytes: Uint8Array, start: number, end: number): Verdict | null {
+    if (prefix === null) return null;
+    const { theirs, ours } = prefix;
     const from = start + theirs.length;
     if (from > end || !startsWithAt(bytes, start, theirs) || bytes[end - 1] !== OBJECT_CLOSE) return null;
     if (isWithin(bytes, ERROR, from, end)) return null;
@@ -111,7 +114,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     isUsageOld = true;
     noteFinished(bytes, from, start, end);
     if (sink !== null) noteText(bytes, from, start, end, sink);
-    // The line is the event's last one, so that its end can go along.
+    // This line is the last of the event, so the blank line after it can be forwarded with it.
     const isLast = to === end && bytes[end + 1] === LF;
     const replacement = isLast
       ? [ours, { bytes, start: from, end: end + 2 }]
@@ -138,52 +141,52 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     noteFinished(chunk, 0, 0, chunk.length);
     if (sink !== null) noteText(chunk, 0, 0, chunk.length, sink);
     const name = jsonString(publicModel);
-    if (model?.kind === "string" && isRepeatable(chunk, model, counted)) learnBeginning(chunk, model, name);
+    if (model?.kind === "string" && isRepeatable(chunk, model, counted)) learnPrefix(chunk, model, name);
     const named = model?.kind === "string" ? { model: name } : {};
-    const isBeside = isCounted && !empty;
+    const isWithChoices = isCounted && !empty;
     if (isCounted && !hidesUsage) {
-      const isEarly = isBeside || finished.size < options.choices;
-      const alone = { ...named, ...(isBeside ? { choices: NO_CHOICES } : {}) };
+      const isEarly = isWithChoices || finished.size < options.choices;
+      const alone = { ...named, ...(isWithChoices ? { choices: NO_CHOICES } : {}) };
       const edits = [...editMembers(chunk, scan, alone), ...errorsIn(chunk, undefined)];
       const json = isEarly ? spliceParts(chunk, edits) : null;
       done = json === null ? DONE : joinParts([...eventParts(null, json), DONE_PART]);
-      if (isEarly && !isBeside) return DROPPED;
+      if (isEarly && !isWithChoices) return DROPPED;
     }
-    const usageEdit = hidesUsage && counted ? { usage: null } : isBeside ? { usage: JSON_NULL } : {};
+    const usageEdit = hidesUsage && counted ? { usage: null } : isWithChoices ? { usage: JSON_NULL } : {};
     const edits = editMembers(chunk, scan, { ...named, ...usageEdit });
     edits.push(...errorsIn(chunk, choices));
     const json = spliceParts(chunk, edits);
     if (!hasContent && choices !== undefined) {
-      hasContent = saysSomething(parseJson(chunk, choices.start, choices.end));
+      hasContent = hasDeltaContent(parseJson(chunk, choices.start, choices.end));
     }
     return { phase: hasContent ? "content" : "lifecycle", replacement: eventParts(null, json) };
   }
 
   const errorsIn = (chunk: Uint8Array, choices: JsonField | undefined) =>
-    rewriteInnerErrors(wholeBytesPart(chunk), choices, depthMax, unsaid);
+    rewriteInnerErrors(wholeBytesPart(chunk), choices, depthMax, noMessage);
 
   function readError(chunk: Uint8Array): Verdict {
     const json = parseJson(chunk);
-    const found = readUpstreamError(json) ?? readUpstreamError({ error: json });
-    return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
+    const upstreamError = readUpstreamError(json) ?? readUpstreamError({ error: json });
+    return { phase: "failed", error: upstreamError ?? { code: null, type: null, param: null, message: "" } };
   }
 
-  function learnBeginning(chunk: Uint8Array, model: JsonField, name: Uint8Array): void {
-    if (beginning !== null && startsWithAt(chunk, 0, beginning.theirs)) return;
+  function learnPrefix(chunk: Uint8Array, model: JsonField, name: Uint8Array): void {
+    if (prefix !== null && startsWithAt(chunk, 0, prefix.theirs)) return;
     const ours = joinParts([DATA_FIELD, { bytes: chunk, start: 0, end: model.start }, wholeBytesPart(name)]);
-    beginning = { theirs: copyBytes(chunk, 0, model.end), ours: wholeBytesPart(ours) };
+    prefix = { theirs: copyBytes(chunk, 0, model.end), ours: wholeBytesPart(ours) };
   }
 
   function takeUsage(json: unknown): boolean {
-    const told = readUsage(json);
-    if (told === null) return false;
-    usage = told;
+    const reported = readUsage(json);
+    if (reported === null) return false;
+    usage = reported;
     isUsageOld = false;
     return true;
   }
 
   function noteFinished(bytes: Uint8Array, from: number, start: number, end: number): void {
-    if (!givesFinishReason(bytes, from, end)) return;
+    if (!hasFinishReason(bytes, from, end)) return;
     for (const choice of choicesIn(parseJson(bytes, start, end))) {
       if (typeof choice.finish_reason === "string") finished.add(choice.index);
     }
@@ -196,7 +199,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       addChatDelta(bytes, at + DELTA.length, end, 0, to);
       return;
     }
-    // Deltas of several choices come mixed: which one it is may be told before the delta or after it.
+    // Deltas of several choices are mixed, and the index may be before or after the delta.
     for (const { index, delta } of choicesIn(parseJson(bytes, start, end))) {
       const json = Buffer.from(JSON.stringify(delta ?? {}));
       addChatDelta(json, 0, json.length, typeof index === "number" ? index : 0, to);
@@ -211,14 +214,14 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
       return all;
     },
     isEnding: () => finished.size >= options.choices,
-    // `[DONE]` is the terminal event itself; it is added when an upstream that said everything forgot it.
+    // `[DONE]` is the terminal event itself. It is added if an upstream omits it after a complete response.
     get done() {
       return done;
     },
     failure: (error: ApiError, requestId: string) =>
       formatEvent(null, JSON.stringify({ error: errorObject(error, requestId) })),
     stillWorking: () => null,
-    // Some tell it with every chunk, or zeros at first: at its end an answer has given its reasons.
+    // Some upstreams report usage with every chunk, or zeros at first. It is final only after the finish reasons.
     get usage() {
       const isEarly = !isUsageLast && (isUsageOld || finished.size === 0);
       return usage !== null && isEarly ? { ...usage, isEarly } : usage;
@@ -235,16 +238,16 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   };
 }
 
-/** A beginning that holds usage or an error has to be read each time. */
+/** A prefix that contains usage or an error must be read each time. */
 function isRepeatable(chunk: Uint8Array, model: JsonField, usage: JsonField | undefined): boolean {
   return !(usage && usage.start < model.start) && !isWithin(chunk, ERROR, 0, model.end);
 }
 
-/** Who hears it is not known here. */
-const unsaid = () => "";
+/** The audience of the message is not known here. */
+const noMessage = () => "";
 
-/** The first chunk usually holds only a role: until a delta has substance, nothing was said. */
-function saysSomething(choices: unknown): boolean {
+/** The first chunk usually has only a role: content begins with the first delta that is not empty. */
+function hasDeltaContent(choices: unknown): boolean {
   return objectsIn(choices).some((choice) => {
     const delta = choice.delta;
     if (!isObject(delta)) return false;
@@ -264,8 +267,8 @@ function objectsIn(array: unknown): Record<string, unknown>[] {
   return Array.isArray(array) ? array.filter(isObject) : [];
 }
 
-/** Nearly every chunk has the field, and nearly always it is null: only a string is worth parsing for. */
-function givesFinishReason(bytes: Uint8Array, from: number, end: number): boolean {
+/** Nearly every chunk has the field, nearly always null: only a string is worth parsing for. */
+function hasFinishReason(bytes: Uint8Array, from: number, end: number): boolean {
   for (
     let at = findBytes(bytes, FINISH_REASON, from);
     at !== -1 && at < end;
@@ -285,12 +288,12 @@ function isWithin(bytes: Uint8Array, needle: Uint8Array, from: number, end: numb
 
 const ERROR_NAME = Buffer.from("error");
 
-/** Chunks have no name: what is called an error is one, whatever it looks like. */
+/** Chunks have no event name: an event named `error` is an error in any format. */
 function isErrorName({ bytes, start, end }: Part): boolean {
   return end - start === ERROR_NAME.length && startsWithAt(bytes, start, ERROR_NAME);
 }
 
-/** The errors of vLLM and others, whose fields stand at the top. */
+/** Errors of vLLM and others, whose fields are at the top level. */
 function isError(chunk: Uint8Array, { object, type, choices }: ChunkFields): boolean {
   if (choices !== undefined) return false;
   return [object, type].some((field) => field !== undefined && stringValue(chunk, field) === "error");

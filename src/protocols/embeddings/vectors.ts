@@ -1,4 +1,4 @@
-/** Embeddings in Base64, as the SDKs ask for them by themselves, of an upstream that knows numbers only. */
+/** Base64 embeddings, the default request of the SDKs, for upstreams that return only numbers. */
 
 import { type ByteRange, firstElements } from "../../json/array.ts";
 import { parseJson } from "../../json/parse.ts";
@@ -7,7 +7,10 @@ import { replaceValue, type Splice } from "../../json/splice.ts";
 
 const ENTRY = wantedFields(["embedding"]);
 
-/** What makes little-endian 32-bit floats in Base64 of each list of numbers. One look if the first is none. */
+/**
+ * Builds splices that encode each list of numbers as little-endian 32-bit floats in Base64. If the first entry is not a
+ * list of numbers, none is checked further.
+ */
 export function packVectors(bytes: Uint8Array, data: JsonField, depthMax: number): Splice[] {
   const numbersIn = (entry: ByteRange): JsonField | null => {
     const scan = scanObject(bytes, entry.start, entry.end, ENTRY, { depthMax });
@@ -20,7 +23,7 @@ export function packVectors(bytes: Uint8Array, data: JsonField, depthMax: number
   for (const entry of firstElements(bytes, data, Number.POSITIVE_INFINITY)) {
     const field = numbersIn(entry);
     const vector = field && parseJson(bytes, field.start, field.end);
-    if (field !== null && isVector(vector)) splices.push(replaceValue(field, packed(vector)));
+    if (field !== null && isVector(vector)) splices.push(replaceValue(field, encodeVector(vector)));
   }
   return splices;
 }
@@ -29,7 +32,7 @@ function isVector(json: unknown): json is number[] {
   return Array.isArray(json) && json.every((value) => typeof value === "number");
 }
 
-function packed(vector: readonly number[]): Uint8Array {
+function encodeVector(vector: readonly number[]): Uint8Array {
   const floats = new DataView(new ArrayBuffer(vector.length * Float32Array.BYTES_PER_ELEMENT));
   vector.forEach((value, index) => {
     floats.setFloat32(index * Float32Array.BYTES_PER_ELEMENT, value, true);

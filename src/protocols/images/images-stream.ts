@@ -1,4 +1,4 @@
-/** Events of a streamed image: partial pictures, then one `….completed` for each picture asked for. */
+/** Reads the events of an image stream: partial images, then one `….completed` for each requested image. */
 
 import { type ApiError, errorObject } from "../../errors.ts";
 import { parseJson } from "../../json/parse.ts";
@@ -34,9 +34,9 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
   let usage: TokenUsage | null = null;
   let images = 0;
   let imageKind: string | null = null;
-  /** One more has been begun. */
+  /** Another image has begun. */
   let isBegun = false;
-  /** What came last was a finished one. */
+  /** The last event was a finished image. */
   let lastFinished = false;
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
@@ -50,18 +50,21 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
     if (scan.ok && (type === "error" || (scan.fields.error && scan.fields.error.kind !== "null"))) {
       isBegun = false;
       takeUsage(data, scan.fields.usage);
-      const found = readUpstreamError(parseJson(data.bytes, data.start, data.end));
-      return { phase: "failed", error: found ?? { code: null, type: null, param: null, message: "" } };
+      const upstreamError = readUpstreamError(parseJson(data.bytes, data.start, data.end));
+      return {
+        phase: "failed",
+        error: upstreamError ?? { code: null, type: null, param: null, message: "" },
+      };
     }
     if (!scan.ok || type === null || !isEventName(type)) {
       badEvents++;
       return DROPPED;
     }
-    if (!isPictureEvent(type)) return DROPPED;
+    if (!isImageEvent(type)) return DROPPED;
     const { size, quality, usage: counted } = scan.fields;
     imageKind = readImageKind(textIn(data, size), textIn(data, quality)) ?? imageKind;
     const block = isPlain(event, bytes, start, end) ? { bytes, start, end: end + 2 } : null;
-    const replacement = published(type, data, block, scan);
+    const replacement = buildPublicEvent(type, data, block, scan);
     lastFinished = type.endsWith(".completed");
     if (!lastFinished) {
       isBegun = true;
@@ -78,15 +81,15 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
     if (counted?.kind === "object") usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
   }
 
-  function isUnderWay(): boolean {
+  function isImageInProgress(): boolean {
     return isBegun && outcome !== "completed";
   }
 
   /**
-   * With the public model in it and without what would be headers; null for a plain block that can go on as it is. No
-   * picture is copied.
+   * Replaces the model name and removes `headers`. Returns null for a plain block that can be forwarded unchanged.
+   * Image data is not copied.
    */
-  function published(type: string, data: Part, block: Part | null, scan: EventScan): Part[] | null {
+  function buildPublicEvent(type: string, data: Part, block: Part | null, scan: EventScan): Part[] | null {
     const named = scan.fields.model?.kind === "string" ? { model: publicModel } : {};
     const splices = editMembers(data.bytes, scan, { headers: null, ...named });
     if (block !== null && splices.length === 0) return null;
@@ -97,7 +100,7 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
 
   return {
     read,
-    // Some draw fewer than they were asked for, and then close. They do not begin one for that, or break off.
+    // Some upstreams generate fewer images than requested and then close. A stream that breaks off is not complete.
     saidEverything(how) {
       const all = how === "closed" && lastFinished;
       if (all) outcome = "completed";
@@ -108,13 +111,14 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
     failure: (error: ApiError, requestId: string) =>
       formatEvent("error", JSON.stringify({ type: "error", error: errorObject(error, requestId) })),
     stillWorking: () => null,
-    // What was told with one picture is not all, while the next is under way.
+    // Usage reported with one image is not final while the next one is in progress.
     get usage() {
-      return usage !== null && isUnderWay() ? { ...usage, isEarly: true } : usage;
+      return usage !== null && isImageInProgress() ? { ...usage, isEarly: true } : usage;
     },
-    // One that its client or its upstream broke off was drawn all the same. The last of several may be under way too.
+    // An image that the client or the upstream aborted was generated all the same. The last of several may be in
+    // progress too.
     get images() {
-      return isUnderWay() ? images + 1 : images;
+      return isImageInProgress() ? images + 1 : images;
     },
     get imageKind() {
       return imageKind;
@@ -129,8 +133,8 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
   };
 }
 
-/** What else an upstream says there is between it and us, as on the streams of Responses. */
-function isPictureEvent(type: string): boolean {
+/** Other events are private between the upstream and the gateway, as in Responses streams. */
+function isImageEvent(type: string): boolean {
   return type.startsWith("image_");
 }
 

@@ -1,24 +1,24 @@
 /**
- * Reads a form while it passes: finds the wanted text fields and where their values stand in the body, and counts
- * the files, keeping no more than a header or a field in memory. Where parsers are known to disagree (a preamble,
- * an epilogue, an escaped or repeated name, a boundary in the middle of a line) the form is refused: the gateway
- * and the upstream must never read two different models out of one body.
+ * Scans a multipart form while it arrives: finds the wanted text fields and their byte positions and counts the files,
+ * with at most one header or field in memory. Forms that parsers are known to read differently (a preamble, an
+ * epilogue, an escaped or repeated name, a boundary in the middle of a line) are rejected: the gateway and the upstream
+ * must never read different models from one body.
  */
 
 import { foldCase } from "../../json/name.ts";
 
 export interface MultipartLimits {
   partsMax: number;
-  /** The header block of one part. */
+  /** The maximum of one part's header block. */
   headerBytesMax: number;
-  /** The value of one text field. */
+  /** The maximum of one text field's value. */
   fieldBytesMax: number;
-  /** Files under one name; `image`, `image[]` and `image[3]` are one name. */
+  /** The maximum number of files under one name; `image`, `image[]` and `image[3]` are one name. */
   filesMax: number;
   fileBytesMax: number;
-  /** Text fields to report; each may come once. */
+  /** Text fields to report; each may occur once. */
   wanted: readonly string[];
-  /** Sees every part as it passes. */
+  /** Called for every part as it arrives. */
   watch?(name: string): PartWatcher;
 }
 
@@ -28,7 +28,7 @@ export interface PartWatcher {
 }
 
 export interface MultipartScanner {
-  /** False once the form is refused: there is no need to read on. Never looks at the chunk again. */
+  /** Returns false once the form is rejected: reading on is useless. The chunk is not used after the call. */
   push(chunk: Uint8Array): boolean;
   end(): MultipartResult;
 }
@@ -42,7 +42,7 @@ export interface MultipartForm {
 
 export interface MultipartField {
   value: string;
-  /** The value's bytes in the whole body. */
+  /** The byte range of the value in the whole body. */
   start: number;
   end: number;
 }
@@ -75,16 +75,16 @@ export type MultipartFaultReason =
 interface Part {
   name: string;
   isFile: boolean;
-  /** Where its content starts in the whole body. */
+  /** The offset of its content in the whole body. */
   start: number;
   bytes: number;
-  /** The value of a wanted field so far; null for anything else. */
+  /** The value of a wanted field so far; null for other parts. */
   kept: Uint8Array[] | null;
   watcher: PartWatcher | null;
 }
 
 const LINE_END = Buffer.from("\r\n");
-const KEPT_PIECES_MAX = 256;
+const VALUE_PIECES_MAX = 256;
 const BLANK_LINE = Buffer.from("\r\n\r\n");
 
 export function openMultipartScanner(boundary: string, limits: MultipartLimits): MultipartScanner {
@@ -97,10 +97,10 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
   let partCount = 0;
   let fault: MultipartFault | null = null;
   let part: Part | null = null;
-  /** Reads on from `at`; false when it needs more bytes, or when there is nothing more to do. */
+  /** Continues from `at`. Returns false if it needs more bytes or is finished. */
   let step: () => boolean = readStart;
 
-  // A delimiter starts with the line end before it; the first has none in the body, so one is put there.
+  // A delimiter starts with a line break. The first one in a body has none, so one is inserted.
   let data: Buffer = LINE_END;
   let at = 0;
   let dataStart = -LINE_END.length;
@@ -109,7 +109,7 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
     const fresh = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     data = data.length === 0 ? fresh : Buffer.concat([data, fresh]);
     while (fault === null && step()) {}
-    // What is left is short (a header, or what may be half a delimiter). A copy lets the chunk go.
+    // The rest is short (a header, or a possible half of a delimiter). Copying it frees the chunk.
     dataStart += at;
     data = Buffer.from(data.subarray(at));
     at = 0;
@@ -157,13 +157,14 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
     }
     if (headEnd === -1) return false;
     const block = data.subarray(at, headEnd);
-    const described = block.includes(mark) ? null : readPartHeaders(block.toString("utf8"));
-    if (described === null) {
+    const headers = block.includes(mark) ? null : readPartHeaders(block.toString("utf8"));
+    if (headers === null) {
       return refuse("malformed", "The headers of a part are malformed, or do not give it one plain name.");
     }
-    // The blank line's end stays in view: a mark behind it is no delimiter of an empty part.
+    // The line break of the blank line stays in the buffer: a boundary directly after it is not a delimiter of an empty
+    // part.
     at = headEnd + LINE_END.length;
-    return openPart(described, dataStart + headEnd + BLANK_LINE.length);
+    return openPart(headers, dataStart + headEnd + BLANK_LINE.length);
   }
 
   function openPart({ name, isFile }: PartHeaders, start: number): boolean {
@@ -171,12 +172,12 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
     if (++partCount > limits.partsMax) {
       return refuse("too_many_parts", `The form has more than ${limits.partsMax} parts.`);
     }
-    const meant = wanted ? undefined : wantedByFold.get(foldCase(name));
-    if (meant !== undefined) {
+    const variant = wanted ? undefined : wantedByFold.get(foldCase(name));
+    if (variant !== undefined) {
       return refuse(
         "case_variant",
-        `A field differs from \`${meant}\` only in upper and lower case. Write the name exactly, or remove the field.`,
-        meant,
+        `A field differs from \`${variant}\` only in upper and lower case. Write the name exactly, or remove the field.`,
+        variant,
       );
     }
     if (wanted && isFile) return refuse("malformed", `\`${name}\` must be a text field, not a file.`, name);
@@ -198,19 +199,19 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
 
   function readContent(): boolean {
     if (part === null) return false;
-    const found = data.indexOf(mark, at);
+    const boundaryAt = data.indexOf(mark, at);
     // The last bytes may be the start of a delimiter: they wait for the next chunk.
-    const to = (found === -1 ? data.length + 1 - mark.length : found) - LINE_END.length;
+    const to = (boundaryAt === -1 ? data.length + 1 - mark.length : boundaryAt) - LINE_END.length;
     const from = Math.max(at, part.start - dataStart);
-    if (found !== -1 && (to < from || !data.subarray(to, found).equals(LINE_END))) {
+    if (boundaryAt !== -1 && (to < from || !data.subarray(to, boundaryAt).equals(LINE_END))) {
       return refuse("malformed", `\`${part.name}\` has the boundary inside its content.`, part.name);
     }
     if (to > from && !takeContent(part, data.subarray(from, to))) return false;
-    if (found === -1) {
+    if (boundaryAt === -1) {
       at = Math.max(at, to);
       return false;
     }
-    at = found + mark.length;
+    at = boundaryAt + mark.length;
     step = readAfterDelimiter;
     return closePart(part);
   }
@@ -229,8 +230,8 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
       );
     }
     if (to.kept !== null) {
-      // Joined now and then: a value sent a byte at a time must not become an object a byte.
-      if (to.kept.length === KEPT_PIECES_MAX) to.kept = [Buffer.concat(to.kept)];
+      // Joined from time to time: a value sent byte by byte must not become one object per byte.
+      if (to.kept.length === VALUE_PIECES_MAX) to.kept = [Buffer.concat(to.kept)];
       to.kept.push(Uint8Array.from(content));
     }
     return true;
@@ -256,7 +257,7 @@ export function openMultipartScanner(boundary: string, limits: MultipartLimits):
 
 function decodeText(chunks: readonly Uint8Array[]): string | null {
   try {
-    // A byte order mark is kept: the upstream would see it too.
+    // A byte order mark is kept: the upstream sees it too.
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks));
   } catch {
     return null;
@@ -283,7 +284,7 @@ function readPartHeaders(block: string): PartHeaders | null {
         disposition = value;
         break;
       case "content-transfer-encoding":
-        // Anything else would have to be decoded, and RFC 7578 has done away with it.
+        // Other encodings would have to be decoded, and RFC 7578 deprecates them.
         if (!/^(?:7bit|8bit|binary)[ \t]*$/i.test(value)) return null;
     }
   }
@@ -294,12 +295,14 @@ function readDisposition(value: string): PartHeaders | null {
   const type = /^form-data[ \t]*/i.exec(value)?.[0];
   const parameters = type === undefined ? null : readParameters(value, type.length);
   const name = parameters?.get("name");
-  // Some parsers take a backslash in a quoted name for an escape and some do not; the extended form is forbidden.
+  // Parsers disagree on whether a backslash in a quoted name is an escape. The extended form is forbidden.
   if (!parameters || name === undefined || name.includes("\\") || parameters.has("name*")) return null;
   return { name, isFile: parameters.has("filename") || parameters.has("filename*") };
 }
 
-/** Quoted values as they stand between the quotes. Null when anything is left over or given twice. */
+/**
+ * Returns quoted values as they are between the quotes. Returns null if text is left over or a parameter is repeated.
+ */
 function readParameters(text: string, from: number): Map<string, string> | null {
   const parameters = new Map<string, string>();
   PARAMETER.lastIndex = from;
@@ -312,7 +315,7 @@ function readParameters(text: string, from: number): Map<string, string> | null 
   return parameters;
 }
 
-/** The boundary of a `multipart/form-data` type; null when it is another type or the boundary breaks RFC 2046. */
+/** The boundary of a `multipart/form-data` type; null for other types or if the boundary violates RFC 2046. */
 export function readBoundary(contentType: string): string | null {
   const type = /^multipart\/form-data[ \t]*/i.exec(contentType)?.[0];
   const parameters = type === undefined ? null : readParameters(contentType, type.length);

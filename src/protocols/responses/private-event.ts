@@ -1,18 +1,18 @@
-/** Which events of a Responses upstream are for clients, and which are between the upstream and us. */
+/** Decides which events of a Responses upstream are for clients, and which are private to the gateway. */
 
 import { QUOTE } from "../../json/walk.ts";
 import type { Part } from "../../net/wire/parts.ts";
 
 /**
- * What an upstream says of the account's limits, of its machines, or in place of headers. Clients know `error` and
- * `response.…`, and strict ones take nothing else.
+ * Events about the account's limits or the upstream's machines, or in place of headers. Clients know `error` and
+ * `response.…`, and strict ones accept nothing else.
  */
 export function isPrivateEvent(type: string): boolean {
   if (type === "response.metadata") return true;
   return !type.startsWith("response.") && type !== "error";
 }
 
-/** The name that stands there begins with `response.`. Byte by byte: every event is asked. */
+/** Whether the name at this offset begins with `response.`. Byte by byte, because it runs for every event. */
 export function isResponseEvent(bytes: Uint8Array, at: number): boolean {
   return (
     bytes[at + 8] === 0x2e &&
@@ -30,7 +30,10 @@ export function isResponseEvent(bytes: Uint8Array, at: number): boolean {
 const TYPE_FIRST = Buffer.from('{"type":"');
 const TYPE_LAST = Buffer.from(',"type":"');
 
-/** The data says, first or last, that it is what its `event:` line says. Nearly all do, so that none is parsed for it. */
+/**
+ * Whether the `type` member, first or last in the data, equals the `event:` line. Nearly all events match, so none is
+ * parsed for it.
+ */
 export function hasDeclaredType(name: Part, data: Part): boolean {
   const length = name.end - name.start;
   const last = data.end - 1 - TYPE_LAST.length - length - 1;

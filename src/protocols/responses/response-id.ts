@@ -1,4 +1,7 @@
-/** Whose event it is: life-cycle events of the Responses family hold their response, and that begins with its id. */
+/**
+ * Finds the response id of an event: lifecycle events of the Responses API contain their response, which begins with
+ * its id.
+ */
 
 import { memberStart } from "../../json/member.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
@@ -11,13 +14,13 @@ const EVENT_FIELDS = wantedFields(["response"]);
 const RESPONSE_FIELDS = wantedFields(["id"]);
 const DEPTH_MAX = 128;
 
-/** Null when the event tells none. */
+/** Returns null if the event has no id. */
 export function findResponseId(bytes: Uint8Array, start: number, end: number): string | null {
   const id = nearId(bytes, start, end) ?? scannedId(bytes, start, end);
   return id === null ? null : stringValue(bytes, id);
 }
 
-/** As nearly all upstreams write it: the rest of the event, with all that was said, need not be walked. */
+/** Handles the usual layout without walking the rest of the event, which contains the whole output. */
 function nearId(bytes: Uint8Array, start: number, end: number): JsonField | null {
   const response = memberStart(bytes, start, end, RESPONSE);
   const id = response < 0 ? response : memberStart(bytes, response, end, ID);

@@ -1,6 +1,6 @@
 /**
- * Server-sent events of the Responses family. Deltas pass untouched; only life-cycle events are looked into, and what has
- * a member that deltas do not have.
+ * Reads the server-sent events of the Responses API. Deltas are forwarded unchanged; only lifecycle events, and events
+ * with members that deltas do not have, are examined.
  */
 
 import type { ApiError, ApiErrorCode } from "../../errors.ts";
@@ -41,11 +41,11 @@ const RESPONSE = wantedFields(RESPONSE_FIELDS);
 type EventScan = ObjectScan<(typeof EVENT_FIELDS)[number]>;
 type ResponseScan = ObjectScan<(typeof RESPONSE_FIELDS)[number]>;
 
-/** In JSON a quote inside a string is escaped, so a member's name in quotes is found without parsing. */
+/** In JSON a quote inside a string is escaped, so a member name in quotes is found without parsing. */
 const MODEL = Buffer.from('"model"');
 const HEADERS = Buffer.from('"headers"');
 
-/** The longest life-cycle name is `response.in_progress`; a longer `response.…` is content, and that is most of them. */
+/** The longest lifecycle name is `response.in_progress`. A longer `response.…` is content, and most events are. */
 const LIFECYCLE_NAME_BYTES_MAX = "response.in_progress".length;
 
 const LIFECYCLE_PHASE: ReadonlyMap<string, "lifecycle" | "terminal" | "failed"> = new Map([
@@ -64,7 +64,7 @@ const OUTCOME: ReadonlyMap<string, StreamOutcome> = new Map([
   ["response.cancelled", "cancelled"],
 ]);
 
-/** The error codes of the Responses API have none for a stream that broke. */
+/** The Responses API has no error code for a broken stream. */
 const RESPONSE_CODES: ReadonlyMap<ApiErrorCode, ApiErrorCode> = new Map([
   ["upstream_error", "server_error"],
   ["upstream_unavailable", "server_error"],
@@ -73,7 +73,7 @@ const RESPONSE_CODES: ReadonlyMap<ApiErrorCode, ApiErrorCode> = new Map([
 
 export interface ResponsesReaderOptions {
   publicModel: string;
-  /** What the client goes on from, where the upstream was told the whole conversation instead. */
+  /** The response that the client continues, if the upstream was sent the whole conversation instead. */
   previousResponseId?: string | null;
   depthMax: number;
   nowMs(): number;
@@ -89,17 +89,17 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   let responseId: string | null = null;
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
-  /** Events that the client has had. */
-  let passed = 0;
+  /** The number of events that the client has received. */
+  let forwardedEvents = 0;
   const hasModel = openSearch(MODEL);
   const hasHeaders = openSearch(HEADERS);
   /** Some text went to the sink. */
-  let saidSomething = false;
-  /** The last event was the end of an item, or of a part of one. */
+  let hasText = false;
+  /** The last event ended an item or a part of one. */
   let lastClosed = false;
-  /** The last event, kept for the sequence number that our own terminal event must follow. */
+  /** The last event, kept for the sequence number that the gateway's own terminal event must follow. */
   let last: Part | null = null;
-  /** The last life-cycle event and its `response`, as the client knows them. */
+  /** The last lifecycle event and its `response`, as sent to the client. */
   let known: { event: Part; response: Part } | null = null;
 
   function read(bytes: Uint8Array, start: number, end: number): Verdict {
@@ -116,11 +116,11 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       !hasModel(bytes, start, end) &&
       !hasHeaders(bytes, start, end)
     ) {
-      if (!looksWhole(event.data)) return bad();
-      passed++;
+      if (!looksWhole(event.data)) return dropBadEvent();
+      forwardedEvents++;
       last = event.data;
-      lastClosed = closes(named);
-      if (sink !== null) saidSomething = addResponsesDelta(named, event.data, sink) || saidSomething;
+      lastClosed = endsWithDone(named);
+      if (sink !== null) hasText = addResponsesDelta(named, event.data, sink) || hasText;
       return PASS_CONTENT;
     }
     if (isDone(event.data)) return DROPPED;
@@ -130,20 +130,20 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   function readNamed(data: Part, named: string | null): Verdict {
     const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax });
     const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
-    if (!scan.ok || type === null || !isEventName(type)) return bad();
+    if (!scan.ok || type === null || !isEventName(type)) return dropBadEvent();
     if (isPrivateEvent(type)) return DROPPED;
-    // What would be headers over HTTP tells of the upstream's account, and crosses as little as those.
+    // Members that would be headers over HTTP describe the upstream's account, so they are removed like headers.
     if (scan.fields.headers) {
       const splices = editMembers(data.bytes, scan, { headers: null });
       return readNamed(wholeBytesPart(applySplices(data.bytes, splices, data.start, data.end)), null);
     }
     const { response } = scan.fields;
-    const inner = response?.kind === "object" ? within(data, response) : null;
-    // Whatever its event is called: a response with an error has failed, and why is told in our own words.
-    const phase = inner !== null && tellsError(inner) ? "failed" : LIFECYCLE_PHASE.get(type);
-    // A failure is told in our own words: they take the number that the upstream's had.
+    const inner = response?.kind === "object" ? scanResponse(data, response) : null;
+    // A response with an error has failed, whatever the name of its event. The client gets the gateway's own message.
+    const phase = inner !== null && hasError(inner) ? "failed" : LIFECYCLE_PHASE.get(type);
+    // A failure is replaced by the gateway's own event, which takes the sequence number of the upstream's.
     if (phase !== "failed") {
-      passed++;
+      forwardedEvents++;
       last = data;
     }
     lastClosed = type.endsWith(".done");
@@ -153,7 +153,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     const replacement = eventParts(type, [json]);
     if (phase === "terminal") {
       outcome = OUTCOME.get(type) ?? "completed";
-      if (sink !== null && usage === null && !saidSomething && response) noteWhole(data, response, sink);
+      if (sink !== null && usage === null && !hasText && response) addWholeText(data, response, sink);
     }
     return { phase, replacement };
   }
@@ -168,19 +168,19 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     if (sink !== null && fields.type) {
       const { start, end } = fields.type;
       const name = { bytes: data.bytes, start: start + 1, end: end - 1 };
-      saidSomething = addResponsesDelta(name, data, sink) || saidSomething;
+      hasText = addResponsesDelta(name, data, sink) || hasText;
     }
     const splices = fields.model?.kind === "string" ? [replaceValue(fields.model, publicName)] : [];
     if (inner !== null) splices.push(...responseEdits(data.bytes, inner));
-    // Written anew when the `event:` line is missing (clients that dispatch on it would see nothing) or when there
-    // are others beside it (ids, comments), which are between us and the upstream.
+    // Rewritten if the `event:` line is missing, because clients that dispatch on it would see nothing, or if there are
+    // other lines (ids, comments), which are private between the gateway and the upstream.
     if (splices.length === 0 && named === type) return PASS_CONTENT;
     const json = wholeBytesPart(applySplices(data.bytes, splices, data.start, data.end));
     return { phase: "content", replacement: eventParts(type, [json]) };
   }
 
-  /** An upstream that streams nothing but its end, and counts nothing: what it said stands there. */
-  function noteWhole(data: Part, response: JsonField, to: TextSink): void {
+  /** Reads the text from the terminal event of an upstream that streams no deltas and reports no usage. */
+  function addWholeText(data: Part, response: JsonField, to: TextSink): void {
     const { said, reasoned } = readResponseTexts(parseJson(data.bytes, response.start, response.end));
     const add = (text: string, lane: number): void => {
       const json = jsonString(text);
@@ -190,14 +190,14 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     for (const text of reasoned) add(text, reasoningLane(0));
   }
 
-  function bad(): Verdict {
+  function dropBadEvent(): Verdict {
     badEvents++;
     return DROPPED;
   }
 
   /**
-   * Reads what metering needs from the event's response and gives the event's JSON with the public model in. Usage is
-   * true at the end: some upstreams begin with one of zeros.
+   * Reads what metering needs from the response of an event. Returns the event's JSON with the public model name. Usage
+   * counts only at the end: some upstreams begin with zeros.
    */
   function takeResponse(data: Part, response: JsonField, inner: ResponseScan, isEnd: boolean): Part {
     const { bytes } = data;
@@ -207,19 +207,19 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
     }
     const event = wholeBytesPart(applySplices(bytes, responseEdits(bytes, inner), data.start, data.end));
-    // All that was changed stands within the response.
+    // All changes are within the response.
     const start = response.start - data.start;
     const end = event.end - (data.end - response.end);
     known = { event, response: { bytes: event.bytes, start, end } };
     return event;
   }
 
-  function within({ bytes }: Part, { start, end }: JsonField): ResponseScan | null {
+  function scanResponse({ bytes }: Part, { start, end }: JsonField): ResponseScan | null {
     const scan = scanObject(bytes, start, end, RESPONSE, { depthMax });
     return scan.ok ? scan : null;
   }
 
-  /** What makes an upstream's response one of ours. */
+  /** The edits that make an upstream's response public. */
   function responseEdits(bytes: Uint8Array, scan: ResponseScan): Splice[] {
     const { model, previous_response_id: previous } = scan.fields;
     return editMembers(bytes, scan, {
@@ -233,7 +233,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
 
   function failure(error: ApiError, requestId: string): Uint8Array {
     const sequence = lastSequence() + 1;
-    const base = known ? parsed(known.response) : null;
+    const base = known ? parsePart(known.response) : null;
     const response = {
       ...emptyResponse(publicModel, Math.floor(options.nowMs() / 1000), requestId),
       previous_response_id: previousId,
@@ -241,7 +241,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
       status: "failed",
       error: { code: RESPONSE_CODES.get(error.code) ?? error.code, message: error.message },
     };
-    // A client that was only kept alive so far has not seen its response begin.
+    // A client that received only keep-alives has not seen its response begin.
     const begin =
       last === null
         ? formatEvent(
@@ -264,12 +264,12 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     return Buffer.concat([begin, failed, DONE]);
   }
 
-  /** For an upstream that does not number its events, the number that the last one would have had. */
+  /** If the upstream does not number its events, the number that the last one would have. */
   function lastSequence(): number {
     if (last === null) return -1;
     const scan = scanObject(last.bytes, last.start, last.end, EVENT, { depthMax });
     const field = scan.ok ? scan.fields.sequence_number : undefined;
-    return (field && integerValue(last.bytes, field)) ?? passed - 1;
+    return (field && integerValue(last.bytes, field)) ?? forwardedEvents - 1;
   }
 
   return {
@@ -298,24 +298,24 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
 }
 
 function asInProgress(event: Part, response: Part): string {
-  const told = parsed(event);
-  const sequence = JSON.stringify((isObject(told) ? told.sequence_number : undefined) ?? 1);
+  const parsedEvent = parsePart(event);
+  const sequence = JSON.stringify((isObject(parsedEvent) ? parsedEvent.sequence_number : undefined) ?? 1);
   return `{"type":"response.in_progress","sequence_number":${sequence},"response":${text(response)}}`;
 }
 
-function tellsError({ fields: { error } }: ResponseScan): boolean {
+function hasError({ fields: { error } }: ResponseScan): boolean {
   return error?.kind === "object" || error?.kind === "string";
 }
 
 function errorIn(json: Part): UpstreamError {
-  return readUpstreamError(parsed(json)) ?? { code: "server_error", type: null, param: null, message: "" };
+  return readUpstreamError(parsePart(json)) ?? { code: "server_error", type: null, param: null, message: "" };
 }
 
 export interface EmptyResponse extends Record<string, unknown> {
   readonly id: string;
 }
 
-/** All keys a strict client checks, for a response that never got as far as having its own. */
+/** All keys that a strict client checks, for a response that never got its own. */
 export function emptyResponse(model: string, createdAt: number, requestId: string): EmptyResponse {
   return {
     id: `resp_${requestId.replace(/^req_/, "")}`,
@@ -352,7 +352,7 @@ export function emptyResponse(model: string, createdAt: number, requestId: strin
   };
 }
 
-/** Asks of one range after another whether the needle is in it; a search of an array does for all that stand in it. */
+/** Tests successive ranges for the needle. One search serves all ranges of the same array. */
 function openSearch(needle: Uint8Array): (bytes: Uint8Array, start: number, end: number) => boolean {
   let searched: Uint8Array | null = null;
   let at = -1;
@@ -365,17 +365,17 @@ function openSearch(needle: Uint8Array): (bytes: Uint8Array, start: number, end:
   };
 }
 
-/** `response.output_text.done` and its like; no other event's name ends alike. */
-function closes({ bytes, end }: Part): boolean {
+/** `response.output_text.done` and similar; no other event name has these bytes. */
+function endsWithDone({ bytes, end }: Part): boolean {
   return bytes[end - 1] === 0x65 && bytes[end - 5] === 0x2e;
 }
 
-/** A line that broke off would end a client's whole stream. This finds nearly all of them, without a scan. */
+/** A truncated line would break the client's whole stream. This check finds nearly all of them without a scan. */
 function looksWhole(data: Part): boolean {
   return data.bytes[data.start] === 0x7b && data.bytes[data.end - 1] === 0x7d;
 }
 
-function parsed({ bytes, start, end }: Part): unknown {
+function parsePart({ bytes, start, end }: Part): unknown {
   return parseJson(bytes, start, end);
 }
 

@@ -1,8 +1,8 @@
-/** The refusal of a field that is known under the same name in another case. */
+/** The error for a field that differs from a known name only in case. */
 
 import { ApiError } from "../../errors.ts";
 
-/** `where` describes the place in the body. */
+/** `where` describes the position in the body. */
 export function caseVariantError(field: string, where: string): ApiError {
   return new ApiError(
     "unknown_parameter",

@@ -1,6 +1,6 @@
 /**
- * Which conversation a request belongs to, so that it can stay on one account and find its prompt cache warm.
- * Whatever the client says comes first; else a conversation that goes on is known by how it began.
+ * Identifies the conversation of a request, so that it stays on one account and its prompt cache. An id sent by the
+ * client comes first; otherwise a continued conversation is recognized by its beginning.
  */
 
 import { firstElements } from "../../json/array.ts";
@@ -24,8 +24,8 @@ export function readSession(headers: HeaderReader): string | null {
 }
 
 /**
- * The first two messages, as a number in text. Null for a conversation that only begins: many of those begin
- * alike, and sending all of them to one account would be no use to anyone.
+ * A hash of the first two messages. Returns null for a conversation that only begins: many begin alike, and sending all
+ * of them to one account would not help.
  */
 export function readConversationStart(bytes: Uint8Array, messages: JsonField | undefined): string | null {
   if (messages?.kind !== "array") return null;

@@ -1,4 +1,4 @@
-/** Finds what the model says in the event of a stream, without parsing the event. */
+/** Finds the text of the model in a stream event without parsing the event. */
 
 import { colonEnd, QUOTE, stringEnd, valueEnd } from "../../json/walk.ts";
 import { decodeText, findBytes, startsWithAt } from "../../net/wire/bytes.ts";
@@ -10,7 +10,7 @@ const REASONING = 1;
 const REFUSAL = 2;
 const ARGUMENTS = 3;
 const NAME = 4;
-const NOT_SAID = -1;
+const NO_TEXT = -1;
 const LANES_PER_CHOICE = 4;
 
 /** Members of a chat delta, at any depth, whose strings the model wrote. */
@@ -26,14 +26,14 @@ const KINDS: ReadonlyMap<string, number> = new Map([
   ["input", ARGUMENTS],
   ["name", NAME],
 ]);
-/** Members that repeat, in another form, what stands beside them. */
-const REPEATS: ReadonlySet<string> = new Set(["reasoning_details", "annotations", "logprobs"]);
+/** Members that repeat their siblings in another form. */
+const REPEATING_MEMBERS: ReadonlySet<string> = new Set(["reasoning_details", "annotations", "logprobs"]);
 const CONTENT_FIRST = Buffer.from(':{"content":"');
 const DEPTH_MAX = 64;
 const OBJECT_OPEN = 0x7b;
 const OBJECT_CLOSE = 0x7d;
 
-/** `from` stands before the delta's object. */
+/** `from` is before the object of the delta. */
 export function addChatDelta(
   bytes: Uint8Array,
   from: number,
@@ -41,7 +41,7 @@ export function addChatDelta(
   choice: number,
   sink: TextSink,
 ): void {
-  // By far the most deltas are `:{"content":"…`, and then hold nothing else that is said.
+  // By far most deltas are `:{"content":"…` and contain no other text.
   if (startsWithAt(bytes, from, CONTENT_FIRST)) {
     const quote = from + CONTENT_FIRST.length - 1;
     const close = stringEnd(bytes, quote + 1, end, quote);
@@ -52,9 +52,9 @@ export function addChatDelta(
   }
   let at = from;
   let depth = 0;
-  let kind = NOT_SAID;
+  let kind = NO_TEXT;
   let key = "";
-  /** Some upstreams give the same reasoning under two names. The first that is not empty counts. */
+  /** Some upstreams send the same reasoning under two names. The first that is not empty counts. */
   let reasoningKey: string | null = null;
   while (at < end) {
     const c = bytes[at];
@@ -63,12 +63,12 @@ export function addChatDelta(
       if (close < 0) return;
       if (isColon(bytes, close, end)) {
         key = decodeText(bytes, at + 1, close - 1);
-        kind = KINDS.get(key) ?? NOT_SAID;
-        at = REPEATS.has(key) ? afterValue(bytes, close, end) : close;
+        kind = KINDS.get(key) ?? NO_TEXT;
+        at = REPEATING_MEMBERS.has(key) ? afterValue(bytes, close, end) : close;
         if (at < 0) return;
         continue;
       }
-      if (kind !== NOT_SAID && close - at > 2) {
+      if (kind !== NO_TEXT && close - at > 2) {
         const first = choice * LANES_PER_CHOICE;
         if (kind === REASONING) {
           reasoningKey ??= key;
@@ -92,10 +92,13 @@ const ITEM_ADDED = Buffer.from("response.output_item.added");
 const ARGUMENTS_LANE = "response.function_call_arguments.delta".length;
 const NAME_KEY = Buffer.from('"name"');
 
-/** True when there was text in it. `name` is the event's type: each has a lane, told apart well enough by its length. */
+/**
+ * Returns true if the event contained text. `name` is the event type. Each type has a lane, identified well enough by
+ * the length of the name.
+ */
 export function addResponsesDelta(name: Part, data: Part, sink: TextSink): boolean {
   if (startsWithAt(name.bytes, name.end - DELTA_END.length, DELTA_END)) {
-    // Sound is megabytes of base64 and is counted by the upstream alone.
+    // Audio is megabytes of base64, and only the upstream counts it.
     if (startsWithAt(name.bytes, name.end - AUDIO_END.length, AUDIO_END)) return false;
     const at = memberQuote(data, DELTA);
     const close = at < 0 ? at : stringEnd(data.bytes, at + 1, data.end, at);
@@ -113,19 +116,19 @@ export function addResponsesDelta(name: Part, data: Part, sink: TextSink): boole
   return true;
 }
 
-/** `response.reasoning…`: among the names of deltas only `response.refusal` begins alike. */
+/** `response.reasoning…`: of the delta names only `response.refusal` begins similarly. */
 function isReasoning({ bytes, start }: Part): boolean {
   return bytes[start + 9] === 0x72 && bytes[start + 11] === 0x61;
 }
 
 /**
- * Where the member's string opens; negative if there is none. A quote inside a JSON string is escaped, so a member's
- * name in quotes is found by searching for it.
+ * Returns the opening quote of the member's string, or a negative number. A quote inside a JSON string is escaped, so a
+ * member name in quotes is found by a search.
  */
 function memberQuote({ bytes, start, end }: Part, key: Uint8Array): number {
-  const found = findBytes(bytes, key, start);
-  if (found === -1 || found >= end) return -1;
-  const at = colonEnd(bytes, found + key.length, end);
+  const keyAt = findBytes(bytes, key, start);
+  if (keyAt === -1 || keyAt >= end) return -1;
+  const at = colonEnd(bytes, keyAt + key.length, end);
   return at >= 0 && bytes[at] === QUOTE ? at : -1;
 }
 

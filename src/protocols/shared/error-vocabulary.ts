@@ -1,6 +1,6 @@
-/** Words that upstreams' errors are made of, and that name no account, organisation or host. All in lower case. */
+/** The words that upstream errors consist of and that identify no account, organisation or host. All in lower case. */
 
-/** Ordinary words, which stay with a capital letter in the middle of a sentence, and as parts of an identifier. */
+/** Ordinary words. They are kept with a capital letter in the middle of a sentence, and as parts of an identifier. */
 const WORDS =
   "ability above accept accepted access according action active actual add additional after again all allow allowed " +
   "already also always amount another any application argument arguments array arrays ask assistant at attempt " +
@@ -54,7 +54,7 @@ const WORDS =
   "encountered forward hit identical incorrect increase insufficient int iterator malloc my need object operator params " +
   "payload pricing principal demand dev drop dropped quotas resulted runner sorry str system sum tpm rpm undefined validator variant";
 
-/** Products and libraries whose names stand in errors: everybody may know that they exist. */
+/** Products and libraries that errors name: their existence is public. */
 const PRODUCTS =
   "ai aiohttp anthropic asyncio aws azure bedrock bun cerebras claude cloudflare cohere cohereai cuda deepinfra " +
   "deepseek fastapi fireworks gemini google gpt groq grok httpcore httpx hugging huggingface face javascript json " +
@@ -71,14 +71,17 @@ const IDENTIFIER = /^_{0,2}[A-Za-z]+(?:_[A-Za-z]+)*$/;
 const CAMEL_PART = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+/g;
 const IDENTIFIER_CHARS_MAX = 60;
 
-/** `context_length_exceeded`, `ContextWindowExceededError`, `litellm.BadRequestError`: made of known words alone. */
+/**
+ * `context_length_exceeded`, `ContextWindowExceededError`, `litellm.BadRequestError`: identifiers made only of known
+ * words.
+ */
 export function isKnownIdentifier(word: string): boolean {
   if (word.length > IDENTIFIER_CHARS_MAX) return false;
   const modules = word.split(".");
   const name = modules.pop() ?? "";
   if (!IDENTIFIER.test(name) || !modules.every((module) => MODULES.has(module.toLowerCase()))) return false;
   const parts = name.match(CAMEL_PART) ?? [];
-  // One word alone is no identifier, unless a module owns it: `openai.Timeout`.
+  // A single word is an identifier only with a module: `openai.Timeout`.
   if (parts.length < 2 && (modules.length === 0 || !/^[A-Z]/.test(name))) return false;
   return parts.every(isKnownPart);
 }
@@ -89,7 +92,7 @@ function isKnownPart(part: string): boolean {
   return ERROR_WORDS.has(plain) || ERROR_WORDS.has(plain.replace(/s$/, ""));
 }
 
-/** An exception by its class: what follows it is a sentence. */
+/** Whether the word is the class name of an exception: a sentence follows it. */
 export function isExceptionName(word: string): boolean {
   return (
     /(?:Error|Exception|Timeout|Failure)$/.test(word) &&

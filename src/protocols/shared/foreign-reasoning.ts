@@ -1,6 +1,6 @@
 /**
- * Encrypted reasoning can be read only by the account that made it. When a conversation has moved, those items
- * are taken out of the input; everything else stays as it came.
+ * Removes encrypted reasoning from the input. Only the account that created it can decrypt it, so it is removed when a
+ * conversation moves to another account; everything else stays as received.
  */
 
 import { type ByteRange, firstElements } from "../../json/array.ts";
@@ -11,7 +11,7 @@ const ITEM = wantedFields(["type", "encrypted_content"]);
 const NOTHING = new Uint8Array(0);
 const COMMA = Uint8Array.of(0x2c);
 
-/** Splices that remove the items; empty when there are none. */
+/** Returns the splices that remove the items; empty if there are none. */
 export function dropEncryptedReasoning(
   bytes: Uint8Array,
   input: JsonField | undefined,
@@ -21,7 +21,7 @@ export function dropEncryptedReasoning(
   const items = firstElements(bytes, input, Number.POSITIVE_INFINITY);
   const keep = items.filter((item) => !isEncryptedReasoning(bytes, item, depthMax));
   if (keep.length === items.length) return [];
-  // What stands between two kept items goes in one piece, and a comma takes its place.
+  // Everything between two kept items is replaced by one comma.
   const splices: Splice[] = [];
   let from = input.start + 1;
   for (const [i, item] of keep.entries()) {

@@ -1,6 +1,6 @@
 /**
- * Errors inside of an answer that is one all the same: of a response, of single choices as OpenRouter tells them, and
- * Groq's `x_groq.error`. They are written for whoever owns the account, so clients get the code and public words.
+ * Rewrites errors inside of successful responses: of a response, of single choices as OpenRouter sends them, and Groq's
+ * `x_groq.error`. They are written for the owner of the account, so clients get the code and a public message.
  */
 
 import { type ByteRange, firstElements } from "../../json/array.ts";
@@ -17,10 +17,10 @@ const GROQ = wantedFields(["x_groq"]);
 const ERROR_IN_QUOTES = Buffer.from('"error"');
 const ERROR_CODE = /^[a-z_]{1,64}$/;
 const FAILED = "The model failed to answer.";
-/** As many as may be asked for. */
+/** The maximum of `n`. */
 const CHOICES_MAX = 128;
 
-/** The upstream's words made fit for clients; empty where nothing is left of them. */
+/** Makes an upstream message public; empty if nothing of it is left. */
 export type ErrorWriter = (message: string) => string;
 
 export interface PublicError {
@@ -38,8 +38,8 @@ export function publicError(json: unknown, words: ErrorWriter): PublicError {
 }
 
 /**
- * Of a chat completion or a chunk of one, whose structure is sound. One whose name is written with escapes is not seen:
- * nobody writes it so, and every chunk would have to be looked through for it.
+ * For a chat completion or a chunk of one, whose structure is valid. A name written with escapes is not found: no known
+ * upstream writes it so, and every chunk would have to be searched for it.
  */
 export function rewriteInnerErrors(
   { bytes, start, end }: Part,
@@ -47,8 +47,8 @@ export function rewriteInnerErrors(
   depthMax: number,
   words: ErrorWriter,
 ): Splice[] {
-  const found = findBytes(bytes, ERROR_IN_QUOTES, start);
-  if (found === -1 || found >= end) return [];
+  const errorAt = findBytes(bytes, ERROR_IN_QUOTES, start);
+  if (errorAt === -1 || errorAt >= end) return [];
   const objects: ByteRange[] = choices?.kind === "array" ? firstElements(bytes, choices, CHOICES_MAX) : [];
   const scan = scanObject(bytes, start, end, GROQ, { depthMax });
   if (scan.ok && scan.fields.x_groq !== undefined) objects.push(scan.fields.x_groq);
@@ -63,31 +63,31 @@ function errorSplice(
 ): Splice | null {
   if (bytes[object.start] !== OBJECT_OPEN) return null;
   const scan = scanObject(bytes, object.start, object.end, ERROR, { depthMax });
-  if (!scan.ok) return { ...object, insert: writtenAnew(bytes, object, words) };
+  if (!scan.ok) return { ...object, insert: rewriteObject(bytes, object, words) };
   const { error } = scan.fields;
   if (error === undefined) return null;
   const json = parseJson(bytes, error.start, error.end);
-  return isNone(json) ? null : replaceValue(error, jsonOf(told(json, words)));
+  return isEmptyError(json) ? null : replaceValue(error, encodeJson(rewriteError(json, words)));
 }
 
-/** It has two errors, and clients differ in which one they show. */
-function writtenAnew(bytes: Uint8Array, { start, end }: ByteRange, words: ErrorWriter): Uint8Array {
+/** The object has two errors, and clients differ in which one they show. */
+function rewriteObject(bytes: Uint8Array, { start, end }: ByteRange, words: ErrorWriter): Uint8Array {
   const json = parseJson(bytes, start, end);
-  if (!isObject(json)) return jsonOf({});
-  return jsonOf(isNone(json.error) ? json : { ...json, error: told(json.error, words) });
+  if (!isObject(json)) return encodeJson({});
+  return encodeJson(isEmptyError(json.error) ? json : { ...json, error: rewriteError(json.error, words) });
 }
 
-/** A sentence stays one. */
-function told(json: unknown, words: ErrorWriter): PublicError | string {
+/** A string stays a string. */
+function rewriteError(json: unknown, words: ErrorWriter): PublicError | string {
   const error = publicError(json, words);
   return typeof json === "string" ? error.message : error;
 }
 
-/** What some write where nothing failed. */
-function isNone(json: unknown): boolean {
+/** Some upstreams send an empty error on success. */
+function isEmptyError(json: unknown): boolean {
   return !json || (isObject(json) && Object.keys(json).length === 0);
 }
 
-function jsonOf(json: unknown): Uint8Array {
+function encodeJson(json: unknown): Uint8Array {
   return Buffer.from(JSON.stringify(json));
 }

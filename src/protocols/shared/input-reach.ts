@@ -1,6 +1,6 @@
 /**
- * What a model may have to read for a request, beyond the length of its text: pictures and files, wherever they are,
- * what the upstream keeps, and what its own tools bring. Looked for only where somebody pays.
+ * Measures what a model may have to read for a request in addition to its text: images and files in the body or remote,
+ * stored conversations, and results of hosted tools. Computed only for paid requests.
  */
 
 import { caseVariant } from "../../json/name.ts";
@@ -19,21 +19,24 @@ import { startsWithAt } from "../../net/wire/bytes.ts";
 import type { InputSize } from "./input-size.ts";
 
 export interface InputReach {
-  /** Bytes of text, without the space that stands between the tokens of JSON: no model reads that. */
+  /** Bytes of text, without the whitespace between JSON tokens, which no model reads. */
   textBytes: number;
-  /** Pictures in the body, and those it only names. */
+  /** Images in the body, and those referenced by URL. */
   pictures: number;
   remotePictures: number;
-  /** Files, sounds and films: how long they are cannot be told from their bytes. */
+  /** Files, audio and video: their tokens cannot be derived from their bytes. */
   files: number;
   remoteFiles: number;
-  /** It names items of an earlier conversation. */
+  /** The request references items of an earlier conversation. */
   namesKept: boolean;
-  /** It offers tools that the upstream runs itself: what they find is read as input, perhaps several times. */
+  /**
+   * The request offers hosted tools, which the upstream runs itself: their results are read as input, perhaps several
+   * times.
+   */
   hostsTools: boolean;
 }
 
-/** Members that say more than their own text, and those of the body that such members are in. */
+/** Members that mean more than their own text, and the members of the body that contain them. */
 const MEMBERS = wantedFields([
   "url",
   "image_url",
@@ -50,7 +53,7 @@ const MEMBERS = wantedFields([
   "input",
 ]);
 const ITEM_REFERENCE = wantedFields(["item_reference"]);
-/** These are run by the client: what they bring comes with the next request. */
+/** The client runs these tools: their results come with its next request. */
 const CLIENT_TOOLS = wantedFields([
   "function",
   "custom",
@@ -64,17 +67,17 @@ const CLIENT_TOOLS = wantedFields([
 const ARRAY_CLOSE = 0x5d;
 const NULL = Buffer.from("null");
 const DATA_URL = Buffer.from('"data:');
-/** The depth of a tool's or an item's members: in an object, in an array, in the body. */
+/** The depth of the members of a tool or an item: in an object, in an array, in the body. */
 const ENTRY_DEPTH = 3;
 
-/** In whatever case it is written: the estimate has to hold for upstreams that fold case. */
+/** Ignores case: the estimate must hold for upstreams that fold case. */
 function memberName(body: Uint8Array, open: number, end: number): string | undefined {
   const exact = wantedString(body, open, end, MEMBERS);
   if (exact !== undefined || end - open > MEMBERS.keyBytesMax + 2) return exact;
   return caseVariant(body, open + 1, end - 1, MEMBERS.byName);
 }
 
-/** The body was scanned before, so its structure is sound. `size` is its own. */
+/** The body was scanned before, so its structure is valid. `size` is that of the same body. */
 export function measureInputReach(body: Uint8Array, size: InputSize): InputReach {
   const reach: InputReach = {
     textBytes: size.textBytes,
@@ -86,7 +89,7 @@ export function measureInputReach(body: Uint8Array, size: InputSize): InputReach
     hostsTools: false,
   };
   let depth = 0;
-  /** The member of the body that `at` is in. */
+  /** The member of the body that contains `at`. */
   let section: string | undefined;
   /** An input item with neither a role nor a type is a reference to an earlier item. */
   let isReference = false;
@@ -164,7 +167,7 @@ export function measureInputReach(body: Uint8Array, size: InputSize): InputReach
     } else if (c === OBJECT_CLOSE || c === ARRAY_CLOSE) {
       if (depth === ENTRY_DEPTH && isReference) reach.namesKept = true;
       depth--;
-      // Only an entry itself can be a reference, not what lies in it.
+      // Only an entry itself can be a reference, not its contents.
       if (depth < ENTRY_DEPTH) isReference = false;
     }
     at++;

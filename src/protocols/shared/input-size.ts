@@ -1,41 +1,41 @@
-/** How much a request's body gives the model to read, before anybody has counted its tokens. */
+/** Measures the input of a request body, before its tokens are counted. */
 
 import { COLON, QUOTE, SPACE, stringEnd } from "../../json/walk.ts";
 import { decodeText, findBytes } from "../../net/wire/bytes.ts";
 
 export interface InputSize {
-  /** The body's bytes without those of media. */
+  /** The bytes of the body without media. */
   textBytes: number;
-  /** Pictures, sounds and files that are in the body itself. */
+  /** Images, audio and files in the body itself. */
   media: number;
 }
 
 const DATA_URL = Buffer.from(";base64,");
-const SOUND = Buffer.from('"input_audio"');
+const AUDIO = Buffer.from('"input_audio"');
 const DATA = Buffer.from('"data"');
-/** `data:` and a media type stand between the opening quote and the mark. */
+/** `data:` and a media type are between the opening quote and the marker. */
 const DATA_URL_HEAD_BYTES_MAX = 160;
-/** Between `input_audio` and its data stand a brace, a colon and perhaps the format. */
-const SOUND_HEAD_BYTES_MAX = 128;
-/** Only under these names is a data URL a picture or file. In a text it is read, and paid for, as text. */
+/** A brace, a colon and perhaps the format are between `input_audio` and its data. */
+const AUDIO_HEAD_BYTES_MAX = 128;
+/** A data URL is an image or file only under these names. In a text it is read, and charged, as text. */
 const MEDIA_KEYS: ReadonlySet<string> = new Set(["url", "image_url", "file_data", "video_url", "file_url"]);
 const KEY_BYTES_MAX = 16;
 
-/** One pass: whatever is looked for near a mark is looked for within a bounded distance of it. */
+/** One pass: every search near a marker has a bounded distance. */
 export function measureInputSize(body: Uint8Array): InputSize {
   const size: InputSize = { textBytes: body.length, media: 0 };
   for (let at = findBytes(body, DATA_URL, 0); at !== -1; at = findBytes(body, DATA_URL, at)) {
     const open = quoteBefore(body, at, DATA_URL_HEAD_BYTES_MAX);
     const isMedia = open !== -1 && MEDIA_KEYS.has(keyBefore(body, open));
     at += DATA_URL.length;
-    if (isMedia) at = leaveOut(body, open, size);
+    if (isMedia) at = skipMedia(body, open, size);
   }
-  for (let at = findBytes(body, SOUND, 0); at !== -1; at = findBytes(body, SOUND, at)) {
-    at += SOUND.length;
+  for (let at = findBytes(body, AUDIO, 0); at !== -1; at = findBytes(body, AUDIO, at)) {
+    at += AUDIO.length;
     const data = dataAfter(body, at);
     if (data === -1) continue;
     const open = body.indexOf(QUOTE, data + DATA.length);
-    if (open !== -1) at = leaveOut(body, open, size);
+    if (open !== -1) at = skipMedia(body, open, size);
   }
   return size;
 }
@@ -47,7 +47,7 @@ function quoteBefore(body: Uint8Array, from: number, bytesMax: number): number {
 }
 
 function dataAfter(body: Uint8Array, from: number): number {
-  const most = Math.min(body.length - DATA.length, from + SOUND_HEAD_BYTES_MAX);
+  const most = Math.min(body.length - DATA.length, from + AUDIO_HEAD_BYTES_MAX);
   for (let at = from; at <= most; at++) if (body[at] === QUOTE && isData(body, at)) return at;
   return -1;
 }
@@ -59,8 +59,8 @@ function isData(body: Uint8Array, at: number): boolean {
   return i === DATA.length;
 }
 
-/** Where the string that opens at `open` ends. Its content is not text for the model. */
-function leaveOut(body: Uint8Array, open: number, size: InputSize): number {
+/** Skips the string that opens at `open` and returns its end. Its content is not text for the model. */
+function skipMedia(body: Uint8Array, open: number, size: InputSize): number {
   const end = stringEnd(body, open + 1, body.length, open);
   if (end < 0) return body.length;
   size.textBytes -= end - open - 2;
@@ -78,7 +78,7 @@ function keyBefore(body: Uint8Array, open: number): string {
   return start === -1 ? "" : decodeText(body, start + 1, at);
 }
 
-/** Where more space stands, the value counts as text. */
+/** With more whitespace, the value counts as text. */
 const SPACE_BYTES_MAX = 64;
 
 function passSpaceBefore(body: Uint8Array, from: number): number {

@@ -1,7 +1,4 @@
-/**
- * The fields of a JSON body that the gateway acts on, and the body as it goes upstream: the bytes as they came, but for
- * the splices.
- */
+/** The fields of a JSON body that the gateway uses, and the body as sent upstream: the received bytes with splices. */
 
 import { ApiError } from "../../errors.ts";
 import {
@@ -28,7 +25,9 @@ import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { Endpoint, RequestBody, UpstreamRejection } from "./request.ts";
 
-/** Fields the gateway acts on or meters by. None may appear twice: parsers differ in which one they keep. */
+/**
+ * Fields that the gateway uses for routing or metering. None may occur twice: parsers differ in which one they keep.
+ */
 export const ROUTING_FIELDS = [
   "model",
   "stream",
@@ -54,7 +53,7 @@ export const ROUTING_FIELDS = [
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;
 
-/** None may come in another case either: decoders that fold case would obey a field that was never checked. */
+/** Nor may they occur in another case: decoders that fold case would obey a field that was never checked. */
 export const ROUTING = wantedFields(ROUTING_FIELDS, { refusesCaseVariants: true });
 
 const NOTHING = new Uint8Array(0);
@@ -63,16 +62,16 @@ export function isPresent(field: JsonField | undefined): field is JsonField {
   return field !== undefined && field.kind !== "null";
 }
 
-/** Fields that another family bounds its answers by mean nothing to an upstream, and must not lessen a hold. */
+/** Only the limits of this interface: an upstream ignores those of another, so they must not reduce a hold. */
 const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
 const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
 
-/** The family's own first. */
+/** The preferred name first. */
 export function readBounds(endpoint: Endpoint): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS {
   return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
 }
 
-/** The larger of two bounds: upstreams differ in which one they apply. */
+/** The larger of two limits: upstreams differ in which one they apply. */
 export function outputBound(
   bytes: Uint8Array,
   endpoint: Endpoint,
@@ -83,17 +82,17 @@ export function outputBound(
     const field = fields[name];
     if (!isPresent(field)) continue;
     const tokens = integerValue(bytes, field);
-    // It is no count, and what an upstream makes of it is unknown: some take -1 for no bound at all.
+    // Not a count, and its effect upstream is unknown: some treat -1 as no limit.
     if (tokens === null || tokens < 1) return null;
     most = Math.max(most ?? 0, tokens);
   }
   return most;
 }
 
-/** Some upstreams take this for no bound at all. */
+/** Some upstreams treat this as no limit. */
 const UNBOUNDED = -1;
 
-/** Whoever pays is told of a bound that is none: what the gateway put in its place might cost more than was meant. */
+/** Rejects an invalid limit of a paid request: the gateway's replacement might cost more than the client intended. */
 export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: RoutingScan["fields"]): void {
   for (const name of readBounds(endpoint)) {
     const field = fields[name];
@@ -108,13 +107,13 @@ export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: Routi
   }
 }
 
-/** Each bound that is there is lowered; the one that is named, or else the family's own, is put in where there is none. */
+/** Lowers each limit that is present. If there is none, adds the named one, or else the interface's own. */
 function capSplices(
   bytes: Uint8Array,
   endpoint: Endpoint,
   scan: RoutingScan,
   tokens: number,
-  called: string | undefined,
+  preferredName: string | undefined,
 ): Splice[] {
   const splices: Splice[] = [];
   const names: readonly RoutingField[] = readBounds(endpoint);
@@ -125,7 +124,7 @@ function capSplices(
     splices.push(replaceValue(field, digits(own === null || own < 1 ? tokens : Math.min(own, tokens))));
   }
   if (splices.length > 0) return splices;
-  const name = names.find((one) => one === called) ?? readBounds(endpoint)[0];
+  const name = names.find((one) => one === preferredName) ?? readBounds(endpoint)[0];
   const none = scan.fields[name];
   return [none === undefined ? addMember(scan, name, String(tokens)) : replaceValue(none, digits(tokens))];
 }
@@ -140,7 +139,7 @@ function digits(count: number): Uint8Array {
   return Buffer.from(String(count));
 }
 
-/** What a thread found out about a long body. */
+/** What the inspection thread found in a long body. */
 interface BodyFindings {
   readonly isPlain: boolean;
   readonly encryptedReasoning: readonly Splice[];
@@ -154,12 +153,12 @@ interface JsonBodyOptions {
 
 const NO_OPTIONS: JsonBodyOptions = {};
 
-/** In a longer body words are looked for only near its two ends: the search must not hold up other requests. */
+/** In a longer body only both ends are searched: the search must not block other requests. */
 const SEARCHED_BYTES_MAX = 128 * 1024;
-/** What is left for `flaw` to look through in one turn. */
+/** How much `flaw` checks in one turn of the event loop. */
 const FLAW_BYTES_PER_TURN = 256 * 1024;
 
-/** A class, so that a body costs one object and no closures. */
+/** A class, because one object per body is cheaper than closures. */
 export class JsonBody implements RequestBody {
   readonly contentType = "application/json";
   private readonly part: Part;
@@ -167,9 +166,9 @@ export class JsonBody implements RequestBody {
   private readonly endpoint: Endpoint;
   private readonly always: readonly Splice[];
   private readonly depthMax: number;
-  /** Reasoning was taken out: what an upstream has heard before cannot be told apart any more. */
+  /** Reasoning was removed, so the part that an upstream already has can no longer be identified. */
   private readonly isReduced: boolean;
-  /** Called when the body is no longer needed. Bodies made from this one are never disposed of themselves. */
+  /** Called when the body is no longer needed. Bodies derived from this one are never disposed themselves. */
   private readonly disposed: (() => void) | null;
   private readonly inspection: BodyFindings | null;
 
@@ -196,10 +195,10 @@ export class JsonBody implements RequestBody {
     const { bytes, start, end } = part;
     const { model } = scan.fields;
     const named = jsonString(upstreamModel);
-    // Where a model stands already, as in every request that was read, there is a short way.
+    // Fast path if the body has a model, as every request does that was read.
     const edits =
       model === undefined ? editMembers(bytes, scan, { model: named }) : [replaceValue(model, named)];
-    // Inserted fields stand at the front.
+    // Inserted fields are at the front.
     return spliceParts(bytes, always.length === 0 ? edits : [...always, ...edits], start, end);
   }
 
@@ -235,12 +234,12 @@ export class JsonBody implements RequestBody {
 
   mentions(word: string): boolean {
     const { bytes, start, end } = this.part;
-    const sought = Buffer.from(word);
-    if (end - start <= SEARCHED_BYTES_MAX) return findBytes(bytes, sought, start) !== -1;
+    const needle = Buffer.from(word);
+    if (end - start <= SEARCHED_BYTES_MAX) return findBytes(bytes, needle, start) !== -1;
     const half = SEARCHED_BYTES_MAX / 2;
     return (
-      findBytes(bytes.subarray(start, start + half), sought, 0) !== -1 ||
-      findBytes(bytes, sought, end - half) !== -1
+      findBytes(bytes.subarray(start, start + half), needle, 0) !== -1 ||
+      findBytes(bytes, needle, end - half) !== -1
     );
   }
 

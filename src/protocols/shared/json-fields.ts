@@ -1,4 +1,4 @@
-/** The fields of a JSON body that decide how it is served: each is read without decoding more than it can need. */
+/** Reads the fields of a JSON body that decide how it is served, without decoding more than necessary. */
 
 import { ApiError } from "../../errors.ts";
 import { openKnownStrings } from "../../json/known-strings.ts";
@@ -6,13 +6,13 @@ import { booleanValue, integerValue, type JsonField, stringValue, type ValueKind
 import { isPresent, type RoutingField, type RoutingScan } from "./json-body.ts";
 import type { Endpoint, EndpointName } from "./request.ts";
 
-const heardModels = openKnownStrings();
+const cachedModels = openKnownStrings();
 
 export function readModel(bytes: Uint8Array, field: JsonField | undefined, charsMax: number): string {
   if (!field || field.kind === "null") throw missing("model", "an id from GET /v1/models");
-  const heard = heardModels.find(bytes, field);
-  if (heard !== null) return heard;
-  // A longer one is not worth decoding.
+  const cachedModel = cachedModels.find(bytes, field);
+  if (cachedModel !== null) return cachedModel;
+  // A longer name is not worth decoding.
   const isShort = field.end - field.start <= charsMax * ESCAPE_BYTES_MAX + 2;
   const model = isShort || field.kind !== "string" ? readString(bytes, field, "model") : "";
   if (model === "" || model.length > charsMax) {
@@ -20,7 +20,7 @@ export function readModel(bytes: Uint8Array, field: JsonField | undefined, chars
       param: "model",
     });
   }
-  heardModels.add(bytes, field, model);
+  cachedModels.add(bytes, field, model);
   return model;
 }
 
@@ -44,17 +44,17 @@ export function readBackground({ background, store }: RoutingScan["fields"]): bo
   return isBackground;
 }
 
-/** Endpoints whose answers come whole. */
-const WHOLE: ReadonlySet<EndpointName> = new Set([
+/** Endpoints that do not stream. */
+const UNSTREAMED_ENDPOINTS: ReadonlySet<EndpointName> = new Set([
   "embeddings",
   "responses.compact",
   "responses.input_tokens",
 ]);
 
-/** An upstream that does not stream what never streams has done nothing wrong, so it is not asked to. */
+/** Rejected here: an upstream that does not stream such an endpoint is not at fault, so it is not tried. */
 export function readStream(field: JsonField | undefined, { name, path }: Endpoint): boolean {
   const stream = readBoolean(field, "stream");
-  if (stream && WHOLE.has(name)) {
+  if (stream && UNSTREAMED_ENDPOINTS.has(name)) {
     throw new ApiError(
       "unsupported_parameter",
       `The answer of POST /v1${path} comes whole. Leave \`stream\` out.`,
@@ -74,9 +74,9 @@ export function readCount(bytes: Uint8Array, field: JsonField): number {
   return count;
 }
 
-/** `\\u0000` stands for one character. */
+/** `\\u0000` is one character. */
 const ESCAPE_BYTES_MAX = 6;
-/** Longer than any id that an upstream gives out. */
+/** Longer than any id of an upstream. */
 const RESPONSE_ID_BYTES_MAX = 4_096;
 
 export function readPreviousResponse(bytes: Uint8Array, field: JsonField | undefined): string | null {
@@ -96,7 +96,7 @@ function readString(bytes: Uint8Array, field: JsonField, name: RoutingField): st
   throw new ApiError("invalid_json", `The value of \`${name}\` is not a valid JSON string.`, { param: name });
 }
 
-/** The fields without which no upstream could answer; anything finer is for the upstream to say. */
+/** Checks the fields that every upstream requires. Finer checks are left to the upstream. */
 export function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoint: EndpointName): void {
   switch (endpoint) {
     case "chat.completions":
@@ -118,7 +118,7 @@ export function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoin
   }
 }
 
-/** A response that the upstream builds on something it keeps. */
+/** The response builds on something that the upstream stores. */
 export function continues(fields: RoutingScan["fields"]): boolean {
   return isPresent(fields.previous_response_id) || isPresent(fields.conversation) || isPresent(fields.prompt);
 }
@@ -128,10 +128,10 @@ function requireKind(
   field: JsonField | undefined,
   name: RoutingField,
   kinds: readonly ValueKind[],
-  described: string,
+  description: string,
 ): void {
-  if (!isPresent(field)) throw missing(name, described);
-  if (!kinds.includes(field.kind)) throw wrongType(name, described, field.kind);
+  if (!isPresent(field)) throw missing(name, description);
+  if (!kinds.includes(field.kind)) throw wrongType(name, description, field.kind);
   if (name === "messages" && isEmptyArray(bytes, field)) {
     throw new ApiError("invalid_value", "`messages` is empty. Send at least one message.", { param: name });
   }
@@ -145,7 +145,7 @@ function isEmptyArray(bytes: Uint8Array, field: JsonField): boolean {
   return true;
 }
 
-/** Settings, and the name of a conversation. What is longer is no such thing, and not worth decoding. */
+/** For settings and conversation names. A longer value is neither and is not decoded. */
 const TEXT_BYTES_MAX = 16_384;
 
 export function textOf(bytes: Uint8Array, field: JsonField | undefined): string | null {
@@ -153,20 +153,20 @@ export function textOf(bytes: Uint8Array, field: JsonField | undefined): string 
   return stringValue(bytes, field);
 }
 
-function missing(name: string, described: string): ApiError {
+function missing(name: string, description: string): ApiError {
   return new ApiError(
     "missing_required_parameter",
-    `Missing required parameter: \`${name}\` (${described}).`,
+    `Missing required parameter: \`${name}\` (${description}).`,
     {
       param: name,
     },
   );
 }
 
-export function wrongType(name: string, wanted: string, kind: ValueKind): ApiError {
+export function wrongType(name: string, expected: string, kind: ValueKind): ApiError {
   return new ApiError(
     "invalid_type",
-    `Invalid type for \`${name}\`: expected ${wanted}, got ${KIND_NAMES[kind]}.`,
+    `Invalid type for \`${name}\`: expected ${expected}, got ${KIND_NAMES[kind]}.`,
     { param: name },
   );
 }

@@ -1,6 +1,6 @@
 /**
- * A JSON body → what routing, metering and admission need, without parsing it: the scanner finds the few
- * fields that matter, and the bytes go on as they came but for the splices.
+ * Reads from a JSON body what routing, metering and admission need, without parsing it: the scanner finds the few
+ * relevant fields, and the bytes are forwarded as received, with splices.
  */
 
 import { ApiError } from "../../errors.ts";
@@ -39,8 +39,8 @@ const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: tr
 const REASONING = wantedFields(["effort"]);
 const REASONING_DEPTH_MAX = 16;
 const BYTES_PER_TOKEN = 4;
-/** What a picture usually takes. */
-const PICTURE_TOKENS = 1_000;
+/** The usual tokens of an image. */
+const IMAGE_TOKENS = 1_000;
 const OUTPUT_TOKENS_USUAL = 500;
 const TRUE = new TextEncoder().encode("true");
 const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
@@ -51,8 +51,8 @@ export interface JsonRequestLimits {
 }
 
 /**
- * The body ends where its array does; what may stand before it there is nobody's business here. `disposed` is told when
- * the body is not needed any more; it may be more than once.
+ * The body ends at the end of its array; bytes before it are ignored. `disposed` is called when the body is no longer
+ * needed, possibly more than once.
  */
 export function readJsonRequest(
   body: Part,
@@ -63,7 +63,7 @@ export function readJsonRequest(
   return new JsonRequest(body, scanRouting(body, limits.depthMax), endpoint, limits, disposed, null);
 }
 
-/** What a thread found out about a long body: everything for which all of it has to be walked through. Plain data. */
+/** What the inspection thread found in a long body: everything that requires walking all of it. Plain data. */
 export interface BodyInspection {
   readonly scan: RoutingScan;
   readonly usage: readonly Splice[] | null;
@@ -74,7 +74,7 @@ export interface BodyInspection {
   readonly encryptedReasoning: readonly Splice[];
 }
 
-/** Throws the refusal of a body that cannot be served, as `readJsonRequest` does. */
+/** Throws the error of a body that cannot be served, like `readJsonRequest`. */
 export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequestLimits): BodyInspection {
   const scan = scanRouting(body, limits.depthMax);
   const request = new JsonRequest(body, scan, endpoint, limits, null, null);
@@ -89,7 +89,7 @@ export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequ
   };
 }
 
-/** The same request that `readJsonRequest` makes of the body, without walking through it again. */
+/** Builds the same request as `readJsonRequest`, without walking through the body again. */
 export function openInspectedRequest(
   body: Part,
   inspection: BodyInspection,
@@ -100,7 +100,7 @@ export function openInspectedRequest(
   return new JsonRequest(body, inspection.scan, endpoint, limits, disposed, inspection);
 }
 
-/** More items than any conversation has: such a body is not repaired, and its client learns why it was refused. */
+/** More items than any conversation has: such a body is not repaired, and the client gets the upstream's rejection. */
 const REASONING_SPLICES_MAX = 10_000;
 
 function reasoningSplices(bytes: Uint8Array, { fields }: RoutingScan, depthMax: number): readonly Splice[] {
@@ -111,7 +111,7 @@ function reasoningSplices(bytes: Uint8Array, { fields }: RoutingScan, depthMax: 
 
 const ENCRYPTED = Buffer.from('"encrypted_content"');
 
-/** A class, so that a request costs a few objects and no closures. */
+/** A class, because a few objects per request are cheaper than closures. */
 class JsonRequest implements ModelRequest {
   readonly publicModel: string;
   readonly stream: boolean;
@@ -126,7 +126,7 @@ class JsonRequest implements ModelRequest {
   readonly imageKind: string | null;
   readonly inputText: InputText;
   readonly body: RequestBody;
-  /** What makes a chat upstream report usage; null where the client asks for it, or nothing streams. */
+  /** Splices that make a chat upstream report usage; null if the client requests it or the request does not stream. */
   readonly usage: readonly Splice[] | null;
   private readonly inspection: BodyInspection | null;
   private readonly part: Part;
@@ -198,7 +198,7 @@ class JsonRequest implements ModelRequest {
     return estimateTokens(this.inputSize(), this.outputTokensMax, this.choices);
   }
 
-  /** The whole body is searched for it, so only whoever limits or charges tokens asks. */
+  /** Searches the whole body, so it is called only if tokens are limited or charged. */
   inputSize(): InputSize {
     this.size ??= measureInputSize(this.alone());
     return this.size;
@@ -209,7 +209,7 @@ class JsonRequest implements ModelRequest {
     return this.reach;
   }
 
-  /** Whoever looks through all of it needs it as an array of its own. */
+  /** Functions that search the whole body need it as a separate array. */
   private alone(): Uint8Array {
     this.own ??= partBytes(this.part);
     return this.own;
@@ -245,7 +245,7 @@ function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan
   throw invalidJsonError(bytes, scan, start);
 }
 
-/** Splices that make a chat upstream report usage; null when the client asks for it itself. */
+/** Splices that make a chat upstream report usage; null if the client requests it itself. */
 function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Splice[] | null {
   const field = scan.fields.stream_options;
   if (!field || field.kind === "null") return editMembers(bytes, scan, { stream_options: INCLUDE_USAGE });
@@ -264,14 +264,14 @@ function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Spl
 }
 
 /**
- * Text is about four bytes a token; an answer without a bound of its own is taken to be of ordinary length. A picture
- * is not counted by its bytes.
+ * Text has about four bytes per token. Output without a limit is assumed to have the usual length. Images are not
+ * counted by their bytes.
  */
 function estimateTokens(
   { textBytes, media }: InputSize,
   outputTokensMax: number | null,
   choices: number,
 ): number {
-  const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * PICTURE_TOKENS;
+  const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * IMAGE_TOKENS;
   return input + (outputTokensMax ?? OUTPUT_TOKENS_USUAL) * choices;
 }

@@ -1,12 +1,12 @@
 /**
- * Whether a body holds text and ordinary settings alone. Then it names nothing that could be missing at one upstream
- * and there at another, and asks for nothing that a model may lack: no id, no file, no tool, no picture.
+ * Whether a body contains only text and ordinary settings: no id, file, tool or image. Then it references nothing that
+ * could exist at only one upstream, and uses no feature that a model may lack.
  */
 
 import { COLON, QUOTE, skipSpace, stringEnd } from "../../json/walk.ts";
 import { decodeText } from "../../net/wire/bytes.ts";
 
-/** A list of what is ordinary, for a list of what is not would always lack something. */
+/** An allow-list, because a list of special fields would always be incomplete. */
 const ORDINARY: ReadonlySet<string> = new Set(
   (
     "model messages input prompt instructions role content type text stream stream_options include_usage store " +
@@ -16,7 +16,7 @@ const ORDINARY: ReadonlySet<string> = new Set(
 );
 const NAME_BYTES_MAX = 24;
 
-/** The body was scanned before, so its structure is sound. */
+/** The body was scanned before, so its structure is valid. */
 export function isPlainBody(body: Uint8Array): boolean {
   const { length } = body;
   for (let open = body.indexOf(QUOTE); open !== -1; ) {

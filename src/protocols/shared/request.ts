@@ -1,4 +1,4 @@
-/** What the gateway must know of a client's request; the rest of the body is the upstream's business. */
+/** What the gateway reads from a client's request; the rest of the body is passed to the upstream. */
 
 import type { ApiError } from "../../errors.ts";
 import type { Part } from "../../net/wire/parts.ts";
@@ -6,30 +6,33 @@ import type { Interface } from "../../records.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";
 
-/** A body that can be sent again, to another account under another model name. */
+/** A body that can be sent again, to another account with another model name. */
 export interface RequestBody {
   readonly contentType: string;
-  /** The body as it came, with the upstream's model name (and what metering needs) put in. */
+  /** The received body with the upstream's model name, and what metering needs, inserted. */
   forUpstream(upstreamModel: string): UpstreamBody;
   /**
-   * The same for an upstream that remembers this response and all that was said up to it, which is the beginning of the
-   * input; null where that can no longer be told apart.
+   * The same for an upstream that remembers this response and the conversation up to it, which is the beginning of the
+   * input. Returns null if that part can no longer be identified.
    */
   forUpstreamAfter(upstreamModel: string, heard: UpstreamRejection): readonly Part[] | null;
-  /** The body without reasoning that another account encrypted; null when it holds none. */
+  /** The body without reasoning that another account encrypted; null if it has none. */
   withoutEncryptedReasoning(): RequestBody | null;
-  /** The body with the answer bounded to so many tokens: in the fields that the client used for it, or in this one. */
+  /** The body with this output cap: in the fields that the client used for it, or in the named one. */
   withOutputCap(tokens: number, name?: string): RequestBody;
-  /** True if the client itself sent this word, so that an answer may repeat it. Of a long body only both ends are searched. */
+  /**
+   * True if the client itself sent this word, so that an error may repeat it. In a long body only both ends are
+   * searched.
+   */
   mentions(word: string): boolean;
-  /** Text and ordinary settings alone: nothing that is at one account and not at another. Asked for after a failure. */
+  /** Only text and ordinary settings: nothing that exists at one account and not at another. Called after a failure. */
   isPlain(): boolean;
-  /** What is wrong with the text itself, where only an upstream noticed it. Asked for after it refused the request. */
+  /** The fault of the JSON text that only the upstream detected. Called after the upstream rejected the request. */
   flaw(): Promise<ApiError | null>;
   dispose(): Promise<void>;
 }
 
-/** A response, and how many bytes of an input (its bracket not counted) were said up to it. */
+/** A response, and the number of input bytes up to it, without the opening bracket. */
 export interface UpstreamRejection {
   readonly responseId: string;
   readonly inputBytes: number;
@@ -37,49 +40,49 @@ export interface UpstreamRejection {
 
 export type InputText =
   | { kind: "json"; body: Part }
-  /** A form: the text in it, and a digest of all of it if one is needed. */
+  /** A form: its texts, and a digest of the whole form if one is needed. */
   | { kind: "texts"; texts: readonly string[]; formDigest: string | null };
 
-/** In memory, in parts; or read from disk anew each time it is opened. */
+/** In memory as parts, or read from disk each time it is opened. */
 export type UpstreamBody = readonly Part[] | { contentLength: number; open(): ReadableStream<Uint8Array> };
 
 export interface ModelRequest {
   readonly publicModel: string;
   readonly stream: boolean;
-  /** Chat: the usage chunk was forced by us and must not reach a client that did not ask for it. */
+  /** Chat: the gateway requested the usage chunk, which must not reach a client that did not. */
   readonly hidesUsage: boolean;
-  /** Embeddings: vectors are to come in Base64, which not every upstream knows. */
+  /** Embeddings: the client wants vectors in Base64, which not every upstream supports. */
   readonly wantsBase64: boolean;
-  /** How many choices a chat stream has to finish before it is complete. */
+  /** The number of choices that a chat stream must finish to be complete. */
   readonly choices: number;
   readonly previousResponseId: string | null;
-  /** The model reads more than the body: what its upstream keeps of a conversation, or a prompt. */
+  /** The model reads more than the body: a conversation or a prompt that its upstream stores. */
   readonly readsKept: boolean;
-  /** The upstream keeps the response, so that later calls can name it. */
+  /** The upstream stores the response, so that later calls can reference it. */
   readonly keepsResponse: boolean;
   readonly background: boolean;
-  /** Tokens it may take, in and out, judged from its size and its own bound: for limits, settled later. */
+  /** The estimated tokens of input and output, from the size and the client's own limit. For limits; settled later. */
   tokensEstimate(): number;
-  /** What it gives the model to read. */
+  /** The input in the body. */
   inputSize(): InputSize;
-  /** What it may give the model to read beside its text. Worked out when first asked for: only where somebody pays. */
+  /** The input in addition to its text. Computed on first use, for paid requests only. */
   inputReach(): InputReach;
-  /** The bound that the client sets to one answer; null when it sets none. */
+  /** The client's limit of output tokens for one choice; null if it sets none. */
   readonly outputTokensMax: number | null;
-  /** The effort of reasoning that it asks for; null when it asks for none. Read when asked for: only where a group charges. */
+  /** The requested reasoning effort; null if none. Read on demand, only if the group charges. */
   reasoningEffort(): string | null;
-  /** Throws the refusal where the client sets one that is no bound. Only where somebody pays: else it is the upstream's. */
+  /** Throws if the client sets an invalid limit. Called for paid requests only: otherwise the upstream checks it. */
   checkBounds(): void;
-  /** Size and quality of the pictures it asks for, as far as it says (`image-kind.ts`). */
+  /** Size and quality of the requested images, as far as they are set (`image-kind.ts`). */
   readonly imageKind: string | null;
-  /** What is counted when the upstream does not report the length of the input. */
+  /** The text to count if the upstream does not report input tokens. */
   readonly inputText: InputText;
-  /** Names the conversation, if the body does; asked for only when there is more than one account. */
+  /** The conversation, if the body names one. Called only if there is more than one account. */
   conversation(): string | null;
   readonly body: RequestBody;
 }
 
-/** One model-calling endpoint: its address on both sides and the family it belongs to. */
+/** One endpoint that calls a model: its path on both sides and its interface. */
 export interface Endpoint {
   readonly name: EndpointName;
   readonly interface: Interface;

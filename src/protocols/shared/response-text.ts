@@ -1,33 +1,33 @@
-/** What the model said in a whole answer, part by part: for answers that come without usage. */
+/** Collects the text of a whole response, for responses without usage. */
 
 import { isObject } from "../../json/parse.ts";
 
 export interface ResponseTexts {
   said: string[];
-  /** What it thought before, as far as it shows it. */
+  /** The reasoning, as far as it is shown. */
   reasoned: string[];
 }
 
-/** Of any family; empty when it holds no text. */
+/** For any interface; empty if there is no text. */
 export function readWholeResponseTexts(json: unknown): ResponseTexts {
   if (!isObject(json)) return { said: [], reasoned: [] };
   if (Array.isArray(json.output)) return readResponseTexts(json);
   const messages = objects(json.choices).flatMap(({ message }) => (isObject(message) ? [message] : []));
   return {
-    said: strings(messages.flatMap(saidIn)),
+    said: strings(messages.flatMap(messageTexts)),
     reasoned: strings(messages.map((message) => message.reasoning_content ?? message.reasoning)),
   };
 }
 
-function saidIn(message: Record<string, unknown>): unknown[] {
+function messageTexts(message: Record<string, unknown>): unknown[] {
   const calls = [...objects(message.tool_calls), ...(isObject(message.function_call) ? [message] : [])];
   return [
-    ...partsOf(message.content),
+    ...contentTexts(message.content),
     message.refusal,
     isObject(message.audio) ? message.audio.transcript : null,
     ...calls.flatMap((call) => {
-      const made = call.function ?? call.custom ?? call.function_call;
-      return isObject(made) ? [made.name, made.arguments, made.input] : [];
+      const toolCall = call.function ?? call.custom ?? call.function_call;
+      return isObject(toolCall) ? [toolCall.name, toolCall.arguments, toolCall.input] : [];
     }),
   ];
 }
@@ -36,13 +36,13 @@ export function readResponseTexts(response: unknown): ResponseTexts {
   const items = isObject(response) ? objects(response.output) : [];
   const thoughts = items.filter(({ type }) => type === "reasoning");
   const others = items.filter(({ type }) => type !== "reasoning");
-  return { said: strings(others.flatMap(textsOfItem)), reasoned: strings(thoughts.flatMap(textsOfItem)) };
+  return { said: strings(others.flatMap(itemTexts)), reasoned: strings(thoughts.flatMap(itemTexts)) };
 }
 
-function textsOfItem(item: Record<string, unknown>): unknown[] {
+function itemTexts(item: Record<string, unknown>): unknown[] {
   return [
-    ...partsOf(item.content),
-    ...partsOf(item.summary),
+    ...contentTexts(item.content),
+    ...contentTexts(item.summary),
     item.name,
     item.arguments,
     item.input,
@@ -51,7 +51,7 @@ function textsOfItem(item: Record<string, unknown>): unknown[] {
 }
 
 /** Content is a text or a list of parts with a text each. */
-function partsOf(content: unknown): unknown[] {
+function contentTexts(content: unknown): unknown[] {
   if (typeof content === "string") return [content];
   return objects(content).flatMap((part) => [part.text, part.refusal, part.transcript]);
 }

@@ -1,5 +1,5 @@
 /**
- * What a family's stream reader tells the relay about each upstream event. A reader is pure state: bytes
+ * What the stream reader of an interface reports to the relay about each upstream event. A reader is pure state: bytes
  * in, verdicts out; it never waits and never writes.
  */
 
@@ -9,8 +9,8 @@ import type { UpstreamError } from "./upstream-error.ts";
 import type { TokenUsage } from "./usage.ts";
 
 /**
- * - `lifecycle`: says nothing yet; may be held back while another account could still serve the request
- * - `content`: from here on the client has something, and failover is over
+ * - `lifecycle`: no content yet; may be held back while another account could still serve the request
+ * - `content`: the client receives content, so failover is no longer possible
  * - `terminal`: the one event that ends the stream
  * - `dropped`: not for the client
  * - `failed`: the upstream reports an error in place of (more) content
@@ -23,17 +23,23 @@ export type Verdict =
 export type StreamOutcome = "completed" | "incomplete" | "failed" | "cancelled";
 
 export interface StreamReader {
-  /** `bytes[start, end)` is one event block without its blank line. A null replacement forwards it as it is; another one may have parts of it. */
+  /**
+   * `bytes[start, end)` is one event without its blank line. A null replacement forwards it unchanged; a replacement
+   * may contain parts of it.
+   */
   read(bytes: Uint8Array, start: number, end: number): Verdict;
-  /** The upstream ended without a terminal event, by closing or by breaking off: true if everything was said all the same. */
+  /**
+   * The upstream ended without a terminal event, by closing or by breaking off. Returns true if the response is
+   * complete all the same.
+   */
   saidEverything(how: "closed" | "broke off"): boolean;
-  /** What was said last closes something: unless more is begun, only the terminal event and its usage are to come. */
+  /** The last event ended an item: unless another one begins, only the terminal event and its usage follow. */
   isEnding(): boolean;
-  /** Written after the terminal event, or when everything was said without one. */
+  /** Written after the terminal event, or at the end of a complete response without one. */
   readonly done: Uint8Array | null;
-  /** The end of a stream that broke: exactly one terminal event of this family. */
+  /** The end of a broken stream: exactly one terminal event of this interface. */
   failure(error: ApiError, requestId: string): Uint8Array;
-  /** Repeats that work goes on, as a data event, for clients that do not count comments; null if there is no such event. */
+  /** A data event that says that work continues, for clients that ignore comments; null if the interface has none. */
   stillWorking(): Uint8Array | null;
 
   readonly usage: TokenUsage | null;
@@ -42,22 +48,22 @@ export interface StreamReader {
   readonly imageKind: string | null;
   readonly responseId: string | null;
   readonly outcome: StreamOutcome;
-  /** Events that were not what they should be and were left out. */
+  /** Events that were invalid and were dropped. */
   readonly badEvents: number;
 }
 
 /**
- * Takes what the model says while it passes, for streams that are charged: `bytes[start, end)` is the inside of a JSON
- * string, escaped as it stands, and the array may be used again afterwards. Texts of one lane follow on each other; a
- * reader gives every choice and every kind of text a lane of its own, and reasoning those below zero.
+ * Receives the text of the model as it passes, for streams that are counted. `bytes[start, end)` is the content of a
+ * JSON string with its escapes, and the array may be reused afterwards. Texts of one lane are consecutive; a reader
+ * uses a separate lane for every choice and kind of text, and negative lanes for reasoning.
  */
 export interface TextSink {
   add(bytes: Uint8Array, start: number, end: number, lane: number): void;
-  /** A text that belongs to nothing before or after it: a tool's name. */
+  /** A text that is independent of the texts around it: the name of a tool. */
   addWhole(bytes: Uint8Array, start: number, end: number, lane: number): void;
 }
 
-/** The lane of reasoning that stands beside this one. */
+/** The reasoning lane that corresponds to this lane. */
 export function reasoningLane(lane: number): number {
   return -1 - lane;
 }
@@ -65,7 +71,7 @@ export function reasoningLane(lane: number): number {
 export const PASS_CONTENT: Verdict = { phase: "content", replacement: null };
 export const DROPPED: Verdict = { phase: "dropped" };
 
-/** What may be written after `event:`. An upstream's text is not, until it has this form. */
+/** Whether the text may be written after `event:`. Upstream text must have this format first. */
 export function isEventName(type: string): boolean {
   return /^[\w.-]{1,128}$/.test(type);
 }

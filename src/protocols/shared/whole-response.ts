@@ -1,4 +1,7 @@
-/** A whole (not streamed) answer: the public model name goes in, the usage comes out, the rest stays as it came. */
+/**
+ * Reads a whole (not streamed) response: inserts the public model name, extracts the usage, and leaves the rest as
+ * received.
+ */
 
 import { isObject, parseJson } from "../../json/parse.ts";
 import {
@@ -31,8 +34,8 @@ const ANSWER = wantedFields([
   "input_tokens",
 ]);
 
-/** What an answer is made of: without it, it is none. */
-const SUBSTANCE = {
+/** The member that every response of the endpoint has. */
+const REQUIRED_MEMBER = {
   "chat.completions": "choices",
   responses: "output",
   "responses.compact": "output",
@@ -42,20 +45,20 @@ const SUBSTANCE = {
   "images.edits": "data",
 } as const satisfies Record<EndpointName, string>;
 
-const PICTURES = wantedFields(["size", "quality"]);
+const IMAGE_FIELDS = wantedFields(["size", "quality"]);
 
 export interface UpstreamResponse {
   kind: "answer";
-  /** Slices of what the upstream sent, with the public model name between them: nothing is copied. */
+  /** Slices of the upstream's bytes with the public model name between them, without copying. */
   body: readonly Part[];
   usage: TokenUsage | null;
   images: number;
-  /** Size and quality of those images, as far as the answer says (`image-kind.ts`). */
+  /** Size and quality of those images, as far as they are reported (`image-kind.ts`). */
   imageKind: string | null;
-  /** Responses only: the id that later calls may name, and how far the response is. */
+  /** Responses only: the id that later calls may reference, and the status. */
   responseId: string | null;
   status: string | null;
-  /** It has what answers of the endpoint are made of; a response may also say only how far it is. */
+  /** The required member of the endpoint is present. A response may also have only a status. */
   hasSubstance: boolean;
 }
 
@@ -67,13 +70,13 @@ export type WholeResponseResult =
 const ENDS = ["completed", "incomplete", "failed", "cancelled"] as const;
 export type ResponseEnd = (typeof ENDS)[number];
 
-/** How a response ended, by its status; null while it is still being made. */
+/** How a response ended, by its status; null while it is in progress. */
 export function readResponseEnd({ status }: Pick<UpstreamResponse, "status">): ResponseEnd | null {
   return ENDS.find((end) => end === status) ?? null;
 }
 
-/** Whether it is what a response says of how far it is. */
-function isStanding(status: string | null): boolean {
+/** Whether it is a known status of a response. */
+function isKnownStatus(status: string | null): boolean {
   return status === "queued" || status === "in_progress" || readResponseEnd({ status }) !== null;
 }
 
@@ -83,46 +86,46 @@ export function readWholeResponse(
   audience: Audience,
   depthMax: number,
 ): WholeResponseResult {
-  // Clients ignore a byte order mark, and so must we.
+  // Clients ignore a byte order mark, so the gateway does too.
   const start = startsWithBom(bytes, from, end) ? from + BOM_BYTES : from;
   const scan = scanObject(bytes, start, end, ANSWER, { depthMax });
   if (!scan.ok) return { kind: "malformed" };
   const { id, model, status, usage, error, data } = scan.fields;
   const isResponse = endpoint === "responses";
-  const tellsError = error?.kind === "object" || error?.kind === "string";
-  // A response object has an `error` of its own and is an answer all the same; elsewhere it means failure.
-  if (tellsError && !(isResponse && status?.kind === "string")) {
-    const found = readUpstreamError(parseJson(bytes, start, end));
-    return { kind: "error", error: found ?? { code: null, type: null, param: null, message: "" } };
+  const hasError = error?.kind === "object" || error?.kind === "string";
+  // A response object has its own `error` and is a response all the same. Elsewhere an error means failure.
+  if (hasError && !(isResponse && status?.kind === "string")) {
+    const upstreamError = readUpstreamError(parseJson(bytes, start, end));
+    return { kind: "error", error: upstreamError ?? { code: null, type: null, param: null, message: "" } };
   }
   const splices: Splice[] = [];
   if (model?.kind === "string") splices.push(replaceValue(model, jsonString(audience.publicModel)));
   if (data?.kind === "array" && audience.wantsBase64) splices.push(...packVectors(bytes, data, depthMax));
   const words = (message: string) => publicMessage(message, audience);
-  if (error && tellsError) {
-    const told = publicError(parseJson(bytes, error.start, error.end), words);
-    splices.push(replaceValue(error, Buffer.from(JSON.stringify(told))));
+  if (error && hasError) {
+    const errorForClient = publicError(parseJson(bytes, error.start, error.end), words);
+    splices.push(replaceValue(error, Buffer.from(JSON.stringify(errorForClient))));
   }
   if (endpoint === "chat.completions") {
     splices.push(...rewriteInnerErrors({ bytes, start, end }, scan.fields.choices, depthMax, words));
   }
-  const isPictures = endpoint.startsWith("images.");
-  const standing = isResponse && status ? stringValue(bytes, status) : null;
+  const isImages = endpoint.startsWith("images.");
+  const statusText = isResponse && status ? stringValue(bytes, status) : null;
   return {
     kind: "answer",
     body: spliceParts(bytes, splices, start, end),
     usage: usage?.kind === "object" ? readUsage(parseJson(bytes, usage.start, usage.end)) : null,
-    images: isPictures && data?.kind === "array" ? countObjects(bytes, data) : 0,
-    imageKind: isPictures ? toldKind(bytes, start, end, depthMax) : null,
+    images: isImages && data?.kind === "array" ? countObjects(bytes, data) : 0,
+    imageKind: isImages ? readReportedKind(bytes, start, end, depthMax) : null,
     responseId: isResponse && id ? stringValue(bytes, id) : null,
-    status: standing,
-    hasSubstance: scan.fields[SUBSTANCE[endpoint]] !== undefined || isStanding(standing),
+    status: statusText,
+    hasSubstance: scan.fields[REQUIRED_MEMBER[endpoint]] !== undefined || isKnownStatus(statusText),
   };
 }
 
-/** A walk of its own, so that answers without pictures are not searched for it. */
-function toldKind(bytes: Uint8Array, start: number, end: number, depthMax: number): string | null {
-  const scan = scanObject(bytes, start, end, PICTURES, { depthMax });
+/** A separate scan, so that responses without images are not searched for it. */
+function readReportedKind(bytes: Uint8Array, start: number, end: number, depthMax: number): string | null {
+  const scan = scanObject(bytes, start, end, IMAGE_FIELDS, { depthMax });
   if (!scan.ok) return null;
   const { size, quality } = scan.fields;
   return readImageKind(size ? stringValue(bytes, size) : null, quality ? stringValue(bytes, quality) : null);
@@ -142,7 +145,7 @@ export function isEmptyResponse(body: readonly Part[]): boolean {
   });
 }
 
-/** Elements of an array of objects; an image is megabytes of base64, so strings are jumped over. */
+/** Counts the elements of an array of objects. An image is megabytes of base64, so strings are skipped. */
 function countObjects(bytes: Uint8Array, array: JsonField): number {
   let depth = 0;
   let count = 0;
