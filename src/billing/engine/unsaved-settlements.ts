@@ -1,6 +1,7 @@
 /**
- * Settlements that the store did not take in time: each is kept until it has, so that its request can go on. On the
- * disk if that takes it, else in memory alone, where nothing new is promised before the store or the disk has them.
+ * Settlements that the database did not accept in time. Each is saved until the database has it, so that its
+ * request can continue: on disk if possible, otherwise only in memory. While any is only in memory, no new
+ * hold is made.
  */
 
 import type { Log } from "../../observe/log.ts";
@@ -9,13 +10,16 @@ import type { SettlementSpool } from "./settlement-spool.ts";
 import { errorReason } from "./store-faults.ts";
 
 export interface UnsavedSettlements {
-  /** Resolves when they are kept, wherever that is. */
+  /** Resolves when the settlements are saved, on disk or in memory. */
   keep(settlements: readonly Settlement[]): Promise<void>;
-  /** The store will never have it: its line outlives the process, and is read again at the next start. */
+  /**
+   * The database rejected this settlement permanently: its line survives the process and is read again at
+   * the next start.
+   */
   keepForOperator(settlement: Settlement): Promise<void>;
-  /** The store has it, whether it was kept or not. */
+  /** The database has this settlement, whether or not it was saved here. */
   booked(requestId: string): void;
-  /** Whether all that is kept outlives the process. */
+  /** Whether all saved settlements survive the process. */
   isSafe(): boolean;
   close(): Promise<void>;
 }
@@ -25,7 +29,7 @@ export function openUnsavedSettlements(
   log: Log,
   retryMs: number,
 ): UnsavedSettlements {
-  /** Kept, or about to be, and not booked. */
+  /** Saved, or about to be saved, and not booked. */
   const kept = new Set<string>();
   const inMemory = new Map<string, Settlement>();
   let isForOperator = false;
@@ -36,11 +40,11 @@ export function openUnsavedSettlements(
     try {
       await spool.add(settlements);
     } catch (error) {
-      remember(settlements, error);
+      keepInMemory(settlements, error);
     }
   }
 
-  function remember(settlements: readonly Settlement[], error: unknown): void {
+  function keepInMemory(settlements: readonly Settlement[], error: unknown): void {
     const wasSafe = inMemory.size === 0;
     for (const settlement of settlements) {
       const { requestId } = settlement.row;
@@ -51,18 +55,18 @@ export function openUnsavedSettlements(
       log.error("settlements_in_memory", { settlements: inMemory.size, reason: errorReason(error) });
     retry ??= setTimeout(() => {
       retry = null;
-      void toDisk();
+      void moveToDisk();
     }, retryMs).unref();
   }
 
-  async function toDisk(): Promise<void> {
+  async function moveToDisk(): Promise<void> {
     const settlements = [...inMemory.values()];
     if (settlements.length === 0) return;
     try {
       await spool.add(settlements);
       for (const { row } of settlements) forget(row.requestId);
     } catch (error) {
-      remember(settlements, error);
+      keepInMemory(settlements, error);
     }
   }
 
@@ -85,7 +89,7 @@ export function openUnsavedSettlements(
     isSafe: () => inMemory.size === 0,
     async close() {
       if (retry !== null) clearTimeout(retry);
-      await toDisk();
+      await moveToDisk();
       if (retry !== null) clearTimeout(retry);
       for (const requestId of inMemory.keys()) log.error("settlement_lost", { request_id: requestId });
       await spool.close();
