@@ -32,8 +32,8 @@ export interface Billing {
   idempotency: Idempotency;
   faults: BillingFaults;
   /**
-   * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database
-   * does not respond.
+   * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database does not
+   * respond.
    */
   isReady(): Promise<boolean>;
   /** Call after the last request has ended and the billing engine was flushed. */
@@ -74,7 +74,7 @@ export async function openBilling(options: BillingOptions): Promise<Billing> {
   const self = describeProcess(options.newId("inc"), clock.nowMs(), options.folderId ?? null);
   const spoolDir = join(options.dataDir, "settlements");
   const faults = new BillingFaults(clock.nowMs);
-  const { till, close } = await openTillFor(faults, options, self.id, spoolDir);
+  const { till, close } = await openEngine(faults, options, self.id, spoolDir);
   const idempotency = openIdempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
@@ -133,10 +133,10 @@ export async function openBilling(options: BillingOptions): Promise<Billing> {
 }
 
 /**
- * Many nodes share PostgreSQL, so there a settlement is in the database before the end of the response is
- * delivered. SQLite has one process, which can use write-behind billing.
+ * Many nodes share PostgreSQL, so there a settlement is in the database before the end of the response is delivered.
+ * SQLite has one process, which can use write-behind billing.
  */
-async function openTillFor(
+async function openEngine(
   faults: BillingFaults,
   { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
   incarnation: string,

@@ -1,6 +1,6 @@
 /**
- * One billing transaction: locks wallets and subscription balances, ends holds, decides new holds in order,
- * and writes everything in a fixed number of statements, independent of the number of requests.
+ * One billing transaction: locks wallets and subscription balances, ends holds, decides new holds in order, and
+ * writes everything in a fixed number of statements, independent of the number of requests.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -58,21 +58,16 @@ export interface Batch {
 
 /**
  * - `known`: the same settlement was booked before.
- * - `late`: the hold is gone. The payer was charged what is available, and a row that recovery wrote is
- *   replaced.
+ * - `late`: the hold is gone. The payer was charged what is available, and a row that recovery wrote is replaced.
  * - `unpaid`: there is neither a hold nor a payer, so the row has no charge.
  * - `lost`: the hold is gone, and a different usage row already exists and stays.
  */
 export type SettlementResult = "booked" | "known" | "late" | "unpaid" | "lost";
 
 export interface BookingResult {
-  /** `holds` and `settlements` are in the order of the batch. */
   holds: HoldResult[];
   settlements: SettlementResult[];
-  /**
-   * Requests whose hold was released without a charge because a usage row already existed. This is a bug and
-   * is logged.
-   */
+  /** Released without a charge because a usage row already existed. This is a bug and is logged. */
   uncharged: string[];
 }
 
@@ -84,10 +79,7 @@ export const usageRows = ({ settlements, rows }: Batch): UsageRow[] => [
 export interface BookOptions {
   incarnation: string;
   nowMs: number;
-  /**
-   * Reads existing rows first. Only a repeated batch can meet rows that it wrote before, so the first try
-   * skips the reads.
-   */
+  /** Reads existing rows first. Only a repeated batch can meet its own rows, so the first try skips this. */
   careful: boolean;
   /** Ids of tariffs that are already stored. */
   kept: ReadonlySet<string>;
@@ -95,7 +87,7 @@ export interface BookOptions {
 }
 
 export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<BookingResult> {
-  const state = await openDesk(tx, batch, options);
+  const state = await readBatchState(tx, batch, options);
   const settlements = batch.settlements.map((settlement) => settle(state, settlement));
   for (const { requestId } of batch.releases) release(state, requestId);
   for (const row of batch.rows) {
@@ -107,7 +99,7 @@ export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<
 }
 
 /** Everything a batch reads and collects before it writes. */
-interface Desk {
+interface BatchState {
   wallets: Map<string, LockedWallet>;
   changed: Set<string>;
   purses: ReadonlyMap<string, SubscriptionBalance[]>;
@@ -115,9 +107,8 @@ interface Desk {
   left: Map<string, Nano>;
   moves: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
   ended: Map<string, EndedHold>;
-  /** Usage rows that are already stored, with their charge. */
+  /** Usage rows that are already stored, with their charge, and holds that are already stored. */
   known: ReadonlyMap<string, Nano>;
-  /** Holds that are already stored. */
   present: ReadonlyMap<string, Hold>;
   /** Facts about settlements without a hold, and the rows that these settlements replace. */
   late: LateFacts;
@@ -130,7 +121,7 @@ interface Desk {
   uncharged: string[];
 }
 
-async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): Promise<Desk> {
+async function readBatchState(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): Promise<BatchState> {
   const payers = new Set<string>();
   const subscribers = new Set<string>();
   for (const { charge, userId } of batch.holds) (charge === "balance" ? payers : subscribers).add(userId);
@@ -146,7 +137,7 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
   }
   const wallets = payers.size === 0 ? new Map<string, LockedWallet>() : await lockWallets(tx, [...payers]);
   const purses =
-    subscribers.size === 0 ? NO_PURSES : await lockSubscriptionBalances(tx, [...subscribers], nowMs);
+    subscribers.size === 0 ? NO_BALANCES : await lockSubscriptionBalances(tx, [...subscribers], nowMs);
   const ending = [
     ...batch.settlements.map(({ row }) => row.requestId),
     ...batch.releases.map(({ requestId }) => requestId),
@@ -177,7 +168,7 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
     left: new Map(),
     moves: [],
     ended,
-    known: careful ? await knownUsage(tx, [...ending, ...batch.rows.map((row) => row.requestId)]) : NOTHING,
+    known: careful ? await knownUsage(tx, [...ending, ...batch.rows.map((row) => row.requestId)]) : NO_USAGE,
     present: careful
       ? await findHolds(
           tx,
@@ -193,13 +184,12 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
   };
 }
 
-const NO_PURSES: ReadonlyMap<string, SubscriptionBalance[]> = new Map();
-const NOTHING: ReadonlyMap<string, Nano> = new Map();
+const NO_BALANCES: ReadonlyMap<string, SubscriptionBalance[]> = new Map();
+const NO_USAGE: ReadonlyMap<string, Nano> = new Map();
 const NO_HOLDS: ReadonlyMap<string, Hold> = new Map();
 
-function settle(state: Desk, { row, chargedNano }: Settlement): SettlementResult {
-  // A request count of 0 means that the request is part of a counted row, which may have the same id and be
-  // in the same batch.
+function settle(state: BatchState, { row, chargedNano }: Settlement): SettlementResult {
+  // A count of 0 marks a part of a counted row, which may have the same id and be in the same batch.
   const [requestId, hasRow] = [row.requestId, row.requestCount > 0];
   const hold = state.ended.get(requestId);
   const before =
@@ -213,7 +203,7 @@ function settle(state: Desk, { row, chargedNano }: Settlement): SettlementResult
       // A recovered row is an estimate. It must not replace the real one.
       return before === chargedNano || isRecovered(row) ? "known" : "lost";
     }
-    giveBack(state, hold, 0n);
+    endHold(state, hold, 0n);
     // The request was refused because its hold took too long, but the hold was written afterwards.
     if (before === 0n && chargedNano === 0n) return "known";
     // In every other case a row and a hold never exist together. Nothing is charged twice.
@@ -231,7 +221,7 @@ function settle(state: Desk, { row, chargedNano }: Settlement): SettlementResult
   const wallet = hold.subscriptionId === null ? (state.wallets.get(hold.userId) ?? null) : null;
   const overrun = overrunBy(hold, charged.chargedNano, wallet, row.atMs);
   if (overrun !== null) state.overruns.push(overrun);
-  giveBack(state, hold, charged.chargedNano);
+  endHold(state, hold, charged.chargedNano);
   if (hasRow) state.rows.set(requestId, charged.row);
   if (charged.chargedNano > 0n) state.entries.push(computeCharge(charged.row, hold, charged.chargedNano));
   return "booked";
@@ -245,8 +235,7 @@ export function computeCharge(
   const { subscriptionId } = hold;
   return {
     id: `charge:${row.requestId}`,
-    // The use of a window is the sum of the entries in its time, and a hold counts for the window it was made
-    // in.
+    // The use of a window is the sum of the entries in its time, and a hold counts for the window it was made in.
     atMs: subscriptionId === null ? Math.round(row.atMs) : hold.atMs,
     kind: "charge",
     debit: subscriptionId === null ? userBook(hold.userId) : subscriptionBook(subscriptionId),
@@ -260,13 +249,13 @@ export function computeCharge(
   };
 }
 
-function release(state: Desk, requestId: string): void {
+function release(state: BatchState, requestId: string): void {
   const hold = state.ended.get(requestId);
-  if (hold !== undefined) giveBack(state, hold, 0n);
+  if (hold !== undefined) endHold(state, hold, 0n);
 }
 
 /** Ends the hold: a second settlement of the same request in this batch finds none. */
-function giveBack(state: Desk, hold: EndedHold, chargedNano: Nano): void {
+function endHold(state: BatchState, hold: EndedHold, chargedNano: Nano): void {
   state.ended.delete(hold.requestId);
   if (hold.subscriptionId !== null) {
     const { subscriptionId, atMs } = hold;
@@ -280,14 +269,15 @@ function giveBack(state: Desk, hold: EndedHold, chargedNano: Nano): void {
   state.changed.add(hold.userId);
 }
 
-function decide(state: Desk, request: HoldRequest, { incarnation, nowMs }: BookOptions): HoldResult {
+function decide(state: BatchState, request: HoldRequest, { incarnation, nowMs }: BookOptions): HoldResult {
   const present = state.present.get(request.requestId);
   if (present !== undefined) {
     return { kind: "held", amountNano: present.amountNano, subscriptionId: present.subscriptionId };
   }
   const earlier = state.results.get(request.requestId);
   if (earlier !== undefined) return earlier;
-  const result = request.charge === "balance" ? fromWallet(state, request) : fromPurse(state, request);
+  const result =
+    request.charge === "balance" ? holdFromBalance(state, request) : holdFromSubscription(state, request);
   state.results.set(request.requestId, result);
   if (result.kind === "held") {
     const payer = state.purses
@@ -298,7 +288,7 @@ function decide(state: Desk, request: HoldRequest, { incarnation, nowMs }: BookO
   return result;
 }
 
-function fromWallet(state: Desk, request: HoldRequest): HoldResult {
+function holdFromBalance(state: BatchState, request: HoldRequest): HoldResult {
   const wallet = state.wallets.get(request.userId);
   const result = holdFromWallet(wallet ?? EMPTY_WALLET, request);
   if (wallet !== undefined && result.kind === "held" && result.amountNano > 0n) {
@@ -309,31 +299,29 @@ function fromWallet(state: Desk, request: HoldRequest): HoldResult {
 }
 
 /**
- * Holds from the first subscription, in paying order, that covers the whole amount. If none does, from the
- * first that covers the upper estimate of uncountable inputs. If only holds in flight prevent that, the
- * result is `blocked`. Otherwise the first that covers the minimum pays.
+ * Holds from the first subscription, in paying order, that covers the whole amount, else the upper estimate of
+ * uncountable inputs. `blocked` if only holds prevent that. Otherwise the first that covers the minimum pays.
  */
-function fromPurse(state: Desk, request: HoldRequest): HoldResult {
+function holdFromSubscription(state: BatchState, request: HoldRequest): HoldResult {
   const { userId, plans, wantedNano, leastNano, firmNano = leastNano } = request;
   const balances = (state.purses.get(userId) ?? []).filter(
     ({ planName }) => plans === null || plans.includes(planName),
   );
-  const remainingNano = (balance: SubscriptionBalance) =>
-    state.left.get(balance.subscriptionId) ?? balance.leftNano;
+  const rest = (balance: SubscriptionBalance) => state.left.get(balance.subscriptionId) ?? balance.leftNano;
   const covering =
-    balances.find((balance) => remainingNano(balance) >= wantedNano) ??
-    balances.find((balance) => remainingNano(balance) >= firmNano);
+    balances.find((balance) => rest(balance) >= wantedNano) ??
+    balances.find((balance) => rest(balance) >= firmNano);
   const blocked =
     covering === undefined
-      ? balances.find((balance) => isBlocked(request, remainingNano(balance), leftWithHolds(balance)))
+      ? balances.find((balance) => isBlocked(request, rest(balance), leftWithHolds(balance)))
       : undefined;
   if (blocked !== undefined) {
-    return { kind: "blocked", availableNano: remainingNano(blocked), neededNano: firmNano };
+    return { kind: "blocked", availableNano: rest(blocked), neededNano: firmNano };
   }
-  const payer = covering ?? balances.find((balance) => remainingNano(balance) >= leastNano);
+  const payer = covering ?? balances.find((balance) => rest(balance) >= leastNano);
   if (payer !== undefined) {
     const { subscriptionId, atMs } = payer;
-    const leftNano = remainingNano(payer);
+    const leftNano = rest(payer);
     const amountNano = wantedNano < leftNano ? wantedNano : leftNano;
     state.left.set(subscriptionId, leftNano - amountNano);
     state.moves.push({ subscriptionId, atMs, heldNano: amountNano, usedNano: 0n });
@@ -342,7 +330,7 @@ function fromPurse(state: Desk, request: HoldRequest): HoldResult {
   let bestNano = 0n;
   let resetsAtMs: number | null = null;
   for (const balance of balances) {
-    const leftNano = remainingNano(balance);
+    const leftNano = rest(balance);
     if (leftNano > bestNano) bestNano = leftNano;
     if (balance.resetsAtMs !== null && (resetsAtMs === null || balance.resetsAtMs < resetsAtMs)) {
       resetsAtMs = balance.resetsAtMs;
@@ -384,7 +372,7 @@ export function heldTokens({ inputTokens }: HoldRequest): number {
   return Math.max(0, Math.round(inputTokens));
 }
 
-async function write(tx: Db, state: Desk, batch: Batch, options: BookOptions): Promise<void> {
+async function write(tx: Db, state: BatchState, batch: Batch, options: BookOptions): Promise<void> {
   const { kept, nowMs, numbering } = options;
   if (state.changed.size > 0) {
     const wallets = [...state.wallets].filter(([userId]) => state.changed.has(userId));

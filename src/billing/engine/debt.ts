@@ -1,6 +1,6 @@
 /**
- * Requests that cost more than their hold. The whole cost is charged from the available balance of the
- * wallet. The missing part becomes a debt, which blocks new paid requests until it is covered.
+ * Requests that cost more than their hold. The whole cost is charged from the available balance of the wallet. The
+ * missing part becomes a debt, which blocks new paid requests until it is covered.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -18,8 +18,7 @@ export function chargeHold(
 ): Settlement {
   const isOverrun = chargedNano > amountNano;
   const charged = chargedNano < 0n ? 0n : chargedNano;
-  // A request that was refused because its hold was slow, and whose hold was written afterwards, has no
-  // payer.
+  // A request that was refused because its hold was slow, and whose hold was written afterwards, has no payer.
   const isUnpaid = row.payer === null && charged === 0n;
   const payer = isUnpaid ? null : subscriptionId === null ? "balance" : "subscription";
   const isFlagged = !isOverrun || row.flags.includes("overrun");
@@ -32,8 +31,8 @@ export function chargeHold(
 }
 
 /**
- * The wallet after a hold ends. Only a charge above the hold creates debt; a smaller charge releases money
- * that covers debt.
+ * The wallet after a hold ends. Only a charge above the hold creates debt; a smaller charge releases money that
+ * covers debt.
  */
 export function afterCharge(
   { balanceNano, heldNano, debtNano }: LockedWallet,
@@ -45,8 +44,8 @@ export function afterCharge(
 }
 
 /**
- * `wallet` is the state before the charge, or null if a subscription pays. The windows of the subscription
- * then show more used than their limit.
+ * `wallet` is the state before the charge, or null if a subscription pays. The windows of the subscription then show
+ * more used than their limit.
  */
 export function overrunBy(
   { requestId, userId, subscriptionId, amountNano }: EndedHold,
@@ -61,9 +60,8 @@ export function overrunBy(
 }
 
 /**
- * Decides a hold on a wallet. If the balance including the user's own holds covers the upper estimate
- * (`firmNano`), no less is held: otherwise a user could get a low estimate by holding the balance with
- * another request.
+ * Decides a hold on a wallet. If the balance including the user's own holds covers the upper estimate (`firmNano`),
+ * no less is held: otherwise a user could get a low estimate by holding the balance with another request.
  */
 export function holdFromWallet(
   { balanceNano, heldNano, debtNano }: LockedWallet,

@@ -1,7 +1,6 @@
 /**
- * Direct billing: holds money before a request is sent upstream and books the settlement before the client
- * sees the end of the response. Operations that arrive during a transaction are batched into the next one,
- * so a busy gateway needs few commits.
+ * Direct billing: holds money before a request is sent and books its settlement before the client sees the end.
+ * Operations that arrive during a transaction form the next batch, so a busy gateway needs few commits.
  */
 
 import type { Clock } from "../../net/wire/clock.ts";
@@ -49,39 +48,24 @@ export type { BillingLimits } from "./pending-work.ts";
 export { BillingUnavailable } from "./store-faults.ts";
 
 export interface BillingEngine {
-  /**
-   * The hold is durable when this returns or resolves. Rejects with `TillUnavailable` if the database is
-   * unavailable: nothing is held.
-   */
-  hold(submittedCount: HoldRequest): HoldResult | Promise<HoldResult>;
-  /**
-   * The request is about to be sent to this account. Written within `progressMs`, without waiting for the
-   * write.
-   */
+  /** Durable when it returns or resolves. Rejects with `TillUnavailable` if the database is unavailable. */
+  hold(request: HoldRequest): HoldResult | Promise<HoldResult>;
+  /** The request is about to be sent to this account. Written within `progressMs`; the caller does not wait. */
   dispatched(requestId: string, accountId: string, upstreamModel: string): void;
   /** The request is queued again: no account is processing it. */
   undispatched(requestId: string): void;
   /** Output tokens so far. The latest count is written about once a second. */
   checkpoint(requestId: string, outputTokens: number): void;
   /**
-   * Writes the usage row, roll-up, ledger entry and wallet or window, and ends the hold, in one transaction.
-   * Resolves when the settlement is durable, or saved until the database is available again; returns null if
-   * it is durable already. Repeated calls for one request book it once.
+   * Books usage row, roll-up, entry, wallet or window and the end of the hold in one transaction, once per request.
+   * Resolves when durable, or saved until the database is available; null if it is durable already.
    */
   settle(settlement: Settlement): Promise<void> | null;
-  /**
-   * Like `settle`, but resolves only when the database has the settlement. For settlements that are saved
-   * elsewhere until then.
-   */
+  /** Like `settle`, for settlements that are saved elsewhere: resolves only when the database has it. */
   book(settlement: Settlement): Promise<void>;
-  /**
-   * Queues an unpaid usage row without waiting for the write. With a journal, the row survives the process
-   * from here on.
-   */
+  /** Queues an unpaid row; the caller does not wait. With a journal, the row survives the process from here on. */
   push(row: UsageRow): void;
-  /**
-   * Resolves when all operations so far are in the database; rejects when the database does not accept them.
-   */
+  /** Resolves when all operations so far are in the database; rejects when the database does not accept them. */
   flush(): Promise<void>;
   /** Resolves when the database alone has the complete balance, holds and usage of this user. */
   settleUp(userId: string): Promise<void>;
@@ -98,14 +82,11 @@ export interface BillingEngine {
 }
 
 export interface DirectBilling extends BillingEngine {
-  hold(submittedCount: HoldRequest): Promise<HoldResult>;
+  hold(request: HoldRequest): Promise<HoldResult>;
   settle(settlement: Settlement): Promise<void>;
   readonly disk: Pick<Disk, "committed">;
   readonly overdue: Pick<UnsavedSettlements, "keep" | "booked">;
-  /**
-   * Tracks a hold of this process that another component wrote. `isNewer`: its progress is ahead of the
-   * stored row.
-   */
+  /** Tracks a hold that another component wrote. `isNewer`: its progress is ahead of the stored row. */
   adopt(requestId: string, now: HoldProgress, isNewer: boolean): void;
   /** Ends a hold without a charge or a usage row. */
   release(requestId: string, userId: string): void;
@@ -143,9 +124,7 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
   const overdue = openUnsavedSettlements(spool, log, limits.retryMs);
   const isWell = () => disk.isWell() && overdue.isSafe();
   const expiryTimer = setInterval(expireWaiters, LOOK_MS).unref();
-  /**
-   * Starts a batch in the next turn of the event loop, so that it contains everything submitted in this one.
-   */
+  /** Starts a batch in the next turn of the event loop, so that it contains everything submitted in this one. */
   function wake(): void {
     if (scheduled || running !== null || stopped) return;
     scheduled = true;
@@ -153,8 +132,7 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
       scheduled = false;
       void run();
     };
-    // Measured at 5,000 requests a second: waiting a millisecond for more operations halves the cost, because
-    // a commit writes whole pages.
+    // Measured at 5,000 requests/s: a wait of 1 ms halves the cost, because a commit writes whole pages.
     const isBusy = lastSize >= limits.companyMin && clock.monotonicMs() - committedMs < limits.companyMs;
     if (isBusy) setTimeout(begin, limits.companyMs);
     else setImmediate(begin);
@@ -183,9 +161,7 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
     }
   }
 
-  /**
-   * PostgreSQL's round trips are long enough for a batch to collect, so the next one starts without a pause.
-   */
+  /** PostgreSQL's round trips are long enough for a batch to collect, so the next one starts without a pause. */
   const continuesAtOnce = () => db.engine === "postgres" && isUrgent();
 
   const isUrgent = () =>
@@ -375,8 +351,8 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
     do {
       const before = completedCount;
       await run();
-      const isUnfinished = completedCount < wanted || progress.isDue();
-      if (isUnfinished && completedCount === before && failures > 0)
+      const isLeft = completedCount < wanted || progress.isDue();
+      if (isLeft && completedCount === before && failures > 0)
         throw new BillingUnavailable("the store takes nothing");
     } while (completedCount < wanted || progress.isDue());
   }

@@ -1,8 +1,8 @@
 /**
- * Queues requests whose hold is blocked by their user's own requests in flight: these hold the money that
- * the upper estimate of an uncountable input needs. The wait is bounded in time and in requests per user; a
- * request without money at its deadline is refused. A queue is retried when a request of its user settles,
- * and periodically because other nodes settle requests too.
+ * Queues requests whose hold is blocked by their user's own requests in flight: these hold the money that the upper
+ * estimate of an uncountable input needs. The wait is bounded in time and in requests per user; a request without
+ * money at its deadline is refused. A queue is retried when a request of its user settles, and periodically because
+ * other nodes settle requests too.
  */
 
 import type { BillingEngine } from "./direct-billing.ts";
@@ -120,10 +120,7 @@ export class HoldQueue {
     });
   }
 
-  /**
-   * Retries in the order of arrival. If the first waiter stays blocked, the ones behind it do not overtake
-   * it.
-   */
+  /** Retries in the order of arrival. If the first waiter stays blocked, the ones behind it do not overtake it. */
   private async tryAll({ waiters }: UserQueue): Promise<void> {
     for (let next = waiters[0]; next !== undefined; next = waiters[0]) {
       next.state = "asking";

@@ -1,6 +1,6 @@
 /**
- * Settlements whose hold is gone: another process considered this one dead and settled its requests from
- * their checkpoints, or the database was restored. The real usage replaces such an estimate exactly once.
+ * Settlements whose hold is gone: another process considered this one dead and settled its requests from their
+ * checkpoints, or the database was restored. The real usage replaces such an estimate exactly once.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -164,14 +164,11 @@ function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | und
   };
 }
 
-/**
- * The row keeps the time of the row it replaces, because the charge and roll-ups of that row have this time.
- */
+/** The row keeps the time of the row it replaces, because the charge and roll-ups of that row have this time. */
 function chargedRow(row: UsageRow, chargedNano: Nano, atMs: number): UsageRow {
   const isShort = chargedNano < row.costNano && !row.flags.includes("overrun");
   const flags: UsageRow["flags"] = isShort ? [...row.flags, "overrun"] : row.flags;
-  // A request refused after its hold is counted in another row. As a replacement it counts as one request
-  // again.
+  // A request refused after its hold is counted in another row. As a replacement it counts as one request again.
   return { ...row, atMs, chargedNano, flags, requestCount: Math.max(1, row.requestCount) };
 }
 

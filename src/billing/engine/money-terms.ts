@@ -14,8 +14,8 @@ export interface HoldRequest {
   tariff: Tariff;
   wantedNano: Nano;
   /**
-   * The upper estimate of inputs that cannot be counted in advance, with the shortest output. Between
-   * `leastNano` and `wantedNano`; omitted if every input can be counted.
+   * The upper estimate of inputs that cannot be counted in advance, with the shortest output. Between `leastNano` and
+   * `wantedNano`; omitted if every input can be counted.
    */
   firmNano?: Nano;
   /** At most `wantedNano`. */
@@ -29,8 +29,8 @@ export interface HoldRequest {
   publicModel: string;
   stream: boolean;
   /**
-   * The request may continue after its client has a response, and other requests look it up meanwhile. Its
-   * hold is written to the database from the start.
+   * The request may continue after its client has a response, and other requests look it up meanwhile. Its hold is
+   * written to the database from the start.
    */
   isLasting: boolean;
 }

@@ -8,8 +8,8 @@ export interface BillingLimits {
   /** How long an unpaid usage row may wait to be written in a batch. */
   gatherMs: number;
   /**
-   * After a batch of at least `companyMin` operations that ended less than `companyMs` ago, the next batch
-   * waits `companyMs` to collect more operations.
+   * After a batch of at least `companyMin` operations that ended less than `companyMs` ago, the next batch waits
+   * `companyMs` to collect more operations.
    */
   companyMin: number;
   companyMs: number;

@@ -1,6 +1,6 @@
 /**
- * Tracks the progress of each held request and writes it periodically. Recovery settles by this progress if
- * the process dies.
+ * Tracks the progress of each held request and writes it periodically. Recovery settles by this progress if the
+ * process dies.
  */
 
 import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
@@ -65,8 +65,8 @@ export function openProgress(limits: ProgressLimits, wake: () => void, monotonic
       if (before === undefined || before.outputTokens >= outputTokens) return;
       change(requestId, { outputTokens });
       counted.add(requestId);
-      // Writes soon and not a whole interval later: otherwise a request that counts once a second would lag
-      // two seconds.
+      // Writes soon and not a whole interval later: otherwise a request that counts once a second would lag two
+      // seconds.
       const restMs = countedMs + limits.checkpointMs - monotonicMs();
       countTimer ??= setTimeout(
         () => {

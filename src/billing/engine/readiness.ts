@@ -1,6 +1,6 @@
 /**
- * Checks whether a new request could be recorded: the database accepts a row, and the disk has room for a
- * journal segment. The result is cached, so frequent checks cost nothing.
+ * Checks whether a new request could be recorded: the database accepts a row, and the disk has room for a journal
+ * segment. The result is cached, so frequent checks cost nothing.
  */
 
 import { rm, writeFile } from "node:fs/promises";

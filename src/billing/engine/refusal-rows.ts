@@ -1,7 +1,7 @@
 /**
- * Limits how many usage rows unserved requests write: after the first few in a minute, refusals of one kind
- * of a key share one counted row. Limits of the key do not bound them, because a request that was not served
- * uses none of them.
+ * Limits how many usage rows unserved requests write: after the first few in a minute, refusals of one kind of a key
+ * share one counted row. Limits of the key do not bound them, because a request that was not served uses none of
+ * them.
  */
 
 import type { UsageRow } from "../../store/usage/usage-row.ts";
@@ -9,10 +9,7 @@ import type { UsageRow } from "../../store/usage/usage-row.ts";
 export interface RefusalRowLimits {
   /** Maximum number of separate rows per minute, for refusals of one key with one status and error code. */
   readonly rowsPerMinute: number;
-  /**
-   * Maximum number of kinds tracked at once. Beyond it, counted rows are written early and the count
-   * restarts.
-   */
+  /** Maximum number of kinds tracked at once. Beyond it, counted rows are written early and the count restarts. */
   readonly kindsMax: number;
 }
 
@@ -28,16 +25,14 @@ const MINUTE_MS = 60_000;
 const TRACE_CHARS_MAX = 2_000;
 
 /**
- * Counted rows are written when their minute ends and at shutdown. A killed process loses the counts of its
- * last minute; no money depends on them.
+ * Counted rows are written when their minute ends and at shutdown. A killed process loses the counts of its last
+ * minute; no money depends on them.
  */
 export class RefusalRows {
   private readonly push: (row: UsageRow) => void;
   private readonly limits: RefusalRowLimits;
   private readonly kinds = new Map<string, RefusalKind>();
-  /**
-   * The minute of wall-clock time that is being counted. A counted row never spans two hours of a roll-up.
-   */
+  /** The minute of wall-clock time that is being counted. A counted row never spans two hours of a roll-up. */
   private minute = 0;
   private timer: ReturnType<typeof setTimeout> | null = null;
 
@@ -47,8 +42,8 @@ export class RefusalRows {
   }
 
   /**
-   * Records a request that ended unserved. Returns true if the request is part of a counted row, false if
-   * the caller must write a separate row.
+   * Records a request that ended unserved. Returns true if the request is part of a counted row, false if the caller
+   * must write a separate row.
    */
   fold(row: UsageRow): boolean {
     if (!isUnserved(row)) return false;
@@ -106,10 +101,7 @@ function isUnserved({ outcome, attempts, usageSource, costNano, upstreamNano }: 
   );
 }
 
-/**
- * The row of a settlement that only ends a hold, because the request is part of a counted row. It is never
- * stored.
- */
+/** The row of a settlement that only ends a hold, because the request is part of a counted row. It is never stored. */
 export function withoutRow(row: UsageRow): UsageRow {
   return { ...row, requestCount: 0 };
 }
@@ -140,10 +132,7 @@ class CountedRefusals {
     if (publicModel !== this.first.publicModel) this.isOneModel = false;
   }
 
-  /**
-   * Times are sums, so that averages of a roll-up stay correct. The model is empty if the requests named
-   * several.
-   */
+  /** Times are sums, so that averages of a roll-up stay correct. The model is empty if the requests named several. */
   toRow(): UsageRow {
     const { first, count: requestCount, atMs, durationMs, waitMs, isOneModel } = this;
     const row = { ...first, requestCount, atMs, durationMs, waitMs };

@@ -1,8 +1,8 @@
 /**
- * Saves settlements that the database did not accept in time in a file of JSON lines; each is on disk before
- * its request continues. Replaying a booked settlement changes nothing, so a line is removed only after it
- * was booked. The file is preallocated with zeros: a full disk, which may be why the database fails, still
- * has room for some hundred lines.
+ * Saves settlements that the database did not accept in time in a file of JSON lines; each is on disk before its
+ * request continues. Replaying a booked settlement changes nothing, so a line is removed only after it was booked.
+ * The file is preallocated with zeros: a full disk, which may be why the database fails, still has room for some
+ * hundred lines.
  */
 
 import { close, fdatasync, ftruncate, open, write } from "node:fs";
@@ -25,7 +25,7 @@ export interface SettlementSpool {
 }
 
 const NAME = /^settlements-([\w-]+)\.jsonl$/;
-const nameOf = (incarnation: string) => `settlements-${incarnation}.jsonl`;
+const buildFileName = (incarnation: string) => `settlements-${incarnation}.jsonl`;
 
 /** Preallocated, so that there is room when the disk is full. A line is about a kilobyte. */
 const RESERVE_BYTES = 512 * 1024;
@@ -39,7 +39,7 @@ const writeFile = promisify(write);
 
 /** Creates the file at once, or with the first line if that fails. */
 export function openSettlementSpool(dir: string, incarnation: string): SettlementSpool {
-  const path = join(dir, nameOf(incarnation));
+  const path = join(dir, buildFileName(incarnation));
   let file: number | null = null;
   /** Preallocated bytes, and the bytes of lines in them. */
   let size = 0;
@@ -59,8 +59,8 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
   }
 
   /**
-   * If a full disk accepts only a part of the zeros, readers see them as the end of the lines, and the next
-   * lines overwrite them.
+   * If a full disk accepts only a part of the zeros, readers see them as the end of the lines, and the next lines
+   * overwrite them.
    */
   async function reserve(to: number, bytes: number): Promise<void> {
     await writeAll(to, Buffer.alloc(bytes), size);
@@ -78,12 +78,12 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
     add: (settlements) =>
       runInOrder(async () => {
         const to = await openReserved();
-        // After a failed sync the kernel may have dropped these pages. The caller adds the lines again, at
-        // the same position.
+        // After a failed sync the kernel may have dropped these pages. The caller adds the lines again, at the same
+        // position.
         end = synced;
-        const lines = settlements.map((settlement) => `${lineOf(settlement)}\n`);
+        const lines = settlements.map((settlement) => `${formatLine(settlement)}\n`);
         // Writes the lines that fit first, so that they are saved even if no more space can be allocated.
-        const fitting = many(lines, size - end);
+        const fitting = countFitting(lines, size - end);
         await put(to, lines.slice(0, fitting).join(""));
         if (fitting < lines.length) {
           const rest = lines.slice(fitting).join("");
@@ -114,7 +114,7 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
 }
 
 /** How many lines, from the first, fit in `bytes`. */
-function many(lines: readonly string[], bytes: number): number {
+function countFitting(lines: readonly string[], bytes: number): number {
   let left = bytes;
   const first = lines.findIndex((line) => {
     left -= Buffer.byteLength(line);
@@ -158,7 +158,7 @@ export async function listOrphanedSpools(
   return left;
 }
 
-function lineOf({ row, chargedNano }: Settlement): string {
+function formatLine({ row, chargedNano }: Settlement): string {
   return JSON.stringify({
     charged: chargedNano.toString(),
     row: asStored(USAGE_COLUMNS, toValues(clampCount(row))),

@@ -16,8 +16,8 @@ export interface StoreProgress {
 }
 
 /**
- * Whether a hold has waited too long. A slow database that still finishes transactions gets more time than
- * one that is unavailable.
+ * Whether a hold has waited too long. A slow database that still finishes transactions gets more time than one that
+ * is unavailable.
  */
 export function isTooLong(
   { holdPatienceMs, silenceMs }: Pick<BillingLimits, "holdPatienceMs" | "silenceMs">,

@@ -1,7 +1,7 @@
 /**
- * The remaining balances of subscriptions, each at its own current time (`momentOf`). Held money belongs to
- * the windows of the hold's time. Its settlement moves it from held to used in the same windows, even if
- * these are over by then.
+ * The remaining balances of subscriptions, each at its own current time (`momentOf`). Held money belongs to the
+ * windows of the hold's time. Its settlement moves it from held to used in the same windows, even if these are over
+ * by then.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -40,8 +40,8 @@ export interface SubscriptionBalance {
 
 /**
  * The running subscriptions of each user in paying order, locked until the transaction ends. Users without a
- * subscription are omitted. Call once for all users of a batch, before anything is written: `moveHeld`
- * counts the holds and entries that are written later.
+ * subscription are omitted. Call once for all users of a batch, before anything is written: `moveHeld` counts the
+ * holds and entries that are written later.
  */
 export async function lockSubscriptionBalances(
   tx: Db,
@@ -62,18 +62,18 @@ export async function lockSubscriptionBalances(
   let next = 0;
   const purses = running.map(({ subscription, atMs }, i) => {
     const windows = (spans[i] ?? []).map(({ per, startsAtMs, endsAtMs, limitNano }) => {
-      const { usedNano, heldNano } = uses[next++] ?? noUse();
+      const { usedNano, heldNano } = uses[next++] ?? failMissingUse();
       return { per, startsAtMs, endsAtMs, limitNano, usedNano, heldNano };
     });
-    return { subscription, purse: purseOf(subscription, atMs, windows) };
+    return { subscription, purse: buildBalance(subscription, atMs, windows) };
   });
   const byUser = Map.groupBy(purses, ({ subscription }) => subscription.userId);
-  return new Map([...byUser].map(([userId, list]) => [userId, inTurn(list)]));
+  return new Map([...byUser].map(([userId, list]) => [userId, sortByTurn(list)]));
 }
 
 /**
- * Adds the amounts; negative amounts are subtracted. `atMs` is the time of the hold, and must be the time of
- * its entry too.
+ * Adds the amounts; negative amounts are subtracted. `atMs` is the time of the hold, and must be the time of its
+ * entry too.
  */
 export async function moveHeld(tx: Db, changes: readonly WindowChange[]): Promise<void> {
   await lockSubscriptions(tx, [...new Set(changes.map(({ subscriptionId }) => subscriptionId))].sort());
@@ -91,7 +91,7 @@ export function leftWithHolds({ windows }: Pick<SubscriptionBalance, "windows">)
   return rests.reduce((least, rest) => (rest < least ? rest : least));
 }
 
-function purseOf(
+function buildBalance(
   { id, plan, endsAtMs, renews }: GrantedPlan,
   atMs: number,
   windows: SubscriptionBalanceWindow[],
@@ -112,7 +112,7 @@ function purseOf(
   };
 }
 
-function inTurn(
+function sortByTurn(
   list: readonly { subscription: GrantedPlan; purse: SubscriptionBalance }[],
 ): SubscriptionBalance[] {
   // Most users have one subscription. Computing the end of a renewing term is the most expensive step here.
@@ -126,6 +126,6 @@ function inTurn(
     .map(({ purse }) => purse);
 }
 
-function noUse(): never {
+function failMissingUse(): never {
   throw new Error("A window has no use, not even none.");
 }

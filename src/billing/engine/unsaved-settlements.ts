@@ -1,7 +1,6 @@
 /**
- * Settlements that the database did not accept in time. Each is saved until the database has it, so that its
- * request can continue: on disk if possible, otherwise only in memory. While any is only in memory, no new
- * hold is made.
+ * Settlements that the database did not accept in time. Each is saved until the database has it, so that its request
+ * can continue: on disk if possible, otherwise only in memory. While any is only in memory, no new hold is made.
  */
 
 import type { Log } from "../../observe/log.ts";
@@ -13,8 +12,8 @@ export interface UnsavedSettlements {
   /** Resolves when the settlements are saved, on disk or in memory. */
   keep(settlements: readonly Settlement[]): Promise<void>;
   /**
-   * The database rejected this settlement permanently: its line survives the process and is read again at
-   * the next start.
+   * The database rejected this settlement permanently: its line survives the process and is read again at the next
+   * start.
    */
   keepForOperator(settlement: Settlement): Promise<void>;
   /** The database has this settlement, whether or not it was saved here. */

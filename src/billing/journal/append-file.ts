@@ -1,7 +1,4 @@
-/**
- * A file that lines are appended to. Each line survives the death of the process from the moment it is
- * appended.
- */
+/** A file that lines are appended to. Each line survives the death of the process from the moment it is appended. */
 
 import {
   closeSync,
@@ -24,8 +21,8 @@ export interface JournalLines {
 
 export interface AppendFile {
   /**
-   * Returns false if the lines do not fit. If it throws, none of the lines is in the file, and nothing more
-   * may be appended.
+   * Returns false if the lines do not fit. If it throws, none of the lines is in the file, and nothing more may be
+   * appended.
    */
   put(lines: JournalLines): boolean;
   /** Everything appended so far survives a power failure once this resolves. */
@@ -38,8 +35,8 @@ export interface AppendFile {
 const PARTLY = "the disk took a part of it";
 
 /**
- * File systems that overwrite a page in place: ext2 to ext4, XFS and tmpfs. Others allocate a new block for
- * each write. If the disk is full, they kill a process that changes a mapped page.
+ * File systems that overwrite a page in place: ext2 to ext4, XFS and tmpfs. Others allocate a new block for each
+ * write. If the disk is full, they kill a process that changes a mapped page.
  */
 const IN_PLACE: ReadonlySet<number> = new Set([0xef53, 0x58465342, 0x01021994]);
 
@@ -53,15 +50,15 @@ export function createAppendFile(path: string, bytesMax: number): AppendFile {
 }
 
 /**
- * Appends through mapped memory, without a system call per line. The file is filled with zeros first: a full
- * disk fails here, and a torn line is recognizable, because a whole line contains no zero byte.
+ * Appends through mapped memory, without a system call per line. The file is filled with zeros first: a full disk
+ * fails here, and a torn line is recognizable, because a whole line contains no zero byte.
  */
 export function createMappedFile(path: string, bytesMax: number): AppendFile {
   const file = openSync(path, "w+", 0o600);
   let bytes: Buffer<ArrayBuffer>;
   try {
     writeZeros(file, bytesMax);
-    bytes = mapped(path);
+    bytes = mapFile(path);
   } catch (error) {
     closeSync(file);
     rmSync(path, { force: true });
@@ -93,7 +90,7 @@ function writeZeros(file: number, bytes: number): void {
   }
 }
 
-function mapped(path: string): Buffer<ArrayBuffer> {
+function mapFile(path: string): Buffer<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = Bun.mmap(path, { shared: true });
   return Buffer.from(buffer, byteOffset, byteLength);
 }
@@ -108,7 +105,7 @@ export function createWrittenFile(path: string, bytesMax: number): AppendFile {
       try {
         if (writeSync(file, bytes, 0, length) !== length) throw new Error(PARTLY);
       } catch (error) {
-        takeBack(file, end);
+        truncateTo(file, end);
         throw error;
       }
       end += length;
@@ -124,11 +121,11 @@ export function createWrittenFile(path: string, bytesMax: number): AppendFile {
   };
 }
 
-function takeBack(file: number, end: number): void {
+function truncateTo(file: number, end: number): void {
   try {
     ftruncateSync(file, end);
   } catch {
-    // Whole lines that stay in the file were not acknowledged: they are holds of requests that were never
-    // sent, or settlements that are booked by other means.
+    // Whole lines that stay in the file were not acknowledged: they are holds of requests that were never sent, or
+    // settlements that are booked by other means.
   }
 }

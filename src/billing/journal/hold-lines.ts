@@ -1,6 +1,6 @@
 /**
- * Journal lines for holds. Holds of one key share most fields, so the shared fields are written once per
- * segment and referenced by number.
+ * Journal lines for holds. Holds of one key share most fields, so the shared fields are written once per segment and
+ * referenced by number.
  */
 
 import { z } from "zod";
@@ -15,11 +15,11 @@ import { type NameEncoder, type NameReader, named } from "./name-lines.ts";
 export interface HoldFields {
   readonly asked: HoldRequest;
   readonly atMs: number;
-  readonly lease: Remembering;
+  readonly lease: SharedFieldsCache;
 }
 
 /** Caches the shared fields of its latest hold, because the next hold likely has the same. */
-interface Remembering {
+interface SharedFieldsCache {
   told: SharedHoldFields | null;
 }
 

@@ -8,7 +8,7 @@ import { NameEncoder } from "./name-lines.ts";
 import { RowEncoder } from "./row-lines.ts";
 
 /** Format version of segments whose lines have checksums. */
-const CHECKED = 2;
+const CHECKED_VERSION = 2;
 
 /** Requests with the same progress. */
 export interface ProgressOf {
@@ -30,7 +30,7 @@ export class JournalEncoder {
 
   /** The first line of a segment. It invalidates the numbers of earlier segments. */
   begin(): void {
-    this.pen.json(["o", CHECKED]);
+    this.pen.json(["o", CHECKED_VERSION]);
   }
 
   held(hold: HoldFields): void {

@@ -1,12 +1,9 @@
 /**
- * Reads the bytes of one journal segment and verifies the checksum at the end of each line. Reading stops at
- * the first invalid line, because later lines may depend on it.
+ * Reads the bytes of one journal segment and verifies the checksum at the end of each line. Reading stops at the
+ * first invalid line, because later lines may depend on it.
  */
 
-/**
- * Separates the JSON of a line from its checksum. The JSON contains this byte only as an escape inside
- * strings.
- */
+/** Separates the JSON of a line from its checksum. The JSON contains this byte only as an escape inside strings. */
 export const CHECKSUM_MARK = 0x09;
 export const CHECKSUM_DIGITS = 8;
 
@@ -52,8 +49,8 @@ export function readSegment(bytes: Buffer): SegmentText {
 }
 
 /**
- * A process that dies leaves zeros in place of the missing bytes of its last line, and nothing after that
- * line. A line without zeros and with a wrong checksum, or a valid line after a gap, is damage.
+ * A process that dies leaves zeros in place of the missing bytes of its last line, and nothing after that line. A
+ * line without zeros and with a wrong checksum, or a valid line after a gap, is damage.
  */
 function isDamaged(bytes: Buffer, start: number): boolean {
   const firstEnd = bytes.indexOf(LINE_END, start);

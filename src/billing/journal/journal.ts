@@ -1,7 +1,6 @@
 /**
- * The journal: holds and settlements that the database does not have yet, as lines in files that outlive the
- * process. The journal is divided into segments, so that segments the database has caught up with can be
- * deleted.
+ * The journal: holds and settlements that the database does not have yet, as lines in files that outlive the process.
+ * The journal is divided into segments, so that segments the database has caught up with can be deleted.
  */
 
 import { mkdirSync, rmSync } from "node:fs";
@@ -17,8 +16,7 @@ import { segmentName } from "./left-journals.ts";
 import { type Segment, UnsyncedSegments } from "./unsynced-segments.ts";
 
 /**
- * What is written to the journal survives the process when the call returns. If the call throws, nothing was
- * written.
+ * What is written to the journal survives the process when the call returns. If the call throws, nothing was written.
  */
 export interface Journal {
   /** Returns the number of the segment that contains the hold. Segment numbers increase. */
@@ -26,13 +24,11 @@ export interface Journal {
   progressed(progress: ProgressOf): void;
   /** The usage row of a request that is paid from its hold. Its values must fit the database. */
   settled(row: UsageRow): void;
-  /**
-   * The usage row of an unpaid request. Its values must fit the database. Returns the number of its segment.
-   */
+  /** The usage row of an unpaid request. Its values must fit the database. Returns the number of its segment. */
   recorded(row: UsageRow): number;
   /**
-   * Everything written so far survives a power failure once this resolves. A segment whose sync failed is
-   * written again to a new file.
+   * Everything written so far survives a power failure once this resolves. A segment whose sync failed is written
+   * again to a new file.
    */
   sync(): Promise<void>;
   hasBefore(segment: number): boolean;
@@ -43,10 +39,10 @@ export interface Journal {
 }
 
 /** Created once, to avoid a closure per request. */
-const tellHeld = (teller: JournalEncoder, given: HoldFields) => teller.held(given);
-const tellProgressed = (teller: JournalEncoder, some: ProgressOf) => teller.progressed(some);
-const tellSettled = (teller: JournalEncoder, row: UsageRow) => teller.settled(row);
-const tellRecorded = (teller: JournalEncoder, row: UsageRow) => teller.recorded(row);
+const encodeHeld = (teller: JournalEncoder, given: HoldFields) => teller.held(given);
+const encodeProgressed = (teller: JournalEncoder, some: ProgressOf) => teller.progressed(some);
+const encodeSettled = (teller: JournalEncoder, row: UsageRow) => teller.settled(row);
+const encodeRecorded = (teller: JournalEncoder, row: UsageRow) => teller.recorded(row);
 
 /** Size of the first segment. Each full segment is followed by one of twice the size. */
 const FIRST_BYTES = 16 * 1024;
@@ -64,10 +60,7 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
   const pathOf = (number: number) => join(dir, segmentName(incarnation, number));
   const unsynced = new UnsyncedSegments({ dir, pathOf, isNeeded: (number) => number >= oldest });
 
-  /**
-   * Takes a function and not finished lines, because the encoding depends on what the segment already
-   * contains.
-   */
+  /** Takes a function and not finished lines, because the encoding depends on what the segment already contains. */
   function put<Value>(encode: (encoder: JournalEncoder, value: Value) => void, value: Value): void {
     try {
       writer.clear();
@@ -146,13 +139,13 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
 
   return {
     held(hold) {
-      put(tellHeld, hold);
+      put(encodeHeld, hold);
       return segment;
     },
-    progressed: (progress) => put(tellProgressed, progress),
-    settled: (row) => put(tellSettled, row),
+    progressed: (progress) => put(encodeProgressed, progress),
+    settled: (row) => put(encodeSettled, row),
     recorded(row) {
-      put(tellRecorded, row);
+      put(encodeRecorded, row);
       return segment;
     },
     sync: shared.flush,

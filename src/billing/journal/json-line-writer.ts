@@ -1,6 +1,6 @@
 /**
- * Writes JSON lines, each an array, into a reusable buffer. The journal writes tens of thousands of lines a
- * second; `JSON.stringify` would create an array and a string for each, for the garbage collector.
+ * Writes JSON lines, each an array, into a reusable buffer. The journal writes tens of thousands of lines a second;
+ * `JSON.stringify` would create an array and a string for each, for the garbage collector.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -127,7 +127,7 @@ export class JsonLineWriter {
 
   private digits(value: number): void {
     if (value < SMALL) {
-      this.smallDigits(value, digitsOf(value));
+      this.smallDigits(value, countDigits(value));
       return;
     }
     const high = Math.floor(value / SMALL);
@@ -154,7 +154,7 @@ export class JsonLineWriter {
   }
 }
 
-function digitsOf(value: number): number {
+function countDigits(value: number): number {
   let count = 1;
   for (let limit = 10; value >= limit; limit *= 10) count++;
   return count;

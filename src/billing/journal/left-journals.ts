@@ -27,15 +27,15 @@ export function listOrphanedJournals(
   isAlive: (incarnation: string) => boolean,
 ): OrphanedJournal[] {
   const segments = new Map<string, number[]>();
-  for (const name of namesIn(dir)) {
+  for (const name of listNames(dir)) {
     const [, incarnation, number] = NAME.exec(name) ?? [];
     if (incarnation === undefined || isAlive(incarnation)) continue;
     segments.set(incarnation, [...(segments.get(incarnation) ?? []), Number(number)]);
   }
-  return [...segments].map(([incarnation, numbers]) => readLeft(dir, incarnation, numbers));
+  return [...segments].map(([incarnation, numbers]) => readOrphaned(dir, incarnation, numbers));
 }
 
-function readLeft(dir: string, incarnation: string, numbers: readonly number[]): OrphanedJournal {
+function readOrphaned(dir: string, incarnation: string, numbers: readonly number[]): OrphanedJournal {
   const names = numbers.toSorted((a, b) => a - b).map((number) => segmentName(incarnation, number));
   const segments = names.map((name) => ({ name, ...readSegment(readFileSync(join(dir, name))) }));
   const damaged = segments.flatMap(({ name, damage }) => (damage === null ? [] : { name, ...damage }));
@@ -55,7 +55,7 @@ function readLeft(dir: string, incarnation: string, numbers: readonly number[]):
   };
 }
 
-function namesIn(dir: string): string[] {
+function listNames(dir: string): string[] {
   try {
     return readdirSync(dir);
   } catch {

@@ -1,21 +1,21 @@
 /**
- * Names that many journal lines repeat: keys, users, groups, accounts, models. To keep the journal small,
- * each name is written once per segment in a line of its own and then referenced by number.
+ * Names that many journal lines repeat: keys, users, groups, accounts, models. To keep the journal small, each name
+ * is written once per segment in a line of its own and then referenced by number.
  */
 
 import { z } from "zod";
 import type { JsonLineWriter } from "./json-line-writer.ts";
 
 /** A column value of a line. */
-type Told = string | number | null;
+type ColumnValue = string | number | null;
 
 /** One encoder per segment, because segments are read independently. */
 export class NameEncoder {
   private readonly numbers = new Map<string, number>();
 
   /**
-   * Writes the name if the segment does not have it yet. Must be called before the line that uses the number
-   * is opened.
+   * Writes the name if the segment does not have it yet. Must be called before the line that uses the number is
+   * opened.
    */
   numberOf(name: string, writer: JsonLineWriter): number {
     const known = this.numbers.get(name);
@@ -68,7 +68,7 @@ export class NameReader {
   }
 
   /** Replaces the name numbers in the values of these columns. */
-  resolve(columns: readonly string[], values: readonly Told[]): Told[] {
+  resolve(columns: readonly string[], values: readonly ColumnValue[]): ColumnValue[] {
     return values.map((value, at) => (NAMED.has(columns[at] ?? "") ? this.nameOrNull(value) : value));
   }
 }

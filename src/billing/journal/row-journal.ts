@@ -1,6 +1,6 @@
 /**
- * Journal for rows of unpaid requests with a database server. Each row is a journal line before the request
- * ends for the client, so it survives the process. Segments that the database has are deleted.
+ * Journal for rows of unpaid requests with a database server. Each row is a journal line before the request ends for
+ * the client, so it survives the process. Segments that the database has are deleted.
  */
 
 import type { Clock } from "../../net/wire/clock.ts";

@@ -1,6 +1,6 @@
 /**
- * Journal lines for usage rows. There are tens of thousands a second, so the fields that many rows share
- * (their kind) are written once per segment.
+ * Journal lines for usage rows. There are tens of thousands a second, so the fields that many rows share (their kind)
+ * are written once per segment.
  */
 
 import { z } from "zod";
@@ -28,7 +28,7 @@ export class RowEncoder {
 
   /** Writes the row, preceded by its kind if the segment does not have it yet. */
   tell(tag: RowTag, row: UsageRow, writer: JsonLineWriter): void {
-    rowLine(tag, this.numberOf(row, writer), row, this.names, writer);
+    writeRow(tag, this.numberOf(row, writer), row, this.names, writer);
   }
 
   private numberOf(row: UsageRow, writer: JsonLineWriter): number {
@@ -37,27 +37,33 @@ export class RowEncoder {
       const kind = kinds[number];
       if (kind !== undefined && isAlike(kind, row)) return number;
     }
-    if (!this.isBegun) columnsLine(writer);
+    if (!this.isBegun) writeColumns(writer);
     this.isBegun = true;
     // The numbers start again from 0. Later kind lines redefine them.
     if (kinds.length === KINDS_MAX) this.kinds = [];
     const number = this.kinds.push(row) - 1;
-    kindLine(number, row, writer);
+    writeKind(number, row, writer);
     return number;
   }
 }
 
 /** The columns of kinds and rows, before the first row of a segment. */
-function columnsLine(writer: JsonLineWriter): void {
+function writeColumns(writer: JsonLineWriter): void {
   writer.json(["w", KIND_COLUMNS, REST_COLUMNS]);
 }
 
-function kindLine(number: number, row: UsageRow, writer: JsonLineWriter): void {
+function writeKind(number: number, row: UsageRow, writer: JsonLineWriter): void {
   writer.json(["k", number, ...kindValues(row)]);
 }
 
 /** In the order of REST_COLUMNS. */
-function rowLine(tag: RowTag, kind: number, row: UsageRow, names: NameEncoder, writer: JsonLineWriter): void {
+function writeRow(
+  tag: RowTag,
+  kind: number,
+  row: UsageRow,
+  names: NameEncoder,
+  writer: JsonLineWriter,
+): void {
   const key = names.numberOf(row.keyId, writer);
   const user = names.numberOrNull(row.userId, writer);
   const group = names.numberOf(row.groupId, writer);

@@ -1,7 +1,7 @@
 /**
- * Ended journal segments that may not be on disk yet. After a failed sync the kernel may have dropped their
- * pages, and a later sync of the same file would succeed without writing them. So their content is written
- * to a new file, which is synced.
+ * Ended journal segments that may not be on disk yet. After a failed sync the kernel may have dropped their pages,
+ * and a later sync of the same file would succeed without writing them. So their content is written to a new file,
+ * which is synced.
  */
 
 import { closeSync, openSync, renameSync, rmSync, writeSync } from "node:fs";

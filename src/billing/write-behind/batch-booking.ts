@@ -1,6 +1,6 @@
 /**
- * Books waiting rows in the database, many in one transaction. A row that the database rejects is isolated,
- * so that it does not block the others.
+ * Books waiting rows in the database, many in one transaction. A row that the database rejects is isolated, so that
+ * it does not block the others.
  */
 
 import type { Clock } from "../../net/wire/clock.ts";
@@ -76,10 +76,7 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
     }
   }
 
-  /**
-   * Selects batches up to the row limit, but at least one. Skips batches that another call has booked
-   * meanwhile.
-   */
+  /** Selects batches up to the row limit, but at least one. Skips batches that another call has booked meanwhile. */
   function selectPart(batches: readonly RowBatch[], start: number): { part: RowBatch[]; end: number } {
     const part: RowBatch[] = [];
     let rows = 0;
@@ -116,10 +113,7 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
     }
   }
 
-  /**
-   * Holds and rows on a lost reservation have no payer: the holds are dropped, and the rows are recorded as
-   * unpaid.
-   */
+  /** Holds and rows on a lost reservation have no payer: the holds are dropped, and the rows are recorded as unpaid. */
   async function abandon(userIds: readonly string[]): Promise<void> {
     for (const userId of userIds) log.error("lease_lost", { user_id: userId });
     const lost = userIds.flatMap((userId) => lane.leases.get(userId) ?? []);
@@ -130,10 +124,7 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
     await Promise.all(unpayable.map(handOver));
   }
 
-  /**
-   * Passes the rows to direct billing. What direct billing cannot book either is saved on disk for the
-   * operator.
-   */
+  /** Passes the rows to direct billing. What direct billing cannot book either is saved on disk for the operator. */
   async function handOver(batch: RowBatch): Promise<void> {
     batch.isClosed = true;
     const settled = batch.rows().map((row) => plain.settle({ row, chargedNano: row.chargedNano }));

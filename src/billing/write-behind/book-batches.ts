@@ -1,6 +1,6 @@
 /**
- * Books batches of rows in one transaction: every row, and once for all of them the roll-ups and the charges
- * of the users. It runs on the main thread, so it works in steps and yields to other work in between.
+ * Books batches of rows in one transaction: every row, and once for all of them the roll-ups and the charges of the
+ * users. It runs on the main thread, so it works in steps and yields to other work in between.
  */
 
 import type { Db } from "../../store/engine/db.ts";
@@ -31,10 +31,7 @@ export interface Steps {
 /** Statements per step, each of many rows. */
 const STATEMENTS_AT_ONCE = 2;
 
-/**
- * Books batches from the first on and returns their number. One row that is already stored fails all of
- * them.
- */
+/** Books batches from the first on and returns their number. One row that is already stored fails all of them. */
 export async function bookBatches(
   tx: Db,
   incarnation: string,
@@ -45,7 +42,7 @@ export async function bookBatches(
 ): Promise<number> {
   // Checked before anything is written that would have to be rolled back.
   const lost: string[] = [];
-  for (const part of inParts(payersOf(batches), size)) {
+  for (const part of inParts(listPayers(batches), size)) {
     lost.push(...(await findLostReservations(tx, incarnation, part)));
     await pause();
   }
@@ -81,7 +78,7 @@ export async function bookBatches(
     await pause();
   }
   for (const part of inParts(charges, size)) {
-    await insertEntries(tx, part.map(entryOf));
+    await insertEntries(tx, part.map(buildEntry));
     await pause();
   }
   for (const part of inParts(walletChanges(charges), size)) {
@@ -91,7 +88,7 @@ export async function bookBatches(
   return booked;
 }
 
-const payersOf = (batches: readonly RowBatch[]) => [
+const listPayers = (batches: readonly RowBatch[]) => [
   ...new Set(batches.flatMap(({ userId, charge }) => (charge === null || userId === null ? [] : userId))),
 ];
 
@@ -101,7 +98,7 @@ interface PaidCharge {
 }
 
 /** The entry of one request, or of all requests that share it. */
-function entryOf({ userId, charge: { requestId, atMs, nano, many } }: PaidCharge): Transfer {
+function buildEntry({ userId, charge: { requestId, atMs, nano, many } }: PaidCharge): Transfer {
   const entry = computeCharge({ requestId, atMs }, { userId, subscriptionId: null, atMs }, nano);
   return many === 1 ? entry : { ...entry, requestId: null, reason: `${many} requests` };
 }

@@ -1,6 +1,6 @@
 /**
- * Database operations of wallet reservations: reserving money, turning reserved holds into stored ones, and
- * releasing what is left.
+ * Database operations of wallet reservations: reserving money, turning reserved holds into stored ones, and releasing
+ * what is left.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -22,10 +22,7 @@ export function sumByUser(amounts: readonly (readonly [userId: string, nano: Nan
   return sums;
 }
 
-/**
- * Stores holds that existed only in memory and in the journal. The stored holds take over their reserved
- * money.
- */
+/** Stores holds that existed only in memory and in the journal. The stored holds take over their reserved money. */
 export async function moveToRows(tx: Db, incarnation: string, holds: readonly Hold[]): Promise<void> {
   await insertHolds(tx, holds);
   const sums = sumByUser(holds.map(({ userId, amountNano }) => [userId, -amountNano]));
@@ -36,10 +33,7 @@ export async function moveToRows(tx: Db, incarnation: string, holds: readonly Ho
   );
 }
 
-/**
- * The hold of a finished request has the amount of its charge: the rest of the original hold is already free
- * again.
- */
+/** The hold of a finished request has the amount of its charge: the rest of the original hold is already free again. */
 export function holdFor({ row, chargedNano }: Settlement, incarnation: string): Hold {
   return {
     ...UNSENT,
@@ -88,10 +82,10 @@ export interface ReservationRequest {
 }
 
 /**
- * At most one part in this number of the available balance is reserved at once: other processes and direct
- * billing also need some.
+ * At most one part in this number of the available balance is reserved at once: other processes and direct billing
+ * also need some.
  */
-const PART = 4n;
+const AVAILABLE_DIVISOR = 4n;
 
 /** The reserved amount per user. Users whose wallet has too little are omitted. */
 export async function reserveFunds(
@@ -108,7 +102,7 @@ export async function reserveFunds(
   for (const { userId, leastNano, wantedNano } of reservationRequests) {
     const wallet = wallets.get(userId);
     if (wallet === undefined) continue;
-    const mostNano = (wallet.balanceNano - wallet.heldNano) / PART;
+    const mostNano = (wallet.balanceNano - wallet.heldNano) / AVAILABLE_DIVISOR;
     const amountNano = wantedNano < mostNano ? wantedNano : mostNano;
     if (amountNano > 0n && amountNano >= leastNano) reserved.set(userId, amountNano);
   }

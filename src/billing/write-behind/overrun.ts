@@ -1,6 +1,6 @@
 /**
- * Settles a request of write-behind billing that costs more than its hold: through direct billing, from the
- * whole wallet.
+ * Settles a request of write-behind billing that costs more than its hold: through direct billing, from the whole
+ * wallet.
  */
 
 import type { Log } from "../../observe/log.ts";

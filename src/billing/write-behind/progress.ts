@@ -28,9 +28,8 @@ export function openWriteBehindProgress(
   let stopped = false;
 
   /**
-   * A hold is made in the same turn of the event loop as its request. If that turn is long, the timer fires
-   * before anything was sent. Sockets are served between two immediates, so after the second one the bytes
-   * have been sent.
+   * A hold is made in the same turn of the event loop as its request. If that turn is long, the timer fires before
+   * anything was sent. Sockets are served between two immediates, so after the second one the bytes have been sent.
    */
   function writeChangesSoon(): void {
     timer = null;
@@ -76,8 +75,8 @@ export function openWriteBehindProgress(
       if (held.progress.outputTokens >= outputTokens) return;
       held.progress = { ...held.progress, outputTokens };
       counted.add(held);
-      // Writes soon and not a whole interval later: otherwise a request that counts once a second would lag
-      // two seconds.
+      // Writes soon and not a whole interval later: otherwise a request that counts once a second would lag two
+      // seconds.
       const restMs = countedMs + limits.checkpointMs - monotonicMs();
       countTimer ??= setTimeout(writeCounted, Math.max(limits.progressMs, restMs));
     },
@@ -90,16 +89,16 @@ export function openWriteBehindProgress(
 }
 
 /** Maximum number of requests in one journal line. */
-const TOGETHER = 64;
+const LINE_REQUESTS_MAX = 64;
 
 /**
- * Groups the open holds by progress. Most requests sent at about the same time go to few accounts and have
- * the same progress.
+ * Groups the open holds by progress. Most requests sent at about the same time go to few accounts and have the same
+ * progress.
  */
 export function isSameProgress(all: Iterable<ReservedHold>): ProgressOf[] {
-  const groups: Gathering[] = [];
-  const byAccount = new Map<string | null, Gathering[]>();
-  let group: Gathering | undefined;
+  const groups: ProgressGroup[] = [];
+  const byAccount = new Map<string | null, ProgressGroup[]>();
+  let group: ProgressGroup | undefined;
   for (const { asked, progress, isOpen } of all) {
     if (!isOpen) continue;
     if (group?.progress !== progress) {
@@ -115,11 +114,11 @@ export function isSameProgress(all: Iterable<ReservedHold>): ProgressOf[] {
     group.requestIds.push(asked.requestId);
   }
   return groups.flatMap(({ progress, requestIds }) =>
-    [...inParts(requestIds, TOGETHER)].map((ids) => ({ progress, requestIds: ids })),
+    [...inParts(requestIds, LINE_REQUESTS_MAX)].map((ids) => ({ progress, requestIds: ids })),
   );
 }
 
-interface Gathering {
+interface ProgressGroup {
   progress: HoldProgress;
   requestIds: string[];
 }

@@ -22,17 +22,14 @@ import {
 } from "./wallet-reservations.ts";
 
 export interface ReservationLimits {
-  /**
-   * How long finished requests wait to be booked: `bookMs` after a small round, `bookBusyMs` after a large
-   * one.
-   */
+  /** How long finished requests wait to be booked: `bookMs` after a small round, `bookBusyMs` after a large one. */
   bookMs: number;
   bookBusyMs: number;
   /** Number of rows from which a round counts as large. */
   bookMany: number;
   /**
-   * Maximum number of requests in one transaction; when this number waits, it starts at once. Few commits
-   * write each page of the database less often.
+   * Maximum number of requests in one transaction; when this number waits, it starts at once. Few commits write each
+   * page of the database less often.
    */
   bookTogether: number;
   /** Number of requests after which a transaction ends early if other work waits for it. */
@@ -58,8 +55,7 @@ export interface ReservationStore {
   lend(asked: readonly HoldRequest[]): Promise<void>;
   isKept(tariffId: string): boolean;
   /**
-   * Moves everything on these wallet reservations to the database: settlements, holds in flight and the free
-   * amount.
+   * Moves everything on these wallet reservations to the database: settlements, holds in flight and the free amount.
    */
   close(userIds: readonly string[]): Promise<void>;
   /** Books all usage of this user, paid or not. */
@@ -203,8 +199,8 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
   }
 
   /**
-   * Yields to other work. If that work took long, the next step may take half as long: steps of a few rows
-   * could not keep up with the requests that finish meanwhile.
+   * Yields to other work. If that work took long, the next step may take half as long: steps of a few rows could not
+   * keep up with the requests that finish meanwhile.
    */
   async function pause(): Promise<void> {
     const yieldedAtMs = clock.monotonicMs();

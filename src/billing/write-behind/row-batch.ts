@@ -39,8 +39,8 @@ export class RowBatch {
   }
 
   /**
-   * The request whose ledger entry the row shares: the first charged one. Its own row learns of the sharing
-   * when a second row is added.
+   * The request whose ledger entry the row shares: the first charged one. Its own row learns of the sharing when a
+   * second row is added.
    */
   private chargedWith(row: UsageRow, alike: AlikeRows): string | null {
     const { charge } = this;
@@ -87,9 +87,6 @@ export interface BatchCharge {
   readonly index: number;
   many: number;
   nano: Nano;
-  /**
-   * Time of the earliest row: an entry is reconciled with its rows only while none of them may have been
-   * removed.
-   */
+  /** Time of the earliest row: an entry is reconciled with its rows only while none of them may have been removed. */
   atMs: number;
 }

@@ -1,6 +1,6 @@
 /**
- * The in-memory state of write-behind billing: the wallet reservations of this process, the holds on them,
- * and the rows of finished requests.
+ * The in-memory state of write-behind billing: the wallet reservations of this process, the holds on them, and the
+ * rows of finished requests.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -43,8 +43,8 @@ export interface WalletReservation {
 }
 
 /**
- * The stored reservation of a user equals the free amount plus the open holds plus the charges that are not
- * booked yet.
+ * The stored reservation of a user equals the free amount plus the open holds plus the charges that are not booked
+ * yet.
  */
 export interface ReservationState {
   readonly leases: Map<string, WalletReservation>;
@@ -69,17 +69,14 @@ export const emptyReservationState = (rowsMax: number): ReservationState => ({
   rowsMax,
 });
 
-/**
- * The first reservation is this multiple of the first hold: so many similar requests need no further
- * reservation.
- */
-const FIRST_TIMES = 64n;
+/** The first reservation is this multiple of the first hold: so many similar requests need no further reservation. */
+const FIRST_RESERVATION_FACTOR = 64n;
 
 export function newReservation(userId: string, wantedNano: Nano): WalletReservation {
   return {
     userId,
     freeNano: 0n,
-    nextNano: wantedNano * FIRST_TIMES,
+    nextNano: wantedNano * FIRST_RESERVATION_FACTOR,
     usedMs: 0,
     isClosing: false,
     open: 0,
@@ -104,14 +101,14 @@ export function startHold({ requests }: ReservationState, held: ReservedHold): v
 }
 
 /**
- * Frees the part of the hold that was not spent. The values of the row must fit the database. Returns the
- * batch that the row waits in.
+ * Frees the part of the hold that was not spent. The values of the row must fit the database. Returns the batch that
+ * the row waits in.
  */
 export function endHold(state: ReservationState, held: ReservedHold, row: UsageRow): RowBatch {
   const { asked, lease, segment } = held;
   close(held);
   lease.freeNano += asked.wantedNano - row.chargedNano;
-  if (lease.batch === null || !takesMore(state, lease.batch)) {
+  if (lease.batch === null || !acceptsMore(state, lease.batch)) {
     lease.batch = startBatch(state, new RowBatch(lease.userId, true, segment));
     lease.ended.add(lease.batch);
   }
@@ -124,7 +121,7 @@ export function endHold(state: ReservationState, held: ReservedHold, row: UsageR
 /** Records the row of a finished unpaid request. Its values must fit the database. */
 export function endUnpaid(state: ReservationState, row: UsageRow, segment: number): void {
   let batch = state.unpaid.get(row.keyId);
-  if (batch === undefined || !takesMore(state, batch) || batch.userId !== row.userId) {
+  if (batch === undefined || !acceptsMore(state, batch) || batch.userId !== row.userId) {
     batch = startBatch(state, new RowBatch(row.userId, false, segment));
     state.unpaid.set(row.keyId, batch);
   }
@@ -132,7 +129,7 @@ export function endUnpaid(state: ReservationState, row: UsageRow, segment: numbe
   state.rows++;
 }
 
-const takesMore = ({ rowsMax }: ReservationState, batch: RowBatch) =>
+const acceptsMore = ({ rowsMax }: ReservationState, batch: RowBatch) =>
   !batch.isClosed && batch.count < rowsMax;
 
 function startBatch({ waiting }: ReservationState, batch: RowBatch): RowBatch {
@@ -190,19 +187,19 @@ export function forgetBatch(state: ReservationState, batch: RowBatch): void {
   if (!state.waiting.delete(batch)) return;
   state.rows -= batch.count;
   if (batch.isPaid) for (const id of batch.ids()) state.requests.delete(id);
-  letGo(state, batch);
+  detachBatch(state, batch);
   batch.stored?.resolve();
 }
 
 /** Removes the batch from its reservation and its key, so that nothing more is added to it. */
-function letGo(state: ReservationState, batch: RowBatch): void {
-  const lease = payingLease(state, batch);
+function detachBatch(state: ReservationState, batch: RowBatch): void {
+  const lease = findReservation(state, batch);
   lease?.ended.delete(batch);
   if (lease?.batch === batch) lease.batch = null;
   for (const { of } of batch.sums) if (state.unpaid.get(of.keyId) === batch) state.unpaid.delete(of.keyId);
 }
 
-function payingLease(
+function findReservation(
   { leases }: ReservationState,
   { isPaid, userId }: RowBatch,
 ): WalletReservation | undefined {
@@ -221,11 +218,11 @@ export function splitBatch(state: ReservationState, batch: RowBatch): RowBatch[]
       if (isPaid) state.requests.set(row.requestId, made);
     }
     made.isClosed = true;
-    payingLease(state, made)?.ended.add(made);
+    findReservation(state, made)?.ended.add(made);
     return made;
   });
   state.waiting.delete(batch);
-  letGo(state, batch);
+  detachBatch(state, batch);
   if (stored !== null)
     void Promise.all(halves.map((made) => made.untilStored())).then(() => stored.resolve());
   return halves;

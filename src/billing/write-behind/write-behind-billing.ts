@@ -1,8 +1,7 @@
 /**
- * Write-behind billing, for the embedded database. Under load, a part of each wallet is reserved once, and
- * holds are taken from it in memory. Holds and settlements are journal lines before they are acknowledged;
- * the database books them later, in batches. Direct billing handles a quiet gateway, subscriptions, low
- * wallets and lasting requests: there a hold is a database row. Unpaid rows always go through the journal.
+ * Write-behind billing, for the embedded database. Under load, a part of each wallet is reserved and holds are taken
+ * from it in memory. They are journal lines before they are acknowledged; the database books them in batches, with
+ * all unpaid rows. Direct billing handles a quiet gateway, subscriptions, low wallets and lasting requests.
  */
 
 import type { Db } from "../../store/engine/db.ts";
@@ -45,9 +44,7 @@ import {
 export interface WriteBehindLimits extends ReservationLimits {
   /** Number of holds within 100 ms from which write-behind billing is used. */
   busyHolds: number;
-  /**
-   * A hold that is open for this long is stored in the database, so that its journal segment can be deleted.
-   */
+  /** A hold that is open for this long is stored in the database, so that its journal segment can be deleted. */
   moveAfterMs: number;
   /** A reservation is released when its user made no request for this long. */
   idleMs: number;
@@ -58,14 +55,13 @@ export interface WriteBehindLimits extends ReservationLimits {
 
 export interface WriteBehindOptions extends DirectBillingOptions {
   journal: Journal;
-  /** A second connection to the same database. */
   books: Db;
   /** Checkpoints the WAL of the database. */
   moveLog(): void;
   express: WriteBehindLimits;
 }
 
-interface Wish {
+interface PendingHold {
   asked: HoldRequest;
   resolve(result: HoldResult | PromiseLike<HoldResult>): void;
   reject(error: Error): void;
@@ -92,14 +88,13 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   const directHolds = new Map<string, number>();
   /** Users with requests that wait for a reservation, with their number. */
   const waitingUsers = new Map<string, number>();
-  let pendingHolds: Wish[] = [];
+  let pendingHolds: PendingHold[] = [];
   let isTidying = false;
   let spanMs = 0;
   let spanHolds = 0;
   let lastSpanHolds = 0;
   let brokenUntilMs = Number.NEGATIVE_INFINITY;
-  /** Segment of the latest unpaid row. */
-  let rowSegment = 0;
+  let unpaidSegment = 0;
   let stopped = false;
   const overruns = { lending, plain, log, limits, isStopped: () => stopped };
   const isWell = () => disk.isWell() && plain.isWell();
@@ -123,7 +118,7 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     const nowMs = clock.monotonicMs();
     const isWorthIt = isBusy(nowMs);
     if (asked.isLasting || directHolds.has(userId)) return holdDirectly(asked);
-    const lease = findReservation(asked, nowMs);
+    const lease = findUsable(asked, nowMs);
     if (lease !== null) return grant(asked, lease, nowMs);
     if (!isReserved(userId) && (!isWorthIt || lowBalanceUsers.has(userId))) return holdDirectly(asked);
     const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
@@ -136,37 +131,34 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   const isReserved = (userId: string) => leases.has(userId) || waitingUsers.has(userId);
 
   /** A reservation that covers the hold. */
-  function findReservation(
-    { userId, wantedNano, tariff }: HoldRequest,
-    nowMs: number,
-  ): WalletReservation | null {
+  function findUsable({ userId, wantedNano, tariff }: HoldRequest, nowMs: number): WalletReservation | null {
     const lease = leases.get(userId);
     if (lease === undefined || lease.isClosing || lease.freeNano < wantedNano) return null;
     return lending.isKept(tariff.id) && nowMs >= brokenUntilMs ? lease : null;
   }
 
   async function reserveForPending(): Promise<void> {
-    const asked = pendingHolds;
+    const batch = pendingHolds;
     pendingHolds = [];
     let isUnavailable = false;
     try {
       const reserving = lending.lend(
-        asked.map((pending) => pending.asked).filter(({ userId }) => !directHolds.has(userId)),
+        batch.map((op) => op.asked).filter(({ userId }) => !directHolds.has(userId)),
       );
       await inTime(reserving, limits.holdPatienceMs);
     } catch (error) {
       isUnavailable = error instanceof BillingUnavailable;
       log.error("lease_failed", { reason: errorReason(error) });
     }
-    for (const pending of asked) add(waitingUsers, pending.asked.userId, -1);
-    for (const pending of asked) {
+    for (const op of batch) add(waitingUsers, op.asked.userId, -1);
+    for (const op of batch) {
       const nowMs = clock.monotonicMs();
-      const lease = findReservation(pending.asked, nowMs);
-      if (lease !== null) pending.resolve(grant(pending.asked, lease, nowMs));
-      else if (isUnavailable) pending.reject(new BillingUnavailable("the store took too long"));
+      const lease = findUsable(op.asked, nowMs);
+      if (lease !== null) op.resolve(grant(op.asked, lease, nowMs));
+      else if (isUnavailable) op.reject(new BillingUnavailable("the store took too long"));
       else {
-        if (pending.asked.wantedNano > 0n) lowBalanceUsers.add(pending.asked.userId);
-        pending.resolve(holdDirectly(pending.asked));
+        if (op.asked.wantedNano > 0n) lowBalanceUsers.add(op.asked.userId);
+        op.resolve(holdDirectly(op.asked));
       }
     }
   }
@@ -196,15 +188,11 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     startHold(lane, held);
     const result: HoldResult = { kind: "held", amountNano: asked.wantedNano, subscriptionId: null };
     const flushed = disk.committed();
-    return flushed === null ? result : resolveAfterFlush(flushed, held, result);
+    return flushed === null ? result : afterFlush(flushed, held, result);
   }
 
   /** Separate from `grant`, because a closure there would keep the variables of every call alive. */
-  function resolveAfterFlush(
-    flushed: Promise<void>,
-    held: ReservedHold,
-    result: HoldResult,
-  ): Promise<HoldResult> {
+  function afterFlush(flushed: Promise<void>, held: ReservedHold, result: HoldResult): Promise<HoldResult> {
     return flushed.then(() => {
       if (isWell()) return result;
       void dropHold(held);
@@ -222,12 +210,12 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   }
 
   /** Holds through direct billing, which sees the whole wallet while nothing is reserved. */
-  async function holdDirectly(asked: HoldRequest): Promise<HoldResult> {
-    const { userId } = asked;
+  async function holdDirectly(request: HoldRequest): Promise<HoldResult> {
+    const { userId } = request;
     add(directHolds, userId, 1);
     try {
       if (isReserved(userId)) await inTime(withBillingErrors(lending.close([userId])), limits.holdPatienceMs);
-      return await plain.hold(asked);
+      return await plain.hold(request);
     } finally {
       add(directHolds, userId, -1);
     }
@@ -293,12 +281,12 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     const stored = clampCount(row);
     if (clock.monotonicMs() >= brokenUntilMs) {
       try {
-        rowSegment = journal.recorded(stored);
+        unpaidSegment = journal.recorded(stored);
       } catch (error) {
         handleJournalFailure(error);
       }
     }
-    endUnpaid(lane, stored, rowSegment);
+    endUnpaid(lane, stored, unpaidSegment);
     lending.ended();
   }
 
