@@ -115,9 +115,9 @@ export async function redeem(
     await bumpKeyRevision(tx);
     if (!(await isUser(tx, userId)))
       throw new MoneyRefusedError("unknown_user", `There is no user "${userId}".`);
-    const taken = await takeRedeemCode(tx, digest, userId, atMs);
-    if (taken === null) throw new MoneyRefusedError(...REFUSALS[await redeemCodeStanding(tx, digest)]);
-    const { worth, name } = taken;
+    const redeemed = await takeRedeemCode(tx, digest, userId, atMs);
+    if (redeemed === null) throw new MoneyRefusedError(...REFUSALS[await redeemCodeStanding(tx, digest)]);
+    const { worth, name } = redeemed;
     const granted =
       worth.kind === "plan"
         ? await grantDays(tx, context, userId, worth, atMs)

@@ -212,18 +212,18 @@ export function splitBatch(state: ReservationState, batch: RowBatch): RowBatch[]
   const rows = batch.rows();
   const half = Math.ceil(rows.length / 2);
   const halves = [rows.slice(0, half), rows.slice(half)].map((part) => {
-    const made = startBatch(state, new RowBatch(userId, isPaid, segment));
+    const newBatch = startBatch(state, new RowBatch(userId, isPaid, segment));
     for (const row of part) {
-      made.add(row, segment);
-      if (isPaid) state.requests.set(row.requestId, made);
+      newBatch.add(row, segment);
+      if (isPaid) state.requests.set(row.requestId, newBatch);
     }
-    made.isClosed = true;
-    findReservation(state, made)?.ended.add(made);
-    return made;
+    newBatch.isClosed = true;
+    findReservation(state, newBatch)?.ended.add(newBatch);
+    return newBatch;
   });
   state.waiting.delete(batch);
   detachBatch(state, batch);
   if (stored !== null)
-    void Promise.all(halves.map((made) => made.untilStored())).then(() => stored.resolve());
+    void Promise.all(halves.map((newBatch) => newBatch.untilStored())).then(() => stored.resolve());
   return halves;
 }
