@@ -39,10 +39,10 @@ export interface Journal {
 }
 
 /** Created once, to avoid a closure per request. */
-const encodeHeld = (teller: JournalEncoder, given: HoldFields) => teller.held(given);
-const encodeProgressed = (teller: JournalEncoder, some: ProgressOf) => teller.progressed(some);
-const encodeSettled = (teller: JournalEncoder, row: UsageRow) => teller.settled(row);
-const encodeRecorded = (teller: JournalEncoder, row: UsageRow) => teller.recorded(row);
+const encodeHeld = (encoder: JournalEncoder, hold: HoldFields) => encoder.held(hold);
+const encodeProgressed = (encoder: JournalEncoder, progress: ProgressOf) => encoder.progressed(progress);
+const encodeSettled = (encoder: JournalEncoder, row: UsageRow) => encoder.settled(row);
+const encodeRecorded = (encoder: JournalEncoder, row: UsageRow) => encoder.recorded(row);
 
 /** Size of the first segment. Each full segment is followed by one of twice the size. */
 const FIRST_BYTES = 16 * 1024;

@@ -12,7 +12,7 @@ export interface WriteBehindProgress {
   stop(): void;
 }
 
-/** `tell` returns whether the progress was written. If not, it is written with the next change. */
+/** `write` returns whether the progress was written. If not, it is written with the next change. */
 export function openWriteBehindProgress(
   limits: ProgressLimits,
   write: (due: Iterable<ReservedHold>) => boolean,

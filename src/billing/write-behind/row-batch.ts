@@ -28,7 +28,7 @@ export class RowBatch {
     this.segment = segment;
   }
 
-  /** Adds a row whose values fit the database (`storable`). */
+  /** Adds a row whose values fit the database (`clampCount`). */
   add(row: UsageRow, segment: number): void {
     const alike = groupAlikeRows(this.kinds, row);
     alike.add(row, this.isPaid && row.chargedNano !== 0n ? this.chargedWith(row, alike) : null);
