@@ -82,9 +82,9 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
   }
 
   function getOrOpenState(subject: Subject): SubjectState | null {
-    const known = findState(subject);
+    const existing = findState(subject);
     if (isUnlimited(subject.limits)) return null;
-    if (known) return known;
+    if (existing) return existing;
     const state = openState(subject);
     states[subject.scope].set(subject.id, state);
     all.push(state);
@@ -174,9 +174,9 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
     },
 
     shortageOf(subject, tokensEstimate, nanoEstimate) {
-      const known = findState(subject);
-      if (!known && !isClosed(subject.limits)) return null;
-      const state = known ?? openState(subject);
+      const existing = findState(subject);
+      if (!existing && !isClosed(subject.limits)) return null;
+      const state = existing ?? openState(subject);
       return findShortage(
         state,
         countUses("tokens", tokensEstimate),

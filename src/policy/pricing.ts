@@ -38,16 +38,16 @@ export function openPricing(
     const { modelPrices } = group.billing;
     const lookUpListed = listedFor(group);
     return (model) => {
-      const found = lookUpListed(model);
+      const listed = lookUpListed(model);
       const groupPrice = Object.hasOwn(modelPrices, model.id) ? modelPrices[model.id] : undefined;
-      const priced = resolvePrice(groupPrice, model, found);
+      const priced = resolvePrice(groupPrice, model, listed);
       const usable = sharedInterfaces(group, model);
       const price = priced !== null && coversAny(priced.price, usable) ? priced : null;
       return {
         price,
         tariff: price === null ? null : lookUpTariff(price.price, group, model.id),
-        contextTokens: model.contextTokens ?? found?.model.contextTokens ?? null,
-        outputTokensMax: model.outputTokensMax ?? found?.model.outputTokensMax ?? null,
+        contextTokens: model.contextTokens ?? listed?.model.contextTokens ?? null,
+        outputTokensMax: model.outputTokensMax ?? listed?.model.outputTokensMax ?? null,
       };
     };
   };
@@ -56,13 +56,13 @@ export function openPricing(
 function resolvePrice(
   configured: Price | undefined,
   model: ModelRecord,
-  found: NamedPrice | null,
+  listed: NamedPrice | null,
 ): ResolvedPrice | null {
   if (configured !== undefined) return { price: configured, source: "group", listed: null };
   if (model.price !== null) return { price: model.price, source: "model", listed: null };
-  if (found === null) return null;
-  const { name, date, source } = found;
-  return { price: found.model.price, source, listed: { name, date } };
+  if (listed === null) return null;
+  const { name, date, source } = listed;
+  return { price: listed.model.price, source, listed: { name, date } };
 }
 
 /** A price that covers no interface of the model would make all of them free. */
@@ -94,21 +94,21 @@ function openListed(
 ): (group: GroupRecord) => (model: ModelRecord) => NamedPrice | null {
   const pools = new Map<string, Map<string, NamedPrice | null>>();
   const findNamed = (name: string): NamedPrice | null => {
-    const found = find(name);
-    return found === null ? null : { ...found, name };
+    const listed = find(name);
+    return listed === null ? null : { ...listed, name };
   };
   return (group) => {
     const key = `${group.interfaces.join(" ")}|${group.accounts.join(" ")}`;
-    const known = pools.get(key) ?? new Map<string, NamedPrice | null>();
-    pools.set(key, known);
+    const cache = pools.get(key) ?? new Map<string, NamedPrice | null>();
+    pools.set(key, cache);
     const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []);
     return (model) => {
-      const cached = known.get(model.id);
+      const cached = cache.get(model.id);
       if (cached !== undefined) return cached;
       const upstream = findCommonUpstreamName(pool, group, model);
-      const found = findNamed(model.id) ?? (upstream === null ? null : findNamed(upstream));
-      known.set(model.id, found);
-      return found;
+      const listed = findNamed(model.id) ?? (upstream === null ? null : findNamed(upstream));
+      cache.set(model.id, listed);
+      return listed;
     };
   };
 }
@@ -136,8 +136,8 @@ function openTariffs(): (price: Price, group: GroupRecord, model: string) => Tar
       : undefined;
     const key = `${billing.multiplier} ${modelMultiplier ?? "1"}`;
     const tariffs = byPrice.get(price) ?? new Map<string, Tariff>();
-    const known = tariffs.get(key);
-    if (known !== undefined) return known;
+    const cached = tariffs.get(key);
+    if (cached !== undefined) return cached;
     const tariff = makeTariff(price, { group: billing.multiplier, model: modelMultiplier });
     tariffs.set(key, tariff);
     byPrice.set(price, tariffs);

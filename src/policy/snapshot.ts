@@ -188,8 +188,8 @@ function openPools(accounts: ReadonlyMap<string, PolicyAccount>): (ids: readonly
   const routeTo = openRoutes();
   return (ids) => {
     const key = ids.join(" ");
-    const known = pools.get(key);
-    if (known) return known;
+    const cached = pools.get(key);
+    if (cached) return cached;
     const pool = openPool(
       ids.flatMap((id) => accounts.get(id) ?? []),
       routeTo,
@@ -201,12 +201,12 @@ function openPools(accounts: ReadonlyMap<string, PolicyAccount>): (ids: readonly
 
 function openPool(accounts: readonly PolicyAccount[], routeTo: RouteTo): Pool {
   const ordered = accounts.toSorted((a, b) => a.priority - b.priority);
-  const known = new Map<string, ReadonlyMap<Interface, readonly AccountRoute[]>>();
+  const cache = new Map<string, ReadonlyMap<Interface, readonly AccountRoute[]>>();
   return {
     accounts,
     waysTo(model) {
-      const found = known.get(model);
-      if (found) return found;
+      const cached = cache.get(model);
+      if (cached) return cached;
       const all = ordered.flatMap((account) => routeTo(account, model) ?? []);
       const routesByInterface = new Map<Interface, readonly AccountRoute[]>();
       for (const iface of INTERFACES) {
@@ -215,7 +215,7 @@ function openPool(accounts: readonly PolicyAccount[], routeTo: RouteTo): Pool {
         if (matching.length > 0)
           routesByInterface.set(iface, matching.length === all.length ? all : matching);
       }
-      known.set(model, routesByInterface);
+      cache.set(model, routesByInterface);
       return routesByInterface;
     },
   };
@@ -227,8 +227,8 @@ function openRoutes(): RouteTo {
   const byAccount = new Map<PolicyAccount, Map<string, AccountRoute | null>>();
   return (account, model) => {
     const routes = byAccount.get(account) ?? new Map<string, AccountRoute | null>();
-    const known = routes.get(model);
-    if (known !== undefined) return known;
+    const cached = routes.get(model);
+    if (cached !== undefined) return cached;
     const upstreamModel = mapModel(account.models, model);
     const route = upstreamModel === null ? null : { account, upstreamModel };
     routes.set(model, route);

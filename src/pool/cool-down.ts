@@ -17,7 +17,7 @@ export interface CoolDown {
 }
 
 /** The consequences of one failure class. */
-interface Rule {
+interface CoolDownRule {
   /** What the failure concerns: the whole account, or one model on it. */
   readonly breadth: "account" | "model";
   /** Failures in a row before a cool-down starts. */
@@ -28,7 +28,7 @@ interface Rule {
 export type CoolDownCause = Exclude<FailureClass, BlamelessFailure>;
 export const COOL_DOWN_CAUSES = FAILURE_CLASSES.filter((kind): kind is CoolDownCause => !isBlameless(kind));
 
-const RULES: Readonly<Record<CoolDownCause, Rule>> = {
+const RULES: Readonly<Record<CoolDownCause, CoolDownRule>> = {
   connect: { breadth: "account", strikes: 3 },
   timeout: { breadth: "model", strikes: 3 },
   reset: { breadth: "model", strikes: 3 },
@@ -41,7 +41,7 @@ const RULES: Readonly<Record<CoolDownCause, Rule>> = {
   model_missing: { breadth: "model", strikes: 1 },
 };
 
-export const coolDownRules = (kind: CoolDownCause): Rule => RULES[kind];
+export const coolDownRules = (kind: CoolDownCause): CoolDownRule => RULES[kind];
 
 const EJECTED_MS = 5_000;
 const EJECTED_MS_MAX = 300_000;

@@ -171,8 +171,8 @@ export function buildCandidate(slot: PoolSlot, selection: SelectionRequest, limi
   const score =
     reason === null ? computeScore(slot.standing.inFlight, slot.weight, scoreCost(slot, selection)) : null;
   const cause = reason === "cooling" || reason === "parked" ? findCause(slot, selection.nowMs) : null;
-  const found = candidate(slot, score, reason, freesInMs);
-  return cause === null ? found : { ...found, cause };
+  const result = candidate(slot, score, reason, freesInMs);
+  return cause === null ? result : { ...result, cause };
 }
 
 /** The candidate that was taken, with its score before this request. */

@@ -148,8 +148,8 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       let slot = home !== null && isFree(home, selection) ? home : choose(tier, selection, random);
       // Each refusal adds an obstacle, so this loop ends.
       while (slot !== null) {
-        const taken = take(slot, tiers, selection);
-        if (taken !== null) return taken;
+        const picked = take(slot, tiers, selection);
+        if (picked !== null) return picked;
         slot = choose(tier, selection, random);
       }
     }

@@ -211,7 +211,7 @@ function settle(state: BatchState, { row, chargedNano }: Settlement): Settlement
     return "lost";
   }
   if (hold === undefined) {
-    // The request's own process has released the hold and wrote the accurate row.
+    // The request's own process has released the hold and records the real outcome.
     if (isRecovered(row)) return "known";
     if (chargedNano > 0n && row.payer !== null) return settleLate(state, { row, chargedNano });
     if (hasRow) state.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });

@@ -114,7 +114,7 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
   let rowsTimer: ReturnType<typeof setTimeout> | null = null;
   let stopped = false;
   let submittedCount = 0;
-  let completedCount = 0;
+  let doneCount = 0;
   let failures = 0;
   const settling = new Map<string, SettleOp>();
   const kept = new Set<string>();
@@ -180,7 +180,7 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
   /** Returns true if the database is unavailable; the work is queued again then. */
   async function write(work: PendingWork): Promise<boolean> {
     const live = { ...work, holds: work.holds.filter(({ given }) => !given) };
-    completedCount += work.holds.length - live.holds.length;
+    doneCount += work.holds.length - live.holds.length;
     if (countOperations(live) === 0) return false;
     for (let careful = failures > 0; ; careful = true) {
       try {
@@ -210,7 +210,7 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
   }
 
   function finish(work: PendingWork, booked: BookingResult): void {
-    completedCount += countOperations(work) - work.progress.length;
+    doneCount += countOperations(work) - work.progress.length;
     work.holds.forEach(({ asked: { tariff } }, index) => {
       if (booked.holds[index]?.kind === "held") kept.add(tariff.id);
     });
@@ -258,7 +258,7 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
       return write(second);
     }
     log.error("till_refused", { reason: errorReason(error), request_id: operationId(work) });
-    completedCount += countOperations(work) - work.progress.length;
+    doneCount += countOperations(work) - work.progress.length;
     for (const op of work.holds) op.reject(asError(error));
     for (const op of work.settles) {
       await overdue.keepForOperator(op.settlement);
@@ -295,7 +295,7 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
       op.tried = true;
       if (op.given) queueRelease(op.asked.requestId, op.asked.userId);
     }
-    completedCount += work.holds.filter(({ given }) => given).length;
+    doneCount += work.holds.filter(({ given }) => given).length;
   }
 
   function expireWaiters(): void {
@@ -314,7 +314,7 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
         if (op.kept === "no" && nowMs - op.sinceMs >= limits.settlePatienceMs) lateSettles.push(op);
       }
     }
-    completedCount += waiting.holds.filter(({ given }) => given).length;
+    doneCount += waiting.holds.filter(({ given }) => given).length;
     waiting.holds = waiting.holds.filter(({ given }) => !given);
     if (lateSettles.length > 0) void keep(lateSettles);
   }
@@ -334,8 +334,8 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
   function queueSettlement(settlement: Settlement, where: "no" | "elsewhere"): Promise<void> {
     const { requestId } = settlement.row;
     progress.close(requestId);
-    const known = settling.get(requestId);
-    if (known !== undefined) return known.promise;
+    const pending = settling.get(requestId);
+    if (pending !== undefined) return pending.promise;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const op: SettleOp = { settlement, sinceMs: clock.monotonicMs(), kept: where, promise, resolve, reject };
     settling.set(requestId, op);
@@ -346,15 +346,15 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
   }
 
   async function flush(): Promise<void> {
-    const wanted = submittedCount;
+    const target = submittedCount;
     progress.hurry();
     do {
-      const before = completedCount;
+      const before = doneCount;
       await run();
-      const isLeft = completedCount < wanted || progress.isDue();
-      if (isLeft && completedCount === before && failures > 0)
+      const isLeft = doneCount < target || progress.isDue();
+      if (isLeft && doneCount === before && failures > 0)
         throw new BillingUnavailable("the store takes nothing");
-    } while (completedCount < wanted || progress.isDue());
+    } while (doneCount < target || progress.isDue());
   }
 
   function gatherRows(): void {
@@ -365,11 +365,11 @@ export function openDirectBilling(options: DirectBillingOptions): DirectBilling 
   }
 
   return {
-    hold(wanted) {
+    hold(target) {
       if (!isWell()) return Promise.reject(diskUnavailable());
       const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
       const sinceMs = clock.monotonicMs();
-      waiting.holds.push({ asked: wanted, sinceMs, given: false, tried: false, resolve, reject });
+      waiting.holds.push({ asked: target, sinceMs, given: false, tried: false, resolve, reject });
       submittedCount++;
       wake();
       return promise;

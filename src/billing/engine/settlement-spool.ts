@@ -115,10 +115,10 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
 
 /** How many lines, from the first, fit in `bytes`. */
 function countFitting(lines: readonly string[], bytes: number): number {
-  let left = bytes;
+  let orphaned = bytes;
   const first = lines.findIndex((line) => {
-    left -= Buffer.byteLength(line);
-    return left < 0;
+    orphaned -= Buffer.byteLength(line);
+    return orphaned < 0;
   });
   return first === -1 ? lines.length : first;
 }
@@ -143,7 +143,7 @@ export async function listOrphanedSpools(
   isAlive: (incarnation: string) => boolean,
 ): Promise<OrphanedSpool[]> {
   const names = await readdir(dir).catch(() => []);
-  const left: OrphanedSpool[] = [];
+  const orphaned: OrphanedSpool[] = [];
   for (const name of names.toSorted()) {
     const incarnation = NAME.exec(name)?.[1];
     if (incarnation === undefined || isAlive(incarnation)) continue;
@@ -153,9 +153,9 @@ export async function listOrphanedSpools(
     const skipped = readJsonLines(lines.split("\n"), (json) => {
       settlements.push(toSettlement(json));
     });
-    left.push({ incarnation, settlements, ...skipped, remove: () => rm(path, { force: true }) });
+    orphaned.push({ incarnation, settlements, ...skipped, remove: () => rm(path, { force: true }) });
   }
-  return left;
+  return orphaned;
 }
 
 function formatLine({ row, chargedNano }: Settlement): string {

@@ -29,13 +29,13 @@ export function openUnsavedSettlements(
   retryMs: number,
 ): UnsavedSettlements {
   /** Saved, or about to be saved, and not booked. */
-  const kept = new Set<string>();
+  const unbooked = new Set<string>();
   const inMemory = new Map<string, Settlement>();
   let isForOperator = false;
   let retry: ReturnType<typeof setTimeout> | null = null;
 
   async function keep(settlements: readonly Settlement[]): Promise<void> {
-    for (const { row } of settlements) kept.add(row.requestId);
+    for (const { row } of settlements) unbooked.add(row.requestId);
     try {
       await spool.add(settlements);
     } catch (error) {
@@ -47,7 +47,7 @@ export function openUnsavedSettlements(
     const wasSafe = inMemory.size === 0;
     for (const settlement of settlements) {
       const { requestId } = settlement.row;
-      if (kept.has(requestId)) inMemory.set(requestId, settlement);
+      if (unbooked.has(requestId)) inMemory.set(requestId, settlement);
     }
     if (inMemory.size === 0) return;
     if (wasSafe)
@@ -80,9 +80,9 @@ export function openUnsavedSettlements(
       await keep([settlement]);
     },
     booked(requestId) {
-      if (!kept.delete(requestId)) return;
+      if (!unbooked.delete(requestId)) return;
       forget(requestId);
-      if (kept.size > 0 || isForOperator) return;
+      if (unbooked.size > 0 || isForOperator) return;
       spool.clear().catch((error) => log.error("spool_failed", { reason: errorReason(error) }));
     },
     isSafe: () => inMemory.size === 0,

@@ -101,12 +101,12 @@ export async function refund(
   { requestId, amountNano, ...order }: MoneyOrder & { requestId: string; amountNano: Nano | "all" },
 ): Promise<MoneyResult> {
   if (amountNano !== "all") checkAmount(amountNano);
-  const wanted = buildTerms(context, "refund", order);
+  const refundTerms = buildTerms(context, "refund", order);
   return runOrder(context, order, async (tx) => {
     // Takes the lock, so that two refunds of one request run one after the other.
     const charge = await lockCharge(tx, requestId);
     const leftNano = charge === null ? 0n : charge.amountNano - (await refundedNano(tx, requestId));
-    const before = await findEntry(tx, wanted.id);
+    const before = await findEntry(tx, refundTerms.id);
     if (before !== null) {
       // After a refund of the whole charge nothing is left to refund.
       const isSameAmount = amountNano === "all" ? leftNano === 0n : before.amountNano === amountNano;
@@ -130,9 +130,9 @@ export async function refund(
       );
     }
     const entry: Transfer = {
-      ...wanted,
+      ...refundTerms,
       // Never before its charge, even if the clock was set back: windows look for refunds from their start on.
-      atMs: Math.max(wanted.atMs, charge.atMs),
+      atMs: Math.max(refundTerms.atMs, charge.atMs),
       debit: "refund",
       credit: subscriptionId === null ? userBook(userId) : subscriptionBook(subscriptionId),
       amountNano: backNano,
@@ -144,7 +144,7 @@ export async function refund(
       await refundSubscription(tx, {
         subscriptionId,
         chargedAtMs: charge.atMs,
-        nowMs: wanted.atMs,
+        nowMs: refundTerms.atMs,
         amountNano: backNano,
       });
     }

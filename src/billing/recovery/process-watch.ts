@@ -50,8 +50,8 @@ export class ProcessWatch {
   }
 
   private isDead(record: ProcessRecord, nowMs: number): boolean {
-    const known = this.askKernel(record);
-    if (known !== "unknown") return known === "dead";
+    const verdict = this.askKernel(record);
+    if (verdict !== "unknown") return verdict === "dead";
     const observed = this.heartbeats.get(record.id);
     if (observed !== undefined && observed.beatAtMs === record.beatAtMs) {
       return nowMs - observed.sinceMs >= this.options.deadAfterMs;
@@ -65,10 +65,10 @@ export class ProcessWatch {
     // This process has locked the folder, so its previous owner is gone.
     if (folderId !== null && folderId === self.folderId) return "dead";
     if (host !== self.host) return "unknown";
-    const found = this.lookUp(pid);
-    if (found.kind === "gone") return "dead";
-    if (startTicks === null || found.startTicks === null) return "unknown";
-    return found.startTicks === startTicks ? "running" : "dead";
+    const lookup = this.lookUp(pid);
+    if (lookup.kind === "gone") return "dead";
+    if (startTicks === null || lookup.startTicks === null) return "unknown";
+    return lookup.startTicks === startTicks ? "running" : "dead";
   }
 }
 

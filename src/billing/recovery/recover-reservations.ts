@@ -76,13 +76,13 @@ async function findEstimated(
   settlements: readonly Settlement[],
   booked: ReadonlyMap<string, Nano>,
 ): Promise<Settlement[]> {
-  const known = settlements.filter(({ row }) => booked.has(row.requestId));
+  const bookedSettlements = settlements.filter(({ row }) => booked.has(row.requestId));
   const rows = await findRecovered(
     tx,
-    known.map(({ row }) => row.requestId),
+    bookedSettlements.map(({ row }) => row.requestId),
   );
   const ids = new Set(rows.map(({ requestId }) => requestId));
-  return known.filter(({ row }) => ids.has(row.requestId));
+  return bookedSettlements.filter(({ row }) => ids.has(row.requestId));
 }
 
 /**

@@ -168,11 +168,11 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
 
   async function settleProcessHolds(incarnation: string): Promise<void> {
     for (;;) {
-      const found = await holdsOf(db, incarnation, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
-      const holds = found.filter(({ requestId }) => !unsettleable.has(requestId));
+      const batch = await holdsOf(db, incarnation, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
+      const holds = batch.filter(({ requestId }) => !unsettleable.has(requestId));
       if (holds.length === 0 || stopped) return;
       await settleHolds(holds, incarnation);
-      if (found.length < limits.holdsPerBatch) return;
+      if (batch.length < limits.holdsPerBatch) return;
     }
   }
 

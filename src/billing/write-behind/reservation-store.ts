@@ -91,8 +91,8 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
   let stopped = false;
 
   async function reserve(asked: readonly HoldRequest[]): Promise<void> {
-    const needed = sumByUser(asked.map(({ userId, wantedNano }) => [userId, wantedNano]));
-    const reservationRequests = [...needed].flatMap(([userId, nano]) => {
+    const neededByUser = sumByUser(asked.map(({ userId, wantedNano }) => [userId, wantedNano]));
+    const reservationRequests = [...neededByUser].flatMap(([userId, nano]) => {
       const lease = leases.get(userId) ?? newReservation(userId, nano);
       const leastNano = nano - lease.freeNano;
       if (lease.isClosing || leastNano <= 0n) return [];
@@ -124,13 +124,13 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
   async function close(userIds: readonly string[]): Promise<void> {
     const closing = userIds.flatMap((userId) => leases.get(userId) ?? []);
     // Skips reservations that were abandoned meanwhile.
-    const left = () => closing.filter((lease) => leases.get(lease.userId) === lease);
+    const listRemaining = () => closing.filter((lease) => leases.get(lease.userId) === lease);
     for (const lease of closing) lease.isClosing = true;
     try {
-      for (let some = left(); some.length > 0; some = left()) {
-        const batches = some.flatMap(({ ended }) => [...ended]);
+      for (let remaining = listRemaining(); remaining.length > 0; remaining = listRemaining()) {
+        const batches = remaining.flatMap(({ ended }) => [...ended]);
         if (batches.length > 0) await booking.bookNow(batches);
-        else await release(some);
+        else await release(remaining);
       }
     } finally {
       for (const lease of closing) lease.isClosing = false;
@@ -271,8 +271,8 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {
           const part = wanted.slice(start, start + limits.bookAtOnce);
-          const left = part.filter(({ isOpen }) => isOpen);
-          if (left.length > 0) await moveAll(left, []);
+          const listRemaining = part.filter(({ isOpen }) => isOpen);
+          if (listRemaining.length > 0) await moveAll(listRemaining, []);
         });
       }
     },

@@ -173,13 +173,13 @@ export function holdsOn(
   { requests }: ReservationState,
   leases: readonly WalletReservation[],
 ): ReservedHold[] {
-  const found: ReservedHold[] = [];
-  if (leases.every(({ open }) => open === 0)) return found;
+  const holds: ReservedHold[] = [];
+  if (leases.every(({ open }) => open === 0)) return holds;
   const wanted = new Set(leases);
   for (const held of requests.values()) {
-    if (!(held instanceof RowBatch) && wanted.has(held.lease)) found.push(held);
+    if (!(held instanceof RowBatch) && wanted.has(held.lease)) holds.push(held);
   }
-  return found;
+  return holds;
 }
 
 /** The database has all rows of the batch, or another component has taken them over. */

@@ -75,12 +75,7 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   const disk = openDisk({ ...options, db: { engine: "sqlite", flush: journal.sync } });
   const lane = emptyReservationState(express.batchRows);
   const progress = openWriteBehindProgress(limits, writeProgress, clock.monotonicMs);
-  const lending = openReservationStore({
-    ...options,
-    lane,
-    plain,
-    limits: { ...limits, ...express },
-  });
+  const lending = openReservationStore({ ...options, lane, plain, limits: { ...limits, ...express } });
   const { leases, requests } = lane;
   /** Users whose balance is too low for a reservation, until the next check. */
   const lowBalanceUsers = new Set<string>();
@@ -232,7 +227,7 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   /** Writes the progress of open holds to the journal. Recovery settles by it. */
   function writeProgress(due: Iterable<ReservedHold>): boolean {
     try {
-      for (const some of isSameProgress(due)) journal.progressed(some);
+      for (const group of isSameProgress(due)) journal.progressed(group);
     } catch (error) {
       handleJournalFailure(error);
       return false;
@@ -254,9 +249,9 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     try {
       journal.settled(row);
     } catch (error) {
-      const kept = saveOrStore(batch, row);
+      const saved = saveOrStore(batch, row);
       handleJournalFailure(error);
-      return kept;
+      return saved;
     }
     return disk.committed();
   }
@@ -315,13 +310,13 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   }
 
   function listLastingHolds(sinceMs: number): ReservedHold[] {
-    const found: ReservedHold[] = [];
+    const holds: ReservedHold[] = [];
     for (const held of requests.values()) {
       if (held instanceof RowBatch) continue;
       if (held.sinceMs > sinceMs) break;
-      found.push(held);
+      holds.push(held);
     }
-    return found;
+    return holds;
   }
 
   async function pruneJournal(): Promise<void> {
