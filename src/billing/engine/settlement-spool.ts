@@ -115,10 +115,10 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
 
 /** How many lines, from the first, fit in `bytes`. */
 function countFitting(lines: readonly string[], bytes: number): number {
-  let orphaned = bytes;
+  let bytesLeft = bytes;
   const first = lines.findIndex((line) => {
-    orphaned -= Buffer.byteLength(line);
-    return orphaned < 0;
+    bytesLeft -= Buffer.byteLength(line);
+    return bytesLeft < 0;
   });
   return first === -1 ? lines.length : first;
 }

@@ -271,8 +271,8 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {
           const part = wanted.slice(start, start + limits.bookAtOnce);
-          const listRemaining = part.filter(({ isOpen }) => isOpen);
-          if (listRemaining.length > 0) await moveAll(listRemaining, []);
+          const open = part.filter(({ isOpen }) => isOpen);
+          if (open.length > 0) await moveAll(open, []);
         });
       }
     },
