@@ -1,4 +1,4 @@
-/** The till, and everything that looks after what it wrote. */
+/** Opens the billing engine together with its recovery, maintenance and idempotency. */
 
 import { join } from "node:path";
 import type { Clock, NewId } from "../net/wire/clock.ts";
@@ -31,9 +31,12 @@ export interface Billing {
   till: BillingEngine;
   idempotency: Idempotency;
   faults: BillingFaults;
-  /** Whether a request that came now could be recorded. Answers in time, whatever the store does. */
+  /**
+   * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database does not
+   * respond.
+   */
   isReady(): Promise<boolean>;
-  /** After the last request, and after the till was flushed. */
+  /** Call after the last request has ended and the billing engine was flushed. */
   close(): Promise<void>;
 }
 
@@ -55,7 +58,7 @@ export interface BillingOptions {
   db: Db;
   databaseUrl: string;
   dataDir: string;
-  /** Of the data folder, which this process has locked; nothing where it has not. */
+  /** Id of the data folder, if this process has locked it. */
   folderId?: string;
   durability: Durability;
   clock: Clock;
@@ -65,13 +68,13 @@ export interface BillingOptions {
   limits: AllBillingLimits;
 }
 
-/** The money of processes that died is settled before it resolves. */
+/** Settles the holds of processes that died before it resolves. */
 export async function openBilling(options: BillingOptions): Promise<Billing> {
   const { db, clock, keyring, log, limits } = options;
   const self = describeProcess(options.newId("inc"), clock.nowMs(), options.folderId ?? null);
   const spoolDir = join(options.dataDir, "settlements");
   const faults = new BillingFaults(clock.nowMs);
-  const { till, close } = await openTillFor(faults, options, self.id, spoolDir);
+  const { till, close } = await openEngine(faults, options, self.id, spoolDir);
   const idempotency = openIdempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
@@ -84,7 +87,7 @@ export async function openBilling(options: BillingOptions): Promise<Billing> {
     limits: limits.recovery,
     buried: idempotency.recover,
   }).catch(async (error: unknown) => {
-    // What was left cannot be read: nothing may keep the process from ending.
+    // The files of dead processes cannot be read. Close everything, so that nothing keeps the process alive.
     await close();
     throw error;
   });
@@ -97,15 +100,15 @@ export async function openBilling(options: BillingOptions): Promise<Billing> {
     monotonicMs: clock.monotonicMs,
     limits: limits.readiness,
   });
-  const sweeping = setInterval(() => {
+  const sweepTimer = setInterval(() => {
     Promise.all([idempotency.recover(), idempotency.sweep()]).catch((error: unknown) => {
       log.warn("idempotency_sweep_failed", { reason: error instanceof Error ? error.message : "unknown" });
     });
   }, limits.idempotencySweepMs);
-  sweeping.unref();
+  sweepTimer.unref();
   const folding = startFoldingDays({ db, log, clock, everyMs: limits.foldDaysMs });
   const removal = startRemovingRows({ db, log, clock, ...limits.usageRemoval });
-  const audit = startHourlyReconciliation({
+  const reconciliation = startHourlyReconciliation({
     databaseUrl: options.databaseUrl,
     log,
     everyMs: limits.auditMs,
@@ -117,20 +120,23 @@ export async function openBilling(options: BillingOptions): Promise<Billing> {
     faults,
     isReady,
     async close() {
-      clearInterval(sweeping);
-      audit.stop();
+      clearInterval(sweepTimer);
+      reconciliation.stop();
       await Promise.all([folding.stop(), removal.stop()]);
-      // It books by the till, so it ends first.
+      // Recovery books through the billing engine, so it stops first.
       await recovery.stop();
       await close();
-      // A store that is away now hears of it at the next start.
+      // If the database is unavailable now, the next start removes this process.
       await recovery.forget().catch(() => {});
     },
   };
 }
 
-/** Many nodes share PostgreSQL: there what is paid for is in the store before anybody hears of its end. */
-async function openTillFor(
+/**
+ * Many nodes share PostgreSQL, so there a settlement is in the database before the end of the response is delivered.
+ * SQLite has one process, which can use write-behind billing.
+ */
+async function openEngine(
   faults: BillingFaults,
   { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
   incarnation: string,
@@ -150,19 +156,19 @@ async function openTillFor(
   if (db.engine === "postgres") {
     const { lookMs } = limits.express;
     const { retryMs } = limits.till;
-    const plain = withRowJournal({ till: openDirectBilling(options), journal, log, clock, lookMs, retryMs });
-    const till = withHoldQueue(plain, limits.holdQueue);
+    const direct = withRowJournal({ till: openDirectBilling(options), journal, log, clock, lookMs, retryMs });
+    const till = withHoldQueue(direct, limits.holdQueue);
     return { till, close: till.stop };
   }
   const books = await openDb(databaseUrl);
-  const mover = openWalCheckpointer(databaseUrl);
-  const express = { books, journal, express: limits.express, moveLog: mover.move };
-  const till = withHoldQueue(openWriteBehindBilling({ ...options, ...express }), limits.holdQueue);
+  const checkpointer = openWalCheckpointer(databaseUrl);
+  const writeBehind = { books, journal, express: limits.express, moveLog: checkpointer.move };
+  const till = withHoldQueue(openWriteBehindBilling({ ...options, ...writeBehind }), limits.holdQueue);
   return {
     till,
     async close() {
       await till.stop();
-      await mover.close();
+      await checkpointer.close();
       await books.close();
     },
   };

@@ -116,7 +116,7 @@ describe("a slot that is released", () => {
     const { ask, cancel, served } = setUp();
     for (const name of ["a1", "a2"]) void ask({ name, key: "a", keySlots: 1, rpm: 1 });
     expect(served).toEqual(["a1"]);
-    // The minute is given back as well, and before the slot: otherwise the next request would be over it.
+    // The minute window is released as well, and before the slot: otherwise the next request would exceed it.
     cancel("a1");
     expect(served).toEqual(["a1", "a2"]);
   });
@@ -144,7 +144,7 @@ describe("all or nothing", () => {
     void ask({ name: "b2", key: "b", groupSlots: 2 });
     void ask({ name: "b3", key: "b", groupSlots: 2 });
     end("b1");
-    // The key's own slot is still in use, so another key has the group's.
+    // The key's own slot is still in use, so another key gets the slot of the group.
     expect(served).toEqual(["a1", "b1", "b2"]);
     end("a1");
     expect(served).toContain("a2");
@@ -234,13 +234,13 @@ describe("a wait ends", () => {
 
 test("a release tries as many requests as it serves, however many wait", () => {
   const { ask, end, served, tries } = setUp();
-  // One key waits for its own slot, 500 others for the group's.
+  // One key waits for its own slot, 500 others wait for the slot of the group.
   for (let n = 0; n < 300; n++) void ask({ name: `own${n}`, key: "own", keySlots: 1, groupSlots: 10 });
   for (let n = 0; n < 1_000; n++) void ask({ name: `k${n}`, key: `k${n % 500}`, groupSlots: 10 });
   const before = tries();
   for (let n = 0; n < 500; n++) end(served[n] ?? "");
   expect(served.length).toBe(510);
-  // One for each slot that is given, and one that finds none left.
+  // One for each slot that is assigned, and one that finds none left.
   expect(tries() - before).toBeLessThanOrEqual(3 * 500);
 });
 

@@ -1,7 +1,7 @@
 /**
- * Where requests over a concurrency limit of their key, user or group wait: first come, first served within a key, turn
- * by turn between keys. A waiting request holds nothing. All requests of a key have the same subjects, so the oldest one
- * is tried for all of them: a key waits at the one subject that has no slot for it, and only a release there wakes it.
+ * Queue of requests over a concurrency limit of their key, user or group: first in, first out within a key,
+ * round-robin between keys. A waiting request holds nothing. All requests of a key have the same subjects, so only
+ * the oldest one is tried: a key waits at the one subject without a free slot, and only a release there wakes it.
  */
 
 import type { Clock } from "../net/wire/clock.ts";
@@ -12,12 +12,12 @@ export interface SlotRequest<T> {
   keyId: string;
   groupId: string;
   subjects: readonly Subject[];
-  /** How many requests of the group may wait at once, for accounts or for slots. */
+  /** Maximum number of waiting requests of the group, for accounts and slots together. */
   maxWaiting: number;
   timeoutMs: number;
-  /** Takes the limits if they allow it. `rejected` ends the wait: another limit is exceeded by now. */
+  /** Takes the limits if they allow it. `rejected` ends the wait, because another limit is exceeded now. */
   attempt(): { taken: T } | "blocked" | "rejected";
-  /** Aborts when the client has left. */
+  /** Aborts when the client has disconnected. */
   left: AbortSignal;
 }
 
@@ -31,28 +31,28 @@ export type SlotResult<T> =
 interface Waiter {
   readonly subjects: readonly Subject[];
   readonly groupId: string;
-  /** True if the wait is over. */
+  /** Returns true if the wait is over. */
   tryNow(): boolean;
 }
 
 /** The waiting requests of one key, oldest first, and the subject that they wait for. */
-interface KeyLine {
+interface KeyQueue {
   readonly keyId: string;
   readonly waiters: Set<Waiter>;
   blocker: ConcurrencyBlocker | null;
 }
 
-/** A limit may be raised or removed, which no release announces: so often the oldest requests look again. */
-const LOOK_AGAIN_MS = 1_000;
+/** A limit may be raised or removed without a release. The oldest requests retry at this interval. */
+const RETRY_MS = 1_000;
 
 export class ConcurrencyQueue {
   private readonly limiter: Pick<Limiter, "findBlocker">;
   private readonly clock: Pick<Clock, "monotonicMs">;
   private readonly occupancy: QueueOccupancy;
   private readonly own = new QueueOccupancy();
-  private readonly lineByKey = new Map<string, KeyLine>();
-  /** Keys in the order of their turns; a served key goes to the end. */
-  private readonly linesByBlocker = new Map<ConcurrencyBlocker, Set<KeyLine>>();
+  private readonly lineByKey = new Map<string, KeyQueue>();
+  /** Keys in the order of their turns; a served key moves to the end. */
+  private readonly linesByBlocker = new Map<ConcurrencyBlocker, Set<KeyQueue>>();
   private timer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
@@ -65,7 +65,7 @@ export class ConcurrencyQueue {
     this.clock = clock;
   }
 
-  /** Requests of the group that wait for a slot; the occupancy counts those that wait for an account, too. */
+  /** Requests of the group that wait for a slot. The occupancy also counts those that wait for an account. */
   waiting(groupId: string): number {
     return this.own.waiting(groupId);
   }
@@ -77,7 +77,7 @@ export class ConcurrencyQueue {
       const end = (result: SlotResult<T>) => {
         clearTimeout(deadline);
         request.left.removeEventListener("abort", onLeft);
-        this.remove(line, waiter);
+        this.remove(keyQueue, waiter);
         resolve(result);
       };
       const onLeft = () => end({ kind: "left" });
@@ -93,41 +93,41 @@ export class ConcurrencyQueue {
       };
       const untilMs = this.clock.monotonicMs() + request.timeoutMs;
       const onDeadline = () => {
-        // A busy process may run timers late, and slots that came free meanwhile went to others by then.
+        // A busy process may run timers late, and slots that became free meanwhile went to other requests.
         const leftMs = untilMs - this.clock.monotonicMs();
         if (leftMs > 1) deadline = setTimeout(onDeadline, leftMs);
         else if (!waiter.tryNow()) end({ kind: "timeout" });
       };
       let deadline = setTimeout(onDeadline, request.timeoutMs);
       request.left.addEventListener("abort", onLeft);
-      const line = this.add(request.keyId, waiter);
+      const keyQueue = this.add(request.keyId, waiter);
     });
   }
 
-  private add(keyId: string, waiter: Waiter): KeyLine {
-    let line = this.lineByKey.get(keyId);
-    if (line === undefined) {
-      line = { keyId, waiters: new Set(), blocker: null };
-      this.lineByKey.set(keyId, line);
+  private add(keyId: string, waiter: Waiter): KeyQueue {
+    let keyQueue = this.lineByKey.get(keyId);
+    if (keyQueue === undefined) {
+      keyQueue = { keyId, waiters: new Set(), blocker: null };
+      this.lineByKey.set(keyId, keyQueue);
     }
-    line.waiters.add(waiter);
+    keyQueue.waiters.add(waiter);
     this.own.enter(waiter.groupId, Number.POSITIVE_INFINITY);
-    if (line.blocker === null) this.block(line, this.limiter.findBlocker(waiter.subjects));
-    this.timer ??= setTimeout(this.lookAgain, LOOK_AGAIN_MS);
-    return line;
+    if (keyQueue.blocker === null) this.block(keyQueue, this.limiter.findBlocker(waiter.subjects));
+    this.timer ??= setTimeout(this.lookAgain, RETRY_MS);
+    return keyQueue;
   }
 
-  private remove(line: KeyLine, waiter: Waiter): void {
-    if (!line.waiters.delete(waiter)) return;
+  private remove(keyQueue: KeyQueue, waiter: Waiter): void {
+    if (!keyQueue.waiters.delete(waiter)) return;
     this.own.leave(waiter.groupId);
     this.occupancy.leave(waiter.groupId);
-    if (line.waiters.size > 0) return;
-    this.unblock(line);
-    this.lineByKey.delete(line.keyId);
+    if (keyQueue.waiters.size > 0) return;
+    this.unblock(keyQueue);
+    this.lineByKey.delete(keyQueue.keyId);
   }
 
-  private block(line: KeyLine, blocker: ConcurrencyBlocker | null): void {
-    line.blocker = blocker;
+  private block(keyQueue: KeyQueue, blocker: ConcurrencyBlocker | null): void {
+    keyQueue.blocker = blocker;
     if (blocker === null) return;
     let lines = this.linesByBlocker.get(blocker);
     if (lines === undefined) {
@@ -135,51 +135,51 @@ export class ConcurrencyQueue {
       this.linesByBlocker.set(blocker, lines);
       blocker.onRelease = () => this.serve(blocker);
     }
-    lines.add(line);
+    lines.add(keyQueue);
   }
 
-  private unblock(line: KeyLine): void {
-    const { blocker } = line;
-    line.blocker = null;
+  private unblock(keyQueue: KeyQueue): void {
+    const { blocker } = keyQueue;
+    keyQueue.blocker = null;
     const lines = blocker === null ? undefined : this.linesByBlocker.get(blocker);
     if (blocker === null || lines === undefined) return;
-    lines.delete(line);
+    lines.delete(keyQueue);
     if (lines.size > 0) return;
     this.linesByBlocker.delete(blocker);
     blocker.onRelease = null;
   }
 
-  /** Gives the slots of a subject to the keys in turn, until it has none left or no key waits there. */
+  /** Gives the free slots of a subject to the keys in turn, until none is left or no key waits there. */
   private serve(blocker: ConcurrencyBlocker): void {
     for (;;) {
       const lines = this.linesByBlocker.get(blocker);
-      const line = first(lines);
-      const head = first(line?.waiters);
-      if (lines === undefined || line === undefined || head === undefined) return;
+      const keyQueue = first(lines);
+      const head = first(keyQueue?.waiters);
+      if (lines === undefined || keyQueue === undefined || head === undefined) return;
       if (head.tryNow()) {
-        // `delete` tells whether the key still waits; one whose last request was served does not.
-        if (lines.delete(line)) lines.add(line);
+        // `delete` returns false for a key whose last request was just served; it waits no longer.
+        if (lines.delete(keyQueue)) lines.add(keyQueue);
         continue;
       }
       const next = this.limiter.findBlocker(head.subjects);
       if (next === blocker) return;
-      this.unblock(line);
-      this.block(line, next);
+      this.unblock(keyQueue);
+      this.block(keyQueue, next);
     }
   }
 
   private readonly lookAgain = (): void => {
     this.timer = null;
     for (const blocker of [...this.linesByBlocker.keys()]) this.serve(blocker);
-    for (const line of [...this.lineByKey.values()]) if (line.blocker === null) this.retry(line);
-    if (this.lineByKey.size > 0) this.timer = setTimeout(this.lookAgain, LOOK_AGAIN_MS);
+    for (const keyQueue of [...this.lineByKey.values()]) if (keyQueue.blocker === null) this.retry(keyQueue);
+    if (this.lineByKey.size > 0) this.timer = setTimeout(this.lookAgain, RETRY_MS);
   };
 
-  /** A key that waits at no subject: the limit that stopped it was changed in the meantime. */
-  private retry(line: KeyLine): void {
-    for (let head = first(line.waiters); head !== undefined; head = first(line.waiters)) {
+  /** Retries a key that waits at no subject, because the limit that blocked it was changed. */
+  private retry(keyQueue: KeyQueue): void {
+    for (let head = first(keyQueue.waiters); head !== undefined; head = first(keyQueue.waiters)) {
       if (head.tryNow()) continue;
-      this.block(line, this.limiter.findBlocker(head.subjects));
+      this.block(keyQueue, this.limiter.findBlocker(head.subjects));
       return;
     }
   }

@@ -1,17 +1,19 @@
-/** What an admitted request holds, until its owner ends it: a place in flight and its shares of the windows. */
+/**
+ * The reservation of an admitted request, until its owner ends it: a concurrency slot and its shares of the windows.
+ */
 
 import { advance, giveBack, isHeld, type Share, type SlidingWindow, settleShare } from "./sliding-window.ts";
 import { type SubjectMeter, type SubjectState, touch } from "./subject-state.ts";
 import type { LimitLease, Unit } from "./terms.ts";
 
-/** A part of a window that is settled to the truth: tokens or money. */
+/** A share of a window that is settled to the true use: tokens or money. */
 export interface MeterShare extends Share {
   readonly window: SubjectMeter;
-  /** What the request took of it, until it ends. */
+  /** What the request reserved of it, until it ends. */
   reserved: number;
 }
 
-/** For a request that nothing limits. */
+/** For a request without limits. */
 export const FREE_LEASE: LimitLease = { settle() {}, release() {}, cancel() {} };
 
 export function openLease(
@@ -23,7 +25,7 @@ export function openLease(
 ): LimitLease {
   let state: "held" | "released" | "cancelled" = "held";
 
-  /** What was reserved is settled, or given back. */
+  /** Ends the reservation, when the true use is settled or the request ends. */
   function endReservation(): void {
     for (const share of shares) {
       share.window.reserved -= share.reserved;
@@ -31,9 +33,9 @@ export function openLease(
     }
   }
 
-  function end(as: "released" | "cancelled"): boolean {
+  function end(endState: "released" | "cancelled"): boolean {
     if (state !== "held") return false;
-    state = as;
+    state = endState;
     for (const subject of states) subject.inUse -= 1;
     endReservation();
     return true;
@@ -45,12 +47,13 @@ export function openLease(
       const now = nowMs();
       endReservation();
       for (const share of shares) {
-        const truth = share.window.unit === "tokens" ? tokens : nano;
-        if (truth === null) continue;
+        const trueUse = share.window.unit === "tokens" ? tokens : nano;
+        if (trueUse === null) continue;
         advance(share.window, now);
-        // A subject that is not in use may be forgotten: what has left its windows is nobody's then.
+        // An unused subject may be dropped from memory, so after the release only a share that is still in its window
+        // is changed.
         if (state === "released" && !isHeld(share)) continue;
-        settleShare(share, countUses(share.window.unit, truth), now);
+        settleShare(share, countUses(share.window.unit, trueUse), now);
       }
       for (const subject of states) touch(subject, now);
     },
@@ -66,16 +69,16 @@ export function openLease(
   };
 }
 
-/** Last of all: whoever is woken takes what was given back, in the same step. */
+/** Must run last: the requests that are woken take the released amounts in the same step. */
 function announceRelease(states: readonly SubjectState[]): void {
   for (const { onRelease } of states) if (onRelease !== null) onRelease();
 }
 
-/** Whole and finite, so that sums stay exact however often they are changed. */
+/** Whole and finite, so that sums stay exact after any number of changes. */
 export function countUses(unit: Unit, amount: number): number {
   return amount > 0 ? Math.min(Math.ceil(amount), unit === "nano" ? NANO_MAX : TOKENS_MAX) : 0;
 }
 
 const TOKENS_MAX = 2 ** 40;
-/** A million dollars: more than any request costs, and far enough from where numbers skip some. */
+/** About a million dollars: more than any request costs, and within the range where numbers are exact. */
 const NANO_MAX = 2 ** 50;

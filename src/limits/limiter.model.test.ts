@@ -1,4 +1,4 @@
-/** The limiter beside a reference that keeps a list of everything and counts anew each time. */
+/** Compares the limiter with a reference that keeps a list of everything and counts again each time. */
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -24,7 +24,7 @@ function maxIn(limits: CallerLimits, unit: Unit): number | null {
   return unit === "requests" ? limits.rpm : limits.tpm;
 }
 
-/** One lease's use of one unit of one subject; `era` is which life of that limit it belongs to. */
+/** The use of one unit of one subject by one lease; `era` identifies which instance of the limit it belongs to. */
 interface Use {
   scope: Scope;
   unit: Unit;
@@ -65,7 +65,7 @@ function openModel() {
     return leases.filter((lease) => lease.held && lease.limited.includes(scope)).length;
   }
 
-  /** Tries every moment at which anything leaves. */
+  /** Tries every time at which anything leaves. */
   function waitFor(scope: Scope, unit: Unit, amount: number): number {
     const max = maxOf(scope, unit);
     if (max === null) return 0;
@@ -101,7 +101,7 @@ function openModel() {
     },
     isLimited: (scope: Scope) =>
       limits[scope].concurrency !== null || UNITS.some((unit) => maxOf(scope, unit) !== null),
-    /** The longest wait of all; 0 with `full` when only a release can help. */
+    /** The longest wait of all; 0 with `full` if only a release can help. */
     verdict(scopes: readonly Scope[], tokens: number, nano: number): { waitMs: number; full: boolean } {
       const waits = scopes.flatMap((scope) => [
         waitFor(scope, "requests", 1),

@@ -1,14 +1,13 @@
 /**
- * The limits of keys, users, groups and accounts, held in memory, by one rule for all.
+ * In-memory limits of keys, users, groups and accounts, with one rule for all.
  *
- * Each limit over time is a sliding window (`sliding-window.ts`): a ring of what was used and when. A request is
- * admitted if it fits every window and every concurrency of every subject at this moment, and only then is
- * anything counted: there is no step between looking and taking, so nothing is ever overdrawn or half taken. A
- * minute is exact; 5 hours to 30 days are counted in 480 steps, each kept until all of it is too old. Tokens and
- * money are reserved by estimate and settled to the truth at the moment of admission; once that has left the window,
- * what exceeds the estimate counts from the settling. Leases own what was taken and give it back once. There are no
- * timers: windows move when they are looked at, and each admission looks at a few other subjects and forgets the
- * idle ones.
+ * Each limit over time is a sliding window (`sliding-window.ts`): a ring of uses with their times. A request is
+ * admitted if it fits every window and every concurrency limit of every subject, and only then is anything counted.
+ * Check and take are one step, so no limit is overdrawn and nothing is taken in part. A minute is exact; 5 hours to
+ * 30 days are counted in 480 steps, each kept until all of it is too old. Tokens and money are reserved by estimate
+ * and settled to the true use at the time of admission; once that time has left the window, the part above the
+ * estimate counts from the settlement. A lease owns what was taken and returns it once. There are no timers: windows
+ * advance when they are read, and each admission checks a few other subjects and drops the idle ones.
  *
  * Intervals are half open: what was taken at 0 ms is free again at exactly 60,000 ms.
  */
@@ -49,13 +48,13 @@ export type {
   Unit,
 } from "./terms.ts";
 
-/** The admission of a request that nothing limits. */
-const FREE: Admission = { ok: true, lease: FREE_LEASE };
+/** The admission of a request without limits. */
+const UNLIMITED: Admission = { ok: true, lease: FREE_LEASE };
 
-/** Bounds what one admission pays for forgetting others, however many subjects were just seeded. */
+/** Bounds the cost of dropping idle subjects in one admission, even if many subjects were just seeded. */
 const SWEEP_STEPS_MAX = 16;
 
-/** `subjectCount` is for watching memory: how many subjects have anything remembered. */
+/** `subjectCount` is for memory monitoring: the number of subjects with any state. */
 export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subjectCount(): number } {
   const states: Record<Scope, Map<string, SubjectState>> = {
     key: new Map(),
@@ -64,28 +63,28 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
     account: new Map(),
   };
   const all: SubjectState[] = [];
-  let hand = 0;
+  let sweepIndex = 0;
   let openedSinceSweep = 0;
-  let seenMs = clock.monotonicMs();
+  let latestMs = clock.monotonicMs();
 
-  /** A clock that jumps back stands still here until it has caught up: nothing is granted twice. */
+  /** If the clock jumps back, time stands still here until the clock has caught up. Nothing is granted twice. */
   function nowMs(): number {
     const readMs = clock.monotonicMs();
-    if (readMs > seenMs) seenMs = readMs;
-    return seenMs;
+    if (readMs > latestMs) latestMs = readMs;
+    return latestMs;
   }
 
-  function knownState({ scope, id, limits }: Subject): SubjectState | null {
+  function findState({ scope, id, limits }: Subject): SubjectState | null {
     const state = states[scope].get(id);
     if (!state) return null;
     if (state.limits !== limits) applyLimits(state, limits);
     return state;
   }
 
-  function stateOf(subject: Subject): SubjectState | null {
-    const known = knownState(subject);
+  function getOrOpenState(subject: Subject): SubjectState | null {
+    const existing = findState(subject);
     if (isUnlimited(subject.limits)) return null;
-    if (known) return known;
+    if (existing) return existing;
     const state = openState(subject);
     states[subject.scope].set(subject.id, state);
     all.push(state);
@@ -93,21 +92,21 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
     return state;
   }
 
-  /** Looks at two subjects for each new one, so that idle ones never outnumber the others for long. */
-  function forgetIdle(now: number): void {
+  /** Checks two subjects for each new one, so that idle subjects do not accumulate. */
+  function dropIdle(now: number): void {
     const steps = Math.min(all.length, 1 + 2 * openedSinceSweep, SWEEP_STEPS_MAX);
     openedSinceSweep = 0;
     for (let i = 0; i < steps; i++) {
-      if (hand >= all.length) hand = 0;
-      const state = all[hand];
+      if (sweepIndex >= all.length) sweepIndex = 0;
+      const state = all[sweepIndex];
       if (!state) return;
       if (!isIdle(state, now)) {
-        hand += 1;
+        sweepIndex += 1;
         continue;
       }
       states[state.scope].delete(state.id);
       const last = all.pop();
-      if (last && last !== state) all[hand] = last;
+      if (last && last !== state) all[sweepIndex] = last;
     }
   }
 
@@ -137,17 +136,17 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       const now = nowMs();
       const tokens = countUses("tokens", tokensEstimate);
       const nano = countUses("nano", nanoEstimate);
-      forgetIdle(now);
+      dropIdle(now);
       const limited: SubjectState[] = [];
       let shortage: Shortage | null = null;
       for (const subject of subjects) {
-        const state = stateOf(subject);
+        const state = getOrOpenState(subject);
         if (!state || limited.includes(state)) continue;
         limited.push(state);
         shortage = laterShortage(shortage, findShortage(state, tokens, nano, now));
       }
       if (shortage) return { ok: false, shortage };
-      return limited.length === 0 ? FREE : { ok: true, lease: takeAll(limited, tokens, nano, now) };
+      return limited.length === 0 ? UNLIMITED : { ok: true, lease: takeAll(limited, tokens, nano, now) };
     },
 
     raise(lease, subjects, tokensEstimate, nanoEstimate) {
@@ -159,7 +158,7 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       };
       let shortage: Shortage | null = null;
       for (const subject of subjects) {
-        const state = knownState(subject);
+        const state = findState(subject);
         if (state) shortage = laterShortage(shortage, windowShortageIn(state, amounts, now));
       }
       if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
@@ -168,16 +167,16 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
 
     findBlocker(subjects) {
       for (const subject of subjects) {
-        const state = knownState(subject);
+        const state = findState(subject);
         if (state !== null && hasNoSlot(state)) return state;
       }
       return null;
     },
 
     shortageOf(subject, tokensEstimate, nanoEstimate) {
-      const known = knownState(subject);
-      if (!known && !isClosed(subject.limits)) return null;
-      const state = known ?? openState(subject);
+      const existing = findState(subject);
+      if (!existing && !isClosed(subject.limits)) return null;
+      const state = existing ?? openState(subject);
       return findShortage(
         state,
         countUses("tokens", tokensEstimate),
@@ -190,7 +189,7 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
       const now = nowMs();
       let rest = Number.POSITIVE_INFINITY;
       for (const subject of subjects) {
-        for (const meter of stateOf(subject)?.meters ?? []) {
+        for (const meter of getOrOpenState(subject)?.meters ?? []) {
           if (meter.unit !== "nano") continue;
           advance(meter, now);
           rest = Math.min(rest, Math.max(0, meter.max - meter.used));
@@ -200,11 +199,11 @@ export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subj
     },
 
     standing(subject) {
-      return computeStanding(subject, knownState(subject), nowMs());
+      return computeStanding(subject, findState(subject), nowMs());
     },
 
     seed(subject, used) {
-      const state = stateOf(subject);
+      const state = getOrOpenState(subject);
       if (!state) return;
       const now = nowMs();
       for (const meter of state.meters) {

@@ -1,9 +1,12 @@
-/** How many requests of each group wait, whatever for: one count, so that one `max_waiting` bounds all of them. */
+/**
+ * Counts the waiting requests of each group, whether they wait for an account or a slot, so that one `max_waiting`
+ * bounds all of them.
+ */
 
 export class QueueOccupancy {
   private readonly waitingByGroup = new Map<string, number>();
 
-  /** False, and nothing changes, if as many requests of the group wait already. */
+  /** Returns false, and changes nothing, if the group already has `maxWaiting` waiting requests. */
   enter(groupId: string, maxWaiting: number): boolean {
     const waiting = this.waiting(groupId);
     if (waiting >= maxWaiting) return false;

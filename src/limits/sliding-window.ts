@@ -1,16 +1,16 @@
 /**
- * How much was used in the last `perMs`, whichever moment one looks. A ring holds one entry for each moment of
- * use, oldest first; an entry leaves when its newest use is `perMs` old, so nothing is granted again early.
- * With a grain of 0 this is exact. A wider grain lets uses close together share an entry: they then leave
- * together, late by at most the grain, and a window of weeks stays a few hundred entries.
+ * The use within the last `perMs`, at any time. A ring holds one entry per time of use, oldest first. An entry leaves
+ * when its newest use is `perMs` old, so nothing is granted again too early. With a grain of 0 this is exact. With a
+ * wider grain, uses close together share an entry: they leave together, late by at most the grain, and a window of
+ * weeks needs only a few hundred entries.
  *
- * Time must never run backwards here; the limiter sees to that. So a use is found again by its moment alone.
+ * Time must never run backwards here; the limiter guarantees that. So a use is found again by its time alone.
  */
 
-/** An entry is three numbers: its first use, its last use, the sum. A sum of 0 is a hole, left by a cancel. */
+/** An entry is three numbers: first use, last use, sum. A sum of 0 is a hole, left by a cancellation. */
 const FIELDS = 3;
 const ENTRIES_MIN = 4;
-/** A ring larger than this is given back when it runs empty. */
+/** A ring larger than this is freed when it becomes empty. */
 const ENTRIES_KEPT = 64;
 const GONE = -1;
 const NEVER = Number.POSITIVE_INFINITY;
@@ -20,9 +20,9 @@ export interface SlidingWindow {
   readonly perMs: number;
   readonly grainMs: number;
   used: number;
-  /** No entry leaves before this: spares most looks at the ring. */
+  /** No entry leaves before this time, which saves most reads of the ring. */
   leavesAtMs: number;
-  /** `mask + 1` entries, a power of two, grown as needed: as large as the limit lets it be, never more. */
+  /** `mask + 1` entries, a power of two. It grows as needed, and the limit bounds it. */
   ring: Float64Array;
   mask: number;
   head: number;
@@ -30,7 +30,7 @@ export interface SlidingWindow {
   holes: number;
 }
 
-/** One use that may yet change. `goneAmount` is what has left the window and can no longer be changed. */
+/** One use that may still change. `goneAmount` is the part that has left the window and is final. */
 export interface Share {
   readonly window: SlidingWindow;
   atMs: number;
@@ -52,21 +52,21 @@ export function openWindow(perMs: number, grainMs: number): SlidingWindow {
   };
 }
 
-/** Lets go of what is older than the window. Everything below expects it to have been called for this moment. */
+/** Removes what is older than the window. All functions below expect that it was called for the current time. */
 export function advance(window: SlidingWindow, nowMs: number): void {
-  if (nowMs >= window.leavesAtMs) letGo(window, nowMs);
+  if (nowMs >= window.leavesAtMs) removeExpired(window, nowMs);
 }
 
-function letGo(window: SlidingWindow, nowMs: number): void {
+function removeExpired(window: SlidingWindow, nowMs: number): void {
   const { ring, mask, perMs } = window;
   while (window.length > 0) {
-    const place = window.head * FIELDS;
-    const leavesAtMs = (ring[place + 1] ?? 0) + perMs;
+    const offset = window.head * FIELDS;
+    const leavesAtMs = (ring[offset + 1] ?? 0) + perMs;
     if (leavesAtMs > nowMs) {
       window.leavesAtMs = leavesAtMs;
       return;
     }
-    const amount = ring[place + 2] ?? 0;
+    const amount = ring[offset + 2] ?? 0;
     if (amount === 0) window.holes -= 1;
     window.used -= amount;
     window.head = (window.head + 1) & mask;
@@ -77,48 +77,48 @@ function letGo(window: SlidingWindow, nowMs: number): void {
 }
 
 /**
- * How long until this amount fits; 0 when it does. An amount above the whole maximum fits an empty window: it
- * could never be served otherwise, and what follows pays for it. A maximum of 0 lets nothing through, ever.
+ * Time until this amount fits; 0 if it fits now. An amount above the maximum fits an empty window, because it could
+ * never be served otherwise; later requests wait for it. A maximum of 0 admits nothing.
  */
 export function waitMs(window: SlidingWindow, amount: number, max: number, nowMs: number): number {
   if (max <= 0) return Number.POSITIVE_INFINITY;
   const { used } = window;
   if (used + amount <= max || used === 0) return 0;
-  let toLeave = amount > max ? used : used + amount - max;
+  let excess = amount > max ? used : used + amount - max;
   for (let i = 0; i < window.length; i++) {
-    const place = placeOf(window, i);
-    toLeave -= window.ring[place + 2] ?? 0;
-    if (toLeave <= 0) return (window.ring[place + 1] ?? 0) + window.perMs - nowMs;
+    const offset = offsetAt(window, i);
+    excess -= window.ring[offset + 2] ?? 0;
+    if (excess <= 0) return (window.ring[offset + 1] ?? 0) + window.perMs - nowMs;
   }
   return window.perMs;
 }
 
-/** How long until nothing is used any more. */
+/** Time until the window is empty. */
 export function resetMs(window: SlidingWindow, nowMs: number): number {
   if (window.length === 0) return 0;
-  return (window.ring[placeOf(window, window.length - 1) + 1] ?? 0) + window.perMs - nowMs;
+  return (window.ring[offsetAt(window, window.length - 1) + 1] ?? 0) + window.perMs - nowMs;
 }
 
 export function take(window: SlidingWindow, amount: number, nowMs: number): void {
   if (amount === 0) return;
-  const newest = newestPlace(window);
+  const newest = newestOffset(window);
   if (newest !== GONE && isNear(window, newest, nowMs)) join(window, newest, amount, nowMs);
   else push(window, nowMs, nowMs, amount);
 }
 
 /**
- * Replaces what a share counts for. It keeps its moment while that is within the window; tokens that turn up
- * later than that count from now, so a long stream cannot outrun its own estimate.
+ * Replaces the amount of a share. The share keeps its time while that is within the window. Later tokens count from
+ * now, so a long stream cannot exceed its own estimate without being counted.
  */
 export function settleShare(share: Share, amount: number, nowMs: number): void {
   const { window } = share;
-  const place = share.amount === 0 ? GONE : placeAt(window, share.atMs);
-  if (place === GONE) {
+  const offset = share.amount === 0 ? GONE : findOffset(window, share.atMs);
+  if (offset === GONE) {
     share.goneAmount += share.amount;
     share.amount = 0;
   }
   const counted = Math.max(0, amount - share.goneAmount);
-  if (share.amount > 0) change(window, place, counted - share.amount);
+  if (share.amount > 0) change(window, offset, counted - share.amount);
   else if (counted > 0) {
     take(window, counted, nowMs);
     share.atMs = nowMs;
@@ -126,28 +126,28 @@ export function settleShare(share: Share, amount: number, nowMs: number): void {
   share.amount = counted;
 }
 
-/** Whether the window still holds it. */
+/** Whether the share is still in the window. */
 export function isHeld({ window, amount, atMs }: Share): boolean {
-  return amount > 0 && placeAt(window, atMs) !== GONE;
+  return amount > 0 && findOffset(window, atMs) !== GONE;
 }
 
 export function giveBack(window: SlidingWindow, amount: number, atMs: number): void {
-  const place = amount === 0 ? GONE : placeAt(window, atMs);
-  if (place !== GONE) change(window, place, -amount);
+  const offset = amount === 0 ? GONE : findOffset(window, atMs);
+  if (offset !== GONE) change(window, offset, -amount);
 }
 
-/** Adds use of the past, which no request owns, where it belongs in time. */
+/** Adds past use, which belongs to no request, at its time. */
 export function restore(window: SlidingWindow, past: readonly { atMs: number; amount: number }[]): void {
   const spans = past.map(({ atMs, amount }) => ({ firstMs: atMs, lastMs: atMs, amount }));
   for (let i = 0; i < window.length; i++) {
-    const place = placeOf(window, i);
-    const [firstMs = 0, lastMs = 0, amount = 0] = window.ring.subarray(place, place + FIELDS);
+    const offset = offsetAt(window, i);
+    const [firstMs = 0, lastMs = 0, amount = 0] = window.ring.subarray(offset, offset + FIELDS);
     if (amount > 0) spans.push({ firstMs, lastMs, amount });
   }
   spans.sort((a, b) => a.firstMs - b.firstMs);
   clear(window, 0);
   for (const span of spans) {
-    const newest = newestPlace(window);
+    const newest = newestOffset(window);
     const newestLastMs = newest === GONE ? Number.NEGATIVE_INFINITY : (window.ring[newest + 1] ?? 0);
     const lastMs = Math.max(newestLastMs, span.lastMs);
     const joins = newest !== GONE && isNear(window, newest, lastMs);
@@ -156,77 +156,77 @@ export function restore(window: SlidingWindow, past: readonly { atMs: number; am
   }
 }
 
-function isNear(window: SlidingWindow, place: number, atMs: number): boolean {
-  return atMs - (window.ring[place] ?? 0) <= window.grainMs;
+function isNear(window: SlidingWindow, offset: number, atMs: number): boolean {
+  return atMs - (window.ring[offset] ?? 0) <= window.grainMs;
 }
 
-function join(window: SlidingWindow, place: number, amount: number, lastMs: number): void {
-  window.ring[place + 1] = lastMs;
-  change(window, place, amount);
+function join(window: SlidingWindow, offset: number, amount: number, lastMs: number): void {
+  window.ring[offset + 1] = lastMs;
+  change(window, offset, amount);
 }
 
 function push(window: SlidingWindow, firstMs: number, lastMs: number, amount: number): void {
-  if (window.length > window.mask) makeRoom(window);
+  if (window.length > window.mask) growRing(window);
   if (window.length === 0) window.leavesAtMs = lastMs + window.perMs;
-  const place = placeOf(window, window.length);
-  window.ring[place] = firstMs;
-  window.ring[place + 1] = lastMs;
-  window.ring[place + 2] = amount;
+  const offset = offsetAt(window, window.length);
+  window.ring[offset] = firstMs;
+  window.ring[offset + 1] = lastMs;
+  window.ring[offset + 2] = amount;
   window.length += 1;
   window.used += amount;
 }
 
-/** Changes a sum. Holes at either end are dropped at once, so the newest entry is never one. */
-function change(window: SlidingWindow, place: number, by: number): void {
-  const sum = (window.ring[place + 2] ?? 0) + by;
-  window.ring[place + 2] = sum;
+/** Changes a sum. Holes at either end are dropped at once, so the newest entry is never a hole. */
+function change(window: SlidingWindow, offset: number, by: number): void {
+  const sum = (window.ring[offset + 2] ?? 0) + by;
+  window.ring[offset + 2] = sum;
   window.used += by;
   if (sum > 0) return;
   window.holes += 1;
-  while (window.length > 0 && window.ring[placeOf(window, window.length - 1) + 2] === 0) {
+  while (window.length > 0 && window.ring[offsetAt(window, window.length - 1) + 2] === 0) {
     window.length -= 1;
     window.holes -= 1;
   }
-  while (window.length > 0 && window.ring[placeOf(window, 0) + 2] === 0) {
+  while (window.length > 0 && window.ring[offsetAt(window, 0) + 2] === 0) {
     window.head = (window.head + 1) & window.mask;
     window.length -= 1;
     window.holes -= 1;
   }
 }
 
-/** A use that still counts has its entry, unless that has left: the one whose span covers its moment. */
-function placeAt(window: SlidingWindow, atMs: number): number {
-  const newest = newestPlace(window);
+/** The entry whose span covers this time. A counted use always has one, unless the entry has left the window. */
+function findOffset(window: SlidingWindow, atMs: number): number {
+  const newest = newestOffset(window);
   if (newest === GONE) return GONE;
   if ((window.ring[newest] ?? 0) <= atMs) return newest;
   let low = 0;
   let high = window.length - 1;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((window.ring[placeOf(window, middle) + 1] ?? 0) < atMs) low = middle + 1;
+    if ((window.ring[offsetAt(window, middle) + 1] ?? 0) < atMs) low = middle + 1;
     else high = middle;
   }
-  const place = placeOf(window, low);
-  return (window.ring[place] ?? 0) <= atMs ? place : GONE;
+  const offset = offsetAt(window, low);
+  return (window.ring[offset] ?? 0) <= atMs ? offset : GONE;
 }
 
-function newestPlace(window: SlidingWindow): number {
-  return window.length === 0 ? GONE : placeOf(window, window.length - 1);
+function newestOffset(window: SlidingWindow): number {
+  return window.length === 0 ? GONE : offsetAt(window, window.length - 1);
 }
 
-function placeOf(window: SlidingWindow, index: number): number {
+function offsetAt(window: SlidingWindow, index: number): number {
   return ((window.head + index) & window.mask) * FIELDS;
 }
 
-/** Doubles the ring, or only closes its holes where they are half of it: cancelling must not make it grow. */
-function makeRoom(window: SlidingWindow): void {
+/** Doubles the ring, or only removes its holes if they are half of it: cancellations must not make it grow. */
+function growRing(window: SlidingWindow): void {
   const { ring, mask, head, length, holes } = window;
   const capacity = mask + 1;
   clear(window, Math.max(1, holes * 2 >= capacity ? capacity : capacity * 2));
   for (let i = 0; i < length; i++) {
-    const place = ((head + i) & mask) * FIELDS;
-    const amount = ring[place + 2] ?? 0;
-    if (amount > 0) push(window, ring[place] ?? 0, ring[place + 1] ?? 0, amount);
+    const offset = ((head + i) & mask) * FIELDS;
+    const amount = ring[offset + 2] ?? 0;
+    if (amount > 0) push(window, ring[offset] ?? 0, ring[offset + 1] ?? 0, amount);
   }
 }
 

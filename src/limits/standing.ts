@@ -1,4 +1,4 @@
-/** How much of its limits a subject has used: for headers and `GET /v1/usage`. */
+/** Computes the used and remaining limits of a subject, for headers and `GET /v1/usage`. */
 
 import { advance, resetMs } from "./sliding-window.ts";
 import { listWindows, MINUTE_MS, meterFor, type SubjectMeter, type SubjectState } from "./subject-state.ts";

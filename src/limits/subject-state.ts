@@ -1,19 +1,19 @@
-/** What is remembered of one subject: requests in flight, and one meter for each limit over time. */
+/** The state of one subject: requests in flight, and one meter for each limit over time. */
 
 import type { CallerLimits, RateLimits, WindowLimit } from "../records.ts";
 import { advance, openWindow, type SlidingWindow, waitMs } from "./sliding-window.ts";
 import type { LimitKind, Scope, Shortage, Subject, Unit } from "./terms.ts";
 
 export const MINUTE_MS = 60_000;
-/** A long window is counted in this many steps: at worst a use is held this fraction of the window too long. */
+/** A long window is counted in this many steps: a use is held too long by at most this fraction of the window. */
 const GRAINS_PER_WINDOW = 480;
 
-/** A window and its limit in one object: an admission reads many, and memory is what it waits for. */
+/** A window and its limit in one object: an admission reads many of them, and memory access dominates its cost. */
 export interface SubjectMeter extends SlidingWindow {
   readonly kind: Exclude<LimitKind, "concurrency">;
   readonly unit: Unit;
   max: number;
-  /** By requests in flight, of what is used: settled to the truth when they end. */
+  /** The part of `used` that requests in flight have reserved. It is settled to the true use when they end. */
   reserved: number;
 }
 
@@ -23,24 +23,33 @@ export interface SubjectState {
   limits: CallerLimits | RateLimits;
   meters: readonly SubjectMeter[];
   longestMs: number;
-  /** Leases held, also while no limit asks for it: a concurrency limit that is added finds the true number. */
+  /** Leases held, counted even without a concurrency limit, so that a limit added later finds the true number. */
   inUse: number;
-  /** Wakes the requests that wait for a slot of this subject; null, as nearly always, if none waits. */
+  /** Wakes the requests that wait for a slot of this subject; null, the usual case, if none waits. */
   onRelease: (() => void) | null;
-  /** When every window has run empty, unless something happens before. */
+  /** When every window will be empty, if nothing more is used. */
   quietAtMs: number;
 }
 
 export function openState({ scope, id, limits }: Subject): SubjectState {
   const meters = metersFor(limits, []);
-  return { scope, id, limits, meters, longestMs: longestOf(meters), inUse: 0, onRelease: null, quietAtMs: 0 };
+  return {
+    scope,
+    id,
+    limits,
+    meters,
+    longestMs: longestWindowMs(meters),
+    inUse: 0,
+    onRelease: null,
+    quietAtMs: 0,
+  };
 }
 
-/** Limits that changed apply at once. A limit that stays keeps its past, whatever its maximum is now. */
+/** Changed limits apply at once. A limit that stays keeps its history, even with a new maximum. */
 export function applyLimits(state: SubjectState, limits: CallerLimits | RateLimits): void {
   state.limits = limits;
   state.meters = metersFor(limits, state.meters);
-  state.longestMs = longestOf(state.meters);
+  state.longestMs = longestWindowMs(state.meters);
 }
 
 export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
@@ -51,7 +60,7 @@ export function isUnlimited(limits: CallerLimits | RateLimits): boolean {
   return true;
 }
 
-/** A maximum of 0 refuses even a subject that nothing is known of. */
+/** A maximum of 0 refuses even a subject without state. */
 export function isClosed(limits: CallerLimits | RateLimits): boolean {
   if (limits.concurrency === 0 || limits.rpm === 0 || limits.tpm === 0) return true;
   return listWindows(limits).some(
@@ -74,8 +83,8 @@ export function isIdle(state: SubjectState, nowMs: number): boolean {
 }
 
 /**
- * The shortage that frees last, or null. A known wait comes before concurrency, which may free at any moment:
- * to say "try at once" would be untrue while a window is full.
+ * The shortage that ends last, or null. A known wait goes before concurrency, which may become free at any time:
+ * "retry at once" would be wrong while a window is full.
  */
 export function findShortage(
   state: SubjectState,
@@ -86,7 +95,7 @@ export function findShortage(
   return windowShortageIn(state, { requests: 1, tokens, nano }, nowMs) ?? concurrencyShortageIn(state);
 }
 
-/** Of the limits over time alone: for a request that has its place in flight. */
+/** Only limits over time: for a request that already has its concurrency slot. */
 export function windowShortageIn(
   { scope, meters }: SubjectState,
   amounts: Readonly<Record<Unit, number>>,
@@ -109,14 +118,14 @@ export function windowShortageIn(
   const { kind, unit, max, used, perMs } = short;
   const freesInMs = Number.isFinite(longestMs) ? longestMs : null;
   const shortage: Shortage = { scope, kind, max, used, freesInMs, perMs, unit };
-  // What has left the window is in no sum any more, and may still be reserved.
+  // An amount that has left the window is no longer in `used`, but may still be reserved.
   if (unit === "nano" && short.reserved > 0 && Math.max(0, used - short.reserved) + missing <= max) {
     shortage.isReserved = true;
   }
   return shortage;
 }
 
-/** A maximum of 0 never frees, so no request waits for it. */
+/** A maximum of 0 never becomes free, so no request waits for it. */
 export function hasNoSlot({ limits: { concurrency }, inUse }: SubjectState): boolean {
   return concurrency !== null && concurrency > 0 && inUse >= concurrency;
 }
@@ -136,13 +145,13 @@ function concurrencyShortageIn(state: SubjectState): Shortage | null {
   };
 }
 
-/** Of two shortages the one that frees later; what never frees comes last, what a release frees comes first. */
+/** Of two shortages the one that ends later. One that never ends sorts last, one that a release ends sorts first. */
 export function laterShortage(a: Shortage | null, b: Shortage | null): Shortage | null {
   if (a === null || b === null) return a ?? b;
-  return waitOf(b) > waitOf(a) ? b : a;
+  return computeWait(b) > computeWait(a) ? b : a;
 }
 
-function waitOf({ kind, freesInMs }: Shortage): number {
+function computeWait({ kind, freesInMs }: Shortage): number {
   return kind === "concurrency" ? 0 : (freesInMs ?? Number.POSITIVE_INFINITY);
 }
 
@@ -150,9 +159,9 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly SubjectMeter
   const meters: SubjectMeter[] = [];
   const add = (kind: SubjectMeter["kind"], unit: Unit, perMs: number, max: number | null) => {
     if (max === null) return;
-    const twin = meterFor(meters, kind, unit, perMs);
-    if (twin) {
-      twin.max = Math.min(twin.max, max);
+    const duplicate = meterFor(meters, kind, unit, perMs);
+    if (duplicate) {
+      duplicate.max = Math.min(duplicate.max, max);
       return;
     }
     const grainMs = kind === "window" ? perMs / GRAINS_PER_WINDOW : 0;
@@ -185,6 +194,6 @@ export function meterFor(
   return meters.find((meter) => meter.kind === kind && meter.unit === unit && meter.perMs === perMs);
 }
 
-function longestOf(meters: readonly SubjectMeter[]): number {
+function longestWindowMs(meters: readonly SubjectMeter[]): number {
   return meters.reduce((longest, { perMs }) => Math.max(longest, perMs), 0);
 }

@@ -1,10 +1,10 @@
-/** The words of the limiter: who is limited, what was short, what a request holds, how a subject stands. */
+/** Types of the limiter: subjects, shortages, leases and the state of limits. */
 
 import type { CallerLimits, RateLimits } from "../records.ts";
 
 export type Scope = "key" | "user" | "group" | "account";
 
-/** Scope and id name one count: within an admission a subject stands once, with all of its limits. */
+/** Scope and id identify one count. A subject occurs once in an admission, with all of its limits. */
 export interface Subject {
   readonly scope: Scope;
   readonly id: string;
@@ -12,7 +12,7 @@ export interface Subject {
 }
 
 export type LimitKind = "concurrency" | "rpm" | "tpm" | "window";
-/** `nano` is money, in nano-USD: whole numbers, exact up to $9 million. */
+/** `nano` is money in nano-USD: whole numbers, exact up to $9 million. */
 export type Unit = "requests" | "tokens" | "nano";
 
 export interface Shortage {
@@ -20,30 +20,33 @@ export interface Shortage {
   kind: LimitKind;
   max: number;
   used: number;
-  /** From now until it frees. Null for concurrency, which a release frees, and for a maximum of zero: never. */
+  /**
+   * Time until it becomes free. Null for concurrency, which a release frees, and for a maximum of zero, which never
+   * becomes free.
+   */
   freesInMs: number | null;
   perMs: number | null;
   unit: Unit;
-  /** Only what requests in flight have reserved is missing: it frees when one of them ends. */
+  /** Only the reservations of requests in flight cause the shortage: it ends when one of them ends. */
   isReserved?: boolean;
 }
 
-/** What one admitted request holds. It has one owner, who ends it with `release` or `cancel`. */
+/** The reservation of one admitted request. Its single owner ends it with `release` or `cancel`. */
 export interface LimitLease {
   /**
-   * The truth, once known; it replaces the estimate, and null leaves that. The last call counts, and one after the
-   * release too, for counting may take longer than the request: as long as the windows still hold what it replaces.
+   * Replaces the estimate with the true use; null keeps the estimate. The last call counts. Counting may take longer
+   * than the request, so a call after the release also counts while the windows still contain the estimate.
    */
   settle(tokens: number | null, nano: number | null): void;
-  /** Gives the concurrency back. Idempotent. */
+  /** Returns the concurrency slot. Idempotent. */
   release(): void;
-  /** Takes everything back as if it had never been admitted (the upstream never got it). Idempotent. */
+  /** Undoes the admission completely, for a request that was never sent upstream. Idempotent. */
   cancel(): void;
 }
 
 export type Admission = { ok: true; lease: LimitLease } | { ok: false; shortage: Shortage };
 
-/** `resetMs`: until the whole limit is free again, as in `x-ratelimit-reset-*`; 0 when nothing is used. */
+/** `resetMs`: time until the whole limit is free again, as in `x-ratelimit-reset-*`; 0 if nothing is used. */
 export interface Allowance {
   limit: number;
   used: number;
@@ -65,7 +68,7 @@ export interface LimitStanding {
   windows: LimitWindowStanding[];
 }
 
-/** What was used before this process started. A roll-up is as old as its newest part. */
+/** Use before this process started. A roll-up has the time of its newest part. */
 export interface PastUse {
   atAgoMs: number;
   requests: number;
@@ -73,17 +76,17 @@ export interface PastUse {
   nano: number;
 }
 
-/** A subject without a free slot. `onRelease` is called after each release there; null while no request waits. */
+/** A subject without a free slot. `onRelease` is called after each release of it; null while no request waits. */
 export interface ConcurrencyBlocker {
   onRelease: (() => void) | null;
 }
 
 export interface Limiter {
-  /** One atomic step over all subjects: all or nothing; a refusal consumes nothing. */
+  /** One atomic step over all subjects: all or nothing. A refusal consumes nothing. */
   admit(subjects: readonly Subject[], tokensEstimate: number, nanoEstimate: number): Admission;
   /**
-   * Raises the tokens and money of an admitted request to this estimate; its place in flight stays its own. Returns the
-   * shortage, and changes nothing, where a limit would be exceeded.
+   * Raises tokens and money of an admitted request to this estimate; its concurrency slot is unaffected. If a limit
+   * would be exceeded, returns the shortage and changes nothing.
    */
   raise(
     lease: LimitLease,
@@ -91,14 +94,14 @@ export interface Limiter {
     tokensEstimate: number,
     nanoEstimate: number,
   ): Shortage | null;
-  /** The first of the subjects whose concurrency is used up; null if none is. */
+  /** The first subject without a free slot; null if there is none. */
   findBlocker(subjects: readonly Subject[]): ConcurrencyBlocker | null;
-  /** What would be short now, without taking anything; null if nothing. */
+  /** The shortage that an admission would meet now, without taking anything; null if there is none. */
   shortageOf(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null;
-  /** The least that any window of these subjects has left, in nano-USD; Infinity where none limits money. */
+  /** The smallest remaining amount of all windows of these subjects, in nano-USD; Infinity if none limits money. */
   windowRest(subjects: readonly Subject[]): number;
   /** For x-ratelimit-* headers and GET /v1/usage. */
   standing(subject: Subject): LimitStanding;
-  /** Long windows survive restarts: call once a subject, with what the store knows of the time before. */
+  /** Restores long windows after a restart. Call once per subject, with the earlier use from the database. */
   seed(subject: Subject, used: readonly PastUse[]): void;
 }

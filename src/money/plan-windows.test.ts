@@ -81,7 +81,7 @@ describe("windows of any kind, zone and start", () => {
             new Intl.DateTimeFormat("en-US", { timeZone, ...options }).format(ms);
           const date = { year: "numeric", month: "numeric", day: "numeric" } as const;
           expect(wall(startsAtMs, date)).not.toBe(wall(startsAtMs - 1, date));
-          // A country that left a day out began its week or month a day late.
+          // A country that skipped a day began its week or month a day late.
           if (timeZone === "Pacific/Apia" || timeZone === "Pacific/Kiritimati") return;
           if (per === "week") expect(wall(startsAtMs, { weekday: "long" })).toBe("Monday");
           if (per === "month") expect(wall(startsAtMs, { day: "numeric" })).toBe("1");

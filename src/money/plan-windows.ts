@@ -1,25 +1,25 @@
 /**
- * When a plan's windows begin and end. Calendar windows follow the wall clock of the plan's time zone, rolling ones
- * the start of the subscription. Every boundary is a function that never falls as its number grows, so windows tile
- * time whatever a time zone does: a day that a country leaves out is a window of no length, in which no moment lies.
+ * Start and end of plan windows. Calendar windows follow the wall clock of the plan's time zone, rolling windows the
+ * start of the subscription. Boundaries never decrease as the window number grows, so windows tile time in every time
+ * zone: a day that a country skips is an empty window.
  */
 
 import type { PlanPeriod, PlanWindow } from "../records.ts";
 
 export interface WindowInstants {
   readonly startsAtMs: number;
-  /** The first moment after it. */
+  /** The first moment after the window. */
   readonly endsAtMs: number;
 }
 
 const DAY_MS = 86_400_000;
 const WEEK_MS = 7 * DAY_MS;
-/** Further than any time zone is, or was, from UTC. */
+/** More than the offset of any past or present time zone. */
 const OFFSET_MS_MAX = 16 * 3_600_000;
 /** 1 January 1970 was a Thursday: Mondays are three days before a whole number of weeks. */
 const MONDAY_MS = -3 * DAY_MS;
 
-/** The last window asked for, by what decides it: a look into the time zone costs a hundred times as much. */
+/** Cache of the last window per key: a time zone lookup costs a hundred times as much. */
 const recent = new Map<string, WindowInstants>();
 const RECENT_MAX = 10_000;
 
@@ -38,10 +38,10 @@ export function windowAt(
   if (last !== undefined && last.startsAtMs <= atMs && atMs < last.endsAtMs) return last;
   const boundary = isRolling
     ? (number: number) => monthsAfter(subscriptionStartMs, number, timeZone)
-    : (number: number) => firstMomentOf(calendarStart(per, number), timeZone);
-  const localMs = localOf(atMs, timeZone);
+    : (number: number) => firstMomentAt(calendarStart(per, number), timeZone);
+  const localMs = toLocalMs(atMs, timeZone);
   const guess = isRolling
-    ? monthNumber(localMs) - monthNumber(localOf(subscriptionStartMs, timeZone))
+    ? monthNumber(localMs) - monthNumber(toLocalMs(subscriptionStartMs, timeZone))
     : calendarNumber(per, localMs);
   const span = spanAround(boundary, guess, atMs);
   if (recent.size >= RECENT_MAX) recent.clear();
@@ -49,17 +49,17 @@ export function windowAt(
   return span;
 }
 
-/** The same wall-clock time so many months later; the 31st becomes the last day of a shorter month. */
+/** The same wall-clock time a number of months later; the 31st becomes the last day of a shorter month. */
 export function monthsAfter(startMs: number, months: number, timeZone: string): number {
   if (months === 0) return startMs;
-  const start = new Date(localOf(startMs, timeZone));
+  const start = new Date(toLocalMs(startMs, timeZone));
   const monthStart = new Date(Date.UTC(start.getUTCFullYear(), start.getUTCMonth() + months, 1));
   const year = monthStart.getUTCFullYear();
   const month = monthStart.getUTCMonth();
   const lastDay = new Date(Date.UTC(year, month + 1, 0)).getUTCDate();
   const timeOfDayMs = start.getTime() - Math.floor(start.getTime() / DAY_MS) * DAY_MS;
   const localMs = Date.UTC(year, month, Math.min(start.getUTCDate(), lastDay)) + timeOfDayMs;
-  return firstMomentOf(localMs, timeZone);
+  return firstMomentAt(localMs, timeZone);
 }
 
 export function isTimeZone(name: string): boolean {
@@ -88,7 +88,7 @@ function spanAround(boundary: (number: number) => number, guess: number, atMs: n
   return { startsAtMs, endsAtMs };
 }
 
-/** Local times are written as the UTC milliseconds of the same wall clock. */
+/** Local times are represented as the UTC milliseconds of the same wall clock. */
 function calendarNumber(per: PlanPeriod, localMs: number): number {
   if (per === "day") return Math.floor(localMs / DAY_MS);
   if (per === "week") return Math.floor((localMs - MONDAY_MS) / WEEK_MS);
@@ -106,8 +106,8 @@ function monthNumber(localMs: number): number {
   return (local.getUTCFullYear() - 1970) * 12 + local.getUTCMonth();
 }
 
-/** The first moment at which the wall clock shows this time or a later one: clocks may leap over it, or show it twice. */
-function firstMomentOf(localMs: number, timeZone: string): number {
+/** The first moment at which the wall clock shows this time or a later one. Clocks may skip a time or show it twice. */
+function firstMomentAt(localMs: number, timeZone: string): number {
   let beforeMs = localMs - OFFSET_MS_MAX;
   let afterMs = localMs + OFFSET_MS_MAX;
   const offsetBefore = offsetAt(beforeMs, timeZone);
@@ -123,7 +123,7 @@ function firstMomentOf(localMs: number, timeZone: string): number {
   return Math.max(changeMs, localMs - offsetAfter);
 }
 
-function localOf(atMs: number, timeZone: string): number {
+function toLocalMs(atMs: number, timeZone: string): number {
   return atMs + offsetAt(atMs, timeZone);
 }
 

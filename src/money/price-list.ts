@@ -1,6 +1,6 @@
 /**
- * Public list prices of well-known models, so that a first installation can charge without a price of its own. They
- * are facts of one day: an operator's own price always wins, and `prices update` replaces entries.
+ * Public list prices of well-known models, so that a new installation can charge without its own prices. They are a
+ * snapshot of one day: an operator's price takes precedence, and `prices update` replaces entries.
  */
 
 import type { ListedModel, Price, PriceList } from "../records.ts";
@@ -80,7 +80,7 @@ export const BUNDLED_PRICES: PriceList = {
       {
         ...tokens("5", "1.25", "40"),
         image_input: "10",
-        // Where no tokens are reported; a size or quality that the model chose is taken for a large, good one.
+        // Used if no tokens are reported. A size or quality that the model chose is priced as large and high.
         image: "0.25",
         images: {
           ...bySize("low", "0.011", "0.016"),
@@ -136,7 +136,7 @@ export interface ListedPrice {
   date: string;
 }
 
-/** An entry of the operator's list stands for the bundled one of the same name. */
+/** An entry of the operator's list replaces the bundled one of the same name. */
 export function findListed(name: string, updated: PriceList | null): ListedPrice | null {
   const lists = [
     { list: updated, source: "updated list" },

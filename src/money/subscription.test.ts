@@ -40,7 +40,7 @@ test("a term that renews always ends in the future, at most one period ahead or 
         const term = { startsAtMs, endsAtMs, renews };
         const end = presentEnd(term, zone, now) ?? 0;
         expect(end).toBeGreaterThan(now);
-        // Whoever looks a moment before the end sees the same one.
+        // A moment before the end, the result is the same.
         expect(presentEnd(term, zone, end - 1)).toBe(end);
         if (now > (endsAtMs ?? startsAtMs))
           expect(end - now).toBeLessThanOrEqual((renews === "month" ? 32 : 367) * 86_400_000);

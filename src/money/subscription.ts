@@ -1,4 +1,4 @@
-/** Which subscriptions run at a moment, until when, and which of them pays first. */
+/** Which subscriptions run at a given time, when they end, and which of them pays first. */
 
 import type { SubscriptionRecord } from "../records.ts";
 import { monthsAfter, type WindowInstants } from "./plan-windows.ts";
@@ -8,9 +8,9 @@ type Term = Pick<SubscriptionRecord, "startsAtMs" | "endsAtMs" | "renews">;
 const MONTHS = { month: 1, year: 12 } as const;
 
 /**
- * The end of the term that `nowMs` lies in; null when it has none. A renewal is not written down: it follows from
- * the first end, so that nobody can renew twice, or forget to. Counted from the first end and not from the last, for
- * the 31st to survive February.
+ * The end of the term that contains `nowMs`; null if it has none. Renewals are not stored but computed from the first
+ * end, so none can happen twice or be missed. Counting from the first end, not the last one, keeps the 31st after a
+ * February.
  */
 export function presentEnd(
   { startsAtMs, endsAtMs, renews }: Term,
@@ -26,7 +26,7 @@ export function presentEnd(
   const now = new Date(nowMs);
   const months =
     (now.getUTCFullYear() - anchor.getUTCFullYear()) * 12 + now.getUTCMonth() - anchor.getUTCMonth();
-  // One term early, for the wall clock of the time zone may be in another month than UTC's.
+  // Starts one term early, because the wall clock of the time zone may be in another month than UTC.
   let term = Math.max(1, Math.floor((months - 1) / step));
   let endMs = monthsAfter(anchorMs, term * step, timeZone);
   while (endMs <= nowMs) endMs = monthsAfter(anchorMs, ++term * step, timeZone);
@@ -34,8 +34,8 @@ export function presentEnd(
 }
 
 /**
- * The present moment of a subscription: never before the start of a window that it has opened. Such a window proves
- * that the clock was there, and one that is set back is to grant nothing again.
+ * The current time of a subscription: never before the start of a window that it has opened. Such a window proves
+ * that the clock was there, and a clock that is set back must not grant anything again.
  */
 export function momentOf(opened: readonly WindowInstants[], nowMs: number): number {
   return opened.reduce((latestMs, { startsAtMs }) => Math.max(latestMs, startsAtMs), nowMs);
@@ -56,12 +56,12 @@ export function standingOf(
 export interface PayingTurn {
   id: string;
   priority: number;
-  /** The present end. */
+  /** The end of the current term. */
   endsAtMs: number | null;
   createdAtMs: number;
 }
 
-/** The lowest priority first; among equals the one that ends sooner, then the older one. */
+/** Lowest priority first; among equals the one that ends sooner, then the older one. */
 export function byTurn(a: PayingTurn, b: PayingTurn): number {
   return (
     a.priority - b.priority ||

@@ -180,7 +180,7 @@ describe("a price", () => {
       long_context: { above: 100, input: "2", output: "15" },
     };
     expect(cost(terms, { inputTokens: 100, cachedTokens: 50, outputTokens: 10 })).toBe(155_000n);
-    // Nothing said of cached input or reasoning: as input and output of the long context.
+    // Without prices for cached input or reasoning, the long-context input and output prices apply.
     const long = { inputTokens: 101, cachedTokens: 50, outputTokens: 10, reasoningTokens: 5 };
     expect(cost(terms, long)).toBe(202_000n + 150_000n);
     expect(costLines(makeTariff(terms), metered(long)).every(({ longContext }) => longContext)).toBe(true);
@@ -210,7 +210,7 @@ describe("a multiplier", () => {
 
 describe("numbers and bigints agree", () => {
   const EXACT_PER_NANO = 10n ** 15n;
-  /** The long way. */
+  /** The exact calculation. */
   const charged = (pico: bigint, { multiplierTrillionths }: Tariff) =>
     (pico * multiplierTrillionths + EXACT_PER_NANO - 1n) / EXACT_PER_NANO;
   const affordable = (pico: bigint, first: bigint, nano: bigint, { multiplierTrillionths }: Tariff) => {
@@ -221,7 +221,7 @@ describe("numbers and bigints agree", () => {
     decimal(5_000_000n),
     fc.constantFrom("1", "0.5", "1.2", "3", "0.000001", "999999999.999999"),
   );
-  /** Both sides of where a sum, or a sum times a multiplier, is no longer safe. */
+  /** Both sides of the point where a sum, or a sum times a multiplier, is no longer safe. */
   const edge = fc
     .tuple(fc.constantFrom(1n, 2n, 3n, 5n, 7n, 1_000n, 1_250_001n, 10n ** 12n), fc.bigInt(-3_000n, 3_000n))
     .map(([part, off]) => BigInt(Number.MAX_SAFE_INTEGER) / part + off);
@@ -281,7 +281,7 @@ test("a price of a million tokens that no number can hold is refused", () => {
   expect(() => makeTariff({ input: "9007199254.740992" })).toThrow("more than can be charged");
 });
 
-/** Written down once more the long way, in pico-dollars. */
+/** The same calculation again, exactly, in pico-USD. */
 function exactCost(terms: Price, what: Metered): bigint {
   const whole = (value: number) => BigInt(Number.isSafeInteger(value) && value > 0 ? value : 0);
   const least = (a: bigint, b: bigint) => (a < b ? a : b);
@@ -417,7 +417,7 @@ describe("for any tariff and any use", () => {
         const most = costs.reduce((a, b) => (a > b ? a : b));
         const atMost = costAtMost(some, what, "text");
         expect(atMost >= most).toBe(true);
-        // What has no price of its own has that of any other, and so may be taken for the dearest.
+        // A unit without its own price has that of another unit, and so may have the highest price.
         if (asked === null || terms.images?.[asked] !== undefined) expect(atMost).toBe(most);
       }),
     );

@@ -1,6 +1,6 @@
 /**
- * What a publication costs: prices and multipliers that stand still once a request was admitted. Counts are
- * multiplied exactly and rounded up once, at the end, to a whole nano-dollar.
+ * The price of a publication: prices and multipliers that are fixed once a request is admitted. Counts are multiplied
+ * exactly and rounded up once, at the end, to a whole nano-USD.
  */
 
 import { createHash } from "node:crypto";
@@ -16,35 +16,38 @@ import {
 } from "./prices.ts";
 
 export interface Tariff {
-  /** A digest of `terms`. */
+  /** A hash of `terms`. */
   readonly id: string;
-  /** Canonical JSON of all that it is made from: `tariffOf(terms)` gives it back. */
+  /** Canonical JSON of all inputs: `tariffOf(terms)` restores the tariff. */
   readonly terms: string;
   readonly prices: Prices;
-  /** The group's multiplier times the model's, each with six decimals: exact in twelve. */
+  /** The multiplier of the group times that of the model, each with six decimals: exact in twelve. */
   readonly multiplierTrillionths: bigint;
-  /** The prices with which a cost comes out at the most that it may be. */
+  /** The prices that give the highest possible cost. */
   readonly atMost: Readonly<Record<ForeseenInput, Prices>>;
   readonly charged: NanoPerPico;
 }
 
 /**
- * What input may turn out to be: no more than input; also read from a cache, or written to one; or even a picture or a
- * sound. Beyond `plain`, what a request leaves open of the pictures it asks for may be the dearest too, and there may be
- * less input: then a long context is none, which is dearer where the operator sells long ones for less.
+ * What the input may turn out to be: only input (`plain`); also read from or written to a cache (`text`); or also
+ * image or audio (`media`). Beyond `plain`, unspecified images count at the highest price, and the input may be
+ * shorter: then the long-context price does not apply, which costs more if the operator sells long contexts for less.
  */
 export type ForeseenInput = "plain" | "text" | "media";
 
 /**
- * Times `over`, by `under`. In lowest terms, so that numbers reach as far as they can; where `over` is not safe, no
- * product with it is.
+ * A factor: times `over`, divided by `under`. In lowest terms, to keep products within the safe range; if `over` is
+ * not safe, no product with it is.
  */
 interface NanoPerPico {
   readonly over: number;
   readonly under: number;
 }
 
-/** What was used. Cached, written, image and audio tokens are inside `inputTokens`; reasoning and audio inside `outputTokens`. */
+/**
+ * Measured use. Cached, written, image and audio tokens are part of `inputTokens`; reasoning and audio are part of
+ * `outputTokens`.
+ */
 export interface CountedUnits {
   inputTokens: number;
   cachedTokens: number;
@@ -91,11 +94,14 @@ const COST_UNITS = [
   "request",
 ] as const satisfies readonly CostUnit[];
 
-/** One line of the calculation. The lines of a request add up to its cost, each within a nano of its own. */
+/**
+ * One line of the calculation. The lines of a request add up to its cost; each is within one nano of its exact
+ * amount.
+ */
 export interface CostLine {
   unit: CostUnit;
   count: number;
-  /** The list price of one unit, in pico-dollars. */
+  /** The list price of one unit, in pico-USD. */
   picoEach: bigint;
   /** Priced as a long context. */
   longContext: boolean;
@@ -105,9 +111,9 @@ export interface CostLine {
 
 const MULTIPLIER_DECIMALS = 12;
 const ONE = 10n ** BigInt(MULTIPLIER_DECIMALS);
-/** The scale of exact sums, which are pico-dollars times trillionths. */
+/** The scale of exact sums, which are pico-USD times trillionths. */
 const EXACT_PER_NANO = ONE * 1_000n;
-const LISTED: NanoPerPico = { over: 1, under: 1_000 };
+const LIST_PRICE: NanoPerPico = { over: 1, under: 1_000 };
 
 const TEXT_UNITS = ["input", "cached_input", "cache_write"] as const;
 const INPUT_UNITS = [...TEXT_UNITS, "image_input", "audio_input"] as const;
@@ -124,7 +130,7 @@ export function makeTariff(price: Price, multipliers: Multipliers = { group: "1"
   return build(canonicalPrice(price), combined);
 }
 
-/** Throws on what no tariff's `terms` can be. */
+/** Throws if `terms` is not the terms of a tariff. */
 export function tariffOf(terms: string): Tariff {
   const { price, multiplier }: { price: Price; multiplier: string } = JSON.parse(terms);
   return build(canonicalPrice(price), parseDecimal(multiplier, MULTIPLIER_DECIMALS));
@@ -157,17 +163,17 @@ function nanoPerPico(multiplierTrillionths: bigint): NanoPerPico {
   return { over: Number(multiplierTrillionths / divisor), under: Number(EXACT_PER_NANO / divisor) };
 }
 
-/** The shortest decimal of it. */
+/** The shortest decimal text. */
 export function multiplierText({ multiplierTrillionths }: Pick<Tariff, "multiplierTrillionths">): string {
   return decimalText(multiplierTrillionths, MULTIPLIER_DECIMALS);
 }
 
-/** With multipliers: what is charged. */
+/** The charge: with multipliers. */
 export function costOf(tariff: Tariff, used: Metered): Nano {
-  return chargedFor(tariff, picoOf(tariff.prices, used, used.imageKind));
+  return toCharge(tariff, sumPico(tariff.prices, used, used.imageKind));
 }
 
-/** With multipliers and without. */
+/** The cost with and without multipliers. */
 export interface Costs {
   readonly costNano: Nano;
   readonly listNano: Nano;
@@ -175,50 +181,50 @@ export interface Costs {
 
 export const NO_COSTS: Costs = { costNano: 0n, listNano: 0n };
 
-/** Both, for hardly more than one of the two. */
+/** Computes both for little more than the cost of one. */
 export function costsOf(tariff: Tariff, used: CountedUnits, imageKind: string | null): Costs {
-  const pico = picoOf(tariff.prices, used, imageKind);
-  const listNano = listedFor(pico);
-  const isListed = tariff.charged.over === LISTED.over && tariff.charged.under === LISTED.under;
-  return { costNano: isListed ? listNano : chargedFor(tariff, pico), listNano };
+  const pico = sumPico(tariff.prices, used, imageKind);
+  const listNano = toListCost(pico);
+  const isListed = tariff.charged.over === LIST_PRICE.over && tariff.charged.under === LIST_PRICE.under;
+  return { costNano: isListed ? listNano : toCharge(tariff, pico), listNano };
 }
 
-/** What it costs at most: all of the output may turn out to be reasoning or sound, which may be dearer. */
+/** The maximum cost: all of the output may turn out to be reasoning or audio, which may cost more. */
 export function costAtMost(tariff: Tariff, used: Metered, foreseen: ForeseenInput = "plain"): Nano {
   const prices = tariff.atMost[foreseen];
-  const asLong = picoOf(prices, used, used.imageKind);
+  const asLong = sumPico(prices, used, used.imageKind);
   const above = foreseen === "plain" ? undefined : prices.longContext?.above;
   const mayBeShort = above !== undefined && used.inputTokens > above;
-  if (!mayBeShort) return chargedFor(tariff, asLong);
-  const asShort = picoOf(prices, { ...used, inputTokens: above }, used.imageKind);
-  return chargedFor(tariff, asLong > asShort ? asLong : asShort);
+  if (!mayBeShort) return toCharge(tariff, asLong);
+  const asShort = sumPico(prices, { ...used, inputTokens: above }, used.imageKind);
+  return toCharge(tariff, asLong > asShort ? asLong : asShort);
 }
 
-/** Without multipliers: what the upstream account will ask. */
+/** The upstream cost: without multipliers. */
 export function listCostOf(tariff: Tariff, used: Metered): Nano {
-  return listedFor(picoOf(tariff.prices, used, used.imageKind));
+  return toListCost(sumPico(tariff.prices, used, used.imageKind));
 }
 
-/** A picture of this kind whose tokens nobody told is paid by the piece; else they have to be judged. */
+/** Whether an image of this kind without reported tokens is charged per image. If not, its tokens must be estimated. */
 export function isPaidByPiece({ prices }: Tariff, imageKind: string | null): boolean {
   return !prices.hasOutput || imagePrice(prices, imageKind) > 0n;
 }
 
-/** The same calculation line by line. Each line shows by how much it raised the rounded sum. */
+/** The same calculation line by line. Each line has the amount by which it raised the rounded sum. */
 export function costLines(tariff: Tariff, used: Metered): CostLine[] {
   const { prices, multiplierTrillionths } = tariff;
   const rates = ratesFor(prices, used);
   const longContext = rates !== prices.tokens;
-  const counts = countsOf(prices, used);
+  const counts = countUnits(prices, used);
   const lines: CostLine[] = [];
   let exact = 0n;
   let charged = 0n;
   for (const unit of COST_UNITS) {
     const count = counts[unit];
     if (count === 0) continue;
-    const picoEach = priceOf(unit, prices, rates, used.imageKind);
+    const picoEach = unitPrice(unit, prices, rates, used.imageKind);
     exact += BigInt(count) * picoEach * multiplierTrillionths;
-    const sum = roundedUp(exact);
+    const sum = roundUp(exact);
     lines.push({ unit, count, picoEach, longContext, nano: sum - charged });
     charged = sum;
   }
@@ -226,26 +232,26 @@ export function costLines(tariff: Tariff, used: Metered): CostLine[] {
 }
 
 /**
- * The most output tokens that `nano` pays for beside what was `used`; Number.MAX_SAFE_INTEGER where they are free,
- * and 0 where not even the rest is paid.
+ * The most output tokens that `nano` pays for in addition to `used`; Number.MAX_SAFE_INTEGER if they are free, 0 if
+ * `nano` does not even cover `used`.
  */
 export function affordableOutput(tariff: Tariff, used: Metered, nano: Nano): number {
-  // How much of an answer will be reasoning or sound is not known before: the dearest counts.
+  // The share of reasoning and audio is not known in advance, so the highest price counts.
   const prices = tariff.atMost.plain;
   const each = ratesFor(prices, used).output;
-  // With a first token a picture is paid by its tokens, so what it costs without any is no guide.
-  const first = picoOf(prices, { ...used, outputTokens: 1 }, used.imageKind);
+  // From the first output token on, an image is charged by its tokens, so the cost without any token is no baseline.
+  const first = sumPico(prices, { ...used, outputTokens: 1 }, used.imageKind);
   const { over, under } = tariff.charged;
   const budget = Number(nano) * under;
-  const begun = Number(first) * over;
-  if (budget <= Number.MAX_SAFE_INTEGER && begun <= Number.MAX_SAFE_INTEGER) {
-    if (budget < begun) return 0;
-    return each * over === 0 ? Number.MAX_SAFE_INTEGER : Math.floor((budget - begun) / (each * over)) + 1;
+  const firstCost = Number(first) * over;
+  if (budget <= Number.MAX_SAFE_INTEGER && firstCost <= Number.MAX_SAFE_INTEGER) {
+    if (budget < firstCost) return 0;
+    return each * over === 0 ? Number.MAX_SAFE_INTEGER : Math.floor((budget - firstCost) / (each * over)) + 1;
   }
-  return exactlyAffordable(tariff, BigInt(each), BigInt(first), nano);
+  return affordableExactly(tariff, BigInt(each), BigInt(first), nano);
 }
 
-function exactlyAffordable(
+function affordableExactly(
   { multiplierTrillionths }: Tariff,
   each: bigint,
   first: bigint,
@@ -259,29 +265,29 @@ function exactlyAffordable(
 }
 
 /**
- * Sums and products are taken as numbers where these are exact, which is many times faster, and as bigints elsewhere.
- * Nothing here is negative, so whatever comes out safe was safe at every step; and safe integers divided are rounded
- * by less than lies between them and the next whole number. Below nine thousand dollars this is a number.
+ * Sums and products use numbers where these are exact, which is many times faster, and bigints elsewhere. No value is
+ * negative, so a safe result was safe at every step; and the rounding error of dividing safe integers is smaller than
+ * their distance to the next whole number. Below nine thousand dollars this is a number.
  */
 type Pico = number | bigint;
 
-function listedFor(pico: Pico): Nano {
-  return typeof pico === "number" ? BigInt(Math.ceil(pico / LISTED.under)) : roundedUp(pico * ONE);
+function toListCost(pico: Pico): Nano {
+  return typeof pico === "number" ? BigInt(Math.ceil(pico / LIST_PRICE.under)) : roundUp(pico * ONE);
 }
 
-function chargedFor({ charged, multiplierTrillionths }: Tariff, pico: Pico): Nano {
+function toCharge({ charged, multiplierTrillionths }: Tariff, pico: Pico): Nano {
   const product = Number(pico) * charged.over;
   return product <= Number.MAX_SAFE_INTEGER
     ? BigInt(Math.ceil(product / charged.under))
-    : roundedUp(BigInt(pico) * multiplierTrillionths);
+    : roundUp(BigInt(pico) * multiplierTrillionths);
 }
 
-function roundedUp(exact: bigint): Nano {
+function roundUp(exact: bigint): Nano {
   return (exact + EXACT_PER_NANO - 1n) / EXACT_PER_NANO;
 }
 
-function picoOf(prices: Prices, used: CountedUnits, imageKind: string | null): Pico {
-  const counts = countsOf(prices, used);
+function sumPico(prices: Prices, used: CountedUnits, imageKind: string | null): Pico {
+  const counts = countUnits(prices, used);
   const rates = ratesFor(prices, used);
   const sum =
     counts.input * rates.input +
@@ -296,31 +302,30 @@ function picoOf(prices: Prices, used: CountedUnits, imageKind: string | null): P
     (counts.request === 0 ? 0 : Number(prices.request));
   if (sum <= Number.MAX_SAFE_INTEGER) return sum;
   return COST_UNITS.reduce(
-    (exact, unit) => exact + BigInt(counts[unit]) * priceOf(unit, prices, rates, imageKind),
+    (exact, unit) => exact + BigInt(counts[unit]) * unitPrice(unit, prices, rates, imageKind),
     0n,
   );
 }
 
 /**
- * Every token once: details are taken out of their total one after the other, and one that says more than is left
- * gets what is left. Pictures are paid by the output tokens reported for them where these have a price, and
- * otherwise each by its own.
+ * Counts every token once: details are subtracted from their total one after the other, and a detail that exceeds the
+ * rest gets the rest. Images are charged by their reported output tokens if these have a price, otherwise per image.
  */
-function countsOf(prices: Prices, used: CountedUnits): Record<CostUnit, number> {
-  let input = whole(used.inputTokens);
-  const cached = Math.min(input, whole(used.cachedTokens));
+function countUnits(prices: Prices, used: CountedUnits): Record<CostUnit, number> {
+  let input = validCount(used.inputTokens);
+  const cached = Math.min(input, validCount(used.cachedTokens));
   input -= cached;
-  const written = Math.min(input, whole(used.cacheWriteTokens));
+  const written = Math.min(input, validCount(used.cacheWriteTokens));
   input -= written;
-  const imageInput = Math.min(input, whole(used.imageInputTokens));
+  const imageInput = Math.min(input, validCount(used.imageInputTokens));
   input -= imageInput;
-  const audioInput = Math.min(input, whole(used.audioInputTokens));
+  const audioInput = Math.min(input, validCount(used.audioInputTokens));
   input -= audioInput;
-  let output = whole(used.outputTokens);
+  let output = validCount(used.outputTokens);
   const paidByTokens = prices.hasOutput && output > 0;
-  const reasoning = Math.min(output, whole(used.reasoningTokens));
+  const reasoning = Math.min(output, validCount(used.reasoningTokens));
   output -= reasoning;
-  const audioOutput = Math.min(output, whole(used.audioOutputTokens));
+  const audioOutput = Math.min(output, validCount(used.audioOutputTokens));
   output -= audioOutput;
   return {
     input,
@@ -331,19 +336,19 @@ function countsOf(prices: Prices, used: CountedUnits): Record<CostUnit, number> 
     output,
     reasoning,
     audio_output: audioOutput,
-    image: paidByTokens ? 0 : whole(used.images),
+    image: paidByTokens ? 0 : validCount(used.images),
     request: prices.request > 0n ? 1 : 0,
   };
 }
 
-/** The list price of one unit, in pico-dollars. */
-function priceOf(unit: CostUnit, prices: Prices, rates: TokenRates, imageKind: string | null): bigint {
+/** The list price of one unit, in pico-USD. */
+function unitPrice(unit: CostUnit, prices: Prices, rates: TokenRates, imageKind: string | null): bigint {
   if (unit === "request") return prices.request;
   return unit === "image" ? imagePrice(prices, imageKind) : BigInt(rates[unit]);
 }
 
 function ratesFor({ tokens, longContext }: Prices, { inputTokens }: CountedUnits): TokenRates {
-  return longContext !== null && whole(inputTokens) > longContext.above ? longContext.tokens : tokens;
+  return longContext !== null && validCount(inputTokens) > longContext.above ? longContext.tokens : tokens;
 }
 
 /** "1024x1024/hd", else "1024x1024", else any image. */
@@ -353,7 +358,7 @@ function imagePrice({ image, images }: Prices, kind: string | null): bigint {
   return images.get(kind) ?? images.get(size) ?? image;
 }
 
-/** What is no count costs nothing: nobody may be credited by one. */
-function whole(count: number): number {
+/** An invalid count costs nothing, so that it can never become a credit. */
+function validCount(count: number): number {
   return Number.isSafeInteger(count) && count > 0 ? count : 0;
 }

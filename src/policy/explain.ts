@@ -1,4 +1,4 @@
-/** "Why can this key (not) call this model?", answered from the records, one step after the other. */
+/** Explains from the records, step by step, why a key can or cannot call a model. */
 
 import type { AccountRecord, Interface, KeyRecord, PolicyRecords } from "../records.ts";
 import { mapModel } from "./model-map.ts";
@@ -6,7 +6,7 @@ import { needsPrices, openPricing } from "./pricing.ts";
 
 export interface Explanation {
   allowed: boolean;
-  /** In the order in which a request would meet them; the first that is not ok decides. */
+  /** In the order of a request's checks; the first step that is not ok decides. */
   steps: ExplanationStep[];
   accounts: AccountExplanation[];
 }
@@ -17,7 +17,7 @@ export interface ExplanationStep {
   text: string;
 }
 
-/** What a step found, for whoever says it in other words. */
+/** The result of a step as a code, for translations. */
 export const REASONS = [
   "key_active",
   "key_expired",
@@ -108,9 +108,9 @@ export function explainAccess(
   return { allowed: steps.every(({ ok }) => ok), steps, accounts };
 }
 
-type Found = readonly [reason: Reason, text: string];
+type StepResult = readonly [reason: Reason, text: string];
 
-function step(ok: boolean, good: Found, bad: Found): ExplanationStep {
+function step(ok: boolean, good: StepResult, bad: StepResult): ExplanationStep {
   const [reason, text] = ok ? good : bad;
   return { ok, reason, text };
 }

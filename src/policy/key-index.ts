@@ -1,4 +1,7 @@
-/** Digest → key, in memory. Large and often touched, so it is patched per key instead of being rebuilt. */
+/**
+ * In-memory index of keys by the digest of their secret. It is large and changes often, so it is patched per key and
+ * not rebuilt.
+ */
 
 import type { CallerLimits, KeyOfUser } from "../records.ts";
 
@@ -10,14 +13,14 @@ export interface Key {
   readonly groupId: string;
   readonly expiresAtMs: number | null;
   readonly createdAtMs: number;
-  /** This key's own, beside what its group says for each key. */
+  /** Limits of this key, in addition to the per-key limits of its group. */
   readonly limits: CallerLimits;
-  /** For all keys of its user together; none when it has no user. */
+  /** Limits of all keys of its user together; none if the key has no user. */
   readonly userLimits: CallerLimits;
 }
 
 export interface KeyIndex {
-  /** Found by its secret, or by a former one that still works. */
+  /** Finds a key by its secret, or by a former secret that is still valid. */
   find(digest: string, nowMs: number): Key | undefined;
   get(id: string): Key | undefined;
   patch(records: readonly KeyOfUser[]): void;
@@ -44,8 +47,8 @@ export function createKeyIndex(): KeyIndex {
       );
   }
 
-  /** A replaced secret leaves its old digest behind: the row's id is what stays. */
-  function forget(id: string): void {
+  /** Removes by id, because a rotated secret leaves its old digest behind. */
+  function remove(id: string): void {
     const digest = digestById.get(id);
     if (digest !== undefined) byDigest.delete(digest);
     digestById.delete(id);
@@ -64,7 +67,7 @@ export function createKeyIndex(): KeyIndex {
     },
     patch(records) {
       for (const record of records) {
-        forget(record.id);
+        remove(record.id);
         if (record.status !== "active") continue;
         const key: Key = {
           id: record.id,

@@ -54,7 +54,7 @@ async function publish(model: string): Promise<void> {
   await putGroup(db, groupRecord("g1", { interfaces: ["chat"], models: [model], accounts: ["a1"] }));
 }
 
-/** The store, its answers to single statements held back as long as there is something to wait for. */
+/** The database, with the results of single statements delayed while there is something to wait for. */
 function answeringAfter(wait: () => Promise<void> | null): Db["sql"] {
   const { sql } = db;
   const late = async (...asked: Parameters<Db["sql"]>) => {

@@ -1,6 +1,6 @@
 /**
- * The policy in force: read from the store at start, re-read when its revision moves. Requests only ever
- * touch memory. A build that fails keeps the old snapshot and says so.
+ * The policy in force: read from the database at start, and again when its revision changes. Requests only read
+ * memory. If compiling fails, the old snapshot stays in use and the failure is logged.
  */
 
 import type { Clock } from "../net/wire/clock.ts";
@@ -18,7 +18,7 @@ import { compileSnapshot, type Snapshot } from "./snapshot.ts";
 export interface LivePolicy {
   snapshot(): Snapshot;
   readonly keys: KeyIndex;
-  /** Takes in what changed since the last look; called on a timer and after own writes. */
+  /** Applies the changes since the last check; called by a timer and after own writes. */
   refresh(): Promise<void>;
   close(): void;
 }
@@ -27,10 +27,10 @@ export interface LivePolicyOptions {
   db: Db;
   keyring: Keyring;
   clock: Pick<Clock, "nowMs">;
-  /** Starts the built-in simulator, once an account asks for it. */
+  /** Starts the built-in simulator when an account first needs it. */
   simulatorUrl: (() => string) | null;
   log: Log;
-  /** How often the store's revision is looked at: bounds how long a revoked key lives. */
+  /** How often the revision is checked: bounds how long a revoked key still works. */
   pollMs: number;
 }
 
@@ -43,7 +43,7 @@ export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePo
   let running: Promise<void> = Promise.resolve();
   let queued: Promise<void> | null = null;
 
-  async function takeIn(): Promise<void> {
+  async function applyChanges(): Promise<void> {
     const revisions = await readRevisions(db);
     if (revisions.keys !== keyRevision) {
       const changed = await readKeys(db, keyRevision, options.clock.nowMs());
@@ -63,13 +63,13 @@ export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePo
     }
   }
 
-  /** A look that is under way may have begun before the caller's own write: the next one has not. */
+  /** A check in flight may have started before the caller's own write, so a new one is queued after it. */
   function refresh(): Promise<void> {
     queued ??= running.then(() => {
       queued = null;
-      const look = takeIn();
-      running = look.catch(() => {});
-      return look;
+      const check = applyChanges();
+      running = check.catch(() => {});
+      return check;
     });
     return queued;
   }

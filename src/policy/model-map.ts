@@ -1,6 +1,6 @@
 /**
- * Public name → upstream name by an account's map: an exact entry wins, then the longest matching
- * wildcard. `*` stands at the end and carries the rest over: `gpt-*: eu-gpt-*` sends gpt-5 as eu-gpt-5.
+ * Maps a public model name to the upstream name with an account's map: an exact entry wins, then the longest matching
+ * wildcard. `*` is only allowed at the end and carries the rest over: `gpt-*: eu-gpt-*` sends gpt-5 as eu-gpt-5.
  */
 export function mapModel(map: Readonly<Record<string, string>>, publicModel: string): string | null {
   const exact = Object.hasOwn(map, publicModel) ? map[publicModel] : undefined;

@@ -1,4 +1,4 @@
-/** Which price counts for a model in a group, and where it comes from. */
+/** Resolves the price of a model in a group, and its source. */
 
 import { findListed, type ListedPrice, type PriceSource } from "../money/price-list.ts";
 import { makeTariff, type Tariff } from "../money/tariff.ts";
@@ -6,9 +6,9 @@ import type { AccountRecord, GroupRecord, Interface, ModelRecord, PolicyRecords,
 import { mapModel } from "./model-map.ts";
 
 export interface PricingTerms {
-  /** Null where nobody has said one. */
+  /** Null if no price is configured or listed. */
   price: ResolvedPrice | null;
-  /** The same terms are the same tariff, however many groups have them. */
+  /** Equal terms share one tariff, across all groups. */
   tariff: Tariff | null;
   contextTokens: number | null;
   outputTokensMax: number | null;
@@ -17,15 +17,15 @@ export interface PricingTerms {
 export interface ResolvedPrice {
   price: Price;
   source: "group" | "model" | PriceSource;
-  /** The price list that it comes from, and the name it has there. */
+  /** The price list that the price comes from, and its name there. */
   listed: { name: string; date: string } | null;
 }
 
 export type LookUpTerms = (model: ModelRecord) => PricingTerms;
 
 /**
- * The group's own price for the model, then the model's, then the lists': by the public name, or else by the
- * upstream's if every account that can serve it, enabled or not, knows it by the same one.
+ * The price of the group for the model, then that of the model, then that of the lists: by the public name, or by the
+ * upstream name if every account that can serve the model, enabled or not, maps it to the same one.
  */
 export function openPricing(
   records: Pick<PolicyRecords, "accounts" | "priceList">,
@@ -33,51 +33,51 @@ export function openPricing(
   const updated = records.priceList ?? null;
   const accounts = new Map(records.accounts.map((account) => [account.id, account]));
   const listedFor = openListed(accounts, (name) => findListed(name, updated));
-  const tariffOf = openTariffs();
+  const lookUpTariff = openTariffs();
   return (group) => {
     const { modelPrices } = group.billing;
-    const listedOf = listedFor(group);
+    const lookUpListed = listedFor(group);
     return (model) => {
-      const found = listedOf(model);
-      const own = Object.hasOwn(modelPrices, model.id) ? modelPrices[model.id] : undefined;
-      const named = priceFrom(own, model, found);
-      const offered = offeredBy(group, model);
-      const price = named !== null && tellsOfAny(named.price, offered) ? named : null;
+      const listed = lookUpListed(model);
+      const groupPrice = Object.hasOwn(modelPrices, model.id) ? modelPrices[model.id] : undefined;
+      const priced = resolvePrice(groupPrice, model, listed);
+      const usable = sharedInterfaces(group, model);
+      const price = priced !== null && coversAny(priced.price, usable) ? priced : null;
       return {
         price,
-        tariff: price === null ? null : tariffOf(price.price, group, model.id),
-        contextTokens: model.contextTokens ?? found?.model.contextTokens ?? null,
-        outputTokensMax: model.outputTokensMax ?? found?.model.outputTokensMax ?? null,
+        tariff: price === null ? null : lookUpTariff(price.price, group, model.id),
+        contextTokens: model.contextTokens ?? listed?.model.contextTokens ?? null,
+        outputTokensMax: model.outputTokensMax ?? listed?.model.outputTokensMax ?? null,
       };
     };
   };
 }
 
-function priceFrom(
-  ofGroup: Price | undefined,
+function resolvePrice(
+  configured: Price | undefined,
   model: ModelRecord,
-  found: Named | null,
+  listed: NamedPrice | null,
 ): ResolvedPrice | null {
-  if (ofGroup !== undefined) return { price: ofGroup, source: "group", listed: null };
+  if (configured !== undefined) return { price: configured, source: "group", listed: null };
   if (model.price !== null) return { price: model.price, source: "model", listed: null };
-  if (found === null) return null;
-  const { name, date, source } = found;
-  return { price: found.model.price, source, listed: { name, date } };
+  if (listed === null) return null;
+  const { name, date, source } = listed;
+  return { price: listed.model.price, source, listed: { name, date } };
 }
 
-/** A price that says nothing about any way of calling the model would make all of them free. */
-function tellsOfAny(price: Price, interfaces: readonly Interface[]): boolean {
+/** A price that covers no interface of the model would make all of them free. */
+function coversAny(price: Price, interfaces: readonly Interface[]): boolean {
   const { input, output, request, image, images = {} } = price;
   if (output !== undefined || request !== undefined || interfaces.length === 0) return true;
-  const tellsOfPictures = image !== undefined || Object.keys(images).length > 0;
-  return interfaces.some((name) => (name === "images" ? tellsOfPictures : input !== undefined));
+  const coversImages = image !== undefined || Object.keys(images).length > 0;
+  return interfaces.some((name) => (name === "images" ? coversImages : input !== undefined));
 }
 
-function offeredBy(group: GroupRecord, model: ModelRecord): Interface[] {
+function sharedInterfaces(group: GroupRecord, model: ModelRecord): Interface[] {
   return model.interfaces.filter((name) => group.interfaces.includes(name));
 }
 
-/** A publication that somebody pays for, or that is limited in money, cannot do without a price. */
+/** A group that charges, or that limits money, needs a price for each publication. */
 export function needsPrices({ billing, limits, groupLimits }: GroupRecord): boolean {
   return (
     billing.charge !== "none" ||
@@ -85,43 +85,43 @@ export function needsPrices({ billing, limits, groupLimits }: GroupRecord): bool
   );
 }
 
-type Named = ListedPrice & { name: string };
+type NamedPrice = ListedPrice & { name: string };
 
-/** Groups share pools: a name is looked up once for each of these. */
+/** Groups share pools, so each name is looked up once per pool. */
 function openListed(
   accounts: ReadonlyMap<string, AccountRecord>,
   find: (name: string) => ListedPrice | null,
-): (group: GroupRecord) => (model: ModelRecord) => Named | null {
-  const pools = new Map<string, Map<string, Named | null>>();
-  const named = (name: string): Named | null => {
-    const found = find(name);
-    return found === null ? null : { ...found, name };
+): (group: GroupRecord) => (model: ModelRecord) => NamedPrice | null {
+  const pools = new Map<string, Map<string, NamedPrice | null>>();
+  const findNamed = (name: string): NamedPrice | null => {
+    const listed = find(name);
+    return listed === null ? null : { ...listed, name };
   };
   return (group) => {
     const key = `${group.interfaces.join(" ")}|${group.accounts.join(" ")}`;
-    const known = pools.get(key) ?? new Map<string, Named | null>();
-    pools.set(key, known);
+    const cache = pools.get(key) ?? new Map<string, NamedPrice | null>();
+    pools.set(key, cache);
     const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []);
     return (model) => {
-      const before = known.get(model.id);
-      if (before !== undefined) return before;
-      const upstream = oneUpstreamName(pool, group, model);
-      const found = named(model.id) ?? (upstream === null ? null : named(upstream));
-      known.set(model.id, found);
-      return found;
+      const cached = cache.get(model.id);
+      if (cached !== undefined) return cached;
+      const upstream = findCommonUpstreamName(pool, group, model);
+      const listed = findNamed(model.id) ?? (upstream === null ? null : findNamed(upstream));
+      cache.set(model.id, listed);
+      return listed;
     };
   };
 }
 
-function oneUpstreamName(
+function findCommonUpstreamName(
   pool: readonly AccountRecord[],
   group: GroupRecord,
   model: ModelRecord,
 ): string | null {
-  const offered = offeredBy(group, model);
+  const usable = sharedInterfaces(group, model);
   const names = new Set(
     pool
-      .filter(({ interfaces }) => offered.some((name) => interfaces.includes(name)))
+      .filter(({ interfaces }) => usable.some((name) => interfaces.includes(name)))
       .flatMap(({ models }) => mapModel(models, model.id) ?? []),
   );
   const [only] = names;
@@ -131,14 +131,14 @@ function oneUpstreamName(
 function openTariffs(): (price: Price, group: GroupRecord, model: string) => Tariff {
   const byPrice = new Map<Price, Map<string, Tariff>>();
   return (price, { billing }, model) => {
-    const ofModel = Object.hasOwn(billing.modelMultipliers, model)
+    const modelMultiplier = Object.hasOwn(billing.modelMultipliers, model)
       ? billing.modelMultipliers[model]
       : undefined;
-    const key = `${billing.multiplier} ${ofModel ?? "1"}`;
+    const key = `${billing.multiplier} ${modelMultiplier ?? "1"}`;
     const tariffs = byPrice.get(price) ?? new Map<string, Tariff>();
-    const known = tariffs.get(key);
-    if (known !== undefined) return known;
-    const tariff = makeTariff(price, { group: billing.multiplier, model: ofModel });
+    const cached = tariffs.get(key);
+    if (cached !== undefined) return cached;
+    const tariff = makeTariff(price, { group: billing.multiplier, model: modelMultiplier });
     tariffs.set(key, tariff);
     byPrice.set(price, tariffs);
     return tariff;

@@ -42,7 +42,7 @@ test.each(CASES)("%s", (_, groupChange, accountChange, expected) => {
   const records = { models: [MODEL], accounts: [{ ...ACCOUNT, ...accountChange }], groups: [group] };
   const [found] = openPublicationChecks(records)(group);
   expect(found?.shortcomings).toEqual(expected);
-  // What is hidden by this is what the snapshot leaves out.
+  // The models hidden by this are those that the snapshot omits.
   const snapshot = compileSnapshot(records, { unseal: () => null, simulatorUrl: null });
   expect(snapshot.groups.get("g")?.models.has("fast")).toBe(!expected.some(isHidden));
 });

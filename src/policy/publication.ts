@@ -1,19 +1,19 @@
-/** Why a model that a group publishes is not, or not wholly, what its keys see. */
+/** Finds out why a model that a group publishes is not, or not completely, available to its keys. */
 
 import type { AccountRecord, GroupRecord, Interface, ModelRecord, PolicyRecords } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 import { needsPrices, openPricing } from "./pricing.ts";
 
 export type Shortcoming =
-  /** The pool is empty, or nobody in it is enabled. */
+  /** The pool is empty, or all of its accounts are disabled. */
   | { kind: "no_account" }
-  /** No account of the pool has a name for the model. */
+  /** No account of the pool maps the model. */
   | { kind: "unmapped" }
   /** The group allows none of the model's interfaces. */
   | { kind: "no_shared_interface" }
-  /** Interfaces that no account which maps the model speaks; `all` of those that group and model share. */
+  /** Interfaces that no account that maps the model supports; `all` if these are all that group and model share. */
   | { kind: "unspoken"; interfaces: Interface[]; all: boolean }
-  /** The group charges, or limits money. */
+  /** The group charges or limits money, and the model has no price. */
   | { kind: "no_price" };
 
 /** Every shortcoming hides the model, unless only some of its interfaces are missing. */
@@ -23,31 +23,31 @@ export function isHidden(shortcoming: Shortcoming): boolean {
 
 export interface CheckedPublication {
   model: ModelRecord;
-  /** Enabled accounts of the pool that map it. */
+  /** Enabled accounts of the pool that map the model. */
   mapping: AccountRecord[];
   shortcomings: Shortcoming[];
 }
 
-/** What all groups share is worked out once; then one entry for each model of a group, in its order. */
+/** Computes what all groups share once. The result has one entry for each model of a group, in its order. */
 export function openPublicationChecks(records: PolicyRecords): (group: GroupRecord) => CheckedPublication[] {
   const models = new Map(records.models.map((model) => [model.id, model]));
   const accounts = new Map(records.accounts.map((account) => [account.id, account]));
   const termsFor = openPricing(records);
   return (group) => {
     const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []).filter(({ enabled }) => enabled);
-    const termsOf = termsFor(group);
+    const lookUpTerms = termsFor(group);
     return group.models
       .flatMap((id) => models.get(id) ?? [])
       .map((model) => {
         const mapping = pool.filter((account) => mapModel(account.models, model.id) !== null);
-        const shortcomings = waysShort(group, model, pool, mapping);
-        if (needsPrices(group) && termsOf(model).price === null) shortcomings.push({ kind: "no_price" });
+        const shortcomings = findShortcomings(group, model, pool, mapping);
+        if (needsPrices(group) && lookUpTerms(model).price === null) shortcomings.push({ kind: "no_price" });
         return { model, mapping, shortcomings };
       });
   };
 }
 
-function waysShort(
+function findShortcomings(
   group: GroupRecord,
   model: ModelRecord,
   pool: readonly AccountRecord[],
@@ -62,7 +62,7 @@ function waysShort(
   return [{ kind: "unspoken", interfaces: unspoken, all: unspoken.length === shared.length }];
 }
 
-/** What groups that charge publish and nobody has said a price for. */
+/** Publications without a price in groups that need one. */
 export function unpricedPublications(records: PolicyRecords): { group: string; model: string }[] {
   const termsFor = openPricing(records);
   const models = new Map(records.models.map((model) => [model.id, model]));

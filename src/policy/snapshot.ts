@@ -1,7 +1,6 @@
 /**
- * Records → the immutable policy every request reads. Built whole, swapped by one reference.
- * A published model and the routes that serve it are one row here, so what `GET /v1/models` lists
- * and what admission allows cannot differ.
+ * Compiles records into the immutable policy that every request reads. It is built as a whole and swapped by one
+ * reference. A published model and its routes are one object, so `GET /v1/models` and admission cannot disagree.
  */
 
 import type { Tariff } from "../money/tariff.ts";
@@ -29,7 +28,7 @@ export interface PolicyAccount {
   readonly name: string;
   readonly kind: AccountKind;
   readonly baseUrl: string;
-  /** What of the base URL follows the host, without a trailing slash. */
+  /** The path of the base URL, without a trailing slash. */
   readonly basePath: string;
   readonly credential: string | null;
   readonly apiVersion: string | null;
@@ -43,7 +42,7 @@ export interface PolicyAccount {
   readonly limits: RateLimits;
 }
 
-/** One way to serve a public model: this account, under this name. */
+/** One way to serve a public model: this account with this upstream model. */
 export interface AccountRoute {
   readonly account: PolicyAccount;
   readonly upstreamModel: string;
@@ -52,13 +51,13 @@ export interface AccountRoute {
 export interface PublishedModel {
   readonly id: string;
   readonly createdAtMs: number;
-  /** Interfaces that model, group and at least one account of the pool have in common, with the ways to serve each. */
+  /** The interfaces that model, group and at least one account of the pool share, with the routes of each. */
   readonly routes: ReadonlyMap<Interface, readonly AccountRoute[]>;
-  /** What it costs in this group; null where nobody has said a price, which no charging group can publish. */
+  /** The price in this group; null if no price is known. A group that charges cannot publish a model without one. */
   readonly tariff: Tariff | null;
-  /** Tokens in and out that fit together, where known. */
+  /** Maximum of input and output tokens together, if known. */
   readonly contextTokens: number | null;
-  /** The most output tokens of one answer, where known. */
+  /** Maximum number of output tokens of one response, if known. */
   readonly outputTokensMax: number | null;
 }
 
@@ -66,16 +65,16 @@ export interface PolicyGroup {
   readonly id: string;
   readonly name: string;
   readonly interfaces: ReadonlySet<Interface>;
-  /** Who may make keys in it. Those that were made work whoever may. */
+  /** Who may create keys in the group. Existing keys keep working regardless. */
   readonly access: GroupAccess;
   readonly onDisconnect: OnDisconnect;
   /** Its keys may use Responses over WebSocket. */
   readonly websocket: boolean;
-  /** Who pays; `plans` are those that may, and null means any. */
+  /** Who pays. `plans` are the plans that may pay; null means any. */
   readonly billing: { readonly charge: Charge; readonly plans: readonly string[] | null };
-  /** For each key on its own. */
+  /** For each key separately. */
   readonly limits: CallerLimits;
-  /** For all its keys together. */
+  /** For all keys of the group together. */
   readonly groupLimits: CallerLimits;
   readonly queue: QueueSettings;
   readonly models: ReadonlyMap<string, PublishedModel>;
@@ -88,9 +87,9 @@ export interface Snapshot {
 }
 
 export interface CompileOptions {
-  /** Opens an account's sealed credential. */
+  /** Decrypts an account's credential. */
   unseal(account: AccountRecord): string | null;
-  /** Where the built-in simulator listens, if it runs. */
+  /** URL of the built-in simulator, if it runs. */
   simulatorUrl: string | null;
 }
 
@@ -100,11 +99,11 @@ export function compileSnapshot(records: PolicyRecords, options: CompileOptions)
     if (record.enabled) accounts.set(record.id, compileAccount(record, options));
   }
   const models = new Map(records.models.map((model) => [model.id, model]));
-  const poolOf = openPools(accounts);
+  const getPool = openPools(accounts);
   const termsFor = openPricing(records);
   const groups = new Map<string, PolicyGroup>();
   for (const record of records.groups) {
-    groups.set(record.id, compileGroup(record, models, poolOf(record.accounts), termsFor(record)));
+    groups.set(record.id, compileGroup(record, models, getPool(record.accounts), termsFor(record)));
   }
   return { groups, accounts };
 }
@@ -117,7 +116,7 @@ function compileAccount(record: AccountRecord, options: CompileOptions): PolicyA
     name: record.name,
     kind: record.kind,
     baseUrl,
-    basePath: pathOf(baseUrl),
+    basePath: readPath(baseUrl),
     credential: options.unseal(record),
     apiVersion: record.apiVersion,
     interfaces: new Set(record.interfaces),
@@ -130,7 +129,7 @@ function compileAccount(record: AccountRecord, options: CompileOptions): PolicyA
   };
 }
 
-function pathOf(baseUrl: string): string {
+function readPath(baseUrl: string): string {
   const pathAt = baseUrl.indexOf("/", baseUrl.indexOf("://") + 3);
   return pathAt === -1 ? "" : baseUrl.slice(pathAt).replace(/\/+$/, "");
 }
@@ -139,7 +138,7 @@ function compileGroup(
   record: GroupRecord,
   models: ReadonlyMap<string, ModelRecord>,
   pool: Pool,
-  termsOf: LookUpTerms,
+  lookUpTerms: LookUpTerms,
 ): PolicyGroup {
   const interfaces = new Set(record.interfaces);
   const priced = needsPrices(record);
@@ -147,15 +146,15 @@ function compileGroup(
   for (const modelId of record.models) {
     const model = models.get(modelId);
     if (!model) continue;
-    const ways = pool.waysTo(model.id);
+    const routesByInterface = pool.waysTo(model.id);
     const routes = new Map<Interface, readonly AccountRoute[]>();
     for (const iface of model.interfaces) {
-      const some = interfaces.has(iface) ? ways.get(iface) : undefined;
-      if (some) routes.set(iface, some);
+      const matching = interfaces.has(iface) ? routesByInterface.get(iface) : undefined;
+      if (matching) routes.set(iface, matching);
     }
     if (routes.size === 0) continue;
-    const { tariff, contextTokens, outputTokensMax } = termsOf(model);
-    // Nobody could say what it costs: better not served than served for free. `doctor` says so.
+    const { tariff, contextTokens, outputTokensMax } = lookUpTerms(model);
+    // Without a price the model is not served, because it would be free. `doctor` reports this.
     if (tariff === null && priced) continue;
     const { id, createdAtMs } = model;
     published.set(id, { id, createdAtMs, routes, tariff, contextTokens, outputTokensMax });
@@ -179,18 +178,18 @@ function compileGroup(
 /** The accounts of one or more groups. */
 interface Pool {
   readonly accounts: readonly PolicyAccount[];
-  /** The ways to serve a model, best priority first; an interface without any is not in it. */
+  /** The routes of a model, best priority first. An interface without routes is omitted. */
   waysTo(model: string): ReadonlyMap<Interface, readonly AccountRoute[]>;
 }
 
-/** Groups share pools and pools share accounts: what is the same is worked out and kept once. */
+/** Groups share pools and pools share accounts, so equal parts are computed and stored once. */
 function openPools(accounts: ReadonlyMap<string, PolicyAccount>): (ids: readonly string[]) => Pool {
   const pools = new Map<string, Pool>();
   const routeTo = openRoutes();
   return (ids) => {
     const key = ids.join(" ");
-    const known = pools.get(key);
-    if (known) return known;
+    const cached = pools.get(key);
+    if (cached) return cached;
     const pool = openPool(
       ids.flatMap((id) => accounts.get(id) ?? []),
       routeTo,
@@ -202,21 +201,22 @@ function openPools(accounts: ReadonlyMap<string, PolicyAccount>): (ids: readonly
 
 function openPool(accounts: readonly PolicyAccount[], routeTo: RouteTo): Pool {
   const ordered = accounts.toSorted((a, b) => a.priority - b.priority);
-  const known = new Map<string, ReadonlyMap<Interface, readonly AccountRoute[]>>();
+  const cache = new Map<string, ReadonlyMap<Interface, readonly AccountRoute[]>>();
   return {
     accounts,
     waysTo(model) {
-      const found = known.get(model);
-      if (found) return found;
+      const cached = cache.get(model);
+      if (cached) return cached;
       const all = ordered.flatMap((account) => routeTo(account, model) ?? []);
-      const ways = new Map<Interface, readonly AccountRoute[]>();
+      const routesByInterface = new Map<Interface, readonly AccountRoute[]>();
       for (const iface of INTERFACES) {
-        const some = all.filter(({ account }) => account.interfaces.has(iface));
-        // Mostly every account speaks everything: then one list serves all interfaces.
-        if (some.length > 0) ways.set(iface, some.length === all.length ? all : some);
+        const matching = all.filter(({ account }) => account.interfaces.has(iface));
+        // Usually every account supports every interface: then one list serves all of them.
+        if (matching.length > 0)
+          routesByInterface.set(iface, matching.length === all.length ? all : matching);
       }
-      known.set(model, ways);
-      return ways;
+      cache.set(model, routesByInterface);
+      return routesByInterface;
     },
   };
 }
@@ -227,8 +227,8 @@ function openRoutes(): RouteTo {
   const byAccount = new Map<PolicyAccount, Map<string, AccountRoute | null>>();
   return (account, model) => {
     const routes = byAccount.get(account) ?? new Map<string, AccountRoute | null>();
-    const known = routes.get(model);
-    if (known !== undefined) return known;
+    const cached = routes.get(model);
+    if (cached !== undefined) return cached;
     const upstreamModel = mapModel(account.models, model);
     const route = upstreamModel === null ? null : { account, upstreamModel };
     routes.set(model, route);

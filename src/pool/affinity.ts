@@ -1,11 +1,11 @@
 /**
- * Which account a conversation lives on: highest random weight. Each account draws a number from the
- * conversation's name and its own, and the highest wins, so that an account that comes or goes moves only the
- * conversations that are its own.
+ * Assigns conversations to accounts by rendezvous hashing (highest random weight). Each account gets a number from a
+ * hash of the conversation and its id, and the highest wins. An account that is added or removed moves only its own
+ * conversations.
  */
 
 export interface HomeAccount {
-  /** `hashOf` the account's id. */
+  /** `hashAffinity` of the account id. */
   readonly seed: number;
   readonly weight: number;
 }
@@ -14,18 +14,21 @@ export interface HomeAccount {
 export function hashAffinity(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-  return mixed(hash);
+  return mixBits(hash);
 }
 
-/** Every bit of the input moves every bit of the result. */
-function mixed(hash: number): number {
+/** Mixes the hash so that every input bit affects every output bit. */
+function mixBits(hash: number): number {
   let mix = hash;
   mix = Math.imul(mix ^ (mix >>> 16), 0x85ebca6b);
   mix = Math.imul(mix ^ (mix >>> 13), 0xc2b2ae35);
   return (mix ^ (mix >>> 16)) >>> 0;
 }
 
-/** Among homes that are open to it; the heavier a home, the more conversations it draws. */
+/**
+ * The account with the highest number among those that `isOpenTo` accepts. A higher weight attracts more
+ * conversations.
+ */
 export function findHome<H extends HomeAccount>(
   homes: readonly H[],
   conversation: number,
@@ -34,10 +37,10 @@ export function findHome<H extends HomeAccount>(
   let best: H | null = null;
   let highest = 0;
   for (const home of homes) {
-    const drawn = (mixed(conversation ^ home.seed) + 0.5) / 2 ** 32;
-    // Never less than the height itself, and without the logarithm that makes up most of the cost.
-    if (home.weight / (1 - drawn) <= highest) continue;
-    const height = home.weight / -Math.log(drawn);
+    const fraction = (mixBits(conversation ^ home.seed) + 0.5) / 2 ** 32;
+    // An upper bound of `height` without the logarithm, which dominates the cost.
+    if (home.weight / (1 - fraction) <= highest) continue;
+    const height = home.weight / -Math.log(fraction);
     if (height > highest && isOpenTo(home)) {
       best = home;
       highest = height;
@@ -46,42 +49,42 @@ export function findHome<H extends HomeAccount>(
   return best;
 }
 
-/** Where conversations live among many accounts, kept so that it is not worked out for each of their requests. */
+/** Cache of assigned accounts, so that the assignment is not computed for each request. */
 export interface HomeAccounts<H> {
-  /** `among` is the list that the home was found in: of another list nothing is known. */
+  /** `among` is the list in which the account was found. The result is only valid for the same list. */
   find(conversation: string, among: readonly H[]): H | null;
   keep(conversation: string, among: readonly H[], home: H): void;
   clear(): void;
 }
 
-/** Holds twice as many at most: when one half is full, the older is let go. */
+/** Holds at most twice `halfMax` entries: when the newer half is full, the older half is dropped. */
 export function openHomeAccounts<H>(halfMax: number): HomeAccounts<H> {
-  interface Line {
+  interface CachedHome {
     readonly among: readonly H[];
     readonly home: H;
   }
-  let young = new Map<string, Line>();
-  let old = new Map<string, Line>();
-  function put(conversation: string, line: Line): void {
-    if (young.size >= halfMax) {
-      old = young;
-      young = new Map();
+  let newer = new Map<string, CachedHome>();
+  let older = new Map<string, CachedHome>();
+  function put(conversation: string, cached: CachedHome): void {
+    if (newer.size >= halfMax) {
+      older = newer;
+      newer = new Map();
     }
-    young.set(conversation, line);
+    newer.set(conversation, cached);
   }
   return {
     find(conversation, among) {
-      let line = young.get(conversation);
-      if (!line) {
-        line = old.get(conversation);
-        if (line) put(conversation, line);
+      let cached = newer.get(conversation);
+      if (!cached) {
+        cached = older.get(conversation);
+        if (cached) put(conversation, cached);
       }
-      return line?.among === among ? line.home : null;
+      return cached?.among === among ? cached.home : null;
     },
     keep: (conversation, among, home) => put(conversation, { among, home }),
     clear() {
-      young = new Map();
-      old = new Map();
+      newer = new Map();
+      older = new Map();
     },
   };
 }

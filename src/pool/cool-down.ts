@@ -1,4 +1,7 @@
-/** How long an account is left alone after a failure, and of what kind of failure that is true. */
+/**
+ * How long an account cools down after each class of failure, and whether the failure concerns the account or a
+ * model.
+ */
 
 import {
   type BlamelessFailure,
@@ -9,23 +12,23 @@ import {
 
 export interface CoolDown {
   readonly ms: number;
-  /** When it is over, one request goes first to see whether the others may follow. */
+  /** After the cool-down, a single probe decides whether other requests may follow. */
   readonly probe: boolean;
 }
 
-/** What failures of one class do. */
-interface Rule {
-  /** What they speak about: the account as a whole, or one model on it. */
+/** The consequences of one failure class. */
+interface CoolDownRule {
+  /** What the failure concerns: the whole account, or one model on it. */
   readonly breadth: "account" | "model";
-  /** So many in a row before anything follows. */
+  /** Failures in a row before a cool-down starts. */
   readonly strikes: number;
 }
 
-/** Failures that are held against an account. */
+/** Failures that count against an account. */
 export type CoolDownCause = Exclude<FailureClass, BlamelessFailure>;
 export const COOL_DOWN_CAUSES = FAILURE_CLASSES.filter((kind): kind is CoolDownCause => !isBlameless(kind));
 
-const RULES: Readonly<Record<CoolDownCause, Rule>> = {
+const RULES: Readonly<Record<CoolDownCause, CoolDownRule>> = {
   connect: { breadth: "account", strikes: 3 },
   timeout: { breadth: "model", strikes: 3 },
   reset: { breadth: "model", strikes: 3 },
@@ -38,7 +41,7 @@ const RULES: Readonly<Record<CoolDownCause, Rule>> = {
   model_missing: { breadth: "model", strikes: 1 },
 };
 
-export const coolDownRules = (kind: CoolDownCause): Rule => RULES[kind];
+export const coolDownRules = (kind: CoolDownCause): CoolDownRule => RULES[kind];
 
 const EJECTED_MS = 5_000;
 const EJECTED_MS_MAX = 300_000;
@@ -47,11 +50,11 @@ const BURST_MS_MAX = 60_000;
 const OVERLOADED_MS_MIN = 2_000;
 const OVERLOADED_MS_MAX = 10_000;
 const MODEL_MISSING_MS = 300_000;
-/** A quota may be raised and a far reset may be wrong: so often one request looks. */
+/** A quota may be raised, and a distant reset may be wrong: one request probes at this interval. */
 const LOOK_AGAIN_MS = 600_000;
 const JITTER = 0.2;
 
-/** `ejections`: how often in a row it was left alone already. */
+/** `ejections`: number of cool-downs in a row so far. */
 export function coolDown(
   kind: CoolDownCause,
   hintMs: number | null,
@@ -66,10 +69,10 @@ export function coolDown(
     case "reset":
     case "server":
     case "bad_answer":
-      return { ms: growing(EJECTED_MS, EJECTED_MS_MAX, ejections, random), probe: true };
+      return { ms: backoffMs(EJECTED_MS, EJECTED_MS_MAX, ejections, random), probe: true };
     case "rate_limited":
-      if (!hintMs) return { ms: growing(BURST_MS, BURST_MS_MAX, ejections, random), probe: false };
-      // A burst is over when the upstream says so. A window that takes longer may also end before.
+      if (!hintMs) return { ms: backoffMs(BURST_MS, BURST_MS_MAX, ejections, random), probe: false };
+      // A burst limit ends when the upstream says so. A longer window may end earlier.
       return hintMs <= BURST_MS_MAX
         ? { ms: hintMs, probe: false }
         : { ms: Math.min(hintMs, LOOK_AGAIN_MS), probe: true };
@@ -84,13 +87,13 @@ export function coolDown(
   }
 }
 
-/** Its length comes from how often it failed, not from what the upstream said. */
+/** Whether the length depends on the number of failures and not on the upstream's hint. */
 export function grows(kind: CoolDownCause, hintMs: number | null): boolean {
   return coolDownRules(kind).strikes > 1 || (kind === "rate_limited" && !hintMs);
 }
 
-/** Doubles up to the cap. The jitter keeps accounts that fell together from being tried together. */
-function growing(baseMs: number, capMs: number, ejections: number, random: () => number): number {
+/** Doubles up to the cap. The jitter prevents that accounts that failed together are retried together. */
+function backoffMs(baseMs: number, capMs: number, ejections: number, random: () => number): number {
   const ms = baseMs * 2 ** Math.min(ejections, 30) * (1 - JITTER + 2 * JITTER * random());
   return Math.min(capMs, ms);
 }

@@ -1,26 +1,26 @@
 /**
- * Whether an account may be asked. Each account has a circuit, and each upstream model on it another: a failure
- * opens one of the two for a time, and after a serious one a single request probes before all may follow.
+ * The health of accounts. Each account has a circuit, and each upstream model on it has another. A failure opens one
+ * of the two for a time; after a serious failure a single request probes before others may follow.
  */
 
 import { type FailureClass, isBlameless } from "../accounts/failure.ts";
 import { COOL_DOWN_CAUSES, type CoolDownCause, coolDown, coolDownRules, grows } from "./cool-down.ts";
 
-/** `operator`: somebody wanted it so. */
+/** `operator`: an administrator parked the account. */
 export type Cause = CoolDownCause | "operator";
 export const CAUSES: readonly Cause[] = [...COOL_DOWN_CAUSES, "operator"];
 
 export interface Circuit {
-  /** 0: closed. Infinity: parked, until somebody acts. */
+  /** 0: closed. Infinity: parked, until an administrator acts. */
   untilMs: number;
-  /** A probe must succeed before it closes. Without, it closes by time alone. */
+  /** A probe must succeed before the circuit closes. Without it, the circuit closes by time alone. */
   needsProbe: boolean;
-  /** The attempt that probes; 0 when none does. */
+  /** The number of the probing attempt; 0 if there is none. */
   probedBy: number;
   cause: Cause | null;
-  /** Failures in a row that have not yet led to anything. */
+  /** Failures in a row that have not led to a cool-down yet. */
   strikes: number;
-  /** Times in a row it was left alone. */
+  /** Cool-downs in a row. */
   ejections: number;
 }
 
@@ -36,14 +36,14 @@ export function isParked(circuit: Circuit): boolean {
   return circuit.untilMs === Number.POSITIVE_INFINITY;
 }
 
-/** What it was opened for does not pass by itself. */
+/** Whether the cause does not end by itself. */
 export function needsAttention({ cause }: Circuit): boolean {
-  return cause !== null && LASTING.has(cause);
+  return cause !== null && PERSISTENT.has(cause);
 }
 
-const LASTING: ReadonlySet<Cause> = new Set<Cause>(["credential", "quota", "model_missing", "operator"]);
+const PERSISTENT: ReadonlySet<Cause> = new Set<Cause>(["credential", "quota", "model_missing", "operator"]);
 
-/** Causes that are the upstream's own faults: not its limits, and nothing that an administrator has to change. */
+/** Faults of the upstream itself: not limits, and nothing that an administrator has to change. */
 const FAULTS: ReadonlySet<Cause> = new Set<Cause>(["connect", "timeout", "reset", "server", "bad_answer"]);
 
 export function isFault(cause: Cause): boolean {
@@ -54,7 +54,7 @@ export function isFaulty({ cause }: Circuit): boolean {
   return cause !== null && isFault(cause);
 }
 
-/** A probe after the fault has failed too: the fault is no passing one. */
+/** A probe after the fault failed too, so the fault persists. */
 export function hasFailedProbe({ ejections }: Circuit): boolean {
   return ejections > 1;
 }
@@ -65,38 +65,38 @@ export function park(circuit: Circuit): void {
   circuit.cause = "operator";
 }
 
-/** The cool-down is over and nobody knows yet whether it was long enough. */
+/** The cool-down is over, and it is unknown whether the account works again. */
 export function isHalfOpen(circuit: Circuit, nowMs: number): boolean {
   return circuit.untilMs !== 0 && circuit.needsProbe && nowMs >= circuit.untilMs;
 }
 
-/** A probe says by itself how it went, but not when: whoever waits for it looks again after this. */
+/** The end of a probe cannot be predicted, so waiting requests check again after this time. */
 const PROBE_LOOK_MS = 500;
 
-/** Until it may be asked, of a circuit that is open. */
+/** Time until an open circuit may be used. */
 export function opensInMs(circuit: Circuit, nowMs: number): number {
   return nowMs < circuit.untilMs ? circuit.untilMs - nowMs : PROBE_LOOK_MS;
 }
 
-/** An attempt begins; true if it is the probe that decides for the others. */
+/** Starts an attempt. Returns true if it is the probe. */
 export function begin(circuit: Circuit, attempt: number, nowMs: number): boolean {
   if (!isHalfOpen(circuit, nowMs)) return false;
   circuit.probedBy = attempt;
   return true;
 }
 
-/** The attempt ended without a word (its client left): somebody else has to probe. */
+/** The attempt ended without a result (its client disconnected): another request must probe. */
 export function abandon(circuit: Circuit, attempt: number): void {
   if (circuit.probedBy === attempt) circuit.probedBy = 0;
 }
 
 export function recordSuccess(account: Circuit, model: Circuit, nowMs: number): void {
-  succeed(account, nowMs);
-  succeed(model, nowMs);
+  closeIfDue(account, nowMs);
+  closeIfDue(model, nowMs);
 }
 
-function succeed(circuit: Circuit, nowMs: number): void {
-  // An attempt from before the cool-down proves nothing about what began since.
+function closeIfDue(circuit: Circuit, nowMs: number): void {
+  // The success of an attempt from before the cool-down proves nothing about the current state.
   if (nowMs >= circuit.untilMs) close(circuit);
 }
 
@@ -121,22 +121,22 @@ export function recordFailure(
   nowMs: number,
   random: () => number,
 ): void {
-  if (REACHED.has(kind)) reached(account, nowMs);
+  if (REACHED.has(kind)) recordReached(account, nowMs);
   if (isBlameless(kind)) {
-    // The request was at fault. That it was read at all shows that the upstream lives.
+    // The request was at fault. The upstream read it, so the upstream is reachable.
     if (isHalfOpen(model, nowMs)) {
-      if (model.cause !== null && LIFELESS.has(model.cause)) close(model);
+      if (model.cause !== null && DISPROVABLE.has(model.cause)) close(model);
       else model.probedBy = 0;
     }
     return;
   }
   const [struck, spared] = coolDownRules(kind).breadth === "account" ? [account, model] : [model, account];
   strike(struck, kind, hintMs, nowMs, random);
-  // If this was the spared one's probe, it said nothing about it.
+  // If this was the probe of the spared circuit, it had no result for it.
   if (isHalfOpen(spared, nowMs)) spared.probedBy = 0;
 }
 
-/** Failures that only an upstream that was reached can produce. */
+/** Failures that only a reachable upstream can produce. */
 const REACHED: ReadonlySet<FailureClass> = new Set<FailureClass>([
   "reset",
   "credential",
@@ -152,8 +152,8 @@ const REACHED: ReadonlySet<FailureClass> = new Set<FailureClass>([
   "rejected",
 ]);
 
-/** Causes that any sensible answer disproves. */
-const LIFELESS: ReadonlySet<Cause> = new Set<Cause>([
+/** Causes that any valid response disproves. */
+const DISPROVABLE: ReadonlySet<Cause> = new Set<Cause>([
   "timeout",
   "reset",
   "overloaded",
@@ -161,7 +161,7 @@ const LIFELESS: ReadonlySet<Cause> = new Set<Cause>([
   "bad_answer",
 ]);
 
-function reached(account: Circuit, nowMs: number): void {
+function recordReached(account: Circuit, nowMs: number): void {
   if (account.untilMs === 0) account.strikes = 0;
   else if (account.cause === "connect" && nowMs >= account.untilMs) close(account);
 }
@@ -174,7 +174,7 @@ function strike(
   random: () => number,
 ): void {
   const cooling = nowMs < circuit.untilMs;
-  // Attempts that were under way when it was ejected fail one by one: they are one failure, not many.
+  // Attempts in flight at the start of the cool-down fail one after the other: they count as one failure.
   if (cooling && grows(kind, hintMs)) return;
   circuit.strikes++;
   if (!isHalfOpen(circuit, nowMs) && circuit.strikes < coolDownRules(kind).strikes) return;

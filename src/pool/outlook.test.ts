@@ -5,7 +5,7 @@ const QUEUE_MS = 30_000;
 
 type Row = [name: string, obstacles: Partial<Obstacles>, expected: Verdict];
 
-/** One account a part: a failing upstream whose first probe is due, and one of which a probe has failed. */
+/** One account per part: a failing upstream whose first probe is due, and one with a failed probe. */
 const failing = (inMs: number): Partial<Obstacles> => ({ failingMs: inMs, firstProbeMs: inMs });
 const stillFailing = (inMs: number): Partial<Obstacles> => ({ failingMs: inMs });
 const no = (reason: Verdict["reason"], freesInMs: number | null): Verdict => ({

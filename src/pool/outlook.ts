@@ -1,18 +1,21 @@
-/** What a request without an account is told, and whether it waits: decided from the states of its candidates. */
+/**
+ * Decides, from the states of its candidates, whether a request without an account waits, and which error it gets
+ * otherwise.
+ */
 
-/** The states of the accounts that could serve a request and were not tried yet. Times are from now. */
+/** The states of the accounts that could serve a request and were not tried yet. Times are relative to now. */
 export interface Obstacles {
-  /** Some account serves as many requests as it may. It frees when one of them ends. */
+  /** Some account is at its concurrency limit. It becomes free when one of its requests ends. */
   busy: boolean;
-  /** The soonest reset of a rate limit, be it the account's own or its upstream's. */
+  /** The earliest reset of a rate limit, of the account or of its upstream. */
   limitedMs: number | null;
-  /** Some account's limit is smaller than the request, or zero: time does not help. */
+  /** Some account's limit is smaller than the request, or zero: waiting does not help. */
   neverFits: boolean;
-  /** The soonest end of a cool-down after an upstream reported that it is overloaded. */
+  /** The earliest end of a cool-down after an upstream reported that it is overloaded. */
   overloadedMs: number | null;
-  /** The soonest probe of an upstream that failed: by an error, a time-out, or no connection. */
+  /** The earliest probe of an upstream that failed with an error, a timeout or no connection. */
   failingMs: number | null;
-  /** The soonest probe among failing upstreams of which no probe has failed yet. */
+  /** The earliest probe among failing upstreams without a failed probe. */
   firstProbeMs: number | null;
   /** Some account's credential, quota or model name needs an administrator. */
   outOfOrder: boolean;
@@ -31,23 +34,23 @@ export const NO_OBSTACLES: Obstacles = {
 export type Reason = "busy" | "limited" | "overloaded" | "failing" | "at_capacity" | "out_of_order";
 
 export interface Verdict {
-  /** How long the request waits at most; 0 if it is rejected at once. */
+  /** Maximum wait; 0 if the request is rejected at once. */
   waitMs: number;
-  /** What the client is told if the request is rejected now. */
+  /** The reason for the client if the request is rejected now. */
   reason: Reason;
-  /** Until the account that the reason is about may serve; null if unknown. */
+  /** Time until the account that the reason refers to may serve; null if unknown. */
   freesInMs: number | null;
 }
 
-/** A request does not wait longer than this for the first probe of a failing upstream, whatever its group allows. */
+/** Maximum wait for the first probe of a failing upstream, even if the group allows more. */
 export const FIRST_PROBE_WAIT_MS_MAX = 10_000;
-/** A longer wait is no rate limit to a client: another model, or another time, is better. */
+/** A longer wait is not reported as a rate limit: the client should use another model or come back later. */
 const SOON_MS = 60_000;
 
 /**
  * `leftMs` is how long the request may still wait. A request waits for an account that is only busy, limited or
  * overloaded. For a failing upstream it waits for the first probe after the fault, so that a short outage stays
- * invisible; once a probe has failed, requests are rejected at once until one succeeds.
+ * invisible; after a failed probe, requests are rejected at once until a probe succeeds.
  */
 export function decide(obstacles: Obstacles, leftMs: number): Verdict {
   return { waitMs: boundWait(obstacles, Math.max(0, leftMs)), ...nameReason(obstacles) };
@@ -60,7 +63,10 @@ function boundWait({ busy, limitedMs, overloadedMs, firstProbeMs }: Obstacles, l
   return firstProbeMs !== null && firstProbeMs <= probeWaitMs ? probeWaitMs : 0;
 }
 
-/** Healthy accounts come before failing ones, and what passes by itself before what needs an administrator. */
+/**
+ * Healthy accounts go before failing ones, and obstacles that end by themselves before those that need an
+ * administrator.
+ */
 function nameReason(obstacles: Obstacles): Pick<Verdict, "reason" | "freesInMs"> {
   const { busy, limitedMs, overloadedMs, failingMs, neverFits } = obstacles;
   if (busy) return { reason: "busy", freesInMs: soonest(limitedMs, overloadedMs) };

@@ -1,4 +1,4 @@
-/** A pool whose time and chance the test holds. */
+/** Test support: a pool whose clock and random numbers the test controls. */
 
 import { type Limiter, openLimiter } from "../limits/limiter.ts";
 import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
@@ -23,7 +23,7 @@ function fakeClock(): FakeClock {
   };
 }
 
-/** Repeatable chance, from 0 up to 1. */
+/** Repeatable random numbers from 0 up to 1. */
 export function seeded(seed: number): () => number {
   let state = seed | 0;
   return () => {
@@ -66,9 +66,9 @@ export interface Rig {
   pool: Pool;
   limiter: Limiter;
   pick(routes: readonly AccountRoute[], change?: Partial<PickRequest>): Choice;
-  /** Fails the test when nothing can be picked. */
+  /** Fails the test if nothing can be picked. */
   take(routes: readonly AccountRoute[], change?: Partial<PickRequest>): Picked;
-  /** Fails the test when something can be picked. */
+  /** Fails the test if something can be picked. */
   refuse(routes: readonly AccountRoute[], change?: Partial<PickRequest>): None;
   reasons(routes: readonly AccountRoute[]): (string | null)[];
 }

@@ -1,6 +1,7 @@
 /**
- * Which account next. The best priority that has an eligible account; in it the conversation's own account while
- * that is well and has a place; else the less loaded of two drawn by lot. Never one that the request has tried.
+ * Selects the account for the next attempt: the best priority with an eligible account; in it the account of the
+ * conversation if that is healthy and has a free slot, otherwise the less loaded of two random ones. Never an account
+ * that the request has tried.
  */
 
 import { isBlameless, readRetryHint, type UpstreamFailure } from "../accounts/failure.ts";
@@ -30,10 +31,10 @@ import { buildTiers, choose, type Tier } from "./tier.ts";
 export type { Candidate, IneligibleReason } from "./eligibility.ts";
 
 export interface PickRequest {
-  /** One route an account. What is worked out for a list is kept with it: pass the same object again. */
+  /** One route per account. Derived data is cached per list, so pass the same object again. */
   routes: readonly AccountRoute[];
   tried: ReadonlySet<AccountRoute>;
-  /** Tenant-scoped; null when the request has none. */
+  /** Scoped to the tenant; null if the request has none. */
   affinity: string | null;
   tokensEstimate: number;
 }
@@ -43,35 +44,35 @@ export type Choice =
       kind: "picked";
       route: AccountRoute;
       lease: LimitLease;
-      /** Worked out when called, as things stand then. */
+      /** Computed when called, from the state at that time. */
       candidates(): Candidate[];
-      /** It is a probe: others follow if it succeeds. */
+      /** The attempt is a probe: other requests follow if it succeeds. */
       probe: boolean;
     }
   | ({ kind: "none"; candidates(): Candidate[] } & Outlook);
 
 export interface Pool {
   pick(request: PickRequest): Choice;
-  /** The attempt is over (called once for each picked route, before or after `lease.release()`). */
+  /** The attempt is over. Called once for each picked route, before or after `lease.release()`. */
   succeeded(route: AccountRoute, firstByteMs: number, headers: AnswerHeaders | null): void;
   failed(route: AccountRoute, failure: UpstreamFailure): void;
-  /** What the conversation refers to was found at this account, and not where it was thought to live. */
+  /** The stored state of the conversation was found at this account and not at its assigned one. */
   moved(routes: readonly AccountRoute[], affinity: string, route: AccountRoute): void;
-  /** A stream that had begun came to its end. */
+  /** A started stream reached its end. */
   finished(route: AccountRoute): void;
-  /** A stream that had begun broke off: too late for another account, but the next request should be spared it. */
+  /** A started stream broke off: too late for a failover, but it counts against the account. */
   brokeOff(route: AccountRoute, failure: UpstreamFailure): void;
-  /** An administrator takes it out of use in this process, until it is forgiven. */
+  /** An administrator takes the account out of use in this process, until `forgive`. */
   park(account: PolicyAccount): void;
-  /** Credential or settings changed, or an administrator acted: the account starts afresh. */
+  /** Credential or settings changed, or an administrator acted: the health of the account is reset. */
   forgive(accountId: string): void;
-  /** A new snapshot: what is known of accounts that are not in it is dropped. */
+  /** A new snapshot: drops the state of accounts that are not in it. */
   retain(accounts: ReadonlyMap<string, PolicyAccount>): void;
   describe(route: AccountRoute): Candidate;
   /** Why none of these accounts can take a request now; null if one can. */
   outlook(routes: readonly AccountRoute[]): Outlook | null;
   report(account: PolicyAccount): AccountReport;
-  /** Attempts under way, also of an account that is disabled by now. */
+  /** Attempts in flight, also of an account that is disabled now. */
   inFlightOf(accountId: string): number;
 }
 
@@ -83,12 +84,12 @@ export interface PoolOptions {
 
 type Picked = Extract<Choice, { kind: "picked" }>;
 
-/** Among fewer, finding a conversation's home costs no more than remembering it. */
-const SEATS_WORTH_REMEMBERING = 33;
+/** Below this number, computing the account of a conversation is as cheap as caching it. */
+const SLOTS_WORTH_CACHING = 33;
 const HOMES_KEPT_HALF = 16_384;
 const NONE_TRIED: readonly AccountRoute[] = [];
 
-/** So many streams in a row may break off before the account is left alone for a while. */
+/** Number of broken streams in a row after which the account cools down. */
 const BREAKS_MAX = 3;
 
 export function openPool({ clock, random, limiter }: PoolOptions): Pool {
@@ -101,73 +102,77 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
   function tiersFor(routes: readonly AccountRoute[]): readonly Tier[] {
     const known = tiersByRoutes.get(routes);
     if (known) return known;
-    const made = buildTiers(routes.map(standings.seatOf));
-    tiersByRoutes.set(routes, made);
-    return made;
+    const built = buildTiers(routes.map(standings.seatOf));
+    tiersByRoutes.set(routes, built);
+    return built;
   }
 
-  /** Where the conversation lives. It depends on who is well, never on who is busy, so that a rush moves nobody. */
-  function homeIn({ seats }: Tier, affinity: string, asked: SelectionRequest): PoolSlot | null {
-    const mayLive = (seat: PoolSlot) => isHealthy(seat, asked.nowMs) && !isTried(seat, asked.tried);
-    const isFew = seats.length < SEATS_WORTH_REMEMBERING;
-    if (isFew && !hasMoved) return findHome(seats, hashAffinity(affinity), mayLive);
+  /** The account of the conversation. It depends on health and not on load, so a load peak moves no conversation. */
+  function findHomeIn({ seats }: Tier, affinity: string, selection: SelectionRequest): PoolSlot | null {
+    const isUsable = (slot: PoolSlot) => isHealthy(slot, selection.nowMs) && !isTried(slot, selection.tried);
+    const isFew = seats.length < SLOTS_WORTH_CACHING;
+    if (isFew && !hasMoved) return findHome(seats, hashAffinity(affinity), isUsable);
     let found = homes.find(affinity, seats);
     if (found === null && !isFew) {
       found = findHome(seats, hashAffinity(affinity), () => true);
       if (found !== null) homes.keep(affinity, seats, found);
     }
-    return found !== null && mayLive(found) ? found : findHome(seats, hashAffinity(affinity), mayLive);
+    return found !== null && isUsable(found) ? found : findHome(seats, hashAffinity(affinity), isUsable);
   }
 
-  /** Null when the account's own limits refuse. */
-  function take(seat: PoolSlot, tiers: readonly Tier[], asked: SelectionRequest): Picked | null {
+  /** Null if the account's own limits refuse. */
+  function take(slot: PoolSlot, tiers: readonly Tier[], selection: SelectionRequest): Picked | null {
     let admitted: LimitLease | null = null;
-    if (seat.limited !== null) {
-      // What an account may spend is between its owner and the upstream: its limits have no money.
-      const admission = limiter.admit(seat.limited, asked.tokens, 0);
+    if (slot.limited !== null) {
+      // Account limits have no money: the spending of an account is a matter between its owner and the upstream.
+      const admission = limiter.admit(slot.limited, selection.tokens, 0);
       if (!admission.ok) {
-        noteRefusal(seat, admission.shortage, asked);
+        noteRefusal(slot, admission.shortage, selection);
         return null;
       }
       admitted = admission.lease;
     }
     const attempt = ++attempts;
-    const probesAccount = begin(seat.health.circuit, attempt, asked.nowMs);
-    const probesModel = begin(seat.lane.circuit, attempt, asked.nowMs);
-    const lease = new AttemptLease(seat, admitted, attempt);
-    return new TakenSeat(seat, lease, probesAccount || probesModel, tiers, asked, listed);
+    const probesAccount = begin(slot.health.circuit, attempt, selection.nowMs);
+    const probesModel = begin(slot.lane.circuit, attempt, selection.nowMs);
+    const lease = new AttemptLease(slot, admitted, attempt);
+    return new PickedSlot(slot, lease, probesAccount || probesModel, tiers, selection, listCandidates);
   }
 
   function pick(request: PickRequest): Choice {
     const { affinity } = request;
-    const asked = askedBy(request, clock.monotonicMs());
+    const selection = buildSelection(request, clock.monotonicMs());
     const tiers = tiersFor(request.routes);
     for (const tier of tiers) {
-      const home = affinity === null ? null : homeIn(tier, affinity, asked);
-      let seat = home !== null && isFree(home, asked) ? home : choose(tier, asked, random);
-      // Each refusal adds an obstacle, so this ends.
-      while (seat !== null) {
-        const taken = take(seat, tiers, asked);
-        if (taken !== null) return taken;
-        seat = choose(tier, asked, random);
+      const home = affinity === null ? null : findHomeIn(tier, affinity, selection);
+      let slot = home !== null && isFree(home, selection) ? home : choose(tier, selection, random);
+      // Each refusal adds an obstacle, so this loop ends.
+      while (slot !== null) {
+        const picked = take(slot, tiers, selection);
+        if (picked !== null) return picked;
+        slot = choose(tier, selection, random);
       }
     }
-    return nothing(tiers, asked);
+    return buildNone(tiers, selection);
   }
 
-  function nothing(tiers: readonly Tier[], asked: SelectionRequest): Choice {
+  function buildNone(tiers: readonly Tier[], selection: SelectionRequest): Choice {
     const outlook = computeOutlook(
       tiers.flatMap(({ seats }) => seats),
-      asked,
+      selection,
     );
-    return { kind: "none", candidates: () => listed(tiers, asked, null), ...outlook };
+    return { kind: "none", candidates: () => listCandidates(tiers, selection, null), ...outlook };
   }
 
-  function listed(tiers: readonly Tier[], asked: SelectionRequest, chosen: PoolSlot | null): Candidate[] {
-    const now = { ...asked, nowMs: clock.monotonicMs() };
+  function listCandidates(
+    tiers: readonly Tier[],
+    selection: SelectionRequest,
+    chosen: PoolSlot | null,
+  ): Candidate[] {
+    const now = { ...selection, nowMs: clock.monotonicMs() };
     return tiers.flatMap(({ seats }) =>
-      seats.map((seat) =>
-        seat === chosen ? chosenCandidate(seat, now) : buildCandidate(seat, now, limiter),
+      seats.map((slot) =>
+        slot === chosen ? chosenCandidate(slot, now) : buildCandidate(slot, now, limiter),
       ),
     );
   }
@@ -185,10 +190,10 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       lane.told = { headers, atMs: nowMs };
     },
     moved(routes, affinity, route) {
-      const seat = standings.seatOf(route);
-      const tier = tiersFor(routes).find(({ seats }) => seats.includes(seat));
+      const slot = standings.seatOf(route);
+      const tier = tiersFor(routes).find(({ seats }) => seats.includes(slot));
       if (tier === undefined) return;
-      homes.keep(affinity, tier.seats, seat);
+      homes.keep(affinity, tier.seats, slot);
       hasMoved = true;
     },
     finished(route) {
@@ -198,7 +203,7 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       const { health, lane } = standings.seatOf(route);
       const nowMs = clock.monotonicMs();
       noteFailure(lane.gauge, nowMs);
-      // Each of them began well, which clears other failures of the account: so broken streams are counted separately.
+      // A started stream counts as a success, which clears other failures. So broken streams are counted separately.
       if (++lane.breaks < BREAKS_MAX) return;
       lane.breaks = 0;
       lane.circuit.strikes = BREAKS_MAX;
@@ -207,8 +212,8 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
     failed(route, failure) {
       const { health, lane } = standings.seatOf(route);
       const nowMs = clock.monotonicMs();
-      const blow = { kind: failure.class, hintMs: readRetryHint(failure, clock.nowMs()) };
-      recordFailure(health.circuit, lane.circuit, blow, nowMs, random);
+      const impact = { kind: failure.class, hintMs: readRetryHint(failure, clock.nowMs()) };
+      recordFailure(health.circuit, lane.circuit, impact, nowMs, random);
       if (!isBlameless(failure.class)) noteFailure(lane.gauge, nowMs);
     },
     park: (account) => park(standings.circuitOf(account)),
@@ -219,21 +224,21 @@ export function openPool({ clock, random, limiter }: PoolOptions): Pool {
       hasMoved = false;
     },
     describe(route) {
-      const asked = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
-      return buildCandidate(standings.seatOf(route), asked, limiter);
+      const selection = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
+      return buildCandidate(standings.seatOf(route), selection, limiter);
     },
     outlook(routes) {
-      const asked = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
+      const selection = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
       const seats = routes.map(standings.seatOf);
-      return seats.some((seat) => isFree(seat, asked)) ? null : computeOutlook(seats, asked);
+      return seats.some((slot) => isFree(slot, selection)) ? null : computeOutlook(seats, selection);
     },
     inFlightOf: standings.inFlightOf,
     report: (account) => buildReport(standings.find(account), clock.monotonicMs()),
   };
 }
 
-/** The caller adds to its set as it goes on: what this choice knew is copied. */
-function askedBy({ tried, tokensEstimate }: PickRequest, nowMs: number): SelectionRequest {
+/** Copies the set, because the caller adds to it later. */
+function buildSelection({ tried, tokensEstimate }: PickRequest, nowMs: number): SelectionRequest {
   return {
     tried: tried.size === 0 ? NONE_TRIED : [...tried],
     tokens: tokensEstimate,
@@ -243,7 +248,7 @@ function askedBy({ tried, tokensEstimate }: PickRequest, nowMs: number): Selecti
 }
 
 /** A class, so that a choice costs one object and no closures. */
-class TakenSeat implements Picked {
+class PickedSlot implements Picked {
   readonly kind = "picked";
   readonly route: AccountRoute;
   readonly lease: LimitLease;
@@ -251,22 +256,26 @@ class TakenSeat implements Picked {
   private readonly seat: PoolSlot;
   private readonly tiers: readonly Tier[];
   private readonly asked: SelectionRequest;
-  private readonly list: (tiers: readonly Tier[], asked: SelectionRequest, chosen: PoolSlot) => Candidate[];
+  private readonly list: (
+    tiers: readonly Tier[],
+    selection: SelectionRequest,
+    chosen: PoolSlot,
+  ) => Candidate[];
 
   constructor(
-    seat: PoolSlot,
+    slot: PoolSlot,
     lease: LimitLease,
     probe: boolean,
     tiers: readonly Tier[],
-    asked: SelectionRequest,
-    list: TakenSeat["list"],
+    selection: SelectionRequest,
+    list: PickedSlot["list"],
   ) {
-    this.route = seat.route;
+    this.route = slot.route;
     this.lease = lease;
     this.probe = probe;
-    this.seat = seat;
+    this.seat = slot;
     this.tiers = tiers;
-    this.asked = asked;
+    this.asked = selection;
     this.list = list;
   }
 
@@ -276,8 +285,8 @@ class TakenSeat implements Picked {
 }
 
 /**
- * Counts the attempt as under way until it is over, and lets another probe if this one ends without a word. A class, so
- * that an attempt costs one object and no closures.
+ * Counts the attempt as in flight until it ends. If a probe ends without a result, another request can probe. A
+ * class, so that an attempt costs one object and no closures.
  */
 class AttemptLease implements LimitLease {
   private readonly seat: PoolSlot;
@@ -285,11 +294,11 @@ class AttemptLease implements LimitLease {
   private readonly attempt: number;
   private isOver = false;
 
-  constructor(seat: PoolSlot, admitted: LimitLease | null, attempt: number) {
-    this.seat = seat;
+  constructor(slot: PoolSlot, admitted: LimitLease | null, attempt: number) {
+    this.seat = slot;
     this.admitted = admitted;
     this.attempt = attempt;
-    seat.standing.inFlight++;
+    slot.standing.inFlight++;
   }
 
   settle(tokens: number | null, nano: number | null): void {

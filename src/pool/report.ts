@@ -1,36 +1,36 @@
-/** How an account is, for people who look after it: what it does now, and what is held against it. */
+/** Builds the health report of an account for administrators: current load, cool-downs and failures. */
 
 import { type ReportedLimit, readReportedLimits } from "../accounts/rate-limit.ts";
 import { type Cause, type Circuit, isHalfOpen, isOpen, isParked, opensInMs } from "./health.ts";
 import type { AccountStanding, ModelRoute } from "./standing.ts";
 
-/** `probing`: its cool-down is over, and a single request tries it before others may. */
+/** `probing`: the cool-down is over, and a single request tests the account. */
 export type AccountCondition = "well" | "cooling" | "probing" | "parked";
 
 export interface CircuitReport {
   condition: AccountCondition;
-  /** The failure for which it is not being used; null when it is well. */
+  /** The failure that keeps it out of use; null if it is healthy. */
   cause: Cause | null;
-  /** Until it is asked again; null when it is well, or when somebody has to act. */
+  /** Time until it is used again; null if it is healthy, or if an administrator must act. */
   freesInMs: number | null;
 }
 
 export interface AccountReport extends CircuitReport {
-  /** Attempts under way. */
+  /** Attempts in flight. */
   inFlight: number;
-  /** Whether this process has asked it since it was last changed. Otherwise nothing is known of it. */
+  /** Whether this process has used the account since its last change. If not, its health is unknown. */
   isTried: boolean;
-  /** The models that were asked for lately. */
+  /** The models that were used recently. */
   models: ModelReport[];
 }
 
 export interface ModelReport extends CircuitReport {
   upstreamModel: string;
-  /** Time to the first byte, averaged; null until there was one. */
+  /** Average time to the first byte; null before the first one. */
   latencyMs: number | null;
-  /** Share of attempts that failed lately: 0 to 1. */
+  /** Share of recent attempts that failed: 0 to 1. */
   errors: number;
-  /** What the upstream's headers said of its limits, and how long ago; null when they never did. */
+  /** The rate limits in the upstream's headers, and their age; null if it never sent any. */
   told: { limits: ReportedLimit[]; agoMs: number } | null;
 }
 
@@ -46,28 +46,30 @@ const UNKNOWN: AccountReport = {
 export function buildReport(standing: AccountStanding | null, nowMs: number): AccountReport {
   if (standing === null) return UNKNOWN;
   const { health, inFlight } = standing;
-  const models = [...health.lanes].map(([upstreamModel, lane]) => modelReport(upstreamModel, lane, nowMs));
+  const models = [...health.lanes].map(([upstreamModel, lane]) =>
+    buildModelReport(upstreamModel, lane, nowMs),
+  );
   const wasMeasured = [...health.lanes.values()].some(({ gauge }) => gauge.latencyMs > 0 || gauge.errors > 0);
-  const circuit = circuitReport(health.circuit, nowMs);
+  const circuit = buildCircuitReport(health.circuit, nowMs);
   const isTried = wasMeasured || circuit.condition !== "well" || health.circuit.strikes > 0;
   return { ...circuit, inFlight, isTried, models };
 }
 
-function modelReport(
+function buildModelReport(
   upstreamModel: string,
   { circuit, gauge, told }: ModelRoute,
   nowMs: number,
 ): ModelReport {
   return {
     upstreamModel,
-    ...circuitReport(circuit, nowMs),
+    ...buildCircuitReport(circuit, nowMs),
     latencyMs: gauge.latencyMs === 0 ? null : Math.round(gauge.latencyMs),
     errors: gauge.errors,
     told: told === null ? null : { limits: readReportedLimits(told.headers), agoMs: nowMs - told.atMs },
   };
 }
 
-function circuitReport(circuit: Circuit, nowMs: number): CircuitReport {
+function buildCircuitReport(circuit: Circuit, nowMs: number): CircuitReport {
   const { cause } = circuit;
   if (isParked(circuit)) return { condition: "parked", cause, freesInMs: null };
   if (isHalfOpen(circuit, nowMs)) return { condition: "probing", cause, freesInMs: null };

@@ -1,18 +1,18 @@
-/** How good a choice an account is: how quick, how reliable and how much of its upstream's allowance is left. */
+/** Scores an account as a choice: latency, error rate and remaining upstream limits. */
 
 import type { Headroom } from "../accounts/rate-limit.ts";
 
-/** What recent attempts at one account and model have shown. */
+/** Measurements of recent attempts at one account and model. */
 export interface Gauge {
-  /** Time to the first byte, averaged; 0 until there was one. */
+  /** Average time to the first byte; 0 before the first one. */
   latencyMs: number;
-  /** Share of attempts that failed, averaged: 0 to 1. */
+  /** Average share of failed attempts: 0 to 1. */
   errors: number;
   measuredAtMs: number;
-  /** 1, or less when the upstream says that little is left. */
+  /** 1, or less if the upstream reports that little of its limit is left. */
   room: number;
   roomUntilMs: number;
-  /** The upstream says that nothing is left until then. */
+  /** The upstream reports that its limit is exhausted until then. */
   exhaustedUntilMs: number;
 }
 
@@ -20,12 +20,12 @@ export function freshGauge(): Gauge {
   return { latencyMs: 0, errors: 0, measuredAtMs: 0, room: 1, roomUntilMs: 0, exhaustedUntilMs: 0 };
 }
 
-/** A new measurement counts for at least this much, and for more the older the last one is. */
+/** Minimum weight of a new measurement. The weight grows with the age of the last one. */
 const NEWEST_SHARE = 0.05;
 const FRESH_MS = 60_000;
-/** One failure after a long silence is not yet a habit. */
+/** A single failure after a long pause must not dominate the average. */
 const FAILURE_SHARE_MAX = 0.5;
-/** Without news an old impression loses half its strength in this time, so that a slow account is tried again. */
+/** Without new measurements, an old one loses half its weight in this time, so that a slow account is tried again. */
 const FORGET_MS = 300_000;
 
 export function noteSuccess(gauge: Gauge, firstByteMs: number, nowMs: number): void {
@@ -46,10 +46,10 @@ function newestShare(gauge: Gauge, nowMs: number): number {
   return Math.max(NEWEST_SHARE, ageMs / (ageMs + FRESH_MS));
 }
 
-/** Below this share of its allowance an account is spared, the more the less is left. */
+/** Below this share of its limit an account is used less, in proportion to what is left. */
 const LITTLE_LEFT = 0.1;
 const ROOM_MIN = 0.02;
-/** Some upstreams tell when all is free again, not when something is: a refusal then says more. */
+/** Some upstreams report when the whole limit resets, not when a part does. A refusal is then more precise. */
 const EXHAUSTED_MS_MAX = 60_000;
 
 export function noteHeadroom(gauge: Gauge, { left, resetMs }: Headroom, nowMs: number): void {
@@ -61,25 +61,27 @@ export function noteHeadroom(gauge: Gauge, { left, resetMs }: Headroom, nowMs: n
 
 const SLOWNESS_MIN = 1 / 16;
 const SLOWNESS_MAX = 64;
-/** Latency varies with what is asked: a difference below this factor is chance. */
+/** Latency varies with the request: a difference below this factor is treated as noise. */
 const SLOWNESS_CLEAR = 1.5;
 
-/** What a request costs here, by latency relative to what is typical, errors and allowance: 1 is usual. */
+/**
+ * The relative cost of a request, from latency compared to the typical one, errors and remaining limits: 1 is normal.
+ */
 export function computeScoreCost(gauge: Gauge, typicalMs: number, nowMs: number): number {
   const strength = FORGET_MS / (FORGET_MS + nowMs - gauge.measuredAtMs);
-  const slowness = 1 + (slownessOf(gauge.latencyMs, typicalMs) - 1) * strength;
+  const slowness = 1 + (computeSlowness(gauge.latencyMs, typicalMs) - 1) * strength;
   const room = nowMs < gauge.roomUntilMs ? gauge.room : 1;
   return (slowness * (1 + gauge.errors * strength)) / room;
 }
 
-function slownessOf(latencyMs: number, typicalMs: number): number {
+function computeSlowness(latencyMs: number, typicalMs: number): number {
   if (latencyMs === 0 || typicalMs === 0) return 1;
   const times = latencyMs / typicalMs;
   if (times < SLOWNESS_CLEAR && times * SLOWNESS_CLEAR > 1) return 1;
   return Math.min(SLOWNESS_MAX, Math.max(SLOWNESS_MIN, times));
 }
 
-/** For people: lower is better. */
+/** For display: lower is better. */
 export function computeScore(inFlight: number, weight: number, cost: number): number {
   return ((inFlight + 1) / weight) * cost;
 }
@@ -90,9 +92,9 @@ export interface Load {
 }
 
 /**
- * True if the second of two accounts should be taken instead of the first. Both were drawn in proportion to weight
- * and cost, so only load decides: counting those again here would square them. The part of a request keeps accounts
- * of different weight at their shares when few requests are under way.
+ * True if the second of two accounts should be taken. Both were drawn in proportion to weight and cost, so only load
+ * decides: using these again would square them. The fraction of a request keeps accounts of different weight at their
+ * shares when few requests are in flight.
  */
 export function isLighter(second: Load, first: Load): boolean {
   return (second.inFlight + 0.4) * first.weight <= first.inFlight * second.weight;

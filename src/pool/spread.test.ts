@@ -1,4 +1,4 @@
-/** Simulated days at a pool: who gets how many requests. */
+/** Simulated days of a pool: how many requests each account gets. */
 
 import { describe, expect, test } from "bun:test";
 import type { AccountRoute } from "../policy/snapshot.ts";
@@ -11,14 +11,14 @@ interface Upstream {
 
 interface Day {
   upstreams: readonly Upstream[];
-  /** Requests under way at once, on average, if every account were as quick as the first. */
+  /** Average number of requests in flight if every account were as fast as the first. */
   load: number;
   requests: number;
   /** From this request on the upstreams are different. */
   change?: { at: number; upstreams: readonly Upstream[] };
 }
 
-/** Share of each account, of the requests from `since` on. Arrivals and durations are random. */
+/** The share of each account in the requests from `since` on. Arrivals and durations are random. */
 function sharesOf({ upstreams, load, requests, change }: Day, since = 0): number[] {
   const rig = openRig(7);
   const random = seeded(11);

@@ -1,4 +1,7 @@
-/** What is known of each account and of each model on it. It outlives snapshots: only a new credential starts afresh. */
+/**
+ * The state of each account and of each model on it. It survives new snapshots; only a new credential or address
+ * resets it.
+ */
 
 import type { Subject } from "../limits/limiter.ts";
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
@@ -7,7 +10,7 @@ import { hashAffinity } from "./affinity.ts";
 import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
 import { freshGauge, type Gauge } from "./score.ts";
 
-/** An account by its id, whatever its credential. */
+/** The state of an account by its id, independent of its credential. */
 export interface AccountStanding {
   inFlight: number;
   /** Until then its own rate limits refuse requests of this many tokens or more. */
@@ -16,7 +19,7 @@ export interface AccountStanding {
   health: AccountHealth;
 }
 
-/** An account for as long as its address and credential stay the same. */
+/** The health of an account while its address and credential stay the same. */
 export interface AccountHealth {
   readonly of: PolicyAccount;
   readonly circuit: Circuit;
@@ -27,15 +30,15 @@ export interface AccountHealth {
 export interface ModelRoute {
   readonly circuit: Circuit;
   readonly gauge: Gauge;
-  /** Latency that is usual where this was last weighed; 0 while unknown. */
+  /** The typical latency of the tier at the last weighing; 0 while unknown. */
   typicalMs: number;
-  /** Streams in a row that broke off after they had begun. */
+  /** Started streams in a row that broke off. */
   breaks: number;
-  /** The last answer that told the upstream's rate limits. */
+  /** The last response with rate-limit headers of the upstream. */
   told: { readonly headers: AnswerHeaders; readonly atMs: number } | null;
 }
 
-/** All that choosing needs of a route, in one place. */
+/** Everything the selection needs of a route. */
 export interface PoolSlot {
   readonly route: AccountRoute;
   readonly seed: number;
@@ -43,44 +46,44 @@ export interface PoolSlot {
   readonly standing: AccountStanding;
   readonly health: AccountHealth;
   readonly lane: ModelRoute;
-  /** The account, for the limiter; null when it has no limits of its own. */
+  /** The account as a subject of the limiter; null if it has no limits. */
   readonly limited: readonly [Subject] | null;
 }
 
 export interface Standings {
   seatOf(route: AccountRoute): PoolSlot;
-  /** Null if it was never asked, reached as it is now. */
+  /** Null if the account was never used with its current address and credential. */
   find(account: PolicyAccount): AccountStanding | null;
-  /** Attempts under way, also of an account that is no longer there. */
+  /** Attempts in flight, also of an account that was removed. */
   inFlightOf(accountId: string): number;
-  /** Also for an account that was never asked. */
+  /** Also for an account that was never used. */
   circuitOf(account: PolicyAccount): Circuit;
   forgive(accountId: string): void;
-  /** Drops what is known of accounts that are no longer there, and of models nobody has asked for in a long time. */
+  /** Drops the state of removed accounts, and of models that were not used for long. */
   retain(accounts: ReadonlyMap<string, PolicyAccount>, nowMs: number): void;
 }
 
-const LANE_IDLE_MS = 3_600_000;
+const MODEL_IDLE_MS = 3_600_000;
 
 export function openStandings(): Standings {
   const standings = new Map<string, AccountStanding>();
-  const seats = new WeakMap<AccountRoute, PoolSlot>();
+  const slots = new WeakMap<AccountRoute, PoolSlot>();
 
-  function standingOf(account: PolicyAccount): AccountStanding {
+  function getStanding(account: PolicyAccount): AccountStanding {
     const known = standings.get(account.id);
     if (!known) {
-      const standing = { inFlight: 0, shortUntilMs: 0, shortTokens: 0, health: healthOf(account) };
+      const standing = { inFlight: 0, shortUntilMs: 0, shortTokens: 0, health: newHealth(account) };
       standings.set(account.id, standing);
       return standing;
     }
-    // Attempts under way keep the health they began with: an old credential's refusal is not the new one's.
-    if (!isReachedAlike(known.health.of, account)) known.health = healthOf(account);
+    // Attempts in flight keep the health they started with: a rejected old credential says nothing about the new one.
+    if (!hasSameAccess(known.health.of, account)) known.health = newHealth(account);
     return known;
   }
 
-  function take(route: AccountRoute): PoolSlot {
+  function createSlot(route: AccountRoute): PoolSlot {
     const { account, upstreamModel } = route;
-    const standing = standingOf(account);
+    const standing = getStanding(account);
     const { health } = standing;
     let lane = health.lanes.get(upstreamModel);
     if (!lane) {
@@ -88,27 +91,27 @@ export function openStandings(): Standings {
       health.lanes.set(upstreamModel, lane);
     }
     const seed = hashAffinity(account.id);
-    const seat = {
+    const slot = {
       route,
       seed,
       weight: account.weight,
       standing,
       health,
       lane,
-      limited: subjectsOf(account),
+      limited: buildSubjects(account),
     };
-    seats.set(route, seat);
-    return seat;
+    slots.set(route, slot);
+    return slot;
   }
 
   return {
-    seatOf: (route) => seats.get(route) ?? take(route),
+    seatOf: (route) => slots.get(route) ?? createSlot(route),
     find(account) {
       const known = standings.get(account.id);
-      return known && isReachedAlike(known.health.of, account) ? known : null;
+      return known && hasSameAccess(known.health.of, account) ? known : null;
     },
     inFlightOf: (accountId) => standings.get(accountId)?.inFlight ?? 0,
-    circuitOf: (account) => standingOf(account).health.circuit,
+    circuitOf: (account) => getStanding(account).health.circuit,
     forgive(accountId) {
       const health = standings.get(accountId)?.health;
       if (!health) return;
@@ -120,10 +123,10 @@ export function openStandings(): Standings {
     },
     retain(accounts, nowMs) {
       for (const [id, { health, inFlight }] of standings) {
-        // What it still does is counted to its end.
+        // Attempts in flight are counted to their end.
         if (!accounts.has(id) && inFlight === 0) standings.delete(id);
         for (const [model, { circuit, gauge }] of health.lanes) {
-          const idle = nowMs - gauge.measuredAtMs > LANE_IDLE_MS && nowMs >= circuit.untilMs;
+          const idle = nowMs - gauge.measuredAtMs > MODEL_IDLE_MS && nowMs >= circuit.untilMs;
           if (idle) health.lanes.delete(model);
         }
       }
@@ -131,22 +134,22 @@ export function openStandings(): Standings {
   };
 }
 
-function subjectsOf({ id, limits }: PolicyAccount): readonly [Subject] | null {
+function buildSubjects({ id, limits }: PolicyAccount): readonly [Subject] | null {
   const { concurrency, rpm, tpm } = limits;
   if (concurrency === null && rpm === null && tpm === null) return null;
   return [{ scope: "account", id, limits }];
 }
 
-function healthOf(account: PolicyAccount): AccountHealth {
+function newHealth(account: PolicyAccount): AccountHealth {
   return { of: account, circuit: closedCircuit(), lanes: new Map() };
 }
 
-function isReachedAlike(a: PolicyAccount, b: PolicyAccount): boolean {
+function hasSameAccess(a: PolicyAccount, b: PolicyAccount): boolean {
   if (a === b) return true;
   return a.credential === b.credential && a.baseUrl === b.baseUrl && a.kind === b.kind;
 }
 
-/** Well enough to be a conversation's home, whether or not there is a place right now. */
+/** Healthy enough for a conversation, whether or not a slot is free now. */
 export function isHealthy({ health, lane }: PoolSlot, nowMs: number): boolean {
   return !isOpen(health.circuit, nowMs) && !isOpen(lane.circuit, nowMs);
 }

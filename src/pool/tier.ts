@@ -1,7 +1,7 @@
 /**
- * The accounts of one priority, and the drawing of lots among them: two are drawn in proportion to weight and
- * cost, and the less loaded is taken. Shares are worked out once for as many choices as there are accounts, so
- * that a choice costs the same among ten and among a thousand.
+ * The accounts of one priority, and the random choice among them: two are drawn in proportion to weight and cost, and
+ * the less loaded one is taken. Shares are computed once for as many choices as there are accounts, so a choice costs
+ * the same among ten and among a thousand accounts.
  */
 
 import { isFree, type SelectionRequest } from "./eligibility.ts";
@@ -11,7 +11,7 @@ import { isHealthy, type PoolSlot } from "./standing.ts";
 export interface Tier {
   readonly priority: number;
   readonly seats: readonly PoolSlot[];
-  /** Shares, each added to those before it. */
+  /** Cumulative shares. */
   readonly sums: Float64Array;
   total: number;
   freshUntilMs: number;
@@ -36,31 +36,31 @@ export function buildTiers(seats: readonly PoolSlot[]): Tier[] {
 const SHARES_FRESH_MS = 100;
 const DRAWS_MAX = 8;
 
-/** A seat that can be taken, or null when there is none in this tier. */
-export function choose(tier: Tier, asked: SelectionRequest, random: () => number): PoolSlot | null {
+/** An account slot that can be taken, or null if this tier has none. */
+export function choose(tier: Tier, selection: SelectionRequest, random: () => number): PoolSlot | null {
   const { seats } = tier;
-  const { nowMs } = asked;
+  const { nowMs } = selection;
   const [only] = seats;
   if (only === undefined) return null;
-  if (seats.length === 1) return isFree(only, asked) ? only : null;
-  if (--tier.choicesLeft < 0 || nowMs >= tier.freshUntilMs) shareOut(tier, nowMs);
+  if (seats.length === 1) return isFree(only, selection) ? only : null;
+  if (--tier.choicesLeft < 0 || nowMs >= tier.freshUntilMs) computeShares(tier, nowMs);
   let first: PoolSlot | null = null;
   for (let draws = 0; draws < DRAWS_MAX; draws++) {
     const drawn = draw(tier, random);
-    if (drawn === null || !isFree(drawn, asked)) continue;
-    if (first !== null) return lighter(first, drawn);
+    if (drawn === null || !isFree(drawn, selection)) continue;
+    if (first !== null) return pickLighter(first, drawn);
     first = drawn;
   }
-  return first ?? chooseAmong(seats, asked, random);
+  return first ?? chooseAmong(seats, selection, random);
 }
 
-function shareOut(tier: Tier, nowMs: number): void {
+function computeShares(tier: Tier, nowMs: number): void {
   const typicalMs = typicalLatency(tier.seats);
   let total = 0;
   let i = 0;
-  for (const seat of tier.seats) {
-    seat.lane.typicalMs = typicalMs;
-    if (isHealthy(seat, nowMs)) total += shareOf(seat, nowMs);
+  for (const slot of tier.seats) {
+    slot.lane.typicalMs = typicalMs;
+    if (isHealthy(slot, nowMs)) total += computeShare(slot, nowMs);
     tier.sums[i++] = total;
   }
   tier.total = total;
@@ -68,10 +68,10 @@ function shareOut(tier: Tier, nowMs: number): void {
   tier.choicesLeft = tier.seats.length;
 }
 
-const shareOf = ({ weight, lane }: PoolSlot, nowMs: number) =>
+const computeShare = ({ weight, lane }: PoolSlot, nowMs: number) =>
   weight / computeScoreCost(lane.gauge, lane.typicalMs, nowMs);
 
-/** The harmonic mean: one account that hangs does not make the others look quick. */
+/** The harmonic mean: one hanging account does not make the others look fast. */
 function typicalLatency(seats: readonly PoolSlot[]): number {
   let measured = 0;
   let speed = 0;
@@ -83,45 +83,45 @@ function typicalLatency(seats: readonly PoolSlot[]): number {
   return measured === 0 ? 0 : measured / speed;
 }
 
-/** Seats with their shares, each added to those before it. */
-interface Lots {
+/** Account slots with their cumulative shares. */
+interface WeightedSlots {
   readonly seats: readonly PoolSlot[];
   readonly sums: ArrayLike<number>;
   readonly total: number;
 }
 
-function draw({ seats, sums, total }: Lots, random: () => number): PoolSlot | null {
+function draw({ seats, sums, total }: WeightedSlots, random: () => number): PoolSlot | null {
   if (total === 0) return null;
-  const mark = random() * total;
+  const target = random() * total;
   let low = 0;
   let high = sums.length - 1;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((sums[middle] ?? 0) > mark) high = middle;
+    if ((sums[middle] ?? 0) > target) high = middle;
     else low = middle + 1;
   }
   return seats[low] ?? null;
 }
 
-/** The slow way, for when lots keep falling on accounts that cannot be taken. */
+/** The slow path, if the draws keep hitting accounts that cannot be taken. */
 function chooseAmong(
   all: readonly PoolSlot[],
-  asked: SelectionRequest,
+  selection: SelectionRequest,
   random: () => number,
 ): PoolSlot | null {
-  const seats = all.filter((seat) => isFree(seat, asked));
+  const seats = all.filter((slot) => isFree(slot, selection));
   const sums: number[] = [];
   let total = 0;
-  for (const seat of seats) {
-    total += shareOf(seat, asked.nowMs);
+  for (const slot of seats) {
+    total += computeShare(slot, selection.nowMs);
     sums.push(total);
   }
   const first = draw({ seats, sums, total }, random);
   const second = draw({ seats, sums, total }, random);
-  return first === null || second === null ? null : lighter(first, second);
+  return first === null || second === null ? null : pickLighter(first, second);
 }
 
-function lighter(first: PoolSlot, second: PoolSlot): PoolSlot {
+function pickLighter(first: PoolSlot, second: PoolSlot): PoolSlot {
   const inFlight = first.standing.inFlight;
   if (inFlight === 0) return first;
   const load = { inFlight: second.standing.inFlight, weight: second.weight };

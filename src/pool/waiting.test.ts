@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { systemClock } from "../net/wire/clock.ts";
 import { openWaitingQueue, type Ticket, type WaitingQueue } from "./waiting.ts";
 
-/** An account with some places; whoever takes one gives it back by calling what it got. */
+/** An account with some slots; the function returned with a slot releases it. */
 function account(room: WaitingQueue, id: string, places: number) {
   let free = places;
   let peak = 0;

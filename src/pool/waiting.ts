@@ -1,8 +1,8 @@
 /**
- * Where requests wait while every account that could serve them is busy or cooling. First come, first served
- * within a key, turn by turn between keys, so that a key with a thousand requests delays another key's first by
- * one service time at most. Whoever frees an account serves the next in line before anyone new can take the place;
- * where time alone frees one, those in line look again when it is due.
+ * Queue of requests while every account that could serve them is busy or cooling down. First in, first out within a
+ * key, round-robin between keys, so a key with a thousand requests delays the first request of another key by at most
+ * one service time. A released account slot goes to the next request in the queue before a new request can take it.
+ * If time alone frees an account, the waiting requests retry when it is due.
  */
 
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
@@ -13,30 +13,33 @@ export interface Ticket<T> {
   groupId: string;
   /** A release on any of these may help. */
   accountIds: ReadonlySet<string>;
-  /** How many of this group may wait at once. */
+  /** Maximum number of waiting requests of this group. */
   maxWaiting: number;
   timeoutMs: number;
   /** Milliseconds until time alone (a cool-down, a rate window) may help; null if only a release can. */
   freesInMs: number | null;
-  /** Takes a place if there is one. Called in turn; `hopeless` ends the wait, anything else leaves the ticket in line. */
+  /**
+   * Takes an account slot if there is one. Called in turn; `hopeless` ends the wait, any other failure keeps the
+   * ticket in the queue.
+   */
   attempt(): { taken: T } | { freesInMs: number | null } | "hopeless";
-  /** Resolves when the client has left. */
+  /** Aborts when the client has disconnected. */
   left: AbortSignal;
 }
 
 export type WaitResult<T> =
   | { kind: "served"; value: T; waitedMs: number }
   | { kind: "full" }
-  /** The accounts changed so that waiting cannot help within the time that is left. */
+  /** The accounts changed, and waiting cannot help within the time that is left. */
   | { kind: "hopeless"; waitedMs: number }
   | { kind: "timeout"; waitedMs: number }
   | { kind: "left"; waitedMs: number };
 
 export interface WaitingQueue {
   wait<T>(ticket: Ticket<T>): Promise<WaitResult<T>>;
-  /** An account has a place again: the next in line that can use it gets it, now. */
+  /** An account has a free slot: the next waiting request that can use it gets it now. */
   freed(accountId: string): void;
-  /** Requests of the group that wait, be it for an account or for a slot of their own concurrency. */
+  /** Waiting requests of the group, for an account or for a slot of their own concurrency. */
   waiting(groupId: string): number;
 }
 
@@ -45,7 +48,7 @@ interface Waiter {
   readonly groupId: string;
   readonly accountIds: ReadonlySet<string>;
   wakeAtMs: number;
-  /** True if it was served. */
+  /** True if the request was served. */
   tryNow(): boolean;
 }
 
@@ -53,37 +56,37 @@ export function openWaitingQueue(
   clock: Pick<Clock, "monotonicMs">,
   occupancy = new QueueOccupancy(),
 ): WaitingQueue {
-  /** Keys in the order of their turns; a map keeps insertion order, and a served key goes to the end. */
-  const lines = new Map<string, Set<Waiter>>();
+  /** Keys in the order of their turns. A map keeps insertion order, and a served key moves to the end. */
+  const queues = new Map<string, Set<Waiter>>();
   let timer: ReturnType<typeof setTimeout> | null = null;
   let timerAtMs = Number.POSITIVE_INFINITY;
 
   function enter(waiter: Waiter): void {
-    const line = lines.get(waiter.keyId);
-    if (line) line.add(waiter);
-    else lines.set(waiter.keyId, new Set([waiter]));
+    const queue = queues.get(waiter.keyId);
+    if (queue) queue.add(waiter);
+    else queues.set(waiter.keyId, new Set([waiter]));
     wakeBy(waiter.wakeAtMs);
   }
 
   function leave(waiter: Waiter): void {
-    const line = lines.get(waiter.keyId);
-    if (!line?.delete(waiter)) return;
-    if (line.size === 0) lines.delete(waiter.keyId);
+    const queue = queues.get(waiter.keyId);
+    if (!queue?.delete(waiter)) return;
+    if (queue.size === 0) queues.delete(waiter.keyId);
     occupancy.leave(waiter.groupId);
   }
 
-  /** Goes through the keys in turn, the first that fits of each, until nobody else can be served. */
+  /** Visits the keys in turn and serves the first fitting request of each, until no other can be served. */
   function serve(fits: (waiter: Waiter) => boolean, atMost: number): void {
     let served = 0;
-    // Serving moves a key to the end of the turns, so more than one needs the order as it was.
-    for (const [keyId, line] of atMost === 1 ? lines : [...lines]) {
-      for (const waiter of line) {
+    // Serving moves a key to the end, so serving more than one needs a copy of the original order.
+    for (const [keyId, queue] of atMost === 1 ? queues : [...queues]) {
+      for (const waiter of queue) {
         if (!fits(waiter) || !waiter.tryNow()) continue;
         leave(waiter);
-        const rest = lines.get(keyId);
+        const rest = queues.get(keyId);
         if (rest) {
-          lines.delete(keyId);
-          lines.set(keyId, rest);
+          queues.delete(keyId);
+          queues.set(keyId, rest);
         }
         served++;
         break;
@@ -100,11 +103,11 @@ export function openWaitingQueue(
     if (atMs >= timerAtMs || atMs === Number.POSITIVE_INFINITY) return;
     if (timer !== null) clearTimeout(timer);
     timerAtMs = atMs;
-    timer = setTimeout(onTime, Math.max(1, Math.ceil(atMs - clock.monotonicMs())));
+    timer = setTimeout(retryDue, Math.max(1, Math.ceil(atMs - clock.monotonicMs())));
   }
 
-  /** Time may have helped some: they try again, in turn, and say when it may help next. */
-  function onTime(): void {
+  /** Time may have helped some requests: they retry in turn and set their next retry time. */
+  function retryDue(): void {
     timer = null;
     timerAtMs = Number.POSITIVE_INFINITY;
     const nowMs = clock.monotonicMs();
@@ -113,20 +116,20 @@ export function openWaitingQueue(
       before = size();
       serve((waiter) => waiter.wakeAtMs <= nowMs, Number.POSITIVE_INFINITY);
     } while (size() < before);
-    for (const line of lines.values()) for (const waiter of line) wakeBy(waiter.wakeAtMs);
+    for (const queue of queues.values()) for (const waiter of queue) wakeBy(waiter.wakeAtMs);
   }
 
   function size(): number {
     let total = 0;
-    for (const line of lines.values()) total += line.size;
+    for (const queue of queues.values()) total += queue.size;
     return total;
   }
 
   return {
     waiting: (groupId) => occupancy.waiting(groupId),
     freed(accountId) {
-      // Mostly nobody waits.
-      if (lines.size > 0) serveAt(accountId);
+      // The queue is usually empty.
+      if (queues.size > 0) serveAt(accountId);
     },
     wait<T>(ticket: Ticket<T>): Promise<WaitResult<T>> {
       if (!occupancy.enter(ticket.groupId, ticket.maxWaiting)) return Promise.resolve({ kind: "full" });

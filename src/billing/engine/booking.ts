@@ -1,6 +1,6 @@
 /**
- * What one transaction of the till does: lock the purses, end what ends, decide what is asked in its order, and
- * write all of it in a few statements, however many requests there are.
+ * One billing transaction: locks wallets and subscription balances, ends holds, decides new holds in order, and
+ * writes everything in a fixed number of statements, independent of the number of requests.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -41,7 +41,7 @@ import {
 
 export type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
 
-/** The store contradicts itself. */
+/** The database contradicts itself, for example a hold without a wallet. */
 export class BookingFault extends Error {
   override readonly name = "BookingFault";
 }
@@ -49,25 +49,25 @@ export class BookingFault extends Error {
 export interface Batch {
   holds: readonly HoldRequest[];
   settlements: readonly Settlement[];
-  /** Holds that end with nothing to show for them: whoever asked did not wait for the answer. */
+  /** Holds that end without a charge or a usage row: their request stopped waiting for the result. */
   releases: readonly { requestId: string; userId: string }[];
-  /** Of requests without a hold. */
+  /** Usage rows of requests without a hold. */
   rows: readonly UsageRow[];
   progress: readonly (readonly [requestId: string, HoldProgress])[];
 }
 
 /**
- * `known`: booked before, in this very way. `late`: there is no hold, and the payer was charged what is available; a
- * row that a successor had written is replaced. `unpaid`: there is no hold and no payer, so the row has no charge.
- * `lost`: there is no hold, and a row that says otherwise stays.
+ * - `known`: the same settlement was booked before.
+ * - `late`: the hold is gone. The payer was charged what is available, and a row that recovery wrote is replaced.
+ * - `unpaid`: there is neither a hold nor a payer, so the row has no charge.
+ * - `lost`: the hold is gone, and a different usage row already exists and stays.
  */
 export type SettlementResult = "booked" | "known" | "late" | "unpaid" | "lost";
 
 export interface BookingResult {
-  /** Both in the order of the batch. */
   holds: HoldResult[];
   settlements: SettlementResult[];
-  /** The hold's money went back and nothing was charged, because a row was there before. A bug, and to be logged. */
+  /** Released without a charge because a usage row already existed. This is a bug and is logged. */
   uncharged: string[];
 }
 
@@ -79,39 +79,38 @@ export const usageRows = ({ settlements, rows }: Batch): UsageRow[] => [
 export interface BookOptions {
   incarnation: string;
   nowMs: number;
-  /** Ask first what is there. Only a batch that is written again meets what it wrote, so the first try does not. */
+  /** Reads existing rows first. Only a repeated batch can meet its own rows, so the first try skips this. */
   careful: boolean;
-  /** Tariffs that are in the store. */
+  /** Ids of tariffs that are already stored. */
   kept: ReadonlySet<string>;
   numbering: Numbering;
 }
 
 export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<BookingResult> {
-  const desk = await openDesk(tx, batch, options);
-  const settlements = batch.settlements.map((settlement) => settle(desk, settlement));
-  for (const { requestId } of batch.releases) release(desk, requestId);
+  const state = await readBatchState(tx, batch, options);
+  const settlements = batch.settlements.map((settlement) => settle(state, settlement));
+  for (const { requestId } of batch.releases) release(state, requestId);
   for (const row of batch.rows) {
-    if (!desk.known.has(row.requestId) && !desk.rows.has(row.requestId)) desk.rows.set(row.requestId, row);
+    if (!state.known.has(row.requestId) && !state.rows.has(row.requestId)) state.rows.set(row.requestId, row);
   }
-  const holds = batch.holds.map((asked) => decide(desk, asked, options));
-  await write(tx, desk, batch, options);
-  return { holds, settlements, uncharged: desk.uncharged };
+  const holds = batch.holds.map((request) => decide(state, request, options));
+  await write(tx, state, batch, options);
+  return { holds, settlements, uncharged: state.uncharged };
 }
 
-/** All that a batch reads and gathers before it writes. */
-interface Desk {
+/** Everything a batch reads and collects before it writes. */
+interface BatchState {
   wallets: Map<string, LockedWallet>;
   changed: Set<string>;
   purses: ReadonlyMap<string, SubscriptionBalance[]>;
-  /** What is left of each subscription, holds of this batch taken off. */
+  /** What each subscription has left after the holds of this batch. */
   left: Map<string, Nano>;
   moves: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
   ended: Map<string, EndedHold>;
-  /** Rows that are in the store already, with what they say was charged. */
+  /** Usage rows that are already stored, with their charge, and holds that are already stored. */
   known: ReadonlyMap<string, Nano>;
-  /** Holds that are in the store already. */
   present: ReadonlyMap<string, Hold>;
-  /** What is known of settlements without a hold, and the rows that theirs replace. */
+  /** Facts about settlements without a hold, and the rows that these settlements replace. */
   late: LateFacts;
   replaced: Map<string, { before: UsageRow; row: UsageRow }>;
   rows: Map<string, UsageRow>;
@@ -122,7 +121,7 @@ interface Desk {
   uncharged: string[];
 }
 
-async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): Promise<Desk> {
+async function readBatchState(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): Promise<BatchState> {
   const payers = new Set<string>();
   const subscribers = new Set<string>();
   for (const { charge, userId } of batch.holds) (charge === "balance" ? payers : subscribers).add(userId);
@@ -130,7 +129,7 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
     if (row.userId !== null && row.payer !== "subscription") payers.add(row.userId);
   }
   for (const { userId } of batch.releases) payers.add(userId);
-  // All subscriptions of the batch are locked at once, in one order: two nodes would else wait for each other in turn.
+  // Locks all subscriptions of the batch at once and in one order. Otherwise two nodes could deadlock.
   if (subscribers.size > 0 && tx.engine === "postgres") {
     for (const { row } of batch.settlements) {
       if (row.userId !== null && row.payer === "subscription") subscribers.add(row.userId);
@@ -138,7 +137,7 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
   }
   const wallets = payers.size === 0 ? new Map<string, LockedWallet>() : await lockWallets(tx, [...payers]);
   const purses =
-    subscribers.size === 0 ? NO_PURSES : await lockSubscriptionBalances(tx, [...subscribers], nowMs);
+    subscribers.size === 0 ? NO_BALANCES : await lockSubscriptionBalances(tx, [...subscribers], nowMs);
   const ending = [
     ...batch.settlements.map(({ row }) => row.requestId),
     ...batch.releases.map(({ requestId }) => requestId),
@@ -151,14 +150,14 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
   if (unlocked.size > 0) {
     for (const [userId, wallet] of await lockWallets(tx, [...unlocked])) wallets.set(userId, wallet);
   }
-  // A hold of nothing needs no wallet, but a cost above it does.
+  // A hold of zero needs no wallet, but a cost above it does.
   for (const { row, chargedNano } of batch.settlements) {
     const hold = chargedNano > 0n ? ended.get(row.requestId) : undefined;
     if (hold === undefined || hold.subscriptionId !== null || wallets.has(hold.userId)) continue;
     wallets.set(hold.userId, await lockWallet(tx, hold.userId));
   }
   const hasHold = (requestId: string) => ended.has(requestId);
-  // Before the rows are read: it locks those that may be replaced.
+  // Must run before the usage rows are read: it locks the rows that may be replaced.
   const late = await readLateFacts(tx, batch.settlements, { hasHold, careful, nowMs });
   return {
     wallets,
@@ -169,7 +168,7 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
     left: new Map(),
     moves: [],
     ended,
-    known: careful ? await knownUsage(tx, [...ending, ...batch.rows.map((row) => row.requestId)]) : NOTHING,
+    known: careful ? await knownUsage(tx, [...ending, ...batch.rows.map((row) => row.requestId)]) : NO_USAGE,
     present: careful
       ? await findHolds(
           tx,
@@ -185,46 +184,46 @@ async function openDesk(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): 
   };
 }
 
-const NO_PURSES: ReadonlyMap<string, SubscriptionBalance[]> = new Map();
-const NOTHING: ReadonlyMap<string, Nano> = new Map();
+const NO_BALANCES: ReadonlyMap<string, SubscriptionBalance[]> = new Map();
+const NO_USAGE: ReadonlyMap<string, Nano> = new Map();
 const NO_HOLDS: ReadonlyMap<string, Hold> = new Map();
 
-function settle(desk: Desk, { row, chargedNano }: Settlement): SettlementResult {
-  // Without a count, the request is part of a counted row, which may have the same id and be in the same batch.
+function settle(state: BatchState, { row, chargedNano }: Settlement): SettlementResult {
+  // A count of 0 marks a part of a counted row, which may have the same id and be in the same batch.
   const [requestId, hasRow] = [row.requestId, row.requestCount > 0];
-  const hold = desk.ended.get(requestId);
+  const hold = state.ended.get(requestId);
   const before =
-    desk.replaced.get(requestId)?.row.chargedNano ??
-    desk.known.get(requestId) ??
-    desk.rows.get(requestId)?.chargedNano;
+    state.replaced.get(requestId)?.row.chargedNano ??
+    state.known.get(requestId) ??
+    state.rows.get(requestId)?.chargedNano;
   if (before !== undefined) {
     if (hold === undefined) {
-      if (desk.late.recovered.has(requestId) && !desk.replaced.has(requestId))
-        return settleLate(desk, { row, chargedNano });
-      // A guess that comes after the truth.
+      if (state.late.recovered.has(requestId) && !state.replaced.has(requestId))
+        return settleLate(state, { row, chargedNano });
+      // A recovered row is an estimate. It must not replace the real one.
       return before === chargedNano || isRecovered(row) ? "known" : "lost";
     }
-    giveBack(desk, hold, 0n);
-    // Refused because the store took too long to hold its money, which it then did.
+    endHold(state, hold, 0n);
+    // The request was refused because its hold took too long, but the hold was written afterwards.
     if (before === 0n && chargedNano === 0n) return "known";
-    // Otherwise a row and a hold are never there together, and nothing is paid twice.
-    desk.uncharged.push(requestId);
+    // In every other case a row and a hold never exist together. Nothing is charged twice.
+    state.uncharged.push(requestId);
     return "lost";
   }
   if (hold === undefined) {
-    // Its own process has given the hold back, and knows why.
+    // The request's own process has released the hold and records the real outcome.
     if (isRecovered(row)) return "known";
-    if (chargedNano > 0n && row.payer !== null) return settleLate(desk, { row, chargedNano });
-    if (hasRow) desk.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
+    if (chargedNano > 0n && row.payer !== null) return settleLate(state, { row, chargedNano });
+    if (hasRow) state.rows.set(requestId, { ...row, chargedNano: 0n, payer: null });
     return "booked";
   }
   const charged = chargeHold(hold, { row, chargedNano });
-  const wallet = hold.subscriptionId === null ? (desk.wallets.get(hold.userId) ?? null) : null;
+  const wallet = hold.subscriptionId === null ? (state.wallets.get(hold.userId) ?? null) : null;
   const overrun = overrunBy(hold, charged.chargedNano, wallet, row.atMs);
-  if (overrun !== null) desk.overruns.push(overrun);
-  giveBack(desk, hold, charged.chargedNano);
-  if (hasRow) desk.rows.set(requestId, charged.row);
-  if (charged.chargedNano > 0n) desk.entries.push(computeCharge(charged.row, hold, charged.chargedNano));
+  if (overrun !== null) state.overruns.push(overrun);
+  endHold(state, hold, charged.chargedNano);
+  if (hasRow) state.rows.set(requestId, charged.row);
+  if (charged.chargedNano > 0n) state.entries.push(computeCharge(charged.row, hold, charged.chargedNano));
   return "booked";
 }
 
@@ -236,7 +235,7 @@ export function computeCharge(
   const { subscriptionId } = hold;
   return {
     id: `charge:${row.requestId}`,
-    // A window's use is the sum of the entries of its time, and a hold counts for the window it was made in.
+    // The use of a window is the sum of the entries in its time, and a hold counts for the window it was made in.
     atMs: subscriptionId === null ? Math.round(row.atMs) : hold.atMs,
     kind: "charge",
     debit: subscriptionId === null ? userBook(hold.userId) : subscriptionBook(subscriptionId),
@@ -250,149 +249,151 @@ export function computeCharge(
   };
 }
 
-function release(desk: Desk, requestId: string): void {
-  const hold = desk.ended.get(requestId);
-  if (hold !== undefined) giveBack(desk, hold, 0n);
+function release(state: BatchState, requestId: string): void {
+  const hold = state.ended.get(requestId);
+  if (hold !== undefined) endHold(state, hold, 0n);
 }
 
-/** Ends the hold for good: a second one in this batch finds nothing. */
-function giveBack(desk: Desk, hold: EndedHold, chargedNano: Nano): void {
-  desk.ended.delete(hold.requestId);
+/** Ends the hold: a second settlement of the same request in this batch finds none. */
+function endHold(state: BatchState, hold: EndedHold, chargedNano: Nano): void {
+  state.ended.delete(hold.requestId);
   if (hold.subscriptionId !== null) {
     const { subscriptionId, atMs } = hold;
-    desk.moves.push({ subscriptionId, atMs, heldNano: -hold.amountNano, usedNano: chargedNano });
+    state.moves.push({ subscriptionId, atMs, heldNano: -hold.amountNano, usedNano: chargedNano });
     return;
   }
   if (hold.amountNano === 0n && chargedNano === 0n) return;
-  const wallet = desk.wallets.get(hold.userId);
+  const wallet = state.wallets.get(hold.userId);
   if (wallet === undefined) throw new BookingFault(`User ${hold.userId} has a hold and no wallet.`);
-  desk.wallets.set(hold.userId, afterCharge(wallet, hold.amountNano, chargedNano));
-  desk.changed.add(hold.userId);
+  state.wallets.set(hold.userId, afterCharge(wallet, hold.amountNano, chargedNano));
+  state.changed.add(hold.userId);
 }
 
-function decide(desk: Desk, asked: HoldRequest, { incarnation, nowMs }: BookOptions): HoldResult {
-  const present = desk.present.get(asked.requestId);
+function decide(state: BatchState, request: HoldRequest, { incarnation, nowMs }: BookOptions): HoldResult {
+  const present = state.present.get(request.requestId);
   if (present !== undefined) {
     return { kind: "held", amountNano: present.amountNano, subscriptionId: present.subscriptionId };
   }
-  const earlier = desk.results.get(asked.requestId);
+  const earlier = state.results.get(request.requestId);
   if (earlier !== undefined) return earlier;
-  const result = asked.charge === "balance" ? fromWallet(desk, asked) : fromPurse(desk, asked);
-  desk.results.set(asked.requestId, result);
+  const result =
+    request.charge === "balance" ? holdFromBalance(state, request) : holdFromSubscription(state, request);
+  state.results.set(request.requestId, result);
   if (result.kind === "held") {
-    const payer = desk.purses
-      .get(asked.userId)
-      ?.find((purse) => purse.subscriptionId === result.subscriptionId);
-    desk.holds.set(asked.requestId, buildHold(asked, result, incarnation, payer?.atMs ?? nowMs));
+    const payer = state.purses
+      .get(request.userId)
+      ?.find((balance) => balance.subscriptionId === result.subscriptionId);
+    state.holds.set(request.requestId, buildHold(request, result, incarnation, payer?.atMs ?? nowMs));
   }
   return result;
 }
 
-function fromWallet(desk: Desk, asked: HoldRequest): HoldResult {
-  const wallet = desk.wallets.get(asked.userId);
-  const result = holdFromWallet(wallet ?? EMPTY_WALLET, asked);
+function holdFromBalance(state: BatchState, request: HoldRequest): HoldResult {
+  const wallet = state.wallets.get(request.userId);
+  const result = holdFromWallet(wallet ?? EMPTY_WALLET, request);
   if (wallet !== undefined && result.kind === "held" && result.amountNano > 0n) {
-    desk.wallets.set(asked.userId, { ...wallet, heldNano: wallet.heldNano + result.amountNano });
-    desk.changed.add(asked.userId);
+    state.wallets.set(request.userId, { ...wallet, heldNano: wallet.heldNano + result.amountNano });
+    state.changed.add(request.userId);
   }
   return result;
 }
 
 /**
- * The first in paying order that can afford all of it; where none can, the first that can hold the upper estimate of
- * uncountable inputs; and where only holds keep one from that, none. Else the first that has enough for the least.
+ * Holds from the first subscription, in paying order, that covers the whole amount, else the upper estimate of
+ * uncountable inputs. `blocked` if only holds prevent that. Otherwise the first that covers the minimum pays.
  */
-function fromPurse(desk: Desk, asked: HoldRequest): HoldResult {
-  const { userId, plans, wantedNano, leastNano, firmNano = leastNano } = asked;
-  const purses = (desk.purses.get(userId) ?? []).filter(
+function holdFromSubscription(state: BatchState, request: HoldRequest): HoldResult {
+  const { userId, plans, wantedNano, leastNano, firmNano = leastNano } = request;
+  const balances = (state.purses.get(userId) ?? []).filter(
     ({ planName }) => plans === null || plans.includes(planName),
   );
-  const leftOf = (purse: SubscriptionBalance) => desk.left.get(purse.subscriptionId) ?? purse.leftNano;
-  const sure =
-    purses.find((purse) => leftOf(purse) >= wantedNano) ?? purses.find((purse) => leftOf(purse) >= firmNano);
+  const rest = (balance: SubscriptionBalance) => state.left.get(balance.subscriptionId) ?? balance.leftNano;
+  const covering =
+    balances.find((balance) => rest(balance) >= wantedNano) ??
+    balances.find((balance) => rest(balance) >= firmNano);
   const blocked =
-    sure === undefined
-      ? purses.find((purse) => isBlocked(asked, leftOf(purse), leftWithHolds(purse)))
+    covering === undefined
+      ? balances.find((balance) => isBlocked(request, rest(balance), leftWithHolds(balance)))
       : undefined;
   if (blocked !== undefined) {
-    return { kind: "blocked", availableNano: leftOf(blocked), neededNano: firmNano };
+    return { kind: "blocked", availableNano: rest(blocked), neededNano: firmNano };
   }
-  const payer = sure ?? purses.find((purse) => leftOf(purse) >= leastNano);
+  const payer = covering ?? balances.find((balance) => rest(balance) >= leastNano);
   if (payer !== undefined) {
     const { subscriptionId, atMs } = payer;
-    const leftNano = leftOf(payer);
+    const leftNano = rest(payer);
     const amountNano = wantedNano < leftNano ? wantedNano : leftNano;
-    desk.left.set(subscriptionId, leftNano - amountNano);
-    desk.moves.push({ subscriptionId, atMs, heldNano: amountNano, usedNano: 0n });
+    state.left.set(subscriptionId, leftNano - amountNano);
+    state.moves.push({ subscriptionId, atMs, heldNano: amountNano, usedNano: 0n });
     return { kind: "held", amountNano, subscriptionId };
   }
   let bestNano = 0n;
   let resetsAtMs: number | null = null;
-  for (const purse of purses) {
-    const leftNano = leftOf(purse);
+  for (const balance of balances) {
+    const leftNano = rest(balance);
     if (leftNano > bestNano) bestNano = leftNano;
-    if (purse.resetsAtMs !== null && (resetsAtMs === null || purse.resetsAtMs < resetsAtMs)) {
-      resetsAtMs = purse.resetsAtMs;
+    if (balance.resetsAtMs !== null && (resetsAtMs === null || balance.resetsAtMs < resetsAtMs)) {
+      resetsAtMs = balance.resetsAtMs;
     }
   }
   return { kind: "short", availableNano: bestNano, resetsAtMs };
 }
 
 export function buildHold(
-  asked: HoldRequest,
+  request: HoldRequest,
   { amountNano, subscriptionId }: { amountNano: Nano; subscriptionId: string | null },
   incarnation: string,
   atMs: number,
 ): Hold {
   return {
-    requestId: asked.requestId,
+    requestId: request.requestId,
     incarnation,
     state: "admitted",
     atMs,
-    userId: asked.userId,
+    userId: request.userId,
     subscriptionId,
     amountNano,
-    tariffId: asked.tariff.id,
-    keyId: asked.keyId,
-    groupId: asked.groupId,
+    tariffId: request.tariff.id,
+    keyId: request.keyId,
+    groupId: request.groupId,
     accountId: null,
-    interface: asked.interface,
-    endpoint: asked.endpoint,
-    publicModel: asked.publicModel,
+    interface: request.interface,
+    endpoint: request.endpoint,
+    publicModel: request.publicModel,
     upstreamModel: null,
-    stream: asked.stream,
-    inputTokens: heldTokens(asked),
+    stream: request.stream,
+    inputTokens: heldTokens(request),
     outputTokens: 0,
   };
 }
 
-/** An estimate may be anything; the store takes whole numbers. */
+/** An estimate may be fractional or negative. The database stores whole numbers. */
 export function heldTokens({ inputTokens }: HoldRequest): number {
   return Math.max(0, Math.round(inputTokens));
 }
 
-async function write(tx: Db, desk: Desk, batch: Batch, options: BookOptions): Promise<void> {
+async function write(tx: Db, state: BatchState, batch: Batch, options: BookOptions): Promise<void> {
   const { kept, nowMs, numbering } = options;
-  if (desk.changed.size > 0) {
-    const wallets = [...desk.wallets].filter(([userId]) => desk.changed.has(userId));
+  if (state.changed.size > 0) {
+    const wallets = [...state.wallets].filter(([userId]) => state.changed.has(userId));
     await writeWallets(tx, wallets);
   }
-  if (desk.moves.length > 0) await moveHeld(tx, desk.moves);
-  if (desk.holds.size > 0) {
+  if (state.moves.length > 0) await moveHeld(tx, state.moves);
+  if (state.holds.size > 0) {
     const tariffs = new Map<string, Tariff>();
     for (const { requestId, tariff } of batch.holds) {
-      if (desk.holds.has(requestId) && !kept.has(tariff.id)) tariffs.set(tariff.id, tariff);
+      if (state.holds.has(requestId) && !kept.has(tariff.id)) tariffs.set(tariff.id, tariff);
     }
     if (tariffs.size > 0) await keepTariffs(tx, [...tariffs.values()]);
-    await insertHolds(tx, [...desk.holds.values()]);
+    await insertHolds(tx, [...state.holds.values()]);
   }
   if (batch.progress.length > 0) await writeProgress(tx, batch.progress);
-  if (desk.rows.size > 0) {
-    const rows = [...desk.rows.values()];
+  if (state.rows.size > 0) {
+    const rows = [...state.rows.values()];
     await insertFresh(tx, numbering, rows);
     await markLate(tx, rows, nowMs);
   }
-  if (desk.replaced.size > 0) await replaceUsage(tx, numbering, [...desk.replaced.values()]);
-  if (desk.entries.length > 0) await insertEntries(tx, desk.entries);
-  if (desk.overruns.length > 0) await insertOverruns(tx, desk.overruns);
+  if (state.replaced.size > 0) await replaceUsage(tx, numbering, [...state.replaced.values()]);
+  if (state.entries.length > 0) await insertEntries(tx, state.entries);
+  if (state.overruns.length > 0) await insertOverruns(tx, state.overruns);
 }

@@ -1,4 +1,7 @@
-/** Costs above the hold, in both tills: from what is available, then as a debt, and once whatever happens. */
+/**
+ * Costs above the hold, in direct and write-behind billing: charged from the available balance, then as debt, and
+ * only once.
+ */
 
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";

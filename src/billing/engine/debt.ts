@@ -1,6 +1,6 @@
 /**
- * Requests that cost more than was held for them. The whole cost is charged: from what the wallet has available at that
- * moment, and what is missing becomes a debt, which refuses new paid requests until it is covered.
+ * Requests that cost more than their hold. The whole cost is charged from the available balance of the wallet. The
+ * missing part becomes a debt, which blocks new paid requests until it is covered.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -11,18 +11,18 @@ import type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
 
 export const EMPTY_WALLET: LockedWallet = { balanceNano: 0n, heldNano: 0n, debtNano: 0n };
 
-/** The settlement as it is booked: the row names its payer, and says so where it costs more than was held. */
+/** The settlement as it is booked: its row names the payer and is flagged if the cost exceeds the hold. */
 export function chargeHold(
   { amountNano, subscriptionId }: Pick<Hold, "amountNano" | "subscriptionId">,
   { row, chargedNano }: Settlement,
 ): Settlement {
   const isOverrun = chargedNano > amountNano;
   const charged = chargedNano < 0n ? 0n : chargedNano;
-  // A request that was refused because the store was too slow to hold its money, and then held it, has no payer.
+  // A request that was refused because its hold was slow, and whose hold was written afterwards, has no payer.
   const isUnpaid = row.payer === null && charged === 0n;
   const payer = isUnpaid ? null : subscriptionId === null ? "balance" : "subscription";
   const isFlagged = !isOverrun || row.flags.includes("overrun");
-  // Nearly always, and copying so many fields takes time.
+  // This is the usual case. It avoids a copy of all fields.
   if (charged === chargedNano && charged === row.chargedNano && payer === row.payer && isFlagged) {
     return { row, chargedNano };
   }
@@ -30,7 +30,10 @@ export function chargeHold(
   return { chargedNano: charged, row: { ...row, chargedNano: charged, payer, flags } };
 }
 
-/** A wallet after the end of a hold. Only a charge above the hold makes a debt; a smaller one covers it. */
+/**
+ * The wallet after a hold ends. Only a charge above the hold creates debt; a smaller charge releases money that
+ * covers debt.
+ */
 export function afterCharge(
   { balanceNano, heldNano, debtNano }: LockedWallet,
   holdNano: Nano,
@@ -40,7 +43,10 @@ export function afterCharge(
   return { ...changed, debtNano: chargedNano > holdNano ? debtIn(changed) : remainingDebt(changed) };
 }
 
-/** `wallet`: before the charge; null where a subscription pays, whose windows then show more used than their limit. */
+/**
+ * `wallet` is the state before the charge, or null if a subscription pays. The windows of the subscription then show
+ * more used than their limit.
+ */
 export function overrunBy(
   { requestId, userId, subscriptionId, amountNano }: EndedHold,
   chargedNano: Nano,
@@ -54,8 +60,8 @@ export function overrunBy(
 }
 
 /**
- * What a wallet answers when money is to be held. Where the balance, the user's own holds included, covers the upper
- * estimate (`firmNano`), no less is held: a user must not get a low estimate by parking the balance in another request.
+ * Decides a hold on a wallet. If the balance including the user's own holds covers the upper estimate (`firmNano`),
+ * no less is held: otherwise a user could get a low estimate by holding the balance with another request.
  */
 export function holdFromWallet(
   { balanceNano, heldNano, debtNano }: LockedWallet,
@@ -72,7 +78,7 @@ export function holdFromWallet(
   return { kind: "held", amountNano, subscriptionId: null };
 }
 
-/** Whether only the payer's own requests in flight keep the upper estimate from being held. */
+/** Whether only the payer's own requests in flight prevent a hold of the upper estimate. */
 export function isBlocked(
   { leastNano, firmNano = leastNano }: Pick<HoldRequest, "firmNano" | "leastNano">,
   availableNano: Nano,

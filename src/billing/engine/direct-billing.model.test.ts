@@ -1,4 +1,4 @@
-/** The till against a model that does the same sums in memory: whatever happens, and in whatever order. */
+/** Compares the billing engine with an in-memory model, for random operations in random order. */
 
 import { expect, test } from "bun:test";
 import { mkdtempSync } from "node:fs";
@@ -75,11 +75,11 @@ interface Open {
 
 const INPUT = 20;
 
-/** Between the least and what is wanted. */
+/** Between the minimum and the wanted amount. */
 const firmOf = ({ wanted, least, firm }: Extract<Step, { kind: "hold" }>) =>
   BigInt(Math.min(wanted, Math.max(least, firm)));
 
-/** What was told is written by a timer that is due before this one, and by what that leaves for the turn after it. */
+/** Progress is written by a timer that is due before this one, and by the work it leaves for the next turn. */
 async function journalled(): Promise<void> {
   await Bun.sleep(5);
   for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -111,7 +111,7 @@ async function play(
   let made = 0;
 
   for (const round of rounds) {
-    // What is asked in one round is asked at once: it shares transactions, and settlements go first.
+    // All operations of a round are submitted at once: they share transactions, and settlements go first.
     const waiting: (Promise<void> | null)[] = [];
     const holds = round.filter((one) => one.kind === "hold");
     for (const one of round) {
@@ -125,7 +125,7 @@ async function play(
         const settlement = settling(hold.id, BigInt(one.nano), userOf(hold.user));
         waiting.push(till.settle(settlement));
         if (one.twice) waiting.push(till.settle(settlement));
-        // All of it, even above the hold: a balance may fall below zero.
+        // The whole cost, even above the hold: a balance may become negative.
         balance[hold.user] = (balance[hold.user] ?? 0n) - BigInt(one.nano);
         held[hold.user] = (held[hold.user] ?? 0n) - hold.amount;
       }
@@ -176,7 +176,7 @@ async function play(
       open.push({ id: got?.id ?? "", user: one.user, amount, sent: false, output: 0 });
     });
     if (round.some((one) => one.kind === "crash")) {
-      // In the express lane the journal knows what the store does not.
+      // Under write-behind billing the journal has what the database does not.
       if (lane === "plain") await till.flush();
       else await journalled();
       reach.kill();

@@ -1,4 +1,4 @@
-/** A till on a store of its own, money to spend, and requests like any other. */
+/** Test support: a billing engine on its own database, with funded users and ordinary requests. */
 
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -31,7 +31,7 @@ import {
 } from "./direct-billing.ts";
 import { openSettlementSpool } from "./settlement-spool.ts";
 
-/** One nano a token, in and out. */
+/** One nano-USD per token, input and output. */
 export const TARIFF = makeTariff({ input: "0.001", output: "0.001" });
 
 export const LIMITS: BillingLimits = {
@@ -50,7 +50,7 @@ export const LIMITS: BillingLimits = {
   flushMs: 50,
 };
 
-/** Everybody takes the express lane who may. */
+/** Uses write-behind billing for every request that allows it. */
 const EXPRESS: WriteBehindLimits = {
   busyHolds: 0,
   bookMs: 50,
@@ -80,7 +80,7 @@ export function makeTill(
   change: Partial<DirectBillingOptions> & {
     dir?: string;
     express?: Partial<WriteBehindLimits>;
-    /** What the disk waits for before it has the journal. */
+    /** Delays the sync of the journal. */
     syncing?: () => Promise<void>;
   } = {},
 ): TillUnderTest {
@@ -107,7 +107,7 @@ export function makeTill(
       : openWriteBehindBilling({
           ...options,
           books: db,
-          // In memory there is none.
+          // An in-memory database has no file.
           moveLog() {},
           express: { ...EXPRESS, ...change.express },
           journal: slowed(openJournal(dir, incarnation, SEGMENT_BYTES), change.syncing),
@@ -115,7 +115,7 @@ export function makeTill(
   return Object.assign(till, { logged, dir, incarnation, faults: options.faults });
 }
 
-/** As a gateway has it on this store, with a journal for rows that nobody pays for. They wait for `waitMs`. */
+/** The engine of a gateway with this database, with a journal for unpaid rows. They wait for `waitMs`. */
 export function makeRowTill(
   db: Db,
   { waitMs = 60_000, lookMs = 60_000, ...change }: RowTillChange = {},
@@ -148,14 +148,14 @@ function slowed(journal: Journal, syncing: (() => Promise<void>) | undefined): J
   return Object.assign(journal, { sync: () => syncing().then(sync) });
 }
 
-/** A folder that is a file: nothing can be made in it. */
+/** A path that is a file and not a folder: nothing can be created in it. */
 export function noFolder(): string {
   const path = join(mkdtempSync(join(tmpdir(), "gateway-till-")), "file");
   writeFileSync(path, "");
   return path;
 }
 
-/** A store that nothing more of this process reaches, once it is killed. */
+/** A database that this process can no longer reach after it is killed. */
 export function mortal(db: Db): Db & { kill(): void } {
   let isDead = false;
   const alive = <A extends unknown[], R>(work: (...args: A) => Promise<R>) => {
@@ -188,7 +188,7 @@ const RECOVERY_LIMITS: RecoveryLimits = {
 
 const silent: Log = { info() {}, warn() {}, error() {} };
 
-/** Settles what dead processes left, by this till. */
+/** Settles the holds of dead processes through this engine. */
 export function recover(
   db: Db,
   till: TillUnderTest,

@@ -164,7 +164,7 @@ eachEngine(({ open, emptyUrl }) => {
     await addFunds(db, "u1", 1_000n);
     const till = makeTill(db);
     await till.hold(asking("r0"));
-    // Somebody broke the wallet behind the till's back.
+    // The wallet was changed outside of the billing engine.
     await db.sql`INSERT INTO wallet (user_id, balance_nano, held_nano) VALUES ('u2', 50, 0)`;
     await till.hold(asking("bad", { userId: "u2", wantedNano: 50n }));
     await db.sql`UPDATE wallet SET held_nano = 0 WHERE user_id = 'u2'`;
@@ -210,7 +210,7 @@ eachEngine(({ open, emptyUrl }) => {
 });
 
 describe("while the store is away", () => {
-  /** A store that can be taken away and brought back. */
+  /** A database that can be made unavailable and available again. */
   async function fickleDb(): Promise<{
     db: Db;
     away: (is: boolean | "silent") => void;

@@ -1,10 +1,10 @@
-/** When a commit has to be on the disk: before anybody hears of it, or soon. */
+/** Decides when a commit must reach the disk: before it is acknowledged, or within a short time after it. */
 
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { errorReason } from "./store-faults.ts";
 
-/** `process`: what is booked survives the process. `disk`: it survives a power cut as well. */
+/** `process`: bookings survive the death of the process. `disk`: they also survive a power failure. */
 export type Durability = "process" | "disk";
 
 export interface DiskOptions {
@@ -12,17 +12,17 @@ export interface DiskOptions {
   log: Log;
   durability: Durability;
   limits: {
-    /** How long a commit may be only in the system's memory. */
+    /** How long a commit may exist only in the memory of the operating system. */
     flushMs: number;
-    /** How long after a flush that failed the next one is tried. */
+    /** Delay before a failed flush is retried. */
     retryMs: number;
   };
 }
 
 export interface Disk {
-  /** Null: nobody has to wait. Also resolves when the flush failed, because the commit is made all the same. */
+  /** Null: no wait is needed. Also resolves when the flush failed, because the commit stands anyway. */
   committed(): Promise<void> | null;
-  /** False after a flush that failed, until one succeeds: nothing new should be promised meanwhile. */
+  /** False after a failed flush, until one succeeds. New holds must be refused meanwhile. */
   isWell(): boolean;
   stop(): void;
 }

@@ -21,7 +21,7 @@ beforeEach(async () => {
 
 afterEach(() => till.stop());
 
-/** Its input cannot be counted: it needs 60 where the balance covers that. */
+/** Its input cannot be counted: it needs 60 if the balance covers that. */
 const file = (id: string) => asking(id, { wantedNano: 80n, firmNano: 60n, leastNano: 5n });
 const park = (id: string, nano: bigint) => till.hold(asking(id, { wantedNano: nano }));
 
@@ -32,7 +32,7 @@ test("a request waits for its user's other requests, and gets its money when the
   await till.settle(settling("r1", 0n));
   expect(await waiting[0]).toMatchObject({ kind: "held", amountNano: 80n });
   await till.settle(settling("r2", 20n));
-  // In the order of arrival, and the second one has what the first left.
+  // In the order of arrival; the second request gets what the first one left.
   expect(await waiting[1]).toMatchObject({ kind: "held", amountNano: 80n });
   await till.settle(settling("r3", 20n));
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: 60n, heldNano: 0n });

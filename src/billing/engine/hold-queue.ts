@@ -1,18 +1,19 @@
 /**
- * Requests that wait for their user's own requests to end, because these hold the money that the upper estimate of an
- * uncountable input needs. The wait is bounded in time and in requests a user; whoever does not get the money then is
- * refused. A queue is tried again when a request of its user has settled, and every so often for other nodes' sake.
+ * Queues requests whose hold is blocked by their user's own requests in flight: these hold the money that the upper
+ * estimate of an uncountable input needs. The wait is bounded in time and in requests per user; a request without
+ * money at its deadline is refused. A queue is retried when a request of its user settles, and periodically because
+ * other nodes settle requests too.
  */
 
 import type { BillingEngine } from "./direct-billing.ts";
 import type { HoldRequest, HoldResult } from "./money-terms.ts";
 
 export interface HoldQueueLimits {
-  /** A request waits no longer than this for the money. */
+  /** Maximum time a request waits for its hold. */
   waitMs: number;
-  /** Requests of one user that wait at once; one more is refused without waiting. */
+  /** Maximum number of waiting requests per user. Further requests are refused without a wait. */
   waitingMax: number;
-  /** How often a queue is tried again without a sign that something has ended. */
+  /** Interval of retries without a settlement of this node. */
   retryMs: number;
 }
 
@@ -40,19 +41,19 @@ export class HoldQueue {
     this.limits = limits;
   }
 
-  hold(asked: HoldRequest): HoldResult | Promise<HoldResult> {
-    const result = this.till.hold(asked);
-    // Nearly every request is text alone, and never waits.
-    if (asked.firmNano === undefined || asked.firmNano === asked.leastNano) return result;
-    if (result instanceof Promise) return result.then((held) => this.admit(asked, held));
-    return this.admit(asked, result);
+  hold(request: HoldRequest): HoldResult | Promise<HoldResult> {
+    const result = this.till.hold(request);
+    // Nearly every request has only text, which can be counted, and never waits.
+    if (request.firmNano === undefined || request.firmNano === request.leastNano) return result;
+    if (result instanceof Promise) return result.then((held) => this.admit(request, held));
+    return this.admit(request, result);
   }
 
   isEmpty(): boolean {
     return this.queues.size === 0;
   }
 
-  /** A request of this user has ended. */
+  /** Call when a request of this user has ended. */
   released(userId: string): void {
     const queue = this.queues.get(userId);
     if (queue !== undefined) this.run(userId, queue);
@@ -87,7 +88,7 @@ export class HoldQueue {
     return queue;
   }
 
-  /** While the till is asked for it, the till's answer decides: a hold that is made must have an owner. */
+  /** While a hold is being requested, its result decides: a hold that is made must have an owner. */
   private expire(waiter: Waiter): void {
     if (waiter.state === "waiting") this.end(waiter, waiter.blocked);
     else waiter.state = "expired";
@@ -119,7 +120,7 @@ export class HoldQueue {
     });
   }
 
-  /** In the order of arrival. Where the first cannot have its money, those behind it do not overtake it. */
+  /** Retries in the order of arrival. If the first waiter stays blocked, the ones behind it do not overtake it. */
   private async tryAll({ waiters }: UserQueue): Promise<void> {
     for (let next = waiters[0]; next !== undefined; next = waiters[0]) {
       next.state = "asking";
@@ -144,7 +145,7 @@ export class HoldQueue {
   }
 }
 
-/** The till, with requests that wait for their user's other requests. */
+/** Wraps a billing engine so that blocked holds wait for the user's other requests. */
 export function withHoldQueue(till: BillingEngine, limits: HoldQueueLimits): BillingEngine {
   const queue = new HoldQueue(till, limits);
   const released = (userId: string | null) => {
@@ -153,10 +154,10 @@ export function withHoldQueue(till: BillingEngine, limits: HoldQueueLimits): Bil
   const ignore = () => {};
   return {
     ...till,
-    hold: (asked) => queue.hold(asked),
+    hold: (request) => queue.hold(request),
     settle(settlement) {
       const settled = till.settle(settlement);
-      // Whoever begins to wait after this is tried again by the clock.
+      // A request that starts to wait after this check is retried by the timer.
       if (queue.isEmpty()) return settled;
       const { userId } = settlement.row;
       if (settled === null) released(userId);

@@ -1,37 +1,37 @@
-/** Files of JSON lines that outlive the process which wrote them. */
+/** Reads files of JSON lines that outlive the process that wrote them. */
 
 import { open } from "node:fs/promises";
 
-/** What could not be taken from such a file. */
+/** Counts of lines that could not be used. */
 export interface UnreadableLine {
-  /** Half lines, torn by a crash: nobody was told that they were written. */
+  /** Incomplete lines, torn by a crash. Their write was never acknowledged. */
   torn: number;
-  /** Lines that another version wrote, and that this one cannot understand. */
+  /** Lines that another version wrote and this one does not understand. */
   unreadable: number;
 }
 
-/** `take` throws at what it does not understand. */
+/** `take` throws on a line that it does not understand. */
 export function readJsonLines(lines: readonly string[], take: (json: unknown) => void): UnreadableLine {
-  const untaken = { torn: 0, unreadable: 0 };
+  const skipped = { torn: 0, unreadable: 0 };
   for (const line of lines) {
     if (line === "") continue;
     let json: unknown;
     try {
       json = JSON.parse(line);
     } catch {
-      untaken.torn++;
+      skipped.torn++;
       continue;
     }
     try {
       take(json);
     } catch {
-      untaken.unreadable++;
+      skipped.unreadable++;
     }
   }
-  return untaken;
+  return skipped;
 }
 
-/** The name of a new file has to survive the loss of power as well as what is in it. */
+/** Makes the name of a new file survive a power failure, as its content does. */
 export async function syncFolder(dir: string): Promise<void> {
   const folder = await open(dir, "r");
   await folder.sync().finally(() => folder.close());

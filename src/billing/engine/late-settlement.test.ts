@@ -1,4 +1,4 @@
-/** Settlements whose hold is gone: what was really used wins, whichever of the two comes first. */
+/** Settlements whose hold is gone: the real usage wins, whichever of the two is booked first. */
 
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
@@ -31,13 +31,13 @@ const moved = async (db: Db) =>
     .map(({ kind, credit, amountNano }) => `${kind} ${credit === "revenue" ? amountNano : -amountNano}`)
     .toSorted();
 
-/** Its process is taken for dead after it was sent, and 20n of input are charged. */
+/** Its process is considered dead after the request was sent, and 20n of input are charged. */
 async function recovered(db: Db, alive: TillUnderTest, charge: "balance" | "subscription"): Promise<void> {
   await alive.hold(asking("r1", { charge }));
   alive.dispatched("r1", "acc_1", "gpt");
   await alive.flush();
   const other = makeTill(db, { incarnation: "inc_other" });
-  // It has no row among the processes, so its holds are taken for those of a dead one.
+  // The process is not registered, so its holds count as those of a dead process.
   const recovery = await recover(db, other);
   expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 20n, flags: ["recovered"] });
   await recovery.stop();

@@ -1,6 +1,6 @@
 /**
- * Settlements whose hold is gone: another process took this one for dead and settled its requests by what it had seen
- * of them, or a store was restored. What the request really used replaces such a guess, exactly once.
+ * Settlements whose hold is gone: another process considered this one dead and settled its requests from their
+ * checkpoints, or the database was restored. The real usage replaces such an estimate exactly once.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -13,7 +13,7 @@ import { lockRecovered } from "../../store/usage/usage-replacement.ts";
 import type { Settlement } from "./money-terms.ts";
 import { lockSubscriptionBalances, type SubscriptionBalance } from "./subscription-balances.ts";
 
-/** A row that a successor wrote, and its charge as it stands; null if nothing was charged. */
+/** A row that recovery wrote, and its current charge; null if nothing was charged. */
 export interface RecoveredCharge {
   row: UsageRow;
   charge: Transfer | null;
@@ -29,7 +29,7 @@ const NO_LATE_FACTS: LateFacts = { recovered: new Map(), purses: new Map() };
 
 export const isRecovered = ({ flags }: Pick<UsageRow, "flags">): boolean => flags.includes("recovered");
 
-/** `careful`: rows may be there already. Nothing is read where every settlement has its hold, as nearly always. */
+/** `careful`: rows may exist already. If every settlement has its hold, the usual case, nothing is read. */
 export async function readLateFacts(
   tx: Db,
   settlements: readonly Settlement[],
@@ -56,34 +56,34 @@ export async function readLateFacts(
   };
 }
 
-/** One that an operator has refunded stays as it is: that was a decision about this very charge. */
+/** Excludes refunded requests: the refund was an operator's decision about this charge, so it stays. */
 async function readRecovered(tx: Db, late: readonly Settlement[]): Promise<Map<string, RecoveredCharge>> {
-  const found = new Map<string, RecoveredCharge>();
+  const charges = new Map<string, RecoveredCharge>();
   const rows = await lockRecovered(
     tx,
     late.map(({ row }) => row.requestId),
   );
   for (const row of rows) {
     const charge = await lockCharge(tx, row.requestId);
-    if ((await refundedNano(tx, row.requestId)) === 0n) found.set(row.requestId, { row, charge });
+    if ((await refundedNano(tx, row.requestId)) === 0n) charges.set(row.requestId, { row, charge });
   }
-  return found;
+  return charges;
 }
 
-/** What a payer without a hold is charged, and the part of the cost that it cannot pay. */
+/** What a payer without a hold is charged, and the part of the cost that the payer cannot cover. */
 export interface AvailableCharge {
   chargedNano: Nano;
   missingNano: Nano;
 }
 
-/** Charges what is available, never more. A negative amount is given back in full. */
+/** Charges at most what is available. A negative amount is returned in full. */
 export function chargeAvailable(wantedNano: Nano, availableNano: Nano): AvailableCharge {
   const mostNano = availableNano > 0n ? availableNano : 0n;
   const chargedNano = wantedNano < mostNano ? wantedNano : mostNano;
   return { chargedNano, missingNano: wantedNano - chargedNano };
 }
 
-/** The part of a batch that late settlements read and change. */
+/** The part of the batch state that late settlements read and change. */
 export interface LateDesk {
   readonly late: LateFacts;
   readonly wallets: Map<string, LockedWallet>;
@@ -94,24 +94,24 @@ export interface LateDesk {
   readonly moves: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
 }
 
-/** Charges the payer what it has now, and makes good what a successor charged before. */
-export function settleLate(desk: LateDesk, settlement: Settlement): "late" | "unpaid" {
+/** Charges the payer from the current balance and corrects the charge that recovery made before. */
+export function settleLate(batch: LateDesk, settlement: Settlement): "late" | "unpaid" {
   const { requestId, userId } = settlement.row;
-  const wallet = desk.wallets.get(userId ?? "");
-  const booking = bookLate(settlement, desk.late, wallet);
+  const wallet = batch.wallets.get(userId ?? "");
+  const booking = bookLate(settlement, batch.late, wallet);
   if (booking === null) {
-    desk.rows.set(requestId, { ...settlement.row, chargedNano: 0n, payer: null });
+    batch.rows.set(requestId, { ...settlement.row, chargedNano: 0n, payer: null });
     return "unpaid";
   }
   const { row, replaces, entry, balanceNano, window } = booking;
-  if (replaces === null) desk.rows.set(requestId, row);
-  else desk.replaced.set(requestId, { before: replaces, row });
-  if (entry !== null) desk.entries.push(entry);
-  if (window !== null) desk.moves.push({ ...window, heldNano: 0n });
+  if (replaces === null) batch.rows.set(requestId, row);
+  else batch.replaced.set(requestId, { before: replaces, row });
+  if (entry !== null) batch.entries.push(entry);
+  if (window !== null) batch.moves.push({ ...window, heldNano: 0n });
   if (balanceNano !== 0n && wallet !== undefined && userId !== null) {
     const changed = { ...wallet, balanceNano: wallet.balanceNano + balanceNano };
-    desk.wallets.set(userId, { ...changed, debtNano: remainingDebt(changed) });
-    desk.changed.add(userId);
+    batch.wallets.set(userId, { ...changed, debtNano: remainingDebt(changed) });
+    batch.changed.add(userId);
   }
   return "late";
 }
@@ -124,11 +124,11 @@ interface LateBooking {
   entry: Transfer | null;
   /** Added to the user's balance. */
   balanceNano: Nano;
-  /** Added to what the windows of this subscription have used. */
+  /** Added to the used amount of this subscription's windows. */
   window: { subscriptionId: string; atMs: number; usedNano: Nano } | null;
 }
 
-/** Null where no payer can be found: no wallet, and no running subscription. */
+/** Null if there is no payer: neither a wallet nor a running subscription. */
 function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | undefined): LateBooking | null {
   const before = facts.recovered.get(settlement.row.requestId) ?? null;
   const payer = findPayer(settlement, before, facts, wallet);
@@ -164,18 +164,18 @@ function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | und
   };
 }
 
-/** A row keeps the time of the one that it replaces: that one's charge and sums have it. */
+/** The row keeps the time of the row it replaces, because the charge and roll-ups of that row have this time. */
 function chargedRow(row: UsageRow, chargedNano: Nano, atMs: number): UsageRow {
   const isShort = chargedNano < row.costNano && !row.flags.includes("overrun");
   const flags: UsageRow["flags"] = isShort ? [...row.flags, "overrun"] : row.flags;
-  // A request that was refused after its hold is counted elsewhere; as a replacement it stands for one request again.
+  // A request refused after its hold is counted in another row. As a replacement it counts as one request again.
   return { ...row, atMs, chargedNano, flags, requestCount: Math.max(1, row.requestCount) };
 }
 
 interface Payer {
   userId: string;
   subscriptionId: string | null;
-  /** Of the window that pays, or of the charge that is corrected. */
+  /** Time of the window that pays, or of the charge that is corrected. */
   atMs: number;
   availableNano: Nano;
 }
@@ -188,17 +188,17 @@ function findPayer(
 ): Payer | null {
   const { userId } = row;
   if (userId === null) return null;
-  const own = purses.get(userId) ?? [];
+  const userBalances = purses.get(userId) ?? [];
   const charge = before?.charge ?? null;
   if (charge !== null && charge.subscriptionId !== null) {
     const { subscriptionId, atMs } = charge;
-    const availableNano = own.find((one) => one.subscriptionId === subscriptionId)?.leftNano ?? 0n;
+    const availableNano = userBalances.find((one) => one.subscriptionId === subscriptionId)?.leftNano ?? 0n;
     return { userId, subscriptionId, atMs, availableNano };
   }
   if (charge === null && row.payer === "subscription") {
-    const purse = own.find(({ leftNano }) => leftNano >= chargedNano) ?? own[0];
-    if (purse === undefined) return null;
-    const { subscriptionId, atMs, leftNano } = purse;
+    const balance = userBalances.find(({ leftNano }) => leftNano >= chargedNano) ?? userBalances[0];
+    if (balance === undefined) return null;
+    const { subscriptionId, atMs, leftNano } = balance;
     return { userId, subscriptionId, atMs, availableNano: leftNano };
   }
   if (wallet === undefined) return null;

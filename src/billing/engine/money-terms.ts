@@ -1,4 +1,4 @@
-/** What is asked of the till for one request, what the till answers, and how the request ends. */
+/** Types of the billing engine: the hold request, the hold result and the settlement of one request. */
 
 import type { Nano } from "../../money/nano.ts";
 import type { Tariff } from "../../money/tariff.ts";
@@ -9,18 +9,18 @@ export interface HoldRequest {
   requestId: string;
   userId: string;
   charge: "balance" | "subscription";
-  /** Names of the plans that may pay; null: any. */
+  /** Names of the plans that may pay; null means any plan. */
   plans: readonly string[] | null;
   tariff: Tariff;
   wantedNano: Nano;
   /**
-   * The upper estimate of inputs that cannot be counted beforehand, with the shortest answer: between `leastNano` and
-   * `wantedNano`. Left out where everything can be counted.
+   * The upper estimate of inputs that cannot be counted in advance, with the shortest output. Between `leastNano` and
+   * `wantedNano`; omitted if every input can be counted.
    */
   firmNano?: Nano;
   /** At most `wantedNano`. */
   leastNano: Nano;
-  /** An estimate, for recovery. */
+  /** An estimate, used by recovery. */
   inputTokens: number;
   keyId: string;
   groupId: string;
@@ -28,22 +28,25 @@ export interface HoldRequest {
   endpoint: string;
   publicModel: string;
   stream: boolean;
-  /** It may go on when its client has its answer, and others look for it meanwhile: its hold is a row from the start. */
+  /**
+   * The request may continue after its client has a response, and other requests look it up meanwhile. Its hold is
+   * written to the database from the start.
+   */
   isLasting: boolean;
 }
 
 export type HoldResult =
-  /** Between least and wanted. */
+  /** Between `leastNano` and `wantedNano`. */
   | { kind: "held"; amountNano: Nano; subscriptionId: string | null }
-  /** `resetsAtMs`: a subscription window that refills. */
+  /** `resetsAtMs`: when a subscription window resets. */
   | { kind: "short"; availableNano: Nano; resetsAtMs: number | null }
-  /** The payer's own requests in flight hold what `firmNano` needs. */
+  /** The payer's own requests in flight hold the money that `firmNano` needs. */
   | { kind: "blocked"; availableNano: Nano; neededNano: Nano }
-  /** Earlier requests cost more than was held for them and the wallet could not cover it. */
+  /** Earlier requests cost more than their holds, and the wallet could not cover the difference. */
   | { kind: "in_debt"; debtNano: Nano };
 
 export interface Settlement {
   row: UsageRow;
-  /** The whole cost, even above what is held: then the row is flagged, and the wallet may get into debt. */
+  /** The whole cost, even above the hold: then the row is flagged and the wallet may get a debt. */
   chargedNano: Nano;
 }

@@ -1,39 +1,42 @@
-/** What waits for one of the till's transactions, and who is to be told of it. */
+/** Operations that wait for a billing transaction, with the promises to resolve after it. */
 
 import type { HoldProgress } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import type { Batch, HoldRequest, HoldResult, Settlement } from "./booking.ts";
 
 export interface BillingLimits {
-  /** A row that nobody waits for waits this long for company. */
+  /** How long an unpaid usage row may wait to be written in a batch. */
   gatherMs: number;
-  /** After a batch of so many, no longer ago than `companyMs`, the next one waits that long for company. */
+  /**
+   * After a batch of at least `companyMin` operations that ended less than `companyMs` ago, the next batch waits
+   * `companyMs` to collect more operations.
+   */
   companyMin: number;
   companyMs: number;
-  /** Operations of one transaction. */
+  /** Maximum number of operations in one transaction. */
   batchMax: number;
   waitingMax: number;
-  /** A hold is refused after this long in any case. */
+  /** A hold is refused after this time in any case. */
   holdPatienceMs: number;
-  /** A store that has ended no transaction for so long is away: holds are refused. */
+  /** A database that has finished no transaction for this time counts as unavailable: holds are refused. */
   silenceMs: number;
-  /** A settlement is kept on the disk, or in memory, after this long without the store. */
+  /** After this time without the database, a settlement is saved on disk, or else in memory. */
   settlePatienceMs: number;
-  /** A transaction that takes longer is given up on; whether it was committed is found out by doing it again. */
+  /** Timeout of a transaction. Repeating the batch shows whether the transaction was committed. */
   transactionMs: number;
   retryMs: number;
   progressMs: number;
   checkpointMs: number;
-  /** How long a commit may be only in the system's memory. */
+  /** How long a commit may exist only in the memory of the operating system. */
   flushMs: number;
 }
 
 export interface HoldOp {
   asked: HoldRequest;
   sinceMs: number;
-  /** It was told that the store is away. */
+  /** The request was refused because the database is unavailable. */
   given: boolean;
-  /** A transaction with it failed: it may be in the store all the same. */
+  /** A transaction with this hold failed. The hold may be in the database anyway. */
   tried: boolean;
   resolve(result: HoldResult): void;
   reject(error: Error): void;
@@ -56,7 +59,7 @@ export interface PendingWork {
   progress: [string, HoldProgress][];
 }
 
-/** What the store is to be asked for. */
+/** The batch that is sent to the database. */
 export function buildBatch({ holds, settles, releases, rows, progress }: PendingWork): Batch {
   return {
     holds: holds.map((op) => op.asked),
@@ -71,29 +74,29 @@ export const nothing = (): PendingWork => ({ holds: [], settles: [], releases: [
 export const countOperations = (work: PendingWork) =>
   work.holds.length + work.settles.length + work.releases.length + work.rows.length + work.progress.length;
 
-/** As much as one transaction takes. What ends goes before what begins: it brings money back. */
+/** Takes what fits in one transaction. Settlements and releases go before holds, because they free money. */
 export function splitWork(work: PendingWork, max: number): { taken: PendingWork; left: PendingWork } {
   if (countOperations(work) <= max) return { taken: work, left: nothing() };
-  let room = Math.max(0, max - work.progress.length);
-  const some = <T>(list: T[]): T[] => {
-    const part = list.splice(0, room);
-    room -= part.length;
+  let slotsLeft = Math.max(0, max - work.progress.length);
+  const takeFitting = <T>(list: T[]): T[] => {
+    const part = list.splice(0, slotsLeft);
+    slotsLeft -= part.length;
     return part;
   };
   const taken = {
     progress: work.progress,
-    settles: some(work.settles),
-    releases: some(work.releases),
-    holds: some(work.holds),
-    rows: some(work.rows),
+    settles: takeFitting(work.settles),
+    releases: takeFitting(work.releases),
+    holds: takeFitting(work.holds),
+    rows: takeFitting(work.rows),
   };
   return { taken, left: { ...work, progress: [] } };
 }
 
-/** Two works of half the size, so that one bad operation among many is found in few steps. */
+/** Splits the work in two halves, so that one bad operation among many is found in few steps. */
 export function halves(work: PendingWork): [PendingWork, PendingWork] {
   const cut = <T>(list: readonly T[]) => Math.ceil(list.length / 2);
-  // Where every list has one entry at most, the kinds are parted instead.
+  // If every list has at most one entry, the work is split by kind.
   const lists = [work.holds, work.settles, work.releases, work.rows, work.progress];
   if (lists.some((list) => list.length > 1)) {
     const part = (from: (list: readonly unknown[]) => [number, number | undefined]): PendingWork => ({

@@ -1,4 +1,7 @@
-/** How far each held request has come, written now and then: what a successor settles by if this process dies. */
+/**
+ * Tracks the progress of each held request and writes it periodically. Recovery settles by this progress if the
+ * process dies.
+ */
 
 import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
 
@@ -6,22 +9,22 @@ export interface Progress {
   open(requestId: string, progress: HoldProgress): void;
   set(requestId: string, change: Omit<HoldProgress, "outputTokens">): void;
   count(requestId: string, outputTokens: number): void;
-  /** Nothing more is written of it. */
+  /** Stops tracking: nothing more is written for this request. */
   close(requestId: string): void;
   isOpen(requestId: string): boolean;
-  /** For a request that is not open, the progress of one that has just begun. */
+  /** The current progress; for a request that is not tracked, the initial progress. */
   of(requestId: string): HoldProgress;
   isDue(): boolean;
-  /** What would be due later is due now. */
+  /** Makes all pending changes due now. */
   hurry(): void;
-  /** What is due. */
+  /** Removes and returns the changes that are due. */
   take(max: number): [string, HoldProgress][];
   putBack(taken: readonly (readonly [string, HoldProgress])[]): void;
   stop(): void;
 }
 
 export interface ProgressLimits {
-  /** A change of account is written after this long; a request that ends before saves the write. */
+  /** A change of account is written after this time. A request that ends earlier needs no write. */
   progressMs: number;
   checkpointMs: number;
 }
@@ -62,7 +65,8 @@ export function openProgress(limits: ProgressLimits, wake: () => void, monotonic
       if (before === undefined || before.outputTokens >= outputTokens) return;
       change(requestId, { outputTokens });
       counted.add(requestId);
-      // Soon, not a whole interval later: whoever counts once a second would else be two seconds behind.
+      // Writes soon and not a whole interval later: otherwise a request that counts once a second would lag two
+      // seconds.
       const restMs = countedMs + limits.checkpointMs - monotonicMs();
       countTimer ??= setTimeout(
         () => {

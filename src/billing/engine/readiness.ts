@@ -1,6 +1,6 @@
 /**
- * Whether what is asked now could be recorded: the store takes a row, and the disk of the journal another file. Looked
- * at when somebody asks, and not again for a while, so that asking often costs nothing.
+ * Checks whether a new request could be recorded: the database accepts a row, and the disk has room for a journal
+ * segment. The result is cached, so frequent checks cost nothing.
  */
 
 import { rm, writeFile } from "node:fs/promises";
@@ -8,42 +8,42 @@ import { join } from "node:path";
 import { inTime } from "./store-faults.ts";
 
 export interface ReadinessOptions {
-  /** Writes a row to the store. */
+  /** Writes a row to the database. */
   sayAlive(): Promise<void>;
-  /** False while it is known already that nothing new is promised. */
+  /** False if billing already refuses new holds. */
   isWell(): boolean;
   spoolDir: string;
-  /** What the journal needs at a time. */
+  /** Size of a journal segment. */
   segmentBytes: number;
   monotonicMs(): number;
   limits: ReadinessLimits;
 }
 
 export interface ReadinessLimits {
-  /** A store that has not answered by then is away. */
+  /** A database that has not responded within this time counts as unavailable. */
   patienceMs: number;
-  /** How long an answer holds. */
+  /** How long a result is reused. */
   freshMs: number;
 }
 
 export function openReadiness(options: ReadinessOptions): () => Promise<boolean> {
   const { sayAlive, isWell, monotonicMs, limits } = options;
   const probe = join(options.spoolDir, "probe");
-  let lookedAtMs = Number.NEGATIVE_INFINITY;
+  let checkedAtMs = Number.NEGATIVE_INFINITY;
   let latest = false;
-  let looking: Promise<boolean> | null = null;
+  let inFlight: Promise<boolean> | null = null;
 
-  async function look(): Promise<boolean> {
+  async function check(): Promise<boolean> {
     try {
-      await Promise.all([sayAlive(), takesAFile()]);
+      await Promise.all([sayAlive(), writeProbeFile()]);
       return true;
     } catch {
       return false;
     }
   }
 
-  /** Zeros, as a new segment of the journal is. */
-  async function takesAFile(): Promise<void> {
+  /** Writes zeros, as the journal does for a new segment. */
+  async function writeProbeFile(): Promise<void> {
     try {
       await writeFile(probe, Buffer.alloc(options.segmentBytes), { mode: 0o600 });
     } finally {
@@ -51,18 +51,18 @@ export function openReadiness(options: ReadinessOptions): () => Promise<boolean>
     }
   }
 
-  async function lookAgain(): Promise<boolean> {
-    looking ??= look().finally(() => {
-      looking = null;
+  async function checkNow(): Promise<boolean> {
+    inFlight ??= check().finally(() => {
+      inFlight = null;
     });
-    latest = await inTime(looking, limits.patienceMs).catch(() => false);
-    lookedAtMs = monotonicMs();
+    latest = await inTime(inFlight, limits.patienceMs).catch(() => false);
+    checkedAtMs = monotonicMs();
     return latest;
   }
 
   return async () => {
-    const isFresh = monotonicMs() - lookedAtMs < limits.freshMs;
-    const isTaking = isFresh ? latest : await lookAgain();
-    return isTaking && isWell();
+    const isFresh = monotonicMs() - checkedAtMs < limits.freshMs;
+    const isWritable = isFresh ? latest : await checkNow();
+    return isWritable && isWell();
   };
 }

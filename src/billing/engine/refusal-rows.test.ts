@@ -9,7 +9,7 @@ import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.
 import { book } from "./booking.ts";
 import { RefusalRows, withoutRow } from "./refusal-rows.ts";
 
-/** Some time in a minute. */
+/** A time within a minute. */
 const NOW_MS = 1_790_000_000_000;
 const MINUTE_MS = 60_000;
 
@@ -77,7 +77,7 @@ test("models and endpoints that a caller chooses do not multiply the rows of a k
     record(refused({ publicModel: `made-up-${i}`, endpoint, stream: i % 3 === 0 }));
   }
   refusals.writeCounted();
-  // One counted row for each endpoint; of several models none is named, nor what was said of the first.
+  // One counted row per endpoint. With several models, neither the model nor the trace of the first request is kept.
   expect(written.slice(3)).toMatchObject([
     { endpoint: "embeddings", requestCount: 24, publicModel: "", trace: null },
     { endpoint: "chat.completions", requestCount: 23, publicModel: "", trace: null },

@@ -1,21 +1,22 @@
 /**
- * Limits how many usage rows unserved requests write: after the first few of a minute a key's refusals of one kind share
- * one counted row. Limits of the key do not bound them, because a request that was not served uses up none.
+ * Limits how many usage rows unserved requests write: after the first few in a minute, refusals of one kind of a key
+ * share one counted row. Limits of the key do not bound them, because a request that was not served uses none of
+ * them.
  */
 
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
 export interface RefusalRowLimits {
-  /** Rows of their own in one minute, for refusals of one key with one status and error code. */
+  /** Maximum number of separate rows per minute, for refusals of one key with one status and error code. */
   readonly rowsPerMinute: number;
-  /** Kinds that are tracked at once; with more, counted rows are written early and counting starts again. */
+  /** Maximum number of kinds tracked at once. Beyond it, counted rows are written early and the count restarts. */
   readonly kindsMax: number;
 }
 
 /** Refusals of one key with one status and error code, in the current minute. */
 interface RefusalKind {
   rows: number;
-  /** By endpoint and group, of which there are few: a caller cannot make them up. */
+  /** By endpoint and group. There are few of them, and a caller cannot invent any. */
   readonly counted: Map<string, CountedRefusals>;
 }
 
@@ -24,14 +25,14 @@ const MINUTE_MS = 60_000;
 const TRACE_CHARS_MAX = 2_000;
 
 /**
- * Counted rows are written when their minute ends and at shutdown. A process that is killed loses the counts of its
- * last minute; no money depends on them.
+ * Counted rows are written when their minute ends and at shutdown. A killed process loses the counts of its last
+ * minute; no money depends on them.
  */
 export class RefusalRows {
   private readonly push: (row: UsageRow) => void;
   private readonly limits: RefusalRowLimits;
   private readonly kinds = new Map<string, RefusalKind>();
-  /** The minute of wall-clock time that is being counted: no counted row spans two hours of a roll-up. */
+  /** The minute of wall-clock time that is being counted. A counted row never spans two hours of a roll-up. */
   private minute = 0;
   private timer: ReturnType<typeof setTimeout> | null = null;
 
@@ -41,8 +42,8 @@ export class RefusalRows {
   }
 
   /**
-   * Takes the row of a request that ended unserved. True: it is part of a counted row now. False: it has a row of its
-   * own, which the caller writes.
+   * Records a request that ended unserved. Returns true if the request is part of a counted row, false if the caller
+   * must write a separate row.
    */
   fold(row: UsageRow): boolean {
     if (!isUnserved(row)) return false;
@@ -54,15 +55,15 @@ export class RefusalRows {
       kind.rows++;
       return false;
     }
-    const place = `${row.endpoint} ${row.groupId}`;
-    const counted = kind.counted.get(place);
-    if (counted === undefined) kind.counted.set(place, new CountedRefusals(row));
+    const countedKey = `${row.endpoint} ${row.groupId}`;
+    const counted = kind.counted.get(countedKey);
+    if (counted === undefined) kind.counted.set(countedKey, new CountedRefusals(row));
     else counted.add(row);
     this.timer ??= this.scheduleWrite(row.atMs);
     return true;
   }
 
-  /** Writes the counted rows and starts the count again. */
+  /** Writes the counted rows and restarts the count. */
   writeCounted(): void {
     if (this.timer !== null) clearTimeout(this.timer);
     this.timer = null;
@@ -89,7 +90,7 @@ export class RefusalRows {
   }
 }
 
-/** Nothing was used, so the row says nothing but that the request was there: refused, or left by its client. */
+/** The request used nothing: it was refused, or its client disconnected. */
 function isUnserved({ outcome, attempts, usageSource, costNano, upstreamNano }: UsageRow): boolean {
   return (
     (outcome === "refused" || outcome === "client_gone") &&
@@ -100,7 +101,7 @@ function isUnserved({ outcome, attempts, usageSource, costNano, upstreamNano }: 
   );
 }
 
-/** The row of a settlement that only ends a hold, because the request is part of a counted row: it is never stored. */
+/** The row of a settlement that only ends a hold, because the request is part of a counted row. It is never stored. */
 export function withoutRow(row: UsageRow): UsageRow {
   return { ...row, requestCount: 0 };
 }
@@ -116,7 +117,7 @@ class CountedRefusals {
 
   constructor(first: UsageRow) {
     const trace = first.trace !== null && first.trace.length > TRACE_CHARS_MAX ? null : first.trace;
-    // Nothing was charged, whoever would have paid.
+    // Nothing was charged, so there is no payer.
     this.first = { ...first, trace, payer: null, tariffId: null, flags: [] };
     this.atMs = first.atMs;
     this.durationMs = first.durationMs;
@@ -131,11 +132,11 @@ class CountedRefusals {
     if (publicModel !== this.first.publicModel) this.isOneModel = false;
   }
 
-  /** The times are sums, so that means of a roll-up stay right. The model is empty where several were named. */
+  /** Times are sums, so that averages of a roll-up stay correct. The model is empty if the requests named several. */
   toRow(): UsageRow {
     const { first, count: requestCount, atMs, durationMs, waitMs, isOneModel } = this;
     const row = { ...first, requestCount, atMs, durationMs, waitMs };
-    // The trace holds the error message of the first request, which may name its model.
+    // The trace contains the error message of the first request, which may name its model.
     return isOneModel ? row : { ...row, publicModel: "", trace: null };
   }
 }

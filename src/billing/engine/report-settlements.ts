@@ -1,4 +1,4 @@
-/** Log lines of settlements that did not find their hold. */
+/** Logs settlements that did not find their hold. */
 
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";

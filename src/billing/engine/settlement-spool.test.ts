@@ -21,7 +21,7 @@ async function left(): Promise<string[]> {
   return spools.flatMap(({ settlements }) => settlements.map(({ row }) => row.requestId));
 }
 
-/** It is made beside everything else; what is asked of it comes after that. */
+/** The file is created in the background; later operations are queued after that. */
 async function made() {
   const spool = openSettlementSpool(dir, "inc_1");
   await spool.clear();

@@ -1,8 +1,8 @@
 /**
- * Settlements that the store did not take in time, kept in a file until it has: JSON lines, each on the disk before
- * its request goes on. Replaying one that was booked meanwhile changes nothing, so a line is removed only after that.
- * The file is full of zeros at first, so that a full disk, which is why the store may take nothing, has room for some
- * hundred of them.
+ * Saves settlements that the database did not accept in time in a file of JSON lines; each is on disk before its
+ * request continues. Replaying a booked settlement changes nothing, so a line is removed only after it was booked.
+ * The file is preallocated with zeros: a full disk, which may be why the database fails, still has room for some
+ * hundred lines.
  */
 
 import { close, fdatasync, ftruncate, open, write } from "node:fs";
@@ -17,17 +17,17 @@ import type { Settlement } from "./booking.ts";
 import { readJsonLines, syncFolder, type UnreadableLine } from "./json-lines.ts";
 
 export interface SettlementSpool {
-  /** Resolves when they are on the disk. */
+  /** Resolves when the settlements are on disk. */
   add(settlements: readonly Settlement[]): Promise<void>;
-  /** All that was added has been booked. */
+  /** Call when all added settlements have been booked. */
   clear(): Promise<void>;
   close(): Promise<void>;
 }
 
 const NAME = /^settlements-([\w-]+)\.jsonl$/;
-const nameOf = (incarnation: string) => `settlements-${incarnation}.jsonl`;
+const buildFileName = (incarnation: string) => `settlements-${incarnation}.jsonl`;
 
-/** Written in advance, so that a full disk still has room. A line is about a kilobyte. */
+/** Preallocated, so that there is room when the disk is full. A line is about a kilobyte. */
 const RESERVE_BYTES = 512 * 1024;
 const ZERO = "\0";
 
@@ -37,18 +37,18 @@ const syncFile = promisify(fdatasync);
 const cutFile = promisify(ftruncate);
 const writeFile = promisify(write);
 
-/** The file is made at once; where that fails, when the first line comes. */
+/** Creates the file at once, or with the first line if that fails. */
 export function openSettlementSpool(dir: string, incarnation: string): SettlementSpool {
-  const path = join(dir, nameOf(incarnation));
+  const path = join(dir, buildFileName(incarnation));
   let file: number | null = null;
-  /** Bytes that are reserved, and bytes of lines in them. */
+  /** Preallocated bytes, and the bytes of lines in them. */
   let size = 0;
   let end = 0;
-  /** Bytes of lines that are known to be on the disk. */
+  /** Bytes of lines that are known to be on disk. */
   let synced = 0;
-  const inTurn = createQueue();
+  const runInOrder = createQueue();
 
-  async function opened(): Promise<number> {
+  async function openReserved(): Promise<number> {
     if (file === null) {
       await mkdir(dir, { recursive: true, mode: 0o700 });
       file = await openFile(path, "w", 0o600);
@@ -58,7 +58,10 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
     return file;
   }
 
-  /** Zeros that a full disk took in part are lines' end to whoever reads, and overwritten by the next ones. */
+  /**
+   * If a full disk accepts only a part of the zeros, readers see them as the end of the lines, and the next lines
+   * overwrite them.
+   */
   async function reserve(to: number, bytes: number): Promise<void> {
     await writeAll(to, Buffer.alloc(bytes), size);
     size += bytes;
@@ -70,16 +73,17 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
     end += bytes.length;
   }
 
-  void inTurn(opened).catch(() => {});
+  void runInOrder(openReserved).catch(() => {});
   return {
     add: (settlements) =>
-      inTurn(async () => {
-        const to = await opened();
-        // After a failed sync the kernel may have forgotten these pages: the caller adds the lines again, in their place.
+      runInOrder(async () => {
+        const to = await openReserved();
+        // After a failed sync the kernel may have dropped these pages. The caller adds the lines again, at the same
+        // position.
         end = synced;
-        const lines = settlements.map((settlement) => `${lineOf(settlement)}\n`);
-        // What has its place is there, whatever becomes of the rest.
-        const fitting = many(lines, size - end);
+        const lines = settlements.map((settlement) => `${formatLine(settlement)}\n`);
+        // Writes the lines that fit first, so that they are saved even if no more space can be allocated.
+        const fitting = countFitting(lines, size - end);
         await put(to, lines.slice(0, fitting).join(""));
         if (fitting < lines.length) {
           const rest = lines.slice(fitting).join("");
@@ -90,7 +94,7 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
         synced = end;
       }),
     clear: () =>
-      inTurn(async () => {
+      runInOrder(async () => {
         if (file === null || end === 0) return;
         await cutFile(file, Math.min(size, RESERVE_BYTES));
         size = Math.min(size, RESERVE_BYTES);
@@ -99,7 +103,7 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
         synced = 0;
       }),
     close: () =>
-      inTurn(async () => {
+      runInOrder(async () => {
         if (file === null) return;
         if (end > 0) await cutFile(file, end);
         await closeFile(file);
@@ -109,12 +113,12 @@ export function openSettlementSpool(dir: string, incarnation: string): Settlemen
   };
 }
 
-/** How many of these lines, from the first on, have room in so many bytes. */
-function many(lines: readonly string[], bytes: number): number {
-  let left = bytes;
+/** How many lines, from the first, fit in `bytes`. */
+function countFitting(lines: readonly string[], bytes: number): number {
+  let bytesLeft = bytes;
   const first = lines.findIndex((line) => {
-    left -= Buffer.byteLength(line);
-    return left < 0;
+    bytesLeft -= Buffer.byteLength(line);
+    return bytesLeft < 0;
   });
   return first === -1 ? lines.length : first;
 }
@@ -133,28 +137,28 @@ export interface OrphanedSpool extends UnreadableLine {
   remove(): Promise<void>;
 }
 
-/** What other processes left in this folder. */
+/** Reads the spool files that dead processes left in this folder. */
 export async function listOrphanedSpools(
   dir: string,
   isAlive: (incarnation: string) => boolean,
 ): Promise<OrphanedSpool[]> {
   const names = await readdir(dir).catch(() => []);
-  const left: OrphanedSpool[] = [];
+  const orphaned: OrphanedSpool[] = [];
   for (const name of names.toSorted()) {
     const incarnation = NAME.exec(name)?.[1];
     if (incarnation === undefined || isAlive(incarnation)) continue;
     const path = join(dir, name);
     const settlements: Settlement[] = [];
     const [lines = ""] = (await readFile(path, "utf8")).split(ZERO, 1);
-    const untaken = readJsonLines(lines.split("\n"), (json) => {
+    const skipped = readJsonLines(lines.split("\n"), (json) => {
       settlements.push(toSettlement(json));
     });
-    left.push({ incarnation, settlements, ...untaken, remove: () => rm(path, { force: true }) });
+    orphaned.push({ incarnation, settlements, ...skipped, remove: () => rm(path, { force: true }) });
   }
-  return left;
+  return orphaned;
 }
 
-function lineOf({ row, chargedNano }: Settlement): string {
+function formatLine({ row, chargedNano }: Settlement): string {
   return JSON.stringify({
     charged: chargedNano.toString(),
     row: asStored(USAGE_COLUMNS, toValues(clampCount(row))),

@@ -1,16 +1,16 @@
-/** What can go wrong between the till and its store. */
+/** Errors between the billing engine and its database. */
 
 import { isRefused } from "../../store/engine/db.ts";
 import { CorruptRow } from "../../store/engine/row.ts";
 import { ReservationLost } from "../../store/money/wallet-reservations.ts";
 import { BookingFault } from "./booking.ts";
 
-/** The store cannot be reached, or takes too long. */
+/** The database is unreachable or too slow. */
 export class BillingUnavailable extends Error {
   override readonly name = "TillUnavailable";
 }
 
-/** What was promised before is finished, but nothing new is promised. */
+/** Existing holds are still settled, but no new hold is made. */
 export const diskUnavailable = () => new BillingUnavailable("the disk takes nothing");
 
 export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
@@ -23,7 +23,7 @@ export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
   }
 }
 
-/** Trying again will not help. */
+/** A retry cannot succeed. */
 export function isPermanent(error: unknown): boolean {
   return (
     isRefused(error) ||

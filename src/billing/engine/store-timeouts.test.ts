@@ -1,4 +1,4 @@
-/** How long a hold waits for PostgreSQL: for one that is slow, and not for one that is away. */
+/** How long a hold waits for PostgreSQL: longer for a slow database than for one that is unavailable. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
@@ -46,7 +46,7 @@ test("a store whose commits take a fifth of a second holds money for everybody w
       }),
   };
   const till = makeTill(slow);
-  // Each batch is asked for while the one before is under way.
+  // Each batch is submitted while the previous one is in flight.
   const asked: Promise<unknown>[] = [];
   for (let i = 0; i < 3; i++) {
     asked.push(Promise.resolve(till.hold(asking(`slow${i}`, { wantedNano: 10n }))));

@@ -1,21 +1,24 @@
-/** How long the till waits for the store: between two tries, and before those who wait are told. */
+/** How long billing waits for the database: between two tries, and before waiting requests are refused. */
 
 import type { BillingLimits } from "./pending-work.ts";
 
 const FIRST_RETRY_MS = 5;
-/** How often those who wait for the store are looked at. */
+/** How often the waiting operations are checked. */
 export const LOOK_MS = 50;
 
-/** What is known of the store, now. */
+/** What is currently known about the database. */
 export interface StoreProgress {
   nowMs: number;
-  /** When it ended its last transaction. */
+  /** When the last transaction finished. */
   endedMs: number;
-  /** Whether it is known not to be away, however silent it is. */
+  /** Whether the database is known to be available although it finishes no transaction. */
   isThere: boolean;
 }
 
-/** For a hold: a store that is slow, and goes on ending transactions, is waited for longer than one that is away. */
+/**
+ * Whether a hold has waited too long. A slow database that still finishes transactions gets more time than one that
+ * is unavailable.
+ */
 export function isTooLong(
   { holdPatienceMs, silenceMs }: Pick<BillingLimits, "holdPatienceMs" | "silenceMs">,
   sinceMs: number,
@@ -25,7 +28,7 @@ export function isTooLong(
   return !isThere && nowMs - Math.max(sinceMs, endedMs) >= silenceMs;
 }
 
-/** Before the next try, after so many that failed. */
+/** The delay before the next try, after `failures` failed ones. */
 export function pauseMs({ retryMs }: Pick<BillingLimits, "retryMs">, failures: number): number {
   return Math.min(retryMs, FIRST_RETRY_MS * 2 ** Math.min(failures, 10));
 }

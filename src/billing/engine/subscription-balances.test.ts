@@ -55,7 +55,7 @@ async function left(db: Db, nowMs: number): Promise<string[]> {
   );
 }
 
-/** Of the windows that begin then, over or not. */
+/** Of the windows that begin then, whether or not they are over. */
 async function usedFrom(db: Db, startsAt: string): Promise<string[]> {
   const rows = await db.sql`
     SELECT CAST(used_nano AS TEXT) AS used, CAST(held_nano AS TEXT) AS held FROM subscription_window
@@ -65,7 +65,7 @@ async function usedFrom(db: Db, startsAt: string): Promise<string[]> {
 
 let requests = 0;
 
-/** What the till does, in short: a hold is a row and a change of its windows. */
+/** A short version of the billing engine: a hold is a row and a change of its windows. */
 async function hold(tx: Db, subscriptionId: string, usd: string, atMs: number): Promise<string> {
   const requestId = `r${++requests}`;
   await tx.sql`
@@ -436,7 +436,7 @@ eachEngine(({ open, emptyUrl }) => {
       ],
     });
     expect(standing[1]?.windows).toEqual([]);
-    // What has no row yet is summed from the books.
+    // Windows without a row are summed from the ledger.
     await grant(db, "s", {}, [{ per: "week", usd: "5.00", counted: "rolling" }]);
     expect((await subscriptionsOf(db, "u1", NOON))[0]?.windows).toMatchObject([
       { usedNano: parseUsd("2"), heldNano: parseUsd("1"), remainingNano: parseUsd("2") },

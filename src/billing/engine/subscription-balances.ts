@@ -1,7 +1,7 @@
 /**
- * What subscriptions have left to pay with, each at its own present moment (`momentOf`). Held money belongs to the
- * windows of the hold's time, and its settlement moves it from held to used in those same windows, even when they are
- * over by then.
+ * The remaining balances of subscriptions, each at its own current time (`momentOf`). Held money belongs to the
+ * windows of the hold's time. Its settlement moves it from held to used in the same windows, even if these are over
+ * by then.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -29,19 +29,19 @@ export interface SubscriptionBalanceWindow {
 export interface SubscriptionBalance {
   subscriptionId: string;
   planName: string;
-  /** The moment that its windows are those of: the time of all that it is to pay for. */
+  /** The time that determines the windows, and the time of everything the subscription pays for. */
   atMs: number;
-  /** The smallest rest over its windows; never below zero. */
+  /** The smallest remaining amount of its windows; never below zero. */
   leftNano: Nano;
-  /** When the window with the smallest rest is full again; null when the subscription ends before. */
+  /** When the window with the smallest remaining amount resets; null if the subscription ends before. */
   resetsAtMs: number | null;
   windows: SubscriptionBalanceWindow[];
 }
 
 /**
- * The running subscriptions of each user in paying order, locked until the transaction ends. Users without one are
- * left out. Call it once for all users of a batch, before anything is written: holds and entries that are written
- * later are counted by `moveHeld`.
+ * The running subscriptions of each user in paying order, locked until the transaction ends. Users without a
+ * subscription are omitted. Call once for all users of a batch, before anything is written: `moveHeld` counts the
+ * holds and entries that are written later.
  */
 export async function lockSubscriptionBalances(
   tx: Db,
@@ -62,16 +62,19 @@ export async function lockSubscriptionBalances(
   let next = 0;
   const purses = running.map(({ subscription, atMs }, i) => {
     const windows = (spans[i] ?? []).map(({ per, startsAtMs, endsAtMs, limitNano }) => {
-      const { usedNano, heldNano } = uses[next++] ?? noUse();
+      const { usedNano, heldNano } = uses[next++] ?? failMissingUse();
       return { per, startsAtMs, endsAtMs, limitNano, usedNano, heldNano };
     });
-    return { subscription, purse: purseOf(subscription, atMs, windows) };
+    return { subscription, purse: buildBalance(subscription, atMs, windows) };
   });
   const byUser = Map.groupBy(purses, ({ subscription }) => subscription.userId);
-  return new Map([...byUser].map(([userId, list]) => [userId, inTurn(list)]));
+  return new Map([...byUser].map(([userId, list]) => [userId, sortByTurn(list)]));
 }
 
-/** Adds, or takes away where negative. `atMs` is the time of the hold, and must be the time of its entry too. */
+/**
+ * Adds the amounts; negative amounts are subtracted. `atMs` is the time of the hold, and must be the time of its
+ * entry too.
+ */
 export async function moveHeld(tx: Db, changes: readonly WindowChange[]): Promise<void> {
   await lockSubscriptions(tx, [...new Set(changes.map(({ subscriptionId }) => subscriptionId))].sort());
   await addToWindows(tx, changes);
@@ -82,19 +85,19 @@ export function remainingBalance({ limitNano, usedNano, heldNano }: Subscription
   return rest > 0n ? rest : 0n;
 }
 
-/** What would be left if nothing were held for requests in flight. */
+/** What would be left without the holds of requests in flight. */
 export function leftWithHolds({ windows }: Pick<SubscriptionBalance, "windows">): Nano {
   const rests = windows.map((window) => remainingBalance({ ...window, heldNano: 0n }));
   return rests.reduce((least, rest) => (rest < least ? rest : least));
 }
 
-function purseOf(
+function buildBalance(
   { id, plan, endsAtMs, renews }: GrantedPlan,
   atMs: number,
   windows: SubscriptionBalanceWindow[],
 ): SubscriptionBalance {
   const leftNano = windows.map(remainingBalance).reduce((least, rest) => (rest < least ? rest : least));
-  // Where several are equally empty, the last to be full again decides.
+  // If several windows are equally empty, the last one to reset decides.
   const resetsAtMs = Math.max(
     ...windows.filter((window) => remainingBalance(window) === leftNano).map((window) => window.endsAtMs),
   );
@@ -109,10 +112,10 @@ function purseOf(
   };
 }
 
-function inTurn(
+function sortByTurn(
   list: readonly { subscription: GrantedPlan; purse: SubscriptionBalance }[],
 ): SubscriptionBalance[] {
-  // Most users have one, and the end of a term that renews is the dearest thing here.
+  // Most users have one subscription. Computing the end of a renewing term is the most expensive step here.
   if (list.length === 1) return list.map(({ purse }) => purse);
   return list
     .map(({ subscription, purse }) => {
@@ -123,6 +126,6 @@ function inTurn(
     .map(({ purse }) => purse);
 }
 
-function noUse(): never {
+function failMissingUse(): never {
   throw new Error("A window has no use, not even none.");
 }

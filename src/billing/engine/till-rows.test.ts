@@ -5,7 +5,7 @@ import { usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { LIMITS, makeTill, type TillUnderTest } from "./direct-billing.test-support.ts";
 import { type BillingLimits, BillingUnavailable } from "./direct-billing.ts";
 
-/** Rows that nobody pays for and nobody waits for. */
+/** Unpaid rows, which no request waits for. */
 
 let db: Db;
 let writes: number;
@@ -27,7 +27,7 @@ afterEach(async () => {
   await db.close();
 });
 
-/** A till that does nothing by itself unless the test says so. */
+/** A billing engine that does nothing by itself unless the test triggers it. */
 function openTill(change: Partial<BillingLimits> = {}): TillUnderTest {
   const store: Db = {
     ...db,

@@ -45,7 +45,7 @@ const charge = "subscription" as const;
 const DAY_MS = 86_400_000;
 const NOON = Date.parse("2027-03-10T12:00:00Z");
 
-/** A till whose clock is set by hand. */
+/** A billing engine whose clock the test sets. */
 function makeClocked(db: Db) {
   let nowMs = NOON;
   const till = makeTill(db, { clock: { ...systemClock, nowMs: () => nowMs } });
@@ -134,7 +134,7 @@ eachEngine(({ open }) => {
         resetsAtMs: Date.parse("2027-03-11T00:00:00Z"),
       });
     }
-    // What is left of the window can be used, and counts in it.
+    // The rest of the window can be used, and counts in it.
     expect(await till.hold(asking("r2", { charge }))).toMatchObject({ kind: "held", amountNano: 50n });
     await settle("r2", 50n);
     expect((await findEntry(db, "charge:r2"))?.atMs).toBe(Date.parse("2027-03-10T00:00:00Z"));

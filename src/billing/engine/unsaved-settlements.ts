@@ -1,6 +1,6 @@
 /**
- * Settlements that the store did not take in time: each is kept until it has, so that its request can go on. On the
- * disk if that takes it, else in memory alone, where nothing new is promised before the store or the disk has them.
+ * Settlements that the database did not accept in time. Each is saved until the database has it, so that its request
+ * can continue: on disk if possible, otherwise only in memory. While any is only in memory, no new hold is made.
  */
 
 import type { Log } from "../../observe/log.ts";
@@ -9,13 +9,16 @@ import type { SettlementSpool } from "./settlement-spool.ts";
 import { errorReason } from "./store-faults.ts";
 
 export interface UnsavedSettlements {
-  /** Resolves when they are kept, wherever that is. */
+  /** Resolves when the settlements are saved, on disk or in memory. */
   keep(settlements: readonly Settlement[]): Promise<void>;
-  /** The store will never have it: its line outlives the process, and is read again at the next start. */
+  /**
+   * The database rejected this settlement permanently: its line survives the process and is read again at the next
+   * start.
+   */
   keepForOperator(settlement: Settlement): Promise<void>;
-  /** The store has it, whether it was kept or not. */
+  /** The database has this settlement, whether or not it was saved here. */
   booked(requestId: string): void;
-  /** Whether all that is kept outlives the process. */
+  /** Whether all saved settlements survive the process. */
   isSafe(): boolean;
   close(): Promise<void>;
 }
@@ -25,44 +28,44 @@ export function openUnsavedSettlements(
   log: Log,
   retryMs: number,
 ): UnsavedSettlements {
-  /** Kept, or about to be, and not booked. */
-  const kept = new Set<string>();
+  /** Saved, or about to be saved, and not booked. */
+  const unbooked = new Set<string>();
   const inMemory = new Map<string, Settlement>();
   let isForOperator = false;
   let retry: ReturnType<typeof setTimeout> | null = null;
 
   async function keep(settlements: readonly Settlement[]): Promise<void> {
-    for (const { row } of settlements) kept.add(row.requestId);
+    for (const { row } of settlements) unbooked.add(row.requestId);
     try {
       await spool.add(settlements);
     } catch (error) {
-      remember(settlements, error);
+      keepInMemory(settlements, error);
     }
   }
 
-  function remember(settlements: readonly Settlement[], error: unknown): void {
+  function keepInMemory(settlements: readonly Settlement[], error: unknown): void {
     const wasSafe = inMemory.size === 0;
     for (const settlement of settlements) {
       const { requestId } = settlement.row;
-      if (kept.has(requestId)) inMemory.set(requestId, settlement);
+      if (unbooked.has(requestId)) inMemory.set(requestId, settlement);
     }
     if (inMemory.size === 0) return;
     if (wasSafe)
       log.error("settlements_in_memory", { settlements: inMemory.size, reason: errorReason(error) });
     retry ??= setTimeout(() => {
       retry = null;
-      void toDisk();
+      void moveToDisk();
     }, retryMs).unref();
   }
 
-  async function toDisk(): Promise<void> {
+  async function moveToDisk(): Promise<void> {
     const settlements = [...inMemory.values()];
     if (settlements.length === 0) return;
     try {
       await spool.add(settlements);
       for (const { row } of settlements) forget(row.requestId);
     } catch (error) {
-      remember(settlements, error);
+      keepInMemory(settlements, error);
     }
   }
 
@@ -77,15 +80,15 @@ export function openUnsavedSettlements(
       await keep([settlement]);
     },
     booked(requestId) {
-      if (!kept.delete(requestId)) return;
+      if (!unbooked.delete(requestId)) return;
       forget(requestId);
-      if (kept.size > 0 || isForOperator) return;
+      if (unbooked.size > 0 || isForOperator) return;
       spool.clear().catch((error) => log.error("spool_failed", { reason: errorReason(error) }));
     },
     isSafe: () => inMemory.size === 0,
     async close() {
       if (retry !== null) clearTimeout(retry);
-      await toDisk();
+      await moveToDisk();
       if (retry !== null) clearTimeout(retry);
       for (const requestId of inMemory.keys()) log.error("settlement_lost", { request_id: requestId });
       await spool.close();

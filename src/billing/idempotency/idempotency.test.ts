@@ -16,7 +16,7 @@ const newKeyring = (): Keyring =>
   openKeyring({ file: "/nowhere", fromEnv: randomBytes(32).toString("base64") });
 const keyring = newKeyring();
 
-/** `node.nowMs` is set by the test. */
+/** The test sets `node.nowMs`. */
 function nodeOn(db: Db, change: Partial<IdempotencyOptions> = {}): Idempotency & { nowMs: number } {
   const node = { nowMs: NOW_MS };
   const clock = { nowMs: () => node.nowMs };

@@ -1,6 +1,7 @@
 /**
- * A client that did not see its answer may ask again under the same `Idempotency-Key`: no account works twice for
- * it. It gets the first answer where that was kept, and otherwise hears how the first request stands.
+ * Idempotency of client requests. A client that did not see its response may repeat the request under the same
+ * `Idempotency-Key` without executing it twice. It gets the stored response if there is one, otherwise the state of
+ * the first request.
  */
 
 import type { Clock } from "../../net/wire/clock.ts";
@@ -29,18 +30,19 @@ export type IdempotencyStart =
   | { kind: "other_body"; requestId: string };
 
 export interface Idempotency {
-  /** Durable before it resolves. Whoever gets `new` ends it, with `finish` or with `forget`. */
+  /** Durable before it resolves. The caller that gets `new` must end the claim with `finish` or `forget`. */
   begin(claim: IdempotencyClaim): Promise<IdempotencyStart>;
   /**
-   * The answer is kept if it is a whole one and small; null for a stream, or one that broke off. Rejects when the store
-   * cannot be told, as `forget` does: it is told later then, and until that the request counts as under way.
+   * Stores the response if it is complete and small; pass null for a stream or an incomplete response. Rejects when
+   * the database is unavailable, as `forget` does: the end is then retried, and until it is written the request
+   * counts as running.
    */
   finish(claim: IdempotencyClaim, answer: StoredAnswer | null): Promise<void>;
-  /** Refused before any account worked: the client may try again under the same key. */
+  /** The request was refused before any account worked on it: the client may retry under the same key. */
   forget(claim: IdempotencyClaim): Promise<void>;
-  /** Ends the requests of processes that were found dead and removed. Returns how many there were. */
+  /** Ends the claims of dead processes that were removed. Returns their number. */
   recover(): Promise<number>;
-  /** Drops what is older than it is kept. */
+  /** Deletes claims older than the retention. */
   sweep(): Promise<void>;
 }
 
@@ -48,18 +50,18 @@ export interface IdempotencyOptions {
   db: Db;
   clock: Pick<Clock, "nowMs">;
   keyring: Keyring;
-  /** This process: its row in `incarnation` stands before the first `begin`. */
+  /** This process. Its row in `incarnation` must exist before the first `begin`. */
   incarnation: string;
   keptMs: number;
   answerBytesMax: number;
-  /** Before a store that was away is told again; then twice as long each time. */
+  /** Delay before the first retry after a failed write. Each further delay is twice as long. */
   pauseMs?: number;
 }
 
 const PAUSE_MS = 1_000;
 
-/** A row can go between two looks only by ending, and nobody can end one this often. */
-const LOOKS_MAX = 5;
+/** Between two tries a row can disappear only because its request ended. That does not happen this often. */
+const TRIES_MAX = 5;
 
 export function openIdempotency(options: IdempotencyOptions): Idempotency {
   const { db, clock, keyring, incarnation, keptMs, answerBytesMax } = options;
@@ -70,7 +72,7 @@ export function openIdempotency(options: IdempotencyOptions): Idempotency {
     return end === "forget" ? forgetIdempotency(db, claim) : finishIdempotency(db, claim, end);
   }
 
-  async function ended(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
+  async function endClaim(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
     try {
       await write(claim, end);
     } catch (error) {
@@ -80,36 +82,39 @@ export function openIdempotency(options: IdempotencyOptions): Idempotency {
   }
 
   async function begin(claim: IdempotencyClaim): Promise<IdempotencyStart> {
-    for (let look = 0; look < LOOKS_MAX; look += 1) {
+    for (let attempt = 0; attempt < TRIES_MAX; attempt += 1) {
       const nowMs = clock.nowMs();
-      const found = await claimIdempotency(db, claim, { incarnation, nowMs, keptSinceMs: nowMs - keptMs });
-      if (found === "claimed") return { kind: "new" };
-      if (found !== null) return begunBefore(claim, found);
+      const existing = await claimIdempotency(db, claim, { incarnation, nowMs, keptSinceMs: nowMs - keptMs });
+      if (existing === "claimed") return { kind: "new" };
+      if (existing !== null) return describeExisting(claim, existing);
     }
     throw new Error("An idempotency key was begun and forgotten by others again and again.");
   }
 
-  function begunBefore(claim: IdempotencyClaim, { requestId, ...row }: IdempotencyRow): IdempotencyStart {
+  function describeExisting(
+    claim: IdempotencyClaim,
+    { requestId, ...row }: IdempotencyRow,
+  ): IdempotencyStart {
     if (row.fingerprint !== claim.fingerprint) return { kind: "other_body", requestId };
     if (row.state === "running") return { kind: "running", requestId };
-    return { kind: "done", requestId, stored: row.answer === null ? null : opened(claim, row.answer) };
+    return { kind: "done", requestId, stored: row.answer === null ? null : unsealAnswer(claim, row.answer) };
   }
 
-  /** Nothing that models say lies readable in the store otherwise, so neither does this. */
-  function sealed(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
+  /** Model output is never stored readable, so the response is encrypted too. */
+  function sealAnswer(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
     try {
-      return { ...answer, body: seal(keyring, bindingOf(claim), answer.body) };
+      return { ...answer, body: seal(keyring, buildBinding(claim), answer.body) };
     } catch {
-      // A master key that cannot be read must not leave the request under way for a day.
+      // An unreadable master key must not leave the request running for a day.
       return null;
     }
   }
 
-  function opened(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
+  function unsealAnswer(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
     try {
-      return { ...answer, body: unseal(keyring, bindingOf(claim), answer.body) };
+      return { ...answer, body: unseal(keyring, buildBinding(claim), answer.body) };
     } catch (error) {
-      // The master key was changed within the day: the answer is gone, the promise not to ask twice stays.
+      // The master key was changed since. The response is lost, but the request is still not executed twice.
       if (error instanceof SealError) return null;
       throw error;
     }
@@ -118,10 +123,10 @@ export function openIdempotency(options: IdempotencyOptions): Idempotency {
   return {
     begin,
     async finish(claim, answer) {
-      const kept = answer !== null && Buffer.byteLength(answer.body) <= answerBytesMax;
-      await ended(claim, kept ? sealed(claim, answer) : null);
+      const isStored = answer !== null && Buffer.byteLength(answer.body) <= answerBytesMax;
+      await endClaim(claim, isStored ? sealAnswer(claim, answer) : null);
     },
-    forget: (claim) => ended(claim, "forget"),
+    forget: (claim) => endClaim(claim, "forget"),
     recover: () => endOrphanedIdempotency(db, incarnation),
     async sweep() {
       const keptSinceMs = clock.nowMs() - keptMs;
@@ -130,6 +135,6 @@ export function openIdempotency(options: IdempotencyOptions): Idempotency {
   };
 }
 
-function bindingOf({ scope, token }: IdempotencyClaim): string {
+function buildBinding({ scope, token }: IdempotencyClaim): string {
   return `idempotency|${scope}|${token}|body`;
 }

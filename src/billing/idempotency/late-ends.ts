@@ -1,11 +1,11 @@
 /**
- * Ends of idempotent requests that the store could not be told of: told again in the background until it takes them.
- * Bounded: after an hour, or where too many wait, a key stays under way until this process is gone.
+ * Ends of idempotency claims that could not be written. They are retried in the background until the database accepts
+ * them. Bounded: after an hour, or if too many wait, a key counts as running until this process is gone.
  */
 
 import type { IdempotencyClaim, StoredAnswer } from "../../store/money/idempotency.ts";
 
-/** What became of the first request: its answer if it is kept, sealed as it is stored. */
+/** How the first request ended: its response if it is stored, encrypted as it is stored. */
 export type ClaimEnd = StoredAnswer | null | "forget";
 
 export interface LateEnds {
@@ -19,7 +19,7 @@ interface LateEnd {
 }
 
 const ENDS_MAX = 10_000;
-/** For the answers that wait. Beyond it, an answer is dropped and only the end is remembered. */
+/** Limit for the waiting responses. Beyond it, a response is dropped and only the end is kept. */
 const BYTES_MAX = 16 * 1024 * 1024;
 const TRIED_MS_MAX = 60 * 60_000;
 const PAUSE_MS_MAX = 10_000;
@@ -32,26 +32,26 @@ export function openLateEnds(
   const waiting: LateEnd[] = [];
   let bytes = 0;
   let nextPauseMs = pauseMs;
-  let isPlanned = false;
+  let isScheduled = false;
 
-  function plan(): void {
-    if (isPlanned || waiting.length === 0) return;
-    isPlanned = true;
-    setTimeout(() => void tell(), nextPauseMs).unref();
+  function scheduleRetry(): void {
+    if (isScheduled || waiting.length === 0) return;
+    isScheduled = true;
+    setTimeout(() => void retryAll(), nextPauseMs).unref();
     nextPauseMs = Math.min(2 * nextPauseMs, PAUSE_MS_MAX);
   }
 
-  async function tell(): Promise<void> {
-    while (waiting[0] !== undefined && (await isOver(waiting[0]))) {
-      bytes -= sizeOf(waiting[0].end);
+  async function retryAll(): Promise<void> {
+    while (waiting[0] !== undefined && (await isFinished(waiting[0]))) {
+      bytes -= countBytes(waiting[0].end);
       waiting.shift();
       nextPauseMs = pauseMs;
     }
-    isPlanned = false;
-    plan();
+    isScheduled = false;
+    scheduleRetry();
   }
 
-  async function isOver({ claim, end, sinceMs }: LateEnd): Promise<boolean> {
+  async function isFinished({ claim, end, sinceMs }: LateEnd): Promise<boolean> {
     try {
       await write(claim, end);
       return true;
@@ -63,14 +63,14 @@ export function openLateEnds(
   return {
     add(claim, end) {
       if (waiting.length >= ENDS_MAX) return;
-      const kept = bytes + sizeOf(end) > BYTES_MAX ? null : end;
-      bytes += sizeOf(kept);
-      waiting.push({ claim, end: kept, sinceMs: nowMs() });
-      plan();
+      const keptEnd = bytes + countBytes(end) > BYTES_MAX ? null : end;
+      bytes += countBytes(keptEnd);
+      waiting.push({ claim, end: keptEnd, sinceMs: nowMs() });
+      scheduleRetry();
     },
   };
 }
 
-function sizeOf(end: ClaimEnd): number {
+function countBytes(end: ClaimEnd): number {
   return end === null || end === "forget" ? 0 : end.body.length;
 }

@@ -11,7 +11,7 @@ function line(text: string) {
   return { bytes, length: bytes.length };
 }
 
-/** What is in the file for whoever reads it now. */
+/** The content of the file as another reader sees it now. */
 function linesOf(path: string): string[] {
   const bytes = readFileSync(path);
   const end = bytes.indexOf(0);
@@ -21,7 +21,7 @@ function linesOf(path: string): string[] {
     .slice(0, -1);
 }
 
-/** Runs this in a process of its own. */
+/** Runs the code in a separate process. */
 function run(prelude: string, code: string) {
   const script = `import { makeMapped, makeWritten } from "${join(import.meta.dir, "append-file.ts")}"; ${line} ${code}`;
   const { exitCode, signalCode, stdout } = Bun.spawnSync([
@@ -76,7 +76,7 @@ describe.each([
 
   test("says at once that the disk takes no more, and the process goes on", () => {
     const path = newPath();
-    // A file may have eight blocks of a kilobyte; what would be more is refused as on a full disk.
+    // A file may have eight blocks of a kilobyte; more is refused as on a full disk.
     const { exitCode, said } = run(
       "trap '' XFSZ; ulimit -f 8;",
       `let lines = 0;

@@ -1,4 +1,4 @@
-/** A file that lines are put into. Each of them outlives the process from the moment that it is there. */
+/** A file that lines are appended to. Each line survives the death of the process from the moment it is appended. */
 
 import {
   closeSync,
@@ -13,18 +13,21 @@ import {
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 
-/** Whole lines, each with its end, at the beginning of an array. */
+/** Whole lines, each with its line end, at the start of a buffer. */
 export interface JournalLines {
   readonly bytes: Buffer;
   readonly length: number;
 }
 
 export interface AppendFile {
-  /** False if there is no room for them. If it throws none of them is in the file, and nothing more may be put there. */
+  /**
+   * Returns false if the lines do not fit. If it throws, none of the lines is in the file, and nothing more may be
+   * appended.
+   */
   put(lines: JournalLines): boolean;
-  /** What was put there survives the loss of power once this resolves. */
+  /** Everything appended so far survives a power failure once this resolves. */
   sync(): Promise<void>;
-  /** A copy of all that was put there. */
+  /** A copy of everything appended so far. */
   content(): Buffer;
   close(): void;
 }
@@ -32,8 +35,8 @@ export interface AppendFile {
 const PARTLY = "the disk took a part of it";
 
 /**
- * File systems where a page that has its place on the disk keeps it: ext2 to ext4, XFS and tmpfs. Others look for a new
- * place whenever they write, and kill whoever changes a mapped page when there is none left.
+ * File systems that overwrite a page in place: ext2 to ext4, XFS and tmpfs. Others allocate a new block for each
+ * write. If the disk is full, they kill a process that changes a mapped page.
  */
 const IN_PLACE: ReadonlySet<number> = new Set([0xef53, 0x58465342, 0x01021994]);
 
@@ -47,15 +50,15 @@ export function createAppendFile(path: string, bytesMax: number): AppendFile {
 }
 
 /**
- * As memory: to put a line there takes no system call. It is full of zeros at first, so that a disk without room says so
- * here, and where a line that was being put there is torn: no byte of a whole one is zero.
+ * Appends through mapped memory, without a system call per line. The file is filled with zeros first: a full disk
+ * fails here, and a torn line is recognizable, because a whole line contains no zero byte.
  */
 export function createMappedFile(path: string, bytesMax: number): AppendFile {
   const file = openSync(path, "w+", 0o600);
   let bytes: Buffer<ArrayBuffer>;
   try {
     writeZeros(file, bytesMax);
-    bytes = mapped(path);
+    bytes = mapFile(path);
   } catch (error) {
     closeSync(file);
     rmSync(path, { force: true });
@@ -68,11 +71,11 @@ export function createMappedFile(path: string, bytesMax: number): AppendFile {
       end += lines.bytes.copy(bytes, end, 0, lines.length);
       return true;
     },
-    // Linux keeps one copy of a page for all: what was changed through memory is written like anything else.
+    // Linux keeps one copy of a page for all users, so a sync also writes changes made through mapped memory.
     sync: () => syncFile(file),
     content: () => Buffer.from(bytes.subarray(0, end)),
     close() {
-      // Whoever takes the bytes away from a buffer unmaps them; else that waits until garbage is collected.
+      // Transferring the buffer unmaps the memory now. Otherwise it stays mapped until garbage collection.
       bytes.buffer.transfer(0);
       closeSync(file);
     },
@@ -87,12 +90,12 @@ function writeZeros(file: number, bytes: number): void {
   }
 }
 
-function mapped(path: string): Buffer<ArrayBuffer> {
+function mapFile(path: string): Buffer<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = Bun.mmap(path, { shared: true });
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** Every line is written by a system call. */
+/** Appends each line with a system call. */
 export function createWrittenFile(path: string, bytesMax: number): AppendFile {
   const file = openSync(path, "w+", 0o600);
   let end = 0;
@@ -102,7 +105,7 @@ export function createWrittenFile(path: string, bytesMax: number): AppendFile {
       try {
         if (writeSync(file, bytes, 0, length) !== length) throw new Error(PARTLY);
       } catch (error) {
-        takeBack(file, end);
+        truncateTo(file, end);
         throw error;
       }
       end += length;
@@ -118,10 +121,11 @@ export function createWrittenFile(path: string, bytesMax: number): AppendFile {
   };
 }
 
-function takeBack(file: number, end: number): void {
+function truncateTo(file: number, end: number): void {
   try {
     ftruncateSync(file, end);
   } catch {
-    // Whole lines that stay there were told to nobody: requests that nothing was sent for, or ends that are booked.
+    // Whole lines that stay in the file were not acknowledged: they are holds of requests that were never sent, or
+    // settlements that are booked by other means.
   }
 }

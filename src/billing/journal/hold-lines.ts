@@ -1,6 +1,6 @@
 /**
- * The lines of a journal that tell holds. Those of one key differ in little, so what they have in common, their kind,
- * is told once a segment.
+ * Journal lines for holds. Holds of one key share most fields, so the shared fields are written once per segment and
+ * referenced by number.
  */
 
 import { z } from "zod";
@@ -11,21 +11,21 @@ import { type HoldRequest, heldTokens } from "../engine/booking.ts";
 import type { JsonLineWriter } from "./json-line-writer.ts";
 import { type NameEncoder, type NameReader, named } from "./name-lines.ts";
 
-/** A hold that was given, of all that was wanted. */
+/** A hold of the full wanted amount. */
 export interface HoldFields {
   readonly asked: HoldRequest;
   readonly atMs: number;
-  readonly lease: Remembering;
+  readonly lease: SharedFieldsCache;
 }
 
-/** Remembers the kind that its latest hold was told by: the next one is likely of it, too. */
-interface Remembering {
+/** Caches the shared fields of its latest hold, because the next hold likely has the same. */
+interface SharedFieldsCache {
   told: SharedHoldFields | null;
 }
 
-/** What holds of a kind have in common, and the number by which one segment tells it. */
+/** The fields that several holds share, and the number that refers to them in one segment. */
 export class SharedHoldFields {
-  /** That segment's own: a kind that is remembered for long keeps nothing else of its segment. */
+  /** Identifies the segment. A cached instance keeps nothing else of its segment alive. */
   readonly segment: symbol;
   readonly number: number;
   private readonly tariff: Tariff;
@@ -37,39 +37,39 @@ export class SharedHoldFields {
   private readonly groupId: string;
   private readonly userId: string;
 
-  constructor(segment: symbol, number: number, asked: HoldRequest) {
+  constructor(segment: symbol, number: number, request: HoldRequest) {
     this.segment = segment;
     this.number = number;
-    this.tariff = asked.tariff;
-    this.publicModel = asked.publicModel;
-    this.endpoint = asked.endpoint;
-    this.stream = asked.stream;
-    this.interface = asked.interface;
-    this.keyId = asked.keyId;
-    this.groupId = asked.groupId;
-    this.userId = asked.userId;
+    this.tariff = request.tariff;
+    this.publicModel = request.publicModel;
+    this.endpoint = request.endpoint;
+    this.stream = request.stream;
+    this.interface = request.interface;
+    this.keyId = request.keyId;
+    this.groupId = request.groupId;
+    this.userId = request.userId;
   }
 
-  isOf(asked: HoldRequest): boolean {
+  isOf(request: HoldRequest): boolean {
     return (
-      (this.tariff === asked.tariff || this.tariff.id === asked.tariff.id) &&
-      this.publicModel === asked.publicModel &&
-      this.endpoint === asked.endpoint &&
-      this.stream === asked.stream &&
-      this.interface === asked.interface &&
-      this.keyId === asked.keyId &&
-      this.groupId === asked.groupId &&
-      this.userId === asked.userId
+      (this.tariff === request.tariff || this.tariff.id === request.tariff.id) &&
+      this.publicModel === request.publicModel &&
+      this.endpoint === request.endpoint &&
+      this.stream === request.stream &&
+      this.interface === request.interface &&
+      this.keyId === request.keyId &&
+      this.groupId === request.groupId &&
+      this.userId === request.userId
     );
   }
 }
 
-/** One for each segment, because segments are read independently. */
+/** One encoder per segment, because segments are read independently. */
 export class HoldEncoder {
   private readonly names: NameEncoder;
   private readonly incarnation: string;
   private readonly segment = Symbol();
-  /** By key, of which each has few. */
+  /** By key. Each key has few. */
   private readonly kinds = new Map<string, SharedHoldFields[]>();
   private count = 0;
 
@@ -78,60 +78,60 @@ export class HoldEncoder {
     this.incarnation = incarnation;
   }
 
-  /** Tells of this hold, and of its kind if that was not done yet. */
-  tell({ asked, atMs, lease }: HoldFields, pen: JsonLineWriter): void {
+  /** Writes the hold, preceded by its shared fields if the segment does not have them yet. */
+  tell({ asked, atMs, lease }: HoldFields, writer: JsonLineWriter): void {
     let { told } = lease;
     if (told === null || told.segment !== this.segment || !told.isOf(asked)) {
-      told = this.kindOf(asked, pen);
+      told = this.kindOf(asked, writer);
       lease.told = told;
     }
-    pen.open("b");
-    pen.text(asked.requestId);
-    pen.number(told.number);
-    pen.number(atMs);
-    pen.nano(asked.wantedNano);
-    pen.number(heldTokens(asked));
-    pen.close();
+    writer.open("b");
+    writer.text(asked.requestId);
+    writer.number(told.number);
+    writer.number(atMs);
+    writer.nano(asked.wantedNano);
+    writer.number(heldTokens(asked));
+    writer.close();
   }
 
-  private kindOf(asked: HoldRequest, pen: JsonLineWriter): SharedHoldFields {
-    let ofKey = this.kinds.get(asked.keyId);
-    if (ofKey === undefined) {
-      ofKey = [];
-      this.kinds.set(asked.keyId, ofKey);
+  private kindOf(request: HoldRequest, writer: JsonLineWriter): SharedHoldFields {
+    let keyKinds = this.kinds.get(request.keyId);
+    if (keyKinds === undefined) {
+      keyKinds = [];
+      this.kinds.set(request.keyId, keyKinds);
     }
-    for (const kind of ofKey) if (kind.isOf(asked)) return kind;
-    const kind = new SharedHoldFields(this.segment, this.count++, asked);
-    ofKey.push(kind);
-    this.tellKind(kind.number, asked, pen);
-    return kind;
+    for (const sharedFields of keyKinds) if (sharedFields.isOf(request)) return sharedFields;
+    const sharedFields = new SharedHoldFields(this.segment, this.count++, request);
+    keyKinds.push(sharedFields);
+    this.tellKind(sharedFields.number, request, writer);
+    return sharedFields;
   }
 
-  private tellKind(number: number, asked: HoldRequest, pen: JsonLineWriter): void {
+  private tellKind(number: number, request: HoldRequest, writer: JsonLineWriter): void {
     const { names } = this;
-    const incarnation = names.numberOf(this.incarnation, pen);
-    const user = names.numberOf(asked.userId, pen);
-    const tariff = names.numberOf(asked.tariff.id, pen);
-    const key = names.numberOf(asked.keyId, pen);
-    const group = names.numberOf(asked.groupId, pen);
-    const endpoint = names.numberOf(asked.endpoint, pen);
-    const model = names.numberOf(asked.publicModel, pen);
-    pen.open("g");
-    pen.number(number);
-    pen.number(incarnation);
-    pen.number(user);
-    pen.number(tariff);
-    pen.number(key);
-    pen.number(group);
-    pen.number(endpoint);
-    pen.number(model);
-    pen.text(asked.interface);
-    pen.flag(asked.stream);
-    pen.close();
+    const incarnation = names.numberOf(this.incarnation, writer);
+    const user = names.numberOf(request.userId, writer);
+    const tariff = names.numberOf(request.tariff.id, writer);
+    const key = names.numberOf(request.keyId, writer);
+    const group = names.numberOf(request.groupId, writer);
+    const endpoint = names.numberOf(request.endpoint, writer);
+    const model = names.numberOf(request.publicModel, writer);
+    writer.open("g");
+    writer.number(number);
+    writer.number(incarnation);
+    writer.number(user);
+    writer.number(tariff);
+    writer.number(key);
+    writer.number(group);
+    writer.number(endpoint);
+    writer.number(model);
+    writer.text(request.interface);
+    writer.flag(request.stream);
+    writer.close();
   }
 }
 
-/** Text where a number would not be exact. */
+/** A string if a JSON number would not be exact. */
 const nanoShape = z.union([z.string().regex(/^\d{1,19}$/), z.int().min(0)]).transform(BigInt);
 
 const kindShape = z.tuple([
@@ -151,7 +151,7 @@ const holdShape = z.tuple([z.literal("b"), z.string(), z.int(), z.number(), nano
 
 type HoldKind = Omit<Hold, "requestId" | "atMs" | "amountNano" | "inputTokens">;
 
-/** What its methods do not understand they throw at. */
+/** Its methods throw on lines that they do not understand. */
 export class HoldReader {
   private readonly names: NameReader;
   private readonly kinds = new Map<number, HoldKind>();
@@ -184,8 +184,8 @@ export class HoldReader {
 
   takeHold(json: unknown): Hold {
     const [, requestId, number, atMs, amountNano, inputTokens] = holdShape.parse(json);
-    const kind = this.kinds.get(number);
-    if (kind === undefined) throw new Error("Nothing was told of its kind.");
-    return { ...kind, requestId, atMs, amountNano, inputTokens };
+    const sharedFields = this.kinds.get(number);
+    if (sharedFields === undefined) throw new Error("Nothing was told of its kind.");
+    return { ...sharedFields, requestId, atMs, amountNano, inputTokens };
   }
 }

@@ -1,4 +1,4 @@
-/** The lines by which the till tells what it promises. What a successor makes of them is in `read-journal.ts`. */
+/** Encodes the lines of the journal. `read-journal.ts` describes how recovery reads them. */
 
 import type { HoldProgress } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
@@ -7,34 +7,34 @@ import type { JsonLineWriter } from "./json-line-writer.ts";
 import { NameEncoder } from "./name-lines.ts";
 import { RowEncoder } from "./row-lines.ts";
 
-/** Of segments whose lines have checksums. */
-const CHECKED = 2;
+/** Format version of segments whose lines have checksums. */
+const CHECKED_VERSION = 2;
 
-/** Requests that have come equally far. */
+/** Requests with the same progress. */
 export interface ProgressOf {
   readonly progress: HoldProgress;
   readonly requestIds: readonly string[];
 }
 
-/** Writes what one segment tells: others are read without it. */
+/** Encodes the lines of one segment. Each segment is readable without the others. */
 export class JournalEncoder {
   private readonly pen: JsonLineWriter;
   private readonly names = new NameEncoder();
   private readonly rows = new RowEncoder(this.names);
   private readonly holds: HoldEncoder;
 
-  constructor(pen: JsonLineWriter, incarnation: string) {
-    this.pen = pen;
+  constructor(writer: JsonLineWriter, incarnation: string) {
+    this.pen = writer;
     this.holds = new HoldEncoder(this.names, incarnation);
   }
 
-  /** The first line: whatever segments before this one told by numbers is over. */
+  /** The first line of a segment. It invalidates the numbers of earlier segments. */
   begin(): void {
-    this.pen.json(["o", CHECKED]);
+    this.pen.json(["o", CHECKED_VERSION]);
   }
 
-  held(given: HoldFields): void {
-    this.holds.tell(given, this.pen);
+  held(hold: HoldFields): void {
+    this.holds.tell(hold, this.pen);
   }
 
   progressed({ progress, requestIds }: ProgressOf): void {
@@ -50,12 +50,12 @@ export class JournalEncoder {
     pen.close();
   }
 
-  /** Its hold pays for it. */
+  /** A row that is paid from its hold. */
   settled(row: UsageRow): void {
     this.rows.tell("e", row, this.pen);
   }
 
-  /** Nobody pays for it. */
+  /** An unpaid row. */
   recorded(row: UsageRow): void {
     this.rows.tell("r", row, this.pen);
   }

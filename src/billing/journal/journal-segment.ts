@@ -1,28 +1,28 @@
 /**
- * The bytes of one segment of a journal, checked line by line. Each line ends with a checksum of its own. Reading ends
- * where a line cannot be trusted: later lines may depend on it.
+ * Reads the bytes of one journal segment and verifies the checksum at the end of each line. Reading stops at the
+ * first invalid line, because later lines may depend on it.
  */
 
-/** Between a line's JSON and its checksum. No JSON of the journal contains one outside of a string. */
+/** Separates the JSON of a line from its checksum. The JSON contains this byte only as an escape inside strings. */
 export const CHECKSUM_MARK = 0x09;
 export const CHECKSUM_DIGITS = 8;
 
 const LINE_END = 0x0a;
-/** What versions before there were checksums began every segment with. */
+/** The first line of segments of versions without checksums. */
 const UNCHECKED_START = '["o"]\n';
 
 export interface SegmentText {
   lines: string[];
-  /** 1 if a line was being written when the process died: its put never returned. */
+  /** 1 if the process died while it wrote a line. That write was never acknowledged. */
   torn: 0 | 1;
-  /** Where the content was damaged afterwards; null if it is whole. */
+  /** Where the content was damaged after it was written; null if it is intact. */
   damage: SegmentDamage | null;
 }
 
 export interface SegmentDamage {
-  /** The number of the line that cannot be trusted, from 1. */
+  /** The number of the first invalid line, from 1. */
   line: number;
-  /** From that line on, up to the end of what was written. */
+  /** Bytes from that line to the end of the written content. */
   bytesLost: number;
 }
 
@@ -49,8 +49,8 @@ export function readSegment(bytes: Buffer): SegmentText {
 }
 
 /**
- * A process that dies leaves zeros where bytes of its last line are missing, and nothing behind that line. A line
- * without zeros whose checksum is wrong, or a whole line behind a gap, is damage.
+ * A process that dies leaves zeros in place of the missing bytes of its last line, and nothing after that line. A
+ * line without zeros and with a wrong checksum, or a valid line after a gap, is damage.
  */
 function isDamaged(bytes: Buffer, start: number): boolean {
   const firstEnd = bytes.indexOf(LINE_END, start);
@@ -63,7 +63,7 @@ function isDamaged(bytes: Buffer, start: number): boolean {
   return false;
 }
 
-/** `end` is that of the line's end. */
+/** `end` is the position of the line end. */
 function isWhole(bytes: Buffer, start: number, end: number): boolean {
   const sumAt = end - CHECKSUM_DIGITS;
   if (sumAt - 1 < start || bytes[sumAt - 1] !== CHECKSUM_MARK) return false;

@@ -13,7 +13,7 @@ import { listOrphanedJournals } from "./left-journals.ts";
 
 const SEGMENT_BYTES = 100_000;
 const newFolder = () => mkdtempSync(join(tmpdir(), "gateway-journal-"));
-/** All of one wallet, as most are. */
+/** All of one wallet, as is usual. */
 const lease = newReservation("u1", 1n);
 const held = (requestId: string) => ({ asked: asking(requestId), atMs: 1_000, lease });
 const holding = (requestId: string) =>
@@ -25,7 +25,7 @@ function left(dir: string) {
   return journal;
 }
 
-/** What a journal tells, in a few words. */
+/** The content of a journal in short form. */
 function toldBy(dir: string) {
   const { open, settlements, rows, unreadable } = left(dir);
   return {
@@ -36,7 +36,7 @@ function toldBy(dir: string) {
   };
 }
 
-/** A row of which no two columns say the same, as far as they can. */
+/** A row whose columns all have different values, as far as possible. */
 const FULL: UsageRow = usageRow({
   requestId: "r1",
   atMs: 2_000,
@@ -124,7 +124,7 @@ test("however many kinds of rows there are, and however many segments, each row 
   const segments = rows.map((row) => journal.recorded(row));
   expect(new Set(segments).size).toBeGreaterThan(3);
   expect(left(dir)).toMatchObject({ rows, torn: 0, unreadable: 0 });
-  // Each segment can be read when those before it are gone.
+  // Each segment can be read without the earlier ones.
   const last = segments.at(-1) ?? 0;
   journal.forgetBefore(last);
   expect(left(dir).rows).toEqual(rows.filter((_, index) => segments[index] === last));
@@ -143,7 +143,7 @@ test("wherever the process dies, whole lines count and the one it was writing do
     (to) => to.recorded(usageRow({ requestId: "free 3" })),
   ];
   const path = join(dir, "journal-inc_1.1.jsonl");
-  /** After each step: how long the text is by then, and what it tells. */
+  /** After each step: the length of the text, and its content. */
   const states = steps.map((step) => {
     step(journal);
     return { end: readFileSync(path).indexOf(0), told: toldBy(dir) };
@@ -156,7 +156,7 @@ test("wherever the process dies, whole lines count and the one it was writing do
     const { told } = states.findLast(({ end }) => end <= cut) ?? { told: nothing };
     expect(toldBy(dir)).toEqual(told);
   }
-  // Its bytes may have come in any order.
+  // Its bytes may have been written in any order.
   const [before, last] = states.slice(-2);
   if (before === undefined || last === undefined) throw new Error("There are several steps.");
   for (let gap = before.end; gap < last.end; gap++) {
@@ -295,7 +295,7 @@ test("a line that was changed ends the reading of its segment, and of no other o
   const lineStart = whole.lastIndexOf("\n", at) + 1;
   for (const change of [
     (bytes: Buffer) => void bytes.write("9", at + 2),
-    // A page that never came to the disk, with others behind it.
+    // A page that never reached the disk, with later pages that did.
     (bytes: Buffer) => void bytes.fill(0, at, at + 20),
   ]) {
     const bytes = Buffer.from(whole);

@@ -1,6 +1,6 @@
 /**
- * What the till has promised and the store does not know yet: lines in a file, which outlive the process. The file is
- * cut into segments, so that what the store has meanwhile can be thrown away.
+ * The journal: holds and settlements that the database does not have yet, as lines in files that outlive the process.
+ * The journal is divided into segments, so that segments the database has caught up with can be deleted.
  */
 
 import { mkdirSync, rmSync } from "node:fs";
@@ -15,58 +15,63 @@ import { JsonLineWriter } from "./json-line-writer.ts";
 import { segmentName } from "./left-journals.ts";
 import { type Segment, UnsyncedSegments } from "./unsynced-segments.ts";
 
-/** What is told to it outlives the process when the call returns. If it throws nothing of it is written. */
+/**
+ * What is written to the journal survives the process when the call returns. If the call throws, nothing was written.
+ */
 export interface Journal {
-  /** Returns the number of the segment that tells of it; later ones have greater numbers. */
-  held(given: HoldFields): number;
-  progressed(some: ProgressOf): void;
-  /** The row of a request that its hold pays for, which fits the store. */
+  /** Returns the number of the segment that contains the hold. Segment numbers increase. */
+  held(hold: HoldFields): number;
+  progressed(progress: ProgressOf): void;
+  /** The usage row of a request that is paid from its hold. Its values must fit the database. */
   settled(row: UsageRow): void;
-  /** The row of a request that nobody pays for, which fits the store. Returns the number of its segment, too. */
+  /** The usage row of an unpaid request. Its values must fit the database. Returns the number of its segment. */
   recorded(row: UsageRow): number;
-  /** What was told survives the loss of power once this resolves. A segment whose sync failed is written anew. */
+  /**
+   * Everything written so far survives a power failure once this resolves. A segment whose sync failed is written
+   * again to a new file.
+   */
   sync(): Promise<void>;
   hasBefore(segment: number): boolean;
-  /** Segments before this one are of no more use. */
+  /** Deletes the segments before this one. */
   forgetBefore(segment: number): void;
-  /** `isDone`: nothing in it is of any more use. */
+  /** `isDone`: the database has everything, so all segments can be deleted. */
   close(isDone: boolean): Promise<void>;
 }
 
-/** Made once: every request would make its own. */
-const tellHeld = (teller: JournalEncoder, given: HoldFields) => teller.held(given);
-const tellProgressed = (teller: JournalEncoder, some: ProgressOf) => teller.progressed(some);
-const tellSettled = (teller: JournalEncoder, row: UsageRow) => teller.settled(row);
-const tellRecorded = (teller: JournalEncoder, row: UsageRow) => teller.recorded(row);
+/** Created once, to avoid a closure per request. */
+const encodeHeld = (encoder: JournalEncoder, hold: HoldFields) => encoder.held(hold);
+const encodeProgressed = (encoder: JournalEncoder, progress: ProgressOf) => encoder.progressed(progress);
+const encodeSettled = (encoder: JournalEncoder, row: UsageRow) => encoder.settled(row);
+const encodeRecorded = (encoder: JournalEncoder, row: UsageRow) => encoder.recorded(row);
 
-/** Of the first segment; each that gets full is followed by one of twice the size. */
+/** Size of the first segment. Each full segment is followed by one of twice the size. */
 const FIRST_BYTES = 16 * 1024;
 
-/** The first file is made when the first line comes. A gateway with little to do makes many, so they begin small. */
+/** Creates the first file with the first line. An idle gateway creates many segments, so they start small. */
 export function openJournal(dir: string, incarnation: string, segmentBytes: number): Journal {
   const firstBytes = Math.min(FIRST_BYTES, segmentBytes);
   let nextBytes = firstBytes;
   let segment = 1;
   let oldest = 1;
   let file: AppendFile | null = null;
-  const pen = new JsonLineWriter();
-  let teller = new JournalEncoder(pen, incarnation);
+  const writer = new JsonLineWriter();
+  let encoder = new JournalEncoder(writer, incarnation);
   let hasNewName = false;
   const pathOf = (number: number) => join(dir, segmentName(incarnation, number));
   const unsynced = new UnsyncedSegments({ dir, pathOf, isNeeded: (number) => number >= oldest });
 
-  /** What is to be told may depend on what the segment tells already. */
-  function put<Told>(tell: (teller: JournalEncoder, told: Told) => void, told: Told): void {
+  /** Takes a function and not finished lines, because the encoding depends on what the segment already contains. */
+  function put<Value>(encode: (encoder: JournalEncoder, value: Value) => void, value: Value): void {
     try {
-      pen.clear();
-      tell(teller, told);
-      if (file?.put(pen)) return;
+      writer.clear();
+      encode(encoder, value);
+      if (file?.put(writer)) return;
       if (file !== null) nextBytes = Math.min(nextBytes * 2, segmentBytes);
       end();
-      pen.clear();
-      teller = new JournalEncoder(pen, incarnation);
-      teller.begin();
-      tell(teller, told);
+      writer.clear();
+      encoder = new JournalEncoder(writer, incarnation);
+      encoder.begin();
+      encode(encoder, value);
       begin();
     } catch (error) {
       end();
@@ -74,12 +79,12 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
     }
   }
 
-  /** With what is written already. */
+  /** Starts a segment with the lines that the writer already contains. */
   function begin(): void {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
-    file = createAppendFile(pathOf(segment), Math.max(nextBytes, pen.length));
+    file = createAppendFile(pathOf(segment), Math.max(nextBytes, writer.length));
     hasNewName = true;
-    file.put(pen);
+    file.put(writer);
   }
 
   function end(): void {
@@ -94,16 +99,16 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
     const ending = unsynced.takeEnded();
     const current: Segment[] = file === null ? [] : [{ number: segment, file }];
     if (hasNewName) await syncNames([...ending, ...current]);
-    for (const one of [...ending]) {
-      // What was thrown away need not reach the disk.
-      if (one.number >= oldest) await syncOne(one, ending);
+    for (const target of [...ending]) {
+      // A deleted segment needs no sync.
+      if (target.number >= oldest) await syncOne(target, ending);
       ending.shift();
-      one.file.close();
+      target.file.close();
     }
-    for (const one of current) await syncOne(one, []);
+    for (const target of current) await syncOne(target, []);
   });
 
-  /** The folder, in which these have new names. */
+  /** Syncs the folder, which contains the new file names. */
   async function syncNames(segments: readonly Segment[]): Promise<void> {
     hasNewName = false;
     try {
@@ -115,32 +120,32 @@ export function openJournal(dir: string, incarnation: string, segmentBytes: numb
     }
   }
 
-  /** Those after it are for the next sync. */
-  async function syncOne(one: Segment, ending: readonly Segment[]): Promise<void> {
+  /** If the sync fails, the segments after this one wait for the next sync. */
+  async function syncOne(target: Segment, ending: readonly Segment[]): Promise<void> {
     try {
-      await one.file.sync();
+      await target.file.sync();
     } catch (error) {
-      fail([one]);
-      for (const later of ending) if (later !== one) unsynced.add(later);
+      fail([target]);
+      for (const later of ending) if (later !== target) unsynced.add(later);
       throw error;
     }
   }
 
-  /** Nothing more is put into one of these. */
+  /** Ends the current segment if it is one of these: nothing more may be appended to it. */
   function fail(segments: readonly Segment[]): void {
-    if (segments.some((one) => one.file === file)) end();
+    if (segments.some((target) => target.file === file)) end();
     unsynced.fail(segments);
   }
 
   return {
-    held(given) {
-      put(tellHeld, given);
+    held(hold) {
+      put(encodeHeld, hold);
       return segment;
     },
-    progressed: (some) => put(tellProgressed, some),
-    settled: (row) => put(tellSettled, row),
+    progressed: (progress) => put(encodeProgressed, progress),
+    settled: (row) => put(encodeSettled, row),
     recorded(row) {
-      put(tellRecorded, row);
+      put(encodeRecorded, row);
       return segment;
     },
     sync: shared.flush,

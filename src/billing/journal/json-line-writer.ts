@@ -1,6 +1,6 @@
 /**
- * Writes lines of JSON, each of them an array, into memory that is used again and again. Lines come by the ten thousand a
- * second, and the runtime's own serializer would make an array and a string of each, to be collected later.
+ * Writes JSON lines, each an array, into a reusable buffer. The journal writes tens of thousands of lines a second;
+ * `JSON.stringify` would create an array and a string for each, for the garbage collector.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -16,26 +16,26 @@ const CLOSE = 0x5d;
 const LINE_END = 0x0a;
 const LETTER_A = 0x61;
 
-/** The most bytes that one UTF-16 unit becomes. */
+/** Maximum number of UTF-8 bytes per UTF-16 unit. */
 const UTF8_BYTES_MAX = 3;
-/** As much as a number takes, with what stands around it. */
+/** Maximum number of bytes of a number with its separators. */
 const NUMBER_BYTES_MAX = 32;
-/** Digits that are reckoned in small integers, which the compiler does best. */
+/** Digits that are computed with small integers, which the compiler optimizes best. */
 const SMALL = 1e9;
 const SMALL_DIGITS = 9;
 
 export class JsonLineWriter {
-  /** The lines stand at its beginning. */
+  /** Contains the lines in its first `length` bytes. */
   bytes = Buffer.allocUnsafeSlow(4_096);
   length = 0;
-  /** Where the line begins that is being written. */
+  /** Where the current line starts. */
   private lineStart = 0;
 
   clear(): void {
     this.length = 0;
   }
 
-  /** Begins a line: what kind of line it is comes first. */
+  /** Starts a line with its tag. */
   open(tag: string): void {
     this.makeRoom(NUMBER_BYTES_MAX + tag.length);
     this.lineStart = this.length;
@@ -49,14 +49,14 @@ export class JsonLineWriter {
     this.endLine();
   }
 
-  /** A whole line of a kind that is rare. */
+  /** Writes a whole line of a rare kind. */
   json(line: readonly unknown[]): void {
     this.lineStart = this.length;
     this.serialized(line);
     this.endLine();
   }
 
-  /** The checksum of the line, by which a reader knows that it is whole. */
+  /** Appends the checksum that tells readers that the line is whole. */
   private endLine(): void {
     this.makeRoom(NUMBER_BYTES_MAX);
     const { bytes } = this;
@@ -91,14 +91,14 @@ export class JsonLineWriter {
     this.ascii(value ? "true" : "false");
   }
 
-  /** As a number where that is exact. */
+  /** A JSON number if that is exact, otherwise a string. */
   nano(value: Nano): void {
-    const told = nanoValue(value);
-    if (typeof told === "number") this.number(told);
-    else this.text(told);
+    const encoded = nanoValue(value);
+    if (typeof encoded === "number") this.number(encoded);
+    else this.text(encoded);
   }
 
-  /** Nearly all text is plain; room for that is there. */
+  /** The caller has reserved space for plain ASCII text, which is nearly all text. */
   private quoted(value: string): void {
     const { bytes, length } = this;
     let at = length;
@@ -127,7 +127,7 @@ export class JsonLineWriter {
 
   private digits(value: number): void {
     if (value < SMALL) {
-      this.smallDigits(value, digitsOf(value));
+      this.smallDigits(value, countDigits(value));
       return;
     }
     const high = Math.floor(value / SMALL);
@@ -154,7 +154,7 @@ export class JsonLineWriter {
   }
 }
 
-function digitsOf(value: number): number {
+function countDigits(value: number): number {
   let count = 1;
   for (let limit = 10; value >= limit; limit *= 10) count++;
   return count;

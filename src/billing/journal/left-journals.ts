@@ -1,4 +1,4 @@
-/** Journals of processes that are no more. */
+/** Finds and reads journals of dead processes. */
 
 import { readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ export interface OrphanedJournal extends JournalContent {
   incarnation: string;
   /** Segments that could not be read to their end. */
   damaged: readonly DamagedSegment[];
-  /** Damaged segments stay under another name, for an operator to look at. */
+  /** Damaged segments are renamed and kept, so that an operator can inspect them. */
   remove(): void;
 }
 
@@ -21,29 +21,29 @@ export interface DamagedSegment extends SegmentDamage {
   name: string;
 }
 
-/** What other processes left in this folder. */
+/** Reads the journals that dead processes left in this folder. */
 export function listOrphanedJournals(
   dir: string,
   isAlive: (incarnation: string) => boolean,
 ): OrphanedJournal[] {
   const segments = new Map<string, number[]>();
-  for (const name of namesIn(dir)) {
+  for (const name of listNames(dir)) {
     const [, incarnation, number] = NAME.exec(name) ?? [];
     if (incarnation === undefined || isAlive(incarnation)) continue;
     segments.set(incarnation, [...(segments.get(incarnation) ?? []), Number(number)]);
   }
-  return [...segments].map(([incarnation, numbers]) => readLeft(dir, incarnation, numbers));
+  return [...segments].map(([incarnation, numbers]) => readOrphaned(dir, incarnation, numbers));
 }
 
-function readLeft(dir: string, incarnation: string, numbers: readonly number[]): OrphanedJournal {
+function readOrphaned(dir: string, incarnation: string, numbers: readonly number[]): OrphanedJournal {
   const names = numbers.toSorted((a, b) => a - b).map((number) => segmentName(incarnation, number));
   const segments = names.map((name) => ({ name, ...readSegment(readFileSync(join(dir, name))) }));
   const damaged = segments.flatMap(({ name, damage }) => (damage === null ? [] : { name, ...damage }));
-  const told = readJournal(segments.flatMap(({ lines }) => lines));
+  const content = readJournal(segments.flatMap(({ lines }) => lines));
   return {
     incarnation,
-    ...told,
-    torn: segments.reduce((sum, { torn }) => sum + torn, told.torn),
+    ...content,
+    torn: segments.reduce((sum, { torn }) => sum + torn, content.torn),
     damaged,
     remove() {
       for (const { name, damage } of segments) {
@@ -55,7 +55,7 @@ function readLeft(dir: string, incarnation: string, numbers: readonly number[]):
   };
 }
 
-function namesIn(dir: string): string[] {
+function listNames(dir: string): string[] {
   try {
     return readdirSync(dir);
   } catch {

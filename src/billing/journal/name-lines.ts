@@ -1,40 +1,43 @@
 /**
- * Names that many lines of a journal repeat: of keys, users, groups, accounts, models. Each is told once a segment, in a
- * line of its own, and from then on by its number: bytes of a journal are what costs.
+ * Names that many journal lines repeat: keys, users, groups, accounts, models. To keep the journal small, each name
+ * is written once per segment in a line of its own and then referenced by number.
  */
 
 import { z } from "zod";
 import type { JsonLineWriter } from "./json-line-writer.ts";
 
-/** What a line tells of one column. */
-type Told = string | number | null;
+/** A column value of a line. */
+type ColumnValue = string | number | null;
 
-/** One for each segment, because segments are read independently. */
+/** One encoder per segment, because segments are read independently. */
 export class NameEncoder {
   private readonly numbers = new Map<string, number>();
 
-  /** Tells of the name if that was not done yet: to be asked before a line is opened that is to bear the number. */
-  numberOf(name: string, pen: JsonLineWriter): number {
+  /**
+   * Writes the name if the segment does not have it yet. Must be called before the line that uses the number is
+   * opened.
+   */
+  numberOf(name: string, writer: JsonLineWriter): number {
     const known = this.numbers.get(name);
     if (known !== undefined) return known;
     const number = this.numbers.size;
     this.numbers.set(name, number);
-    pen.open("n");
-    pen.number(number);
-    pen.text(name);
-    pen.close();
+    writer.open("n");
+    writer.number(number);
+    writer.text(name);
+    writer.close();
     return number;
   }
 
-  numberOrNull(name: string | null, pen: JsonLineWriter): number | null {
-    return name === null ? null : this.numberOf(name, pen);
+  numberOrNull(name: string | null, writer: JsonLineWriter): number | null {
+    return name === null ? null : this.numberOf(name, writer);
   }
 }
 
-/** Columns of names: there a number is that of a name. */
+/** Columns that contain names: a number in them refers to a name. */
 const NAMED: ReadonlySet<string> = new Set(["key_id", "user_id", "group_id", "account_id", "upstream_model"]);
 
-/** A name, or its number. */
+/** A name or its number. */
 export const named = z.union([z.string(), z.int()]);
 
 const nameShape = z.tuple([z.literal("n"), z.int(), z.string()]);
@@ -46,26 +49,26 @@ export class NameReader {
     this.names.clear();
   }
 
-  /** Throws at what it does not understand, here and below. */
+  /** Throws on a line that it does not understand, as the methods below do. */
   take(json: unknown): void {
     const [, number, name] = nameShape.parse(json);
     this.names.set(number, name);
   }
 
-  /** What stands where a name is told: its number, or the name itself. */
-  nameOf(told: string | number): string {
-    if (typeof told === "string") return told;
-    const name = this.names.get(told);
+  /** Resolves a name, or its number, to the name. */
+  nameOf(reference: string | number): string {
+    if (typeof reference === "string") return reference;
+    const name = this.names.get(reference);
     if (name === undefined) throw new Error("Nothing was told of its name.");
     return name;
   }
 
-  nameOrNull(told: string | number | null): string | null {
-    return told === null ? null : this.nameOf(told);
+  nameOrNull(reference: string | number | null): string | null {
+    return reference === null ? null : this.nameOf(reference);
   }
 
-  /** Values of these columns, with the names that they tell by their numbers. */
-  resolve(columns: readonly string[], values: readonly Told[]): Told[] {
+  /** Replaces the name numbers in the values of these columns. */
+  resolve(columns: readonly string[], values: readonly ColumnValue[]): ColumnValue[] {
     return values.map((value, at) => (NAMED.has(columns[at] ?? "") ? this.nameOrNull(value) : value));
   }
 }

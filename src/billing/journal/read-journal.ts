@@ -1,4 +1,4 @@
-/** What a successor reads from the lines of a journal (`journal-lines.ts`). */
+/** Reads the lines of a journal (`journal-lines.ts`) for recovery. */
 
 import { z } from "zod";
 import type { Nano } from "../../money/nano.ts";
@@ -16,11 +16,11 @@ const progressShape = z.tuple(
 );
 
 export interface JournalContent extends UnreadableLine {
-  /** Begun and not ended, as far as they had come. */
+  /** Unfinished requests with their last progress. */
   open: Hold[];
-  /** Ended; the store may know of them, or not. */
+  /** Finished requests. The database may or may not have them. */
   settlements: Settlement[];
-  /** Of requests that nobody pays for; the store may know them, or not. */
+  /** Rows of unpaid requests. The database may or may not have them. */
   rows: UsageRow[];
 }
 
@@ -32,21 +32,21 @@ export function readJournal(lines: readonly string[]): JournalContent {
   const rowReader = new RowReader(names);
   const holdReader = new HoldReader(names);
 
-  function begin(hold: Hold): void {
+  function addHold(hold: Hold): void {
     if (!settlements.has(hold.requestId)) open.set(hold.requestId, hold);
   }
 
-  function goOn(requestId: string, progress: HoldProgress): void {
+  function updateProgress(requestId: string, progress: HoldProgress): void {
     const hold = open.get(requestId);
     if (hold !== undefined) open.set(requestId, { ...hold, ...progress });
   }
 
-  function end(row: UsageRow, chargedNano: Nano): void {
+  function addSettlement(row: UsageRow, chargedNano: Nano): void {
     open.delete(row.requestId);
     settlements.set(row.requestId, { row, chargedNano });
   }
 
-  function take(json: unknown): void {
+  function readLine(json: unknown): void {
     switch (Array.isArray(json) ? json[0] : null) {
       case "o":
         for (const reader of [names, rowReader, holdReader]) reader.forget();
@@ -70,16 +70,16 @@ export function readJournal(lines: readonly string[]): JournalContent {
       }
       case "e": {
         const row = rowReader.takeRow(json);
-        end(row, row.chargedNano);
+        addSettlement(row, row.chargedNano);
         break;
       }
       case "b":
-        begin(holdReader.takeHold(json));
+        addHold(holdReader.takeHold(json));
         break;
       case "q": {
         const [, state, account, model, outputTokens, ...requestIds] = progressShape.parse(json);
         const [accountId, upstreamModel] = [names.nameOrNull(account), names.nameOrNull(model)];
-        for (const id of requestIds) goOn(id, { state, accountId, upstreamModel, outputTokens });
+        for (const id of requestIds) updateProgress(id, { state, accountId, upstreamModel, outputTokens });
         break;
       }
       default:
@@ -87,11 +87,11 @@ export function readJournal(lines: readonly string[]): JournalContent {
     }
   }
 
-  const untaken = readJsonLines(lines, take);
+  const skipped = readJsonLines(lines, readLine);
   return {
     open: [...open.values()],
     settlements: [...settlements.values()],
     rows: [...rows.values()],
-    ...untaken,
+    ...skipped,
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Rows of requests that nobody pays for, where the store is a server: each is a line of the journal before anybody
- * hears of its end, so that it outlives the process, and the journal forgets what the store has.
+ * Journal for rows of unpaid requests with a database server. Each row is a journal line before the request ends for
+ * the client, so it survives the process. Segments that the database has are deleted.
  */
 
 import type { Clock } from "../../net/wire/clock.ts";
@@ -15,13 +15,13 @@ export interface RowJournalOptions {
   journal: Journal;
   log: Log;
   clock: Clock;
-  /** How often it is looked whether the journal can forget something. */
+  /** How often to check whether segments can be deleted. */
   lookMs: number;
-  /** Nothing is told to a journal that could not be written for so long. */
+  /** How long the journal is skipped after a failed write. */
   retryMs: number;
 }
 
-/** The same till, with a journal of the rows that are pushed. */
+/** Wraps a billing engine so that pushed rows are also written to a journal. */
 export function withRowJournal({
   till,
   journal,
@@ -34,12 +34,12 @@ export function withRowJournal({
   let pushed = 0;
   let stored = 0;
   let brokenUntilMs = Number.NEGATIVE_INFINITY;
-  let forgetting: Promise<void> | null = null;
-  const looking = setInterval(look, lookMs);
-  looking.unref();
+  let pruning: Promise<void> | null = null;
+  const pruneTimer = setInterval(pruneSoon, lookMs);
+  pruneTimer.unref();
 
-  /** A journal that cannot be written keeps no row from the store. */
-  function tell(row: UsageRow): void {
+  /** Writes the row to the journal. If that fails, the row still goes to the database. */
+  function record(row: UsageRow): void {
     if (clock.monotonicMs() < brokenUntilMs) return;
     try {
       segment = journal.recorded(row);
@@ -55,20 +55,20 @@ export function withRowJournal({
     stored = Math.max(stored, upTo);
   }
 
-  function look(): void {
+  function pruneSoon(): void {
     if (!journal.hasBefore(Number.POSITIVE_INFINITY)) return;
-    forgetting ??= forget()
+    pruning ??= prune()
       .catch((error) => log.warn("journal_kept", { reason: errorReason(error) }))
       .finally(() => {
-        forgetting = null;
+        pruning = null;
       });
   }
 
-  async function forget(): Promise<void> {
+  async function prune(): Promise<void> {
     const latest = segment;
     await flush();
     journal.forgetBefore(stored === pushed ? Number.POSITIVE_INFINITY : latest);
-    // Segments that ended are closed by this.
+    // Closes the segments that have ended.
     await journal.sync();
   }
 
@@ -76,14 +76,14 @@ export function withRowJournal({
     ...till,
     push(row) {
       const fitting = clampCount(row);
-      tell(fitting);
+      record(fitting);
       pushed++;
       till.push(fitting);
     },
     flush,
     async stop() {
-      clearInterval(looking);
-      await forgetting;
+      clearInterval(pruneTimer);
+      await pruning;
       await till.stop();
       await journal.close(stored === pushed);
     },

@@ -1,6 +1,6 @@
 /**
- * The lines of a journal that tell the rows of requests that have ended. They come by the ten thousand a second, so what
- * many of them have in common, their kind, is told once a segment.
+ * Journal lines for usage rows. There are tens of thousands a second, so the fields that many rows share (their kind)
+ * are written once per segment.
  */
 
 import { z } from "zod";
@@ -9,16 +9,16 @@ import { asStored, isAlike, KIND_COLUMNS, kindValues, REST_COLUMNS } from "../..
 import type { JsonLineWriter } from "./json-line-writer.ts";
 import type { NameEncoder, NameReader } from "./name-lines.ts";
 
-/** Whether somebody pays for it, from what was set aside. */
+/** "e": paid from a hold. "r": unpaid. */
 type RowTag = "e" | "r";
 
-/** Kinds that are remembered; looking through more of them costs more than telling one again. */
+/** Maximum number of cached kinds. Searching more of them costs more than writing a kind again. */
 const KINDS_MAX = 32;
 
-/** One for each segment, because segments are read independently. */
+/** One encoder per segment, because segments are read independently. */
 export class RowEncoder {
   private readonly names: NameEncoder;
-  /** One row of each kind; its index is the kind's number. */
+  /** One row per kind; its index is the number of the kind. */
   private kinds: UsageRow[] = [];
   private isBegun = false;
 
@@ -26,64 +26,70 @@ export class RowEncoder {
     this.names = names;
   }
 
-  /** Tells of this row, and of its kind if that was not done yet. */
-  tell(tag: RowTag, row: UsageRow, pen: JsonLineWriter): void {
-    rowLine(tag, this.numberOf(row, pen), row, this.names, pen);
+  /** Writes the row, preceded by its kind if the segment does not have it yet. */
+  tell(tag: RowTag, row: UsageRow, writer: JsonLineWriter): void {
+    writeRow(tag, this.numberOf(row, writer), row, this.names, writer);
   }
 
-  private numberOf(row: UsageRow, pen: JsonLineWriter): number {
+  private numberOf(row: UsageRow, writer: JsonLineWriter): number {
     const { kinds } = this;
     for (let number = 0; number < kinds.length; number++) {
       const kind = kinds[number];
       if (kind !== undefined && isAlike(kind, row)) return number;
     }
-    if (!this.isBegun) columnsLine(pen);
+    if (!this.isBegun) writeColumns(writer);
     this.isBegun = true;
-    // Numbers begin anew, and mean from here on what is told of them from here on.
+    // The numbers start again from 0. Later kind lines redefine them.
     if (kinds.length === KINDS_MAX) this.kinds = [];
     const number = this.kinds.push(row) - 1;
-    kindLine(number, row, pen);
+    writeKind(number, row, writer);
     return number;
   }
 }
 
-/** Before the first row of a segment: what its kinds and its rows tell. */
-function columnsLine(pen: JsonLineWriter): void {
-  pen.json(["w", KIND_COLUMNS, REST_COLUMNS]);
+/** The columns of kinds and rows, before the first row of a segment. */
+function writeColumns(writer: JsonLineWriter): void {
+  writer.json(["w", KIND_COLUMNS, REST_COLUMNS]);
 }
 
-function kindLine(number: number, row: UsageRow, pen: JsonLineWriter): void {
-  pen.json(["k", number, ...kindValues(row)]);
+function writeKind(number: number, row: UsageRow, writer: JsonLineWriter): void {
+  writer.json(["k", number, ...kindValues(row)]);
 }
 
 /** In the order of REST_COLUMNS. */
-function rowLine(tag: RowTag, kind: number, row: UsageRow, names: NameEncoder, pen: JsonLineWriter): void {
-  const key = names.numberOf(row.keyId, pen);
-  const user = names.numberOrNull(row.userId, pen);
-  const group = names.numberOf(row.groupId, pen);
-  const account = names.numberOrNull(row.accountId, pen);
-  pen.open(tag);
-  pen.number(kind);
-  pen.text(row.requestId);
-  pen.number(row.atMs);
-  pen.number(key);
-  pen.number(user);
-  pen.number(group);
-  pen.number(account);
-  pen.number(row.inputTokens);
-  pen.number(row.cachedTokens);
-  pen.number(row.outputTokens);
-  pen.number(row.reasoningTokens);
-  pen.number(row.firstByteMs);
-  pen.number(row.durationMs);
-  pen.number(row.waitMs);
-  pen.text(row.responseId);
-  pen.text(row.upstreamRequestId);
-  pen.text(row.trace);
-  pen.nano(row.costNano);
-  pen.nano(row.chargedNano);
-  pen.nano(row.upstreamNano);
-  pen.close();
+function writeRow(
+  tag: RowTag,
+  kind: number,
+  row: UsageRow,
+  names: NameEncoder,
+  writer: JsonLineWriter,
+): void {
+  const key = names.numberOf(row.keyId, writer);
+  const user = names.numberOrNull(row.userId, writer);
+  const group = names.numberOf(row.groupId, writer);
+  const account = names.numberOrNull(row.accountId, writer);
+  writer.open(tag);
+  writer.number(kind);
+  writer.text(row.requestId);
+  writer.number(row.atMs);
+  writer.number(key);
+  writer.number(user);
+  writer.number(group);
+  writer.number(account);
+  writer.number(row.inputTokens);
+  writer.number(row.cachedTokens);
+  writer.number(row.outputTokens);
+  writer.number(row.reasoningTokens);
+  writer.number(row.firstByteMs);
+  writer.number(row.durationMs);
+  writer.number(row.waitMs);
+  writer.text(row.responseId);
+  writer.text(row.upstreamRequestId);
+  writer.text(row.trace);
+  writer.nano(row.costNano);
+  writer.nano(row.chargedNano);
+  writer.nano(row.upstreamNano);
+  writer.close();
 }
 
 const valueShape = z.union([z.string(), z.number(), z.null()]);
@@ -91,7 +97,7 @@ const columnsShape = z.tuple([z.literal("w"), z.array(z.string()), z.array(z.str
 const kindShape = z.tuple([z.literal("k"), z.int()], valueShape);
 const rowShape = z.tuple([z.enum(["e", "r"]), z.int()], valueShape);
 
-/** What its methods do not understand they throw at. */
+/** Its methods throw on lines that they do not understand. */
 export class RowReader {
   private readonly names: NameReader;
   private columns: readonly string[] = [];
@@ -106,8 +112,8 @@ export class RowReader {
   }
 
   takeColumns(json: unknown): void {
-    const [, ofKinds, ofRows] = columnsShape.parse(json);
-    this.columns = [...ofKinds, ...ofRows];
+    const [, kindColumns, rowColumns] = columnsShape.parse(json);
+    this.columns = [...kindColumns, ...rowColumns];
     this.kinds.clear();
   }
 
@@ -120,7 +126,7 @@ export class RowReader {
     const [, number, ...values] = rowShape.parse(json);
     const kind = this.kinds.get(number);
     if (kind === undefined) throw new Error("Nothing was told of its kind.");
-    const told = this.names.resolve(this.columns, [...kind, ...values]);
-    return toUsageRow(asStored(this.columns, told));
+    const resolved = this.names.resolve(this.columns, [...kind, ...values]);
+    return toUsageRow(asStored(this.columns, resolved));
   }
 }

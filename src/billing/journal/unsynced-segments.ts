@@ -1,7 +1,7 @@
 /**
- * Segments of a journal that ended and may not be on the disk yet. After a failed sync the kernel may have forgotten
- * their pages, and a later sync of the same file would say nothing: their content is written to a new file, and that
- * one is synced.
+ * Ended journal segments that may not be on disk yet. After a failed sync the kernel may have dropped their pages,
+ * and a later sync of the same file would succeed without writing them. So their content is written to a new file,
+ * which is synced.
  */
 
 import { closeSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
@@ -17,7 +17,7 @@ export interface Segment {
 export interface UnsyncedOptions {
   dir: string;
   pathOf(number: number): string;
-  /** Whether something in this segment is still of use. */
+  /** Whether this segment contains anything the database does not have. */
   isNeeded(number: number): boolean;
 }
 
@@ -34,21 +34,21 @@ export class UnsyncedSegments {
     this.ended.push(segment);
   }
 
-  /** Those that a later sync can tell nothing of. */
+  /** Marks segments whose next sync result would be meaningless. */
   fail(segments: readonly Segment[]): void {
     const files = new Set(segments.map(({ file }) => file));
     this.ended = this.ended.filter(({ file }) => !files.has(file));
     this.failed.push(...segments.filter(({ file }) => !this.failed.some((one) => one.file === file)));
   }
 
-  /** Those that ended by now; they are the caller's to sync, to hand back or to fail. */
+  /** Removes and returns the ended segments. The caller must sync, re-add or fail them. */
   takeEnded(): Segment[] {
     const taken = this.ended;
     this.ended = [];
     return taken;
   }
 
-  /** Resolves when the content of all that failed before is on the disk. */
+  /** Resolves when the content of all failed segments is on disk. */
   async rewriteFailed(): Promise<void> {
     for (const segment of [...this.failed]) {
       if (this.options.isNeeded(segment.number)) await this.rewrite(segment);

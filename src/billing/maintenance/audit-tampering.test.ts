@@ -1,4 +1,4 @@
-/** Whatever is changed behind the gateway's back contradicts something else, and the audit names it. */
+/** Every change made outside of the gateway contradicts other data, and the reconciliation reports it. */
 
 import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
@@ -41,7 +41,7 @@ async function addUser(db: Db, id: string): Promise<void> {
   });
 }
 
-/** As the console and the command line do it: the log of changes tells of it. */
+/** As the console and the command line do it: the change log records it. */
 async function told(db: Db, action: string, book: (tx: Db) => Promise<MoneyResult>): Promise<void> {
   await transaction(db, async (tx) => {
     const { entry } = await book(tx);
@@ -52,8 +52,8 @@ async function told(db: Db, action: string, book: (tx: Db) => Promise<MoneyResul
 }
 
 /**
- * Two users: `r1` and `r2` were paid by their balances, `r3` by a subscription, `m1` and `m2` by one charge. `r1` was
- * refunded in part, a code redeemed, and money put in and taken out by hand.
+ * Two users: `r1` and `r2` were paid from their balances, `r3` by a subscription, `m1` and `m2` by one shared charge.
+ * `r1` was refunded in part, a code was redeemed, and money was added and removed by adjustment.
  */
 async function someBooks(db: Db): Promise<void> {
   for (const id of ["u1", "u2"]) await addUser(db, id);
@@ -106,7 +106,10 @@ async function checksOf(db: Db): Promise<string[]> {
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
 
-/** What was done to the books, and what the audit has to name. Balances are put right again where that is possible. */
+/**
+ * What was changed in the ledger, and what the reconciliation must report. Balances are corrected again where
+ * possible.
+ */
 const TAMPERED: readonly (readonly [what: string, statements: string, named: string])[] = [
   [
     "a charge taken from another's book",

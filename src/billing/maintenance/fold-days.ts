@@ -1,7 +1,7 @@
 /**
- * Keeps the roll-up by day up to date. Each pass folds whoever used something since the pass before, a few hours of
- * grace included, for a request counts for the hour it began in. What arrives later than that is marked by its writer.
- * Once an hour, and at start, the last two days are folded whole.
+ * Keeps the daily roll-up up to date. Each pass folds the keys with usage since the previous pass, minus a few hours
+ * of grace, because a request counts for the hour it began in. The writer marks days of later rows. Once an hour, and
+ * at start, the last two days are folded completely.
  */
 
 import type { Clock } from "../../net/wire/clock.ts";
@@ -18,14 +18,14 @@ import {
   writeFolded,
 } from "../../store/usage/usage-day.ts";
 
-/** `whole`: the last two days are looked at from their beginning. Returns the days that were folded. */
+/** `whole`: the last two days are folded from their start. Returns the days that were folded. */
 export async function foldDays(db: Db, nowMs: number, whole: boolean): Promise<number[]> {
   const { foldedAtMs, marks } = await readFoldState(db);
   const since = new Map<number, number>();
   const firstMs = foldedAtMs === 0 ? await firstHour(db) : Math.min(foldedAtMs, nowMs) - FOLD_GRACE_MS;
   const recentMs = startOfDay(nowMs) - DAY_MS;
   const fromMs = firstMs === null ? recentMs : whole ? Math.min(firstMs, recentMs) : firstMs;
-  // A day further: another node's clock may be ahead.
+  // Includes the next day, because the clock of another node may be ahead.
   for (let dayMs = startOfDay(fromMs); dayMs <= startOfDay(nowMs) + DAY_MS; dayMs += DAY_MS) {
     since.set(dayMs, whole || foldedAtMs === 0 ? dayMs : Math.floor(fromMs / HOUR_MS) * HOUR_MS);
   }
@@ -39,9 +39,9 @@ export async function foldDays(db: Db, nowMs: number, whole: boolean): Promise<n
 }
 
 export interface DayFolding {
-  /** At once; joins a pass under way. */
+  /** Folds at once; joins a pass in flight. */
   fold(): Promise<void>;
-  /** No pass begins after it; resolves when none is under way. */
+  /** No pass starts after it; resolves when none is in flight. */
   stop(): Promise<void>;
 }
 
@@ -53,7 +53,7 @@ export function startFoldingDays(options: {
 }): DayFolding {
   const { db, log, clock } = options;
   let wholeAtMs = 0;
-  let underWay: Promise<void> | null = null;
+  let inFlight: Promise<void> | null = null;
   let stopped = false;
 
   async function pass(): Promise<void> {
@@ -63,17 +63,17 @@ export function startFoldingDays(options: {
       await foldDays(db, nowMs, whole);
       if (whole) wholeAtMs = nowMs;
     } catch (error) {
-      // The next pass begins where the last good one ended.
+      // The next pass starts where the last successful one ended.
       log.warn("usage_fold_failed", { reason: error instanceof Error ? error.message : "unknown" });
     }
   }
 
   function fold(): Promise<void> {
     if (stopped) return Promise.resolve();
-    underWay ??= pass().finally(() => {
-      underWay = null;
+    inFlight ??= pass().finally(() => {
+      inFlight = null;
     });
-    return underWay;
+    return inFlight;
   }
 
   const timer = setInterval(() => void fold(), options.everyMs);
@@ -83,7 +83,7 @@ export function startFoldingDays(options: {
     async stop() {
       stopped = true;
       clearInterval(timer);
-      await underWay;
+      await inFlight;
     },
   };
 }

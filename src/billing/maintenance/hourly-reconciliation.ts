@@ -1,13 +1,13 @@
 /**
- * The audit beside a running server, in a thread of its own: SQLite answers on the thread that asks, and a question
- * about a million rows would hold every request up.
+ * Runs the reconciliation of a running server in a worker thread: SQLite runs on the calling thread, and a query over
+ * a million rows would block every request.
  */
 
 import type { Log } from "../../observe/log.ts";
 import { type AuditReport, logAudit } from "./reconciliation.ts";
 
 export interface HourlyReconciliation {
-  /** At once. */
+  /** Runs at once. */
   run(): Promise<void>;
   stop(): void;
 }
@@ -41,11 +41,11 @@ export function startHourlyReconciliation({
     worker.onmessage = (event: MessageEvent<AuditAnswer>) => resolve(event.data);
     worker.onerror = (event) => resolve({ ok: false, reason: event.message });
     worker.postMessage({ databaseUrl, holdLeaseMs } satisfies AuditOrder);
-    const answer = await promise;
+    const result = await promise;
     worker.terminate();
     worker = null;
-    if (answer.ok) logAudit(log, answer.report);
-    else log.error("audit_unavailable", { reason: answer.reason });
+    if (result.ok) logAudit(log, result.report);
+    else log.error("audit_unavailable", { reason: result.reason });
   }
 
   const timer = setInterval(() => void run(), everyMs);

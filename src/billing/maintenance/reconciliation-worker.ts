@@ -1,4 +1,4 @@
-/** Opens the store for itself, audits it once and answers. See `hourly-reconciliation.ts`. */
+/** Worker thread that opens the database, reconciles it once and posts the result. See `hourly-reconciliation.ts`. */
 
 import { systemClock } from "../../net/wire/clock.ts";
 import { openDb } from "../../store/engine/db.ts";
@@ -10,10 +10,10 @@ declare const self: Worker;
 const FINDINGS_MAX = 20;
 
 self.onmessage = async ({ data }: MessageEvent<AuditOrder>) => {
-  self.postMessage(await answerTo(data));
+  self.postMessage(await runOrder(data));
 };
 
-async function answerTo({ databaseUrl, holdLeaseMs }: AuditOrder): Promise<AuditAnswer> {
+async function runOrder({ databaseUrl, holdLeaseMs }: AuditOrder): Promise<AuditAnswer> {
   try {
     const db = await openDb(databaseUrl);
     try {

@@ -13,7 +13,7 @@ async function checksOf(db: Db, nowMs = NOW_MS): Promise<string[]> {
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
 
-/** One request settled, one under way. */
+/** One settled request and one in flight. */
 async function someMoney(db: Db): Promise<void> {
   await addFunds(db, "u1", 1_000n);
   const till = makeTill(db);
@@ -82,7 +82,7 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toEqual([]);
   });
 
-  /** As if the entry of this request had been booked once more. */
+  /** As if the entry of this request had been booked twice. */
   async function chargeAgain(db: Db, requestId: string, change: { id: string; requestId: string | null }) {
     const charge = await findEntry(db, `charge:${requestId}`);
     if (charge === null) throw new Error("It was not charged.");

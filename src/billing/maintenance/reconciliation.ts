@@ -1,4 +1,4 @@
-/** Proves that the books agree with each other, or names what does not. */
+/** Reconciliation: verifies that ledger, wallets, usage rows and roll-ups agree, or reports each contradiction. */
 
 import type { Log } from "../../observe/log.ts";
 import { type AuditBreak, verifyChangeLog } from "../../store/change-log/change-log.ts";
@@ -30,17 +30,19 @@ import { type WrongWindow, wrongWindows } from "../../store/money/subscription-w
 import { readUsageRowsRemovedBefore } from "../../store/usage/usage-removal.ts";
 
 export interface AuditFinding extends Contradiction {
-  /** What was compared, such as `balance`. */
+  /** The check that failed, such as `balance`. */
   check: string;
 }
 
 export interface AuditReport {
-  /** At most `findingsMax` a check. */
+  /** At most `findingsMax` per check. */
   findings: AuditFinding[];
-  /** What went wrong outside of the store and contradicts nothing in it, in words. */
+  /** Faults outside of the database that contradict nothing in it, as text. */
   notes: string[];
   counts: LedgerCounts;
-  /** The log of changes: how long it is, and the hash of its end. Whoever keeps that can prove the log later. */
+  /**
+   * Length of the change log and the hash of its last entry. A saved hash can later prove that the log is unchanged.
+   */
   changes: { entries: number; head: string };
 }
 
@@ -51,7 +53,7 @@ export interface AuditOptions {
 }
 
 /**
- * Money is compared as it is at one moment: what is booked meanwhile does not disturb it. Sums of usage, which are many,
+ * Money is compared in one snapshot, so concurrent bookings do not disturb it. Usage sums, of which there are many,
  * are compared piece by piece.
  */
 export async function reconcileLedger(
@@ -59,8 +61,8 @@ export async function reconcileLedger(
   { nowMs, holdLeaseMs, findingsMax: max }: AuditOptions,
 ): Promise<AuditReport> {
   const findings: AuditFinding[] = [];
-  const add = (check: string, found: readonly Contradiction[]) => {
-    for (const one of found) findings.push({ check, ...one });
+  const add = (check: string, contradictions: readonly Contradiction[]) => {
+    for (const contradiction of contradictions) findings.push({ check, ...contradiction });
   };
   const { counts, chain } = await snapshot(db, async (tx) => {
     const rowsSinceMs = await readUsageRowsRemovedBefore(tx);
@@ -110,7 +112,7 @@ const LOGGED_MAX = 20;
 
 export function logAudit(log: Log, { findings, notes, counts, changes }: AuditReport): void {
   for (const note of notes.slice(0, LOGGED_MAX)) log.warn("audit_note", { note });
-  // The end of the chain stands in the log too, where whoever changes the store does not reach it.
+  // The hash of the last entry is also logged, where someone who changes the database cannot reach it.
   if (findings.length === 0) {
     log.info("audit_passed", { ...counts, changes: changes.entries, changes_head: changes.head });
   }

@@ -1,4 +1,4 @@
-/** Removes rows of usage that are older than the operator wants to keep, a few at a time, between other work. */
+/** Removes usage rows older than the configured retention, a few at a time between other work. */
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
@@ -6,7 +6,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { readUsageRowsKept, removeUsageRows } from "../../store/usage/usage-removal.ts";
 
 export interface RowRemoval {
-  /** At once; joins a pass under way. */
+  /** Runs at once; joins a pass in flight. */
   remove(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -16,15 +16,15 @@ export interface RowRemovalOptions {
   log: Log;
   clock: Pick<Clock, "nowMs">;
   everyMs: number;
-  /** One transaction: SQLite holds everybody up for its length. */
+  /** Maximum number of rows per transaction: SQLite blocks everything else while it runs. */
   rowsMax: number;
-  /** Between two of them. */
+  /** Pause between two transactions. */
   pauseMs: number;
 }
 
 export function startRemovingRows(options: RowRemovalOptions): RowRemoval {
   const { db, log, clock, rowsMax, pauseMs } = options;
-  let underWay: Promise<void> | null = null;
+  let inFlight: Promise<void> | null = null;
   let stopped = false;
 
   async function pass(): Promise<void> {
@@ -34,9 +34,9 @@ export function startRemovingRows(options: RowRemovalOptions): RowRemoval {
       if (keptMs === null) return;
       const beforeMs = clock.nowMs() - keptMs;
       while (!stopped) {
-        const many = await removeUsageRows(db, beforeMs, rowsMax);
-        removed += many;
-        if (many < rowsMax) break;
+        const removedNow = await removeUsageRows(db, beforeMs, rowsMax);
+        removed += removedNow;
+        if (removedNow < rowsMax) break;
         await Bun.sleep(pauseMs);
       }
     } catch (error) {
@@ -47,10 +47,10 @@ export function startRemovingRows(options: RowRemovalOptions): RowRemoval {
 
   function remove(): Promise<void> {
     if (stopped) return Promise.resolve();
-    underWay ??= pass().finally(() => {
-      underWay = null;
+    inFlight ??= pass().finally(() => {
+      inFlight = null;
     });
-    return underWay;
+    return inFlight;
   }
 
   const timer = setInterval(() => void remove(), options.everyMs);
@@ -60,7 +60,7 @@ export function startRemovingRows(options: RowRemovalOptions): RowRemoval {
     async stop() {
       stopped = true;
       clearInterval(timer);
-      await underWay;
+      await inFlight;
     },
   };
 }

@@ -1,4 +1,4 @@
-/** Plans are granted and taken back by hand: from the command line, or a console. */
+/** Grants and cancels subscriptions by hand, from the command line or the console. */
 
 import type { Clock, NewId } from "../../net/wire/clock.ts";
 import type { SubscriptionRecord } from "../../records.ts";
@@ -31,15 +31,15 @@ export interface GrantContext {
 
 export interface Grant extends Pick<SubscriptionRecord, "userId" | "endsAtMs" | "renews" | "priority"> {
   plan: string;
-  /** Null: now. */
+  /** Null means now. */
   startsAtMs: number | null;
-  /** The same key again grants nothing and gives the first subscription. */
+  /** A repeated key grants nothing and returns the first subscription. */
   idempotencyKey?: string;
 }
 
 export interface GrantResult {
   subscription: SubscriptionRecord;
-  /** The idempotency key was used before for the same: nothing was granted now. */
+  /** The idempotency key was used before for the same grant: nothing was granted now. */
   repeated: boolean;
 }
 
@@ -47,7 +47,7 @@ export async function grantPlan({ db, clock, newId }: GrantContext, grant: Grant
   const { idempotencyKey } = grant;
   if (idempotencyKey !== undefined) checkOrderKey(idempotencyKey);
   return transaction(db, async (tx) => {
-    // For its lock: two who grant the same at once take turns.
+    // Takes the lock, so that two concurrent grants run one after the other.
     await bumpKeyRevision(tx);
     if (idempotencyKey !== undefined)
       await claimOrderKey(tx, idempotencyKey, { kind: "plan", nowMs: clock.nowMs() });
@@ -58,22 +58,22 @@ export async function grantPlan({ db, clock, newId }: GrantContext, grant: Grant
       const hint = names === "" ? "Name it in a configuration file and apply it." : `Plans: ${names}.`;
       throw new StoreConflict("missing", `There is no plan "${grant.plan}". ${hint}`);
     }
-    const before = idempotencyKey === undefined ? null : await grantedBefore(tx, idempotencyKey);
+    const before = idempotencyKey === undefined ? null : await findEarlierGrant(tx, idempotencyKey);
     if (before !== null) {
-      if (!isGrantOf(before, grant, planId)) throw keyUsedForOtherOrder();
+      if (!isSameGrant(before, grant, planId)) throw keyUsedForOtherOrder();
       return { subscription: before, repeated: true };
     }
     const nowMs = clock.nowMs();
     if (grant.renews === "none" && grant.endsAtMs !== null && grant.endsAtMs <= nowMs)
       throw new MoneyRefusedError("ended_before", "The subscription would have ended already.");
     const startsAtMs = grant.startsAtMs ?? nowMs;
-    // A configuration file knows a subscription by these three.
-    const same = (await listGranted(tx, grant.userId)).find(
+    // A configuration file identifies a subscription by these three values.
+    const duplicate = (await listGranted(tx, grant.userId)).find(
       (one) => one.planId === planId && one.startsAtMs === startsAtMs && one.status === "active",
     );
-    if (same !== undefined) {
-      const says = `The user has the plan "${grant.plan}" with this start already: ${same.id}.`;
-      throw new StoreConflict("duplicate", says);
+    if (duplicate !== undefined) {
+      const message = `The user has the plan "${grant.plan}" with this start already: ${duplicate.id}.`;
+      throw new StoreConflict("duplicate", message);
     }
     const { userId, endsAtMs, renews, priority } = grant;
     const subscription: SubscriptionRecord = {
@@ -92,14 +92,14 @@ export async function grantPlan({ db, clock, newId }: GrantContext, grant: Grant
   });
 }
 
-async function grantedBefore(tx: Db, idempotencyKey: string): Promise<SubscriptionRecord | null> {
-  // Entries from before there were claims.
+async function findEarlierGrant(tx: Db, idempotencyKey: string): Promise<SubscriptionRecord | null> {
+  // Finds entries from versions without claims.
   if ((await findEntry(tx, entryIdForKey(idempotencyKey))) !== null) throw keyUsedForOtherOrder();
   return findSubscription(tx, subscriptionIdForKey(idempotencyKey));
 }
 
-/** One that was changed since is no longer what was granted: its key then says so. */
-function isGrantOf(before: SubscriptionRecord, grant: Grant, planId: string): boolean {
+/** A subscription that was changed since is no longer the granted one, so its key is rejected. */
+function isSameGrant(before: SubscriptionRecord, grant: Grant, planId: string): boolean {
   return (
     before.planId === planId &&
     before.userId === grant.userId &&
@@ -112,10 +112,10 @@ function isGrantOf(before: SubscriptionRecord, grant: Grant, planId: string): bo
 
 export type CancellationResult =
   | { kind: "cancelled" }
-  /** It runs to the end of its term, and does not renew. */
+  /** It runs to the end of its term and does not renew. */
   | { kind: "ending"; endsAtMs: number }
   | { kind: "cancelled_before" }
-  /** There is no end to wait for. */
+  /** The subscription has no end. */
   | { kind: "open" }
   | { kind: "unknown" };
 

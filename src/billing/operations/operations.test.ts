@@ -279,7 +279,7 @@ eachEngine(({ open }) => {
       ...BY,
     });
     expect(entry.atMs).toBe(NOW_MS);
-    // A window that begins after that time of the clock, and is summed anew.
+    // A window that begins after that clock time and is summed again.
     await grantPlan(db, [{ per: "day", usd: "5.00", counted: "rolling" }]);
     expect(await leftOf(db, NOW_MS)).toBe(usd("3.50"));
     expect(await wrongWindows(db, 9)).toEqual([]);

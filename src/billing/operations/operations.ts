@@ -1,6 +1,6 @@
 /**
- * Money that people move: each call is one entry of the ledger, with who and why, in one transaction with the
- * wallet. The same idempotency key again books nothing and gives the first result.
+ * Money operations of people: top-up, adjustment and refund. Each call is one ledger entry with actor and reason, in
+ * one transaction with the wallet. A repeated idempotency key books nothing and returns the first result.
  */
 
 import { type Nano, usdText } from "../../money/nano.ts";
@@ -30,7 +30,7 @@ import {
 import { refundSubscription } from "./refund-subscription.ts";
 import { MoneyRefusedError } from "./refusal.ts";
 
-/** What every call needs beside the store: time and chance are passed in. */
+/** What every call needs. Clock and ids are passed in, so that tests can control them. */
 export interface MoneyContext {
   db: Db;
   clock: Pick<Clock, "nowMs">;
@@ -46,21 +46,21 @@ export interface MoneyOrder {
 
 export interface MoneyResult {
   entry: Transfer;
-  /** The user's wallet afterwards. */
+  /** The user's wallet after the booking. */
   wallet: Wallet;
-  /** The idempotency key was used before for the same: nothing was booked now. */
+  /** The idempotency key was used before for the same order: nothing was booked now. */
   repeated: boolean;
 }
 
-/** How it was paid: a word for the ledger. */
+/** The payment provider, as a word for the ledger. */
 export const PROVIDER = /^[a-z0-9_-]{1,40}$/;
 export const PROVIDER_RULE = "must be a word like invoice or stripe";
 
-/** In one call. Far from what 64 bits of nano-dollars hold, so that no sum of calls gets there. */
+/** Maximum per call. Far below what 64 bits of nano-USD hold, so that no sum of calls overflows. */
 export const AMOUNT_NANO_MAX: Nano = 1_000_000n * 1_000_000_000n;
 
 export async function topUp(
-  desk: MoneyContext,
+  context: MoneyContext,
   {
     userId,
     amountNano,
@@ -68,9 +68,9 @@ export async function topUp(
     ...order
   }: MoneyOrder & { userId: string; amountNano: Nano; provider: string },
 ): Promise<MoneyResult> {
-  refuseAmount(amountNano);
-  return book(desk, order, {
-    ...terms(desk, "topup", order),
+  checkAmount(amountNano);
+  return book(context, order, {
+    ...buildTerms(context, "topup", order),
     debit: `topup:${provider}`,
     credit: userBook(userId),
     amountNano,
@@ -78,43 +78,43 @@ export async function topUp(
   });
 }
 
-/** Negative takes money away, never more than is available. */
+/** A negative amount removes money, never more than is available. */
 export async function adjust(
-  desk: MoneyContext,
+  context: MoneyContext,
   { userId, amountNano, ...order }: MoneyOrder & { userId: string; amountNano: Nano },
 ): Promise<MoneyResult> {
-  const given = amountNano > 0n;
-  const size = given ? amountNano : -amountNano;
-  refuseAmount(size);
-  return book(desk, order, {
-    ...terms(desk, "adjust", order),
-    debit: given ? "adjust" : userBook(userId),
-    credit: given ? userBook(userId) : "adjust",
-    amountNano: size,
+  const isCredit = amountNano > 0n;
+  const absoluteNano = isCredit ? amountNano : -amountNano;
+  checkAmount(absoluteNano);
+  return book(context, order, {
+    ...buildTerms(context, "adjust", order),
+    debit: isCredit ? "adjust" : userBook(userId),
+    credit: isCredit ? userBook(userId) : "adjust",
+    amountNano: absoluteNano,
     userId,
   });
 }
 
-/** Back to the book that paid, and never more than was charged less what went back before. */
+/** Refunds to the account book that paid. The refund never exceeds the charge minus earlier refunds. */
 export async function refund(
-  desk: MoneyContext,
+  context: MoneyContext,
   { requestId, amountNano, ...order }: MoneyOrder & { requestId: string; amountNano: Nano | "all" },
 ): Promise<MoneyResult> {
-  if (amountNano !== "all") refuseAmount(amountNano);
-  const wanted = terms(desk, "refund", order);
-  return refusing(desk, order, async (tx) => {
-    // Two refunds of one request take turns here.
+  if (amountNano !== "all") checkAmount(amountNano);
+  const refundTerms = buildTerms(context, "refund", order);
+  return runOrder(context, order, async (tx) => {
+    // Takes the lock, so that two refunds of one request run one after the other.
     const charge = await lockCharge(tx, requestId);
     const leftNano = charge === null ? 0n : charge.amountNano - (await refundedNano(tx, requestId));
-    const before = await findEntry(tx, wanted.id);
+    const before = await findEntry(tx, refundTerms.id);
     if (before !== null) {
-      // A refund of the whole charge leaves nothing to refund.
+      // After a refund of the whole charge nothing is left to refund.
       const isSameAmount = amountNano === "all" ? leftNano === 0n : before.amountNano === amountNano;
       if (before.requestId !== requestId || !isSameAmount || before.userId === null)
         throw keyUsedForOtherOrder();
       return { entry: before, wallet: await readWallet(tx, before.userId), repeated: true };
     }
-    if (charge === null || charge.userId === null) throw await notCharged(tx, requestId);
+    if (charge === null || charge.userId === null) throw await explainNotCharged(tx, requestId);
     const { userId, subscriptionId } = charge;
     if (leftNano === 0n) {
       throw new MoneyRefusedError(
@@ -130,9 +130,9 @@ export async function refund(
       );
     }
     const entry: Transfer = {
-      ...wanted,
-      // Never before its charge, whatever became of the clock: windows look for refunds from their start on.
-      atMs: Math.max(wanted.atMs, charge.atMs),
+      ...refundTerms,
+      // Never before its charge, even if the clock was set back: windows look for refunds from their start on.
+      atMs: Math.max(refundTerms.atMs, charge.atMs),
       debit: "refund",
       credit: subscriptionId === null ? userBook(userId) : subscriptionBook(subscriptionId),
       amountNano: backNano,
@@ -144,7 +144,7 @@ export async function refund(
       await refundSubscription(tx, {
         subscriptionId,
         chargedAtMs: charge.atMs,
-        nowMs: wanted.atMs,
+        nowMs: refundTerms.atMs,
         amountNano: backNano,
       });
     }
@@ -153,7 +153,7 @@ export async function refund(
   });
 }
 
-async function notCharged(tx: Db, requestId: string): Promise<MoneyRefusedError> {
+async function explainNotCharged(tx: Db, requestId: string): Promise<MoneyRefusedError> {
   const isKnown = (await readUsageRowsRemovedBefore(tx)) === 0;
   return new MoneyRefusedError(
     "not_charged",
@@ -163,21 +163,22 @@ async function notCharged(tx: Db, requestId: string): Promise<MoneyRefusedError>
   );
 }
 
-function terms(desk: MoneyContext, kind: "topup" | "adjust" | "refund", order: MoneyOrder) {
+function buildTerms(context: MoneyContext, kind: "topup" | "adjust" | "refund", order: MoneyOrder) {
   const { actor, reason, idempotencyKey } = order;
   if (idempotencyKey !== undefined) checkOrderKey(idempotencyKey);
-  const id = idempotencyKey === undefined ? `${kind}:${desk.newId("entry")}` : entryIdForKey(idempotencyKey);
-  const atMs = desk.clock.nowMs();
+  const id =
+    idempotencyKey === undefined ? `${kind}:${context.newId("entry")}` : entryIdForKey(idempotencyKey);
+  const atMs = context.clock.nowMs();
   return { id, atMs, kind, actor, reason, subscriptionId: null, requestId: null };
 }
 
 function book(
-  desk: MoneyContext,
+  context: MoneyContext,
   order: MoneyOrder,
   transfer: Transfer & { userId: string },
 ): Promise<MoneyResult> {
   const { userId } = transfer;
-  return refusing(desk, order, async (tx) => {
+  return runOrder(context, order, async (tx) => {
     if (!(await isUser(tx, userId)))
       throw new MoneyRefusedError("unknown_user", `There is no user "${userId}".`);
     const repeated = (await postTransfer(tx, transfer)) === "known";
@@ -186,8 +187,8 @@ function book(
   });
 }
 
-/** Runs it in one transaction, and turns the ledger's errors into refusals for whoever asked. */
-async function refusing(
+/** Runs `work` in one transaction and turns ledger errors into refusals for the caller. */
+async function runOrder(
   { db, clock }: MoneyContext,
   { idempotencyKey }: MoneyOrder,
   work: (tx: Db) => Promise<MoneyResult>,
@@ -196,18 +197,18 @@ async function refusing(
     return await transaction(db, async (tx) => {
       if (idempotencyKey !== undefined) {
         await claimOrderKey(tx, idempotencyKey, { kind: "entry", nowMs: clock.nowMs() });
-        // Plans from before there were claims.
+        // Finds subscriptions from versions without claims.
         if ((await findSubscription(tx, subscriptionIdForKey(idempotencyKey))) !== null)
           throw keyUsedForOtherOrder();
       }
       return work(tx);
     });
   } catch (error) {
-    throw refusalOf(error);
+    throw toRefusal(error);
   }
 }
 
-function refusalOf(error: unknown): unknown {
+function toRefusal(error: unknown): unknown {
   if (error instanceof TransferConflict) return keyUsedForOtherOrder();
   if (error instanceof InsufficientFunds) {
     return new MoneyRefusedError(
@@ -218,7 +219,7 @@ function refusalOf(error: unknown): unknown {
   return error;
 }
 
-function refuseAmount(amountNano: Nano): void {
+function checkAmount(amountNano: Nano): void {
   if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return;
   throw new MoneyRefusedError(
     "bad_amount",

@@ -1,6 +1,6 @@
 /**
- * An idempotency key of whoever moves money: what it was first used for has an id made of it, so that the same again is
- * found, and anything else under it is refused.
+ * Idempotency keys of money operations. The id of the entry or subscription is derived from the key, so a repetition
+ * finds it and any other use of the key is rejected.
  */
 
 import type { Db } from "../../store/engine/db.ts";
@@ -15,7 +15,7 @@ export function checkOrderKey(key: string): void {
   );
 }
 
-/** First in every transaction that takes a key, so that two orders with one key take turns. */
+/** Must come first in every transaction with a key, so that two orders with one key run one after the other. */
 export async function claimOrderKey(
   tx: Db,
   key: string,
@@ -24,7 +24,7 @@ export async function claimOrderKey(
   if ((await claimMoneyOrder(tx, key, kind, nowMs)) !== kind) throw keyUsedForOtherOrder();
 }
 
-/** One for all kinds of entries: a key that added money cannot take it away. */
+/** One id for all kinds of entries: a key that added money cannot be reused to remove it. */
 export function entryIdForKey(key: string): string {
   return `order:${key}`;
 }

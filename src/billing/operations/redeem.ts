@@ -1,6 +1,6 @@
 /**
- * Redeem codes: made in batches and shown once, redeemed once. One that is worth money is an entry from the book
- * `promo`; one that is worth a plan is a subscription.
+ * Redeem codes: created in batches, shown once and redeemed once. A code worth money becomes an entry from the
+ * account book `promo`; a code worth a plan becomes a subscription.
  */
 
 import { type Nano, usdText } from "../../money/nano.ts";
@@ -39,35 +39,35 @@ const DAY_MS = 86_400_000;
 export interface BatchOrder {
   name: string;
   count: number;
-  /** An amount, or a plan by its name for so many days. */
+  /** An amount, or a plan by name for a number of days. */
   worth: { kind: "money"; amountNano: Nano } | { kind: "plan"; plan: string; days: number };
   expiresAtMs: number | null;
   actor: string;
 }
 
-/** The codes exist nowhere else: whoever asked for them keeps them. */
-export async function createCodes(desk: CodeContext, order: BatchOrder): Promise<string[]> {
+/** Returns the codes in plain text. They are not stored, so the caller must save them. */
+export async function createCodes(context: CodeContext, order: BatchOrder): Promise<string[]> {
   const { name, count, expiresAtMs, actor } = order;
-  const nowMs = desk.clock.nowMs();
+  const nowMs = context.clock.nowMs();
   if (!Number.isInteger(count) || count < 1 || count > CODES_PER_BATCH_MAX)
     throw new MoneyRefusedError("bad_batch", `A batch has 1 to ${CODES_PER_BATCH_MAX} codes.`);
   if (expiresAtMs !== null && expiresAtMs <= nowMs)
     throw new MoneyRefusedError("bad_batch", "The codes would have expired already.");
-  const minted = Array.from({ length: count }, () => mintRedeemCode(desk.randomBytes));
-  await transaction(desk.db, async (tx) => {
-    const worth = await worthOf(tx, order.worth);
+  const minted = Array.from({ length: count }, () => mintRedeemCode(context.randomBytes));
+  await transaction(context.db, async (tx) => {
+    const worth = await resolveWorth(tx, order.worth);
     if ((await findRedeemBatch(tx, name)) !== null)
       throw new MoneyRefusedError("batch_exists", `There is a batch "${name}" already.`);
     await insertRedeemBatch(
       tx,
       { name, worth, createdAtMs: nowMs, createdBy: actor, expiresAtMs },
-      minted.map(({ code, hint }) => ({ digest: desk.digest(redeemCodeSecret(code)), hint })),
+      minted.map(({ code, hint }) => ({ digest: context.digest(redeemCodeSecret(code)), hint })),
     );
   });
   return minted.map(({ code }) => code);
 }
 
-async function worthOf(tx: Db, worth: BatchOrder["worth"]): Promise<CodeWorth> {
+async function resolveWorth(tx: Db, worth: BatchOrder["worth"]): Promise<CodeWorth> {
   if (worth.kind === "money") {
     const { amountNano } = worth;
     if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return worth;
@@ -79,7 +79,7 @@ async function worthOf(tx: Db, worth: BatchOrder["worth"]): Promise<CodeWorth> {
   const { plan, days } = worth;
   if (!Number.isInteger(days) || days < 1 || days > CODE_DAYS_MAX)
     throw new MoneyRefusedError("bad_batch", `A code grants a plan for 1 to ${CODE_DAYS_MAX} days.`);
-  // For its lock: the plan cannot go between the check and the end.
+  // Takes the lock, so that the plan cannot be deleted between this check and the commit.
   await bumpKeyRevision(tx);
   const planId = (await listPlans(tx)).find((one) => one.name === plan)?.id;
   if (planId === undefined) throw new MoneyRefusedError("bad_batch", `There is no plan "${plan}".`);
@@ -93,39 +93,40 @@ const REFUSALS: Record<CodeStanding, [MoneyRefusal, string]> = {
   expired: ["code_expired", "This code has expired."],
 };
 
-/** What a code gave, and what its user has now. */
+/** What a code was worth, and the user's wallet afterwards. */
 export type RedemptionResult = { wallet: Wallet } & (
   | { kind: "money"; entry: Transfer }
   | { kind: "plan"; plan: string; subscription: SubscriptionRecord }
 );
 
 export async function redeem(
-  desk: Omit<CodeContext, "randomBytes">,
-  { userId, code: typed, actor }: { userId: string; code: string; actor: string },
+  context: Omit<CodeContext, "randomBytes">,
+  { userId, code: input, actor }: { userId: string; code: string; actor: string },
 ): Promise<RedemptionResult> {
-  const code = readRedeemCode(typed);
-  // Its check tells, without asking the store. What was typed is not repeated: it may be worth money.
+  const code = readRedeemCode(input);
+  // The check character detects mistakes without a database query. The error does not repeat the input, because it
+  // may be worth money.
   if (code === null)
     throw new MoneyRefusedError("code_mistyped", "This is not a code: check it for a mistyped character.");
-  const digest = desk.digest(redeemCodeSecret(code));
-  const atMs = desk.clock.nowMs();
-  return transaction(desk.db, async (tx) => {
-    // Where a plan may be granted this lock comes first, as everywhere.
+  const digest = context.digest(redeemCodeSecret(code));
+  const atMs = context.clock.nowMs();
+  return transaction(context.db, async (tx) => {
+    // If a plan may be granted, this lock comes first, as everywhere.
     await bumpKeyRevision(tx);
     if (!(await isUser(tx, userId)))
       throw new MoneyRefusedError("unknown_user", `There is no user "${userId}".`);
-    const taken = await takeRedeemCode(tx, digest, userId, atMs);
-    if (taken === null) throw new MoneyRefusedError(...REFUSALS[await redeemCodeStanding(tx, digest)]);
-    const { worth, name } = taken;
-    const given =
+    const redeemed = await takeRedeemCode(tx, digest, userId, atMs);
+    if (redeemed === null) throw new MoneyRefusedError(...REFUSALS[await redeemCodeStanding(tx, digest)]);
+    const { worth, name } = redeemed;
+    const granted =
       worth.kind === "plan"
-        ? await giveDays(tx, desk, userId, worth, atMs)
-        : await giveMoney(tx, { digest, batch: name, userId, actor, atMs, amountNano: worth.amountNano });
-    return { ...given, wallet: await readWallet(tx, userId) };
+        ? await grantDays(tx, context, userId, worth, atMs)
+        : await creditMoney(tx, { digest, batch: name, userId, actor, atMs, amountNano: worth.amountNano });
+    return { ...granted, wallet: await readWallet(tx, userId) };
   });
 }
 
-interface Gift {
+interface CodeCredit {
   digest: string;
   batch: string;
   userId: string;
@@ -134,7 +135,7 @@ interface Gift {
   amountNano: Nano;
 }
 
-async function giveMoney(tx: Db, { digest, batch, userId, actor, atMs, amountNano }: Gift) {
+async function creditMoney(tx: Db, { digest, batch, userId, actor, atMs, amountNano }: CodeCredit) {
   const entry: Transfer = {
     id: `redeem:${digest}`,
     atMs,
@@ -152,8 +153,8 @@ async function giveMoney(tx: Db, { digest, batch, userId, actor, atMs, amountNan
   return { kind: "money", entry } as const;
 }
 
-/** From now on; or, where the user has the plan to a certain day, from then on. */
-async function giveDays(
+/** Starts now, or at the end of the user's current subscription to the plan if that has an end. */
+async function grantDays(
   tx: Db,
   { newId }: Pick<MoneyContext, "newId">,
   userId: string,
@@ -181,23 +182,23 @@ async function giveDays(
   return { kind: "plan", plan: plan.name, subscription } as const;
 }
 
-/** Returns how many codes were withdrawn; those redeemed stay so. */
-export async function voidBatch(desk: Pick<CodeContext, "db" | "clock">, name: string): Promise<number> {
-  return transaction(desk.db, async (tx) => {
+/** Returns the number of voided codes. Redeemed codes stay redeemed. */
+export async function voidBatch(context: Pick<CodeContext, "db" | "clock">, name: string): Promise<number> {
+  return transaction(context.db, async (tx) => {
     if ((await findRedeemBatch(tx, name)) === null) throw unknownBatch(name);
-    return voidRedeemBatch(tx, name, desk.clock.nowMs());
+    return voidRedeemBatch(tx, name, context.clock.nowMs());
   });
 }
 
-/** False if it was redeemed or withdrawn before. */
+/** False if the code was already redeemed or voided. */
 export async function voidCode(
-  desk: Pick<CodeContext, "db" | "clock">,
+  context: Pick<CodeContext, "db" | "clock">,
   batch: string,
   digest: string,
 ): Promise<boolean> {
-  return transaction(desk.db, async (tx) => {
+  return transaction(context.db, async (tx) => {
     if ((await findRedeemBatch(tx, batch)) === null) throw unknownBatch(batch);
-    return voidRedeemCode(tx, batch, digest, desk.clock.nowMs());
+    return voidRedeemCode(tx, batch, digest, context.clock.nowMs());
   });
 }
 

@@ -1,3 +1,4 @@
+/** Reasons why a money operation is refused. */
 export type MoneyRefusal =
   | "unknown_user"
   | "bad_amount"
@@ -18,7 +19,7 @@ export type MoneyRefusal =
   | "batch_unknown"
   | "bad_batch";
 
-/** Money that was not moved, and why. The message is fit for whoever asked. */
+/** A money operation that was refused. The message is suitable for the caller. */
 export class MoneyRefusedError extends Error {
   override readonly name = "MoneyRefused";
   readonly code: MoneyRefusal;

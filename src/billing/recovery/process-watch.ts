@@ -1,21 +1,21 @@
 /**
- * Which other processes have died. Certain is what the kernel says: the lock of the data folder, and the process number
- * with its start time. Of any other a heartbeat tells that was seen unchanged for long, never the age that it claims:
- * clocks are set, and after an outage of the store every heartbeat is old.
+ * Detects dead processes. The kernel gives certainty: the lock of the data folder, and the process id with its start
+ * time. For other processes only a heartbeat that was observed unchanged for long counts. Its claimed age does not:
+ * clocks are changed, and after a database outage every heartbeat is old.
  */
 
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import type { ProcessRecord } from "../../store/money/processes.ts";
 
-/** `startTicks`: null where the system does not tell. */
+/** `startTicks` is null if the system does not provide it. */
 export type ProcessLookup = { kind: "gone" } | { kind: "there"; startTicks: number | null };
 
 export interface ProcessWatchOptions {
   self: ProcessRecord;
-  /** A heartbeat that was seen unchanged for so long is that of a dead process. */
+  /** A process whose heartbeat was observed unchanged for this long is dead. */
   deadAfterMs: number;
-  /** After a longer pause between two looks the watch starts again: nothing was seen meanwhile. */
+  /** After a longer pause between two checks the observation starts again, because nothing was observed meanwhile. */
   pauseMsMax: number;
   monotonicMs(): number;
   lookUpProcess?(pid: number): ProcessLookup;
@@ -37,7 +37,7 @@ export class ProcessWatch {
     this.lookUp = options.lookUpProcess ?? lookUpProcess;
   }
 
-  /** The ids of the dead among these, which were read from the store just now. */
+  /** The ids of the dead processes among `all`, which must have been read from the database just now. */
   findDead(all: readonly ProcessRecord[]): Set<string> {
     const { self, monotonicMs, pauseMsMax } = this.options;
     const nowMs = monotonicMs();
@@ -46,33 +46,33 @@ export class ProcessWatch {
     const ids = new Set(all.map(({ id }) => id));
     for (const id of this.heartbeats.keys()) if (!ids.has(id)) this.heartbeats.delete(id);
     const others = all.filter(({ id }) => id !== self.id);
-    return new Set(others.filter((one) => this.isDead(one, nowMs)).map(({ id }) => id));
+    return new Set(others.filter((record) => this.isDead(record, nowMs)).map(({ id }) => id));
   }
 
-  private isDead(one: ProcessRecord, nowMs: number): boolean {
-    const known = this.askKernel(one);
-    if (known !== "unknown") return known === "dead";
-    const seen = this.heartbeats.get(one.id);
-    if (seen !== undefined && seen.beatAtMs === one.beatAtMs) {
-      return nowMs - seen.sinceMs >= this.options.deadAfterMs;
+  private isDead(record: ProcessRecord, nowMs: number): boolean {
+    const verdict = this.askKernel(record);
+    if (verdict !== "unknown") return verdict === "dead";
+    const observed = this.heartbeats.get(record.id);
+    if (observed !== undefined && observed.beatAtMs === record.beatAtMs) {
+      return nowMs - observed.sinceMs >= this.options.deadAfterMs;
     }
-    this.heartbeats.set(one.id, { beatAtMs: one.beatAtMs, sinceMs: nowMs });
+    this.heartbeats.set(record.id, { beatAtMs: record.beatAtMs, sinceMs: nowMs });
     return false;
   }
 
   private askKernel({ host, pid, folderId, startTicks }: ProcessRecord): "dead" | "running" | "unknown" {
     const { self } = this.options;
-    // This process has locked the folder, so whichever process had it before is gone.
+    // This process has locked the folder, so its previous owner is gone.
     if (folderId !== null && folderId === self.folderId) return "dead";
     if (host !== self.host) return "unknown";
-    const found = this.lookUp(pid);
-    if (found.kind === "gone") return "dead";
-    if (startTicks === null || found.startTicks === null) return "unknown";
-    return found.startTicks === startTicks ? "running" : "dead";
+    const lookup = this.lookUp(pid);
+    if (lookup.kind === "gone") return "dead";
+    if (startTicks === null || lookup.startTicks === null) return "unknown";
+    return lookup.startTicks === startTicks ? "running" : "dead";
   }
 }
 
-/** `folderId`: of the data folder that this process has locked; null if it has locked none. */
+/** `folderId`: the data folder that this process has locked; null if it has locked none. */
 export function describeProcess(id: string, nowMs: number, folderId: string | null = null): ProcessRecord {
   return {
     id,
@@ -85,7 +85,7 @@ export function describeProcess(id: string, nowMs: number, folderId: string | nu
   };
 }
 
-/** A process number says something only within one kernel and one name space of processes. */
+/** A process id is meaningful only within one boot of one kernel and one PID namespace. */
 function describeHost(): string {
   try {
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
@@ -105,10 +105,13 @@ function lookUpProcess(pid: number): ProcessLookup {
   return { kind: "there", startTicks: readStartTicks(pid) };
 }
 
-/** Fields after the name, which may contain spaces and brackets itself: the 22nd of all is the 20th of these. */
+/**
+ * The process name may contain spaces and brackets, so fields are counted after it: the 22nd field is the 20th of
+ * these.
+ */
 const START_TICKS_AT = 19;
 
-/** Since boot, so that setting the clock changes nothing. */
+/** Clock ticks since boot, which do not change with the clock. */
 function readStartTicks(pid: number): number | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

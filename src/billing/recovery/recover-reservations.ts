@@ -1,8 +1,7 @@
 /**
- * What a dead process had set aside, and what its journal tells: requests that ended and were not booked, and requests
- * that were under way. Each that somebody pays for gets a row among the holds, as if it had never been in the express
- * lane, and the rest goes back to the wallets. Done twice it changes nothing: what has a row, of whatever kind, is left
- * as it is.
+ * Recovers the wallet reservations and the journal of a dead process: finished requests that were not booked, and
+ * requests in flight. Each paid request gets a stored hold, as under direct billing, and the rest of the reservation
+ * returns to the wallets. Repeating it changes nothing: requests that already have a row or a hold are skipped.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -24,35 +23,35 @@ import { holdFor, sumByUser } from "../write-behind/book-reservations.ts";
 export type OrphanedReservations = Pick<JournalContent, "open" | "settlements" | "rows">;
 export const NOTHING_LEFT: OrphanedReservations = { open: [], settlements: [], rows: [] };
 
-/** Returns those that ended and are still to be booked. */
+/** Returns the finished requests that still have to be booked. */
 export async function recoverReservations(
   db: Db,
   incarnation: string,
   all: OrphanedReservations,
 ): Promise<Settlement[]> {
   return transaction(db, async (tx) => {
-    const left = withRows(all, await readUsageRowsRemovedBefore(tx));
-    const told = [...left.settlements.map(({ row }) => row), ...left.open, ...left.rows];
-    const ids = told.map(({ requestId }) => requestId);
+    const content = dropRemoved(all, await readUsageRowsRemovedBefore(tx));
+    const requests = [...content.settlements.map(({ row }) => row), ...content.open, ...content.rows];
+    const ids = requests.map(({ requestId }) => requestId);
     const booked = await knownUsage(tx, ids);
     const present = await findHolds(tx, ids);
     const leased = await listReservations(tx, incarnation);
-    const unbooked = left.settlements.filter(({ row }) => !booked.has(row.requestId));
-    // What another process guessed without this journal is replaced by what the journal tells.
-    const guessed = await findGuessed(tx, left.settlements, booked);
-    const owed = [...unbooked.map((settlement) => holdFor(settlement, incarnation)), ...left.open];
-    const missing = owed.filter(({ requestId }) => !booked.has(requestId) && !present.has(requestId));
+    const unbooked = content.settlements.filter(({ row }) => !booked.has(row.requestId));
+    // The journal replaces what another process estimated without it.
+    const estimated = await findEstimated(tx, content.settlements, booked);
+    const neededHolds = [...unbooked.map((settlement) => holdFor(settlement, incarnation)), ...content.open];
+    const missing = neededHolds.filter(({ requestId }) => !booked.has(requestId) && !present.has(requestId));
     const users = new Set([...leased.keys(), ...missing.map(({ userId }) => userId)]);
     const wallets = await lockWallets(tx, [...users]);
-    // What was set aside covers all of them, but for a store that is older than the journal: then what the wallet has.
-    const free = new Map<string, Nano>();
+    // The reservation covers all holds, unless the database is older than the journal. Then the balance limits them.
+    const available = new Map<string, Nano>();
     for (const [userId, { balanceNano, heldNano }] of wallets) {
-      free.set(userId, balanceNano - heldNano + (leased.get(userId) ?? 0n));
+      available.set(userId, balanceNano - heldNano + (leased.get(userId) ?? 0n));
     }
     const holds = missing.map((hold) => {
-      const restNano = free.get(hold.userId) ?? 0n;
+      const restNano = available.get(hold.userId) ?? 0n;
       const amountNano = hold.amountNano < restNano ? hold.amountNano : restNano;
-      free.set(hold.userId, restNano - amountNano);
+      available.set(hold.userId, restNano - amountNano);
       return { ...hold, amountNano };
     });
     await insertHolds(tx, holds);
@@ -66,28 +65,31 @@ export async function recoverReservations(
       [...sums].map(([userId, heldNano]) => ({ userId, balanceNano: 0n, heldNano, leasedNano: 0n })),
     );
     await deleteReservations(tx, incarnation);
-    // These have no charge.
-    const unpaid = left.rows.filter(({ requestId }) => !booked.has(requestId));
-    return [...unbooked, ...guessed, ...unpaid.map((row) => ({ row, chargedNano: 0n }))];
+    // Unpaid rows have no charge.
+    const unpaid = content.rows.filter(({ requestId }) => !booked.has(requestId));
+    return [...unbooked, ...estimated, ...unpaid.map((row) => ({ row, chargedNano: 0n }))];
   });
 }
 
-async function findGuessed(
+async function findEstimated(
   tx: Db,
   settlements: readonly Settlement[],
   booked: ReadonlyMap<string, Nano>,
 ): Promise<Settlement[]> {
-  const known = settlements.filter(({ row }) => booked.has(row.requestId));
+  const bookedSettlements = settlements.filter(({ row }) => booked.has(row.requestId));
   const rows = await findRecovered(
     tx,
-    known.map(({ row }) => row.requestId),
+    bookedSettlements.map(({ row }) => row.requestId),
   );
   const ids = new Set(rows.map(({ requestId }) => requestId));
-  return known.filter(({ row }) => ids.has(row.requestId));
+  return bookedSettlements.filter(({ row }) => ids.has(row.requestId));
 }
 
-/** Those so old that their rows may be removed were booked when their journal was first read: it is only kept. */
-function withRows(
+/**
+ * Skips requests so old that their rows may have been removed. They were booked when the journal was first read; only
+ * the files were kept.
+ */
+function dropRemoved(
   { open, settlements, rows }: OrphanedReservations,
   rowsSinceMs: number,
 ): OrphanedReservations {

@@ -30,10 +30,10 @@ const findings = async (db: Db) =>
   (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 const eager = { ...limits.till, progressMs: 1, checkpointMs: 1 };
 
-/** Another process of this host, which is no more. */
+/** Another process of this host that no longer runs. */
 const gone = (id: string): ProcessRecord => ({ ...describeProcess(id, Date.now()), pid: 4_000_000 });
 
-/** It has said that it lives, taken these holds, and died. */
+/** The process wrote its heartbeat, made these holds and died. */
 async function dieWith(db: Db, work: (till: TillUnderTest) => Promise<void>, dir?: string): Promise<void> {
   const till = makeTill(db, {
     incarnation: "inc_dead",
@@ -128,7 +128,7 @@ eachEngine(({ open, emptyUrl }) => {
       db.sql`INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms)
         VALUES ('inc_away', 'elsewhere', 1, 1, ${atMs})
         ON CONFLICT (id) DO UPDATE SET beat_at_ms = excluded.beat_at_ms`;
-    // By its age it has been silent for an hour: that says nothing.
+    // Its heartbeat claims to be an hour old, which proves nothing.
     await beatAt(Date.now() - 3_600_000);
     const till = makeTill(db, { incarnation: "inc_new" });
     let monotonicMs = 0;
@@ -139,12 +139,12 @@ eachEngine(({ open, emptyUrl }) => {
       return (await readWallet(db, "u1")).heldNano;
     };
     for (let looks = 0; looks < 3; looks++) expect(await look(15_000)).toBe(100n);
-    // It beats, by a clock that is far behind.
+    // Its heartbeat changes, by a clock that is far behind.
     await beatAt(5);
     for (let looks = 0; looks < 4; looks++) expect(await look(15_000)).toBe(100n);
     expect(await look(15_000)).toBe(0n);
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 0n, flags: ["recovered"] });
-    // It was only slow: what it settles now is what counts.
+    // The process was only slow: its settlement counts.
     await away.settle(settling("r1", 30n));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, flags: [] });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
@@ -164,7 +164,7 @@ eachEngine(({ open, emptyUrl }) => {
     const till = makeTill(db, { incarnation: "inc_new" });
     let monotonicMs = 0;
     const recovery = await recover(db, till, { clock: { ...systemClock, monotonicMs: () => monotonicMs } });
-    // The store was away for ten minutes: no process could write its beat.
+    // The database was unavailable for ten minutes: no process could write its heartbeat.
     monotonicMs = 600_000;
     await recovery.reap();
     expect((await readWallet(db, "u1")).heldNano).toBe(100n);
@@ -179,7 +179,7 @@ eachEngine(({ open, emptyUrl }) => {
     await addFunds(db, "u2", 1_000n);
     const self = describeProcess("inc_new", Date.now());
     const { host, pid, startTicks } = self;
-    // Of the future, by a clock that was set back since.
+    // From the future, by a clock that was set back since.
     const later = Date.now() + 3_600_000;
     const former = makeTill(db, { incarnation: "inc_former" });
     await former.hold(asking("r1"));
@@ -197,7 +197,7 @@ eachEngine(({ open, emptyUrl }) => {
       monotonicMs += 15_000;
       await recovery.reap();
     }
-    // It has not beaten for long, and still runs.
+    // Its heartbeat is old, but the process still runs.
     expect((await readWallet(db, "u2")).heldNano).toBe(100n);
     await recovery.stop();
     for (const one of [till, former, running]) await one.stop();

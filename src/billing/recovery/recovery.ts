@@ -1,6 +1,6 @@
 /**
- * What happens to the holds of a process that died: whoever lives settles them by what was written of them, never
- * above what was held. Every living process looks; the same hold found by two is booked once.
+ * Recovery: settles the holds of dead processes by their last written progress, never above the hold. Every running
+ * process does this; a hold that two of them find is booked once.
  */
 
 import type { Nano } from "../../money/nano.ts";
@@ -28,22 +28,22 @@ import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";
 import { NOTHING_LEFT, recoverReservations } from "./recover-reservations.ts";
 
 export interface Recovery {
-  /** Tells the store that this process lives; rejects where it takes nothing. */
+  /** Writes the heartbeat of this process; rejects if the database does not accept it. */
   sayAlive(): Promise<void>;
   /** Resolves when the holds of every process known to be dead are settled. */
   reap(): Promise<void>;
   stop(): Promise<void>;
-  /** After a clean end, which leaves neither holds nor leases, there is nothing to look after. */
+  /** Removes this process after a clean end, which leaves neither holds nor wallet reservations. */
   forget(): Promise<void>;
 }
 
 export interface RecoveryLimits {
   beatMs: number;
-  /** A process that cannot be looked up is dead when its beat was seen unchanged for so long. */
+  /** A process that cannot be looked up is dead when its heartbeat was observed unchanged for this long. */
   deadAfterMs: number;
   reapMs: number;
   holdsPerBatch: number;
-  /** A hold of this process that the till knows nothing of is given back after this long. */
+  /** A hold of this process that billing does not know is released after this time. */
   orphanMs: number;
 }
 
@@ -57,27 +57,27 @@ export interface RecoveryOptions {
   spoolDir: string;
   faults: BillingFaults;
   limits: RecoveryLimits;
-  /** Some have died: what else they were at. */
+  /** Called when dead processes were removed, to recover their other state. */
   buried?(): Promise<unknown>;
   lookUpProcess?(pid: number): ProcessLookup;
 }
 
-/** So many looks may fail in a row before what was seen earlier counts no more. */
-const PAUSED_LOOKS = 2;
+/** Number of checks that may fail in a row before earlier observations become invalid. */
+const FAILED_CHECKS_MAX = 2;
 
-/** Its row stands and the dead are settled before it resolves. */
+/** The process is registered and the dead processes are settled before it resolves. */
 export async function startRecovery(options: RecoveryOptions): Promise<Recovery> {
   const { db, log, clock, till, self, limits } = options;
   const watch = new ProcessWatch({
     ...options,
     deadAfterMs: limits.deadAfterMs,
-    pauseMsMax: PAUSED_LOOKS * limits.reapMs,
+    pauseMsMax: FAILED_CHECKS_MAX * limits.reapMs,
     monotonicMs: clock.monotonicMs,
   });
   const unreadable = new Set<string>();
-  /** Holds that this process has tried to settle in vain. */
-  const hopeless = new Set<string>();
-  /** Holds of this process that the till knew nothing of at the latest look. */
+  /** Holds that this process could not settle. */
+  const unsettleable = new Set<string>();
+  /** Holds of this process that billing did not know at the last check. */
   let suspected: ReadonlySet<string> = new Set();
   let reaping: Promise<void> | null = null;
   let stopped = false;
@@ -87,50 +87,53 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   }
 
   async function pass(): Promise<void> {
-    // Where this process cannot write its beat, the others cannot either: such a look would tell nothing.
+    // If this process cannot write its heartbeat, the others cannot either, and a check would mean nothing.
     await sayAlive();
     const all = await listProcesses(db);
     const deadIds = watch.findDead(all);
     const dead = all.filter(({ id }) => deadIds.has(id));
     const alive = new Set(all.filter(({ id }) => !deadIds.has(id)).map(({ id }) => id)).add(self.id);
-    // What their requests really used is better than what can be told from the hold.
+    // The real usage in the journals and spools is better than an estimate from the hold.
     await replayJournals(alive);
     await replaySpools(alive);
     for (const { id, beatAtMs } of dead) {
-      await settleAllOf(id);
+      await settleProcess(id);
       await deleteProcess(db, id, beatAtMs);
     }
     if (dead.length > 0) await options.buried?.();
-    for (const id of await findUnknownOwners(db)) if (id !== self.id) await settleAllOf(id);
+    for (const id of await findUnknownOwners(db)) if (id !== self.id) await settleProcess(id);
     await settleOrphans();
   }
 
-  async function settleAllOf(incarnation: string): Promise<void> {
-    // Its journal was read above, or is lost: what it had set aside is nobody's.
+  async function settleProcess(incarnation: string): Promise<void> {
+    // Its journal was read above or is lost, so its reservation is released.
     await recoverReservations(db, incarnation, NOTHING_LEFT);
-    await settleHoldsOf(incarnation);
+    await settleProcessHolds(incarnation);
   }
 
   async function replayJournals(alive: ReadonlySet<string>): Promise<void> {
-    for (const left of listOrphanedJournals(options.spoolDir, (id) => alive.has(id) || unreadable.has(id))) {
-      const { incarnation, open, torn, unreadable: strange } = left;
-      for (const segment of left.damaged) await reportDamage(segment);
-      const ended = await recoverReservations(db, incarnation, left);
+    for (const orphaned of listOrphanedJournals(
+      options.spoolDir,
+      (id) => alive.has(id) || unreadable.has(id),
+    )) {
+      const { incarnation, open, torn, unreadable: notUnderstood } = orphaned;
+      for (const segment of orphaned.damaged) await reportDamage(segment);
+      const ended = await recoverReservations(db, incarnation, orphaned);
       const refused = await bookAll(ended);
-      log[refused + strange > 0 ? "error" : "info"]("journal_replayed", {
+      log[refused + notUnderstood > 0 ? "error" : "info"]("journal_replayed", {
         ended: ended.length,
         open: open.length,
         refused,
         torn,
-        unreadable: strange,
+        unreadable: notUnderstood,
         incarnation,
       });
-      if (refused + strange === 0) left.remove();
+      if (refused + notUnderstood === 0) orphaned.remove();
       else unreadable.add(incarnation);
     }
   }
 
-  /** In the log, as an alert, and in the store for the audit. */
+  /** Reports to the log, as an alert, and in the database for the reconciliation. */
   async function reportDamage({ name, line, bytesLost }: DamagedSegment): Promise<void> {
     log.error("journal_damaged", { segment: name, line, bytes_lost: bytesLost });
     options.faults.add("journal_damaged");
@@ -144,32 +147,32 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
   }
 
   async function replaySpools(alive: ReadonlySet<string>): Promise<void> {
-    for (const left of await listOrphanedSpools(
+    for (const orphaned of await listOrphanedSpools(
       options.spoolDir,
       (id) => alive.has(id) || unreadable.has(id),
     )) {
-      const { incarnation, settlements, torn, unreadable: strange } = left;
+      const { incarnation, settlements, torn, unreadable: notUnderstood } = orphaned;
       const refused = await bookAll(settlements);
-      log[refused + torn + strange > 0 ? "error" : "info"]("settlements_replayed", {
+      log[refused + torn + notUnderstood > 0 ? "error" : "info"]("settlements_replayed", {
         settlements: settlements.length,
         refused,
         torn,
-        unreadable: strange,
+        unreadable: notUnderstood,
         incarnation,
       });
-      // A line that was torn was never acknowledged; what was refused, or not understood, is for the operator to see.
-      if (refused + strange === 0) await left.remove();
+      // A torn line was never acknowledged. Lines that were rejected or not understood stay for the operator.
+      if (refused + notUnderstood === 0) await orphaned.remove();
       else unreadable.add(incarnation);
     }
   }
 
-  async function settleHoldsOf(incarnation: string): Promise<void> {
+  async function settleProcessHolds(incarnation: string): Promise<void> {
     for (;;) {
-      const found = await holdsOf(db, incarnation, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
-      const holds = found.filter(({ requestId }) => !hopeless.has(requestId));
+      const batch = await holdsOf(db, incarnation, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
+      const holds = batch.filter(({ requestId }) => !unsettleable.has(requestId));
       if (holds.length === 0 || stopped) return;
       await settleHolds(holds, incarnation);
-      if (found.length < limits.holdsPerBatch) return;
+      if (batch.length < limits.holdsPerBatch) return;
     }
   }
 
@@ -179,15 +182,16 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
     await Promise.all(
       holds.map(async (hold) => {
         try {
-          const settlement = recoveredFrom(hold, await usedBy(hold), clock.nowMs());
+          const settlement = buildSettlement(hold, await computeCost(hold), clock.nowMs());
           await till.book(settlement);
           settled++;
           chargedNano += settlement.chargedNano;
         } catch (error) {
-          // One that cannot be settled is for the operator; the others, and the gateway, need not wait for that.
-          if (isAway(error)) throw error;
-          hopeless.add(hold.requestId);
-          log.error("hold_unrecoverable", { request_id: hold.requestId, reason: reasonOf(error) });
+          // A hold that cannot be settled is left to the operator. It does not delay the others or the start of the
+          // gateway.
+          if (isUnavailable(error)) throw error;
+          unsettleable.add(hold.requestId);
+          log.error("hold_unrecoverable", { request_id: hold.requestId, reason: errorText(error) });
         }
       }),
     );
@@ -198,22 +202,23 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
     });
   }
 
-  /** A transaction that was given up on may have been committed after all. */
+  /** A transaction that timed out may have been committed anyway. */
   async function settleOrphans(): Promise<void> {
     const holds = await holdsOf(db, self.id, clock.nowMs() - limits.orphanMs, limits.holdsPerBatch);
     const orphans = holds.filter(({ requestId }) => !till.isOpen(requestId));
-    // Seen once, it may be one whose commit is being answered, and whose age a clock that was set makes up.
-    const lasting = orphans.filter(({ requestId }) => suspected.has(requestId));
+    // An orphan that was seen only once may be a hold whose commit is just being acknowledged, and a changed clock
+    // can make it look old.
+    const confirmed = orphans.filter(({ requestId }) => suspected.has(requestId));
     suspected = new Set(orphans.map(({ requestId }) => requestId));
-    if (lasting.length > 0) await settleHolds(lasting, self.id);
+    if (confirmed.length > 0) await settleHolds(confirmed, self.id);
   }
 
-  async function usedBy(hold: Hold): Promise<Used> {
-    if (hold.state === "admitted") return UNUSED;
+  async function computeCost(hold: Hold): Promise<RecoveredCost> {
+    if (hold.state === "admitted") return NO_COST;
     const terms = await readTerms(db, hold.tariffId);
     if (terms === null) {
       log.error("tariff_missing", { request_id: hold.requestId, tariff: hold.tariffId });
-      return UNUSED;
+      return NO_COST;
     }
     const tariff = tariffOf(terms);
     const metered = { ...NOTHING_USED, inputTokens: hold.inputTokens, outputTokens: hold.outputTokens };
@@ -227,46 +232,46 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
     return reaping;
   }
 
-  const grumble = (event: string) => (error: unknown) => log.error(event, { reason: reasonOf(error) });
+  const logFailure = (event: string) => (error: unknown) => log.error(event, { reason: errorText(error) });
   await reap();
-  const beating = setInterval(() => void sayAlive().catch(grumble("beat_failed")), limits.beatMs);
-  const looking = setInterval(() => void reap().catch(grumble("recovery_failed")), limits.reapMs);
-  beating.unref();
-  looking.unref();
+  const heartbeatTimer = setInterval(() => void sayAlive().catch(logFailure("beat_failed")), limits.beatMs);
+  const reapTimer = setInterval(() => void reap().catch(logFailure("recovery_failed")), limits.reapMs);
+  heartbeatTimer.unref();
+  reapTimer.unref();
   return {
     sayAlive,
     reap,
     async stop() {
       stopped = true;
-      clearInterval(beating);
-      clearInterval(looking);
+      clearInterval(heartbeatTimer);
+      clearInterval(reapTimer);
       await reaping?.catch(() => {});
     },
     async forget() {
-      const me = (await listProcesses(db)).find(({ id }) => id === self.id);
-      if (me !== undefined) await deleteProcess(db, me.id, me.beatAtMs);
+      const ownRecord = (await listProcesses(db)).find(({ id }) => id === self.id);
+      if (ownRecord !== undefined) await deleteProcess(db, ownRecord.id, ownRecord.beatAtMs);
     },
   };
 }
 
-function reasonOf(error: unknown): string {
+function errorText(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
 }
 
-/** The store, not the hold, is at fault. */
-function isAway(error: unknown): boolean {
+/** The database is at fault, not the hold. */
+function isUnavailable(error: unknown): boolean {
   return error instanceof BillingUnavailable;
 }
 
-interface Used {
+interface RecoveredCost {
   costNano: Nano;
   upstreamNano: Nano;
 }
 
-const UNUSED: Used = { costNano: 0n, upstreamNano: 0n };
+const NO_COST: RecoveredCost = { costNano: 0n, upstreamNano: 0n };
 
-/** Nothing went upstream: void. Else the input, and the output that was seen. */
-function recoveredFrom(hold: Hold, used: Used, nowMs: number): Settlement {
+/** If nothing was sent upstream, nothing is charged. Otherwise the input and the counted output are charged. */
+function buildSettlement(hold: Hold, used: RecoveredCost, nowMs: number): Settlement {
   const wasSent = hold.state === "dispatched";
   const chargedNano = used.costNano < hold.amountNano ? used.costNano : hold.amountNano;
   return {

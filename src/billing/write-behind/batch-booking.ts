@@ -1,4 +1,7 @@
-/** Rows that wait become rows of the store, many in one transaction. One that the store refuses spoils no other. */
+/**
+ * Books waiting rows in the database, many in one transaction. A row that the database rejects is isolated, so that
+ * it does not block the others.
+ */
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
@@ -28,19 +31,19 @@ export interface BatchBookingOptions {
   clock: Clock;
   incarnation: string;
   plain: Pick<DirectBilling, "settle">;
-  /** Rows of one transaction. */
+  /** Maximum number of rows in one transaction. */
   together: number;
-  /** One transaction at a time. */
+  /** Runs one transaction at a time. */
   inTurn: InTurn;
   stepsOf(tx: Db): Steps;
 }
 
 export interface BatchBooking {
-  /** Resolves when the store has all of them, but for parts of one that another call has split. */
+  /** Resolves when the database has all of them, except for parts of a batch that another call has split. */
   book(batches: readonly RowBatch[]): Promise<void>;
-  /** The same for whoever has the turn. */
+  /** The same, for a caller that already runs in `inTurn`. */
   bookNow(batches: readonly RowBatch[]): Promise<void>;
-  /** What was set aside of these users' wallets is gone. */
+  /** Handles wallet reservations of these users that are missing in the database. */
   abandon(userIds: readonly string[]): Promise<void>;
 }
 
@@ -50,31 +53,31 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
   const { pause } = stepsOf(books);
   const numbers = new UsageNumbers();
 
-  /** One transaction's worth of them, from `start` on. Returns where to go on. */
+  /** Books one transaction of batches, from `start` on. Returns the index of the next batch. */
   async function bookFrom(start: number, batches: readonly RowBatch[]): Promise<number> {
-    const { part, end } = partOf(batches, start);
+    const { part, end } = selectPart(batches, start);
     if (part.length === 0) return end;
     for (const batch of part) batch.isClosed = true;
     try {
-      const many = await numbers.within(books, (tx, numbering) =>
+      const bookedCount = await numbers.within(books, (tx, numbering) =>
         bookBatches(tx, incarnation, part, numbering, clock.nowMs(), stepsOf(tx)),
       );
-      for (const batch of part.slice(0, many)) {
+      for (const batch of part.slice(0, bookedCount)) {
         forgetBatch(lane, batch);
         await pause();
       }
-      const next = part[many];
+      const next = part[bookedCount];
       return next === undefined ? end : batches.indexOf(next, start);
     } catch (error) {
       if (!isPermanent(error)) throw error;
-      await bookApart(part, error);
-      // Those that had to make way for others are still there.
+      await isolateRejected(part, error);
+      // Batches that this transaction did not book are still waiting.
       return start;
     }
   }
 
-  /** Some may be booked by somebody else meanwhile. At least one, if there is one, and else no more rows than that. */
-  function partOf(batches: readonly RowBatch[], start: number): { part: RowBatch[]; end: number } {
+  /** Selects batches up to the row limit, but at least one. Skips batches that another call has booked meanwhile. */
+  function selectPart(batches: readonly RowBatch[], start: number): { part: RowBatch[]; end: number } {
     const part: RowBatch[] = [];
     let rows = 0;
     let end = start;
@@ -92,7 +95,7 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
     for (let at = 0; at < batches.length; ) at = await bookFrom(at, batches);
   }
 
-  async function bookApart(part: readonly RowBatch[], error: unknown): Promise<void> {
+  async function isolateRejected(part: readonly RowBatch[], error: unknown): Promise<void> {
     const [first] = part;
     if (first === undefined) return;
     if (error instanceof ReservationLost) return abandon(error.userIds);
@@ -110,18 +113,18 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
     }
   }
 
-  /** Nobody pays for what lives on it: holds find nothing to be paid from, and ends are recorded as such. */
+  /** Holds and rows on a lost reservation have no payer: the holds are dropped, and the rows are recorded as unpaid. */
   async function abandon(userIds: readonly string[]): Promise<void> {
     for (const userId of userIds) log.error("lease_lost", { user_id: userId });
     const lost = userIds.flatMap((userId) => lane.leases.get(userId) ?? []);
-    for (const held of holdsOn(lane, lost)) forgetHold(lane, held);
+    for (const reserved of holdsOn(lane, lost)) forgetHold(lane, reserved);
     for (const userId of userIds) lane.leases.delete(userId);
     const users = new Set<string | null>(userIds);
     const unpayable = [...lane.waiting].filter(({ isPaid, userId }) => isPaid && users.has(userId));
     await Promise.all(unpayable.map(handOver));
   }
 
-  /** What the plain till cannot book either it keeps on the disk, for the operator. */
+  /** Passes the rows to direct billing. What direct billing cannot book either is saved on disk for the operator. */
   async function handOver(batch: RowBatch): Promise<void> {
     batch.isClosed = true;
     const settled = batch.rows().map((row) => plain.settle({ row, chargedNano: row.chargedNano }));
@@ -129,7 +132,7 @@ export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
     forgetBatch(lane, batch);
   }
 
-  /** What it is charged, in a row of its own: the plain till then finds something to charge. */
+  /** Moves the charge of this row into a hold of its own, so that direct billing has a hold to charge. */
   async function holdAlone(row: UsageRow): Promise<void> {
     try {
       const hold = holdFor({ row, chargedNano: row.chargedNano }, incarnation);

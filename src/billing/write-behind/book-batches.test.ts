@@ -48,7 +48,7 @@ async function checksOf(db: Db): Promise<string[]> {
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
 
-/** Three requests of one user in one entry, and one of another in its own. */
+/** Three requests of one user in one entry, and one of another user in its own. */
 async function someSpent(db: Db): Promise<void> {
   await setAside(db, ["u1", "u2"]);
   await bookAll(db, [batchOf("u1", { r1: 30n, r2: 31n, free: 0n, r3: 32n }), batchOf("u2", { r4: 40n })]);

@@ -1,6 +1,6 @@
 /**
- * Batches of rows, in one transaction: every row, and once for all of them the sums and what users are charged. It runs
- * on the process's own thread, so it goes in steps, and everybody else has a turn in between.
+ * Books batches of rows in one transaction: every row, and once for all of them the roll-ups and the charges of the
+ * users. It runs on the main thread, so it works in steps and yields to other work in between.
  */
 
 import type { Db } from "../../store/engine/db.ts";
@@ -21,17 +21,17 @@ import { sumByUser } from "./book-reservations.ts";
 import type { BatchCharge, RowBatch } from "./row-batch.ts";
 
 export interface Steps {
-  /** Of one step: rows, lines of sums, entries, wallets. */
+  /** Operations per step: rows, roll-up entries, ledger entries, wallets. */
   size: number;
   pause(): Promise<void>;
-  /** Whether the rest can wait for another transaction, after so many rows. */
+  /** Whether the transaction may end after this number of rows because other work waits. */
   isEnough(rows: number): boolean;
 }
 
-/** Statements of one step, each of many rows. */
+/** Statements per step, each of many rows. */
 const STATEMENTS_AT_ONCE = 2;
 
-/** From the first on; returns how many batches. One row that the store knows fails all of them. */
+/** Books batches from the first on and returns their number. One row that is already stored fails all of them. */
 export async function bookBatches(
   tx: Db,
   incarnation: string,
@@ -40,9 +40,9 @@ export async function bookBatches(
   nowMs: number,
   { size, pause, isEnough }: Steps,
 ): Promise<number> {
-  // Before anything is written that would have to be undone.
+  // Checked before anything is written that would have to be rolled back.
   const lost: string[] = [];
-  for (const part of inParts(payersOf(batches), size)) {
+  for (const part of inParts(listPayers(batches), size)) {
     lost.push(...(await findLostReservations(tx, incarnation, part)));
     await pause();
   }
@@ -52,14 +52,14 @@ export async function bookBatches(
   const charges: PaidCharge[] = [];
   let booked = 0;
   let rows = 0;
-  let rested = 0;
+  let pausedAt = 0;
   for (const batch of batches) {
     for (const alike of batch.kinds) ready.add(alike);
     for (const statements of inParts(ready.full.splice(0), STATEMENTS_AT_ONCE)) {
       await insertFull(tx, numbering, statements);
       await pause();
     }
-    // Nearly always they have ended just now.
+    // Nearly all requests have ended just now.
     if (isLate(batch.earliestMs, nowMs)) await markLate(tx, batch.rows(), nowMs);
     sums.merge(batch.sums);
     const { userId, charge } = batch;
@@ -67,9 +67,9 @@ export async function bookBatches(
     booked++;
     rows += batch.count;
     if (isEnough(rows)) break;
-    // Rows that are not alike fill no statement.
-    if (rows - rested < size) continue;
-    rested = rows;
+    // Rows of different kinds do not fill a statement, so pauses are also counted in rows.
+    if (rows - pausedAt < size) continue;
+    pausedAt = rows;
     await pause();
   }
   await insertRest(tx, numbering, ready.rest(), pause);
@@ -78,7 +78,7 @@ export async function bookBatches(
     await pause();
   }
   for (const part of inParts(charges, size)) {
-    await insertEntries(tx, part.map(entryOf));
+    await insertEntries(tx, part.map(buildEntry));
     await pause();
   }
   for (const part of inParts(walletChanges(charges), size)) {
@@ -88,7 +88,7 @@ export async function bookBatches(
   return booked;
 }
 
-const payersOf = (batches: readonly RowBatch[]) => [
+const listPayers = (batches: readonly RowBatch[]) => [
   ...new Set(batches.flatMap(({ userId, charge }) => (charge === null || userId === null ? [] : userId))),
 ];
 
@@ -97,8 +97,8 @@ interface PaidCharge {
   charge: BatchCharge;
 }
 
-/** Of one request, or of all that share it. */
-function entryOf({ userId, charge: { requestId, atMs, nano, many } }: PaidCharge): Transfer {
+/** The entry of one request, or of all requests that share it. */
+function buildEntry({ userId, charge: { requestId, atMs, nano, many } }: PaidCharge): Transfer {
   const entry = computeCharge({ requestId, atMs }, { userId, subscriptionId: null, atMs }, nano);
   return many === 1 ? entry : { ...entry, requestId: null, reason: `${many} requests` };
 }

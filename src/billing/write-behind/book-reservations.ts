@@ -1,4 +1,7 @@
-/** What the express lane does with leases: money that is set aside, holds that become rows, and what goes back. */
+/**
+ * Database operations of wallet reservations: reserving money, turning reserved holds into stored ones, and releasing
+ * what is left.
+ */
 
 import type { Nano } from "../../money/nano.ts";
 import type { Tariff } from "../../money/tariff.ts";
@@ -19,7 +22,7 @@ export function sumByUser(amounts: readonly (readonly [userId: string, nano: Nan
   return sums;
 }
 
-/** Holds that lived in memory and journal become rows, which take over the money that was set aside for them. */
+/** Stores holds that existed only in memory and in the journal. The stored holds take over their reserved money. */
 export async function moveToRows(tx: Db, incarnation: string, holds: readonly Hold[]): Promise<void> {
   await insertHolds(tx, holds);
   const sums = sumByUser(holds.map(({ userId, amountNano }) => [userId, -amountNano]));
@@ -30,7 +33,7 @@ export async function moveToRows(tx: Db, incarnation: string, holds: readonly Ho
   );
 }
 
-/** A request that has ended holds what it is charged: the rest of its hold was given to others by then. */
+/** The hold of a finished request has the amount of its charge: the rest of the original hold is already free again. */
 export function holdFor({ row, chargedNano }: Settlement, incarnation: string): Hold {
   return {
     ...UNSENT,
@@ -51,7 +54,7 @@ export function holdFor({ row, chargedNano }: Settlement, incarnation: string): 
   };
 }
 
-/** The free part of these leases goes back to the wallets; leases with nothing left are removed. */
+/** Returns the free part of these reservations to the wallets and deletes empty reservations. */
 export async function releaseReservations(
   tx: Db,
   incarnation: string,
@@ -73,38 +76,41 @@ export async function releaseReservations(
 
 export interface ReservationRequest {
   userId: string;
-  /** A smaller amount would be of no use. */
+  /** The minimum; a smaller amount is not reserved. */
   leastNano: Nano;
   wantedNano: Nano;
 }
 
-/** Of what a wallet has free, no more than one part in so many is set aside at once: others want to pay from it, too. */
-const PART = 4n;
+/**
+ * At most one part in this number of the available balance is reserved at once: other processes and direct billing
+ * also need some.
+ */
+const AVAILABLE_DIVISOR = 4n;
 
-/** What each user gets; nothing, where the wallet has too little to set some of it aside. */
+/** The reserved amount per user. Users whose wallet has too little are omitted. */
 export async function reserveFunds(
   tx: Db,
   incarnation: string,
-  wishes: readonly ReservationRequest[],
+  reservationRequests: readonly ReservationRequest[],
   tariffs: readonly Tariff[],
 ): Promise<Map<string, Nano>> {
   const wallets = await lockWallets(
     tx,
-    wishes.map(({ userId }) => userId),
+    reservationRequests.map(({ userId }) => userId),
   );
-  const lent = new Map<string, Nano>();
-  for (const { userId, leastNano, wantedNano } of wishes) {
+  const reserved = new Map<string, Nano>();
+  for (const { userId, leastNano, wantedNano } of reservationRequests) {
     const wallet = wallets.get(userId);
     if (wallet === undefined) continue;
-    const mostNano = (wallet.balanceNano - wallet.heldNano) / PART;
+    const mostNano = (wallet.balanceNano - wallet.heldNano) / AVAILABLE_DIVISOR;
     const amountNano = wantedNano < mostNano ? wantedNano : mostNano;
-    if (amountNano > 0n && amountNano >= leastNano) lent.set(userId, amountNano);
+    if (amountNano > 0n && amountNano >= leastNano) reserved.set(userId, amountNano);
   }
   if (tariffs.length > 0) await keepTariffs(tx, tariffs);
   await changeWallets(
     tx,
     incarnation,
-    [...lent].map(([userId, nano]) => ({ userId, balanceNano: 0n, heldNano: nano, leasedNano: nano })),
+    [...reserved].map(([userId, nano]) => ({ userId, balanceNano: 0n, heldNano: nano, leasedNano: nano })),
   );
-  return lent;
+  return reserved;
 }

@@ -1,4 +1,7 @@
-/** How the express lane settles a request that costs more than its hold: by the plain till, from the whole wallet. */
+/**
+ * Settles a request of write-behind billing that costs more than its hold: through direct billing, from the whole
+ * wallet.
+ */
 
 import type { Log } from "../../observe/log.ts";
 import type { Settlement } from "../engine/booking.ts";
@@ -15,7 +18,7 @@ export interface LaneOverrunOptions {
   isStopped(): boolean;
 }
 
-/** Resolves when it is booked, or kept on the disk for a store that is away. */
+/** Resolves when the settlement is booked, or saved on disk until the database is available. */
 export function settleOverrun(
   options: LaneOverrunOptions,
   held: ReservedHold,
@@ -26,7 +29,7 @@ export function settleOverrun(
   return inTime(settled, limits.settlePatienceMs).catch(() => plain.overdue.keep([settlement]));
 }
 
-/** The hold becomes a row, which the plain till can charge more than was held for. */
+/** Stores the hold in the database, where direct billing can charge more than the held amount. */
 async function moveToStore(
   { lending, log, limits, isStopped }: LaneOverrunOptions,
   held: ReservedHold,

@@ -1,4 +1,4 @@
-/** How far the requests of the express lane have come, told to the journal now and then. */
+/** Tracks the progress of write-behind holds and writes it to the journal periodically. */
 
 import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
 import { inParts } from "../engine/in-parts.ts";
@@ -12,14 +12,14 @@ export interface WriteBehindProgress {
   stop(): void;
 }
 
-/** `tell` says whether it was written; else it is told with the next change. */
+/** `write` returns whether the progress was written. If not, it is written with the next change. */
 export function openWriteBehindProgress(
   limits: ProgressLimits,
-  tell: (due: Iterable<ReservedHold>) => boolean,
+  write: (due: Iterable<ReservedHold>) => boolean,
   monotonicMs: () => number,
 ): WriteBehindProgress {
   let changed: ReservedHold[] = [];
-  /** Shared by all that are set to the same, one after the other. */
+  /** Shared by consecutive holds with the same progress. */
   let latest: HoldProgress = UNSENT;
   let counted = new Set<ReservedHold>();
   let timer: ReturnType<typeof setTimeout> | null = null;
@@ -28,39 +28,39 @@ export function openWriteBehindProgress(
   let stopped = false;
 
   /**
-   * A hold is given in the turn of the event loop that asks for it, and where that turn takes long this is due before
-   * anything was sent. Sockets have their turn between two immediates: by then the bytes are on their way.
+   * A hold is made in the same turn of the event loop as its request. If that turn is long, the timer fires before
+   * anything was sent. Sockets are served between two immediates, so after the second one the bytes have been sent.
    */
-  function changesAreDue(): void {
+  function writeChangesSoon(): void {
     timer = null;
     const due = changed;
     changed = [];
-    setImmediate(() => setImmediate(() => tellChanged(due)));
+    setImmediate(() => setImmediate(() => writeChanged(due)));
   }
 
-  /** What changes from here on is told another time. */
-  function tellChanged(due: readonly ReservedHold[]): void {
+  /** Changes after this point are written the next time. */
+  function writeChanged(due: readonly ReservedHold[]): void {
     for (const held of due) held.isChanged = false;
-    tellOf(due);
+    writeDue(due);
   }
 
-  function tellOf(due: Iterable<ReservedHold>): void {
-    if (stopped || tell(due)) return;
-    for (const held of due) note(held);
+  function writeDue(due: Iterable<ReservedHold>): void {
+    if (stopped || write(due)) return;
+    for (const held of due) markChanged(held);
   }
 
-  function note(held: ReservedHold): void {
+  function markChanged(held: ReservedHold): void {
     if (held.isChanged) return;
     held.isChanged = true;
     changed.push(held);
   }
 
-  function tellCounted(): void {
+  function writeCounted(): void {
     countTimer = null;
     countedMs = monotonicMs();
     const due = counted;
     counted = new Set();
-    tellOf(due);
+    writeDue(due);
   }
 
   return {
@@ -68,16 +68,17 @@ export function openWriteBehindProgress(
       const now = { state, accountId, upstreamModel, outputTokens: held.progress.outputTokens };
       if (!isEqual(latest, now)) latest = now;
       held.progress = latest;
-      note(held);
-      timer ??= setTimeout(changesAreDue, limits.progressMs);
+      markChanged(held);
+      timer ??= setTimeout(writeChangesSoon, limits.progressMs);
     },
     count(held, outputTokens) {
       if (held.progress.outputTokens >= outputTokens) return;
       held.progress = { ...held.progress, outputTokens };
       counted.add(held);
-      // Soon, not a whole interval later: whoever counts once a second would else be two seconds behind.
+      // Writes soon and not a whole interval later: otherwise a request that counts once a second would lag two
+      // seconds.
       const restMs = countedMs + limits.checkpointMs - monotonicMs();
-      countTimer ??= setTimeout(tellCounted, Math.max(limits.progressMs, restMs));
+      countTimer ??= setTimeout(writeCounted, Math.max(limits.progressMs, restMs));
     },
     stop() {
       stopped = true;
@@ -87,34 +88,37 @@ export function openWriteBehindProgress(
   };
 }
 
-/** Of one line of the journal. */
-const TOGETHER = 64;
+/** Maximum number of requests in one journal line. */
+const LINE_REQUESTS_MAX = 64;
 
-/** Of those that are open. Most that were sent within a moment went to few accounts, and have come equally far. */
+/**
+ * Groups the open holds by progress. Most requests sent at about the same time go to few accounts and have the same
+ * progress.
+ */
 export function isSameProgress(all: Iterable<ReservedHold>): ProgressOf[] {
-  const found: Gathering[] = [];
-  const byAccount = new Map<string | null, Gathering[]>();
-  let same: Gathering | undefined;
+  const groups: ProgressGroup[] = [];
+  const byAccount = new Map<string | null, ProgressGroup[]>();
+  let group: ProgressGroup | undefined;
   for (const { asked, progress, isOpen } of all) {
     if (!isOpen) continue;
-    if (same?.progress !== progress) {
+    if (group?.progress !== progress) {
       const some = byAccount.get(progress.accountId) ?? [];
-      same = some.find((one) => isEqual(one.progress, progress));
-      if (same === undefined) {
-        same = { progress, requestIds: [] };
-        found.push(same);
-        // No two that have begun to answer are likely to be equally far.
-        if (progress.outputTokens === 0) byAccount.set(progress.accountId, [...some, same]);
+      group = some.find((one) => isEqual(one.progress, progress));
+      if (group === undefined) {
+        group = { progress, requestIds: [] };
+        groups.push(group);
+        // Requests with output rarely have the same token count, so only those without output are grouped.
+        if (progress.outputTokens === 0) byAccount.set(progress.accountId, [...some, group]);
       }
     }
-    same.requestIds.push(asked.requestId);
+    group.requestIds.push(asked.requestId);
   }
-  return found.flatMap(({ progress, requestIds }) =>
-    [...inParts(requestIds, TOGETHER)].map((ids) => ({ progress, requestIds: ids })),
+  return groups.flatMap(({ progress, requestIds }) =>
+    [...inParts(requestIds, LINE_REQUESTS_MAX)].map((ids) => ({ progress, requestIds: ids })),
   );
 }
 
-interface Gathering {
+interface ProgressGroup {
   progress: HoldProgress;
   requestIds: string[];
 }

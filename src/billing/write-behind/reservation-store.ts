@@ -1,4 +1,4 @@
-/** What the express lane asks of the store, one transaction at a time. */
+/** Database operations of write-behind billing, one transaction at a time. */
 
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { openQueue } from "../../store/engine/transaction.ts";
@@ -22,24 +22,27 @@ import {
 } from "./wallet-reservations.ts";
 
 export interface ReservationLimits {
-  /** What has ended waits so long to be booked: where few came last time, and where many did. */
+  /** How long finished requests wait to be booked: `bookMs` after a small round, `bookBusyMs` after a large one. */
   bookMs: number;
   bookBusyMs: number;
-  /** From here on they count as many. */
+  /** Number of rows from which a round counts as large. */
   bookMany: number;
-  /** Requests of one transaction: few commits write each page of the store fewer times. So many wait no longer. */
+  /**
+   * Maximum number of requests in one transaction; when this number waits, it starts at once. Few commits write each
+   * page of the database less often.
+   */
   bookTogether: number;
-  /** After so many it ends early, where others wait for its end. */
+  /** Number of requests after which a transaction ends early if other work waits for it. */
   bookAtLeast: number;
-  /** Those of one step of it: it runs on the process's own thread, and everybody waits for it. */
+  /** Requests per step of a transaction. It runs on the main thread, so everything else waits for a step. */
   bookAtOnce: number;
-  /** After so many the log of the store is moved into its file. */
+  /** Number of requests after which the WAL of the database is checkpointed. */
   moveLogAfter: number;
 }
 
 export interface ReservationStoreOptions
   extends Pick<DirectBillingOptions, "db" | "log" | "clock" | "incarnation"> {
-  /** A connection of its own to the same store: a transaction of many steps then keeps nobody from reading. */
+  /** A second connection to the same database: a transaction of many steps then does not block readers. */
   books: Db;
   lane: ReservationState;
   plain: Pick<DirectBilling, "adopt" | "settle" | "disk">;
@@ -48,26 +51,28 @@ export interface ReservationStoreOptions
 }
 
 export interface ReservationStore {
-  /** Sets money aside where there is enough, so that these can be held. */
+  /** Reserves money for these holds where the wallet has enough. */
   lend(asked: readonly HoldRequest[]): Promise<void>;
   isKept(tariffId: string): boolean;
-  /** What is set aside of these wallets goes to the store: ends, holds under way, and what is still free. */
+  /**
+   * Moves everything on these wallet reservations to the database: settlements, holds in flight and the free amount.
+   */
   close(userIds: readonly string[]): Promise<void>;
-  /** Books what this user's requests have used, whoever pays. */
+  /** Books all usage of this user, paid or not. */
   bookRowsOf(userId: string): Promise<void>;
-  /** Those that are still under way become rows. */
+  /** Stores those of these holds that are still open. */
   move(holds: readonly ReservedHold[]): Promise<void>;
-  /** A row more waits: it is booked before long. */
+  /** Call when a row is waiting: it is booked soon. */
   ended(): void;
-  /** True when all that has ended is booked, false when the store does not take it. */
+  /** True when all finished requests are booked, false when the database does not accept them. */
   bookAll(): Promise<boolean>;
   stop(): void;
 }
 
-/** Leases that are given back in one transaction. */
+/** Wallet reservations released in one transaction. */
 const CLOSE_AT_ONCE = 16;
 
-/** The longest step, where the steps of others took long. */
+/** Maximum duration of a step, when other work took long in between. */
 const STEP_MS_MAX = 20;
 
 export function openReservationStore(options: ReservationStoreOptions): ReservationStore {
@@ -76,18 +81,18 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
   const kept = new Set<string>();
   const { inTurn, isAwaited } = openQueue();
   const booking = openBatchBooking({ ...options, together: limits.bookTogether, inTurn, stepsOf });
-  /** How many have ended since the last round began. */
+  /** Number of finished requests since the last round began. */
   let added = 0;
   let round: Promise<unknown> = Promise.resolve();
   let timer: ReturnType<typeof setTimeout> | null = null;
   let lastRound = 0;
-  let bookedSinceMove = 0;
+  let bookedSinceCheckpoint = 0;
   let stepUntilMs = 0;
   let stopped = false;
 
-  async function lend(asked: readonly HoldRequest[]): Promise<void> {
-    const needed = sumByUser(asked.map(({ userId, wantedNano }) => [userId, wantedNano]));
-    const wishes = [...needed].flatMap(([userId, nano]) => {
+  async function reserve(asked: readonly HoldRequest[]): Promise<void> {
+    const neededByUser = sumByUser(asked.map(({ userId, wantedNano }) => [userId, wantedNano]));
+    const reservationRequests = [...neededByUser].flatMap(([userId, nano]) => {
       const lease = leases.get(userId) ?? newReservation(userId, nano);
       const leastNano = nano - lease.freeNano;
       if (lease.isClosing || leastNano <= 0n) return [];
@@ -96,13 +101,15 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
     const tariffs = new Map(
       asked.filter(({ tariff }) => !kept.has(tariff.id)).map(({ tariff }) => [tariff.id, tariff]),
     );
-    if (wishes.length === 0 && tariffs.size === 0) return;
-    const lent = await transaction(db, (tx) => reserveFunds(tx, incarnation, wishes, [...tariffs.values()]));
-    // A journal without the lease that its lines are paid from would be worth nothing.
+    if (reservationRequests.length === 0 && tariffs.size === 0) return;
+    const reserved = await transaction(db, (tx) =>
+      reserveFunds(tx, incarnation, reservationRequests, [...tariffs.values()]),
+    );
+    // The reservation must be durable before the journal lines that are paid from it.
     await plain.disk.committed();
     for (const id of tariffs.keys()) kept.add(id);
-    for (const { lease, userId, wantedNano } of wishes) {
-      const nano = lent.get(userId);
+    for (const { lease, userId, wantedNano } of reservationRequests) {
+      const nano = reserved.get(userId);
       if (nano === undefined) continue;
       lease.freeNano += nano;
       lease.nextNano = wantedNano * 2n;
@@ -111,26 +118,26 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
     }
   }
 
-  const waiting = (isMeant: (batch: RowBatch) => boolean) => [...lane.waiting].filter(isMeant);
-  const tried = () => waiting(({ isClosed }) => isClosed);
+  const waiting = (matches: (batch: RowBatch) => boolean) => [...lane.waiting].filter(matches);
+  const triedBatches = () => waiting(({ isClosed }) => isClosed);
 
   async function close(userIds: readonly string[]): Promise<void> {
     const closing = userIds.flatMap((userId) => leases.get(userId) ?? []);
-    // One that was abandoned meanwhile is nobody's any more.
-    const left = () => closing.filter((lease) => leases.get(lease.userId) === lease);
+    // Skips reservations that were abandoned meanwhile.
+    const listRemaining = () => closing.filter((lease) => leases.get(lease.userId) === lease);
     for (const lease of closing) lease.isClosing = true;
     try {
-      for (let some = left(); some.length > 0; some = left()) {
-        const batches = some.flatMap(({ ended }) => [...ended]);
+      for (let remaining = listRemaining(); remaining.length > 0; remaining = listRemaining()) {
+        const batches = remaining.flatMap(({ ended }) => [...ended]);
         if (batches.length > 0) await booking.bookNow(batches);
-        else await giveBack(some);
+        else await release(remaining);
       }
     } finally {
       for (const lease of closing) lease.isClosing = false;
     }
   }
 
-  /** A lease that cannot be given back does not keep the others from it. */
+  /** A reservation that cannot be released does not block the others. */
   async function closeInParts(userIds: readonly string[], size: number): Promise<void> {
     let refused: unknown = null;
     for (const part of inParts(userIds, size)) {
@@ -150,21 +157,21 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
     if (refused !== null) throw refused;
   }
 
-  async function giveBack(closing: readonly WalletReservation[]): Promise<void> {
+  async function release(closing: readonly WalletReservation[]): Promise<void> {
     try {
       await moveAll(holdsOn(lane, closing), closing);
       for (const { userId } of closing) leases.delete(userId);
     } catch (error) {
-      // The failing lease has been abandoned, and the others are as they were.
+      // The failing reservation has been abandoned, and the others are unchanged.
       if (!(error instanceof ReservationLost)) throw error;
     }
   }
 
-  function rowOf({ asked, atMs }: ReservedHold): Hold {
+  function buildRow({ asked, atMs }: ReservedHold): Hold {
     return buildHold(asked, { amountNano: asked.wantedNano, subscriptionId: null }, incarnation, atMs);
   }
 
-  /** With what is free of some leases, which goes back in the same transaction. */
+  /** Stores the holds and releases the free amount of `closing` in the same transaction. */
   async function moveAll(
     moved: readonly ReservedHold[],
     closing: readonly WalletReservation[],
@@ -173,7 +180,7 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
     for (const held of moved) held.moving = promise;
     try {
       const before = moved.map(({ progress }) => progress);
-      const rows = moved.map((held) => ({ ...rowOf(held), ...held.progress }));
+      const rows = moved.map((held) => ({ ...buildRow(held), ...held.progress }));
       await transaction(db, async (tx) => {
         if (rows.length > 0) await moveToRows(tx, incarnation, rows);
         if (closing.length > 0) await releaseReservations(tx, incarnation, closing);
@@ -192,15 +199,15 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
   }
 
   /**
-   * Everybody has a turn. Where their turn took long the next step may take half as long: one of a few rows would never
-   * keep up with what ends meanwhile.
+   * Yields to other work. If that work took long, the next step may take half as long: steps of a few rows could not
+   * keep up with the requests that finish meanwhile.
    */
   async function pause(): Promise<void> {
-    const leftMs = clock.monotonicMs();
-    if (leftMs < stepUntilMs) return;
+    const yieldedAtMs = clock.monotonicMs();
+    if (yieldedAtMs < stepUntilMs) return;
     await new Promise<void>((resolve) => setImmediate(resolve));
-    const backMs = clock.monotonicMs();
-    stepUntilMs = backMs + Math.min(STEP_MS_MAX, (backMs - leftMs) / 2);
+    const resumedAtMs = clock.monotonicMs();
+    stepUntilMs = resumedAtMs + Math.min(STEP_MS_MAX, (resumedAtMs - yieldedAtMs) / 2);
   }
 
   function stepsOf(tx: Db): Steps {
@@ -211,7 +218,7 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
     };
   }
 
-  function bookSoon(): void {
+  function scheduleBooking(): void {
     if (stopped) return;
     timer ??= setTimeout(
       () => {
@@ -223,9 +230,9 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
   }
 
   function bookAll(): Promise<boolean> {
-    const mine = round.then(bookRound);
-    round = mine.catch(() => {});
-    return mine;
+    const thisRound = round.then(bookRound);
+    round = thisRound.catch(() => {});
+    return thisRound;
   }
 
   async function bookRound(): Promise<boolean> {
@@ -235,28 +242,28 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
     lastRound = lane.rows;
     try {
       await booking.book([...lane.waiting]);
-      // Where the store refused a row, what was put in the place of its batch.
-      for (let parts = tried(); parts.length > 0; parts = tried()) await booking.book(parts);
-      moveLogInTime();
+      // If the database rejected a row, books the parts its batch was split into.
+      for (let parts = triedBatches(); parts.length > 0; parts = triedBatches()) await booking.book(parts);
+      checkpointIfDue();
       return true;
     } catch (error) {
       log.error("till_write_failed", { rows: lane.rows, reason: errorReason(error) });
-      bookSoon();
+      scheduleBooking();
       await Bun.sleep(limits.retryMs);
       return false;
     }
   }
 
-  /** Earlier than a commit would have to do it. */
-  function moveLogInTime(): void {
-    bookedSinceMove += lastRound;
-    if (bookedSinceMove < limits.moveLogAfter) return;
-    bookedSinceMove = 0;
+  /** Checkpoints before a commit would have to do it. */
+  function checkpointIfDue(): void {
+    bookedSinceCheckpoint += lastRound;
+    if (bookedSinceCheckpoint < limits.moveLogAfter) return;
+    bookedSinceCheckpoint = 0;
     options.moveLog();
   }
 
   return {
-    lend: (asked) => inTurn(() => lend(asked)),
+    lend: (asked) => inTurn(() => reserve(asked)),
     isKept: (tariffId) => kept.has(tariffId),
     close: (userIds) => closeInParts(userIds, CLOSE_AT_ONCE),
     bookRowsOf: (userId) => booking.book(waiting((batch) => batch.userId === userId)),
@@ -264,14 +271,14 @@ export function openReservationStore(options: ReservationStoreOptions): Reservat
       for (let start = 0; start < wanted.length; start += limits.bookAtOnce) {
         await inTurn(async () => {
           const part = wanted.slice(start, start + limits.bookAtOnce);
-          const left = part.filter(({ isOpen }) => isOpen);
-          if (left.length > 0) await moveAll(left, []);
+          const open = part.filter(({ isOpen }) => isOpen);
+          if (open.length > 0) await moveAll(open, []);
         });
       }
     },
     ended() {
       if (++added === limits.bookTogether) void bookAll();
-      else bookSoon();
+      else scheduleBooking();
     },
     bookAll,
     stop() {

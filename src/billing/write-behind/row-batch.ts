@@ -1,4 +1,4 @@
-/** Rows of one user on their way to the store, made ready for it as they end: lists of values, with their sums. */
+/** Usage rows of one user that wait for the database. Values and sums are prepared as each row is added. */
 
 import type { Nano } from "../../money/nano.ts";
 import { type AlikeRows, groupAlikeRows } from "../../store/usage/insert-usage.ts";
@@ -6,20 +6,20 @@ import { addToLines, type RollUpEntry } from "../../store/usage/usage-hour.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
 export class RowBatch {
-  /** Whose rows they are. */
+  /** The user of all rows. */
   readonly userId: string | null;
-  /** Whether they are paid from what is set aside of this user's wallet; else nobody pays. */
+  /** Whether the rows are paid from the user's wallet reservation. Otherwise they are unpaid. */
   readonly isPaid: boolean;
-  /** The first one that the journal tells of them in, or one before it. */
+  /** The first journal segment that contains one of the rows, or an earlier one. */
   segment: number;
   readonly kinds: AlikeRows[] = [];
   readonly sums: RollUpEntry[] = [];
   charge: BatchCharge | null = null;
   count = 0;
   earliestMs = Number.POSITIVE_INFINITY;
-  /** It is being booked, or that was tried, and takes nothing more. */
+  /** The batch is being booked, or booking was tried. It accepts no more rows. */
   isClosed = false;
-  /** If somebody waits until the store has them. */
+  /** Set if a caller waits until the database has the rows. */
   stored: PromiseWithResolvers<void> | null = null;
 
   constructor(userId: string | null, isPaid: boolean, segment: number) {
@@ -28,7 +28,7 @@ export class RowBatch {
     this.segment = segment;
   }
 
-  /** A row that fits the store (`storable`). */
+  /** Adds a row whose values fit the database (`clampCount`). */
   add(row: UsageRow, segment: number): void {
     const alike = groupAlikeRows(this.kinds, row);
     alike.add(row, this.isPaid && row.chargedNano !== 0n ? this.chargedWith(row, alike) : null);
@@ -38,7 +38,10 @@ export class RowBatch {
     if (row.atMs < this.earliestMs) this.earliestMs = row.atMs;
   }
 
-  /** Whose entry the row shares: that of the first one that is charged, who knows of it when a second one comes. */
+  /**
+   * The request whose ledger entry the row shares: the first charged one. Its own row learns of the sharing when a
+   * second row is added.
+   */
   private chargedWith(row: UsageRow, alike: AlikeRows): string | null {
     const { charge } = this;
     if (charge === null) {
@@ -62,7 +65,7 @@ export class RowBatch {
     return this.kinds.flatMap((alike) => alike.ids());
   }
 
-  /** Slow: for what hardly ever happens. */
+  /** Slow. Only for rare cases. */
   rows(): UsageRow[] {
     return this.kinds.flatMap((alike) => alike.rows());
   }
@@ -76,14 +79,14 @@ export class RowBatch {
   }
 }
 
-/** What all of them are charged, in one entry. */
+/** The charge of all rows, in one ledger entry. */
 export interface BatchCharge {
-  /** The first one that is charged, and where its row is. */
+  /** The first charged request, and where its row is. */
   readonly requestId: string;
   readonly alike: AlikeRows;
   readonly index: number;
   many: number;
   nano: Nano;
-  /** Of the earliest row: an entry is compared with its rows only where none of them may have been removed. */
+  /** Time of the earliest row: an entry is reconciled with its rows only while none of them may have been removed. */
   atMs: number;
 }

@@ -23,7 +23,7 @@ import {
 import { listOrphanedJournals } from "../journal/left-journals.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
 
-/** Rows that nobody pays for, from when they are pushed until the store has them, whatever happens meanwhile. */
+/** Unpaid rows from `push` until the database has them, under every kind of failure. */
 
 const ended = (requestId: string, change: Partial<UsageRow> = {}) =>
   usageRow({ requestId, atMs: Date.now(), userId: "u1", ...change });
@@ -39,7 +39,7 @@ async function counted(db: Db): Promise<{ rows: number; summed: number }> {
 const findings = async (db: Db) =>
   (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
 
-/** It pushed these, and nothing more of it reached the store. */
+/** The process pushed these rows, and nothing more of it reached the database. */
 async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<TillUnderTest> {
   const reach = mortal(db);
   const till = makeRowTill(reach, { incarnation: "inc_dead" });
@@ -49,7 +49,7 @@ async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<TillUnderTest
   return till;
 }
 
-/** Another process takes over what is left in this folder. */
+/** Another process recovers what is left in this folder. */
 async function takeOver(db: Db, { dir }: TillUnderTest, incarnation = "inc_next"): Promise<void> {
   const till = makeRowTill(db, { incarnation, dir });
   const recovery = await recover(db, till);

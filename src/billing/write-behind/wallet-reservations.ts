@@ -1,4 +1,7 @@
-/** What a process has set aside of each wallet, the requests that live on it, and the rows of those that have ended. */
+/**
+ * The in-memory state of write-behind billing: the wallet reservations of this process, the holds on them, and the
+ * rows of finished requests.
+ */
 
 import type { Nano } from "../../money/nano.ts";
 import type { HoldProgress } from "../../store/money/holds.ts";
@@ -6,54 +9,54 @@ import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { HoldFields, SharedHoldFields } from "../journal/hold-lines.ts";
 import { RowBatch } from "./row-batch.ts";
 
-/** A request, from its hold until it ends. */
+/** A request from its hold until it ends. */
 export interface ReservedHold extends HoldFields {
   readonly lease: WalletReservation;
-  /** Where the journal tells of it. */
+  /** The journal segment that contains the hold. */
   segment: number;
   readonly sinceMs: number;
   progress: HoldProgress;
-  /** It went to an account, or came back from one, since the journal was told of it. */
+  /** The request was dispatched or undispatched since its last journal line. */
   isChanged: boolean;
-  /** False once it has ended, or is a row of the store. */
+  /** False once the request has ended or its hold is stored in the database. */
   isOpen: boolean;
-  /** While it is on its way to be a row of the store. */
+  /** Set while the hold is being stored in the database. */
   moving: Promise<void> | null;
 }
 
 export interface WalletReservation {
   readonly userId: string;
-  /** Set aside and in nobody's hold. */
+  /** Reserved and not held. */
   freeNano: Nano;
-  /** How much to set aside next time: a user who comes back soon gets more. */
+  /** How much to reserve next time. It grows for users with many requests. */
   nextNano: Nano;
   usedMs: number;
-  /** It is being given back, and nothing is taken from it meanwhile. */
+  /** The reservation is being released; nothing is held from it meanwhile. */
   isClosing: boolean;
-  /** How many requests live on it and have not ended. */
+  /** Number of holds on it that have not ended. */
   open: number;
-  /** Those that have ended and wait to be booked; the next one is put into the last batch, if that takes more. */
+  /** Finished requests that wait to be booked. The next row goes into `batch` while that accepts more. */
   readonly ended: Set<RowBatch>;
   batch: RowBatch | null;
-  /** How the journal tells of its holds. */
+  /** The shared fields of its latest journal line. */
   told: SharedHoldFields | null;
 }
 
 /**
- * All that is in the express lane. Of each user the store's lease is what is free, what is held and what was spent and
- * is not booked yet.
+ * The stored reservation of a user equals the free amount plus the open holds plus the charges that are not booked
+ * yet.
  */
 export interface ReservationState {
   readonly leases: Map<string, WalletReservation>;
-  /** Those that somebody pays for, in the order in which they began; of those that have ended the batch they wait in. */
+  /** Paid requests in the order of their start. A finished request refers to the batch that it waits in. */
   readonly requests: Map<string, ReservedHold | RowBatch>;
-  /** All rows that the store does not have yet. */
+  /** All rows that the database does not have yet. */
   readonly waiting: Set<RowBatch>;
-  /** How many rows that are. */
+  /** Number of rows in `waiting`. */
   rows: number;
-  /** By key: that its next row which nobody pays for is put into, if it takes more. */
+  /** By key: the batch for its next unpaid row, while that accepts more. */
   readonly unpaid: Map<string, RowBatch>;
-  /** Of one batch. */
+  /** Maximum number of rows in one batch. */
   readonly rowsMax: number;
 }
 
@@ -66,14 +69,14 @@ export const emptyReservationState = (rowsMax: number): ReservationState => ({
   rowsMax,
 });
 
-/** A multiple of the first request's hold: so many such requests can be served before the store is asked again. */
-const FIRST_TIMES = 64n;
+/** The first reservation is this multiple of the first hold: so many similar requests need no further reservation. */
+const FIRST_RESERVATION_FACTOR = 64n;
 
 export function newReservation(userId: string, wantedNano: Nano): WalletReservation {
   return {
     userId,
     freeNano: 0n,
-    nextNano: wantedNano * FIRST_TIMES,
+    nextNano: wantedNano * FIRST_RESERVATION_FACTOR,
     usedMs: 0,
     isClosing: false,
     open: 0,
@@ -83,7 +86,7 @@ export function newReservation(userId: string, wantedNano: Nano): WalletReservat
   };
 }
 
-/** A request that lives on what was set aside: it has not ended, and has no row in the store. */
+/** The hold of a request that has not ended and is not stored in the database. */
 export function heldAmount({ requests }: ReservationState, requestId: string): ReservedHold | null {
   const held = requests.get(requestId);
   return held === undefined || held instanceof RowBatch ? null : held;
@@ -97,33 +100,36 @@ export function startHold({ requests }: ReservationState, held: ReservedHold): v
   requests.set(asked.requestId, held);
 }
 
-/** The part that was not spent is free again. Returns where its row waits, which fits the store. */
-export function endHold(lane: ReservationState, held: ReservedHold, row: UsageRow): RowBatch {
+/**
+ * Frees the part of the hold that was not spent. The values of the row must fit the database. Returns the batch that
+ * the row waits in.
+ */
+export function endHold(state: ReservationState, held: ReservedHold, row: UsageRow): RowBatch {
   const { asked, lease, segment } = held;
   close(held);
   lease.freeNano += asked.wantedNano - row.chargedNano;
-  if (lease.batch === null || !takesMore(lane, lease.batch)) {
-    lease.batch = startBatch(lane, new RowBatch(lease.userId, true, segment));
+  if (lease.batch === null || !acceptsMore(state, lease.batch)) {
+    lease.batch = startBatch(state, new RowBatch(lease.userId, true, segment));
     lease.ended.add(lease.batch);
   }
   lease.batch.add(row, segment);
-  lane.rows++;
-  lane.requests.set(asked.requestId, lease.batch);
+  state.rows++;
+  state.requests.set(asked.requestId, lease.batch);
   return lease.batch;
 }
 
-/** A request that nobody pays for has ended, with a row that fits the store. */
-export function endUnpaid(lane: ReservationState, row: UsageRow, segment: number): void {
-  let batch = lane.unpaid.get(row.keyId);
-  if (batch === undefined || !takesMore(lane, batch) || batch.userId !== row.userId) {
-    batch = startBatch(lane, new RowBatch(row.userId, false, segment));
-    lane.unpaid.set(row.keyId, batch);
+/** Records the row of a finished unpaid request. Its values must fit the database. */
+export function endUnpaid(state: ReservationState, row: UsageRow, segment: number): void {
+  let batch = state.unpaid.get(row.keyId);
+  if (batch === undefined || !acceptsMore(state, batch) || batch.userId !== row.userId) {
+    batch = startBatch(state, new RowBatch(row.userId, false, segment));
+    state.unpaid.set(row.keyId, batch);
   }
   batch.add(row, segment);
-  lane.rows++;
+  state.rows++;
 }
 
-const takesMore = ({ rowsMax }: ReservationState, batch: RowBatch) =>
+const acceptsMore = ({ rowsMax }: ReservationState, batch: RowBatch) =>
   !batch.isClosed && batch.count < rowsMax;
 
 function startBatch({ waiting }: ReservationState, batch: RowBatch): RowBatch {
@@ -131,7 +137,7 @@ function startBatch({ waiting }: ReservationState, batch: RowBatch): RowBatch {
   return batch;
 }
 
-/** The row of a request that has ended. Slow, where nobody pays for it. */
+/** The row of a finished request. Slow for unpaid requests. */
 export function endedRow({ requests, waiting }: ReservationState, requestId: string): UsageRow | null {
   const paid = requests.get(requestId);
   if (paid !== undefined) return paid instanceof RowBatch ? paid.find(requestId) : null;
@@ -142,16 +148,16 @@ export function endedRow({ requests, waiting }: ReservationState, requestId: str
   return null;
 }
 
-/** The first segment of the journal that tells what the store does not have. */
+/** The first journal segment with content that the database does not have. */
 export function neededSegment({ requests, waiting }: ReservationState): number {
   let needed = Number.POSITIVE_INFINITY;
   for (const { segment } of waiting) needed = Math.min(needed, segment);
-  // The one that began first was told of first.
+  // The oldest request is in the oldest segment.
   for (const { segment } of requests.values()) return Math.min(needed, segment);
   return needed;
 }
 
-/** The store has it. */
+/** The database has the hold. */
 export function forgetHold({ requests }: ReservationState, held: ReservedHold): void {
   requests.delete(held.asked.requestId);
   close(held);
@@ -162,62 +168,62 @@ function close(held: ReservedHold): void {
   held.lease.open--;
 }
 
-/** All that live on these leases. Looks through every request there is, where any does. */
+/** All holds on these reservations. If there are any, this iterates over every request. */
 export function holdsOn(
   { requests }: ReservationState,
   leases: readonly WalletReservation[],
 ): ReservedHold[] {
-  const found: ReservedHold[] = [];
-  if (leases.every(({ open }) => open === 0)) return found;
-  const meant = new Set(leases);
+  const holds: ReservedHold[] = [];
+  if (leases.every(({ open }) => open === 0)) return holds;
+  const wanted = new Set(leases);
   for (const held of requests.values()) {
-    if (!(held instanceof RowBatch) && meant.has(held.lease)) found.push(held);
+    if (!(held instanceof RowBatch) && wanted.has(held.lease)) holds.push(held);
   }
-  return found;
+  return holds;
 }
 
-/** The store has all of its rows, or somebody else sees to it. */
-export function forgetBatch(lane: ReservationState, batch: RowBatch): void {
-  if (!lane.waiting.delete(batch)) return;
-  lane.rows -= batch.count;
-  if (batch.isPaid) for (const id of batch.ids()) lane.requests.delete(id);
-  letGo(lane, batch);
+/** The database has all rows of the batch, or another component has taken them over. */
+export function forgetBatch(state: ReservationState, batch: RowBatch): void {
+  if (!state.waiting.delete(batch)) return;
+  state.rows -= batch.count;
+  if (batch.isPaid) for (const id of batch.ids()) state.requests.delete(id);
+  detachBatch(state, batch);
   batch.stored?.resolve();
 }
 
-/** Nothing more is put into it. */
-function letGo(lane: ReservationState, batch: RowBatch): void {
-  const lease = payingLease(lane, batch);
+/** Removes the batch from its reservation and its key, so that nothing more is added to it. */
+function detachBatch(state: ReservationState, batch: RowBatch): void {
+  const lease = findReservation(state, batch);
   lease?.ended.delete(batch);
   if (lease?.batch === batch) lease.batch = null;
-  for (const { of } of batch.sums) if (lane.unpaid.get(of.keyId) === batch) lane.unpaid.delete(of.keyId);
+  for (const { of } of batch.sums) if (state.unpaid.get(of.keyId) === batch) state.unpaid.delete(of.keyId);
 }
 
-function payingLease(
+function findReservation(
   { leases }: ReservationState,
   { isPaid, userId }: RowBatch,
 ): WalletReservation | undefined {
   return isPaid && userId !== null ? leases.get(userId) : undefined;
 }
 
-/** Two of half the size in its place. */
-export function splitBatch(lane: ReservationState, batch: RowBatch): RowBatch[] {
+/** Replaces the batch by two of half the size. */
+export function splitBatch(state: ReservationState, batch: RowBatch): RowBatch[] {
   const { userId, isPaid, segment, stored } = batch;
   const rows = batch.rows();
   const half = Math.ceil(rows.length / 2);
   const halves = [rows.slice(0, half), rows.slice(half)].map((part) => {
-    const made = startBatch(lane, new RowBatch(userId, isPaid, segment));
+    const newBatch = startBatch(state, new RowBatch(userId, isPaid, segment));
     for (const row of part) {
-      made.add(row, segment);
-      if (isPaid) lane.requests.set(row.requestId, made);
+      newBatch.add(row, segment);
+      if (isPaid) state.requests.set(row.requestId, newBatch);
     }
-    made.isClosed = true;
-    payingLease(lane, made)?.ended.add(made);
-    return made;
+    newBatch.isClosed = true;
+    findReservation(state, newBatch)?.ended.add(newBatch);
+    return newBatch;
   });
-  lane.waiting.delete(batch);
-  letGo(lane, batch);
+  state.waiting.delete(batch);
+  detachBatch(state, batch);
   if (stored !== null)
-    void Promise.all(halves.map((made) => made.untilStored())).then(() => stored.resolve());
+    void Promise.all(halves.map((newBatch) => newBatch.untilStored())).then(() => stored.resolve());
   return halves;
 }

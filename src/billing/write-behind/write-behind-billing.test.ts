@@ -41,14 +41,14 @@ const findings = async () =>
 const journals = (till: TillUnderTest) => readdirSync(till.dir).filter((name) => name.startsWith("journal-"));
 const leased = async (till: TillUnderTest) => (await listReservations(db, till.incarnation)).get("u1") ?? 0n;
 
-/** Puts this behind the last line of a journal. */
+/** Appends this after the last line of a journal. */
 function tellMore(till: TillUnderTest, text: string): void {
   const path = join(till.dir, journals(till).at(-1) ?? "");
   const told = readFileSync(path);
   writeFileSync(path, Buffer.concat([told.subarray(0, told.indexOf(0)), Buffer.from(text)]));
 }
 
-/** Another process takes over what `dead` left. */
+/** Another process recovers what `dead` left. */
 async function takeOver(dead: TillUnderTest): Promise<void> {
   const till = makeTill(db, { incarnation: "inc_next", dir: dead.dir });
   const recovery = await recover(db, till);
@@ -56,7 +56,7 @@ async function takeOver(dead: TillUnderTest): Promise<void> {
   await till.stop();
 }
 
-/** The same store, where every transaction is counted. */
+/** The same database, with every transaction counted. */
 function countingInto(begun: { transactions: number }): Db {
   return {
     ...db,
@@ -262,7 +262,7 @@ describe("after a process died whose store knew of nothing", () => {
       limits: { ...LIMITS, progressMs: 0, checkpointMs: 0 },
     });
     await work(till);
-    // A timer of the till that is due wrote what it had to.
+    // A due timer of the billing engine has written its work.
     await Bun.sleep(5);
     reach.kill();
     await till.stop();
@@ -338,7 +338,7 @@ describe("after a process died whose store knew of nothing", () => {
       await till.hold(asking("r1"));
       await till.settle(settling("r1", 77n));
     });
-    // As it was before anything was set aside.
+    // As it was before anything was reserved.
     await db.sql`UPDATE wallet SET held_nano = 0`;
     await db.sql`DELETE FROM lease`;
     await takeOver(dead);
@@ -370,14 +370,17 @@ describe("while the journal cannot be written", () => {
 
   const ids = Array.from({ length: 12 }, (_, index) => `r${index}`);
 
-  /** Requests of the lane end when neither the store nor the journal, but for its last lines, takes anything. */
+  /**
+   * Requests of write-behind billing end while neither the database nor the journal, except for its last lines,
+   * accepts writes.
+   */
   async function endInVain(change: Parameters<typeof makeTill>[1] = {}): Promise<TillUnderTest> {
     const reach = mortal(db);
     const limits = { ...LIMITS, settlePatienceMs: 20, retryMs: 20 };
     const till = makeTill(reach, { express: { bookMs: 60_000 }, limits, ...change });
     for (const id of ids) await till.hold(asking(id));
     reach.kill();
-    // Where there is a folder no file can be made.
+    // A folder of the same name prevents the creation of the file.
     const next = join(till.dir, segmentName(till.incarnation, journals(till).length + 1));
     mkdirSync(next);
     await Promise.all(ids.map((id) => till.settle(settling(id, 30n))));
@@ -446,7 +449,7 @@ test("a process that was taken for dead charges what its wallets have, now that 
   const till = makeTill(db, { express: { bookMs: 60_000 } });
   await till.hold(asking("r1"));
   await till.hold(asking("r2"));
-  // Another process gives its leases back, without having read the journal.
+  // Another process releases its wallet reservations without having read the journal.
   await recoverReservations(db, till.incarnation, NOTHING_LEFT);
   await till.settle(settling("r1", 30n));
   await till.flush();
@@ -629,7 +632,7 @@ test("a request counts as sent only after sockets had a turn to send it, however
   const isTold = () =>
     journals(till).some((name) => readFileSync(join(till.dir, name), "utf8").includes('["q","dispatched",'));
   const { promise: toldTooSoon, resolve } = Promise.withResolvers<boolean>();
-  // The turn of a socket, as requests come.
+  // A turn for sockets, as when requests arrive.
   await connected(async () => {
     await till.hold(asking("r1"));
     till.dispatched("r1", "acc_1", "gpt");

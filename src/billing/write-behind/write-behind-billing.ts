@@ -1,9 +1,7 @@
 /**
- * The express lane of the till, for the embedded store. While many requests are paid from wallets, a part of each
- * wallet is set aside once, and holds are taken from that part in memory. What is promised is a line of the journal
- * before anybody hears of it, and the store books what was spent a little later, many requests at once. A quiet
- * gateway, subscriptions, wallets with little left and requests that last are the plain till's: there a hold is a row.
- * Rows that nobody pays for are always in the journal, and booked with the others.
+ * Write-behind billing, for the embedded database. Under load, a part of each wallet is reserved and holds are taken
+ * from it in memory. They are journal lines before they are acknowledged; the database books them in batches, with
+ * all unpaid rows. Direct billing handles a quiet gateway, subscriptions, low wallets and lasting requests.
  */
 
 import type { Db } from "../../store/engine/db.ts";
@@ -44,27 +42,26 @@ import {
 } from "./wallet-reservations.ts";
 
 export interface WriteBehindLimits extends ReservationLimits {
-  /** So many holds within a tenth of a second make the lane worth its while. */
+  /** Number of holds within 100 ms from which write-behind billing is used. */
   busyHolds: number;
-  /** A hold that lasts becomes a row, so that the journal may forget it. */
+  /** A hold that is open for this long is stored in the database, so that its journal segment can be deleted. */
   moveAfterMs: number;
-  /** What is set aside goes back when its user has been quiet for so long. */
+  /** A reservation is released when its user made no request for this long. */
   idleMs: number;
   lookMs: number;
-  /** Rows of one batch: they are booked, and charged, together. */
+  /** Maximum number of rows in one batch. A batch is booked and charged together. */
   batchRows: number;
 }
 
 export interface WriteBehindOptions extends DirectBillingOptions {
   journal: Journal;
-  /** A second connection to the same store. */
   books: Db;
-  /** Of the store, into its file. */
+  /** Checkpoints the WAL of the database. */
   moveLog(): void;
   express: WriteBehindLimits;
 }
 
-interface Wish {
+interface PendingHold {
   asked: HoldRequest;
   resolve(result: HoldResult | PromiseLike<HoldResult>): void;
   reject(error: Error): void;
@@ -77,33 +74,27 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   const plain = openDirectBilling(options);
   const disk = openDisk({ ...options, db: { engine: "sqlite", flush: journal.sync } });
   const lane = emptyReservationState(express.batchRows);
-  const progress = openWriteBehindProgress(limits, tellProgress, clock.monotonicMs);
-  const lending = openReservationStore({
-    ...options,
-    lane,
-    plain,
-    limits: { ...limits, ...express },
-  });
+  const progress = openWriteBehindProgress(limits, writeProgress, clock.monotonicMs);
+  const lending = openReservationStore({ ...options, lane, plain, limits: { ...limits, ...express } });
   const { leases, requests } = lane;
-  /** Users who have too little to set some of it aside, until somebody looks again. */
-  const poor = new Set<string>();
-  /** Users whose holds are asked of the store at this moment: nothing is set aside under them. */
-  const exact = new Map<string, number>();
-  /** Users who wait for something to be set aside, and how many of their requests. */
-  const borrowers = new Map<string, number>();
-  let wishes: Wish[] = [];
+  /** Users whose balance is too low for a reservation, until the next check. */
+  const lowBalanceUsers = new Set<string>();
+  /** Users with a direct hold in progress, with their number: no reservation is made for them. */
+  const directHolds = new Map<string, number>();
+  /** Users with requests that wait for a reservation, with their number. */
+  const waitingUsers = new Map<string, number>();
+  let pendingHolds: PendingHold[] = [];
   let isTidying = false;
   let spanMs = 0;
   let spanHolds = 0;
   let lastSpanHolds = 0;
   let brokenUntilMs = Number.NEGATIVE_INFINITY;
-  /** Of the latest row that nobody pays for. */
-  let rowSegment = 0;
+  let unpaidSegment = 0;
   let stopped = false;
   const overruns = { lending, plain, log, limits, isStopped: () => stopped };
   const isWell = () => disk.isWell() && plain.isWell();
-  const looking = setInterval(look, express.lookMs);
-  looking.unref();
+  const tidyTimer = setInterval(scheduleTidy, express.lookMs);
+  tidyTimer.unref();
 
   function isBusy(nowMs: number): boolean {
     if (nowMs - spanMs >= BUSY_SPAN_MS) {
@@ -121,46 +112,48 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     const { userId } = asked;
     const nowMs = clock.monotonicMs();
     const isWorthIt = isBusy(nowMs);
-    if (asked.isLasting || exact.has(userId)) return exactly(asked);
-    const lease = leaseFor(asked, nowMs);
+    if (asked.isLasting || directHolds.has(userId)) return holdDirectly(asked);
+    const lease = findUsable(asked, nowMs);
     if (lease !== null) return grant(asked, lease, nowMs);
-    if (!isLent(userId) && (!isWorthIt || poor.has(userId))) return exactly(asked);
+    if (!isReserved(userId) && (!isWorthIt || lowBalanceUsers.has(userId))) return holdDirectly(asked);
     const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
-    if (wishes.length === 0) setImmediate(lend);
-    wishes.push({ asked, resolve, reject });
-    add(borrowers, userId, 1);
+    if (pendingHolds.length === 0) setImmediate(reserveForPending);
+    pendingHolds.push({ asked, resolve, reject });
+    add(waitingUsers, userId, 1);
     return promise;
   }
 
-  const isLent = (userId: string) => leases.has(userId) || borrowers.has(userId);
+  const isReserved = (userId: string) => leases.has(userId) || waitingUsers.has(userId);
 
-  /** One that it can be taken from. */
-  function leaseFor({ userId, wantedNano, tariff }: HoldRequest, nowMs: number): WalletReservation | null {
+  /** A reservation that covers the hold. */
+  function findUsable({ userId, wantedNano, tariff }: HoldRequest, nowMs: number): WalletReservation | null {
     const lease = leases.get(userId);
     if (lease === undefined || lease.isClosing || lease.freeNano < wantedNano) return null;
     return lending.isKept(tariff.id) && nowMs >= brokenUntilMs ? lease : null;
   }
 
-  async function lend(): Promise<void> {
-    const asked = wishes;
-    wishes = [];
-    let isAway = false;
+  async function reserveForPending(): Promise<void> {
+    const batch = pendingHolds;
+    pendingHolds = [];
+    let isUnavailable = false;
     try {
-      const lent = lending.lend(asked.map((wish) => wish.asked).filter(({ userId }) => !exact.has(userId)));
-      await inTime(lent, limits.holdPatienceMs);
+      const reserving = lending.lend(
+        batch.map((op) => op.asked).filter(({ userId }) => !directHolds.has(userId)),
+      );
+      await inTime(reserving, limits.holdPatienceMs);
     } catch (error) {
-      isAway = error instanceof BillingUnavailable;
+      isUnavailable = error instanceof BillingUnavailable;
       log.error("lease_failed", { reason: errorReason(error) });
     }
-    for (const wish of asked) add(borrowers, wish.asked.userId, -1);
-    for (const wish of asked) {
+    for (const op of batch) add(waitingUsers, op.asked.userId, -1);
+    for (const op of batch) {
       const nowMs = clock.monotonicMs();
-      const lease = leaseFor(wish.asked, nowMs);
-      if (lease !== null) wish.resolve(grant(wish.asked, lease, nowMs));
-      else if (isAway) wish.reject(new BillingUnavailable("the store took too long"));
+      const lease = findUsable(op.asked, nowMs);
+      if (lease !== null) op.resolve(grant(op.asked, lease, nowMs));
+      else if (isUnavailable) op.reject(new BillingUnavailable("the store took too long"));
       else {
-        if (wish.asked.wantedNano > 0n) poor.add(wish.asked.userId);
-        wish.resolve(exactly(wish.asked));
+        if (op.asked.wantedNano > 0n) lowBalanceUsers.add(op.asked.userId);
+        op.resolve(holdDirectly(op.asked));
       }
     }
   }
@@ -184,26 +177,26 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     try {
       held.segment = journal.held(held);
     } catch (error) {
-      breakDown(error);
+      handleJournalFailure(error);
       return Promise.reject(new BillingUnavailable("the journal cannot be written"));
     }
     startHold(lane, held);
     const result: HoldResult = { kind: "held", amountNano: asked.wantedNano, subscriptionId: null };
     const flushed = disk.committed();
-    return flushed === null ? result : grantedBy(flushed, held, result);
+    return flushed === null ? result : afterFlush(flushed, held, result);
   }
 
-  /** Apart from `grant`: what a function within another one uses is kept by every call of that one. */
-  function grantedBy(flushed: Promise<void>, held: ReservedHold, result: HoldResult): Promise<HoldResult> {
+  /** Separate from `grant`, because a closure there would keep the variables of every call alive. */
+  function afterFlush(flushed: Promise<void>, held: ReservedHold, result: HoldResult): Promise<HoldResult> {
     return flushed.then(() => {
       if (isWell()) return result;
-      void giveUp(held);
+      void dropHold(held);
       throw diskUnavailable();
     });
   }
 
-  /** Nobody was told of it. A successor that reads of it in the journal charges nothing either. */
-  async function giveUp(held: ReservedHold): Promise<void> {
+  /** The hold was not acknowledged. Recovery charges nothing for it either. */
+  async function dropHold(held: ReservedHold): Promise<void> {
     while (held.moving !== null) await held.moving;
     const { requestId, userId, wantedNano } = held.asked;
     if (!held.isOpen) return plain.release(requestId, userId);
@@ -211,19 +204,19 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     forgetHold(lane, held);
   }
 
-  /** By the store alone, which knows all that the user has while nothing is set aside. */
-  async function exactly(asked: HoldRequest): Promise<HoldResult> {
-    const { userId } = asked;
-    add(exact, userId, 1);
+  /** Holds through direct billing, which sees the whole wallet while nothing is reserved. */
+  async function holdDirectly(request: HoldRequest): Promise<HoldResult> {
+    const { userId } = request;
+    add(directHolds, userId, 1);
     try {
-      if (isLent(userId)) await inTime(toStore(lending.close([userId])), limits.holdPatienceMs);
-      return await plain.hold(asked);
+      if (isReserved(userId)) await inTime(withBillingErrors(lending.close([userId])), limits.holdPatienceMs);
+      return await plain.hold(request);
     } finally {
-      add(exact, userId, -1);
+      add(directHolds, userId, -1);
     }
   }
 
-  async function toStore(done: Promise<void>): Promise<void> {
+  async function withBillingErrors(done: Promise<void>): Promise<void> {
     try {
       await done;
     } catch (error) {
@@ -231,12 +224,12 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     }
   }
 
-  /** How far those have come that have not ended: what a successor settles by. */
-  function tellProgress(due: Iterable<ReservedHold>): boolean {
+  /** Writes the progress of open holds to the journal. Recovery settles by it. */
+  function writeProgress(due: Iterable<ReservedHold>): boolean {
     try {
-      for (const some of isSameProgress(due)) journal.progressed(some);
+      for (const group of isSameProgress(due)) journal.progressed(group);
     } catch (error) {
-      breakDown(error);
+      handleJournalFailure(error);
       return false;
     }
     return true;
@@ -245,8 +238,8 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   function settle(settlement: Settlement): Promise<void> | null {
     const held = requests.get(settlement.row.requestId);
     if (held === undefined) return plain.settle(settlement);
-    if (held instanceof RowBatch) return held.stored === null ? disk.committed() : inPatience(held);
-    // It becomes a row; if it does not, it is still here.
+    if (held instanceof RowBatch) return held.stored === null ? disk.committed() : waitUntilStored(held);
+    // The hold is being stored in the database; if that fails, it is still reserved here.
     if (held.moving !== null) return settledAfter(held.moving, settlement);
     const { wantedNano: amountNano } = held.asked;
     if (settlement.chargedNano > amountNano) return settleOverrun(overruns, held, settlement);
@@ -256,9 +249,9 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     try {
       journal.settled(row);
     } catch (error) {
-      const kept = keptOrStored(batch, row);
-      breakDown(error);
-      return kept;
+      const saved = saveOrStore(batch, row);
+      handleJournalFailure(error);
+      return saved;
     }
     return disk.committed();
   }
@@ -266,11 +259,11 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   const settledAfter = (moving: Promise<void>, settlement: Settlement) =>
     moving.then(() => settle(settlement) ?? undefined);
 
-  const inPatience = (batch: RowBatch) =>
+  const waitUntilStored = (batch: RowBatch) =>
     inTime(batch.untilStored(), limits.settlePatienceMs).catch(() => {});
 
-  /** The store has it soon, or it is kept for it like one of the plain till's. */
-  function keptOrStored(batch: RowBatch, row: UsageRow): Promise<void> {
+  /** Waits for the database; after a timeout the settlement is saved, as in direct billing. */
+  function saveOrStore(batch: RowBatch, row: UsageRow): Promise<void> {
     const { overdue } = plain;
     const { requestId, chargedNano } = row;
     const stored = batch.untilStored();
@@ -278,29 +271,29 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     return inTime(stored, limits.settlePatienceMs).catch(() => overdue.keep([{ row, chargedNano }]));
   }
 
-  /** A journal that cannot be written keeps no row from the store. */
+  /** If the journal cannot be written, the row still goes to the database. */
   function push(row: UsageRow): void {
     const stored = clampCount(row);
     if (clock.monotonicMs() >= brokenUntilMs) {
       try {
-        rowSegment = journal.recorded(stored);
+        unpaidSegment = journal.recorded(stored);
       } catch (error) {
-        breakDown(error);
+        handleJournalFailure(error);
       }
     }
-    endUnpaid(lane, stored, rowSegment);
+    endUnpaid(lane, stored, unpaidSegment);
     lending.ended();
   }
 
-  /** Nothing is promised any more, and what has ended waits for the store. */
-  function breakDown(error: unknown): void {
+  /** The journal cannot be written: new holds are refused, and finished requests are booked at once. */
+  function handleJournalFailure(error: unknown): void {
     log.error("journal_failed", { reason: errorReason(error) });
     brokenUntilMs = clock.monotonicMs() + limits.retryMs;
     void lending.bookAll();
   }
 
-  function look(): void {
-    poor.clear();
+  function scheduleTidy(): void {
+    lowBalanceUsers.clear();
     if (isTidying) return;
     isTidying = true;
     void tidy(clock.monotonicMs()).finally(() => {
@@ -309,34 +302,34 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   }
 
   async function tidy(nowMs: number): Promise<void> {
-    const grumble = (error: unknown) => log.error("lease_failed", { reason: errorReason(error) });
-    const quiet = [...leases.values()].filter(({ usedMs }) => nowMs - usedMs >= express.idleMs);
-    await lending.close(quiet.map(({ userId }) => userId)).catch(grumble);
-    await lending.move(lasting(nowMs - express.moveAfterMs)).catch(grumble);
-    await forget().catch(grumble);
+    const logFailure = (error: unknown) => log.error("lease_failed", { reason: errorReason(error) });
+    const idle = [...leases.values()].filter(({ usedMs }) => nowMs - usedMs >= express.idleMs);
+    await lending.close(idle.map(({ userId }) => userId)).catch(logFailure);
+    await lending.move(listLastingHolds(nowMs - express.moveAfterMs)).catch(logFailure);
+    await pruneJournal().catch(logFailure);
   }
 
-  function lasting(sinceMs: number): ReservedHold[] {
-    const found: ReservedHold[] = [];
+  function listLastingHolds(sinceMs: number): ReservedHold[] {
+    const holds: ReservedHold[] = [];
     for (const held of requests.values()) {
       if (held instanceof RowBatch) continue;
       if (held.sinceMs > sinceMs) break;
-      found.push(held);
+      holds.push(held);
     }
-    return found;
+    return holds;
   }
 
-  async function forget(): Promise<void> {
+  async function pruneJournal(): Promise<void> {
     const needed = neededSegment(lane);
     if (!isWell() || (!journal.hasBefore(needed) && lane.unpaid.size === 0)) return;
-    // What the store has must be on the disk before the journal forgets it.
+    // The rows must be on disk before the journal deletes their segments.
     await db.flush();
     journal.forgetBefore(Math.min(needed, neededSegment(lane)));
-    // Lines that nobody pays for survive the loss of power from here on: most of them are of no more use by then.
+    // From here on unpaid rows survive a power failure too. By now most of them are in the database anyway.
     await journal.sync();
   }
 
-  /** What does not go back now goes back at the next start. */
+  /** What cannot be released now is released at the next start. */
   async function closeAll(): Promise<void> {
     try {
       await lending.close([...leases.keys()]);
@@ -367,12 +360,12 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
       const { requestId, userId } = settlement.row;
       if (!requests.has(requestId)) return plain.book(settlement);
       await settle(settlement);
-      if (userId !== null) await toStore(lending.close([userId]));
+      if (userId !== null) await withBillingErrors(lending.close([userId]));
     },
     push,
     async settleUp(userId) {
-      await toStore(lending.close([userId]));
-      await toStore(lending.bookRowsOf(userId));
+      await withBillingErrors(lending.close([userId]));
+      await withBillingErrors(lending.bookRowsOf(userId));
       await plain.settleUp(userId);
     },
     async flush() {
@@ -385,7 +378,7 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
     isOpen: (requestId) => requests.has(requestId) || plain.isOpen(requestId),
     async stop() {
       stopped = true;
-      clearInterval(looking);
+      clearInterval(tidyTimer);
       progress.stop();
       lending.stop();
       await closeAll();
@@ -397,8 +390,8 @@ export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngi
   };
 }
 
-function add(counts: Map<string, number>, name: string, many: 1 | -1): void {
-  const sum = (counts.get(name) ?? 0) + many;
+function add(counts: Map<string, number>, name: string, change: 1 | -1): void {
+  const sum = (counts.get(name) ?? 0) + change;
   if (sum === 0) counts.delete(name);
   else counts.set(name, sum);
 }
