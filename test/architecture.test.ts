@@ -1,8 +1,10 @@
 /** The structure of the code: imports point down, no cycles, files and folders of a readable size. */
 
 import { expect, test } from "bun:test";
-import { relative } from "node:path";
+import { readFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { LAYERS, OTHER_PROGRAMS } from "./architecture/layers.ts";
+import { withLayersTable } from "./architecture/layers-table.ts";
 import { createNodeName, layerName, ROOT, readSources, SRC } from "./architecture/source-graph.ts";
 
 const LINES_MAX = 400;
@@ -54,6 +56,11 @@ test("the simulator and the console import only what they may", () => {
       ),
   );
   expect(wrong).toEqual([]);
+});
+
+test("the table of layers in ARCHITECTURE.md is up to date (npm run docs:architecture)", () => {
+  const page = readFileSync(join(ROOT, "ARCHITECTURE.md"), "utf8");
+  expect(page).toBe(withLayersTable(page));
 });
 
 test("no file imports itself in a cycle", () => {

@@ -1,12 +1,12 @@
-/** What the README tells users of Codex to write, as it stands there. */
+/** The configuration of Codex in docs/clients.md works as it is printed there. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { openScene, type Scene } from "./scene.ts";
 
-const README = readFileSync(resolve(import.meta.dir, "../../README.md"), "utf8");
-const [CONFIG = "", PROGRAM = ""] = [...README.matchAll(/```toml\n(.*?)```/gs)].map(([, text]) => text);
+const PAGE = readFileSync(resolve(import.meta.dir, "../../docs/clients.md"), "utf8");
+const [CONFIG = "", PROGRAM = ""] = [...PAGE.matchAll(/```toml\n(.*?)```/gs)].map(([, text]) => text);
 
 let scene: Scene;
 
