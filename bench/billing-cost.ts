@@ -9,8 +9,8 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { BillingEngine } from "../src/billing/engine/billing-engine.ts";
 import {
-  type BillingEngine,
   type DirectBillingOptions,
   type HoldRequest,
   openDirectBilling,

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { type Simulator, startSimulator } from "../simulator/simulator.ts";
 import { openSocketClient } from "./accounts/websocket/client.ts";
 import { startAlerts } from "./alerts/engine.ts";
-import type { BillingEngine } from "./billing/engine/direct-billing.ts";
+import type { BillingEngine } from "./billing/engine/billing-engine.ts";
 import { RefusalRows } from "./billing/engine/refusal-rows.ts";
 import { openBilling } from "./billing/open-billing.ts";
 import type { Settings } from "./config/installation/environment.ts";

@@ -7,12 +7,8 @@ import type { Log } from "../observe/log.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { openWalCheckpointer } from "../store/engine/wal-checkpointer.ts";
-import {
-  type BillingEngine,
-  type BillingLimits,
-  type DirectBillingOptions,
-  openDirectBilling,
-} from "./engine/direct-billing.ts";
+import type { BillingEngine } from "./engine/billing-engine.ts";
+import { type BillingLimits, type DirectBillingOptions, openDirectBilling } from "./engine/direct-billing.ts";
 import type { Durability } from "./engine/disk.ts";
 import { type HoldQueueLimits, withHoldQueue } from "./engine/hold-queue.ts";
 import { openReadiness, type ReadinessLimits } from "./engine/readiness.ts";

@@ -1,6 +1,6 @@
 /** Everything a request may use on its way through the pipeline. Built once in `main.ts`. */
 
-import type { BillingEngine } from "../billing/engine/direct-billing.ts";
+import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import type { RefusalRows } from "../billing/engine/refusal-rows.ts";
 import type { Idempotency } from "../billing/idempotency/idempotency.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";

@@ -21,8 +21,8 @@ import {
   startRecovery,
 } from "../recovery/recovery.ts";
 import { openWriteBehindBilling, type WriteBehindLimits } from "../write-behind/write-behind-billing.ts";
+import type { BillingEngine } from "./billing-engine.ts";
 import {
-  type BillingEngine,
   type BillingLimits,
   type DirectBillingOptions,
   type HoldRequest,

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readWallet } from "../../store/money/wallets.ts";
+import type { BillingEngine } from "./billing-engine.ts";
 import { addFunds, asking, makeTill, settling } from "./direct-billing.test-support.ts";
-import type { BillingEngine } from "./direct-billing.ts";
 import { withHoldQueue } from "./hold-queue.ts";
 
 let db: Db;

@@ -5,7 +5,7 @@
  * other nodes settle requests too.
  */
 
-import type { BillingEngine } from "./direct-billing.ts";
+import type { BillingEngine } from "./billing-engine.ts";
 import type { HoldRequest, HoldResult } from "./money-terms.ts";
 
 export interface HoldQueueLimits {

@@ -6,7 +6,7 @@
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import { clampCount, type UsageRow } from "../../store/usage/usage-row.ts";
-import type { BillingEngine } from "../engine/direct-billing.ts";
+import type { BillingEngine } from "../engine/billing-engine.ts";
 import { errorReason } from "../engine/store-faults.ts";
 import type { Journal } from "./journal.ts";
 

@@ -20,8 +20,9 @@ import {
   writeHeartbeat,
 } from "../../store/money/processes.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
+import type { BillingEngine } from "../engine/billing-engine.ts";
 import type { Settlement } from "../engine/booking.ts";
-import { type BillingEngine, BillingUnavailable } from "../engine/direct-billing.ts";
+import { BillingUnavailable } from "../engine/direct-billing.ts";
 import { listOrphanedSpools } from "../engine/settlement-spool.ts";
 import { type DamagedSegment, listOrphanedJournals } from "../journal/left-journals.ts";
 import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";

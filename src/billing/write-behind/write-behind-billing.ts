@@ -7,13 +7,10 @@
 import type { Db } from "../../store/engine/db.ts";
 import { UNSENT } from "../../store/money/holds.ts";
 import { clampCount, type UsageRow } from "../../store/usage/usage-row.ts";
+import type { BillingEngine } from "../engine/billing-engine.ts";
 import type { HoldRequest, HoldResult, Settlement } from "../engine/booking.ts";
 import { chargeHold } from "../engine/debt.ts";
-import {
-  type BillingEngine,
-  type DirectBillingOptions,
-  openDirectBilling,
-} from "../engine/direct-billing.ts";
+import { type DirectBillingOptions, openDirectBilling } from "../engine/direct-billing.ts";
 import { openDisk } from "../engine/disk.ts";
 import {
   asError,

@@ -3,8 +3,8 @@
  * payer has. The output is then capped to what the hold pays for after the estimated input.
  */
 
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import {
-  type BillingEngine,
   BillingUnavailable,
   type HoldRequest,
   type HoldResult,

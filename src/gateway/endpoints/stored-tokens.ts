@@ -3,7 +3,7 @@
  * next.
  */
 
-import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findUsage } from "../../store/usage/usage.ts";
 import type { ResponseRoutes } from "./response-routes.ts";

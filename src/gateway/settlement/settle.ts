@@ -4,7 +4,7 @@
  */
 
 import { upstreamFailure } from "../../accounts/failure.ts";
-import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { withoutRow } from "../../billing/engine/refusal-rows.ts";
 import type { Nano } from "../../money/nano.ts";
 import { type Costs, costsOf, listCostOf, NO_COSTS, NOTHING_USED, type Tariff } from "../../money/tariff.ts";

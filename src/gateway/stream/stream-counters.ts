@@ -3,7 +3,7 @@
  * stream whose output exceeds its hold is ended.
  */
 
-import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { ApiError } from "../../errors.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";

@@ -14,7 +14,7 @@ import {
   upstreamFailure,
 } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
-import type { BillingEngine } from "../../billing/engine/direct-billing.ts";
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import type { Log } from "../../observe/log.ts";

@@ -1,0 +1,38 @@
+/** The billing of requests as the gateway uses it: holds, progress, settlements and usage rows. */
+
+import type { UsageRow } from "../../store/usage/usage.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
+
+export interface BillingEngine {
+  /** Durable when it returns or resolves. Rejects with `TillUnavailable` if the database is unavailable. */
+  hold(request: HoldRequest): HoldResult | Promise<HoldResult>;
+  /** The request is about to be sent to this account. Written within `progressMs`; the caller does not wait. */
+  dispatched(requestId: string, accountId: string, upstreamModel: string): void;
+  /** The request is queued again: no account is processing it. */
+  undispatched(requestId: string): void;
+  /** Output tokens so far. The latest count is written about once a second. */
+  checkpoint(requestId: string, outputTokens: number): void;
+  /**
+   * Books usage row, roll-up, entry, wallet or window and the end of the hold in one transaction, once per request.
+   * Resolves when durable, or saved until the database is available; null if it is durable already.
+   */
+  settle(settlement: Settlement): Promise<void> | null;
+  /** Like `settle`, for settlements that are saved elsewhere: resolves only when the database has it. */
+  book(settlement: Settlement): Promise<void>;
+  /** Queues an unpaid row; the caller does not wait. With a journal, the row survives the process from here on. */
+  push(row: UsageRow): void;
+  /** Resolves when all operations so far are in the database; rejects when the database does not accept them. */
+  flush(): Promise<void>;
+  /** Resolves when the database alone has the complete balance, holds and usage of this user. */
+  settleUp(userId: string): Promise<void>;
+  /** The usage row of a finished request that is not in the database yet. */
+  unbooked(requestId: string): UsageRow | null;
+  /** False while so many operations wait for the database that more would not fit in memory. */
+  hasRoom(): boolean;
+  /** False while the disk fails or is full: no hold is made then. */
+  isWell(): boolean;
+  /** Whether a request of this process is in flight, or its settlement is not in the database yet. */
+  isOpen(requestId: string): boolean;
+  /** Call after `flush`: operations that still wait are lost unless they are on disk. */
+  stop(): Promise<void>;
+}
