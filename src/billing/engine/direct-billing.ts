@@ -8,7 +8,7 @@ import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, isUniqueViolation } from "../../store/engine/db.ts";
 import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
-import { learnBefore, UsageNumbers, type UsageRow } from "../../store/usage/usage.ts";
+import { learnBefore, UsageNumbers } from "../../store/usage/usage.ts";
 import type { BillingEngine } from "./billing-engine.ts";
 import {
   type BookingResult,
