@@ -128,8 +128,9 @@ function isText(endpoint: Endpoint): boolean {
 }
 
 /**
- * `patienceMs` is how long a stream that has not begun can still be rejected with an HTTP status. `handOver` sends the
- * stream to the client with the forwarded headers of the account, which are empty if the account has not responded yet.
+ * `rejectableMs` is how long a stream that has not begun can still be rejected with an HTTP status. `handOver` sends
+ * the stream to the client with the forwarded headers of the account, which are empty if the account has not responded
+ * yet.
  */
 export async function deliverStream<P extends RequestContext, Out>(
   context: P,
@@ -165,11 +166,11 @@ export async function deliverStream<P extends RequestContext, Out>(
     describeFailure: (failure) => interruptedError(failure, messageAudience(request, record.trace.route)),
     settle(end) {
       const settled = settleStream(context, end, counters, stoppedBy);
-      // Keeps the caller's concurrency occupied until the left response is settled: a client that disconnects and
+      // The caller's concurrency stays occupied until the abandoned response is settled: a client that disconnects and
       // repeats must not exceed its limits.
       slot.leave(end.kind === "client_gone" && !request.background ? record.following : null);
       const { claim } = record;
-      // Streams are not stored. A repeat with the same key gets an error which says that the request was served.
+      // Streams are not stored. A repeat with the same key gets the error that the request has ended.
       const all =
         claim === null ? settled : Promise.resolve(settled).then(() => endClaim(gateway, claim, null));
       if (all === null) ended();
@@ -185,11 +186,11 @@ export async function deliverStream<P extends RequestContext, Out>(
     monotonicMs: gateway.clock.monotonicMs,
     timing: gateway.timing,
   });
-  const over = gateway.underWay.enter(relay.cut);
+  const leaveInFlight = gateway.underWay.enter(relay.cut);
   // Not earlier: if the upstream reports no usage, settlement counts the input from the body.
   const ended = () => {
     if (record.following === null) void request.body.dispose();
-    over();
+    leaveInFlight();
   };
   if (drain !== null && call.request.signal.aborted) {
     // The client disconnected, so the stream is discarded or drained without a reader.
@@ -214,19 +215,19 @@ function openStreamSlot(context: RequestContext): StreamSlot {
   const { lease, record } = context;
   let upstream: UpstreamStream | null = null;
   let lines: HeaderLines = "";
-  let gone = false;
+  let hasLeft = false;
   return {
     take(place, given) {
       record.place = place;
       upstream = given.kind === "stream" ? given.stream : null;
       lines = buildForwardedHeaders(context, given);
       // The client disconnected while an account was being selected.
-      if (gone) place.release(null);
+      if (hasLeft) place.release(null);
     },
     linesDown: () => lines,
     responseId: () => upstream?.reader.responseId ?? null,
     leave(following) {
-      gone = true;
+      hasLeft = true;
       const { place } = record;
       if (following === null) lease.release();
       else void following.then(() => lease.release());

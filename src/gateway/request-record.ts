@@ -1,4 +1,4 @@
-/** The record of one request: filled at each step of the pipeline and closed once at the end, whatever the outcome. */
+/** The record of one request: filled at each step of the pipeline and closed once at the end, for every outcome. */
 
 import type { IdempotencyClaim } from "../billing/idempotency/idempotency.ts";
 import type { ApiError } from "../errors.ts";
@@ -38,8 +38,8 @@ export interface RequestEnding {
   /** Estimates the streamed text synchronously; null for responses that are not streamed as text. */
   estimateShown: (() => CountedOutput) | null;
   /**
-   * The client disconnected before the end. Output that it did not receive is estimated and charged if the group says
-   * so.
+   * The client disconnected before the end. Output that it did not receive is estimated and charged if the group
+   * charges.
    */
   isAbandoned: boolean;
 }

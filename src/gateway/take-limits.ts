@@ -41,8 +41,8 @@ export function takeLimits(
  */
 export function takeLimitsBeforeBody(request: LimitedRequest): LimitLease | Promise<LimitLease> {
   // One token and one nano-USD, so that an exhausted window rejects here; the lease itself reserves none.
-  const taken = takeLimits(request, 1, 1n);
-  return taken instanceof Promise ? taken.then(withoutAmounts) : withoutAmounts(taken);
+  const lease = takeLimits(request, 1, 1n);
+  return lease instanceof Promise ? lease.then(withoutAmounts) : withoutAmounts(lease);
 }
 
 function withoutAmounts(lease: LimitLease): LimitLease {

@@ -44,7 +44,7 @@ export interface Transport<C extends Call, Out> {
   keepWaiting(
     waiting: WaitingPassage<C>,
     serving: Promise<Out>,
-    close: (thrown: unknown) => Promise<ApiError>,
+    close: (cause: unknown) => Promise<ApiError>,
   ): Promise<Out>;
   refuse(call: C, error: ApiError): Out;
 }
@@ -69,12 +69,12 @@ export const HTTP: Transport<HttpCall, HttpResponse> = {
 async function keepWaiting(
   { gateway, call, endpoint, request, subjects }: WaitingPassage<HttpCall>,
   serving: Promise<HttpResponse>,
-  close: (thrown: unknown) => Promise<ApiError>,
+  close: (cause: unknown) => Promise<ApiError>,
 ): Promise<HttpResponse> {
   const waitingSinceMs = gateway.clock.monotonicMs();
   const { keepAliveMs } = gateway.timing;
-  const early = await waitWithin(serving, keepAliveMs, gateway.dispatcher.alarms);
-  if (early !== "waiting") return serving;
+  const earlyResult = await waitWithin(serving, keepAliveMs, gateway.dispatcher.alarms);
+  if (earlyResult !== "waiting") return serving;
   // The request stays in flight until it is served, although this response has begun.
   gateway.underWay.begin();
   const source = new WaitingStream({

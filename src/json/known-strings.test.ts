@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { openKnownStrings } from "./known-strings.ts";
 import { type JsonField, stringValue } from "./scan.ts";
 
-/** Where a string stands behind something else. */
+/** A string that is not at the start of its array. */
 function placed(text: string): { bytes: Uint8Array; field: JsonField } {
   const bytes = Buffer.from(`{"model":${JSON.stringify(text)}}`);
   return { bytes, field: { keyStart: 1, start: 9, end: bytes.length - 1, kind: "string" } };

@@ -253,7 +253,7 @@ describe("against JSON.parse", () => {
     fc.constantFrom("0", "-0", "1e999", "123456789012345678901234567890", "-1.5E+10", "0.1e-7"),
     fc.stringMatching(/^-?(0|[1-9]\d{0,20})(\.\d{1,5})?([eE][+-]?\d{1,3})?$/),
   );
-  /** Each character of a name as it is or as an escape. */
+  /** Each character of a name, plain or as an escape. */
   const nameText = fc.constantFrom("model", "stream", "n", "max_tokens").chain((name) =>
     fc.array(fc.boolean(), { minLength: name.length, maxLength: name.length }).map((escapes) => {
       const hex = (char: string) => `\\u00${char.charCodeAt(0).toString(16)}`;
@@ -328,7 +328,7 @@ describe("against JSON.parse", () => {
     );
   });
 
-  /** Stretches on both sides of where the search by byte gives way to the native one, and back. */
+  /** Lengths on both sides of the switch between the byte loop and the native search. */
   const stretch = fc.oneof(fc.integer({ min: 0, max: 6 }), fc.integer({ min: 30, max: 50 }), fc.nat(200));
   const escapes = fc.array(fc.constantFrom('\\"', "\\\\", "\\n", '\\\\\\"'), { minLength: 1, maxLength: 4 });
   const quotedText = fc
@@ -399,7 +399,7 @@ describe("against JSON.parse", () => {
         }
         const bytes = utf8.encode(damaged);
         const result = scan(bytes);
-        // Strings are not looked into: with their contents gone, the rest decides.
+        // The scanner does not check strings: with their contents removed, the rest decides.
         const structure = decoder.decode(bytes).replace(/"(?:[^"\\]|\\[\s\S])*"/g, '""');
         if (result.ok) {
           verdicts.accepted++;

@@ -224,7 +224,7 @@ function wantedName<Name extends string>(
   return undefined;
 }
 
-/** Returns which of the names the string from `open` to `end` is, including its quotes and whatever its escapes. */
+/** Returns which of the names the string from `open` to `end` is, including its quotes and with escapes decoded. */
 export function wantedString<Name extends string>(
   bytes: Uint8Array,
   open: number,

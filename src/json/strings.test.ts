@@ -32,7 +32,7 @@ describe("the contents of strings", () => {
         const sound = JSON.stringify(content);
         const at = 1 + (place % (sound.length - 2));
         const changed = `${sound.slice(0, at)}${put}${sound.slice(at + 1)}`;
-        // The end of a string is the scanner's to find.
+        // The scanner is responsible for finding the end of a string.
         fc.pre(/^"(?:[^"\\]|\\.)*"$/s.test(changed));
         expect(faultIn(changed) === null).toBe(isJson(changed));
       }),

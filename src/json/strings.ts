@@ -65,6 +65,6 @@ function escapeEnd(bytes: Uint8Array, at: number): number | null {
 }
 
 function controlCharacter(c: number): string {
-  const written = JSON.stringify(String.fromCharCode(c)).slice(1, -1);
-  return `a control character in a string (write it as ${written})`;
+  const escaped = JSON.stringify(String.fromCharCode(c)).slice(1, -1);
+  return `a control character in a string (write it as ${escaped})`;
 }

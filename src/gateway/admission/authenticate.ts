@@ -121,9 +121,9 @@ function wrongKey(secret: string | null): ApiError {
 }
 
 /** Starts with OpenAI's wording: some clients treat a 401 without it as an invalid request. */
-function incorrectKey(why: string, secret: string | null = null): ApiError {
+function incorrectKey(hint: string, secret: string | null = null): ApiError {
   const maskedKey = secret === null ? "" : maskSecret(secret);
-  return authenticationError("invalid_api_key", `Incorrect API key provided${maskedKey}. ${why}`);
+  return authenticationError("invalid_api_key", `Incorrect API key provided${maskedKey}. ${hint}`);
 }
 
 /**

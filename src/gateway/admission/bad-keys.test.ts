@@ -57,7 +57,7 @@ describe("wrong keys from one address", () => {
             if (wait === null) allowedAtMs.push(clock.nowMs);
             else expect(wait >= 1 && wait <= 60 && Number.isInteger(wait)).toBe(true);
           }
-          // Windows do not slide: two of them may touch within any minute, three may not.
+          // Windows do not slide: two of them may overlap a minute, three may not.
           for (const from of allowedAtMs) {
             const within = allowedAtMs.filter((at) => at >= from && at < from + 60_000);
             expect(within.length).toBeLessThanOrEqual(2 * tries);

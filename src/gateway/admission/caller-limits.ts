@@ -104,13 +104,13 @@ export function waitedInVain(
   { limiter }: LimitSource,
   subjects: readonly Subject[],
   { scope, max }: Shortage,
-  why: string,
+  detail: string,
 ): ApiError {
   const headerMap = new Map([["retry-after", retryAfter(null)]]);
   addRateHeaders(headerMap, limiter, subjects);
   return new ApiError(
     "rate_limit_exceeded",
-    `Rate limit reached for ${SCOPE_TEXT[scope]}: ${slotsText(max)}. ${why} Please try again in ${retryAfter(null)}s.`,
+    `Rate limit reached for ${SCOPE_TEXT[scope]}: ${slotsText(max)}. ${detail} Please try again in ${retryAfter(null)}s.`,
     { headers: Object.fromEntries(headerMap) },
   );
 }
@@ -135,7 +135,7 @@ function reservedInFlight({ scope, max, perMs }: Shortage, headers: Record<strin
   );
 }
 
-/** Above this wait the client is told not to retry: libraries that retry would only keep their users waiting. */
+/** For a longer wait `x-should-retry: false` is sent: libraries that retry would only keep their users waiting. */
 const RETRY_WORTHWHILE_MS = 60_000;
 
 /** A used-up USD window. Codex knows this error type: it shows the reset time instead of retrying. */

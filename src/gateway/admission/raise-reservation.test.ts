@@ -33,7 +33,7 @@ test("tokens are added when they are known, exactly up to the limit", () => {
   const lease = take(0);
   expect(() => raise(lease, 61)).toThrow("100 tokens per minute");
   expect(standing().tokens?.used).toBe(40);
-  // The lease holds its own request already: a full rpm is no reason to reject it now.
+  // The lease already includes its own request: a full rpm must not reject it now.
   raise(lease, 60);
   expect(standing().tokens?.used).toBe(100);
   lease.settle(10, null);

@@ -48,7 +48,7 @@ interface Who {
   allKeys?: CallerLimits;
 }
 
-/** A process that starts now: its limiter, told of what is in the store. */
+/** A process that starts now: its limiter, seeded from the database. */
 async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) {
   const group = groupRecord("g1", { limits: eachKey, groupLimits: allKeys });
   const snapshot = compileSnapshot(

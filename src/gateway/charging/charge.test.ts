@@ -18,11 +18,11 @@ import { callerWho, endpointOf, MODEL, requestOf, TARIFF } from "./paying.test-s
 const INPUT_TOKENS = 40;
 const INPUT_NANO = 80n;
 const outputNano = (tokens: number) => 4n * BigInt(tokens);
-/** One token a byte, and a few around it: no input has more. */
+/** One token per byte plus the overhead: no input has more. */
 const mostNano = (name: EndpointName, fields: Record<string, unknown> = {}) =>
   2n * BigInt(requestOf(name, fields).inputSize().textBytes + 16);
 
-/** Inputs are all of one length, and the purse holds so much. */
+/** All inputs have the same length, and the payer has this much. */
 function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
   const asked: HoldRequest[] = [];
   const till = {

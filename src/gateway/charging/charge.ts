@@ -240,8 +240,8 @@ export function outputBought(
   return Math.max(bought, OUTPUT_TOKENS_MIN * question.request.choices);
 }
 
-function toBillingError(thrown: unknown): never {
-  throw thrown instanceof BillingUnavailable ? storeUnavailable() : thrown;
+function toBillingError(cause: unknown): never {
+  throw cause instanceof BillingUnavailable ? storeUnavailable() : cause;
 }
 
 function larger(a: Nano, b: Nano): Nano {
@@ -278,10 +278,10 @@ function isOpenEnded({ request, model }: Question): boolean {
 function outputWanted({ endpoint, request, model }: Question, inputTokens: number): number {
   if (endpoint.interface === "embeddings") return 0;
   if (endpoint.interface === "images") return IMAGE_OUTPUT_TOKENS * request.choices;
-  const most = model.outputTokensMax ?? unboundedOutput(model, inputTokens);
+  const modelOutputMax = model.outputTokensMax ?? unboundedOutput(model, inputTokens);
   // The endpoint accepts no limit, but a summary is short: a hold for the model's whole output would be far too large.
-  if (endpoint.name === "responses.compact") return Math.min(most, OUTPUT_TOKENS_UNBOUNDED);
-  if (request.outputTokensMax === null) return most * request.choices;
+  if (endpoint.name === "responses.compact") return Math.min(modelOutputMax, OUTPUT_TOKENS_UNBOUNDED);
+  if (request.outputTokensMax === null) return modelOutputMax * request.choices;
   // A client may request more than the model's maximum but never receives it.
   return (
     Math.min(request.outputTokensMax, model.outputTokensMax ?? request.outputTokensMax) * request.choices

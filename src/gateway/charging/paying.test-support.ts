@@ -1,4 +1,4 @@
-/** A caller who pays, a model with a price, and requests to it. */
+/** Test support: a paying caller, a model with a price, and requests to it. */
 
 import { makeTariff } from "../../money/tariff.ts";
 import { wholeBytesPart } from "../../net/wire/parts.ts";
@@ -16,7 +16,7 @@ import type { Caller } from "../admission/authenticate.ts";
 import type { CountedOutput } from "../metering/counted-output.ts";
 import type { RequestEnding } from "../request-record.ts";
 
-/** Doubled by the multiplier: 2 nano a token that is read, 4 a token that is written. */
+/** Doubled by the multiplier: 2 nano-USD per input token, 4 per output token. */
 export const TARIFF = makeTariff({ input: "0.001", output: "0.002" }, { group: "2" });
 
 export const MODEL: PublishedModel = {
@@ -86,7 +86,7 @@ export function endpointOf(name: EndpointName): Endpoint {
   return found;
 }
 
-/** The least that each endpoint takes. */
+/** The minimal body of each endpoint. */
 const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
   responses: { input: "hi there" },
   "responses.compact": { input: "hi there" },
@@ -105,14 +105,14 @@ export function requestOf(name: EndpointName, fields: Record<string, unknown> = 
   });
 }
 
-/** As an upstream tells it. */
+/** As an upstream reports it. */
 export function usageOf(fields: Record<string, unknown>): TokenUsage {
   const usage = readUsage(fields);
   if (usage === null) throw new Error("that is no usage");
   return usage;
 }
 
-/** A request that was served, and whose upstream said what it used: 100 tokens in, 10 out. */
+/** A served request whose upstream reported its usage: 100 input tokens, 10 output tokens. */
 export const ENDING: RequestEnding = {
   outcome: "completed",
   status: 200,
@@ -128,7 +128,7 @@ export const ENDING: RequestEnding = {
   isAbandoned: false,
 };
 
-/** What came, counted: so many tokens, of which so many were reasoning. */
+/** A counter that returns this many output tokens, including these reasoning tokens. */
 export function counts(outputTokens: number, reasoningTokens = 0): () => Promise<CountedOutput> {
   return async () => ({ outputTokens, reasoningTokens });
 }

@@ -44,11 +44,11 @@ export async function followBackgroundResponse(
   ending: RequestEnding,
 ): Promise<void> {
   const pause = openPause();
-  const over = gateway.underWay.enter(pause.stop);
+  const leaveInFlight = gateway.underWay.enter(pause.stop);
   try {
     await follow(gateway, record, responseId, ending, pause);
   } finally {
-    over();
+    leaveInFlight();
   }
 }
 
@@ -85,8 +85,8 @@ async function follow(
     return true;
   };
   const look = () => pollOnce("GET", PAUSE_MS_MAX);
-  const known = await gateway.responses.find(responseId, record.caller.key.id);
-  if (known !== null) gateway.responses.remember(responseId, { ...known, look });
+  const knownRoute = await gateway.responses.find(responseId, record.caller.key.id);
+  if (knownRoute !== null) gateway.responses.remember(responseId, { ...knownRoute, look });
   const untilMs = gateway.clock.monotonicMs() + gateway.timing.backgroundMsMax;
   for (let pauseMs = FIRST_PAUSE_MS; gateway.clock.monotonicMs() < untilMs; pauseMs *= 1.5) {
     await pause.wait(Math.min(pauseMs, PAUSE_MS_MAX));

@@ -36,8 +36,8 @@ function isBundled(id: string): boolean {
 }
 
 /**
- * Reasoning levels and verbosity are omitted: the policy does not say whether a model has them, and some models reject
- * both.
+ * Reasoning levels and verbosity are omitted: the policy does not record whether a model has them, and some models
+ * reject both.
  */
 function describe(model: PublishedModel, index: number): CodexModel {
   const { id, contextTokens } = model;

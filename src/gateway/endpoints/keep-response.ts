@@ -32,7 +32,7 @@ export function rememberResponse(
   const { gateway, call, caller, request, record } = context;
   const { route } = record.trace;
   if (responseId === null || route === null || !request.keepsResponse) return null;
-  const known: ResponseRoute = {
+  const responseRoute: ResponseRoute = {
     requestId: call.requestId,
     keyId: caller.key.id,
     accountId: route.account.id,
@@ -40,10 +40,10 @@ export function rememberResponse(
     upstreamModel: route.upstreamModel,
     pending: state === "background",
   };
-  if (state === "background") known.terms = meteringTerms(context.model);
+  if (state === "background") responseRoute.terms = meteringTerms(context.model);
   // A paid response must not be deleted before its settlement: its usage could no longer be read.
-  else if (state === "streaming" && record.charge !== null) known.look = async () => record.isClosed;
-  gateway.responses.remember(responseId, known);
+  else if (state === "streaming" && record.charge !== null) responseRoute.look = async () => record.isClosed;
+  gateway.responses.remember(responseId, responseRoute);
   return responseId;
 }
 
@@ -55,13 +55,16 @@ export async function announce(context: RequestContext, responseId: string | nul
   const { gateway, call, record } = context;
   const { route } = record.trace;
   if (responseId === null || route === null || record.charge === null) return;
-  const announced = announceHold(context, responseId, route).catch((thrown: unknown) =>
-    logFault(gateway.log, call.requestId, thrown),
+  const announced = announceHold(context, responseId, route).catch((cause: unknown) =>
+    logFault(gateway.log, call.requestId, cause),
   );
   await waitWithin(announced, ANNOUNCE_MS, gateway.dispatcher.alarms);
 }
 
-/** The hold may still be only in memory: an upstream may continue in the background without being asked to. */
+/**
+ * The hold may still be only in memory: an upstream may continue in the background although the request did not set
+ * `background`.
+ */
 async function announceHold(
   { gateway, call, caller }: RequestContext,
   responseId: string,
@@ -93,8 +96,8 @@ export function settleOrFollow(
 async function disposeAfter(gateway: Gateway, record: PaidRecord, following: Promise<void>): Promise<void> {
   try {
     await following;
-  } catch (thrown) {
-    logFault(gateway.log, record.call.requestId, thrown);
+  } catch (cause) {
+    logFault(gateway.log, record.call.requestId, cause);
   } finally {
     void record.request.body.dispose();
   }

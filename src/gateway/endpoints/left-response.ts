@@ -33,11 +33,11 @@ export async function followLeft(
     return;
   }
   const pause = openPause();
-  const over = gateway.underWay.enter(pause.stop);
+  const leaveInFlight = gateway.underWay.enter(pause.stop);
   try {
     await new LeftResponse(gateway, record, route, responseId, ending).follow(pause);
   } finally {
-    over();
+    leaveInFlight();
   }
 }
 
@@ -65,9 +65,9 @@ class LeftResponse {
 
   async follow(pause: Pause): Promise<void> {
     const { gateway, record, responseId } = this;
-    const known = await gateway.responses.find(responseId, record.caller.key.id);
+    const knownRoute = await gateway.responses.find(responseId, record.caller.key.id);
     const look = () => this.isSettledBy("GET", POLL_MS);
-    if (known !== null) gateway.responses.remember(responseId, { ...known, look });
+    if (knownRoute !== null) gateway.responses.remember(responseId, { ...knownRoute, look });
     const untilMs = gateway.clock.monotonicMs() + gateway.timing.drainOnDisconnectMs;
     // If the upstream broke the stream off, the client may still want the rest. In all other cases it is cancelled.
     const isWanted = this.ending.outcome === "upstream_cut";

@@ -62,7 +62,7 @@ const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   ...change,
 });
 
-/** As it stands before anybody wrote where the request went. */
+/** Before the request's account is recorded. */
 const hold: Hold = {
   requestId: "req_1",
   incarnation: "inc_1",
@@ -110,7 +110,7 @@ describe("a stored response", () => {
     await openResponseRoutes(db, 10).announce("resp_1", "req_1", "a1", "gpt-6");
     const routes = openResponseRoutes(db, 10);
     const found = await routes.find("resp_1", "mine");
-    // Whoever follows it settles it.
+    // The process that follows the response settles it.
     expect(found).toEqual({ ...route({ pending: false }), look: expect.any(Function) });
     expect(await found?.look?.()).toBe(false);
     expect(await routes.find("resp_1", "other")).toBeNull();

@@ -37,8 +37,8 @@ export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoute
   return {
     remember(responseId, route) {
       // As in the database, the first key with an id keeps it, so that no other key can take a response over.
-      const known = recent.get(responseId);
-      if (known && known.keyId !== route.keyId) return;
+      const current = recent.get(responseId);
+      if (current && current.keyId !== route.keyId) return;
       recent.delete(responseId);
       recent.set(responseId, route);
       if (recent.size > rememberedMax) {

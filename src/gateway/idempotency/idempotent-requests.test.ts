@@ -11,7 +11,7 @@ import type { EndpointName, ModelRequest } from "../../protocols/shared/request.
 import { callerWho, endpointOf, requestOf } from "../charging/paying.test-support.ts";
 import { claimRequest, endClaim } from "./idempotent-requests.ts";
 
-/** A memory that has this to say, and keeps what it is told. */
+/** An idempotency store that returns this start and records its calls. */
 function setUp(begun: IdempotencyStart = { kind: "new" }) {
   const claims: IdempotencyClaim[] = [];
   const ends: unknown[] = [];

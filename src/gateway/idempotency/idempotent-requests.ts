@@ -61,8 +61,8 @@ async function fingerprintRequest(endpoint: Endpoint, { inputText }: ModelReques
 }
 
 /**
- * After such a failure the Idempotency-Key is spent. The error must say so, because clients would otherwise retry with
- * it.
+ * After such a failure the Idempotency-Key is spent. The error states it, because clients would otherwise retry with
+ * the key.
  */
 export function withSpentKey({ code, message, param, headers, resetsAtMs }: ApiError): ApiError {
   const advice =

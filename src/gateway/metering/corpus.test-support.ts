@@ -1,4 +1,7 @@
-/** Texts such as models write, made from a seed: prose, code, Chinese, Japanese, Korean, JSON and mixtures. */
+/**
+ * Test support: texts like those of models, generated from a seed: prose, code, Chinese, Japanese, Korean, JSON and
+ * mixtures.
+ */
 
 export type CorpusKind = "prose" | "code" | "chinese" | "japanese" | "korean" | "json" | "markdown" | "mixed";
 
@@ -64,7 +67,7 @@ const MARKDOWN = [
   "The solution is $x = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}$ 🎉 — see https://example.com/docs?q=1#top.\n\n",
 ];
 
-/** A small generator (mulberry32): the same seed, the same texts. */
+/** A small generator (mulberry32): the same seed produces the same texts. */
 export function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -141,7 +144,7 @@ export const KINDS: readonly CorpusKind[] = [
   "mixed",
 ];
 
-/** Cut as a stream would bring it: mostly a few characters, now and then a few hundred. */
+/** Split like a stream: mostly a few characters, sometimes a few hundred. */
 export function piecesAtRandom(text: string, random: () => number): string[] {
   const pieces: string[] = [];
   for (let at = 0; at < text.length; ) {

@@ -97,6 +97,6 @@ test("a long body has the same count as its parts, and others have their turn wh
   clearInterval(timer);
   expect(tokens).toBe(40 * (countTokens(text) + 4) + 3);
   console.log(`12 MB counted: the event loop was held for ${longestMs.toFixed(0)} ms at most`);
-  // Counting all of it at once takes more than a second; the rest is room for a busy machine.
+  // Counting all of it at once takes more than a second; the margin is for a busy machine.
   expect(longestMs).toBeLessThan(500);
 });

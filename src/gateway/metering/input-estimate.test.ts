@@ -6,7 +6,7 @@ const text = (textBytes: number) => ({ textBytes, media: 0 });
 
 describe("the estimate of an input", () => {
   test("covers prose before anything is learnt", () => {
-    // Five bytes a token.
+    // Five bytes per token.
     expect(createInputEstimates().estimate("m", text(5_000))).toBeGreaterThan(1_000);
   });
 

@@ -22,7 +22,7 @@ export const RATIO_MIN = 0.5;
 export const RATIO_MAX = 3;
 const INITIAL = { ratio: 1, deviation: 0.25 };
 const WEIGHT = 0.1;
-/** Shorter bodies consist mostly of JSON structure and say little about the text. */
+/** Shorter bodies consist mostly of JSON structure and are a poor sample of the text. */
 const FULL_WEIGHT_BYTES = 2_000;
 const DEVIATIONS = 2;
 /** The tokens of a call in addition to its text. */
@@ -70,13 +70,13 @@ export function createInputEstimates(): InputEstimates {
       const observedRatio = inputTokens / (size.textBytes / BYTES_PER_TOKEN);
       // More tokens than bytes were not in this body: the upstream stores a conversation, or its count is wrong.
       if (observedRatio > RATIO_MAX) return;
-      const known = models.get(model) ?? createModel(model);
+      const learnt = models.get(model) ?? createModel(model);
       const weight = WEIGHT * Math.min(1, size.textBytes / FULL_WEIGHT_BYTES);
       const sample = Math.max(RATIO_MIN, observedRatio);
-      const error = Math.abs(sample - known.ratio);
-      known.ratio += weight * (sample - known.ratio);
-      known.deviation += weight * (error - known.deviation);
-      known.lesson = ++samples;
+      const error = Math.abs(sample - learnt.ratio);
+      learnt.ratio += weight * (sample - learnt.ratio);
+      learnt.deviation += weight * (error - learnt.deviation);
+      learnt.lesson = ++samples;
     },
   };
 }

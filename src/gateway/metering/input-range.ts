@@ -27,12 +27,12 @@ export function inputLeast(
   const reach = request.inputReach();
   const { textBytes, remotePictures, remoteFiles } = reach;
   const { media } = request.inputSize();
-  const own = estimates.estimate(request.publicModel, { textBytes, media });
+  const ownTokens = estimates.estimate(request.publicModel, { textBytes, media });
   const unseen = Math.min(UNCOUNTED_TOKENS_USUAL, contextTokens ?? UNCOUNTED_TOKENS_USUAL);
   // Includes results of hosted tools, which are not read again.
   const counted = keptTokens === null ? unseen : Math.min(keptTokens, contextTokens ?? keptTokens);
-  const kept = readsStored(request, reach) ? counted : 0;
-  return own + remotePictures * MEDIA_TOKENS + remoteFiles * unseen + kept;
+  const storedTokens = readsStored(request, reach) ? counted : 0;
+  return ownTokens + remotePictures * MEDIA_TOKENS + remoteFiles * unseen + storedTokens;
 }
 
 export function inputMost(
@@ -74,11 +74,15 @@ function addNonText(
   if (family === "images") return text + (reach.pictures + reach.files) * PICTURE_TOKENS_MAX;
   // A batch: each text has its own context window.
   if (family === "embeddings") return text;
-  const kept = !readsStored(request, reach) ? 0 : keptTokens === null ? window : maxStoredTokens(keptTokens);
+  const storedTokens = !readsStored(request, reach)
+    ? 0
+    : keptTokens === null
+      ? window
+      : maxStoredTokens(keptTokens);
   const files = reach.files > 0 ? window : 0;
-  const all = text + reach.pictures * PICTURE_TOKENS_MAX + files + kept;
-  const once = contextTokens === null ? all : Math.min(all, contextTokens);
-  return reach.hostsTools ? once + window : once;
+  const total = text + reach.pictures * PICTURE_TOKENS_MAX + files + storedTokens;
+  const perPass = contextTokens === null ? total : Math.min(total, contextTokens);
+  return reach.hostsTools ? perPass + window : perPass;
 }
 
 /** Another model may count the conversation differently, but hardly at twice the length. */

@@ -6,7 +6,7 @@ import { counts, requestOf, usageOf } from "../charging/paying.test-support.ts";
 import { asReported, type MeasuredUsage, type MeteredModel, measure, type UsageEvidence } from "./meter.ts";
 
 const NO_BOUNDS: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
-/** Of "hi there" in a message of its own. */
+/** "hi there" in one message. */
 const INPUT_TOKENS = 9;
 const TOLD = usageOf({
   prompt_tokens: 100,

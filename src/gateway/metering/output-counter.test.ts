@@ -26,7 +26,7 @@ describe("tokens counted from the pieces of a stream", () => {
     const errors: number[] = [];
     for (const kind of KINDS) {
       for (let i = 0; i < 40; i++) {
-        // From a few words to 60,000 characters, short ones as often as long ones.
+        // From a few words to 60,000 characters, short texts as often as long ones.
         const text = corpusText(kind, Math.floor(20 * 3_000 ** random()), random);
         const truth = countTokens(text, AS_TEXT);
         errors.push(Math.abs((await counted(piecesAtRandom(text, random))) - truth) / truth);
@@ -134,7 +134,7 @@ describe("tokens counted from the pieces of a stream", () => {
     const started = performance.now();
     const tokens = await counted(Array.from({ length: 400 }, () => "a".repeat(500)));
     expect(performance.now() - started).toBeLessThan(5_000);
-    // Eight letters of it are a token.
+    // Eight characters of it are one token.
     expect(Math.abs(tokens - 25_000) / 25_000).toBeLessThan(0.02);
   });
 

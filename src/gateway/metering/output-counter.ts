@@ -22,7 +22,7 @@ export interface OutputCounter extends TextSink {
 
 /** About four thousand tokens: most responses end before that and are never counted. */
 const PENDING_BYTES_MAX = 16 * 1024;
-/** Kept when pending text is counted, because the last word may continue. */
+/** Stays pending when the rest is counted, because the last word may continue. */
 const TAIL_CHARS = 256;
 /** This much accumulates only if the tokenizer cannot be loaded. Then the rough estimate is used. */
 const UNCOUNTED_BYTES_MAX = 256 * 1024;

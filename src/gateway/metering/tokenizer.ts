@@ -49,8 +49,8 @@ function createTokenizer(vocabulary: Vocabulary): Tokenizer {
   const cachedCounts = new Map<string, number>();
 
   function countWord(word: string, isAscii: boolean): number {
-    const known = cachedCounts.get(word);
-    if (known !== undefined) return known;
+    const cached = cachedCounts.get(word);
+    if (cached !== undefined) return cached;
     const tokens = countWordTokens(isAscii ? word : vocabularyBytes(word), vocabulary);
     if (word.length > CACHED_WORD_CHARS_MAX) return tokens;
     if (cachedCounts.size >= CACHED_WORDS_MAX) cachedCounts.clear();

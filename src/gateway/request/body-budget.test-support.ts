@@ -1,4 +1,4 @@
-/** A room of this size for tests, with little patience. */
+/** Test support: a body budget of this size with a short timeout. */
 
 import { systemClock } from "../../net/wire/clock.ts";
 import { openDeadlines } from "../../net/wire/deadlines.ts";

@@ -44,7 +44,7 @@ function open(changed: Partial<BodyBudgetOptions> = {}) {
   };
 }
 
-/** What has become of it so far. */
+/** The result so far. */
 function watched(finding: ReservationResult | Promise<ReservationResult>): {
   found: ReservationResult | null;
 } {
@@ -54,7 +54,7 @@ function watched(finding: ReservationResult | Promise<ReservationResult>): {
   return seen;
 }
 
-/** Whatever has been promised is told. */
+/** Lets resolved promises run their callbacks. */
 const told = () => Promise.resolve().then(() => {});
 
 describe("room for bodies", () => {
@@ -184,7 +184,7 @@ describe("room for bodies", () => {
   });
 });
 
-/** A body, as whoever reads it knows it. */
+/** The expected state of one body. */
 interface Model {
   owner: number;
   held: BodyReservation;
@@ -228,7 +228,7 @@ test("whatever bodies do, no more is held than there is, and all of it is given 
         waiting.found = found;
         body.waiting = null;
         if (found === "room") expect(body.held.bytes).toBe(waiting.to);
-        // As a reader does that was refused, or whose client has left.
+        // Like a reader that was rejected, or whose client disconnected.
         else drop(body);
       }
 
@@ -277,7 +277,7 @@ test("whatever bodies do, no more is held than there is, and all of it is given 
           const inLine = bodies.filter((other) => other.owner === owner && other.waiting !== null);
           expect(inLine.length).toBeLessThanOrEqual(4);
         }
-        // Nobody waits in a room that is empty.
+        // An empty budget has no waiting bodies.
         if (heldBytes === 0) expect(report.waiting).toBe(0);
       }
       for (let body = bodies[0]; body !== undefined; body = bodies[0]) {

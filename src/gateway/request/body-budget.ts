@@ -90,8 +90,8 @@ export function openBodyBudget(options: BodyBudgetOptions): BodyBudget {
     if (holding.bytes === 0) holding.sinceMs = monotonicMs();
     holding.bytes = to;
     bytes += more;
-    const own = (byOwner.get(holding.owner) ?? 0) + more;
-    if (own > 0) byOwner.set(holding.owner, own);
+    const ownerBytes = (byOwner.get(holding.owner) ?? 0) + more;
+    if (ownerBytes > 0) byOwner.set(holding.owner, ownerBytes);
     else byOwner.delete(holding.owner);
   }
 
@@ -132,30 +132,30 @@ export function openBodyBudget(options: BodyBudgetOptions): BodyBudget {
   }
 
   function isQueueFull({ owner }: BodyHolding): boolean {
-    const own = queue.filter(({ holding }) => holding.owner === owner);
-    return queue.length > options.waitingMax || own.length > options.ownerWaitingMax;
+    const ownerBytes = queue.filter(({ holding }) => holding.owner === owner);
+    return queue.length > options.waitingMax || ownerBytes.length > options.ownerWaitingMax;
   }
 
   function abandonWait(waiter: Waiter): void {
     dequeue(waiter);
-    // A body behind a large one may now fit.
+    // A body that waited after a large one may now fit.
     serve();
   }
 
   function wait(waiter: Waiter, { signal }: { readonly signal: AbortSignal }): Promise<ReservationResult> {
     const { promise, resolve } = Promise.withResolvers<ReservationResult>();
-    const left = () => end("left");
+    const onLeave = () => end("left");
     const timeout = alarms.set(patienceMs, () => end("full"));
     function end(result: ReservationResult): void {
       alarms.cancel(timeout);
-      signal.removeEventListener("abort", left);
+      signal.removeEventListener("abort", onLeave);
       if (result === "full") refused++;
       if (!waiter.isServed) abandonWait(waiter);
       resolve(result);
     }
     waiter.end = end;
-    signal.addEventListener("abort", left);
-    if (signal.aborted) left();
+    signal.addEventListener("abort", onLeave);
+    if (signal.aborted) onLeave();
     return promise;
   }
 

@@ -16,9 +16,9 @@ self.onmessage = ({ data }: MessageEvent<InspectionJob>) => {
 function inspect({ bytes, endpoint, limits }: InspectionJob): InspectionOutcome {
   try {
     return { kind: "inspected", inspection: inspectJsonBody(wholeBytesPart(bytes), endpoint, limits) };
-  } catch (thrown) {
-    if (!(thrown instanceof ApiError)) throw thrown;
-    const { code, message, param } = thrown;
+  } catch (cause) {
+    if (!(cause instanceof ApiError)) throw cause;
+    const { code, message, param } = cause;
     return { kind: "refused", code, message, param };
   }
 }

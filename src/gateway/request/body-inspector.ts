@@ -99,20 +99,20 @@ class InspectionThread {
     return this.current !== null;
   }
 
-  run(pending: PendingJob, ended: () => void): void {
+  run(pending: PendingJob, onEnd: () => void): void {
     this.current = pending;
     this.worker ??= startWorker();
     const { worker } = this;
     worker.onmessage = ({ data }: MessageEvent<InspectionReply>) => {
       this.current = null;
       pending.resolve(data);
-      ended();
+      onEnd();
     };
     // The body is lost with the thread. The next job starts a new one.
     worker.onerror = ({ message }) => {
       this.close();
       pending.reject(new Error(`The inspection of a body failed: ${message}`));
-      ended();
+      onEnd();
     };
     worker.postMessage(pending.job, [pending.job.bytes.buffer]);
   }

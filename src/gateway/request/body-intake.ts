@@ -31,7 +31,7 @@ export interface BodyLimits extends BodyReading {
 const SMALL_CHUNK_BYTES = 4 * 1024;
 const BUFFER_BYTES = 64 * 1024;
 
-/** A chunk costs microseconds whatever its size, so a body split into tiny chunks is rejected. */
+/** A chunk costs microseconds at any size, so a body split into tiny chunks is rejected. */
 const CHUNKS_FREE = 16 * 1024;
 const CHUNK_BYTES_MEAN_MIN = 64;
 
@@ -129,12 +129,12 @@ export function gatherChunks(): GatheredChunks {
     async takeInTurns(done) {
       flushBuffer();
       const whole = Buffer.allocUnsafeSlow(bytes);
-      const taken = pieces;
+      const allPieces = pieces;
       pieces = [];
       bytes = 0;
       const budget = new TurnBudget();
       let at = 0;
-      for (const piece of taken) {
+      for (const piece of allPieces) {
         const { length } = piece;
         at = writeBytes(whole, at, piece);
         done(piece);

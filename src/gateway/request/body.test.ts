@@ -36,7 +36,10 @@ const OWNER = { id: "key_1", userId: null };
 const ANOTHER = { id: "key_2", userId: null };
 const STAYING = { signal: new AbortController().signal };
 
-/** Answers what became of the body; `/hasty` soon gives up waiting, and `results` keeps what a lost client missed. */
+/**
+ * Responds with the result of reading the body. `/hasty` has a short timeout, and `results` keeps what a disconnected
+ * client missed.
+ */
 let server: TestListener;
 let results: PromiseWithResolvers<BodyResult>;
 const room = roomOf(ROOM_BYTES);
@@ -55,7 +58,7 @@ beforeAll(() => {
 
 afterAll(() => server.cut());
 
-/** However a body ended, nothing of it is left. */
+/** After every test all room is released. */
 afterEach(() => expect(room.report()).toMatchObject({ heldBytes: 0, waiting: 0 }));
 
 function roomOf(bytesMax: number): BodyBudget {
@@ -83,7 +86,7 @@ async function refusal(...args: Parameters<typeof send>): Promise<string> {
   return ok ? "accepted" : Buffer.from(bytes).toString();
 }
 
-/** Sends without a length, as chunks. */
+/** Sends chunked, without a length. */
 function chunked(chunks: Iterable<Uint8Array>): ReadableStream<Uint8Array> {
   const iterator = chunks[Symbol.iterator]();
   return new ReadableStream({
@@ -120,7 +123,7 @@ const bytesOf = (length: number) =>
 
 const MIB = 1024 * 1024;
 
-/** Bytes that pack to about an eighth. */
+/** Bytes that compress to about an eighth. */
 function loose(length: number): Buffer {
   return randomBytes(length).map((byte) => byte & 1) as Buffer;
 }
@@ -259,7 +262,7 @@ describe("an encoded body", () => {
     expect(await refusal(Buffer.from('{"model":"fast-chat"}'), { headers })).toBe("bad_encoding");
   });
 
-  // The zstd decoder gives what it has without a word; half a JSON body is then refused as JSON.
+  // The zstd decoder returns truncated data without an error; half a JSON body is then rejected as JSON.
   test.each(encodings.filter(([encoding]) => encoding !== "zstd"))(
     "in %s that ends too early is refused",
     async (encoding, encode) => {
@@ -276,7 +279,7 @@ describe("an encoded body", () => {
   });
 });
 
-/** Written in two goes, so that the encoder cannot know the size and keeps to the window asked for. */
+/** Written in two steps, so that the encoder cannot know the size and uses the requested window. */
 async function streamedZstd(windowLog: number): Promise<Buffer> {
   const encoder = createZstdCompress({ params: { [constants.ZSTD_c_windowLog]: windowLog } });
   const chunks: Buffer[] = [];
@@ -327,7 +330,7 @@ describe("a large body", () => {
   const MANY = 1_500_000;
   const plain = loose(MANY);
 
-  /** Wants to be told when somebody asks for more. */
+  /** Reports when more data is requested. */
   function incoming(framing: number) {
     let asked = 0;
     const body = new IncomingBody(framing, { wanted() {}, resume: () => void asked++ });
@@ -441,7 +444,7 @@ describe("a large body", () => {
     const drip = setInterval(() => {
       body.push(Buffer.alloc(1_000), 0);
       sent++;
-      // Fast enough for longer than it may be silent, as long as nobody waits.
+      // Fast enough for longer than the idle timeout, as long as no other body waits.
       if (sent === 50) heldBytes = own.report().heldBytes;
       if (sent > 50 && own.report().waiting === 0) void waiting.growTo(ROOM_BYTES);
     }, 15);

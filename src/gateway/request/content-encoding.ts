@@ -32,8 +32,8 @@ const ENCODINGS: ReadonlyMap<string, Encoding> = new Map([
 /** Returns null for no encoding, and undefined for an unknown one or for several layers. */
 export function parseContentEncoding(name: string | null): Encoding | null | undefined {
   if (name === null) return null;
-  const known = name.trim().toLowerCase();
-  return known === "" || known === "identity" ? null : ENCODINGS.get(known);
+  const normalized = name.trim().toLowerCase();
+  return normalized === "" || normalized === "identity" ? null : ENCODINGS.get(normalized);
 }
 
 /** Produces a compressed body from memory, slice by slice. */
@@ -74,15 +74,15 @@ export async function unpackTo<Refused>(
       if (result === null) decompressor.end();
       else decompressor.destroy();
     },
-    (thrown) => decompressor.destroy(thrown),
+    (cause) => decompressor.destroy(cause),
   );
   try {
-    const taken = await takeAll(decompressor, take, (bytes) => {
+    const rejected = await takeAll(decompressor, take, (bytes) => {
       if (bytes > limits.bytesMax) return tooLarge(limits.bytesMax);
       return bytes > unpackedBytesMax(packedBytes, limits) ? tooDense(limits.unpackedRatioMax) : null;
     });
     // A body that the producer rejected was not decompressed, so that reason takes precedence.
-    return rejection ?? taken;
+    return rejection ?? rejected;
   } finally {
     decompressor.destroy();
   }

@@ -37,7 +37,7 @@ describe("the end of a process", () => {
   test("cuts what begins later at once", async () => {
     const underWay = openInFlightRequests();
     const first = underWay.enter(() => {
-      // Followed by something that goes on in the background.
+      // Followed by work that continues in the background.
       const second = underWay.enter(() => second());
       first();
     });

@@ -15,11 +15,11 @@ export interface InFlightRequests {
 
 export function openInFlightRequests(): InFlightRequests {
   const entries = new Set<{ cut: () => void }>();
-  let begun = 0;
+  let activeCount = 0;
   let isClosing = false;
   let onEmpty: (() => void) | null = null;
 
-  const countInFlight = () => begun + entries.size;
+  const countInFlight = () => activeCount + entries.size;
 
   function notifyIfEmpty(): void {
     if (onEmpty !== null && countInFlight() === 0) onEmpty();
@@ -27,10 +27,10 @@ export function openInFlightRequests(): InFlightRequests {
 
   return {
     begin() {
-      begun++;
+      activeCount++;
     },
     end() {
-      begun--;
+      activeCount--;
       notifyIfEmpty();
     },
     enter(cut) {

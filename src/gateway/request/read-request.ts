@@ -124,9 +124,9 @@ export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): Re
 async function ownBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const { buffer } = bytes;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) return new Uint8Array(buffer);
-  const own = Buffer.allocUnsafeSlow(bytes.length);
-  await putInTurns(own, 0, bytes);
-  return own;
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  await putInTurns(copy, 0, bytes);
+  return copy;
 }
 
 /** Compares the exact type without its parameters: a prefix would accept `application/jsonx`. */

@@ -70,7 +70,7 @@ afterEach(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** What the process holds open in the folder, with or without a name. */
+/** The files that the process has open in the folder, linked or not. */
 function openFiles(): string[] {
   if (process.platform !== "linux") return [];
   return readdirSync("/proc/self/fd").flatMap((fd) => {

@@ -85,10 +85,10 @@ export async function spoolBody(
     if (refusal === null) return await store.finish();
     await store.discard();
     return refusal === "stopped" ? (share.refused ?? stopped()) : refusal;
-  } catch (thrown) {
+  } catch (cause) {
     await store.discard();
-    if (isDiskFault(thrown)) return diskFault(thrown);
-    throw thrown;
+    if (isDiskFault(cause)) return diskFault(cause);
+    throw cause;
   }
 }
 
@@ -305,6 +305,6 @@ function diskFault(cause: Error): SpoolRefusal {
   };
 }
 
-function isDiskFault(thrown: unknown): thrown is Error {
-  return thrown instanceof Error && "syscall" in thrown;
+function isDiskFault(cause: unknown): cause is Error {
+  return cause instanceof Error && "syscall" in cause;
 }

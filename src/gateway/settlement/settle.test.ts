@@ -37,7 +37,7 @@ const CHARGE: Charge = {
   outputCap: null,
   doubtNano: 900n,
 };
-/** 100 tokens in and 10 out: with the multiplier, and without it. */
+/** 100 input tokens and 10 output tokens: with the multiplier, and without it. */
 const COST_NANO = 240n;
 const LIST_NANO = 120n;
 
@@ -96,7 +96,7 @@ function recordOf(
   });
 }
 
-/** What is booked of one request. */
+/** The settlement of one request. */
 async function booked(
   ending: Partial<RequestEnding> = {},
   charge: Partial<Charge> = {},

@@ -66,7 +66,7 @@ export function settleRequest(
 ): Promise<void> | null {
   if (record.isClosed) return null;
   record.isClosed = true;
-  // Without a valid key nothing is written: otherwise anybody could fill the database.
+  // Without a valid key nothing is written: otherwise strangers could fill the database.
   if (!isAuthenticated(record)) return null;
   if (isRead(record)) {
     if (isPaid(record)) return settlePaid(gateway, record, ending);

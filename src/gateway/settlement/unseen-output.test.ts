@@ -69,7 +69,7 @@ const shown =
     reasoningTokens,
   });
 
-/** An answer that ended with usage, of which its client was shown this much. */
+/** A response that ended with usage, of which the client received this much. */
 function learnt(
   told: Record<string, unknown>,
   estimateShown: RequestEnding["estimateShown"],
@@ -90,7 +90,7 @@ const LEFT: RequestEnding = {
   isAbandoned: true,
 };
 
-/** What was seen of an answer that was left. */
+/** What the client received of an abandoned response. */
 function seen(outputTokens: number, reasoningTokens = 0, images = 0): MeasuredUsage {
   const { tokens } = asReported(null, images);
   return {

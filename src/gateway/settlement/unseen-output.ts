@@ -30,7 +30,7 @@ export function learnReasoning(
   estimates.learn(subject, unseen / record.request.choices);
 }
 
-/** The number of images that an abandoned request asked for: an upstream bills every image that it has begun. */
+/** The number of images that an abandoned request requested: an upstream bills every image that it has begun. */
 export function withPicturesAskedFor(
   { endpoint, request }: PaidRecord,
   ending: RequestEnding,
@@ -57,8 +57,11 @@ export function withUnseenReasoning(
   const shown = tokens.reasoningTokens / request.choices;
   const each = estimates.estimate(subject, shown, hasReasoningPrice(record));
   const input = { ...tokens, outputTokens: 0, reasoningTokens: 0, imageKind: null };
-  const most = Math.min(charge.outputTokens, affordableOutput(charge.tariff, input, charge.heldNano));
-  const unseen = Math.min(Math.ceil(each * request.choices), most - tokens.outputTokens);
+  const outputTokensMax = Math.min(
+    charge.outputTokens,
+    affordableOutput(charge.tariff, input, charge.heldNano),
+  );
+  const unseen = Math.min(Math.ceil(each * request.choices), outputTokensMax - tokens.outputTokens);
   if (unseen <= 0) return measured;
   return asEstimated(measured, {
     ...tokens,

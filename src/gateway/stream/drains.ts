@@ -18,16 +18,16 @@ export function openDrains(max: number, perOwnerMax: number): Drains {
   let count = 0;
   return {
     enter(owner) {
-      const own = byOwner.get(owner) ?? 0;
-      if (count >= max || own >= perOwnerMax) return false;
+      const ownerCount = byOwner.get(owner) ?? 0;
+      if (count >= max || ownerCount >= perOwnerMax) return false;
       count++;
-      byOwner.set(owner, own + 1);
+      byOwner.set(owner, ownerCount + 1);
       return true;
     },
     leave(owner) {
       count--;
-      const own = byOwner.get(owner) ?? 0;
-      if (own > 1) byOwner.set(owner, own - 1);
+      const ownerCount = byOwner.get(owner) ?? 0;
+      if (ownerCount > 1) byOwner.set(owner, ownerCount - 1);
       else byOwner.delete(owner);
     },
   };
@@ -49,7 +49,7 @@ export function lingeringClient(
 ): LingeringClient {
   const controller = new AbortController();
   const abort = () => controller.abort();
-  const over = underWay.enter(abort);
+  const leaveInFlight = underWay.enter(abort);
   let watched: AbortSignal | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let lingers = false;
@@ -73,7 +73,7 @@ export function lingeringClient(
       clearTimeout(timer);
       if (lingers) drains.leave(owner);
       lingers = false;
-      over();
+      leaveInFlight();
     },
   };
 }

@@ -86,7 +86,7 @@ describe("a checkpoint", () => {
     expect(done).toBe(1);
     expect(it.writes.join("")).toContain('"code":"insufficient_quota"');
     expect(it.upstreamState.cancelled).toBe(true);
-    // No fault of the account's.
+    // The account is not at fault.
     expect(it.ends).toMatchObject([{ kind: "broken", cut: null, error: { code: "insufficient_quota" } }]);
   });
 
@@ -113,7 +113,7 @@ describe("a checkpoint", () => {
   });
 });
 
-/** Room for so many drains. */
+/** A limit of this many drains. */
 function room(max: number) {
   const state = { count: 0 };
   return {

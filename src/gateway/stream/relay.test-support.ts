@@ -1,4 +1,4 @@
-/** An upstream, a relay and a client, with time and both ends under the test's hand. */
+/** Test support: an upstream, a relay and a client, with the time and both ends controlled by the test. */
 
 import { createParser } from "eventsource-parser";
 import { clientError, upstreamFailure } from "../../accounts/failure.ts";
@@ -13,7 +13,7 @@ import { openRelay, type RelayOptions, type StreamEnd } from "./relay.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
-/** Shared by all files that use the stage, so nobody stops it. */
+/** Shared by all test files that use it, so it is never stopped. */
 const alarms = openDeadlines(1, { monotonicMs: () => performance.now() });
 
 export const TIMING = {
@@ -48,7 +48,7 @@ export function stage(change: Partial<RelayOptions> = {}) {
   let nowMs = 0;
   const beats = new Set<(nowMs: number) => void>();
   const ends: StreamEnd[] = [];
-  /** What the relay wrote, and what of it the client has read. */
+  /** What the relay wrote, and how much of it the client has read. */
   const sent: string[] = [];
   const writes: string[] = [];
   const upstreamState = { cancelled: false, paused: false };
@@ -192,14 +192,14 @@ export function stage(change: Partial<RelayOptions> = {}) {
       wakeReader?.();
       relay.leave();
     },
-    /** Time passes, and the client reads whatever comes meanwhile. */
+    /** Advances the time while the client reads everything that arrives. */
     async passReading(ms: number) {
       for (let passedMs = 0; passedMs < ms; passedMs += 1_000) {
         this.pass(1_000);
         await settled();
       }
     },
-    /** Time passes, one second a beat. */
+    /** Advances the time, one second per tick. */
     pass(ms: number) {
       for (const until = nowMs + ms; nowMs < until; ) {
         nowMs += 1_000;
@@ -209,7 +209,7 @@ export function stage(change: Partial<RelayOptions> = {}) {
   };
 }
 
-/** Lets everything happen that can happen without anyone doing anything. */
+/** Lets all pending work run that needs no further input. */
 export const settled = () => Bun.sleep(0);
 
 export function eventsIn(text: string): { types: string[]; done: number } {

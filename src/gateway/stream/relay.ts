@@ -222,10 +222,10 @@ export function openRelay(options: RelayOptions): Relay {
 
   /** Settles first, because aborting reports an end too. */
   function abandonUpstream(): void {
-    const left = upstreamFailure("reset", "the client left");
+    const failure = upstreamFailure("reset", "the client left");
     endGone(false);
-    if (upstream !== null) upstream.abort(left);
-    else options.opening.then((opened) => opened.abort(left)).catch(() => {});
+    if (upstream !== null) upstream.abort(failure);
+    else options.opening.then((opened) => opened.abort(failure)).catch(() => {});
   }
 
   /** Reads on until the upstream ends or the drain times out. */
@@ -253,10 +253,10 @@ export function openRelay(options: RelayOptions): Relay {
         if (isGone && !startReadingOn(opened)) abandonUpstream();
         else opened.flowTo(take);
       },
-      (thrown: unknown) => {
+      (cause: unknown) => {
         if (isOver) return;
         if (isGone) abandonUpstream();
-        else fail(asFailure(thrown), null);
+        else fail(asFailure(cause), null);
       },
     );
   }
@@ -274,9 +274,9 @@ export function openRelay(options: RelayOptions): Relay {
     },
   };
 
-  function asFailure(thrown: unknown): ApiError {
-    return thrown instanceof ApiError
-      ? thrown
+  function asFailure(cause: unknown): ApiError {
+    return cause instanceof ApiError
+      ? cause
       : options.describeFailure(upstreamFailure("server", "the relay failed"));
   }
 }

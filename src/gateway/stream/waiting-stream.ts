@@ -15,7 +15,7 @@ export interface WaitingStreamOptions {
   /** The response once the limits are reserved and an account is selected. */
   serving: Promise<HttpResponse>;
   /** Closes the record of a request that failed meanwhile. Returns the error for the client. */
-  close(thrown: unknown): Promise<ApiError>;
+  close(cause: unknown): Promise<ApiError>;
   /** Builds the terminal event of a failed stream. */
   describe(error: ApiError): readonly Part[];
   /** Called once, when the request no longer waits. */
@@ -63,8 +63,8 @@ export class WaitingStream implements StreamSource {
       if (!(answer instanceof StreamedResponse))
         throw new Error("a stream was asked for and a whole answer came");
       this.state = { kind: "served", source: answer.source };
-    } catch (thrown) {
-      this.state = { kind: "failed", last: describe(await close(thrown)) };
+    } catch (cause) {
+      this.state = { kind: "failed", last: describe(await close(cause)) };
     }
     this.stopBeat();
     ended();

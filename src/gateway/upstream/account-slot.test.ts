@@ -39,7 +39,7 @@ const BODY = new TextEncoder().encode('{"model":"fast","messages":[{"role":"user
 
 const CHAT: Endpoint = { name: "chat.completions", interface: "chat", path: "/chat/completions" };
 
-/** Time stands still but for the timers of the line. */
+/** Time does not advance except for the timers of the queue. */
 function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeoutMs: 5_000 }) {
   const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => clock.atMs };
   const pool = openPool({ clock, random: () => 0.5, limiter: openLimiter(clock) });

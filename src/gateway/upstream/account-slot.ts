@@ -40,36 +40,36 @@ export interface AccountSlotSource {
 const tokenLimits = new WeakMap<readonly AccountRoute[], boolean>();
 
 function limitTokens(routes: readonly AccountRoute[]): boolean {
-  const known = tokenLimits.get(routes);
-  if (known !== undefined) return known;
-  const found = routes.some(({ account }) => account.limits.tpm !== null);
-  tokenLimits.set(routes, found);
-  return found;
+  const cached = tokenLimits.get(routes);
+  if (cached !== undefined) return cached;
+  const hasTokenLimit = routes.some(({ account }) => account.limits.tpm !== null);
+  tokenLimits.set(routes, hasTokenLimit);
+  return hasTokenLimit;
 }
 
 /** `last` is the error for the client if no other account can be tried. */
 export function takeAccountSlot(
   source: AccountSlotSource,
-  order: UpstreamAttempt,
+  attempt: UpstreamAttempt,
   tried: ReadonlySet<AccountRoute>,
   last: ApiError | null,
 ): AccountSlot | Promise<AccountSlot> {
   const pickRequest: PickRequest = {
-    routes: order.routes,
+    routes: attempt.routes,
     tried,
-    affinity: order.affinity,
-    tokensEstimate: limitTokens(order.routes) ? order.request.tokensEstimate() : 0,
+    affinity: attempt.affinity,
+    tokensEstimate: limitTokens(attempt.routes) ? attempt.request.tokensEstimate() : 0,
   };
   const first = source.pool.pick(pickRequest);
-  recordCandidates(source.pool, order, first);
+  recordCandidates(source.pool, attempt, first);
   return first.kind === "picked"
-    ? new TakenSlot(source, order, first)
-    : waitForSlot(source, order, pickRequest, first, last);
+    ? new TakenSlot(source, attempt, first)
+    : waitForSlot(source, attempt, pickRequest, first, last);
 }
 
 async function waitForSlot(
   source: AccountSlotSource,
-  order: UpstreamAttempt,
+  attempt: UpstreamAttempt,
   pickRequest: PickRequest,
   first: NoChoice,
   last: ApiError | null,
@@ -77,20 +77,20 @@ async function waitForSlot(
   const { pool, room, monotonicMs } = source;
   const startedMs = monotonicMs();
   // All waits of a request together take no longer than the queue timeout of its group.
-  const leftMs = order.queue.timeoutMs - waitedMs(order.trace, startedMs);
+  const leftMs = attempt.queue.timeoutMs - waitedMs(attempt.trace, startedMs);
   const verdict = decide(first.obstacles, leftMs);
   if (verdict.waitMs === 0 || isAnswered(last, verdict)) {
-    throw withRetryTime(rejectNow(verdict, order, last), pool, order);
+    throw withRetryTime(rejectNow(verdict, attempt, last), pool, attempt);
   }
   const untilMs = startedMs + verdict.waitMs;
   let latest = first;
-  order.trace.waitingSinceMs = startedMs;
+  attempt.trace.waitingSinceMs = startedMs;
   const waited = await room.wait<PickedChoice>({
-    keyId: order.keyId,
-    groupId: order.groupId,
-    accountIds: new Set(order.routes.map(({ account }) => account.id)),
+    keyId: attempt.keyId,
+    groupId: attempt.groupId,
+    accountIds: new Set(attempt.routes.map(({ account }) => account.id)),
     // A request that has waited before does not count against the queue length again.
-    maxWaiting: order.trace.endedWaitsMs > 0 ? Number.POSITIVE_INFINITY : order.queue.maxWaiting,
+    maxWaiting: attempt.trace.endedWaitsMs > 0 ? Number.POSITIVE_INFINITY : attempt.queue.maxWaiting,
     timeoutMs: verdict.waitMs,
     freesInMs: first.freesInMs,
     attempt() {
@@ -100,27 +100,27 @@ async function waitForSlot(
       const isHopeless = decide(again.obstacles, untilMs - monotonicMs()).waitMs === 0;
       return isHopeless ? "hopeless" : { freesInMs: again.freesInMs };
     },
-    left: (order.client.inPerson ?? order.client).signal,
+    left: (attempt.client.inPerson ?? attempt.client).signal,
   });
-  endWait(order.trace, monotonicMs());
+  endWait(attempt.trace, monotonicMs());
   switch (waited.kind) {
     case "served":
-      recordCandidates(pool, order, waited.value);
-      return new TakenSlot(source, order, waited.value);
+      recordCandidates(pool, attempt, waited.value);
+      return new TakenSlot(source, attempt, waited.value);
     case "left":
       throw clientGone();
     case "full":
-      throw rejectAfterWait(verdict, order, last, fullText(order.queue.maxWaiting));
+      throw rejectAfterWait(verdict, attempt, last, fullText(attempt.queue.maxWaiting));
     case "hopeless":
-      recordCandidates(pool, order, latest);
-      throw withRetryTime(rejectNow(decide(latest.obstacles, 0), order, last), pool, order);
+      recordCandidates(pool, attempt, latest);
+      throw withRetryTime(rejectNow(decide(latest.obstacles, 0), attempt, last), pool, attempt);
     case "timeout": {
-      // This last pick also tells when the next slot comes free, for `Retry-After`.
+      // This last pick also returns when the next slot comes free, for `Retry-After`.
       const final = pool.pick(pickRequest);
-      if (final.kind === "picked") return new TakenSlot(source, order, final);
-      recordCandidates(pool, order, final);
-      const why = `No place came free within ${waitText(order.queue.timeoutMs)}.`;
-      throw rejectAfterWait(decide(final.obstacles, 0), order, last, why);
+      if (final.kind === "picked") return new TakenSlot(source, attempt, final);
+      recordCandidates(pool, attempt, final);
+      const detail = `No place came free within ${waitText(attempt.queue.timeoutMs)}.`;
+      throw rejectAfterWait(decide(final.obstacles, 0), attempt, last, detail);
     }
   }
 }
@@ -132,11 +132,11 @@ const DESCRIBED_CANDIDATES_MAX = 12;
 /** If no slot could be taken the reasons matter, but a trace needs no more than this many. */
 const REJECTED_CANDIDATES_MAX = 50;
 
-function recordCandidates(pool: Pool, order: UpstreamAttempt, pick: Choice): void {
-  if (pick.kind === "none") order.trace.candidates = pick.candidates().slice(0, REJECTED_CANDIDATES_MAX);
-  else if (order.routes.length > DESCRIBED_CANDIDATES_MAX)
-    order.trace.candidates = [pool.describe(pick.route)];
-  else if (order.routes.length > 1) order.trace.candidates = pick.candidates();
+function recordCandidates(pool: Pool, attempt: UpstreamAttempt, pick: Choice): void {
+  if (pick.kind === "none") attempt.trace.candidates = pick.candidates().slice(0, REJECTED_CANDIDATES_MAX);
+  else if (attempt.routes.length > DESCRIBED_CANDIDATES_MAX)
+    attempt.trace.candidates = [pool.describe(pick.route)];
+  else if (attempt.routes.length > 1) attempt.trace.candidates = pick.candidates();
 }
 
 /** A class, because one object per request is cheaper than closures. */
@@ -147,9 +147,9 @@ class TakenSlot implements AccountSlot {
   private readonly lease: LimitLease;
   private isOver = false;
 
-  constructor(source: AccountSlotSource, order: UpstreamAttempt, { route, lease }: PickedChoice) {
+  constructor(source: AccountSlotSource, attempt: UpstreamAttempt, { route, lease }: PickedChoice) {
     this.source = source;
-    this.order = order;
+    this.order = attempt;
     this.route = route;
     this.lease = lease;
   }

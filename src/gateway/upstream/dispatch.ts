@@ -66,7 +66,7 @@ export interface Dispatcher extends OutboundRequest {
 export type UpstreamResult =
   | { kind: "answer"; answer: UpstreamResponse; upstreamHeaders: AnswerHeaders }
   | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders };
-type Attempt = UpstreamResult | { kind: "failed"; failure: UpstreamFailure };
+type AttemptResult = UpstreamResult | { kind: "failed"; failure: UpstreamFailure };
 
 /** The response of an account. The receiver releases the slot when the response is over. */
 export interface UpstreamDelivery {
@@ -77,51 +77,52 @@ export interface UpstreamDelivery {
 const NONE_TRIED: ReadonlySet<AccountRoute> = new Set();
 
 /** Rejects with the `ApiError` for the client if no account could serve the request. */
-export async function dispatch(dispatcher: Dispatcher, order: UpstreamAttempt): Promise<UpstreamDelivery> {
+export async function dispatch(dispatcher: Dispatcher, attempt: UpstreamAttempt): Promise<UpstreamDelivery> {
   const { pool } = dispatcher;
   const retries = dispatcher.retries.open();
   let tried = NONE_TRIED;
-  let { body } = order.request;
+  let { body } = attempt.request;
   let last: ApiError | null = null;
   let isNotFoundElsewhere = false;
   try {
     for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
-      const taken = takeAccountSlot(dispatcher, order, tried, last);
-      const place = taken instanceof Promise ? await taken : taken;
+      const pendingSlot = takeAccountSlot(dispatcher, attempt, tried, last);
+      const place = pendingSlot instanceof Promise ? await pendingSlot : pendingSlot;
       const { route } = place;
-      let attempt: Attempt;
+      let outcome: AttemptResult;
       try {
-        const sent = order.cap === null ? body : order.cap.putInto(body, route);
-        const exchange = beginExchange(dispatcher, order, sent, route);
-        attempt = order.request.stream
-          ? await tryStream(dispatcher, order, exchange)
-          : classifyWholeResult(dispatcher, order, route, await sendRequest(dispatcher, exchange));
-      } catch (thrown) {
+        const sent = attempt.cap === null ? body : attempt.cap.putInto(body, route);
+        const exchange = beginExchange(dispatcher, attempt, sent, route);
+        outcome = attempt.request.stream
+          ? await tryStream(dispatcher, attempt, exchange)
+          : classifyWholeResult(dispatcher, attempt, route, await sendRequest(dispatcher, exchange));
+      } catch (cause) {
         // The client disconnected, or its body could not be read. The account is not at fault.
         place.release(null);
-        throw thrown;
+        throw cause;
       }
-      if (attempt.kind !== "failed") {
-        pool.succeeded(route, latencyMs(order.trace), attempt.upstreamHeaders);
-        if (isNotFoundElsewhere && order.affinity !== null) pool.moved(order.routes, order.affinity, route);
-        return { place, given: attempt };
+      if (outcome.kind !== "failed") {
+        pool.succeeded(route, latencyMs(attempt.trace), outcome.upstreamHeaders);
+        if (isNotFoundElsewhere && attempt.affinity !== null)
+          pool.moved(attempt.routes, attempt.affinity, route);
+        return { place, given: outcome };
       }
-      if (attempt.failure === CLIENT_LEFT) {
+      if (outcome.failure === CLIENT_LEFT) {
         place.release(null);
         throw clientGone();
       }
-      const failure = refineFailure(body, attempt.failure);
+      const failure = refineFailure(body, outcome.failure);
       place.abandon(failure);
-      if (order.isCharged) dispatcher.till.undispatched(order.requestId);
-      logFailure(dispatcher.log, order, route, failure);
+      if (attempt.isCharged) dispatcher.till.undispatched(attempt.requestId);
+      logFailure(dispatcher.log, attempt, route, failure);
       // No further attempt for a client that disconnected, even if its response would be drained.
-      if (order.client.signal.aborted || order.client.inPerson?.signal.aborted) throw clientGone();
+      if (attempt.client.signal.aborted || attempt.client.inPerson?.signal.aborted) throw clientGone();
       const flaw = failure.class === "rejected" ? await body.flaw() : null;
-      const error = flaw ?? clientError(failure, messageAudience(order.request, route));
+      const error = flaw ?? clientError(failure, messageAudience(attempt.request, route));
       last = moreUsefulFailure(last, error);
       // The upstream rejected the gateway's own output cap. Without it, or with another parameter, the same account may
       // succeed.
-      if (order.cap?.isRefused(route, failure)) continue;
+      if (attempt.cap?.isRefused(route, failure)) continue;
       const readable = error.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
       if (readable !== null) {
         // The conversation started on another account. Without the encrypted reasoning that only that account can
@@ -137,8 +138,8 @@ export async function dispatch(dispatcher: Dispatcher, order: UpstreamAttempt): 
     retries.close();
   }
   const error =
-    last ?? clientError(upstreamFailure("connect", "no account"), messageAudience(order.request, null));
-  throw withRetryTime(error, pool, order);
+    last ?? clientError(upstreamFailure("connect", "no account"), messageAudience(attempt.request, null));
+  throw withRetryTime(error, pool, attempt);
 }
 
 export function messageAudience(request: ModelRequest, route: AccountRoute | null): Audience {
@@ -170,26 +171,26 @@ class RequestAudience implements Audience {
 
 function beginExchange(
   dispatcher: Dispatcher,
-  order: UpstreamAttempt,
+  attempt: UpstreamAttempt,
   body: RequestBody,
   route: AccountRoute,
 ): UpstreamExchange {
-  const { request, endpoint, trace } = order;
+  const { request, endpoint, trace } = attempt;
   const { timing } = dispatcher;
   const { account, upstreamModel } = route;
   beginAttempt(trace, route, dispatcher.monotonicMs());
-  if (order.isCharged) dispatcher.till.dispatched(order.requestId, account.id, upstreamModel);
+  if (attempt.isCharged) dispatcher.till.dispatched(attempt.requestId, account.id, upstreamModel);
   return {
     account,
     method: "POST",
     path: endpoint.path,
     upstreamModel,
-    clientHeaders: order.clientHeaders,
+    clientHeaders: attempt.clientHeaders,
     body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
-    turn: order.conversation === null ? null : buildTurn(order.conversation, body, upstreamModel),
+    turn: attempt.conversation === null ? null : buildTurn(attempt.conversation, body, upstreamModel),
     wantsEvents: request.stream,
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
-    client: order.client,
+    client: attempt.client,
   };
 }
 
@@ -208,17 +209,17 @@ function buildTurn(
 
 function classifyWholeResult(
   dispatcher: Dispatcher,
-  order: UpstreamAttempt,
+  attempt: UpstreamAttempt,
   route: AccountRoute,
   result: WholeResult,
-): Attempt {
-  if (result.kind === "left") throw recordClientLeft(order, result.wasSent, dispatcher.monotonicMs());
+): AttemptResult {
+  if (result.kind === "left") throw recordClientLeft(attempt, result.wasSent, dispatcher.monotonicMs());
   if (result.kind === "failed") return result;
   const { headers: upstreamHeaders, body } = result;
-  noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+  noteFirstByte(attempt.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
   const failure = checkJson(upstreamHeaders);
   if (failure !== null) return { kind: "failed", failure: failure };
-  const { endpoint, request, trace } = order;
+  const { endpoint, request, trace } = attempt;
   const answer = readWholeResponse(
     body,
     endpoint.name,
@@ -245,19 +246,19 @@ function classifyWholeResult(
 
 function tryStream(
   dispatcher: Dispatcher,
-  order: UpstreamAttempt,
+  attempt: UpstreamAttempt,
   exchange: UpstreamExchange,
-): Promise<Attempt> {
+): Promise<AttemptResult> {
   return new Promise((resolve, reject) => {
     openStream(dispatcher, exchange, {
       begin(upstreamHeaders, line) {
-        noteFirstByte(order.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
-        const failure = checkEventStream(upstreamHeaders, order.endpoint);
+        noteFirstByte(attempt.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
+        const failure = checkEventStream(upstreamHeaders, attempt.endpoint);
         if (failure !== null) {
           line.hangUp();
           resolve({ kind: "failed", failure: failure });
         }
-        const reader = order.openReader();
+        const reader = attempt.openReader();
         return openUpstreamStream(
           {
             line,
@@ -270,22 +271,22 @@ function tryStream(
           (opened) => {
             if (opened.kind === "open") resolve({ kind: "stream", stream: opened.stream, upstreamHeaders });
             else {
-              noteWastedUsage(order.trace, reader.usage);
+              noteWastedUsage(attempt.trace, reader.usage);
               resolve(opened);
             }
           },
         );
       },
       failed: (failure) => resolve({ kind: "failed", failure }),
-      left: (wasSent) => reject(recordClientLeft(order, wasSent, dispatcher.monotonicMs())),
+      left: (wasSent) => reject(recordClientLeft(attempt, wasSent, dispatcher.monotonicMs())),
     });
   });
 }
 
 /** If no byte of the request was sent, no account processed it and it is not charged. */
-function recordClientLeft(order: UpstreamAttempt, wasSent: boolean, nowMs: number): ApiError {
+function recordClientLeft(attempt: UpstreamAttempt, wasSent: boolean, nowMs: number): ApiError {
   if (!wasSent)
-    failAttempt(order.trace, upstreamFailure("connect", "the client left before anything was sent"), nowMs);
+    failAttempt(attempt.trace, upstreamFailure("connect", "the client left before anything was sent"), nowMs);
   return clientGone();
 }
 
@@ -324,12 +325,12 @@ function wrongType(): UpstreamFailure {
   return upstreamFailure("bad_answer", "wrong content type", 200);
 }
 
-function logFailure(log: Log, order: UpstreamAttempt, route: AccountRoute, failure: UpstreamFailure): void {
+function logFailure(log: Log, attempt: UpstreamAttempt, route: AccountRoute, failure: UpstreamFailure): void {
   log.warn("attempt_failed", {
-    request_id: order.requestId,
-    client_request_id: clientRequestId(order.clientHeaders),
+    request_id: attempt.requestId,
+    client_request_id: clientRequestId(attempt.clientHeaders),
     account_id: route.account.id,
-    model: order.request.publicModel,
+    model: attempt.request.publicModel,
     class: failure.class,
     status: failure.status,
     reason: failure.reason,

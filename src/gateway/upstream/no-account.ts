@@ -15,19 +15,19 @@ export function isAnswered(last: ApiError | null, { reason }: Verdict): boolean 
 }
 
 /** `last` is the error of the latest attempt for this request. */
-export function rejectNow(verdict: Verdict, order: UpstreamAttempt, last: ApiError | null): ApiError {
+export function rejectNow(verdict: Verdict, attempt: UpstreamAttempt, last: ApiError | null): ApiError {
   const isFinal = last !== null && (last.status !== 404 || !mayServeLater(verdict));
-  return isFinal ? last : describe(verdict, order, "All of its accounts have reached a rate limit.");
+  return isFinal ? last : describe(verdict, attempt, "All of its accounts have reached a rate limit.");
 }
 
 /** For a request that waited in vain, or whose queue is full. */
 export function rejectAfterWait(
   verdict: Verdict,
-  order: UpstreamAttempt,
+  attempt: UpstreamAttempt,
   last: ApiError | null,
-  why: string,
+  detail: string,
 ): ApiError {
-  return last === null || last.status === 404 ? describe(verdict, order, why) : last;
+  return last === null || last.status === 404 ? describe(verdict, attempt, detail) : last;
 }
 
 /** Codes of temporary failures. The pool may know when they end. */
@@ -37,10 +37,10 @@ const TIMED: ReadonlySet<string> = new Set(["upstream_error", "upstream_timeout"
 export function withRetryTime(
   error: ApiError,
   pool: Pick<Pool, "outlook">,
-  order: UpstreamAttempt,
+  attempt: UpstreamAttempt,
 ): ApiError {
   if (!TIMED.has(error.code) || error.headers["retry-after"] !== undefined) return error;
-  const outlook = pool.outlook(order.routes);
+  const outlook = pool.outlook(attempt.routes);
   if (outlook === null || outlook.freesInMs === null) return error;
   const { reason, freesInMs } = decide(outlook.obstacles, 0);
   if (reason !== "failing" && reason !== "overloaded") return error;
@@ -55,15 +55,15 @@ function mayServeLater({ reason }: Verdict): boolean {
   return reason !== "out_of_order" && reason !== "at_capacity";
 }
 
-function describe({ reason, freesInMs }: Verdict, order: UpstreamAttempt, why: string): ApiError {
-  const { publicModel } = order.request;
+function describe({ reason, freesInMs }: Verdict, attempt: UpstreamAttempt, detail: string): ApiError {
+  const { publicModel } = attempt.request;
   switch (reason) {
     case "busy":
     case "limited": {
       const seconds = retryAfter(freesInMs);
       return new ApiError(
         "rate_limit_exceeded",
-        `The model \`${publicModel}\` is busy. ${why} Please try again in ${seconds}s.`,
+        `The model \`${publicModel}\` is busy. ${detail} Please try again in ${seconds}s.`,
         { headers: { "retry-after": seconds } },
       );
     }

@@ -101,8 +101,8 @@ export function openStream(out: OutboundRequest, exchange: UpstreamExchange, lis
     listener.failed(failureByStatus(status, headers, body && partBytes(body), out.nowMs()));
   };
   const line = new UpstreamCall(out, exchange, {
-    head(answered, resolve) {
-      status = answered;
+    head(responseStatus, resolve) {
+      status = responseStatus;
       headers = resolve;
       if (!isSuccess(status)) return;
       line.stopDeadline();

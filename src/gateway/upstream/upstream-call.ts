@@ -33,7 +33,7 @@ export interface OutboundRequest {
  */
 export interface Client extends Pick<Request, "signal"> {
   /**
-   * The real client, if this object only stands for it after a disconnect. No attempt starts for a client that
+   * The real client, if this object counts as connected after the disconnect. No attempt starts for a client that
    * disconnected.
    */
   readonly inPerson?: Client;
@@ -110,15 +110,15 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
       const target = out.dialer.resolve(account.baseUrl, account.privateNetwork);
       if (target instanceof Promise) this.beginLater(target);
       else this.begin(target);
-    } catch (thrown) {
-      this.beginLater(Promise.reject(thrown));
+    } catch (cause) {
+      this.beginLater(Promise.reject(cause));
     }
   }
 
   private beginLater(target: Promise<DialTarget>): void {
     target.then(
       (resolved) => this.begin(resolved),
-      (thrown: unknown) => this.fail(dialFailure(thrown)),
+      (cause: unknown) => this.fail(dialFailure(cause)),
     );
   }
 
@@ -299,8 +299,8 @@ function headerLines(
 
 const JSON_TYPE = "application/json";
 
-function dialFailure(thrown: unknown): UpstreamFailure {
-  return upstreamFailure("connect", thrown instanceof DialError ? `dial: ${thrown.reason}` : "dial");
+function dialFailure(cause: unknown): UpstreamFailure {
+  return upstreamFailure("connect", cause instanceof DialError ? `dial: ${cause.reason}` : "dial");
 }
 
 function toUpstreamFailure({ kind }: HttpFailure): UpstreamFailure {

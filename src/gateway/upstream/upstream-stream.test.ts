@@ -19,7 +19,7 @@ const decoder = new TextDecoder();
 const alarms = openDeadlines(1, { monotonicMs: () => performance.now() });
 afterAll(() => alarms.stop());
 
-/** An upstream's answer under the test's hand. */
+/** An upstream response controlled by the test. */
 function createBody() {
   let intake: StreamIntake | null = null;
   const early: ((to: StreamIntake) => void)[] = [];
@@ -124,7 +124,7 @@ const DONE = "data: [DONE]\n\n";
 const chatChunk = (choice: Record<string, unknown>) =>
   `data: ${JSON.stringify({ id: "c", model: "fast", choices: [{ index: 0, delta: {}, ...choice }] })}\n\n`;
 
-/** What a step brings, as text. */
+/** The content of a step as text. */
 async function shown(pulling: Promise<UpstreamStreamStep>) {
   const pulled = await pulling;
   const bytes = decoder.decode(joinParts(pulled.parts));

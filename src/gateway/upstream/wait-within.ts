@@ -10,16 +10,16 @@ export function waitWithin(
   alarms: Deadlines,
 ): Promise<ApiError | "open" | "waiting"> {
   return new Promise((resolve, reject) => {
-    const late = alarms.set(ms, () => resolve("waiting"));
+    const deadline = alarms.set(ms, () => resolve("waiting"));
     work.then(
       () => {
-        alarms.cancel(late);
+        alarms.cancel(deadline);
         resolve("open");
       },
-      (thrown: unknown) => {
-        alarms.cancel(late);
-        if (thrown instanceof ApiError) resolve(thrown);
-        else reject(thrown);
+      (cause: unknown) => {
+        alarms.cancel(deadline);
+        if (cause instanceof ApiError) resolve(cause);
+        else reject(cause);
       },
     );
   });

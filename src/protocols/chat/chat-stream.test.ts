@@ -15,13 +15,13 @@ function open(options: Partial<ChatReaderOptions> = {}): StreamReader {
 }
 
 interface Heard {
-  /** The data of every event that reaches the client. */
+  /** The data of every event that is sent to the client. */
   data: string[];
   phases: string[];
   failed: UpstreamError | null;
 }
 
-/** Plays blocks (given without their blank line) to a reader, up to the first that ends the stream. */
+/** Feeds events (without their blank line) to a reader, up to the first that ends the stream. */
 function play(reader: StreamReader, blocks: readonly string[]): Heard {
   const heard: Heard = { data: [], phases: [], failed: null };
   const parser = createParser({ onEvent: ({ data }) => void heard.data.push(data) });
@@ -478,7 +478,7 @@ describe("the end", () => {
   });
 });
 
-/** The same rules by parsing each chunk, with no regard to speed or bytes. */
+/** A reference implementation that parses each chunk, without regard to speed or bytes. */
 function plainReading(blocks: readonly string[], hidesUsage: boolean): unknown[] {
   const heard: unknown[] = [];
   let untold: unknown[] = [];
@@ -560,7 +560,7 @@ test("any sequence of chunks is heard as a plain reading of them has it", () => 
   );
   fc.assert(
     fc.property(fc.array(line, { maxLength: 12 }), fc.boolean(), (lines, hidesUsage) => {
-      // A first chunk with content, so that [DONE] is never the end of nothing.
+      // A first chunk with content, so that [DONE] never ends an empty response.
       const blocks = [block(chunk()), ...lines];
       const { data, failed } = play(open({ hidesUsage }), blocks);
       const heard = data.map((said) => (said === "[DONE]" ? said : JSON.parse(said)));

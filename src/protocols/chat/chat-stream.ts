@@ -53,7 +53,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   let usage: TokenUsage | null = null;
   /** More content followed the usage. */
   let isUsageOld = false;
-  /** The usage came with the error that ended the response. */
+  /** The usage arrived with the error that ended the response. */
   let isUsageLast = false;
   /** Indexes of the choices that have a finish reason. */
   const finished = new Set<unknown>();

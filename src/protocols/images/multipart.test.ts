@@ -46,7 +46,7 @@ function encode(parts: readonly TestPart[]): Uint8Array {
   return new Uint8Array(Buffer.concat([...pieces, utf8(`--${BOUNDARY}--\r\n`)]));
 }
 
-/** Cuts the body at the given places, in a buffer that is overwritten as soon as it has been pushed. */
+/** Splits the body at these offsets, in a buffer that is overwritten as soon as it has been pushed. */
 function scan(body: Uint8Array, cuts: readonly number[] = [], limits = LIMITS): MultipartResult {
   const scanner = openMultipartScanner(BOUNDARY, limits);
   const places = [...new Set([0, ...cuts.map((cut) => cut % (body.length + 1)), body.length])];
@@ -74,7 +74,7 @@ const every = (length: number) => Array.from({ length }, (_, place) => place);
 
 const NEARLY = `--${BOUNDARY}`.slice(0, -1);
 
-/** What parsers stumble over: line ends, dashes, and all but the boundary. */
+/** Content that is difficult for parsers: line breaks, dashes, and almost the boundary. */
 const nastyContent = fc
   .array(
     fc.oneof(
@@ -217,7 +217,7 @@ describe("a form", () => {
   });
 });
 
-/** The runtime's own form parser. Field order is not kept between texts and files, so neither here. */
+/** The runtime's own form parser. It does not keep the order between texts and files, so the comparison ignores it. */
 async function parseElsewhere(body: Uint8Array): Promise<[string, Buffer][]> {
   const headers = { "content-type": `multipart/form-data; boundary=${BOUNDARY}` };
   const data = await new Response(Buffer.from(body), { headers }).formData();

@@ -39,7 +39,7 @@ function heard(bytes: Uint8Array): EventSourceMessage[] {
   return events;
 }
 
-/** What the client gets for one block: its event, or the verdict's name. */
+/** What the client receives for one event: the event, or the name of the verdict. */
 function told(reader: StreamReader, text: string): { event: string | undefined; json: unknown } | string {
   const verdict = read(reader, text);
   if (verdict.phase === "dropped" || verdict.phase === "failed") return verdict.phase;
@@ -351,7 +351,7 @@ describe("what does not reach the client", () => {
       const reader = open();
       read(reader, block("response.output_text.done", { sequence_number: 3 }));
       expect(told(reader, text)).toBe("dropped");
-      // As if it had never come: it is nothing bad, and no number of the client's stream.
+      // The event is ignored: it is not counted as bad and takes no sequence number of the client's stream.
       expect([reader.badEvents, reader.isEnding()]).toEqual([0, true]);
       const [failed] = heard(reader.failure(new ApiError("server_error", "Broken."), "req_1"));
       expect(JSON.parse(failed?.data ?? "")).toMatchObject({ sequence_number: 4 });
@@ -403,7 +403,7 @@ describe("failures", () => {
       },
     );
     expect(endings).toEqual([false, true, true, false]);
-    // As an upstream may send it that writes no event lines.
+    // As sent by an upstream without `event:` lines.
     read(reader, `data: ${JSON.stringify({ type: "response.output_item.done" })}`);
     expect(reader.isEnding()).toBe(true);
   });

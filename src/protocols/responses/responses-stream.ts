@@ -100,7 +100,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   /** The last event, kept for the sequence number that the gateway's own terminal event must follow. */
   let last: Part | null = null;
   /** The last lifecycle event and its `response`, as sent to the client. */
-  let known: { event: Part; response: Part } | null = null;
+  let lastLifecycle: { event: Part; response: Part } | null = null;
 
   function read(bytes: Uint8Array, start: number, end: number): Verdict {
     const event = readEvent(bytes, start, end);
@@ -139,7 +139,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     }
     const { response } = scan.fields;
     const inner = response?.kind === "object" ? scanResponse(data, response) : null;
-    // A response with an error has failed, whatever the name of its event. The client gets the gateway's own message.
+    // A response with an error has failed, under any event name. The client gets the gateway's own message.
     const phase = inner !== null && hasError(inner) ? "failed" : LIFECYCLE_PHASE.get(type);
     // A failure is replaced by the gateway's own event, which takes the sequence number of the upstream's.
     if (phase !== "failed") {
@@ -210,7 +210,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     // All changes are within the response.
     const start = response.start - data.start;
     const end = event.end - (data.end - response.end);
-    known = { event, response: { bytes: event.bytes, start, end } };
+    lastLifecycle = { event, response: { bytes: event.bytes, start, end } };
     return event;
   }
 
@@ -233,7 +233,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
 
   function failure(error: ApiError, requestId: string): Uint8Array {
     const sequence = lastSequence() + 1;
-    const base = known ? parsePart(known.response) : null;
+    const base = lastLifecycle ? parsePart(lastLifecycle.response) : null;
     const response = {
       ...emptyResponse(publicModel, Math.floor(options.nowMs() / 1000), requestId),
       previous_response_id: previousId,
@@ -279,7 +279,9 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     done: DONE,
     failure,
     stillWorking: () =>
-      known === null ? null : formatEvent("response.in_progress", asInProgress(known.event, known.response)),
+      lastLifecycle === null
+        ? null
+        : formatEvent("response.in_progress", asInProgress(lastLifecycle.event, lastLifecycle.response)),
     get usage() {
       return usage;
     },

@@ -1,6 +1,6 @@
 /**
  * Identifies the conversation of a request, so that it stays on one account and its prompt cache. An id sent by the
- * client comes first; otherwise a continued conversation is recognized by its beginning.
+ * client takes precedence; otherwise a continued conversation is recognized by its beginning.
  */
 
 import { firstElements } from "../../json/array.ts";
@@ -24,8 +24,8 @@ export function readSession(headers: HeaderReader): string | null {
 }
 
 /**
- * A hash of the first two messages. Returns null for a conversation that only begins: many begin alike, and sending all
- * of them to one account would not help.
+ * A hash of the first two messages. Returns null for a conversation that only begins: many have the same beginning, and
+ * sending all of them to one account would not help.
  */
 export function readConversationStart(bytes: Uint8Array, messages: JsonField | undefined): string | null {
   if (messages?.kind !== "array") return null;

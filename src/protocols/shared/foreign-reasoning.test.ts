@@ -8,7 +8,7 @@ const OPEN = `{"type":"reasoning","id":"rs_2","summary":[{"type":"summary_text",
 const MESSAGE = `{ "role" : "user", "content":"a \\"reasoning\\", \\u00e9 [,]" }`;
 const RESULT = `{"type":"function_call_output","output":"{\\"type\\":\\"reasoning\\",\\"encrypted_content\\":\\"x\\"}"}`;
 
-/** Null when nothing is dropped. */
+/** Returns null if nothing is removed. */
 function dropFrom(input: string, kind: "array" | "string" = "array"): string | null {
   const before = '{"model":"m","input":';
   const bytes = new TextEncoder().encode(`${before}${input},"store":false}`);

@@ -20,7 +20,7 @@ const FAILED = "The model failed to answer.";
 /** The maximum of `n`. */
 const CHOICES_MAX = 128;
 
-/** Makes an upstream message public; empty if nothing of it is left. */
+/** Makes an upstream message public; empty if nothing of it remains. */
 export type ErrorWriter = (message: string) => string;
 
 export interface PublicError {

@@ -41,14 +41,14 @@ export function measureInputSize(body: Uint8Array): InputSize {
 }
 
 function quoteBefore(body: Uint8Array, from: number, bytesMax: number): number {
-  const least = Math.max(0, from - bytesMax);
-  for (let at = from; at >= least; at--) if (body[at] === QUOTE) return at;
+  const first = Math.max(0, from - bytesMax);
+  for (let at = from; at >= first; at--) if (body[at] === QUOTE) return at;
   return -1;
 }
 
 function dataAfter(body: Uint8Array, from: number): number {
-  const most = Math.min(body.length - DATA.length, from + AUDIO_HEAD_BYTES_MAX);
-  for (let at = from; at <= most; at++) if (body[at] === QUOTE && isData(body, at)) return at;
+  const last = Math.min(body.length - DATA.length, from + AUDIO_HEAD_BYTES_MAX);
+  for (let at = from; at <= last; at++) if (body[at] === QUOTE && isData(body, at)) return at;
   return -1;
 }
 
@@ -82,8 +82,8 @@ function keyBefore(body: Uint8Array, open: number): string {
 const SPACE_BYTES_MAX = 64;
 
 function passSpaceBefore(body: Uint8Array, from: number): number {
-  const least = Math.max(0, from - SPACE_BYTES_MAX);
+  const first = Math.max(0, from - SPACE_BYTES_MAX);
   let at = from;
-  while (at > least && (body[at] ?? 0) <= SPACE) at--;
+  while (at > first && (body[at] ?? 0) <= SPACE) at--;
   return at;
 }

@@ -77,16 +77,16 @@ export function outputBound(
   endpoint: Endpoint,
   fields: RoutingScan["fields"],
 ): number | null {
-  let most: number | null = null;
+  let tokensMax: number | null = null;
   for (const name of readBounds(endpoint)) {
     const field = fields[name];
     if (!isPresent(field)) continue;
     const tokens = integerValue(bytes, field);
     // Not a count, and its effect upstream is unknown: some treat -1 as no limit.
     if (tokens === null || tokens < 1) return null;
-    most = Math.max(most ?? 0, tokens);
+    tokensMax = Math.max(tokensMax ?? 0, tokens);
   }
-  return most;
+  return tokensMax;
 }
 
 /** Some upstreams treat this as no limit. */
@@ -120,8 +120,13 @@ function capSplices(
   for (const name of names) {
     const field = scan.fields[name];
     if (!isPresent(field)) continue;
-    const own = integerValue(bytes, field);
-    splices.push(replaceValue(field, digits(own === null || own < 1 ? tokens : Math.min(own, tokens))));
+    const clientTokens = integerValue(bytes, field);
+    splices.push(
+      replaceValue(
+        field,
+        digits(clientTokens === null || clientTokens < 1 ? tokens : Math.min(clientTokens, tokens)),
+      ),
+    );
   }
   if (splices.length > 0) return splices;
   const name = names.find((one) => one === preferredName) ?? readBounds(endpoint)[0];
@@ -210,8 +215,8 @@ export class JsonBody implements RequestBody {
       return null;
     }
     const edits = { model: jsonString(upstreamModel), previous_response_id: jsonString(responseId) };
-    const heard: Splice = { start: input.start + 1, end: input.start + 1 + inputBytes, insert: NOTHING };
-    return spliceParts(bytes, [...editMembers(bytes, scan, edits), heard, ...always], start, end);
+    const knownInput: Splice = { start: input.start + 1, end: input.start + 1 + inputBytes, insert: NOTHING };
+    return spliceParts(bytes, [...editMembers(bytes, scan, edits), knownInput, ...always], start, end);
   }
 
   withoutEncryptedReasoning(): RequestBody | null {

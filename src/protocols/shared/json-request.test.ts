@@ -10,7 +10,7 @@ const LIMITS = { depthMax: 16, modelNameCharsMax: 32 };
 const utf8 = new TextEncoder();
 const HEAD = Buffer.from('POST /v1 HTTP/1.1\r\nauthorization: Bearer k\xe9y\r\n{"model":"\r\n\r\n', "latin1");
 
-/** The least that each endpoint takes. */
+/** The minimal body of each endpoint. */
 const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
   responses: { model: "m", input: "hi" },
   "responses.compact": { model: "m", input: "hi" },
@@ -21,13 +21,13 @@ const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
   "images.edits": { model: "m", prompt: "a cat" },
 };
 
-/** Fields the gateway looks at; `__proto__` is left out because comparing by spreading would lose it. */
+/** Fields that the gateway reads. `__proto__` is excluded because a comparison by spreading would lose it. */
 const ROUTING = new Set<string>([...ROUTING_FIELDS, "__proto__"]);
 
 function read(endpoint: EndpointName, body: string | Uint8Array): ModelRequest {
   const found = ENDPOINTS.find(({ name }) => name === endpoint);
   if (!found) throw new Error(`no endpoint ${endpoint}`);
-  // As it comes: behind its head, in which a letter may stand that is no UTF-8.
+  // As received: after the head, which may contain a byte that is not UTF-8.
   const bytes = Buffer.concat([HEAD, typeof body === "string" ? utf8.encode(body) : body]);
   return readJsonRequest({ bytes, start: HEAD.length, end: bytes.length }, found, LIMITS);
 }
@@ -36,7 +36,7 @@ function readWith(endpoint: EndpointName, change: Record<string, unknown>): Mode
   return read(endpoint, JSON.stringify({ ...LEAST[endpoint], ...change }));
 }
 
-/** The code and the parameter that a body is refused with, or null. */
+/** The error code and parameter of a rejected body, or null. */
 function refusal(endpoint: EndpointName, body: string | Uint8Array): string | null {
   try {
     read(endpoint, body);
@@ -363,7 +363,7 @@ describe("what the upstream gets", () => {
     const { body } = read("embeddings", '{"model":"m","input":"my-tool_42"}');
     expect(body.mentions("my-tool_42")).toBe(true);
     expect(body.mentions("other")).toBe(false);
-    // It stands in the head.
+    // The word is in the head.
     expect(body.mentions("Bearer")).toBe(false);
     expect(body.contentType).toBe("application/json");
   });
@@ -384,7 +384,7 @@ describe("what the upstream gets", () => {
     { maxKeys: 5, noNullPrototype: true },
   );
 
-  /** An object as text, its members in any order with any spacing. */
+  /** An object as text, with its members in any order and any spacing. */
   function written(members: Record<string, unknown>, order: number[], space: string): string {
     const parts = Object.entries(members)
       .filter(([, value]) => value !== undefined)
@@ -422,7 +422,7 @@ describe("what the upstream gets", () => {
             ...forced,
             model: JSON.parse(JSON.stringify(upstreamModel)),
           });
-          // Taking out again what was put in must give the very text that came.
+          // Reverting the insertion must give exactly the received text.
           const model = `"model"${space}:${space}`;
           const restored = out.replace(model + JSON.stringify(upstreamModel), () => `${model}"m"`);
           const without = [

@@ -1,4 +1,4 @@
-/** Errors as the servers of many providers write them, and what a client of the gateway gets to read. */
+/** Error messages of many providers, and what a client of the gateway receives. */
 
 import { expect, test } from "bun:test";
 import { publicMessage } from "./public-message.ts";
@@ -10,7 +10,7 @@ const AUDIENCE = {
   mentions: () => false,
 };
 
-/** Null: the client reads the message as it came. White space is one space. */
+/** Null: the client receives the message unchanged. Whitespace becomes one space. */
 const MESSAGES: readonly [message: string, expected: string | null][] = [
   // LiteLLM
   [

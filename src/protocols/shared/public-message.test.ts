@@ -12,7 +12,7 @@ const sentBy = (request: string, change: Partial<Audience> = {}): Audience => ({
 });
 
 describe("messages stay readable", () => {
-  /** What an upstream writes, and the words in it that the client had sent. */
+  /** An upstream message, and the words in it that the client sent. */
   const KEPT: readonly [message: string, request: string][] = [
     [
       "This model's maximum context length is 128000 tokens. However, your messages resulted in 130512 tokens. Please reduce the length of the messages.",

@@ -15,7 +15,7 @@ export interface RequestBody {
    * The same for an upstream that remembers this response and the conversation up to it, which is the beginning of the
    * input. Returns null if that part can no longer be identified.
    */
-  forUpstreamAfter(upstreamModel: string, heard: UpstreamRejection): readonly Part[] | null;
+  forUpstreamAfter(upstreamModel: string, known: UpstreamRejection): readonly Part[] | null;
   /** The body without reasoning that another account encrypted; null if it has none. */
   withoutEncryptedReasoning(): RequestBody | null;
   /** The body with this output cap: in the fields that the client used for it, or in the named one. */

@@ -39,7 +39,7 @@ export interface StreamReader {
   readonly done: Uint8Array | null;
   /** The end of a broken stream: exactly one terminal event of this interface. */
   failure(error: ApiError, requestId: string): Uint8Array;
-  /** A data event that says that work continues, for clients that ignore comments; null if the interface has none. */
+  /** A data event that reports continued work, for clients that ignore comments; null if the interface has none. */
   stillWorking(): Uint8Array | null;
 
   readonly usage: TokenUsage | null;

@@ -14,7 +14,7 @@ const AUDIENCE = {
 
 function read(endpoint: EndpointName, body: unknown, audience: Audience = AUDIENCE) {
   const text = typeof body === "string" ? body : JSON.stringify(body);
-  // As it comes: behind its head, and before whatever else was read.
+  // As received: after the head, and before other data that was read.
   const bytes = Buffer.from(`HTTP/1.1 200 OK {"model":"\r\n\r\n${text}}}`);
   const end = bytes.length - 2;
   return readWholeResponse({ bytes, start: end - Buffer.byteLength(text), end }, endpoint, audience, 32);
