@@ -120,7 +120,7 @@ export function isUpstreamCode(code: string): code is UpstreamCode {
   return Object.hasOwn(UPSTREAM_CATALOGUE, code);
 }
 
-export function statusOf(code: ApiErrorCode): number {
+export function errorStatus(code: ApiErrorCode): number {
   return ENTRIES[code].status;
 }
 

@@ -46,7 +46,7 @@ import { openRequestCounts } from "./observe/request-counts.ts";
 import { openTraffic } from "./observe/traffic.ts";
 import { openLivePolicy } from "./policy/live-policy.ts";
 import { openPool } from "./pool/pool.ts";
-import { openWaitingQueue } from "./pool/waiting.ts";
+import { openWaitingQueue } from "./pool/waiting-queue.ts";
 import { openSockets } from "./responses-websocket/sockets.ts";
 import { openOperatorSocket } from "./server/operator-socket.ts";
 import { type Server, type ServerOptions, startServer } from "./server/server.ts";

@@ -1,3 +1,5 @@
+/** The version of the product, as package.json has it. */
+
 import manifest from "../package.json" with { type: "json" };
 
 export const VERSION: string = manifest.version;

@@ -21,6 +21,7 @@ const CHECKS: readonly { name: string; command: string[] }[] = [
  */
 const END_TO_END = [
   "architecture.test.ts",
+  "language.test.ts",
   "documentation.test.ts",
   "abuse/",
   "api/",

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { statusOf, UPSTREAM_CODES } from "../errors.ts";
+import { errorStatus, UPSTREAM_CODES } from "../errors.ts";
 import type { Audience, UpstreamError } from "../protocols/shared/upstream-error.ts";
 import {
   classifyError,
@@ -198,7 +198,7 @@ describe("a rejected request", () => {
       for (const status of [200, 400, 403, 500]) {
         const { class: kind } = classifyError(status, error({ code }), null);
         expect(kind).toBe(code === "usage_not_included" ? "quota" : "rejected");
-        expect(told(status, { code })).toMatchObject({ status: statusOf(code), code });
+        expect(told(status, { code })).toMatchObject({ status: errorStatus(code), code });
       }
     }
     expect(told(200, { type: "content_filter" }).code).toBe("content_filter");

@@ -1,6 +1,6 @@
 /** Classifies the failures of attempts: whether another account may be tried, and the error for the client. */
 
-import { ApiError, type ApiErrorCode, isErrorCode, isUpstreamCode, statusOf } from "../errors.ts";
+import { ApiError, type ApiErrorCode, errorStatus, isErrorCode, isUpstreamCode } from "../errors.ts";
 import { isPublicParam, publicMessage } from "../protocols/shared/public-message.ts";
 import type { Audience, UpstreamError } from "../protocols/shared/upstream-error.ts";
 import { hintInText } from "./rate-limit.ts";
@@ -125,7 +125,7 @@ function errorCode(error: UpstreamError | null): string {
 function isClientFault(error: UpstreamError | null): boolean {
   return [error?.code, error?.type].some(
     (name) =>
-      name != null && (name === "invalid_request_error" || (isErrorCode(name) && statusOf(name) === 400)),
+      name != null && (name === "invalid_request_error" || (isErrorCode(name) && errorStatus(name) === 400)),
   );
 }
 
@@ -259,7 +259,7 @@ function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
 function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiErrorCode {
   const upstreamCode = errorCode(error);
   if (isUpstreamCode(upstreamCode)) return upstreamCode;
-  if (isErrorCode(upstreamCode) && (statusOf(upstreamCode) === 400 || statusOf(upstreamCode) === 413))
+  if (isErrorCode(upstreamCode) && (errorStatus(upstreamCode) === 400 || errorStatus(upstreamCode) === 413))
     return upstreamCode;
   if (error !== null && CONTEXT_FULL.test(error.message)) return "context_length_exceeded";
   if (status === 413) return "request_too_large";

@@ -9,7 +9,7 @@ import type { AccountReport } from "../pool/report.ts";
 import type { AlertsRecord } from "../records.ts";
 import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts/alerts.ts";
 import type { RepeatedOverruns } from "../store/money/overruns.ts";
-import type { SpentToday } from "./spent.ts";
+import type { SpentToday } from "./daily-spending.ts";
 
 /** The current state as seen by this process. */
 export interface AlertView {

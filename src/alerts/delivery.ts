@@ -22,7 +22,7 @@ export interface Origin {
   publicUrl: string;
 }
 
-export function bodyOf(
+export function buildAlertBody(
   event: AlertEvent,
   alert: AlertRecord,
   { node, publicUrl }: Origin,

@@ -29,10 +29,10 @@ import type { Db } from "../store/engine/db.ts";
 import { type RepeatedOverruns, readRepeatedOverruns } from "../store/money/overruns.ts";
 import { readAlertSettings } from "../store/settings/alert-settings.ts";
 import { type AlertCondition, type AlertView, conditionsIn, isOver } from "./conditions.ts";
-import { bodyOf, deliverDue, type Origin, send, testBody } from "./delivery.ts";
+import { type FoldedSpending, readFolded, type SpentToday, spentToday } from "./daily-spending.ts";
+import { buildAlertBody, deliverDue, type Origin, send, testBody } from "./delivery.ts";
 import { openHistory } from "./history.ts";
 import type { WebhookResponse } from "./post.ts";
-import { type FoldedSpending, readFolded, type SpentToday, spentToday } from "./spent.ts";
 
 export interface AlertLimits {
   lookMs: number;
@@ -210,7 +210,7 @@ export function startAlerts(options: AlertOptions): Alerts {
   }
 
   function buildDeliveries(event: AlertEvent, alert: AlertRecord, nowMs: number): NewDelivery[] {
-    const body = bodyOf(event, alert, options.origin(), nowMs);
+    const body = buildAlertBody(event, alert, options.origin(), nowMs);
     return settings.webhooks
       .filter(({ enabled }) => enabled)
       .map(({ name }) => ({ id: newId("dlv"), event, webhook: name, body }));

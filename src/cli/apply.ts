@@ -1,7 +1,7 @@
 /** `model-gateway apply`: applies a configuration file. */
 
 import { readFileSync, statSync } from "node:fs";
-import { type Installation, openInstallation, openToLook } from "../config/installation/installation.ts";
+import { type Installation, openInstallation, openReadOnly } from "../config/installation/installation.ts";
 import { applyChanges, ChangedMeanwhile, type PlannedChanges, planChanges } from "../config/plan/apply.ts";
 import { limits } from "../config/product-limits.ts";
 import type { FieldChange } from "../config/state/difference.ts";
@@ -9,7 +9,7 @@ import { formatProblem, type Problem } from "../config/state/problem.ts";
 import type { Change } from "../config/state/step.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION } from "./command.ts";
 import { operator } from "./operator.ts";
-import { isUnfurnished, settingsOf, withInstallation } from "./store-access.ts";
+import { isUnfurnished, readCommandSettings, withInstallation } from "./store-access.ts";
 import { count, type Paint, type Terminal } from "./terminal.ts";
 
 /** The hint for a missing configuration file. */
@@ -33,12 +33,12 @@ A running server takes the change up by itself.`,
     const source = { text: readConfigFile(fileName, NO_FILE), fileName, environment: input.environment };
     const plan = (installation: Installation) =>
       planChanges(installation, source, { prune: input.flag("prune") });
-    const settings = settingsOf(input);
+    const settings = readCommandSettings(input);
     const isNew = isUnfurnished(settings);
     const dry = input.flag("dry-run");
     if (dry || isNew) {
       // For a new installation, the plan runs on an empty store first, so that a rejected file creates nothing.
-      const result = await withInstallation(input, plan, openToLook);
+      const result = await withInstallation(input, plan, openReadOnly);
       if (!result.ok) return reportProblems(result.problems, input);
       if (dry) {
         printDifference(result.plan, input);

@@ -10,7 +10,7 @@ import { count } from "./terminal.ts";
 
 const FINDINGS_MAX = 100;
 
-export const auditBooks: Command = {
+export const auditLedger: Command = {
   words: "audit",
   summary:
     "Prove that balances, holds, entries, usage and roll-ups agree, and that the log of changes is whole",

@@ -77,7 +77,7 @@ export function checkGroups(records: PolicyRecords): Finding[] {
 }
 
 /** Anyone who finds the address could register, create a key, and use the upstreams at the operator's expense. */
-export function checkOpenDoors(
+export function checkOpenAccess(
   groups: readonly Pick<GroupRecord, "name" | "access" | "billing" | "models">[],
   registration: Registration,
 ): Finding[] {

@@ -24,7 +24,7 @@ import { NO_FILE, readConfigFile } from "./apply.ts";
 import { checkAccount } from "./check-account.ts";
 import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
-import { checkGroups, checkOpenDoors, openAccounts } from "./doctor-policy.ts";
+import { checkGroups, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
 import type { Finding } from "./finding.ts";
 import { isForOperators, storeFailure } from "./store-access.ts";
 import { count, type Terminal } from "./terminal.ts";
@@ -75,7 +75,7 @@ async function examine(input: Input, report: Report): Promise<void> {
     if (db === null || records === null || keyring === null) return;
     const { accounts, findings } = openAccounts(records, keyring);
     report(...findings, ...checkGroups(records));
-    report(...checkOpenDoors(records.groups, await readRegistration(db)));
+    report(...checkOpenAccess(records.groups, await readRegistration(db)));
     report(await checkAdministrator(db, input));
     const dialer = openDialer({
       clock: systemClock,

@@ -5,7 +5,7 @@ import { buildCostLines, formatPrice } from "../gateway/endpoints/request-report
 import type { DispatchTrace } from "../gateway/request/trace.ts";
 import type { LimitStanding } from "../limits/limiter.ts";
 import { usdText } from "../money/nano.ts";
-import { multiplierText, tariffOf } from "../money/tariff.ts";
+import { buildTariff, multiplierText } from "../money/tariff.ts";
 import { explainAccess } from "../policy/explain.ts";
 import { INTERFACES, type Interface } from "../records.ts";
 import type { LiveExplanation } from "../server/operator-socket.ts";
@@ -126,7 +126,7 @@ async function printMoney(db: Db, row: UsageRow, terminal: Terminal): Promise<vo
   print(`cost: ${dollars(row.costNano)}, ${paid}; by the list ${dollars(row.upstreamNano)}`);
   for (const flag of row.flags) print(paint.yellow(`${flag}: ${FLAG_TEXTS[flag]}`));
   const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
-  const tariff = terms === null ? null : tariffOf(terms);
+  const tariff = terms === null ? null : buildTariff(terms);
   const lines = tariff === null ? null : buildCostLines(tariff, row);
   if (tariff === null || lines === null || lines.length === 0) return;
   const costs = pointsAligned(lines.map(({ nano }) => dollars(nano)));

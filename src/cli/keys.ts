@@ -4,7 +4,7 @@ import type { Installation } from "../config/installation/installation.ts";
 import { NO_PAYER } from "../config/parse/check-charging.ts";
 import { keyTitle, newKey } from "../config/plan/plan-keys.ts";
 import { isName, NAME_RULE } from "../config/schema/schema.ts";
-import { limitsText, writtenLimits } from "../config/schema/usage-limits.ts";
+import { limitsText, limitsToFile } from "../config/schema/usage-limits.ts";
 import { created, shownKey } from "../config/state/difference.ts";
 import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../records.ts";
 import { findUser, listUsers } from "../store/identity/users.ts";
@@ -87,7 +87,7 @@ export const createKey: Command = {
           user: email ?? null,
           public_id: publicId,
           expires: instantText(expiresAtMs),
-          limits: writtenLimits(limits) ?? null,
+          limits: limitsToFile(limits) ?? null,
           secret,
         };
         print(JSON.stringify(made, null, 2));
@@ -123,7 +123,7 @@ export const listAllKeys: Command = {
         limits: key.limits,
       }));
       if (input.flag("json")) {
-        const keyList = keys.map((key) => ({ ...key, limits: writtenLimits(key.limits) ?? null }));
+        const keyList = keys.map((key) => ({ ...key, limits: limitsToFile(key.limits) ?? null }));
         print(JSON.stringify(keyList, null, 2));
         return 0;
       }

@@ -4,7 +4,7 @@ import { nearest } from "../config/state/problem.ts";
 import { VERSION } from "../version.ts";
 import { claimAdmin, makeAdminLink } from "./admin.ts";
 import { apply } from "./apply.ts";
-import { auditBooks } from "./audit.ts";
+import { auditLedger } from "./audit.ts";
 import { backUp } from "./backup.ts";
 import { createRedeemCodes, listCodes, redeemCode, voidCodes } from "./codes.ts";
 import { type Command, Failure, misuse, runCommand } from "./command.ts";
@@ -50,7 +50,7 @@ const COMMANDS: readonly Command[] = [
   makeAdminLink,
   listPrices,
   updatePrices,
-  auditBooks,
+  auditLedger,
   backUp,
   explain,
   doctor,

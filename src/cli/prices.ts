@@ -1,6 +1,6 @@
 /** `model-gateway prices`: lists the prices of models with their sources, and updates the price list. */
 
-import { fieldsOfListed, listChanges, parsePriceList } from "../config/parse/price-list-file.ts";
+import { listChanges, listedModelFields, parsePriceList } from "../config/parse/price-list-file.ts";
 import { BUNDLED_PRICES, findListed } from "../money/price-list.ts";
 import { flatPrice } from "../money/prices.ts";
 import { multiplierText } from "../money/tariff.ts";
@@ -184,7 +184,11 @@ under way keep their price.`,
         (found) =>
           found.length === 0 || dry
             ? null
-            : { action: "price_list.change", target: "price list", changes: found.flatMap(fieldsOfListed) },
+            : {
+                action: "price_list.change",
+                target: "price list",
+                changes: found.flatMap(listedModelFields),
+              },
       );
       const unpriced = unpricedPublications({ ...(await readPolicy(db)), priceList: list });
       if (json) {

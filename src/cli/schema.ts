@@ -14,12 +14,12 @@ It knows shapes and words. What ties two places of the file together, \`apply --
   options: {},
   async run({ terminal }) {
     // Imported only when used: no other command needs these modules.
-    const [{ jsonSchemaOf }, { outlineOf }, { gatewayFile }] = await Promise.all([
+    const [{ buildJsonSchema }, { buildOutline }, { gatewayFile }] = await Promise.all([
       import("../config/reference/json-schema.ts"),
       import("../config/reference/outline.ts"),
       import("../config/schema/schema.ts"),
     ]);
-    terminal.print(JSON.stringify(jsonSchemaOf(outlineOf(gatewayFile)), null, 2));
+    terminal.print(JSON.stringify(buildJsonSchema(buildOutline(gatewayFile)), null, 2));
     return 0;
   },
 };

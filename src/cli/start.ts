@@ -17,13 +17,13 @@ import { type Installation, openInstallation } from "../config/installation/inst
 import { applyChanges, planChanges } from "../config/plan/apply.ts";
 import type { GatewayFile } from "../config/schema/schema.ts";
 import { type Running, type ServerSettings, startGateway } from "../main.ts";
-import { sqlitePathOf } from "../store/engine/db.ts";
+import { parseSqlitePath } from "../store/engine/db.ts";
 import { type FolderLock, LockHeld, lockFolder } from "../store/engine/folder-lock.ts";
 import { VERSION } from "../version.ts";
 import { NO_FILE, printProblems, readConfigFile } from "./apply.ts";
 import { type Command, DATA_OPTION, Failure, type Input, misuse } from "./command.ts";
-import { type MadeKey, madeKeys, type StartupFacts, startupText } from "./startup-text.ts";
-import { settingsOf, storeFailure, WRONG_SETTING, withInstallation } from "./store-access.ts";
+import { type CreatedKey, createdKeys, type StartupFacts, startupText } from "./startup-text.ts";
+import { readCommandSettings, storeFailure, WRONG_SETTING, withInstallation } from "./store-access.ts";
 
 export const start: Command = {
   words: "start",
@@ -39,7 +39,7 @@ export const start: Command = {
     // Validates the settings before anything is created.
     settingsWith(input, undefined);
     // Before the store is opened: a second server of a newer version must not migrate the schema of the first one.
-    const lock = lockDataFolder(settingsOf(input));
+    const lock = lockDataFolder(readCommandSettings(input));
     try {
       return await withInstallation(
         input,
@@ -55,7 +55,7 @@ export const start: Command = {
 function lockDataFolder(settings: Settings): FolderLock {
   try {
     mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
-    return lockFolder(settings.dataDir, sqlitePathOf(settings.databaseUrl));
+    return lockFolder(settings.dataDir, parseSqlitePath(settings.databaseUrl));
   } catch (error) {
     if (!(error instanceof LockHeld)) throw new Failure(...storeFailure(settings, error), 1);
     const { path, holder } = error;
@@ -76,7 +76,7 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
   const settings = settingsWith(input, applied?.file.server);
   const running = await listen(installation, { ...settings, folderId }).catch((error: unknown) => {
     // The keys are already valid and would otherwise never be shown.
-    for (const line of madeKeys({ made, paint: input.terminal.paint })) input.terminal.print(line);
+    for (const line of createdKeys({ made, paint: input.terminal.paint })) input.terminal.print(line);
     throw error;
   });
   const url = localUrl(settings.host, running.port);
@@ -118,7 +118,7 @@ function isTerminal(): boolean {
  * store instead.
  */
 function announce(
-  keys: readonly MadeKey[],
+  keys: readonly CreatedKey[],
   { environment }: Input,
   { dataDir }: Settings,
 ): StartupFacts["made"] {
@@ -143,7 +143,7 @@ async function applyFile(
   input: Input,
   installation: Installation,
   fileName: string,
-): Promise<{ file: GatewayFile; shown: readonly MadeKey[] } | "refused"> {
+): Promise<{ file: GatewayFile; shown: readonly CreatedKey[] } | "refused"> {
   const source = { text: readConfigFile(fileName, NO_FILE), fileName, environment: input.environment };
   const result = await planChanges(installation, source, { prune: false });
   if (!result.ok) {

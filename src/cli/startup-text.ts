@@ -18,13 +18,13 @@ export interface StartupFacts {
   /** Set until an administrator exists. The link is shown only to a person at a terminal. */
   claim: { file: string; link: string | null } | null;
   /** Keys created by this start: shown once, or written to a file if the output is a log. */
-  made: { kind: "shown"; keys: readonly MadeKey[] } | { kind: "kept"; count: number; file: string };
+  made: { kind: "shown"; keys: readonly CreatedKey[] } | { kind: "kept"; count: number; file: string };
   /** The value of `--data` that commands need to find this installation; undefined if none is needed. */
   data: string | undefined;
   paint: Paint;
 }
 
-export interface MadeKey {
+export interface CreatedKey {
   name: string;
   secret: string;
 }
@@ -40,7 +40,7 @@ export function startupText(facts: StartupFacts): string {
     ...(facts.publicUrl === null ? [] : [`  ${dim("Public ")} ${facts.publicUrl}`]),
     `  ${dim("Store  ")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
   ];
-  lines.push(...madeKeys(facts));
+  lines.push(...createdKeys(facts));
   if (facts.demoKeyFile !== null) lines.push("", ...buildTryText(facts.url, facts.demoKeyFile, dim));
   if (facts.claim !== null) lines.push("", ...becomeAdmin(facts.claim, facts));
   lines.push("", `  ${dim("Ctrl+C stops it; requests under way are finished first.")}`, "");
@@ -48,7 +48,7 @@ export function startupText(facts: StartupFacts): string {
 }
 
 /** Empty if no key was created. */
-export function madeKeys({ made, paint }: Pick<StartupFacts, "made" | "paint">): string[] {
+export function createdKeys({ made, paint }: Pick<StartupFacts, "made" | "paint">): string[] {
   if (made.kind === "shown") {
     return made.keys.flatMap(({ name, secret }) => [
       "",

@@ -18,7 +18,7 @@ import { SchemaTooNew } from "../store/engine/migrate.ts";
 import { findUserByEmail } from "../store/identity/users.ts";
 import { Failure, fail, type Input, misuse } from "./command.ts";
 
-export function settingsOf(input: Input): Settings {
+export function readCommandSettings(input: Input): Settings {
   const result = readSettings({ flags: { data: input.text("data") }, environment: input.environment });
   return result.ok ? result.settings : misuse(result.problems.join("\n"), WRONG_SETTING);
 }
@@ -34,7 +34,7 @@ export async function withInstallation<T>(
   work: (installation: Installation) => Promise<T>,
   open: typeof openPresent = openPresent,
 ): Promise<T> {
-  const settings = settingsOf(input);
+  const settings = readCommandSettings(input);
   let installation: Installation;
   try {
     installation = await open(settings, input.environment, input.terminal.remark);

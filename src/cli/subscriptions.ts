@@ -9,8 +9,8 @@ import { findUser, listUsers } from "../store/identity/users.ts";
 import { listPlans } from "../store/money/plans.ts";
 import {
   allSubscriptions,
+  listSubscriptionStandings,
   type SubscriptionStanding,
-  subscriptionsOf,
   type WindowStanding,
 } from "../store/money/subscription-standing.ts";
 import { findSubscription, listSubscriptions } from "../store/money/subscriptions.ts";
@@ -72,7 +72,7 @@ export const listAllSubscriptions: Command = {
       const found =
         email === undefined
           ? await allSubscriptions(db, nowMs, options)
-          : await subscriptionsOf(db, (await needUser(db, email)).id, nowMs, options);
+          : await listSubscriptionStandings(db, (await needUser(db, email)).id, nowMs, options);
       const emails = new Map((await listUsers(db)).map((user) => [user.id, user.email]));
       const listed = found
         .map((one) => ({ one, user: emails.get(one.userId) ?? one.userId }))
@@ -146,7 +146,7 @@ export const grantSubscription: Command = {
         }),
       );
       const nowMs = installation.clock.nowMs();
-      const made = (await subscriptionsOf(installation.db, user.id, nowMs, { past: true })).find(
+      const made = (await listSubscriptionStandings(installation.db, user.id, nowMs, { past: true })).find(
         (one) => one.id === subscription.id,
       );
       if (made === undefined) fail("The subscription was granted, and taken back meanwhile.");

@@ -10,7 +10,7 @@ import {
   topUp,
 } from "../billing/operations/operations.ts";
 import { type Nano, usdText } from "../money/nano.ts";
-import { fieldsOfEntry } from "../store/checks/entries-in-change-log.ts";
+import { loggedEntryFields } from "../store/checks/entries-in-change-log.ts";
 import { snapshot } from "../store/engine/db.ts";
 import { listEntriesOfUser } from "../store/money/entries.ts";
 import { type Transfer, userBook } from "../store/money/ledger.ts";
@@ -154,7 +154,7 @@ export const refundRequest: Command = {
 function describeEntry(action: string, email: string | null): (booked: MoneyResult) => Deed | null {
   return ({ entry, repeated }) => {
     if (repeated) return null;
-    return { action, target: `user ${email ?? entry.userId}`, changes: fieldsOfEntry(entry) };
+    return { action, target: `user ${email ?? entry.userId}`, changes: loggedEntryFields(entry) };
   };
 }
 

@@ -9,7 +9,7 @@ import { readBody } from "../gateway/request/body.ts";
 import type { BodyBudget } from "../gateway/request/body-budget.ts";
 import { bodyError } from "../gateway/request/body-error.ts";
 import type { Deadlines } from "../net/wire/deadlines.ts";
-import { type IncomingHttpRequest, SharedAnswer } from "../net/wire/http-message.ts";
+import { type IncomingHttpRequest, SharedResponse } from "../net/wire/http-message.ts";
 import { partBytes } from "../net/wire/parts.ts";
 import { logFault } from "../observe/log.ts";
 import { findActor, readBearer, readUserAgent } from "./auth/actor.ts";
@@ -17,7 +17,7 @@ import type { ConsoleContext } from "./context.ts";
 import { presentedSession } from "./http/cookies.ts";
 import { compileRoutes } from "./http/match.ts";
 import { refuseNul } from "./http/nul.ts";
-import { clientAddressOf, refuseForeign } from "./http/origin.ts";
+import { refuseForeign, resolveClientAddress } from "./http/origin.ts";
 import { parseQueryRecord } from "./http/query.ts";
 import { asRefusal } from "./http/refusals.ts";
 import type { ConsoleRoute } from "./http/route.ts";
@@ -42,7 +42,7 @@ export interface ApiCall {
 /** Only administrators may send large bodies here, so all of them count as one owner. */
 const CONSOLE = { id: "console", userId: null };
 
-export type ApiHandler = (call: ApiCall) => Promise<Response | SharedAnswer>;
+export type ApiHandler = (call: ApiCall) => Promise<Response | SharedResponse>;
 
 export function openApiHandler(
   context: ConsoleContext,
@@ -51,14 +51,14 @@ export function openApiHandler(
 ): ApiHandler {
   const find = compileRoutes(routes);
 
-  async function answer(call: ApiCall): Promise<Response | SharedAnswer> {
+  async function answer(call: ApiCall): Promise<Response | SharedResponse> {
     const { request, requestId } = call;
     const { headers } = request;
     const { route, params } = find(request.method, call.path);
     if (route.method !== "GET" && readBearer(headers) === null) {
       refuseForeign(headers, context.publicUrl, presentedSession(headers) !== null);
     }
-    const clientAddress = clientAddressOf(headers, call.peerAddress(), context.publicUrl);
+    const clientAddress = resolveClientAddress(headers, call.peerAddress(), context.publicUrl);
     const actor = await findActor(context, { headers, clientAddress });
     if (actor !== null) call.authenticated();
     const handle = route.allow(actor);
@@ -81,12 +81,12 @@ export function openApiHandler(
       leaving: call.leaving,
     });
     // Parsed by the schema, so that a response never contains fields that it does not declare.
-    if (result instanceof Response || result instanceof SharedAnswer) return result;
+    if (result instanceof Response || result instanceof SharedResponse) return result;
     return Response.json(route.answer.parse(result));
   }
 
   return async (call) => {
-    let response: Response | SharedAnswer;
+    let response: Response | SharedResponse;
     try {
       response = await answer(call);
     } catch (thrown) {

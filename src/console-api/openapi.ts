@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { ERROR_CODES } from "../errors.ts";
-import type { SharedAnswer } from "../net/wire/http-message.ts";
+import type { SharedResponse } from "../net/wire/http-message.ts";
 import { jsonDocument, type StaticDocument } from "../net/wire/static-document.ts";
 import { VERSION } from "../version.ts";
 import { type Access, type ConsoleRoute, forAnyone, TAKES_NOTHING } from "./http/route.ts";
@@ -19,7 +19,7 @@ export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
       path: "/api/openapi.json",
       summary: "This document",
       answer: z.record(z.string(), z.unknown()),
-      async run(_context, { headers }): Promise<SharedAnswer> {
+      async run(_context, { headers }): Promise<SharedResponse> {
         document ??= describeApi({ ...others, ...documentRoute }).then(jsonDocument);
         return (await document).respond(headers);
       },

@@ -21,7 +21,7 @@ import { isStopped } from "./endpoints/background.ts";
 import { announce, type ResponseState, rememberResponse, settleOrFollow } from "./endpoints/keep-response.ts";
 import { JSON_LINES } from "./endpoints/responses.ts";
 import { endClaim } from "./idempotency/idempotent-requests.ts";
-import { countAnswer } from "./metering/count-request.ts";
+import { countResponse } from "./metering/count-request.ts";
 import { isWholeCount } from "./metering/meter.ts";
 import type { OutputCounter } from "./metering/output-counter.ts";
 import { freeBody } from "./request/body.ts";
@@ -95,7 +95,7 @@ export async function deliverWholeResponse(context: RequestContext): Promise<Htt
 }
 
 function answerCounter(body: readonly Part[]): NonNullable<RequestEnding["countOutput"]> {
-  return () => countAnswer(joinParts(body));
+  return () => countResponse(joinParts(body));
 }
 
 /** Releases the concurrency of the caller and of the account. The use may be counted later. */

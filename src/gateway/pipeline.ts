@@ -13,7 +13,7 @@ import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
 import type { Caller } from "./admission/authenticate.ts";
 import { callerSubjects, computeReservedUse, raiseReservation } from "./admission/caller-limits.ts";
-import { type Charge, holdMoney } from "./charging/charge.ts";
+import { holdMoney, type RequestCharge } from "./charging/charge.ts";
 import { forecastBudget, outputCapWithin, reserveWithin } from "./charging/window-budget.ts";
 import { lookUpStoredTokens } from "./endpoints/stored-tokens.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
@@ -25,7 +25,7 @@ import type { RequestContext } from "./request-context.ts";
 import { openRecord, type RequestRecord } from "./request-record.ts";
 import { countWastedAttempts, settleRequest } from "./settlement/settle.ts";
 import { takeLimits, takeLimitsBeforeBody } from "./take-limits.ts";
-import { HTTP, type Transport, type WaitingPassage } from "./transport.ts";
+import { HTTP, type Transport, type WaitingRequest } from "./transport.ts";
 
 export function handleHttpModelRequest(
   gateway: Gateway,
@@ -140,7 +140,7 @@ function chargeAndDeliver<C extends Call, Out>(
 
 /** The request waits for its concurrency limit. The transport sends keep-alives while a stream waits for long. */
 async function serveAfterWait<C extends Call, Out>(
-  waiting: WaitingPassage<C>,
+  waiting: WaitingRequest<C>,
   reservation: Promise<LimitLease>,
   transport: Transport<C, Out>,
 ): Promise<Out> {
@@ -198,7 +198,7 @@ async function routesToSameAccount(
  * Takes the hold for the maximum cost of the request. Returns null for unpaid requests, and a promise only if the
  * stored response or the database must be read.
  */
-function holdForRequest(context: RequestContext): Charge | Promise<Charge | null> | null {
+function holdForRequest(context: RequestContext): RequestCharge | Promise<RequestCharge | null> | null {
   const { gateway, caller, request } = context;
   if (caller.group.billing.charge === "none") return null;
   if (request.previousResponseId === null) return holdMoney(context);

@@ -9,7 +9,7 @@ import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import type { TokenUsage } from "../protocols/shared/usage.ts";
 import type { UsageMoney, UsageRow } from "../store/usage/usage-row.ts";
 import type { Caller } from "./admission/authenticate.ts";
-import type { Charge } from "./charging/charge.ts";
+import type { RequestCharge } from "./charging/charge.ts";
 import type { WindowBudget } from "./charging/window-budget.ts";
 import type { Call } from "./gateway.ts";
 import type { CountedOutput } from "./metering/counted-output.ts";
@@ -51,7 +51,7 @@ export interface RequestRecord {
   caller: Caller | null;
   request: ModelRequest | null;
   model: PublishedModel | null;
-  charge: Charge | null;
+  charge: RequestCharge | null;
   /**
    * The limit reservation of the caller; that of the account is in `place`. Both are settled to the use in the usage
    * row.
@@ -94,7 +94,7 @@ export function openRecord(call: Call, endpoint: Endpoint): RequestRecord {
 /** Records by progress of their requests: authenticated, body read, hold taken. */
 export type AuthenticatedRecord = RequestRecord & { caller: Caller };
 export type ReadRecord = AuthenticatedRecord & { request: ModelRequest };
-export type PaidRecord = ReadRecord & { charge: Charge };
+export type PaidRecord = ReadRecord & { charge: RequestCharge };
 
 export function isAuthenticated(record: RequestRecord): record is AuthenticatedRecord {
   return record.caller !== null;

@@ -7,7 +7,7 @@ import type { ApiError } from "../errors.ts";
 import type { LimitLease, Shortage, Subject } from "../limits/limiter.ts";
 import type { Nano } from "../money/nano.ts";
 import type { Caller } from "./admission/authenticate.ts";
-import { limitError, waitedInVain, waitText } from "./admission/caller-limits.ts";
+import { limitError, queueTimeoutError, waitText } from "./admission/caller-limits.ts";
 import type { Gateway } from "./gateway.ts";
 import { endWait, waitedMs } from "./request/trace.ts";
 import type { RequestRecord } from "./request-record.ts";
@@ -102,8 +102,18 @@ function rejection(
     case "full":
       return maxWaiting === 0
         ? limitError(gateway, subjects, shortage)
-        : waitedInVain(gateway, subjects, shortage, `${maxWaiting} requests of your group wait already.`);
+        : queueTimeoutError(
+            gateway,
+            subjects,
+            shortage,
+            `${maxWaiting} requests of your group wait already.`,
+          );
     case "timeout":
-      return waitedInVain(gateway, subjects, shortage, `No slot came free within ${waitText(timeoutMs)}.`);
+      return queueTimeoutError(
+        gateway,
+        subjects,
+        shortage,
+        `No slot came free within ${waitText(timeoutMs)}.`,
+      );
   }
 }

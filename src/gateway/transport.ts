@@ -17,7 +17,7 @@ import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { authenticate, type Caller } from "./admission/authenticate.ts";
 import { addRateHeaders } from "./admission/caller-limits.ts";
 import { deliverStream, deliverWholeResponse } from "./deliver.ts";
-import { EVENT_STREAM_LINES, errorAnswer } from "./endpoints/responses.ts";
+import { buildErrorResponse, EVENT_STREAM_LINES } from "./endpoints/responses.ts";
 import type { Call, Gateway, HttpCall } from "./gateway.ts";
 import { claimRequest, type IdempotencyClaimResult } from "./idempotency/idempotent-requests.ts";
 import { freeBody, isCostlyBody } from "./request/body.ts";
@@ -42,14 +42,14 @@ export interface Transport<C extends Call, Out> {
    * then its response. `close` closes the record of a request that fails after its response has begun.
    */
   keepWaiting(
-    waiting: WaitingPassage<C>,
+    waiting: WaitingRequest<C>,
     serving: Promise<Out>,
     close: (cause: unknown) => Promise<ApiError>,
   ): Promise<Out>;
   refuse(call: C, error: ApiError): Out;
 }
 
-export type WaitingPassage<C extends Call> = Omit<RequestContext<C>, "lease">;
+export type WaitingRequest<C extends Call> = Omit<RequestContext<C>, "lease">;
 
 export const HTTP: Transport<HttpCall, HttpResponse> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
@@ -62,12 +62,12 @@ export const HTTP: Transport<HttpCall, HttpResponse> = {
       ? deliverStream(context, context.gateway.timing.keepAliveMs, respond)
       : deliverWholeResponse(context),
   keepWaiting,
-  refuse: (call, error) => errorAnswer(error, call.requestId),
+  refuse: (call, error) => buildErrorResponse(error, call.requestId),
 };
 
 /** A request whose wait is short can still be rejected with an HTTP status. */
 async function keepWaiting(
-  { gateway, call, endpoint, request, subjects }: WaitingPassage<HttpCall>,
+  { gateway, call, endpoint, request, subjects }: WaitingRequest<HttpCall>,
   serving: Promise<HttpResponse>,
   close: (cause: unknown) => Promise<ApiError>,
 ): Promise<HttpResponse> {

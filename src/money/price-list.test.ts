@@ -1,18 +1,19 @@
 import { expect, test } from "bun:test";
 import { BUNDLED_PRICES, findListed } from "./price-list.ts";
-import { costOf, makeTariff, NOTHING_USED } from "./tariff.ts";
+import { computeTariffCost, makeTariff, NOTHING_USED } from "./tariff.ts";
 
 test("every bundled entry is a price that costs something", () => {
   expect(BUNDLED_PRICES.date).toMatch(/^\d{4}-\d{2}-\d{2}$/);
   for (const [name, { price }] of Object.entries(BUNDLED_PRICES.models)) {
     const used = { ...NOTHING_USED, inputTokens: 1, outputTokens: 1, images: 1 };
-    expect([name, costOf(makeTariff(price), used) > 0n]).toEqual([name, true]);
+    expect([name, computeTariffCost(makeTariff(price), used) > 0n]).toEqual([name, true]);
   }
 });
 
 test("an image of a listed size costs what the list says", () => {
   const price = findListed("dall-e-3", null)?.model.price ?? {};
-  const of = (imageKind: string) => costOf(makeTariff(price), { ...NOTHING_USED, images: 1, imageKind });
+  const of = (imageKind: string) =>
+    computeTariffCost(makeTariff(price), { ...NOTHING_USED, images: 1, imageKind });
   expect([of("1024x1024/standard"), of("1792x1024/standard"), of("1792x1024/hd")]).toEqual([
     40_000_000n,
     80_000_000n,

@@ -25,7 +25,7 @@ export interface Prices {
 const PRICE_DECIMALS = 6;
 const PICO_DECIMALS = 12;
 
-export function pricesOf(price: Price): Prices {
+export function parsePrices(price: Price): Prices {
   const { long_context: long } = price;
   const images = new Map(Object.entries(price.images ?? {}).map(([kind, usd]) => [kind, picoEach(usd)]));
   return {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { byTurn, presentEnd, standingOf } from "./subscription.ts";
+import { byTurn, computeSubscriptionState, presentEnd } from "./subscription.ts";
 
 const at = (text: string) => Date.parse(text);
 const date = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString().slice(0, 10));
@@ -52,14 +52,14 @@ test("a term that renews always ends in the future, at most one period ahead or 
 
 test("a subscription is upcoming, running, ended or cancelled", () => {
   const active = { startsAtMs: 10, endsAtMs: 20, renews: "none", status: "active" } as const;
-  expect([5, 10, 19, 20].map((now) => standingOf(active, now))).toEqual([
+  expect([5, 10, 19, 20].map((now) => computeSubscriptionState(active, now))).toEqual([
     "upcoming",
     "running",
     "running",
     "ended",
   ]);
-  expect(standingOf({ ...active, renews: "month" }, 20)).toBe("running");
-  expect(standingOf({ ...active, status: "cancelled" }, 15)).toBe("cancelled");
+  expect(computeSubscriptionState({ ...active, renews: "month" }, 20)).toBe("running");
+  expect(computeSubscriptionState({ ...active, status: "cancelled" }, 15)).toBe("cancelled");
 });
 
 test("the lowest priority pays first, then what ends sooner, then what is older", () => {

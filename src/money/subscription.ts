@@ -37,13 +37,13 @@ export function presentEnd(
  * The current time of a subscription: never before the start of a window that it has opened. Such a window proves
  * that the clock was there, and a clock that is set back must not grant anything again.
  */
-export function momentOf(opened: readonly WindowInstants[], nowMs: number): number {
+export function presentMoment(opened: readonly WindowInstants[], nowMs: number): number {
   return opened.reduce((latestMs, { startsAtMs }) => Math.max(latestMs, startsAtMs), nowMs);
 }
 
 export type SubscriptionState = "running" | "upcoming" | "ended" | "cancelled";
 
-export function standingOf(
+export function computeSubscriptionState(
   subscription: Term & Pick<SubscriptionRecord, "status">,
   nowMs: number,
 ): SubscriptionState {

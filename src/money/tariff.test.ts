@@ -4,17 +4,17 @@ import { LONG_CONTEXT_UNITS, type Price, TOKEN_UNITS } from "../records.ts";
 import { decimalText } from "./nano.ts";
 import {
   affordableOutput,
+  buildTariff,
+  computeListCost,
+  computeTariffCost,
+  computeTariffCosts,
   costAtMost,
   costLines,
-  costOf,
-  costsOf,
   type ForeseenInput,
-  listCostOf,
   type Metered,
   makeTariff,
   NOTHING_USED,
   type Tariff,
-  tariffOf,
 } from "./tariff.ts";
 
 const decimal = (max: bigint) => fc.bigInt(0n, max).map((value) => decimalText(value, 6));
@@ -63,7 +63,8 @@ const scaled = (text: string) => {
   return BigInt(whole) * 1_000_000n + BigInt(rest.padEnd(6, "0"));
 };
 const metered = (change: Partial<Metered>): Metered => ({ ...NOTHING_USED, ...change });
-const cost = (terms: Price, change: Partial<Metered>) => costOf(makeTariff(terms), metered(change));
+const cost = (terms: Price, change: Partial<Metered>) =>
+  computeTariffCost(makeTariff(terms), metered(change));
 
 describe("a price", () => {
   test("is for a million tokens", () => {
@@ -79,12 +80,12 @@ describe("a price", () => {
         const all = metered({ inputTokens, outputTokens });
         const lines = costLines(some, all);
         const pico = lines.reduce((sum, { count, picoEach }) => sum + BigInt(count) * picoEach, 0n);
-        expect(listCostOf(some, all)).toBe((pico + 999n) / 1_000n);
-        expect(costsOf(some, all, null)).toEqual({
-          costNano: costOf(some, all),
-          listNano: listCostOf(some, all),
+        expect(computeListCost(some, all)).toBe((pico + 999n) / 1_000n);
+        expect(computeTariffCosts(some, all, null)).toEqual({
+          costNano: computeTariffCost(some, all),
+          listNano: computeListCost(some, all),
         });
-        expect(costOf(some, all)).toBe(lines.reduce((sum, { nano }) => sum + nano, 0n));
+        expect(computeTariffCost(some, all)).toBe(lines.reduce((sum, { nano }) => sum + nano, 0n));
       }),
     );
   });
@@ -121,7 +122,7 @@ describe("a price", () => {
       reasoning: 20,
       audio_output: 5,
     });
-    expect(costOf(makeTariff(terms), all)).toBe(
+    expect(computeTariffCost(makeTariff(terms), all)).toBe(
       1000n * 25n +
         100n * 10n +
         1250n * 20n +
@@ -197,13 +198,13 @@ describe("a multiplier", () => {
     const made = makeTariff({ input: "1" }, { group: "1.000001", model: "1.000001" });
     expect(made.multiplierTrillionths).toBe(1_000_002_000_001n);
     const million = metered({ inputTokens: 1_000_000_000_000 });
-    expect(costOf(made, million)).toBe(1_000_002_000_001_000n);
-    expect(listCostOf(made, million)).toBe(1_000_000_000_000_000n);
+    expect(computeTariffCost(made, million)).toBe(1_000_002_000_001_000n);
+    expect(computeListCost(made, million)).toBe(1_000_000_000_000_000n);
   });
 
   test("of nought makes everything free", () => {
     const free = makeTariff({ input: "1", output: "1" }, { group: "0" });
-    expect(costOf(free, metered({ inputTokens: 5, outputTokens: 5 }))).toBe(0n);
+    expect(computeTariffCost(free, metered({ inputTokens: 5, outputTokens: 5 }))).toBe(0n);
     expect(affordableOutput(free, NOTHING_USED, 0n)).toBe(Number.MAX_SAFE_INTEGER);
   });
 });
@@ -236,8 +237,8 @@ describe("numbers and bigints agree", () => {
         const some = makeTariff({ input }, { group });
         const pico = scaled(input) * BigInt(inputTokens);
         const what = metered({ inputTokens });
-        expect(costOf(some, what)).toBe(charged(pico, some));
-        expect(listCostOf(some, what)).toBe((pico + 999n) / 1_000n);
+        expect(computeTariffCost(some, what)).toBe(charged(pico, some));
+        expect(computeListCost(some, what)).toBe((pico + 999n) / 1_000n);
       }),
       { numRuns: 2_000 },
     );
@@ -247,7 +248,7 @@ describe("numbers and bigints agree", () => {
     fc.assert(
       fc.property(multiplier, safe, (group, inputTokens) => {
         const some = makeTariff({ input: "0.000001" }, { group });
-        expect(costOf(some, metered({ inputTokens }))).toBe(charged(BigInt(inputTokens), some));
+        expect(computeTariffCost(some, metered({ inputTokens }))).toBe(charged(BigInt(inputTokens), some));
       }),
       { numRuns: 2_000 },
     );
@@ -325,7 +326,7 @@ describe("for any tariff and any use", () => {
     fc.assert(
       fc.property(price, decimal(5_000_000n), decimal(5_000_000n), used, (terms, group, model, what) => {
         const over =
-          costOf(makeTariff(terms, { group, model }), what) * 10n ** 15n -
+          computeTariffCost(makeTariff(terms, { group, model }), what) * 10n ** 15n -
           exactCost(terms, what) * scaled(group) * scaled(model);
         expect(over >= 0n && over < 10n ** 15n).toBe(true);
       }),
@@ -336,7 +337,7 @@ describe("for any tariff and any use", () => {
     fc.assert(
       fc.property(tariff, used, (some, what) => {
         const lines = costLines(some, what);
-        expect(lines.map(({ nano }) => nano).reduce((a, b) => a + b, 0n)).toBe(costOf(some, what));
+        expect(lines.map(({ nano }) => nano).reduce((a, b) => a + b, 0n)).toBe(computeTariffCost(some, what));
         expect(lines.every(({ nano }) => nano >= 0n)).toBe(true);
         const tokens = (units: readonly string[]) =>
           lines.filter(({ unit }) => units.includes(unit)).reduce((sum, { count }) => sum + count, 0);
@@ -353,8 +354,8 @@ describe("for any tariff and any use", () => {
     fc.assert(
       fc.property(tariff, plain, fc.nat(1_000), (some, what, more) => {
         const from = Number.isSafeInteger(what.outputTokens) ? Math.max(0, what.outputTokens) : 0;
-        const after = costOf(some, { ...what, outputTokens: from + more });
-        expect(after >= costOf(some, { ...what, outputTokens: from })).toBe(true);
+        const after = computeTariffCost(some, { ...what, outputTokens: from + more });
+        expect(after >= computeTariffCost(some, { ...what, outputTokens: from })).toBe(true);
       }),
     );
   });
@@ -364,8 +365,8 @@ describe("for any tariff and any use", () => {
       fc.property(price, plain, fc.nat(1_000), ({ long_context: _, ...terms }, what, more) => {
         const from = Number.isSafeInteger(what.inputTokens) ? Math.max(0, what.inputTokens) : 0;
         const some = makeTariff(terms);
-        const after = costOf(some, { ...what, inputTokens: from + more });
-        expect(after >= costOf(some, { ...what, inputTokens: from })).toBe(true);
+        const after = computeTariffCost(some, { ...what, inputTokens: from + more });
+        expect(after >= computeTariffCost(some, { ...what, inputTokens: from })).toBe(true);
       }),
     );
   });
@@ -397,7 +398,7 @@ describe("for any tariff and any use", () => {
         const costs = [inputTokens, kind === "plain" ? inputTokens : short].flatMap((read) =>
           INPUTS[kind].flatMap((input) =>
             OUTPUTS.map((output) =>
-              costOf(some, { ...what, inputTokens: read, [input]: read, [output]: outputTokens }),
+              computeTariffCost(some, { ...what, inputTokens: read, [input]: read, [output]: outputTokens }),
             ),
           ),
         );
@@ -412,7 +413,7 @@ describe("for any tariff and any use", () => {
       fc.property(price, fc.constantFrom(null, "1024x1024", "1024x1024/hd"), (terms, asked) => {
         const some = makeTariff(terms);
         const kinds = [asked, ...KINDS.filter((kind) => asked === null || kind.startsWith(asked))];
-        const costs = kinds.map((imageKind) => costOf(some, metered({ images: 2, imageKind })));
+        const costs = kinds.map((imageKind) => computeTariffCost(some, metered({ images: 2, imageKind })));
         const what = metered({ images: 2, imageKind: asked });
         const most = costs.reduce((a, b) => (a > b ? a : b));
         const atMost = costAtMost(some, what, "text");
@@ -424,7 +425,7 @@ describe("for any tariff and any use", () => {
   });
 
   test("its terms give the same tariff back", () => {
-    fc.assert(fc.property(tariff, (some) => expect(tariffOf(some.terms)).toEqual(some)));
+    fc.assert(fc.property(tariff, (some) => expect(buildTariff(some.terms)).toEqual(some)));
   });
 });
 

@@ -9,7 +9,7 @@ import { decimalText, type Nano, parseDecimal } from "./nano.ts";
 import {
   canonicalPrice,
   type Prices,
-  pricesOf,
+  parsePrices,
   type TokenRates,
   withDearest,
   withDearestPictures,
@@ -131,7 +131,7 @@ export function makeTariff(price: Price, multipliers: Multipliers = { group: "1"
 }
 
 /** Throws if `terms` is not the terms of a tariff. */
-export function tariffOf(terms: string): Tariff {
+export function buildTariff(terms: string): Tariff {
   const { price, multiplier }: { price: Price; multiplier: string } = JSON.parse(terms);
   return build(canonicalPrice(price), parseDecimal(multiplier, MULTIPLIER_DECIMALS));
 }
@@ -141,7 +141,7 @@ function build(price: Price, multiplierTrillionths: bigint): Tariff {
     price,
     multiplier: multiplierText({ multiplierTrillionths }),
   });
-  const prices = pricesOf(price);
+  const prices = parsePrices(price);
   const most = withDearestPictures(prices);
   return {
     id: createHash("sha256").update(terms).digest("hex").slice(0, 32),
@@ -169,7 +169,7 @@ export function multiplierText({ multiplierTrillionths }: Pick<Tariff, "multipli
 }
 
 /** The charge: with multipliers. */
-export function costOf(tariff: Tariff, used: Metered): Nano {
+export function computeTariffCost(tariff: Tariff, used: Metered): Nano {
   return toCharge(tariff, sumPico(tariff.prices, used, used.imageKind));
 }
 
@@ -182,7 +182,7 @@ export interface Costs {
 export const NO_COSTS: Costs = { costNano: 0n, listNano: 0n };
 
 /** Computes both for little more than the cost of one. */
-export function costsOf(tariff: Tariff, used: CountedUnits, imageKind: string | null): Costs {
+export function computeTariffCosts(tariff: Tariff, used: CountedUnits, imageKind: string | null): Costs {
   const pico = sumPico(tariff.prices, used, imageKind);
   const listNano = toListCost(pico);
   const isListed = tariff.charged.over === LIST_PRICE.over && tariff.charged.under === LIST_PRICE.under;
@@ -201,7 +201,7 @@ export function costAtMost(tariff: Tariff, used: Metered, foreseen: ForeseenInpu
 }
 
 /** The upstream cost: without multipliers. */
-export function listCostOf(tariff: Tariff, used: Metered): Nano {
+export function computeListCost(tariff: Tariff, used: Metered): Nano {
   return toListCost(sumPico(tariff.prices, used, used.imageKind));
 }
 

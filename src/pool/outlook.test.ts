@@ -1,19 +1,29 @@
 import { describe, expect, test } from "bun:test";
-import { decide, FIRST_PROBE_WAIT_MS_MAX, NO_OBSTACLES, type Obstacles, type Verdict } from "./outlook.ts";
+import {
+  decide,
+  FIRST_PROBE_WAIT_MS_MAX,
+  NO_OBSTACLES,
+  type Obstacles,
+  type SelectionVerdict,
+} from "./outlook.ts";
 
 const QUEUE_MS = 30_000;
 
-type Row = [name: string, obstacles: Partial<Obstacles>, expected: Verdict];
+type Row = [name: string, obstacles: Partial<Obstacles>, expected: SelectionVerdict];
 
 /** One account per part: a failing upstream whose first probe is due, and one with a failed probe. */
 const failing = (inMs: number): Partial<Obstacles> => ({ failingMs: inMs, firstProbeMs: inMs });
 const stillFailing = (inMs: number): Partial<Obstacles> => ({ failingMs: inMs });
-const no = (reason: Verdict["reason"], freesInMs: number | null): Verdict => ({
+const no = (reason: SelectionVerdict["reason"], freesInMs: number | null): SelectionVerdict => ({
   waitMs: 0,
   reason,
   freesInMs,
 });
-const upTo = (waitMs: number, reason: Verdict["reason"], freesInMs: number | null): Verdict => ({
+const upTo = (
+  waitMs: number,
+  reason: SelectionVerdict["reason"],
+  freesInMs: number | null,
+): SelectionVerdict => ({
   waitMs,
   reason,
   freesInMs,

@@ -31,13 +31,13 @@ export const NO_OBSTACLES: Obstacles = {
   outOfOrder: false,
 };
 
-export type Reason = "busy" | "limited" | "overloaded" | "failing" | "at_capacity" | "out_of_order";
+export type RejectionReason = "busy" | "limited" | "overloaded" | "failing" | "at_capacity" | "out_of_order";
 
-export interface Verdict {
+export interface SelectionVerdict {
   /** Maximum wait; 0 if the request is rejected at once. */
   waitMs: number;
   /** The reason for the client if the request is rejected now. */
-  reason: Reason;
+  reason: RejectionReason;
   /** Time until the account that the reason refers to may serve; null if unknown. */
   freesInMs: number | null;
 }
@@ -52,7 +52,7 @@ const SOON_MS = 60_000;
  * overloaded. For a failing upstream it waits for the first probe after the fault, so that a short outage stays
  * invisible; after a failed probe, requests are rejected at once until a probe succeeds.
  */
-export function decide(obstacles: Obstacles, leftMs: number): Verdict {
+export function decide(obstacles: Obstacles, leftMs: number): SelectionVerdict {
   return { waitMs: boundWait(obstacles, Math.max(0, leftMs)), ...nameReason(obstacles) };
 }
 
@@ -67,7 +67,7 @@ function boundWait({ busy, limitedMs, overloadedMs, firstProbeMs }: Obstacles, l
  * Healthy accounts go before failing ones, and obstacles that end by themselves before those that need an
  * administrator.
  */
-function nameReason(obstacles: Obstacles): Pick<Verdict, "reason" | "freesInMs"> {
+function nameReason(obstacles: Obstacles): Pick<SelectionVerdict, "reason" | "freesInMs"> {
   const { busy, limitedMs, overloadedMs, failingMs, neverFits } = obstacles;
   if (busy) return { reason: "busy", freesInMs: soonest(limitedMs, overloadedMs) };
   if (limitedMs !== null && limitedMs <= SOON_MS) return { reason: "limited", freesInMs: limitedMs };

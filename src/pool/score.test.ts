@@ -3,8 +3,8 @@ import fc from "fast-check";
 import {
   computeScore,
   computeScoreCost,
-  freshGauge,
   isLighter,
+  newGauge,
   noteFailure,
   noteHeadroom,
   noteSuccess,
@@ -12,19 +12,19 @@ import {
 
 describe("the cost of an account", () => {
   test("is 1 while nothing is known", () => {
-    expect(computeScoreCost(freshGauge(), 0, 5_000)).toBe(1);
-    expect(computeScoreCost(freshGauge(), 200, 5_000)).toBe(1);
+    expect(computeScoreCost(newGauge(), 0, 5_000)).toBe(1);
+    expect(computeScoreCost(newGauge(), 200, 5_000)).toBe(1);
   });
 
   test("is its latency relative to what is typical", () => {
-    const slow = freshGauge();
+    const slow = newGauge();
     noteSuccess(slow, 1_000, 5_000);
     expect(computeScoreCost(slow, 100, 5_000)).toBe(10);
     expect(computeScoreCost(slow, 1_000, 5_000)).toBe(1);
   });
 
   test("follows the latency within some tens of answers", () => {
-    const gauge = freshGauge();
+    const gauge = newGauge();
     noteSuccess(gauge, 1_000, 0);
     for (let i = 1; i <= 80; i++) noteSuccess(gauge, 100, i * 10);
     expect(gauge.latencyMs).toBeGreaterThan(100);
@@ -32,14 +32,14 @@ describe("the cost of an account", () => {
   });
 
   test("follows it at once after a long silence", () => {
-    const gauge = freshGauge();
+    const gauge = newGauge();
     noteSuccess(gauge, 1_000, 0);
     noteSuccess(gauge, 100, 3_600_000);
     expect(gauge.latencyMs).toBeLessThan(120);
   });
 
   test("fades without news, so that a slow or failing account is tried again", () => {
-    const gauge = freshGauge();
+    const gauge = newGauge();
     noteSuccess(gauge, 1_000, 0);
     noteFailure(gauge, 0);
     const costs = [0, 300_000, 3_000_000, 30_000_000].map((nowMs) => computeScoreCost(gauge, 100, nowMs));
@@ -48,7 +48,7 @@ describe("the cost of an account", () => {
   });
 
   test("rises with failures, at most to double, and falls with successes", () => {
-    const gauge = freshGauge();
+    const gauge = newGauge();
     noteSuccess(gauge, 100, 0);
     for (let i = 0; i < 100; i++) noteFailure(gauge, i);
     expect(computeScoreCost(gauge, 100, 100)).toBeGreaterThan(1.9);
@@ -60,7 +60,7 @@ describe("the cost of an account", () => {
 
 describe("the upstream's own allowance", () => {
   const costWith = (left: number, nowMs = 0) => {
-    const gauge = freshGauge();
+    const gauge = newGauge();
     noteHeadroom(gauge, { left, resetMs: 10_000 }, 0);
     return computeScoreCost(gauge, 0, nowMs);
   };
@@ -76,7 +76,7 @@ describe("the upstream's own allowance", () => {
   });
 
   test("is exhausted until its reset, a minute at most, whatever older answers say", () => {
-    const gauge = freshGauge();
+    const gauge = newGauge();
     noteHeadroom(gauge, { left: 0, resetMs: 5_000 }, 0);
     noteHeadroom(gauge, { left: 0.3, resetMs: 5_000 }, 1);
     expect(gauge.exhaustedUntilMs).toBe(5_000);

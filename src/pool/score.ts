@@ -16,7 +16,7 @@ export interface Gauge {
   exhaustedUntilMs: number;
 }
 
-export function freshGauge(): Gauge {
+export function newGauge(): Gauge {
   return { latencyMs: 0, errors: 0, measuredAtMs: 0, room: 1, roomUntilMs: 0, exhaustedUntilMs: 0 };
 }
 

@@ -8,7 +8,7 @@ import type { AnswerHeaders } from "../net/http-client/contract.ts";
 import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
 import { hashAffinity } from "./affinity.ts";
 import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
-import { freshGauge, type Gauge } from "./score.ts";
+import { type Gauge, newGauge } from "./score.ts";
 
 /** The state of an account by its id, independent of its credential. */
 export interface AccountStanding {
@@ -87,7 +87,7 @@ export function openStandings(): Standings {
     const { health } = standing;
     let lane = health.lanes.get(upstreamModel);
     if (!lane) {
-      lane = { circuit: closedCircuit(), gauge: freshGauge(), typicalMs: 0, breaks: 0, told: null };
+      lane = { circuit: closedCircuit(), gauge: newGauge(), typicalMs: 0, breaks: 0, told: null };
       health.lanes.set(upstreamModel, lane);
     }
     const seed = hashAffinity(account.id);
@@ -118,7 +118,7 @@ export function openStandings(): Standings {
       close(health.circuit);
       for (const { circuit, gauge } of health.lanes.values()) {
         close(circuit);
-        Object.assign(gauge, freshGauge());
+        Object.assign(gauge, newGauge());
       }
     },
     retain(accounts, nowMs) {

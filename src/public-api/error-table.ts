@@ -1,6 +1,6 @@
 /** The table of error codes in `docs/errors.md`. */
 
-import { type ApiErrorCode, ERROR_CODES, statusOf, UPSTREAM_CODES } from "../errors.ts";
+import { type ApiErrorCode, ERROR_CODES, errorStatus, UPSTREAM_CODES } from "../errors.ts";
 import { ERROR_GUIDE } from "./error-guide.ts";
 import { type Advice, UPSTREAM_GUIDE } from "./upstream-codes.ts";
 
@@ -13,5 +13,5 @@ export function errorRows(): string[] {
 }
 
 function formatRow(code: ApiErrorCode, { why, todo, retry }: Advice): string {
-  return `| ${statusOf(code)} | \`${code}\` | ${why} | ${todo} | ${retry} |`;
+  return `| ${errorStatus(code)} | \`${code}\` | ${why} | ${todo} | ${retry} |`;
 }

@@ -1,7 +1,7 @@
 /** Extensions of the protocol that only Codex uses. */
 
 import type { Caller } from "../gateway/admission/authenticate.ts";
-import { limitsReport, type WindowLeft } from "../gateway/endpoints/limits-report.ts";
+import { limitsReport, type WindowReport } from "../gateway/endpoints/limits-report.ts";
 import type { Limiter } from "../limits/limiter.ts";
 
 interface RateLimitWindow {
@@ -24,7 +24,7 @@ export function rateLimitsFrame(limiter: Limiter, caller: Caller, nowMs: number)
 }
 
 /** Reports the unit with the highest usage. */
-function toRateLimitWindow(window: WindowLeft): RateLimitWindow {
+function toRateLimitWindow(window: WindowReport): RateLimitWindow {
   const { requests, tokens, usd } = window;
   const parts = [
     ...[requests, tokens].flatMap((limit) =>

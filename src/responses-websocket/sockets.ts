@@ -12,7 +12,7 @@ import { FrameInspector } from "./frame-inspector.ts";
 import { openMemoryPool } from "./memory.ts";
 import { type Retirement, Session, type SessionContext, type SocketLimits } from "./session.ts";
 import { readSubprotocolKey } from "./subprotocols.ts";
-import { keptHeaders } from "./upgrade-headers.ts";
+import { selectUpgradeHeaders } from "./upgrade-headers.ts";
 
 export interface SocketsOptions {
   gateway: Gateway;
@@ -81,7 +81,7 @@ export function openSockets(options: SocketsOptions): Sockets {
     const digest = presentedDigest(headers, auth) ?? "";
     if ((byKey.get(digest)?.size ?? 0) >= limits.socketsPerKeyMax) throw tooMany(limits.socketsPerKeyMax);
     if (drained !== null) throw stopping();
-    return new Session(context, digest, keptHeaders(headers));
+    return new Session(context, digest, selectUpgradeHeaders(headers));
   }
 
   function opened(session: Session): void {

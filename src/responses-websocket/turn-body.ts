@@ -6,7 +6,7 @@ import { editMembers, spliceParts } from "../json/splice.ts";
 import { COMMA, skipSpace } from "../json/walk.ts";
 import { joinPartsInTurns } from "../net/wire/next-turn.ts";
 import { joinParts, type Part, partsLength } from "../net/wire/parts.ts";
-import type { UpstreamRejection } from "../protocols/shared/request.ts";
+import type { KnownConversationPrefix } from "../protocols/shared/request.ts";
 import type { CreateFrame, FrameField, FrameMetadata } from "./client-frame.ts";
 import type { ConversationPiece, StoredConversation } from "./memory.ts";
 import { type ToolCalls, toolCallsIn } from "./tool-calls.ts";
@@ -35,14 +35,14 @@ export interface TurnLimits {
 export interface TurnBody {
   readonly bytes: Uint8Array;
   /** The part of the input that precedes this turn. */
-  readonly heard: UpstreamRejection | null;
+  readonly heard: KnownConversationPrefix | null;
 }
 
 /** The content of a turn's body, before anything is copied. */
 interface TurnPlan {
   /** The conversation so far and the new items; null if the frame's own input is used unchanged. */
   readonly input: readonly Part[] | null;
-  readonly heard: UpstreamRejection | null;
+  readonly heard: KnownConversationPrefix | null;
 }
 
 /** Works in slices if the frame or the remembered conversation is long. */

@@ -5,14 +5,14 @@ import { lookUpKey } from "../gateway/admission/authenticate.ts";
 import { deliverStream } from "../gateway/deliver.ts";
 import type { Call, Gateway } from "../gateway/gateway.ts";
 import { COSTLY_BODY_BYTES_MIN } from "../gateway/request/body.ts";
-import { type BodyOwner, noRoomError } from "../gateway/request/body-budget.ts";
+import { type BodyOwner, noCapacityError } from "../gateway/request/body-budget.ts";
 import { SMALL_BODY_BYTES_MAX } from "../gateway/request/body-memory.ts";
 import type { RequestContext } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
 import type { Conversation } from "../gateway/upstream/attempt.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
-import type { Endpoint, ModelRequest, UpstreamRejection } from "../protocols/shared/request.ts";
+import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../protocols/shared/request.ts";
 import { allowSocket } from "./allow-socket.ts";
 import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
 import type { TurnLane } from "./lanes.ts";
@@ -52,7 +52,7 @@ export class Turn implements Call {
   readonly metadata: FrameMetadata | null;
   /** The remembered conversation that the turn continues, if any. Set when the body is built. */
   before: StoredConversation | null = null;
-  heard: UpstreamRejection | null = null;
+  heard: KnownConversationPrefix | null = null;
   readonly clientAddress = (): string => this.host.address;
   readonly cutOff = (): void => this.host.cutOff();
   private relay: Relay | null = null;
@@ -135,7 +135,7 @@ function readTurn(
   const memory = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
   // Both the frame and the body are in memory already, so waiting would gain nothing.
   if (memory !== null && !memory.growNow(turn.frame.bytes.length + body.length)) {
-    throw noRoomError(bodies.retryAfterSeconds());
+    throw noCapacityError(bodies.retryAfterSeconds());
   }
   return requests.readJson(body, endpoint, memory);
 }

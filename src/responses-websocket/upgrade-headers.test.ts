@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
-import { keptHeaders } from "./upgrade-headers.ts";
+import { selectUpgradeHeaders } from "./upgrade-headers.ts";
 
-const kept = (headers: Record<string, string>) => Object.fromEntries(keptHeaders(new Headers(headers)));
+const kept = (headers: Record<string, string>) =>
+  Object.fromEntries(selectUpgradeHeaders(new Headers(headers)));
 
 test("headers of an upgrade are kept only where a turn needs them, and the key never is", () => {
   expect(
@@ -28,7 +29,9 @@ test("headers of an upgrade are kept only where a turn needs them, and the key n
 });
 
 test("connections that bring none of them share one empty list", () => {
-  expect(keptHeaders(new Headers({ "user-agent": "other/1" }))).toBe(keptHeaders(new Headers()));
+  expect(selectUpgradeHeaders(new Headers({ "user-agent": "other/1" }))).toBe(
+    selectUpgradeHeaders(new Headers()),
+  );
 });
 
 test("the beta that asks for a socket is not for upstreams; others are", () => {

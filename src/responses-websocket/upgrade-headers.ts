@@ -8,7 +8,7 @@ import type { FrameMetadata } from "./client-frame.ts";
 const KEPT_NAMES = ["originator", "x-client-request-id", ...SESSION_HEADERS, ...FORWARDED_UP] as const;
 const NONE = new Headers();
 
-export function keptHeaders(from: HeaderReader): Headers {
+export function selectUpgradeHeaders(from: HeaderReader): Headers {
   let kept: Headers | null = null;
   const keep = (name: string, value: string) => {
     kept ??= new Headers();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { createHmac, randomBytes } from "node:crypto";
 import fc from "fast-check";
-import { claimsOurForm, hasValidChecksum, mintApiKey, openDigester, publicIdOf } from "./api-key.ts";
+import { claimsOurForm, hasValidChecksum, mintApiKey, openDigester, readPublicId } from "./api-key.ts";
 
 const ofBytes = (byte: number) => (count: number) => new Uint8Array(count).fill(byte);
 
@@ -81,16 +81,16 @@ describe("digests", () => {
 describe("the public id", () => {
   test("of a minted key is written in it", () => {
     const { secret, publicId } = mintApiKey(randomBytes);
-    expect(publicIdOf(secret, openDigester(ofBytes(1)(32))(secret))).toBe(publicId);
+    expect(readPublicId(secret, openDigester(ofBytes(1)(32))(secret))).toBe(publicId);
   });
 
   test("of an imported secret comes from its digest and shows nothing of it", () => {
     const digest = openDigester(ofBytes(1)(32));
     const secret = "an-imported-secret-of-some-other-form";
-    const publicId = publicIdOf(secret, digest(secret));
+    const publicId = readPublicId(secret, digest(secret));
     expect(publicId).toMatch(/^[0-9A-Za-z]{8}$/);
     expect(secret).not.toContain(publicId);
-    expect(publicIdOf(secret, digest(secret))).toBe(publicId);
-    expect(publicIdOf("another-secret", digest("another-secret"))).not.toBe(publicId);
+    expect(readPublicId(secret, digest(secret))).toBe(publicId);
+    expect(readPublicId("another-secret", digest("another-secret"))).not.toBe(publicId);
   });
 });

@@ -41,7 +41,7 @@ export function hasValidChecksum(secret: string): boolean {
  * An imported secret may have any format, and no part of it may be shown, so its public id is derived from the
  * digest.
  */
-export function publicIdOf(secret: string, digest: string): string {
+export function readPublicId(secret: string, digest: string): string {
   if (hasValidChecksum(secret)) return secret.slice(PREFIX.length, PREFIX.length + PUBLIC_ID_CHARS);
   return derivePublicId(Buffer.from(digest, "base64url").subarray(0, 8));
 }

@@ -1,7 +1,14 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Keyring, openKeyring } from "./keyring.ts";
-import { accountCredentialBinding, kidOf, SealError, type SealErrorReason, seal, unseal } from "./seal.ts";
+import {
+  accountCredentialBinding,
+  readKeyId,
+  SealError,
+  type SealErrorReason,
+  seal,
+  unseal,
+} from "./seal.ts";
 
 const keyOf = (byte: number) => Buffer.alloc(32, byte).toString("base64");
 const keyringOf = (text: string): Keyring => openKeyring({ file: "/nowhere", fromEnv: text });
@@ -29,7 +36,7 @@ test("what was sealed opens to the same text", () => {
 test("a sealed value names its key, hides its text and is never the same twice", () => {
   const sealed = seal(keyring, binding, "sk-secret");
   expect(sealed).toMatch(/^v1:one:[A-Za-z0-9_-]+$/);
-  expect(kidOf(sealed)).toBe("one");
+  expect(readKeyId(sealed)).toBe("one");
   expect(Buffer.from(sealed.slice(7), "base64url").toString("latin1")).not.toContain("sk-secret");
   expect(seal(keyring, binding, "sk-secret")).not.toBe(sealed);
 });
@@ -73,5 +80,5 @@ test("an old key still opens after a new one has become active", () => {
   const sealed = seal(keyring, binding, "sk-secret");
   const rotated = keyringOf(`two:${keyOf(2)},one:${keyOf(1)}`);
   expect(unseal(rotated, binding, sealed)).toBe("sk-secret");
-  expect(kidOf(seal(rotated, binding, "sk-secret"))).toBe("two");
+  expect(readKeyId(seal(rotated, binding, "sk-secret"))).toBe("two");
 });

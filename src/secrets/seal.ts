@@ -78,7 +78,7 @@ export function unseal(keyring: Keyring, binding: string, sealed: string): strin
 }
 
 /** The id of the master key that a sealed value needs. */
-export function kidOf(sealed: string): string {
+export function readKeyId(sealed: string): string {
   return parseSealed(sealed).kid;
 }
 

@@ -10,7 +10,7 @@ import { ApiError, asApiError, errorResponse } from "../errors.ts";
 import { authenticate, type Caller } from "../gateway/admission/authenticate.ts";
 import { computeEtag, getModel, listModels, listModelsForCodex } from "../gateway/endpoints/models.ts";
 import { reportRequest } from "../gateway/endpoints/request-report.ts";
-import { errorAnswer, JSON_LINES } from "../gateway/endpoints/responses.ts";
+import { buildErrorResponse, JSON_LINES } from "../gateway/endpoints/responses.ts";
 import { callStoredResponse } from "../gateway/endpoints/stored-response.ts";
 import { reportUsage } from "../gateway/endpoints/usage-report.ts";
 import type { Call, Gateway, HttpCall } from "../gateway/gateway.ts";
@@ -23,7 +23,7 @@ import type { NewId } from "../net/wire/clock.ts";
 import {
   type HttpResponse,
   type IncomingHttpRequest,
-  type SharedAnswer,
+  type SharedResponse,
   WholeResponse,
 } from "../net/wire/http-message.ts";
 import { jsonDocument, type StaticDocument } from "../net/wire/static-document.ts";
@@ -142,7 +142,7 @@ export function startServer(options: ServerOptions): Server {
   function rejectRequest(thrown: unknown, requestId: string): HttpResponse {
     const error = asApiError(thrown);
     if (error.status === 500) logFault(gateway.log, requestId, thrown);
-    return errorAnswer(error, requestId);
+    return buildErrorResponse(error, requestId);
   }
 
   function respondOther(
@@ -186,7 +186,7 @@ export function startServer(options: ServerOptions): Server {
     destination: BrowserDestination,
     path: string,
     query: string,
-  ): Promise<Response | SharedAnswer> {
+  ): Promise<Response | SharedResponse> {
     const host = call.request.headers.get("host");
     const isServed = FOR_ANY_HOST.has(path) || isOwnHost(host);
     const response = isServed
@@ -200,7 +200,7 @@ export function startServer(options: ServerOptions): Server {
     { requestId }: Call,
     { kind }: BrowserDestination,
     host: string | null,
-  ): Response | SharedAnswer {
+  ): Response | SharedResponse {
     const error = misdirectedRequest(host);
     const response =
       kind === "api" ? errorResponse(error, requestId) : errorPage(error.status, error.message);
@@ -213,7 +213,7 @@ export function startServer(options: ServerOptions): Server {
     destination: BrowserDestination,
     path: string,
     query: string,
-  ): Promise<Response | SharedAnswer> | Response {
+  ): Promise<Response | SharedResponse> | Response {
     switch (destination.kind) {
       case "site":
         return sendPage(call, destination.site, path);
@@ -236,7 +236,11 @@ export function startServer(options: ServerOptions): Server {
     }
   }
 
-  async function sendPage({ request, requestId }: Call, site: SiteName, path: string): Promise<SharedAnswer> {
+  async function sendPage(
+    { request, requestId }: Call,
+    site: SiteName,
+    path: string,
+  ): Promise<SharedResponse> {
     const page = await options.sites[site].answer(request.headers, path);
     page.headers.set("x-request-id", requestId);
     return page;
@@ -277,7 +281,7 @@ export function startServer(options: ServerOptions): Server {
     return jsonDocument(built);
   }
 
-  async function openApi({ request, requestId }: Call): Promise<SharedAnswer> {
+  async function openApi({ request, requestId }: Call): Promise<SharedResponse> {
     document ??= buildDocument();
     const response = (await document).respond(request.headers);
     response.headers.set("x-request-id", requestId);
@@ -301,7 +305,7 @@ export function startServer(options: ServerOptions): Server {
     monotonicMs: gateway.clock.monotonicMs,
     nowMs: gateway.clock.nowMs,
     serve,
-    refuse: (fault) => errorAnswer(parseError(fault), options.newId("req")),
+    refuse: (fault) => buildErrorResponse(parseError(fault), options.newId("req")),
     fault: (thrown) => logFault(gateway.log, null, thrown),
   });
 

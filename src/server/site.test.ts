@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { SharedAnswer } from "../net/wire/http-message.ts";
+import type { SharedResponse } from "../net/wire/http-message.ts";
 import { openSite } from "./site.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gateway-site-"));
@@ -25,7 +25,7 @@ afterAll(() => {
   rmSync(secret);
 });
 
-const textOf = ({ bytes }: SharedAnswer) => Buffer.from(bytes).toString();
+const textOf = ({ bytes }: SharedResponse) => Buffer.from(bytes).toString();
 const site = openSite({ base: "/console/", folder, isOnePage: true, keptBytesMax: 1_000 });
 const get = (path: string, headers: Record<string, string> = {}) => site.answer(new Headers(headers), path);
 

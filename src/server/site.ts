@@ -6,12 +6,12 @@
 import { readdirSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
-import { SharedAnswer } from "../net/wire/http-message.ts";
+import { SharedResponse } from "../net/wire/http-message.ts";
 import { StaticDocument } from "../net/wire/static-document.ts";
 
 export interface Site {
   /** `path` starts with the base. */
-  answer(headers: HeaderReader, path: string): Promise<SharedAnswer>;
+  answer(headers: HeaderReader, path: string): Promise<SharedResponse>;
 }
 
 export interface SiteOptions {
@@ -134,12 +134,12 @@ const NOT_BUILT =
   "<h1>These pages are not built</h1><p>Run <code>npm run build</code> in the gateway's folder and load this page again. The API works without them.</p>";
 
 /** An error page for browsers. */
-export function errorPage(status: number, message: string): SharedAnswer {
+export function errorPage(status: number, message: string): SharedResponse {
   return page(status, `<h1>Model Gateway</h1><p>${Bun.escapeHTML(message)}</p>`);
 }
 
-function page(status: number, body: string): SharedAnswer {
-  return new SharedAnswer(
+function page(status: number, body: string): SharedResponse {
+  return new SharedResponse(
     status,
     { ...SECURITY_HEADERS, "content-type": "text/html; charset=utf-8", "cache-control": "no-store" },
     Buffer.from(`<!doctype html><html lang="en"><title>Model Gateway</title>${body}`),

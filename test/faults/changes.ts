@@ -3,7 +3,7 @@
  * tariff that no other has, so a row tells which version it was charged by.
  */
 
-import { costOf, makeTariff } from "../../src/money/tariff.ts";
+import { computeTariffCost, makeTariff } from "../../src/money/tariff.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { type Asked, askAs } from "./client.ts";
 import { checked, type Fault, none, told } from "./fault.ts";
@@ -168,7 +168,7 @@ function judge(
   const endedMs = row.atMs;
   const startedMs = asked.get(row.requestId)?.sentAtMs ?? row.atMs - row.durationMs;
   const isTimely = same.some(({ fromMs, toMs }) => startedMs <= toMs && endedMs >= fromMs);
-  const cost = costOf(tariff, { ...row, imageKind: null });
+  const cost = computeTariffCost(tariff, { ...row, imageKind: null });
   const isRight = row.costNano === cost && row.chargedNano === cost && cost > 0n;
   const fault = !isTimely ? "untimely" : isRight ? null : "miscounted";
   return { row, step, fault, outlived: same.every(({ toMs }) => endedMs > toMs - TAKEN_UP_WITHIN_MS) };

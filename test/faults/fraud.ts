@@ -7,7 +7,7 @@
  */
 
 import type { LedgerEntry } from "../../simulator/ledger.ts";
-import { costOf, NOTHING_USED, type Tariff, tariffOf } from "../../src/money/tariff.ts";
+import { buildTariff, computeTariffCost, NOTHING_USED, type Tariff } from "../../src/money/tariff.ts";
 import { nano, text } from "../../src/store/engine/row.ts";
 import { readTerms } from "../../src/store/money/tariffs.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
@@ -99,7 +99,7 @@ async function readBooks(rig: Rig, truth: readonly LedgerEntry[]): Promise<Books
   return {
     rows,
     byMarker: Map.groupBy(truth, markerOf),
-    tariff: tariffOf(terms ?? ""),
+    tariff: buildTariff(terms ?? ""),
     userIds: new Map(users.map((row) => [text(row, "email"), text(row, "id")])),
     wallets: new Map(
       wallets.map((row) => [
@@ -123,7 +123,7 @@ function producedNano({ byMarker, tariff }: Books, tricks: readonly Trick[]): bi
   for (const { asked, readTokens = 0 } of tricks) {
     for (const { inputTokens, cachedTokens, outputTokens: streamed } of byMarker.get(asked.marker) ?? []) {
       const outputTokens = Math.max(streamed, readTokens);
-      sum += costOf(tariff, { ...NOTHING_USED, inputTokens, outputTokens, cachedTokens });
+      sum += computeTariffCost(tariff, { ...NOTHING_USED, inputTokens, outputTokens, cachedTokens });
     }
   }
   return sum;

@@ -1,6 +1,6 @@
 /** `kill -9` under load, again and again, on one store. */
 
-import { type Tariff, tariffOf } from "../../src/money/tariff.ts";
+import { buildTariff, type Tariff } from "../../src/money/tariff.ts";
 import { nano, text } from "../../src/store/engine/row.ts";
 import { checked, type Fault, type FaultOptions, type Finding, none, quantile, told } from "./fault.ts";
 import { type Reconciled, reconcile } from "./reconcile.ts";
@@ -235,7 +235,7 @@ function sums(all: readonly Reconciled[]): Finding[] {
 
 export async function tariffsOf({ db }: Pick<Rig, "db">): Promise<Map<string, Tariff>> {
   const rows = await db.sql`SELECT id, terms FROM tariff`;
-  return new Map(rows.map((row) => [text(row, "id"), tariffOf(text(row, "terms"))]));
+  return new Map(rows.map((row) => [text(row, "id"), buildTariff(text(row, "terms"))]));
 }
 
 /** Computed here from rows and entries alone, without the audit's own questions. */

@@ -1,6 +1,6 @@
 /** Many at once on a balance that pays for few of them. */
 
-import { costOf, NOTHING_USED, tariffOf } from "../../src/money/tariff.ts";
+import { buildTariff, computeTariffCost, NOTHING_USED } from "../../src/money/tariff.ts";
 import { nano, text } from "../../src/store/engine/row.ts";
 import { readTerms } from "../../src/store/money/tariffs.ts";
 import { type Asked, askAs } from "./client.ts";
@@ -57,10 +57,10 @@ export const oneCent: Fault = {
       const balance = nano(wallet, "balance");
       const charged = rows.reduce((sum, row) => sum + row.chargedNano, 0n);
       const terms = await readTerms(rig.db, rows.find(({ tariffId }) => tariffId !== null)?.tariffId ?? "");
-      const tariff = tariffOf(terms ?? "");
+      const tariff = buildTariff(terms ?? "");
       const produced = truth.reduce(
         (sum, { inputTokens, outputTokens }) =>
-          sum + costOf(tariff, { ...NOTHING_USED, inputTokens, outputTokens }),
+          sum + computeTariffCost(tariff, { ...NOTHING_USED, inputTokens, outputTokens }),
         0n,
       );
       const served = asked.filter(({ status }) => status === 200);

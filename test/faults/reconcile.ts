@@ -6,7 +6,7 @@
 
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
-import { costOf, type Tariff } from "../../src/money/tariff.ts";
+import { computeTariffCost, type Tariff } from "../../src/money/tariff.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import type { Asked } from "./client.ts";
 import { markerOf } from "./rig.ts";
@@ -171,7 +171,7 @@ function checkAmounts(
   if (row.payer !== null && tariff === undefined) found.wrongCost.push(`${row.requestId} has no tariff`);
   const isServed = row.usageSource !== "none" && !row.flags.includes("clamped");
   if (tariff !== undefined && isServed) {
-    const cost = costOf(tariff, { ...row, imageKind: null });
+    const cost = computeTariffCost(tariff, { ...row, imageKind: null });
     const charged = row.flags.includes("overrun") ? row.chargedNano <= cost : row.chargedNano === cost;
     if (row.costNano !== cost || !charged) found.wrongCost.push(`${row.requestId} ${row.costNano} ${cost}`);
   }

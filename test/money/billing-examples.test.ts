@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { parse } from "yaml";
 import { afterCharge, holdFromWallet } from "../../src/billing/engine/debt.ts";
 import { parseUsd, usdText } from "../../src/money/nano.ts";
-import { costOf, makeTariff, NOTHING_USED } from "../../src/money/tariff.ts";
+import { computeTariffCost, makeTariff, NOTHING_USED } from "../../src/money/tariff.ts";
 
 const text = await Bun.file(resolve(import.meta.dir, "../../docs/billing.md")).text();
 const ROW = /^\| (?:[^|`]+ \| )?`(\{.*?\})` \| `([\d.]+)` \| `(\{.*?\})` \| \$([\d.]+) \|$/gm;
@@ -31,7 +31,7 @@ test.each(examples)("%s times %s for %s", (price = "", group = "", used = "", co
     images: images ?? 0,
     imageKind: kind ?? null,
   };
-  expect(usdText(costOf(makeTariff(parse(price), { group }), metered))).toBe(cost);
+  expect(usdText(computeTariffCost(makeTariff(parse(price), { group }), metered))).toBe(cost);
 });
 
 const HOLD_ROW = /^\| `(-?[\d.]+)` \| `([\d.]+)` \| (\$[\d.]+|nothing[^|]*) \|$/gm;

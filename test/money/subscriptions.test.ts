@@ -5,7 +5,7 @@ import { cancelGrant } from "../../src/billing/operations/grant.ts";
 import { refund } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
-import { subscriptionsOf } from "../../src/store/money/subscription-standing.ts";
+import { listSubscriptionStandings } from "../../src/store/money/subscription-standing.ts";
 import { refusalOf } from "../support/error-envelope.ts";
 import {
   bill,
@@ -42,7 +42,7 @@ async function start(setup: PaidSetup): Promise<PaidGateway> {
 async function standing(gateway: PaidGateway) {
   const { db, clock } = gateway.installation;
   const user = await findUserByEmail(db, PAYER);
-  return subscriptionsOf(db, user?.id ?? "", clock.nowMs());
+  return listSubscriptionStandings(db, user?.id ?? "", clock.nowMs());
 }
 
 const messages = [{ role: "user" as const, content: "Hello" }];

@@ -25,7 +25,7 @@ import {
 import { insertOverruns, type Overrun } from "../../store/money/overruns.ts";
 import { keepTariffs } from "../../store/money/tariffs.ts";
 import { type LockedWallet, lockWallet, lockWallets, writeWallets } from "../../store/money/wallets.ts";
-import { insertFresh, knownUsage, type UsageRow } from "../../store/usage/usage.ts";
+import { insertNewUsage, knownUsage, type UsageRow } from "../../store/usage/usage.ts";
 import { markLate } from "../../store/usage/usage-day.ts";
 import type { Numbering } from "../../store/usage/usage-numbers.ts";
 import { replaceUsage } from "../../store/usage/usage-replacement.ts";
@@ -33,9 +33,9 @@ import { afterCharge, chargeHold, EMPTY_WALLET, holdFromWallet, isBlocked, overr
 import { isRecovered, type LateFacts, readLateFacts, settleLate } from "./late-settlement.ts";
 import type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
 import {
-  leftWithHolds,
   lockSubscriptionBalances,
   moveHeld,
+  remainingWithHolds,
   type SubscriptionBalance,
 } from "./subscription-balances.ts";
 
@@ -313,7 +313,7 @@ function holdFromSubscription(state: BatchState, request: HoldRequest): HoldResu
     balances.find((balance) => rest(balance) >= firmNano);
   const blocked =
     covering === undefined
-      ? balances.find((balance) => isBlocked(request, rest(balance), leftWithHolds(balance)))
+      ? balances.find((balance) => isBlocked(request, rest(balance), remainingWithHolds(balance)))
       : undefined;
   if (blocked !== undefined) {
     return { kind: "blocked", availableNano: rest(blocked), neededNano: firmNano };
@@ -390,7 +390,7 @@ async function write(tx: Db, state: BatchState, batch: Batch, options: BookOptio
   if (batch.progress.length > 0) await writeProgress(tx, batch.progress);
   if (state.rows.size > 0) {
     const rows = [...state.rows.values()];
-    await insertFresh(tx, numbering, rows);
+    await insertNewUsage(tx, numbering, rows);
     await markLate(tx, rows, nowMs);
   }
   if (state.replaced.size > 0) await replaceUsage(tx, numbering, [...state.replaced.values()]);

@@ -84,7 +84,7 @@ export function chargeAvailable(wantedNano: Nano, availableNano: Nano): Availabl
 }
 
 /** The part of the batch state that late settlements read and change. */
-export interface LateDesk {
+export interface LateSettlementState {
   readonly late: LateFacts;
   readonly wallets: Map<string, LockedWallet>;
   readonly changed: Set<string>;
@@ -95,7 +95,7 @@ export interface LateDesk {
 }
 
 /** Charges the payer from the current balance and corrects the charge that recovery made before. */
-export function settleLate(batch: LateDesk, settlement: Settlement): "late" | "unpaid" {
+export function settleLate(batch: LateSettlementState, settlement: Settlement): "late" | "unpaid" {
   const { requestId, userId } = settlement.row;
   const wallet = batch.wallets.get(userId ?? "");
   const booking = bookLate(settlement, batch.late, wallet);

@@ -10,7 +10,7 @@ import { migrate } from "../../store/engine/migrate.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { insertEntries, subscriptionBook } from "../../store/money/ledger.ts";
 import { putPlan } from "../../store/money/plans.ts";
-import { subscriptionsOf } from "../../store/money/subscription-standing.ts";
+import { listSubscriptionStandings } from "../../store/money/subscription-standing.ts";
 import { wrongWindows } from "../../store/money/subscription-windows.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import { cancelGrant } from "../operations/grant.ts";
@@ -308,7 +308,7 @@ eachEngine(({ open, emptyUrl }) => {
         const starts = at("2027-01-01T00:00:00Z") > backMs ? [] : [at("2027-03-10T00:00:00Z")];
         const [purse] = await purses(db, backMs);
         expect([purse?.atMs ?? []].flat()).toEqual(starts);
-        const [standing] = await subscriptionsOf(db, "u1", backMs);
+        const [standing] = await listSubscriptionStandings(db, "u1", backMs);
         expect(standing?.windows.slice(0, 1).map(({ startsAtMs }) => startsAtMs) ?? []).toEqual(starts);
         expect(standing?.windows.map(({ remainingNano }) => remainingNano)).toEqual(
           purse?.windows.map(remainingBalance) ?? [],
@@ -324,7 +324,7 @@ eachEngine(({ open, emptyUrl }) => {
       await purses(db, NOON);
       const backMs = NOON - 2 * DAY_MS;
       const endsAtMs = at("2027-04-09T12:00:00Z");
-      expect(await subscriptionsOf(db, "u1", backMs)).toMatchObject([{ endsAtMs }]);
+      expect(await listSubscriptionStandings(db, "u1", backMs)).toMatchObject([{ endsAtMs }]);
       expect(
         await cancelGrant({ db, clock: { ...systemClock, nowMs: () => backMs } }, "s", "term_end"),
       ).toEqual({
@@ -341,8 +341,8 @@ eachEngine(({ open, emptyUrl }) => {
       await grant(db, "s", { endsAtMs: NOON - DAY_MS });
       const backMs = NOON - 2 * DAY_MS;
       expect(await purses(db, backMs)).toEqual([]);
-      expect(await subscriptionsOf(db, "u1", backMs)).toEqual([]);
-      const [past] = await subscriptionsOf(db, "u1", backMs, { past: true });
+      expect(await listSubscriptionStandings(db, "u1", backMs)).toEqual([]);
+      const [past] = await listSubscriptionStandings(db, "u1", backMs, { past: true });
       expect(past).toMatchObject({ standing: "ended", windows: [] });
     });
   });
@@ -405,7 +405,7 @@ eachEngine(({ open, emptyUrl }) => {
     await grant(db, "s", { endsAtMs: NOON - DAY_MS, renews: "month" }, [DAILY, MONTHLY]);
     await grant(db, "upcoming", { startsAtMs: NOON + 1 });
     await grant(db, "ended", { endsAtMs: NOON });
-    const [fresh] = await subscriptionsOf(db, "u1", NOON);
+    const [fresh] = await listSubscriptionStandings(db, "u1", NOON);
     expect(fresh?.windows.map(({ remainingNano }) => usdText(remainingNano))).toEqual(["5.00", "20.00"]);
     expect(await db.sql`SELECT per FROM subscription_window`).toEqual([]);
     await transaction(db, async (tx) => {
@@ -413,7 +413,7 @@ eachEngine(({ open, emptyUrl }) => {
       await hold(tx, "s", "1.00", NOON);
       await settle(tx, await hold(tx, "s", "3.00", NOON), "2.00");
     });
-    const standing = await subscriptionsOf(db, "u1", NOON);
+    const standing = await listSubscriptionStandings(db, "u1", NOON);
     expect(standing.map(({ id, standing: how }) => `${id} ${how}`)).toEqual([
       "s running",
       "upcoming upcoming",
@@ -438,9 +438,9 @@ eachEngine(({ open, emptyUrl }) => {
     expect(standing[1]?.windows).toEqual([]);
     // Windows without a row are summed from the ledger.
     await grant(db, "s", {}, [{ per: "week", usd: "5.00", counted: "rolling" }]);
-    expect((await subscriptionsOf(db, "u1", NOON))[0]?.windows).toMatchObject([
+    expect((await listSubscriptionStandings(db, "u1", NOON))[0]?.windows).toMatchObject([
       { usedNano: parseUsd("2"), heldNano: parseUsd("1"), remainingNano: parseUsd("2") },
     ]);
-    expect(await subscriptionsOf(db, "u1", NOON, { past: true })).toHaveLength(3);
+    expect(await listSubscriptionStandings(db, "u1", NOON, { past: true })).toHaveLength(3);
   });
 });

@@ -5,7 +5,7 @@
  */
 
 import type { Nano } from "../../money/nano.ts";
-import { byTurn, momentOf, presentEnd, standingOf } from "../../money/subscription.ts";
+import { byTurn, computeSubscriptionState, presentEnd, presentMoment } from "../../money/subscription.ts";
 import type { PlanPeriod } from "../../records.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { presentWindows } from "../../store/money/subscription-standing.ts";
@@ -55,8 +55,8 @@ export async function lockSubscriptionBalances(
     nowMs,
   );
   const running = locked
-    .map((subscription) => ({ subscription, atMs: momentOf(opened.get(subscription.id) ?? [], nowMs) }))
-    .filter(({ subscription, atMs }) => standingOf(subscription, atMs) === "running");
+    .map((subscription) => ({ subscription, atMs: presentMoment(opened.get(subscription.id) ?? [], nowMs) }))
+    .filter(({ subscription, atMs }) => computeSubscriptionState(subscription, atMs) === "running");
   const spans = running.map(({ subscription, atMs }) => presentWindows(subscription, atMs));
   const uses = await openWindows(tx, spans.flat(), opened);
   let next = 0;
@@ -86,7 +86,7 @@ export function remainingBalance({ limitNano, usedNano, heldNano }: Subscription
 }
 
 /** What would be left without the holds of requests in flight. */
-export function leftWithHolds({ windows }: Pick<SubscriptionBalance, "windows">): Nano {
+export function remainingWithHolds({ windows }: Pick<SubscriptionBalance, "windows">): Nano {
   const rests = windows.map((window) => remainingBalance({ ...window, heldNano: 0n }));
   return rests.reduce((least, rest) => (rest < least ? rest : least));
 }

@@ -19,7 +19,7 @@ import {
   sweepIdempotency,
 } from "../../store/money/idempotency.ts";
 
-import { type ClaimEnd, openLateEnds } from "./late-ends.ts";
+import { type ClaimEnd, openPendingClaimEnds } from "./late-ends.ts";
 
 export type { IdempotencyClaim, StoredAnswer } from "../../store/money/idempotency.ts";
 
@@ -66,7 +66,7 @@ const TRIES_MAX = 5;
 export function openIdempotency(options: IdempotencyOptions): Idempotency {
   const { db, clock, keyring, incarnation, keptMs, answerBytesMax } = options;
 
-  const late = openLateEnds(write, clock.nowMs, options.pauseMs ?? PAUSE_MS);
+  const late = openPendingClaimEnds(write, clock.nowMs, options.pauseMs ?? PAUSE_MS);
 
   function write(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
     return end === "forget" ? forgetIdempotency(db, claim) : finishIdempotency(db, claim, end);

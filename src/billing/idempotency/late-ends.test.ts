@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
-import { type ClaimEnd, openLateEnds } from "./late-ends.ts";
+import { type ClaimEnd, openPendingClaimEnds } from "./late-ends.ts";
 
 const claim = (requestId: string) => ({ scope: "key_1", token: requestId, fingerprint: "f", requestId });
 const answer = (bytes: number) => ({
@@ -13,7 +13,7 @@ function setUp() {
   const clock = { nowMs: 0 };
   const store = { isAway: true, tries: 0 };
   const told: [requestId: string, end: ClaimEnd][] = [];
-  const ends = openLateEnds(
+  const ends = openPendingClaimEnds(
     async ({ requestId }, end) => {
       store.tries++;
       if (store.isAway) throw new Error("away");

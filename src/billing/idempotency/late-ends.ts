@@ -8,7 +8,7 @@ import type { IdempotencyClaim, StoredAnswer } from "../../store/money/idempoten
 /** How the first request ended: its response if it is stored, encrypted as it is stored. */
 export type ClaimEnd = StoredAnswer | null | "forget";
 
-export interface LateEnds {
+export interface PendingClaimEnds {
   add(claim: IdempotencyClaim, end: ClaimEnd): void;
 }
 
@@ -24,11 +24,11 @@ const BYTES_MAX = 16 * 1024 * 1024;
 const TRIED_MS_MAX = 60 * 60_000;
 const PAUSE_MS_MAX = 10_000;
 
-export function openLateEnds(
+export function openPendingClaimEnds(
   write: (claim: IdempotencyClaim, end: ClaimEnd) => Promise<void>,
   nowMs: () => number,
   pauseMs: number,
-): LateEnds {
+): PendingClaimEnds {
   const waiting: LateEnd[] = [];
   let bytes = 0;
   let nextPauseMs = pauseMs;

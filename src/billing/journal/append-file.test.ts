@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createMappedFile, createWrittenFile } from "./append-file.ts";
+import { createMappedFile, createUnmappedFile } from "./append-file.ts";
 
 const newPath = () => join(mkdtempSync(join(tmpdir(), "gateway-lines-")), "lines");
 
@@ -36,7 +36,7 @@ function run(prelude: string, code: string) {
 
 describe.each([
   ["mapped", createMappedFile],
-  ["written", createWrittenFile],
+  ["written", createUnmappedFile],
 ])("a file that is %s", (_, make) => {
   test("has every line as soon as it is put there", () => {
     const path = newPath();

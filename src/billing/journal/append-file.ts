@@ -46,7 +46,7 @@ const ZEROS = Buffer.alloc(64 * 1024);
 export function createAppendFile(path: string, bytesMax: number): AppendFile {
   return IN_PLACE.has(statfsSync(dirname(path)).type)
     ? createMappedFile(path, bytesMax)
-    : createWrittenFile(path, bytesMax);
+    : createUnmappedFile(path, bytesMax);
 }
 
 /**
@@ -96,7 +96,7 @@ function mapFile(path: string): Buffer<ArrayBuffer> {
 }
 
 /** Appends each line with a system call. */
-export function createWrittenFile(path: string, bytesMax: number): AppendFile {
+export function createUnmappedFile(path: string, bytesMax: number): AppendFile {
   const file = openSync(path, "w+", 0o600);
   let end = 0;
   return {

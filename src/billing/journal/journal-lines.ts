@@ -11,7 +11,7 @@ import { RowEncoder } from "./row-lines.ts";
 const CHECKED_VERSION = 2;
 
 /** Requests with the same progress. */
-export interface ProgressOf {
+export interface RequestProgress {
   readonly progress: HoldProgress;
   readonly requestIds: readonly string[];
 }
@@ -37,7 +37,7 @@ export class JournalEncoder {
     this.holds.tell(hold, this.pen);
   }
 
-  progressed({ progress, requestIds }: ProgressOf): void {
+  progressed({ progress, requestIds }: RequestProgress): void {
     const { pen, names } = this;
     const account = names.numberOrNull(progress.accountId, pen);
     const model = names.numberOrNull(progress.upstreamModel, pen);

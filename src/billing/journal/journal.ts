@@ -10,7 +10,7 @@ import type { UsageRow } from "../../store/usage/usage-row.ts";
 import { syncFolder } from "../engine/json-lines.ts";
 import { type AppendFile, createAppendFile } from "./append-file.ts";
 import type { HoldFields } from "./hold-lines.ts";
-import { JournalEncoder, type ProgressOf } from "./journal-lines.ts";
+import { JournalEncoder, type RequestProgress } from "./journal-lines.ts";
 import { JsonLineWriter } from "./json-line-writer.ts";
 import { segmentName } from "./left-journals.ts";
 import { type Segment, UnsyncedSegments } from "./unsynced-segments.ts";
@@ -21,7 +21,7 @@ import { type Segment, UnsyncedSegments } from "./unsynced-segments.ts";
 export interface Journal {
   /** Returns the number of the segment that contains the hold. Segment numbers increase. */
   held(hold: HoldFields): number;
-  progressed(progress: ProgressOf): void;
+  progressed(progress: RequestProgress): void;
   /** The usage row of a request that is paid from its hold. Its values must fit the database. */
   settled(row: UsageRow): void;
   /** The usage row of an unpaid request. Its values must fit the database. Returns the number of its segment. */
@@ -40,7 +40,7 @@ export interface Journal {
 
 /** Created once, to avoid a closure per request. */
 const encodeHeld = (encoder: JournalEncoder, hold: HoldFields) => encoder.held(hold);
-const encodeProgressed = (encoder: JournalEncoder, progress: ProgressOf) => encoder.progressed(progress);
+const encodeProgressed = (encoder: JournalEncoder, progress: RequestProgress) => encoder.progressed(progress);
 const encodeSettled = (encoder: JournalEncoder, row: UsageRow) => encoder.settled(row);
 const encodeRecorded = (encoder: JournalEncoder, row: UsageRow) => encoder.recorded(row);
 

@@ -5,7 +5,13 @@
 
 import { z } from "zod";
 import { toUsageRow, type UsageRow } from "../../store/usage/usage-row.ts";
-import { asStored, isAlike, KIND_COLUMNS, kindValues, REST_COLUMNS } from "../../store/usage/usage-values.ts";
+import {
+  asStored,
+  isSameKind,
+  KIND_COLUMNS,
+  kindValues,
+  REST_COLUMNS,
+} from "../../store/usage/usage-values.ts";
 import type { JsonLineWriter } from "./json-line-writer.ts";
 import type { NameEncoder, NameReader } from "./name-lines.ts";
 
@@ -35,7 +41,7 @@ export class RowEncoder {
     const { kinds } = this;
     for (let number = 0; number < kinds.length; number++) {
       const kind = kinds[number];
-      if (kind !== undefined && isAlike(kind, row)) return number;
+      if (kind !== undefined && isSameKind(kind, row)) return number;
     }
     if (!this.isBegun) writeColumns(writer);
     this.isBegun = true;

@@ -6,7 +6,7 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import { userRecord } from "../../records.test-support.ts";
 import { openDigester } from "../../secrets/api-key.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
-import { fieldsOfEntry } from "../../store/checks/entries-in-change-log.ts";
+import { loggedEntryFields } from "../../store/checks/entries-in-change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { putPlan } from "../../store/money/plans.ts";
@@ -46,7 +46,7 @@ async function told(db: Db, action: string, book: (tx: Db) => Promise<MoneyResul
   await transaction(db, async (tx) => {
     const { entry } = await book(tx);
     const actor = { kind: "cli", id: null, name: "ada" } as const;
-    const changes = fieldsOfEntry(entry);
+    const changes = loggedEntryFields(entry);
     await appendChange(tx, { atMs: NOW_MS, actor, action, target: "user", changes, address: null });
   });
 }

@@ -19,12 +19,12 @@ export interface HourlyAuditOptions {
   holdLeaseMs: number;
 }
 
-export interface AuditOrder {
+export interface ReconciliationCommand {
   databaseUrl: string;
   holdLeaseMs: number;
 }
 
-export type AuditAnswer = { ok: true; report: AuditReport } | { ok: false; reason: string };
+export type ReconciliationReply = { ok: true; report: AuditReport } | { ok: false; reason: string };
 
 export function startHourlyReconciliation({
   databaseUrl,
@@ -36,11 +36,11 @@ export function startHourlyReconciliation({
 
   async function run(): Promise<void> {
     if (worker !== null) return;
-    const { promise, resolve } = Promise.withResolvers<AuditAnswer>();
+    const { promise, resolve } = Promise.withResolvers<ReconciliationReply>();
     worker = new Worker(new URL("./reconciliation-worker.ts", import.meta.url).href);
-    worker.onmessage = (event: MessageEvent<AuditAnswer>) => resolve(event.data);
+    worker.onmessage = (event: MessageEvent<ReconciliationReply>) => resolve(event.data);
     worker.onerror = (event) => resolve({ ok: false, reason: event.message });
-    worker.postMessage({ databaseUrl, holdLeaseMs } satisfies AuditOrder);
+    worker.postMessage({ databaseUrl, holdLeaseMs } satisfies ReconciliationCommand);
     const result = await promise;
     worker.terminate();
     worker = null;

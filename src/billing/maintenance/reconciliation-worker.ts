@@ -2,18 +2,18 @@
 
 import { systemClock } from "../../net/wire/clock.ts";
 import { openDb } from "../../store/engine/db.ts";
-import type { AuditAnswer, AuditOrder } from "./hourly-reconciliation.ts";
+import type { ReconciliationCommand, ReconciliationReply } from "./hourly-reconciliation.ts";
 import { reconcileLedger } from "./reconciliation.ts";
 
 declare const self: Worker;
 
 const FINDINGS_MAX = 20;
 
-self.onmessage = async ({ data }: MessageEvent<AuditOrder>) => {
+self.onmessage = async ({ data }: MessageEvent<ReconciliationCommand>) => {
   self.postMessage(await runOrder(data));
 };
 
-async function runOrder({ databaseUrl, holdLeaseMs }: AuditOrder): Promise<AuditAnswer> {
+async function runOrder({ databaseUrl, holdLeaseMs }: ReconciliationCommand): Promise<ReconciliationReply> {
   try {
     const db = await openDb(databaseUrl);
     try {

@@ -4,13 +4,13 @@
  */
 
 import type { Nano } from "../../money/nano.ts";
-import { costOf, listCostOf, NOTHING_USED, tariffOf } from "../../money/tariff.ts";
+import { buildTariff, computeListCost, computeTariffCost, NOTHING_USED } from "../../money/tariff.ts";
 import type { Clock } from "../../net/wire/clock.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { recordBillingFault } from "../../store/money/billing-faults.ts";
-import { type Hold, holdsOf } from "../../store/money/holds.ts";
+import { type Hold, listHolds } from "../../store/money/holds.ts";
 import {
   deleteProcess,
   findUnknownOwners,
@@ -169,7 +169,7 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
 
   async function settleProcessHolds(incarnation: string): Promise<void> {
     for (;;) {
-      const batch = await holdsOf(db, incarnation, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
+      const batch = await listHolds(db, incarnation, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
       const holds = batch.filter(({ requestId }) => !unsettleable.has(requestId));
       if (holds.length === 0 || stopped) return;
       await settleHolds(holds, incarnation);
@@ -205,7 +205,7 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
 
   /** A transaction that timed out may have been committed anyway. */
   async function settleOrphans(): Promise<void> {
-    const holds = await holdsOf(db, self.id, clock.nowMs() - limits.orphanMs, limits.holdsPerBatch);
+    const holds = await listHolds(db, self.id, clock.nowMs() - limits.orphanMs, limits.holdsPerBatch);
     const orphans = holds.filter(({ requestId }) => !till.isOpen(requestId));
     // An orphan that was seen only once may be a hold whose commit is just being acknowledged, and a changed clock
     // can make it look old.
@@ -221,9 +221,9 @@ export async function startRecovery(options: RecoveryOptions): Promise<Recovery>
       log.error("tariff_missing", { request_id: hold.requestId, tariff: hold.tariffId });
       return NO_COST;
     }
-    const tariff = tariffOf(terms);
+    const tariff = buildTariff(terms);
     const metered = { ...NOTHING_USED, inputTokens: hold.inputTokens, outputTokens: hold.outputTokens };
-    return { costNano: costOf(tariff, metered), upstreamNano: listCostOf(tariff, metered) };
+    return { costNano: computeTariffCost(tariff, metered), upstreamNano: computeListCost(tariff, metered) };
   }
 
   function reap(): Promise<void> {

@@ -10,7 +10,7 @@ import { errorReason, inTime } from "../engine/store-faults.ts";
 import type { ReservationStore } from "./reservation-store.ts";
 import type { ReservedHold } from "./wallet-reservations.ts";
 
-export interface LaneOverrunOptions {
+export interface WriteBehindOverrunOptions {
   lending: Pick<ReservationStore, "move">;
   plain: Pick<DirectBilling, "settle" | "overdue">;
   log: Log;
@@ -20,7 +20,7 @@ export interface LaneOverrunOptions {
 
 /** Resolves when the settlement is booked, or saved on disk until the database is available. */
 export function settleOverrun(
-  options: LaneOverrunOptions,
+  options: WriteBehindOverrunOptions,
   held: ReservedHold,
   settlement: Settlement,
 ): Promise<void> {
@@ -31,7 +31,7 @@ export function settleOverrun(
 
 /** Stores the hold in the database, where direct billing can charge more than the held amount. */
 async function moveToStore(
-  { lending, log, limits, isStopped }: LaneOverrunOptions,
+  { lending, log, limits, isStopped }: WriteBehindOverrunOptions,
   held: ReservedHold,
 ): Promise<void> {
   while (held.isOpen && !isStopped()) {

@@ -3,7 +3,7 @@
 import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
 import { inParts } from "../engine/in-parts.ts";
 import type { ProgressLimits } from "../engine/progress.ts";
-import type { ProgressOf } from "../journal/journal-lines.ts";
+import type { RequestProgress } from "../journal/journal-lines.ts";
 import type { ReservedHold } from "./wallet-reservations.ts";
 
 export interface WriteBehindProgress {
@@ -95,7 +95,7 @@ const LINE_REQUESTS_MAX = 64;
  * Groups the open holds by progress. Most requests sent at about the same time go to few accounts and have the same
  * progress.
  */
-export function isSameProgress(all: Iterable<ReservedHold>): ProgressOf[] {
+export function isSameProgress(all: Iterable<ReservedHold>): RequestProgress[] {
   const groups: ProgressGroup[] = [];
   const byAccount = new Map<string | null, ProgressGroup[]>();
   let group: ProgressGroup | undefined;

@@ -1,7 +1,7 @@
 /** Usage rows of one user that wait for the database. Values and sums are prepared as each row is added. */
 
 import type { Nano } from "../../money/nano.ts";
-import { type AlikeRows, groupAlikeRows } from "../../store/usage/insert-usage.ts";
+import { groupByKind, type SameKindRows } from "../../store/usage/insert-usage.ts";
 import { addToLines, type RollUpEntry } from "../../store/usage/usage-hour.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
@@ -12,7 +12,7 @@ export class RowBatch {
   readonly isPaid: boolean;
   /** The first journal segment that contains one of the rows, or an earlier one. */
   segment: number;
-  readonly kinds: AlikeRows[] = [];
+  readonly kinds: SameKindRows[] = [];
   readonly sums: RollUpEntry[] = [];
   charge: BatchCharge | null = null;
   count = 0;
@@ -30,7 +30,7 @@ export class RowBatch {
 
   /** Adds a row whose values fit the database (`clampCount`). */
   add(row: UsageRow, segment: number): void {
-    const alike = groupAlikeRows(this.kinds, row);
+    const alike = groupByKind(this.kinds, row);
     alike.add(row, this.isPaid && row.chargedNano !== 0n ? this.chargedWith(row, alike) : null);
     addToLines(this.sums, row);
     this.count++;
@@ -42,7 +42,7 @@ export class RowBatch {
    * The request whose ledger entry the row shares: the first charged one. Its own row learns of the sharing when a
    * second row is added.
    */
-  private chargedWith(row: UsageRow, alike: AlikeRows): string | null {
+  private chargedWith(row: UsageRow, alike: SameKindRows): string | null {
     const { charge } = this;
     if (charge === null) {
       const { requestId, atMs, chargedNano: nano } = row;
@@ -83,7 +83,7 @@ export class RowBatch {
 export interface BatchCharge {
   /** The first charged request, and where its row is. */
   readonly requestId: string;
-  readonly alike: AlikeRows;
+  readonly alike: SameKindRows;
   readonly index: number;
   many: number;
   nano: Nano;

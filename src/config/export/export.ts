@@ -3,17 +3,11 @@
 import { Document, isMap, isScalar, isSeq, type YAMLMap } from "yaml";
 import { type Clock, systemClock } from "../../net/wire/clock.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { writtenPlan, writtenSubscriptions } from "../plan/plan-grants.ts";
+import { planToFile, subscriptionsToFile } from "../plan/plan-grants.ts";
 import { activeKeys } from "../plan/plan-keys.ts";
-import { writtenSettings } from "../plan/plan-settings.ts";
+import { settingsToFile } from "../plan/plan-settings.ts";
 import { type ConfigState, readState } from "../state/step.ts";
-import {
-  writtenAccount,
-  writtenGroup,
-  writtenKey,
-  writtenModel,
-  writtenUser,
-} from "../state/to-file-shape.ts";
+import { accountToFile, groupToFile, keyToFile, modelToFile, userToFile } from "../state/to-file-shape.ts";
 
 /**
  * Returns the current state as a configuration file. It contains no secrets; applying it again keeps the stored
@@ -47,15 +41,15 @@ function buildSections(state: ConfigState, nowMs: number) {
   const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
   const groupNames = new Map(state.groups.map(({ id, name }) => [id, name]));
   const emails = new Map(state.users.map(({ id, email }) => [id, email]));
-  const subscriptions = writtenSubscriptions(state, nowMs);
+  const subscriptions = subscriptionsToFile(state, nowMs);
   return {
-    ...writtenSettings(state),
-    models: state.models.map(writtenModel),
-    accounts: state.accounts.map(writtenAccount),
-    groups: state.groups.map((group) => writtenGroup(group, accountNames)),
-    ...(state.plans.length === 0 ? {} : { plans: state.plans.map(writtenPlan) }),
-    users: state.users.map((user) => writtenUser(user, groupNames, subscriptions.get(user.id))),
-    keys: [...activeKeys(state).values()].map((key) => writtenKey(key, groupNames, emails)),
+    ...settingsToFile(state),
+    models: state.models.map(modelToFile),
+    accounts: state.accounts.map(accountToFile),
+    groups: state.groups.map((group) => groupToFile(group, accountNames)),
+    ...(state.plans.length === 0 ? {} : { plans: state.plans.map(planToFile) }),
+    users: state.users.map((user) => userToFile(user, groupNames, subscriptions.get(user.id))),
+    keys: [...activeKeys(state).values()].map((key) => keyToFile(key, groupNames, emails)),
   };
 }
 

@@ -27,11 +27,11 @@ export interface Settings {
   /** The socket over which the command line reaches the process that runs on this data directory. */
   readonly controlSocketFile: string;
   /** What a settled request survives: the crash of the process, or a power failure as well. SQLite only. */
-  readonly durability: Durability;
+  readonly durability: DurabilitySetting;
 }
 
 const DURABILITIES = ["process", "disk"] as const;
-export type Durability = (typeof DURABILITIES)[number];
+export type DurabilitySetting = (typeof DURABILITIES)[number];
 
 export interface SettingSources {
   flags: { host?: string | undefined; port?: string | undefined; data?: string | undefined };

@@ -9,7 +9,7 @@ import { dirname } from "node:path";
 import { type Clock, type NewId, systemClock, uuidV7 } from "../../net/wire/clock.ts";
 import { openDigester } from "../../secrets/api-key.ts";
 import { type Keyring, openKeyring, openPassingKeyring, type RandomBytes } from "../../secrets/keyring.ts";
-import { type Db, openDb, sqlitePathOf } from "../../store/engine/db.ts";
+import { type Db, openDb, parseSqlitePath } from "../../store/engine/db.ts";
 import { changesAhead, hasVersions, migrate } from "../../store/engine/migrate.ts";
 import { loadPepper } from "../../store/settings/pepper.ts";
 import type { Settings } from "./environment.ts";
@@ -83,7 +83,7 @@ export async function openPresent(
   environment: Environment,
   reportProgress: ReportProgress = ignoreProgress,
 ): Promise<Installation> {
-  const path = sqlitePathOf(settings.databaseUrl);
+  const path = parseSqlitePath(settings.databaseUrl);
   if (path !== null && !pathExists(path))
     throw new NoInstallation(`There is no installation in ${dirname(path)}.`, DATA_DIR_HINT);
   const file = settings.masterKeyFile;
@@ -104,7 +104,7 @@ export async function openPresent(
  * find out.
  */
 export function hasStore({ databaseUrl }: Settings): boolean {
-  const path = sqlitePathOf(databaseUrl);
+  const path = parseSqlitePath(databaseUrl);
   return path === null || pathExists(path);
 }
 
@@ -122,7 +122,7 @@ function pathExists(path: string): boolean {
  * Opens the installation for reading. If there is no database yet, opens an empty one in memory and creates no
  * file.
  */
-export async function openToLook(
+export async function openReadOnly(
   settings: Settings,
   environment: Environment,
   reportProgress: ReportProgress = ignoreProgress,

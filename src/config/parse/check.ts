@@ -25,7 +25,7 @@ export const NOTHING_KNOWN: KnownNames = {
 };
 
 /** Values from the environment must not appear in an error message. Only the caller knows which values those are. */
-export interface Discretion {
+export interface CheckOptions {
   show(path: Path, value: string): string;
   mayShow(path: Path): boolean;
 }
@@ -47,7 +47,7 @@ interface Item {
   value: Readonly<Record<string, unknown>>;
 }
 
-export function checkTogether(tree: unknown, known: KnownNames, discretion: Discretion): FieldProblem[] {
+export function checkTogether(tree: unknown, known: KnownNames, discretion: CheckOptions): FieldProblem[] {
   const models = readItems(tree, "models");
   const accounts = readItems(tree, "accounts");
   const groups = readItems(tree, "groups");
@@ -230,7 +230,7 @@ function checkModelReferences(group: Item, field: "model_multipliers" | "model_p
     }));
 }
 
-function references(item: Item, field: string, names: Names, discretion: Discretion): FieldProblem[] {
+function references(item: Item, field: string, names: Names, discretion: CheckOptions): FieldProblem[] {
   const list = item.value[field];
   if (!Array.isArray(list)) return [];
   const seen = new Set<string>();
@@ -249,7 +249,7 @@ function reference(
   path: Path,
   name: string | undefined,
   { noun, all, open, near }: Names,
-  discretion: Discretion,
+  discretion: CheckOptions,
 ): FieldProblem[] {
   if (name === undefined || all.has(name)) return [];
   const close = discretion.mayShow(path) ? near(name) : null;

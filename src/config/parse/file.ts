@@ -5,9 +5,16 @@
 
 import type { z } from "zod";
 import { limits } from "../product-limits.ts";
-import { ruleOf } from "../schema/rule.ts";
+import { describeRule } from "../schema/rule.ts";
 import { type GatewayDocument, type GatewayFile, gatewayFile } from "../schema/schema.ts";
-import { byPlace, type FieldProblem, fieldOf, nearest, type Path, type Problem } from "../state/problem.ts";
+import {
+  byPlace,
+  type FieldProblem,
+  fieldProblem,
+  nearest,
+  type Path,
+  type Problem,
+} from "../state/problem.ts";
 import { checkTogether, type KnownNames, NOTHING_KNOWN } from "./check.ts";
 import { findUnsupportedFeatures } from "./unsupported-features.ts";
 import { readTreeInWorker } from "./yaml-in-worker.ts";
@@ -125,7 +132,7 @@ function checkTree<Schema extends z.ZodType>(
   checks: ExtraChecks,
 ): Parsed<z.output<Schema>> {
   const problemAt = ({ path, message, onKey }: FieldProblem): Problem => {
-    return { file: fileName, ...tree.locate(path, onKey), field: fieldOf(path), message };
+    return { file: fileName, ...tree.locate(path, onKey), field: fieldProblem(path), message };
   };
   // A file that contains only comments is valid and defines nothing.
   const value = tree.value === null ? {} : tree.value;
@@ -146,7 +153,7 @@ function checkTree<Schema extends z.ZodType>(
 function firstPerField(problems: FieldProblem[]): FieldProblem[] {
   const seen = new Set<string>();
   return problems.filter(({ path }) => {
-    const field = fieldOf(path);
+    const field = fieldProblem(path);
     if (seen.has(field)) return false;
     seen.add(field);
     return true;
@@ -191,7 +198,7 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
   if (issue.code === "invalid_key") {
     return [{ path, message: `must be ${issue.issues[0]?.message ?? "plain text"}.`, onKey: true }];
   }
-  const rule = ruleOf(issue);
+  const rule = describeRule(issue);
   if (missing) return [{ path, message: `is missing. It must be ${rule}.` }];
   if (value === null)
     return [{ path, message: `is empty. Remove the field, or give it ${rule}.`, onKey: true }];

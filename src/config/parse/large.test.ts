@@ -9,7 +9,7 @@ import { exportFile } from "../export/export.ts";
 import { readSettings } from "../installation/environment.ts";
 import { type Installation, openInstallation } from "../installation/installation.ts";
 import { applyChanges, planChanges } from "../plan/apply.ts";
-import { planGrants, writtenSubscriptions } from "../plan/plan-grants.ts";
+import { planGrants, subscriptionsToFile } from "../plan/plan-grants.ts";
 import { readState } from "../state/step.ts";
 import { checkTogether, NOTHING_KNOWN } from "./check.ts";
 import { parseGatewayFile } from "./file.ts";
@@ -82,7 +82,7 @@ describe("an installation with many users", () => {
       subscriptions,
     };
 
-    const written = writtenSubscriptions(state, 2);
+    const written = subscriptionsToFile(state, 2);
     const ids = new Map(numbers(users).map((i) => [email(i), `user_${i}`]));
     planGrants(state, parsed.file, ids, gateway);
     expect(written.size).toBe(users);

@@ -2,13 +2,13 @@
 
 import { z } from "zod";
 import type { FieldChange, ListedModel, PriceList } from "../../records.ts";
-import { fields, instantMs, modelName, modelSizes, priceGiven, text } from "../schema/schema.ts";
+import { fields, instantMs, modelName, modelSizes, priceField, text } from "../schema/schema.ts";
 import { created, differences, type ShownValue, shownListed } from "../state/difference.ts";
 import type { Problem } from "../state/problem.ts";
 import type { Change } from "../state/step.ts";
 import { parseFile } from "./file.ts";
 
-const listedModels = z.record(modelName, fields({ price: priceGiven, ...modelSizes }));
+const listedModels = z.record(modelName, fields({ price: priceField, ...modelSizes }));
 const isDay = (value: string) => value.length === 10 && instantMs(value) !== null;
 
 function dateSince(inUse: PriceList | null) {
@@ -69,7 +69,7 @@ export function listChanges(before: PriceList | null, after: PriceList): Change[
  * Prefixes the changed fields of a listed model with its name, because the change log has one entry for the
  * whole list.
  */
-export function fieldsOfListed({ kind, what, fields }: Change): FieldChange[] {
+export function listedModelFields({ kind, what, fields }: Change): FieldChange[] {
   if (kind === "remove") return [{ field: what, from: "(listed)", to: null }];
   return fields.map(({ field, from, to }) => ({ field: `${what}: ${field}`, from, to }));
 }

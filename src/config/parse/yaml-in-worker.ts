@@ -3,7 +3,7 @@
  * seconds, which would block the thread that serves requests.
  */
 
-import { readTree, type TreeData, type TreeResult, treeOf } from "./yaml-tree.ts";
+import { buildTree, readTree, type TreeData, type TreeResult } from "./yaml-tree.ts";
 
 export interface TreeOrder {
   text: string;
@@ -21,7 +21,7 @@ export async function readTreeInWorker({ text, environment }: TreeOrder): Promis
     worker.onmessage = (event: MessageEvent<TreeData>) => resolve(event.data);
     worker.onerror = (event) => reject(new Error(`The file could not be read: ${event.message}`));
     worker.postMessage({ text, environment } satisfies TreeOrder);
-    return treeOf(await promise);
+    return buildTree(await promise);
   } finally {
     worker.terminate();
   }

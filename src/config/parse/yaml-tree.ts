@@ -13,7 +13,7 @@ import {
   type YAMLError,
 } from "yaml";
 import { limits } from "../product-limits.ts";
-import { type FieldProblem, fieldOf, type Path } from "../state/problem.ts";
+import { type FieldProblem, fieldProblem, type Path } from "../state/problem.ts";
 
 export interface Tree {
   value: unknown;
@@ -63,7 +63,7 @@ export function readTree(
   text: string,
   environment: Readonly<Record<string, string | undefined>>,
 ): TreeResult {
-  return treeOf(readTreeData(text, environment));
+  return buildTree(readTreeData(text, environment));
 }
 
 export function readTreeData(
@@ -124,7 +124,7 @@ export function readTreeData(
   };
 }
 
-export function treeOf(data: TreeData): TreeResult {
+export function buildTree(data: TreeData): TreeResult {
   if (!data.ok) return data;
   const { value, problems, variables, broken } = data;
   const locate = locator(data);
@@ -132,11 +132,11 @@ export function treeOf(data: TreeData): TreeResult {
     value,
     problems,
     locate,
-    variablesIn: (path) => (variables.size === 0 ? [] : (variables.get(fieldOf(path)) ?? [])),
+    variablesIn: (path) => (variables.size === 0 ? [] : (variables.get(fieldProblem(path)) ?? [])),
     isBroken(path) {
       if (broken.size === 0) return false;
       for (let length = path.length; length >= 0; length--) {
-        if (broken.has(fieldOf(path.slice(0, length)))) return true;
+        if (broken.has(fieldProblem(path.slice(0, length)))) return true;
       }
       return false;
     },
@@ -152,7 +152,7 @@ function locator(data: Pick<TreeData & { ok: true }, "fields" | "offsets" | "lin
   return (path, onKey = false) => {
     indexes ??= new Map(data.fields.split("\n").map((field, index) => [field, index]));
     for (let length = path.length; length >= 0; length--) {
-      const index = indexes.get(fieldOf(path.slice(0, length)));
+      const index = indexes.get(fieldProblem(path.slice(0, length)));
       if (index === undefined) continue;
       const [key = -1, value = -1] = data.offsets.subarray(index * 2, index * 2 + 2);
       const offset = (onKey ? [key, value] : [value, key]).find((at) => at !== -1);
@@ -190,7 +190,7 @@ function createBuilder(document: Document.Parsed, environment: Readonly<Record<s
       variables: [],
       broken: false,
     };
-    places.set(fieldOf(path), position);
+    places.set(fieldProblem(path), position);
     if (node === null) return null;
     if (isAlias(node)) {
       aliases++;
@@ -207,7 +207,7 @@ function createBuilder(document: Document.Parsed, environment: Readonly<Record<s
         return null;
       }
       const value = build(target as ParsedNode, path, keyOffset);
-      const expanded = places.get(fieldOf(path));
+      const expanded = places.get(fieldProblem(path));
       // A problem is reported where the alias is used, not where its anchor is defined.
       if (expanded !== undefined) expanded.valueOffset = node.range[0];
       return value;
@@ -232,7 +232,12 @@ function createBuilder(document: Document.Parsed, environment: Readonly<Record<s
       const keyOffset = (key as ParsedNode | null)?.range[0] ?? null;
       const name = isScalar(key) && key.value !== null ? (key.source ?? String(key.value)) : null;
       if (name === null || name === "__proto__") {
-        places.set(fieldOf([...path, "?"]), { keyOffset, valueOffset: null, variables: [], broken: true });
+        places.set(fieldProblem([...path, "?"]), {
+          keyOffset,
+          valueOffset: null,
+          variables: [],
+          broken: true,
+        });
         problems.push({
           path: [...path, "?"],
           message: "is not a field name; a name must be plain text.",
@@ -242,7 +247,7 @@ function createBuilder(document: Document.Parsed, environment: Readonly<Record<s
       }
       const field = [...path, name];
       if (Object.hasOwn(value, name)) {
-        places.set(fieldOf(field), { keyOffset, valueOffset: keyOffset, variables: [], broken: true });
+        places.set(fieldProblem(field), { keyOffset, valueOffset: keyOffset, variables: [], broken: true });
         problems.push({ path: field, message: "is written twice; keep one of the two.", onKey: true });
         continue;
       }

@@ -16,7 +16,7 @@ import { type Change, type ConfigState, type PlanStep, readState, type Secrets }
 import { openingNotes } from "./opening-balance.ts";
 import { type PlanOptions, planSteps } from "./plan.ts";
 import type { ShownKey } from "./plan-keys.ts";
-import { keptForTheirMoney, type Removals, withGroupsLeft } from "./plan-removals.ts";
+import { type Removals, usersWithMoney, withGroupsLeft } from "./plan-removals.ts";
 import { readAffectedState } from "./read-affected-state.ts";
 
 export interface PlannedChanges {
@@ -118,7 +118,7 @@ async function buildPlan(
   const namesBalances = file.users.some(({ balance }) => balance !== undefined);
   const notes = [
     ...(namesBalances ? openingNotes(file.users, state.users, await readOpenings(installation.db)) : []),
-    ...(options.prune ? keptForTheirMoney(state, file) : []),
+    ...(options.prune ? usersWithMoney(state, file) : []),
   ];
   return { ok: true, plan: { changes: steps, shown, notes, file, steps, revisions } };
 }
@@ -158,7 +158,7 @@ export async function applyChanges(
  * happen again. `plan` must use only the database that is passed to it: on SQLite, a query on another
  * connection would wait for the end of this transaction.
  */
-export async function applyAlone(
+export async function applyExclusively(
   { db, clock }: Pick<Installation, "db" | "clock">,
   plan: (tx: Db) => Promise<PlannedChanges>,
   author: ChangeAuthor = SYSTEM_AUTHOR,

@@ -11,7 +11,7 @@ import type { FileUser } from "../schema/schema.ts";
 import type { FieldChange } from "../state/difference.ts";
 
 /** Returns null if there is nothing to post: no balance, or a balance of zero. */
-export function openingOf(wanted: Pick<FileUser, "balance">): Nano | null {
+export function readOpeningBalance(wanted: Pick<FileUser, "balance">): Nano | null {
   const nano = wanted.balance === undefined ? 0n : parseUsd(wanted.balance);
   return nano > 0n ? nano : null;
 }

@@ -4,13 +4,13 @@
  */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
-import { presentEnd, standingOf } from "../../money/subscription.ts";
+import { computeSubscriptionState, presentEnd } from "../../money/subscription.ts";
 import { PLAN_PERIODS, type PlanRecord, type PlanWindow, type SubscriptionRecord } from "../../records.ts";
 import { deletePlan, putPlan } from "../../store/money/plans.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.ts";
 import { created, differences, type ShownValue, shownInstant } from "../state/difference.ts";
-import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
+import { buildStep, type ConfigState, known, type PlanStep, type Secrets } from "../state/step.ts";
 
 export interface GrantSteps {
   plans: PlanStep[];
@@ -68,7 +68,7 @@ function planPlan(state: ConfigState, wanted: FilePlan, { clock, newId }: Secret
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
   const fields = present ? differences(shownPlan(present), shownPlan(record)) : created(shownPlan(record));
-  return { record, step: stepOf(`plan ${record.name}`, !present, fields, (tx) => putPlan(tx, record)) };
+  return { record, step: buildStep(`plan ${record.name}`, !present, fields, (tx) => putPlan(tx, record)) };
 }
 
 function matchSubscriptions(
@@ -116,7 +116,7 @@ function planSubscription(
   const describe = (one: SubscriptionRecord) => shownSubscription(one, timeZone, clock.nowMs());
   const fields = present ? differences(describe(present), describe(record)) : created(describe(record));
   const title = subscriptionTitle(wanted.plan, email);
-  return stepOf(title, !present, fields, (tx) => putSubscription(tx, record));
+  return buildStep(title, !present, fields, (tx) => putSubscription(tx, record));
 }
 
 function removals(
@@ -151,7 +151,7 @@ function removals(
 }
 
 /** Running and upcoming subscriptions in file shape, by user id. */
-export function writtenSubscriptions(state: ConfigState, nowMs: number): ReadonlyMap<string, object[]> {
+export function subscriptionsToFile(state: ConfigState, nowMs: number): ReadonlyMap<string, object[]> {
   const plans = new Map(state.plans.map(({ id, name }) => [id, name]));
   const written = new Map<string, object[]>();
   for (const one of state.subscriptions) {
@@ -171,10 +171,10 @@ export function writtenSubscriptions(state: ConfigState, nowMs: number): Readonl
 }
 
 function isRunningOrUpcoming(one: SubscriptionRecord, nowMs: number): boolean {
-  return ["running", "upcoming"].includes(standingOf(one, nowMs));
+  return ["running", "upcoming"].includes(computeSubscriptionState(one, nowMs));
 }
 
-export function writtenPlan({ name, timeZone, windows }: PlanRecord) {
+export function planToFile({ name, timeZone, windows }: PlanRecord) {
   return {
     name,
     time_zone: timeZone,

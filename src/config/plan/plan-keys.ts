@@ -4,13 +4,13 @@
  */
 
 import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../../records.ts";
-import { hasValidChecksum, mintApiKey, publicIdOf } from "../../secrets/api-key.ts";
+import { hasValidChecksum, mintApiKey, readPublicId } from "../../secrets/api-key.ts";
 import { changeKey, insertKey, revokeKey } from "../../store/policy/keys.ts";
 import type { FileKey } from "../schema/schema.ts";
-import { callerLimitsOf } from "../schema/usage-limits.ts";
+import { parseCallerLimits } from "../schema/usage-limits.ts";
 import { created, differences, secretChange, secretSet, shownKey } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
+import { buildStep, type ConfigState, known, type PlanStep, type Secrets } from "../state/step.ts";
 
 /** A key that this plan created. Its secret is not stored anywhere else. */
 export interface ShownKey {
@@ -47,7 +47,7 @@ export function planKeys(
     const userId = entry.user === undefined ? null : known(targets.users, entry.user);
     const groupId = known(targets.groups, entry.group);
     const expiresAtMs = entry.expires ?? null;
-    const limits = callerLimitsOf(entry.limits);
+    const limits = parseCallerLimits(entry.limits);
     const present = active.get(keyIdentity(userId, entry.name));
     const digest = entry.secret === undefined ? undefined : secrets.digest(entry.secret);
     const what = keyTitle(entry.name, entry.user ?? null);
@@ -73,7 +73,7 @@ export function planKeys(
       return;
     }
     if (present !== undefined && (digest === undefined || digest === present.digest)) {
-      const step = stepOf(what, false, changed, (tx) =>
+      const step = buildStep(what, false, changed, (tx) =>
         changeKey(tx, present.id, { name: entry.name, groupId, expiresAtMs, limits }),
       );
       if (step !== null) plan.steps.push(step);
@@ -130,7 +130,7 @@ export function newKey(wanted: NewKey, secrets: Secrets): { record: KeyRecord; s
     userId: wanted.userId,
     groupId: wanted.groupId,
     digest,
-    publicId: publicIdOf(secret, digest),
+    publicId: readPublicId(secret, digest),
     // No part of an imported secret is stored.
     last4: hasValidChecksum(secret) ? secret.slice(-4) : "",
     status: "active",

@@ -11,7 +11,7 @@ import { deleteModel } from "../../store/policy/models.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState, PlanStep, Secrets } from "../state/step.ts";
-import { writtenGroup } from "../state/to-file-shape.ts";
+import { groupToFile } from "../state/to-file-shape.ts";
 import { activeKeys, keyTitle } from "./plan-keys.ts";
 
 /** Identifiers as in the file: e-mail addresses of users, ids of models. */
@@ -24,7 +24,7 @@ export interface Removals {
 }
 
 /** Notes for users that pruning keeps because money is left in their wallet. */
-export function keptForTheirMoney(state: ConfigState, file: GatewayFile): string[] {
+export function usersWithMoney(state: ConfigState, file: GatewayFile): string[] {
   const named = new Set(file.users.map(({ email }) => email));
   return state.users.flatMap(({ id, email }) => {
     const nano = state.funds.get(id);
@@ -144,7 +144,7 @@ export function withGroupsLeft(
   const named = new Set([...(document.groups ?? []).map(nameOf), ...(removals.groups ?? [])]);
   const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
   const changedGroups = state.groups.flatMap((group) => {
-    const written = writtenGroup(group, accountNames);
+    const written = groupToFile(group, accountNames);
     const isAffected =
       group.models.some((id) => models.has(id)) || written.accounts.some((name) => accounts.has(name));
     if (!isAffected || named.has(group.name)) return [];

@@ -16,7 +16,7 @@ import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
 import { differences, type ShownValue, secretChange, secretSet } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import { type ConfigState, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
+import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
 import { planRetention } from "./retention.ts";
 
 type FileSmtp = NonNullable<GatewayFile["smtp"]>;
@@ -140,7 +140,7 @@ function secretDifference(field: string, before: string | null, after: string | 
 }
 
 function changed(what: string, fields: FieldChange[], write: PlanStep["write"]): PlanStep[] {
-  return [stepOf(what, false, fields, write)].flatMap((step) => step ?? []);
+  return [buildStep(what, false, fields, write)].flatMap((step) => step ?? []);
 }
 
 function shownSmtp(smtp: SmtpRecord | null): ShownValue {
@@ -182,16 +182,16 @@ function shownAlerts(alerts: AlertsRecord): ShownValue {
 }
 
 /** Settings in file shape, without secrets. Settings that were never set are omitted. */
-export function writtenSettings({ registration, usageRowsKeptMs, smtp, alerts }: ConfigState) {
+export function settingsToFile({ registration, usageRowsKeptMs, smtp, alerts }: ConfigState) {
   return {
     registration,
     ...(usageRowsKeptMs === null ? {} : { retention: { usage_rows: durationText(usageRowsKeptMs) } }),
-    ...(smtp === null ? {} : { smtp: writtenSmtp(smtp) }),
-    ...(alerts === DEFAULT_ALERTS ? {} : { alerts: writtenAlerts(alerts) }),
+    ...(smtp === null ? {} : { smtp: smtpToFile(smtp) }),
+    ...(alerts === DEFAULT_ALERTS ? {} : { alerts: alertsToFile(alerts) }),
   };
 }
 
-export function writtenSmtp({ host, port, security, user, from, privateNetwork }: SmtpRecord) {
+export function smtpToFile({ host, port, security, user, from, privateNetwork }: SmtpRecord) {
   return {
     host,
     port,
@@ -202,7 +202,7 @@ export function writtenSmtp({ host, port, security, user, from, privateNetwork }
   };
 }
 
-export function writtenAlerts(alerts: AlertsRecord) {
+export function alertsToFile(alerts: AlertsRecord) {
   const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
   return {
     webhooks: webhooks.map(({ name, url, privateNetwork, enabled }) => ({

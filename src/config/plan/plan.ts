@@ -19,7 +19,7 @@ import { putModel } from "../../store/policy/models.ts";
 import { chargingProblems } from "../parse/check-charging.ts";
 import { reachProblems } from "../parse/check-reach.ts";
 import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "../schema/schema.ts";
-import { callerLimitsOf, queueOf, rateLimitsOf } from "../schema/usage-limits.ts";
+import { parseCallerLimits, parseQueue, parseRateLimits } from "../schema/usage-limits.ts";
 import {
   created,
   differences,
@@ -30,8 +30,8 @@ import {
   shownModel,
   shownUser,
 } from "../state/difference.ts";
-import { type ConfigState, known, type PlanStep, type Secrets, stepOf } from "../state/step.ts";
-import { openingField, openingOf, postOpening } from "./opening-balance.ts";
+import { buildStep, type ConfigState, known, type PlanStep, type Secrets } from "../state/step.ts";
+import { openingField, postOpening, readOpeningBalance } from "./opening-balance.ts";
 import { planGrants } from "./plan-grants.ts";
 import { type KeyPlan, planKeys } from "./plan-keys.ts";
 import { pruneSteps, type Removals, removalSteps } from "./plan-removals.ts";
@@ -146,7 +146,7 @@ function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): P
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
   const fields = present ? differences(shownModel(present), shownModel(record)) : created(shownModel(record));
-  return { record, step: stepOf(`model ${record.id}`, !present, fields, (tx) => putModel(tx, record)) };
+  return { record, step: buildStep(`model ${record.id}`, !present, fields, (tx) => putModel(tx, record)) };
 }
 
 function toPrice(price: FileModel["price"]): Price | null {
@@ -182,7 +182,7 @@ function planAccount(
     priority: wanted.priority,
     weight: wanted.weight,
     models: wanted.models,
-    limits: rateLimitsOf(wanted.limits),
+    limits: parseRateLimits(wanted.limits),
     enabled: wanted.enabled,
     createdAtMs: present?.createdAtMs ?? secrets.clock.nowMs(),
   };
@@ -192,7 +192,10 @@ function planAccount(
   if (record.sealedCredential !== sealed) {
     fields.push(sealed === null ? secretSet("credential") : secretChange("credential"));
   }
-  return { record, step: stepOf(`account ${record.name}`, !present, fields, (tx) => putAccount(tx, record)) };
+  return {
+    record,
+    step: buildStep(`account ${record.name}`, !present, fields, (tx) => putAccount(tx, record)),
+  };
 }
 
 /** Unsupported kinds are rejected before a plan is made. */
@@ -225,15 +228,15 @@ function planGroup(
     },
     onDisconnect: wanted.on_disconnect ?? null,
     websocket: wanted.websocket,
-    limits: callerLimitsOf(wanted.limits),
-    groupLimits: callerLimitsOf(wanted.group_limits),
-    queue: queueOf(wanted.queue),
+    limits: parseCallerLimits(wanted.limits),
+    groupLimits: parseCallerLimits(wanted.group_limits),
+    queue: parseQueue(wanted.queue),
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
   const names = new Map([...accounts].map(([name, id]) => [id, name]));
   const shown = (group: GroupRecord) => shownGroup(group, (id) => names.get(id) ?? id);
   const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
-  return { record, step: stepOf(`group ${record.name}`, !present, fields, (tx) => putGroup(tx, record)) };
+  return { record, step: buildStep(`group ${record.name}`, !present, fields, (tx) => putGroup(tx, record)) };
 }
 
 async function planUser(
@@ -256,14 +259,14 @@ async function planUser(
     // An omitted status is kept: applying an older file does not enable a disabled user again.
     status: wanted.status ?? present?.status ?? "active",
     passwordHash: same ? hash : await Bun.password.hash(password, "argon2id"),
-    limits: callerLimitsOf(wanted.limits),
+    limits: parseCallerLimits(wanted.limits),
     groups: wanted.groups.map((name) => known(groups.ids, name)),
     createdAtMs,
   };
   const shown = (user: UserRecord) => shownUser(user, (groupId) => groups.names.get(groupId) ?? groupId);
   const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
   if (!same) fields.push(hash === null ? secretSet("password") : secretChange("password"));
-  const opening = present === undefined ? openingOf(wanted) : null;
+  const opening = present === undefined ? readOpeningBalance(wanted) : null;
   if (opening !== null) fields.push(openingField(opening));
   const write = async (tx: Db) => {
     await putUser(tx, record);
@@ -271,6 +274,6 @@ async function planUser(
   };
   return {
     record: { ...record, email: wanted.email },
-    step: stepOf(`user ${record.email}`, !present, fields, write),
+    step: buildStep(`user ${record.email}`, !present, fields, write),
   };
 }

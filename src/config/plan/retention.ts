@@ -3,7 +3,7 @@
 import { writeUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
-import { type ConfigState, type PlanStep, stepOf } from "../state/step.ts";
+import { buildStep, type ConfigState, type PlanStep } from "../state/step.ts";
 
 /** An omitted setting is kept. */
 export function planRetention(state: ConfigState, { retention }: GatewayFile): PlanStep[] {
@@ -11,7 +11,7 @@ export function planRetention(state: ConfigState, { retention }: GatewayFile): P
   const after = retention?.usage_rows === undefined ? before : retention.usage_rows;
   if (after === before) return [];
   const fields = [{ field: "usage_rows", from: keptText(before), to: keptText(after) }];
-  return [stepOf("retention", false, fields, (tx) => writeUsageRowsKept(tx, after))].flatMap(
+  return [buildStep("retention", false, fields, (tx) => writeUsageRowsKept(tx, after))].flatMap(
     (step) => step ?? [],
   );
 }

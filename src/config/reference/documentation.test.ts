@@ -8,9 +8,9 @@ import { z } from "zod";
 import { readSettings } from "../installation/environment.ts";
 import { parseGatewayFile } from "../parse/file.ts";
 import { gatewayFile } from "../schema/schema.ts";
-import { fieldOf, formatProblem, type Path } from "../state/problem.ts";
-import { type OutlinedField, type OutlineValue, outlineOf } from "./outline.ts";
-import { allowedTexts, asWritten, withReference } from "./reference.ts";
+import { fieldProblem, formatProblem, type Path } from "../state/problem.ts";
+import { buildOutline, type OutlinedField, type OutlineValue } from "./outline.ts";
+import { allowedTexts, formatValue, withReference } from "./reference.ts";
 
 const TEXT = readFileSync(resolve(import.meta.dir, "../../../docs/configuration.md"), "utf8");
 const ENVIRONMENT = {
@@ -21,7 +21,7 @@ const ENVIRONMENT = {
   SMTP_PASSWORD: "a-password",
   ALERT_SECRET: "0123456789-0123456789",
 };
-const OUTLINE = outlineOf(gatewayFile);
+const OUTLINE = buildOutline(gatewayFile);
 
 function problemsOf(text: string) {
   const parsed = parseGatewayFile(text, { fileName: "gateway.yaml", environment: ENVIRONMENT });
@@ -152,7 +152,7 @@ describe("what holds when a field is left out", () => {
     expect(problemsOf(stringify(LEAST)).map(formatProblem)).toEqual([]);
     const isThere = ({ path }: Place) =>
       path.slice(0, -1).reduce<unknown>((value, part) => Object(value)[part], LEAST) !== undefined;
-    expect(PLACES.filter((place) => !isThere(place)).map(({ path }) => fieldOf(path))).toEqual([]);
+    expect(PLACES.filter((place) => !isThere(place)).map(({ path }) => fieldProblem(path))).toEqual([]);
   });
 
   test("a default that is told is what the parser takes", () => {
@@ -161,7 +161,7 @@ describe("what holds when a field is left out", () => {
     );
     expect(told.length).toBeGreaterThan(30);
     for (const { path, value } of told) {
-      const written = gatewayFile.parse(leastWith(path, parse(asWritten(value))));
+      const written = gatewayFile.parse(leastWith(path, parse(formatValue(value))));
       expect({ path, file: gatewayFile.parse(leastWith(path, undefined)) }).toEqual({ path, file: written });
     }
   });
@@ -179,7 +179,7 @@ describe("what holds when a field is left out", () => {
   test("the process listens where the table says", () => {
     const settings = readSettings({ flags: {}, environment: {} });
     if (!settings.ok) throw new Error(settings.problems.join());
-    const told = new Map(PLACES.map(({ path, field }) => [fieldOf(path), field.leftOut]));
+    const told = new Map(PLACES.map(({ path, field }) => [fieldProblem(path), field.leftOut]));
     const { host, port } = settings.settings;
     expect(told.get("server.host")).toEqual({ kind: "words", words: `\`${host}\`` });
     expect(told.get("server.port")).toEqual({ kind: "words", words: `\`${port}\`` });
@@ -197,7 +197,7 @@ describe("what is allowed", () => {
   }
 
   function saidOf(wrong: unknown, path: Path): string | undefined {
-    return problemsOf(stringify(leastWith(path, wrong))).find(({ field }) => field === fieldOf(path))
+    return problemsOf(stringify(leastWith(path, wrong))).find(({ field }) => field === fieldProblem(path))
       ?.message;
   }
 

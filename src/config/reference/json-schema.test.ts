@@ -4,10 +4,10 @@ import { resolve } from "node:path";
 import { parse } from "yaml";
 import { z } from "zod";
 import { gatewayFile } from "../schema/schema.ts";
-import { jsonSchemaOf } from "./json-schema.ts";
-import { outlineOf } from "./outline.ts";
+import { buildJsonSchema } from "./json-schema.ts";
+import { buildOutline } from "./outline.ts";
 
-const SCHEMA = jsonSchemaOf(outlineOf(gatewayFile));
+const SCHEMA = buildJsonSchema(buildOutline(gatewayFile));
 /** The library can also read JSON Schema: it validates with the generated schema as an editor would. */
 const judge = z.fromJSONSchema(JSON.parse(JSON.stringify(SCHEMA)));
 

@@ -8,7 +8,7 @@ export interface JsonSchema {
 }
 
 /** Draft 7, which editors support best. */
-export function jsonSchemaOf(outline: readonly OutlinedField[]): JsonSchema {
+export function buildJsonSchema(outline: readonly OutlinedField[]): JsonSchema {
   return { $schema: "http://json-schema.org/draft-07/schema#", title: "gateway.yaml", ...buildMap(outline) };
 }
 

@@ -1,8 +1,8 @@
 /** The schema of gateway.yaml as plain data: every field with its description, default and allowed values. */
 
 import { z } from "zod";
-import { ruleOf } from "../schema/rule.ts";
-import { descriptionOf, type SchemaField } from "../schema/words.ts";
+import { describeRule } from "../schema/rule.ts";
+import { readDescription, type SchemaField } from "../schema/words.ts";
 
 export interface OutlinedField {
   name: string;
@@ -33,7 +33,7 @@ export type OutlineValue = { rules: readonly string[] } & (
   | { kind: "text" }
 );
 
-export function outlineOf(schema: z.core.$ZodType): readonly OutlinedField[] {
+export function buildOutline(schema: z.core.$ZodType): readonly OutlinedField[] {
   const value = valueFrom(schema, "gateway.yaml");
   if (value.kind !== "map") throw new Error("The file is not a map of fields.");
   return value.fields;
@@ -92,7 +92,7 @@ function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
     checks.filter(({ field }) => field === name).map(({ rule }) => rule);
   const rules = [...new Set([typeRule(schema), ...rulesAbout(null)])];
   if (schema instanceof z.ZodObject) {
-    const description = descriptionOf(schema);
+    const description = readDescription(schema);
     if (description === null) throw new Error(`The fields of ${place} are not described.`);
     const fields = Object.entries(description.fields).map(([name, field]) =>
       outlined(name, field, rulesAbout(name), `${place}: ${name}`),
@@ -122,7 +122,7 @@ function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
 function typeRule(schema: z.core.$ZodType): string {
   const [issue] = z.core.safeParse(schema, undefined).error?.issues ?? [];
   if (issue === undefined) throw new Error(`Even undefined is right for ${schema._zod.def.type}.`);
-  return ruleOf(issue);
+  return describeRule(issue);
 }
 
 interface Check {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { described, text, wholeNumber } from "../schema/words.ts";
-import { outlineOf } from "./outline.ts";
+import { buildOutline } from "./outline.ts";
 import { withReference } from "./reference.ts";
 
 const shared = described({ rpm: { is: wholeNumber(1, 9).default(2), means: "so many" } }, "limits");
@@ -36,7 +36,7 @@ After.
 `;
 
 describe("a page with marks", () => {
-  const page = withReference(PAGE, outlineOf(file));
+  const page = withReference(PAGE, buildOutline(file));
 
   test("has a table for each section and each shared map, and what stands around them stays", () => {
     expect(page).toBe(`# Before
@@ -73,12 +73,12 @@ After.
   });
 
   test("is the same when it is made again", () => {
-    expect(withReference(page, outlineOf(file))).toBe(page);
+    expect(withReference(page, buildOutline(file))).toBe(page);
   });
 });
 
 describe("is refused", () => {
-  const refusal = (page: string) => () => withReference(page, outlineOf(file));
+  const refusal = (page: string) => () => withReference(page, buildOutline(file));
 
   test("a page that forgets a section", () => {
     expect(refusal(PAGE.replace("fields: mood", "mood"))).toThrow("no marks for: mood");
@@ -94,11 +94,11 @@ describe("is refused", () => {
 
   test("a field that may be left out and does not say what holds then", () => {
     const silent = described({ a: { is: z.boolean().optional(), means: "it" } });
-    expect(() => outlineOf(silent)).toThrow("a may be left out, and does not say what holds then");
+    expect(() => buildOutline(silent)).toThrow("a may be left out, and does not say what holds then");
   });
 
   test("a required field that says what holds without it", () => {
     const odd = described({ a: { is: z.boolean(), means: "it", leftOut: "nothing" } });
-    expect(() => outlineOf(odd)).toThrow("a is required, and says what holds without it");
+    expect(() => buildOutline(odd)).toThrow("a is required, and says what holds without it");
   });
 });

@@ -87,12 +87,12 @@ function leftOutText(leftOut: DefaultRule): string {
   if (leftOut.kind === "words") return leftOut.words;
   const { value, words } = leftOut;
   if (Array.isArray(value) && value.length === 0) return words ?? "none";
-  return words === null ? code(asWritten(value)) : `${code(asWritten(value))}: ${words}`;
+  return words === null ? code(formatValue(value)) : `${code(formatValue(value))}: ${words}`;
 }
 
 /** The value in the syntax of the file, on one line. */
-export function asWritten(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(asWritten).join(", ")}]`;
+export function formatValue(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(formatValue).join(", ")}]`;
   return stringify(value, { collectionStyle: "flow", lineWidth: 0 }).trim();
 }
 

@@ -3,9 +3,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gatewayFile } from "../schema/schema.ts";
-import { outlineOf } from "./outline.ts";
+import { buildOutline } from "./outline.ts";
 import { withReference } from "./reference.ts";
 
 const PAGE = join(import.meta.dir, "../../../docs/configuration.md");
 
-writeFileSync(PAGE, withReference(readFileSync(PAGE, "utf8"), outlineOf(gatewayFile)));
+writeFileSync(PAGE, withReference(readFileSync(PAGE, "utf8"), buildOutline(gatewayFile)));

@@ -91,7 +91,7 @@ const price = described(
   "prices",
 );
 
-export const priceGiven = price.refine((units) => Object.keys(units).length > 0, {
+export const priceField = price.refine((units) => Object.keys(units).length > 0, {
   error: 'a price, like { input: "0.15" }',
   // An unknown unit is reported separately.
   when: ({ issues }) => issues.length === 0,

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../../records.ts";
 import { limits } from "../product-limits.ts";
 import { accountLimits, callerLimits } from "./limits.ts";
-import { allInterfaces, interfaces, modelName, priceGiven } from "./models.ts";
+import { allInterfaces, interfaces, modelName, priceField } from "./models.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
 import { baseUrl, decimal, described, name, text, wholeNumber } from "./words.ts";
 
@@ -106,7 +106,7 @@ const billing = described({
     leftOut: "none",
   },
   model_prices: {
-    is: z.record(modelOfGroup, priceGiven).optional(),
+    is: z.record(modelOfGroup, priceField).optional(),
     means: "for single models of the group, instead of their price elsewhere",
     leftOut: "none",
   },

@@ -11,7 +11,7 @@ const TYPE_RULES: Readonly<Record<string, string>> = {
 };
 
 /** Returns the valid form as the end of the sentence "must be …". */
-export function ruleOf(issue: z.core.$ZodIssue): string {
+export function describeRule(issue: z.core.$ZodIssue): string {
   // Messages of the library begin with this word. The rules of the schema never do.
   const isLibraryMessage = issue.message.startsWith("Invalid ");
   return isLibraryMessage && issue.code === "invalid_type"

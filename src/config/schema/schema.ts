@@ -12,7 +12,7 @@ import { account, group } from "./policy.ts";
 import { alerts, registration, retention, server, smtp } from "./settings.ts";
 import { described } from "./words.ts";
 
-export { modelName, modelSizes, priceGiven } from "./models.ts";
+export { modelName, modelSizes, priceField } from "./models.ts";
 export { isPassword, PASSWORD_RULE } from "./people.ts";
 export { FILE_ACCOUNT_KINDS } from "./policy.ts";
 export {

@@ -65,34 +65,34 @@ interface FileLimits extends FileRates {
   windows?: FileWindow[] | undefined;
 }
 
-export function rateLimitsOf(file: FileRates | undefined): RateLimits {
+export function parseRateLimits(file: FileRates | undefined): RateLimits {
   if (file === undefined) return NO_RATE_LIMITS;
   const { concurrency = null, rpm = null, tpm = null } = file;
   return { concurrency, rpm, tpm };
 }
 
-export function callerLimitsOf(file: FileLimits | undefined): CallerLimits {
+export function parseCallerLimits(file: FileLimits | undefined): CallerLimits {
   if (file === undefined) return NO_LIMITS;
   const windows = (file.windows ?? []).map(({ per, requests = null, tokens = null, usd }) => {
     // The schema ensures that a number represents this amount exactly.
     const nano = usd === undefined ? null : Number(parseUsd(usd));
     return { perMs: WINDOWS_MS[per], requests, tokens, nano };
   });
-  return { ...rateLimitsOf(file), windows: inOrder(windows) };
+  return { ...parseRateLimits(file), windows: inOrder(windows) };
 }
 
-export function queueOf(file: { max_waiting: number; timeout: number } | undefined): QueueSettings {
+export function parseQueue(file: { max_waiting: number; timeout: number } | undefined): QueueSettings {
   return file === undefined ? DEFAULT_QUEUE : { maxWaiting: file.max_waiting, timeoutMs: file.timeout };
 }
 
-export interface WrittenLimits {
+export interface LimitsInFile {
   concurrency?: number;
   rpm?: number;
   tpm?: number;
-  windows?: WrittenWindow[];
+  windows?: WindowInFile[];
 }
 
-export interface WrittenWindow {
+export interface WindowInFile {
   per: string;
   requests?: number;
   tokens?: number;
@@ -100,7 +100,7 @@ export interface WrittenWindow {
 }
 
 /** Limits in file shape; undefined if nothing is limited. */
-export function writtenLimits(limits: RateLimits & Partial<CallerLimits>): WrittenLimits | undefined {
+export function limitsToFile(limits: RateLimits & Partial<CallerLimits>): LimitsInFile | undefined {
   const windows = inOrder(limits.windows ?? []).map(({ perMs, requests, tokens, nano }) => {
     const usd = nano === null ? {} : { usd: usdText(BigInt(nano)) };
     return { per: durationText(perMs), ...omitNulls({ requests, tokens }), ...usd };
@@ -111,7 +111,7 @@ export function writtenLimits(limits: RateLimits & Partial<CallerLimits>): Writt
   return { ...rates, windows };
 }
 
-export function writtenQueue({ maxWaiting, timeoutMs }: QueueSettings) {
+export function queueToFile({ maxWaiting, timeoutMs }: QueueSettings) {
   return { max_waiting: maxWaiting, timeout: durationText(timeoutMs) };
 }
 

@@ -48,9 +48,9 @@ export function described<Fields extends Record<string, SchemaField>>(
 }
 
 /** A refined schema is a new object that refers to its parent. */
-export function descriptionOf(schema: z.core.$ZodType): Description | null {
+export function readDescription(schema: z.core.$ZodType): Description | null {
   const { parent } = schema._zod;
-  return DESCRIPTIONS.get(schema) ?? (parent === undefined ? null : descriptionOf(parent));
+  return DESCRIPTIONS.get(schema) ?? (parent === undefined ? null : readDescription(parent));
 }
 
 /** `rule` states the valid form, as the end of the sentence "must be …". */

@@ -20,7 +20,7 @@ export interface FieldProblem {
   onKey?: boolean;
 }
 
-export function fieldOf(path: Path): string {
+export function fieldProblem(path: Path): string {
   let field = "";
   for (const part of path) {
     if (typeof part === "number") field += `[${part}]`;

@@ -89,7 +89,7 @@ export interface PlanStep extends Change {
 export type Secrets = Pick<Installation, "keyring" | "digest" | "clock" | "newId" | "randomBytes">;
 
 /** Returns null if nothing changes. */
-export function stepOf(
+export function buildStep(
   what: string,
   isNew: boolean,
   fields: FieldChange[],

@@ -13,10 +13,10 @@ import {
   TOKEN_UNITS,
   type UserRecord,
 } from "../../records.ts";
-import { writtenLimits, writtenQueue } from "../schema/usage-limits.ts";
+import { limitsToFile, queueToFile } from "../schema/usage-limits.ts";
 import { shownInstant } from "./difference.ts";
 
-export function writtenModel({ id, interfaces, price, contextTokens, outputTokensMax }: ModelRecord) {
+export function modelToFile({ id, interfaces, price, contextTokens, outputTokensMax }: ModelRecord) {
   return {
     id,
     interfaces,
@@ -26,7 +26,7 @@ export function writtenModel({ id, interfaces, price, contextTokens, outputToken
   };
 }
 
-export function writtenAccount(account: AccountRecord) {
+export function accountToFile(account: AccountRecord) {
   return {
     name: account.name,
     kind: account.kind,
@@ -37,13 +37,13 @@ export function writtenAccount(account: AccountRecord) {
     ...(account.privateNetwork ? { private_network: true } : {}),
     priority: account.priority,
     weight: account.weight,
-    ...omitUndefined("limits", writtenLimits(account.limits)),
+    ...omitUndefined("limits", limitsToFile(account.limits)),
     models: account.models,
     ...(account.enabled ? {} : { enabled: false }),
   };
 }
 
-export function writtenGroup(group: GroupRecord, accountNames: ReadonlyMap<string, string>) {
+export function groupToFile(group: GroupRecord, accountNames: ReadonlyMap<string, string>) {
   return {
     name: group.name,
     interfaces: group.interfaces,
@@ -51,16 +51,16 @@ export function writtenGroup(group: GroupRecord, accountNames: ReadonlyMap<strin
     accounts: group.accounts.map((id) => accountNames.get(id) ?? id),
     access: group.access,
     billing: writtenBilling(group.billing),
-    ...omitUndefined("limits", writtenLimits(group.limits)),
-    ...omitUndefined("group_limits", writtenLimits(group.groupLimits)),
-    queue: writtenQueue(group.queue),
+    ...omitUndefined("limits", limitsToFile(group.limits)),
+    ...omitUndefined("group_limits", limitsToFile(group.groupLimits)),
+    queue: queueToFile(group.queue),
     ...(group.onDisconnect === null ? {} : { on_disconnect: group.onDisconnect }),
     ...(group.websocket ? {} : { websocket: false }),
   };
 }
 
 /** Omits the balance: it is in the ledger, and a value in the file would be outdated after the next request. */
-export function writtenUser(
+export function userToFile(
   { email, role, status, limits, groups }: UserRecord,
   groupNames: ReadonlyMap<string, string>,
   subscriptions: object[] | undefined,
@@ -69,7 +69,7 @@ export function writtenUser(
     email,
     role,
     ...(status === "active" ? {} : { status }),
-    ...omitUndefined("limits", writtenLimits(limits)),
+    ...omitUndefined("limits", limitsToFile(limits)),
     ...omitUndefined(
       "groups",
       groups.length === 0 ? undefined : groups.map((id) => groupNames.get(id) ?? id),
@@ -78,7 +78,7 @@ export function writtenUser(
   };
 }
 
-export function writtenKey(
+export function keyToFile(
   key: KeyRecord,
   groupNames: ReadonlyMap<string, string>,
   emails: ReadonlyMap<string, string>,
@@ -88,7 +88,7 @@ export function writtenKey(
     ...(key.userId === null ? {} : { user: emails.get(key.userId) ?? key.userId }),
     group: groupNames.get(key.groupId) ?? key.groupId,
     ...(key.expiresAtMs === null ? {} : { expires: shownInstant(key.expiresAtMs) }),
-    ...omitUndefined("limits", writtenLimits(key.limits)),
+    ...omitUndefined("limits", limitsToFile(key.limits)),
   };
 }
 

@@ -1,15 +1,15 @@
 /** Routes for upstream accounts and their health. Credentials are write-only. */
 
 import { z } from "zod";
-import { writtenAccount } from "../../config/state/to-file-shape.ts";
+import { accountToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import type { AccountRecord, PolicyRecords } from "../../records.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { changePolicy } from "../changes/change.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
-import { accountForm, versionOf } from "../forms/policy-forms.ts";
+import { accountForm, computeVersion } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
@@ -108,7 +108,7 @@ export const adminAccountRoutes = {
           const message = "name: an account keeps its name. Add another one, and disable this one.";
           throw new ApiError("invalid_value", message, { param: "name" });
         }
-        if (version !== undefined && version !== versionOf(writtenAccount(account))) {
+        if (version !== undefined && version !== computeVersion(accountToFile(account))) {
           throw new ApiError(
             "conflict",
             "Somebody else has changed this account since you opened it. Open it again, and repeat your change.",
@@ -152,7 +152,7 @@ export const adminAccountRoutes = {
     async run(context, input) {
       await changePolicy(context, input, async (context) => {
         const { account } = await findAccount(context, input.params.name);
-        return { accounts: [{ ...writtenAccount(account), credential: input.body.credential }] };
+        return { accounts: [{ ...accountToFile(account), credential: input.body.credential }] };
       });
       return readShownAccount(context, input.params.name);
     },
@@ -176,7 +176,7 @@ export const adminAccountRoutes = {
       if (action === "enable" || action === "disable") {
         await changePolicy(context, input, async (context) => {
           const { account } = await findAccount(context, input.params.name);
-          return { accounts: [{ ...writtenAccount(account), enabled: action === "enable" }] };
+          return { accounts: [{ ...accountToFile(account), enabled: action === "enable" }] };
         });
       } else {
         const { account } = await findAccount(context, input.params.name);
@@ -185,7 +185,7 @@ export const adminAccountRoutes = {
         setParked(context, account, action === "park");
         await appendChange(
           db,
-          auditOf(input, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
+          buildChangeEntry(input, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
         );
       }
       return readShownAccount(context, input.params.name);
@@ -233,10 +233,10 @@ async function accountObject(
   records: PolicyRecords,
 ): Promise<z.input<typeof shownAccount>> {
   const { byAccount, sinceMs } = await accountUsage(context);
-  const document = writtenAccount(account);
+  const document = accountToFile(account);
   return {
     document,
-    version: versionOf(document),
+    version: computeVersion(document),
     has_credential: account.sealedCredential !== null,
     groups: listGroupNames(account, records),
     created_at: account.createdAtMs,

@@ -23,7 +23,7 @@ import {
   listRedeemCodes,
 } from "../../store/money/redeem-codes.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { instantField, nameField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
@@ -143,7 +143,7 @@ export const adminCodeRoutes = {
         const atMs = installation.clock.nowMs();
         await appendChange(
           tx,
-          auditOf(input, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
+          buildChangeEntry(input, { atMs, action: "codes.create", target: `codes ${name}`, changes }),
         );
         return created;
       });
@@ -203,7 +203,7 @@ export const adminCodeRoutes = {
           const atMs = installation.clock.nowMs();
           await appendChange(
             tx,
-            auditOf(input, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
+            buildChangeEntry(input, { atMs, action: "codes.void", target: `codes ${name}`, changes }),
           );
         }
         return codesVoided;

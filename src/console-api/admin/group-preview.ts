@@ -38,7 +38,7 @@ export const previewedModel = z.object({
   shortcomings: z.array(shortcomingAnswer),
 });
 
-export function previewOf(group: GroupRecord, records: PolicyRecords): z.input<typeof previewedModel>[] {
+export function buildPreview(group: GroupRecord, records: PolicyRecords): z.input<typeof previewedModel>[] {
   const pool = new Set(group.accounts);
   const groupRecords = {
     ...records,

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { previewDocument } from "../../config/plan/apply.ts";
-import { writtenGroup, writtenUser } from "../../config/state/to-file-shape.ts";
+import { groupToFile, userToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { type CheckedPublication, isHidden, openPublicationChecks } from "../../policy/publication.ts";
@@ -16,13 +16,13 @@ import {
 } from "../../store/policy/group-facts.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
-import { type ConsoleAuthor, changePolicy, problemsAnswer, problemsOf } from "../changes/change.ts";
+import { type ConsoleAuthor, changePolicy, problemObjects, problemsAnswer } from "../changes/change.ts";
 import type { ConsoleContext } from "../context.ts";
-import { groupForm, versionOf } from "../forms/policy-forms.ts";
+import { computeVersion, groupForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
-import { previewedModel, previewOf } from "./group-preview.ts";
+import { buildPreview, previewedModel } from "./group-preview.ts";
 
 const facts = {
   /** Active keys. They stop working if the group is deleted. */
@@ -142,7 +142,7 @@ export const adminGroupRoutes = {
           const message = "name: a group keeps its name. Make another one, and move the keys.";
           throw new ApiError("invalid_value", message, { param: "name" });
         }
-        if (version !== undefined && version !== versionOf(toDocument(before))) {
+        if (version !== undefined && version !== computeVersion(toDocument(before))) {
           throw new ApiError(
             "conflict",
             "Somebody else has changed this group since you opened it. Open it again, and repeat your change.",
@@ -181,8 +181,8 @@ export const adminGroupRoutes = {
       const { after, problems } = await previewDocument(installation, { groups: [body] });
       const group = after?.groups.find(({ name }) => name === body.name);
       return {
-        models: after === null || group === undefined ? null : previewOf(group, after),
-        problems: problemsOf(problems, "groups[0]"),
+        models: after === null || group === undefined ? null : buildPreview(group, after),
+        problems: problemObjects(problems, "groups[0]"),
       };
     },
   }),
@@ -273,7 +273,7 @@ async function findGroup({ installation }: ConsoleContext, name: string): Promis
 }
 
 function toDocument({ group, records }: FoundGroup) {
-  return writtenGroup(group, new Map(records.accounts.map(({ id, name }) => [id, name])));
+  return groupToFile(group, new Map(records.accounts.map(({ id, name }) => [id, name])));
 }
 
 async function readWholeGroup(context: ConsoleContext, name: string): Promise<z.input<typeof wholeGroup>> {
@@ -284,7 +284,7 @@ async function readWholeGroup(context: ConsoleContext, name: string): Promise<z.
   const document = toDocument(found);
   return {
     document,
-    version: versionOf(document),
+    version: computeVersion(document),
     created_at: createdAtMs,
     ...factsObject(known.get(id) ?? NO_GROUP_FACTS),
   };
@@ -304,7 +304,7 @@ async function changeMember(
     if (user === null) throw new ApiError("not_found", "email: nobody has this address.", { param: "email" });
     found = user.email;
     const names = new Map(records.groups.map(({ id, name }) => [id, name]));
-    const written = writtenUser(user, names, undefined);
+    const written = userToFile(user, names, undefined);
     return { users: [{ ...written, groups: change(written.groups ?? [], group.name) }] };
   });
   return { email: found };

@@ -1,7 +1,7 @@
 /** Public models as administrators see them: publishing groups, serving accounts, and prices by group. */
 
 import { z } from "zod";
-import { writtenModel } from "../../config/state/to-file-shape.ts";
+import { modelToFile } from "../../config/state/to-file-shape.ts";
 import { usdText } from "../../money/nano.ts";
 import { findListed } from "../../money/price-list.ts";
 import { multiplierText } from "../../money/tariff.ts";
@@ -51,7 +51,7 @@ export function openModelView(
     const usage = usageByModel.get(model.id);
     const groups = records.groups.filter(({ models }) => models.includes(model.id));
     return {
-      document: writtenModel(model),
+      document: modelToFile(model),
       groups: groups.map(({ name }) => name),
       accounts: records.accounts.flatMap(({ name, models, enabled }) => {
         const upstream = mapModel(models, model.id);

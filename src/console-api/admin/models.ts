@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
 import type { GatewayDocument } from "../../config/schema/schema.ts";
-import { writtenAccount, writtenGroup, writtenModel } from "../../config/state/to-file-shape.ts";
+import { accountToFile, groupToFile, modelToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { INTERFACES, type ModelRecord, type PolicyRecords } from "../../records.ts";
 import { readModelUse } from "../../store/policy/model-facts.ts";
@@ -193,7 +193,7 @@ function mapModels(
 ) {
   const account = records.accounts.find((one) => one.name === name);
   if (account === undefined) throw notFound("account", name, "mappings");
-  const written = writtenAccount(account);
+  const written = accountToFile(account);
   const models = new Map(Object.entries(written.models));
   for (const { model, upstream_model: upstream } of mappings) {
     if (upstream === null) models.delete(model);
@@ -204,7 +204,7 @@ function mapModels(
 
 /** Null removes a field. A missing field is kept. */
 function mergeFields(model: ModelRecord, set: Readonly<Record<string, unknown>>): object {
-  const fields = Object.entries({ ...writtenModel(model), ...set });
+  const fields = Object.entries({ ...modelToFile(model), ...set });
   return Object.fromEntries(fields.filter(([, value]) => value !== null && value !== undefined));
 }
 
@@ -220,7 +220,7 @@ function withPublications(
       const group = records.groups.find((one) => one.name === name);
       if (group === undefined) throw notFound("group", name, "groups");
       const models = change(group.models);
-      const { billing, ...written } = writtenGroup(group, accountNames);
+      const { billing, ...written } = groupToFile(group, accountNames);
       const keepPublished = <Value>(named: Readonly<Record<string, Value>> = {}) =>
         Object.fromEntries(Object.entries(named).filter(([model]) => models.includes(model)));
       return {

@@ -16,11 +16,11 @@ import {
 import { usd } from "../../config/schema/words.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
-import { fieldsOfEntry } from "../../store/checks/entries-in-change-log.ts";
+import { loggedEntryFields } from "../../store/checks/entries-in-change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { debtIn } from "../../store/money/wallets.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
 import { type Actor, forAdmins, type RouteInput, TAKES_NOTHING } from "../http/route.ts";
@@ -152,9 +152,9 @@ async function postAndLog(
     const posted = await post({ ...installation, db: tx }, terms);
     if (posted.repeated) return posted;
     const user = posted.entry.userId === null ? null : await findUser(tx, posted.entry.userId);
-    const changes = fieldsOfEntry(posted.entry);
+    const changes = loggedEntryFields(posted.entry);
     const target = `user ${user?.email ?? posted.entry.userId}`;
-    await appendChange(tx, auditOf(input, { atMs: clock.nowMs(), action, target, changes }));
+    await appendChange(tx, buildChangeEntry(input, { atMs: clock.nowMs(), action, target, changes }));
     return posted;
   });
   return {

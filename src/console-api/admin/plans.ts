@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { cancelGrant, grantPlan } from "../../billing/operations/grant.ts";
-import { writtenPlan } from "../../config/plan/plan-grants.ts";
+import { planToFile } from "../../config/plan/plan-grants.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { COUNTED, PLAN_PERIODS, type PlanRecord, RENEWALS } from "../../records.ts";
@@ -15,7 +15,7 @@ import { type SubscriptionStanding, subscriptionsCalled } from "../../store/mone
 import { findSubscription } from "../../store/money/subscriptions.ts";
 import { listGroups } from "../../store/policy/groups.ts";
 import { changePolicy } from "../changes/change.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, instantField } from "../forms/fields.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
@@ -195,7 +195,7 @@ export const adminPlanRoutes = {
         const target = `subscription ${plan} of ${user.email}`;
         await appendChange(
           tx,
-          auditOf(input, { atMs: nowMs, action: "subscription.grant", target, changes }),
+          buildChangeEntry(input, { atMs: nowMs, action: "subscription.grant", target, changes }),
         );
         return granted;
       });
@@ -232,7 +232,7 @@ export const adminPlanRoutes = {
         const address = user?.email ?? record.userId;
         await appendChange(
           tx,
-          auditOf(input, {
+          buildChangeEntry(input, {
             atMs: installation.clock.nowMs(),
             action: "subscription.cancel",
             target: `subscription ${plan} of ${address}`,
@@ -251,7 +251,7 @@ async function planObjects(db: Db, plans: readonly PlanRecord[]): Promise<z.inpu
   const active = await countActive(db);
   const groups = await listGroups(db);
   return plans.map((plan) => ({
-    ...writtenPlan(plan),
+    ...planToFile(plan),
     subscriptions: active.get(plan.id) ?? 0,
     groups: groups.filter(({ billing }) => billing.plans?.includes(plan.name)).map(({ name }) => name),
     created_at: plan.createdAtMs,

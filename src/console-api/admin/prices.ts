@@ -1,7 +1,7 @@
 /** Routes for price lists: the bundled one, and the operator's, whose entries override those of the same name. */
 
 import { z } from "zod";
-import { fieldsOfListed, listChanges, parsePriceList } from "../../config/parse/price-list-file.ts";
+import { listChanges, listedModelFields, parsePriceList } from "../../config/parse/price-list-file.ts";
 import { limits } from "../../config/product-limits.ts";
 import { BUNDLED_PRICES, findListed } from "../../money/price-list.ts";
 import { unpricedPublications } from "../../policy/publication.ts";
@@ -9,7 +9,7 @@ import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../../store/policy/price-list.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { changeAnswer, changeObject, placedProblem, placedProblems } from "../changes/config-view.ts";
 import { priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
@@ -106,7 +106,10 @@ export const adminPriceRoutes = {
         if (changesFound.length === 0 || dry) return changesFound;
         await writePriceList(tx, list);
         const entry = { atMs: clock.nowMs(), action: "price_list.change", target: "price list" };
-        await appendChange(tx, auditOf(input, { ...entry, changes: changesFound.flatMap(fieldsOfListed) }));
+        await appendChange(
+          tx,
+          buildChangeEntry(input, { ...entry, changes: changesFound.flatMap(listedModelFields) }),
+        );
         return changesFound;
       });
       if (!dry) await gateway.policy.refresh();

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import { transaction } from "../../store/engine/db.ts";
-import { accessResetLetter } from "../auth/email-templates.ts";
+import { accessResetEmail } from "../auth/email-templates.ts";
 import { sendIfPossible } from "../auth/links.ts";
 import { createLink } from "../auth/make-link.ts";
 import { endAccess } from "../auth/user-access.ts";
@@ -48,7 +48,7 @@ export const resetAccessRoutes = {
       }));
       await gateway.policy.refresh();
       const url = context.publicUrl + link.path;
-      const mailed = input.body.mail && (await sendIfPossible(context, accessResetLetter(user.email, url)));
+      const mailed = input.body.mail && (await sendIfPossible(context, accessResetEmail(user.email, url)));
       return {
         url,
         expires_at: link.expiresAtMs,

@@ -1,7 +1,7 @@
 /** Routes for settings: registration, retention, mail and alerts. Passwords and secrets are write-only. */
 
 import { z } from "zod";
-import { writtenAlerts, writtenSmtp } from "../../config/plan/plan-settings.ts";
+import { alertsToFile, smtpToFile } from "../../config/plan/plan-settings.ts";
 import { durationText } from "../../config/schema/usage-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { MailRefused } from "../../mail/mail.ts";
@@ -21,7 +21,7 @@ import { readSmtp } from "../../store/settings/smtp.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import { testEmail } from "../auth/email-templates.ts";
 import { changePolicy } from "../changes/change.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { emailField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
@@ -154,7 +154,12 @@ export const adminSettingsRoutes = {
       const change = { field: "result", from: null, to: refusal ?? "sent" };
       await appendChange(
         db,
-        auditOf(input, { atMs: clock.nowMs(), action: "smtp.test", target: `mail ${to}`, changes: [change] }),
+        buildChangeEntry(input, {
+          atMs: clock.nowMs(),
+          action: "smtp.test",
+          target: `mail ${to}`,
+          changes: [change],
+        }),
       );
       return refusal === null
         ? { ok: true, message: `The mail server has taken the mail for ${to}.` }
@@ -176,7 +181,7 @@ export const adminSettingsRoutes = {
         throw new ApiError("not_found", "There is no webhook of this name. Save it first, then send a test.");
       await appendChange(
         installation.db,
-        auditOf(input, {
+        buildChangeEntry(input, {
           atMs: installation.clock.nowMs(),
           action: "alerts.test",
           target: `webhook ${webhook}`,
@@ -212,11 +217,11 @@ async function settingsObject(db: Db): Promise<z.input<typeof settingsAnswer>> {
   const keptMs = await readUsageRowsKept(db);
   const smtp = await readSmtp(db);
   const alerts = await readAlertSettings(db);
-  const { webhooks, ...rules } = writtenAlerts(alerts);
+  const { webhooks, ...rules } = alertsToFile(alerts);
   return {
     registration: await readRegistration(db),
     retention: { usage_rows: keptMs === null ? "forever" : durationText(keptMs) },
-    smtp: smtp === null ? null : { ...writtenSmtp(smtp), has_password: smtp.sealedPassword !== null },
+    smtp: smtp === null ? null : { ...smtpToFile(smtp), has_password: smtp.sealedPassword !== null },
     alerts: {
       webhooks: webhooks.map((webhook, i) => {
         const has_secret = (alerts.webhooks[i]?.sealedSecret ?? null) !== null;

@@ -12,7 +12,7 @@ import { usageSeries } from "../../store/reports/usage-charts.ts";
 import { listUsage } from "../../store/reports/usage-list.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { USAGE_OUTCOMES, type UsageOutcome } from "../../store/usage/usage-row.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { needUser } from "./users.ts";
@@ -77,7 +77,7 @@ export const adminSupportRoutes = {
       );
       await appendChange(
         db,
-        auditOf(input, {
+        buildChangeEntry(input, {
           atMs: nowMs,
           action: "user.support_view",
           target: `user ${user.email}`,

@@ -1,7 +1,7 @@
 /** Routes with which administrators manage users. */
 
 import { z } from "zod";
-import { writtenUser } from "../../config/state/to-file-shape.ts";
+import { userToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { USER_STATUSES, type UserRecord } from "../../records.ts";
@@ -132,7 +132,7 @@ export const adminUserRoutes = {
         const { role = user.role, status = user.status, groups, limits } = input.body;
         if (role !== "admin" || status !== "active") refuseOwnAccount(input.actor, user);
         const names = new Map((await listGroups(context.installation.db)).map((one) => [one.id, one.name]));
-        const written = writtenUser(user, names, undefined);
+        const written = userToFile(user, names, undefined);
         return {
           users: [
             {

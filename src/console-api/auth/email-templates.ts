@@ -26,7 +26,7 @@ It works once, for three days. If you did not register, do nothing: without the 
   };
 }
 
-export function accessResetLetter(to: string, url: string): MailMessage {
+export function accessResetEmail(to: string, url: string): MailMessage {
   return {
     to,
     subject: "Your access was reset",

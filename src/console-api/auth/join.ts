@@ -9,8 +9,8 @@ import { findCredentials } from "../../store/identity/credentials.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { auditActor } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
-import { type Arrival, beginSession, withCookie } from "./session.ts";
-import { personOf } from "./sessions.ts";
+import { beginSession, type NewSession, withCookie } from "./session.ts";
+import { personObject } from "./sessions.ts";
 
 export async function addUser(
   tx: Db,
@@ -34,7 +34,7 @@ export async function addUser(
 export async function auditJoin(
   tx: Db,
   { installation: { clock } }: ConsoleContext,
-  { clientAddress }: Pick<Arrival, "clientAddress">,
+  { clientAddress }: Pick<NewSession, "clientAddress">,
   user: UserRecord,
   action: "user.register" | "user.join",
 ): Promise<void> {
@@ -51,7 +51,7 @@ export async function auditJoin(
 /** Signs in the owner of an account who has just chosen its password. */
 export async function welcome(
   context: ConsoleContext,
-  client: Arrival,
+  client: NewSession,
   userId: string,
   answer: Readonly<Record<string, string>> = {},
 ): Promise<Response> {
@@ -59,7 +59,7 @@ export async function welcome(
   const cookie = await transaction(installation.db, (tx) => beginSession(tx, installation, client, userId));
   const credentials = await findCredentials(installation.db, userId);
   if (credentials === null) throw new Error("The user who has just chosen a password is gone.");
-  return withCookie({ ...answer, user: personOf(credentials) }, cookie);
+  return withCookie({ ...answer, user: personObject(credentials) }, cookie);
 }
 
 export function accountExists(email: string): ApiError {

@@ -9,7 +9,7 @@ import { transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import { deleteLink, findLink, LINK_PURPOSES, listLinks } from "../../store/identity/links.ts";
 import { findUserByEmail } from "../../store/identity/users.ts";
-import { auditActor, auditOf } from "../changes/change-log-entry.ts";
+import { auditActor, buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, linkTokenField } from "../forms/fields.ts";
 import { forAdmins, forAnyone, NOTHING, TAKES_NOTHING } from "../http/route.ts";
@@ -150,7 +150,7 @@ export const linkRoutes = {
         const target = `${deleted.purpose === "invite" ? "invitation" : "user"} ${deleted.email}`;
         await appendChange(
           tx,
-          auditOf(input, { atMs: clock.nowMs(), action: "link.revoke", target, changes: [] }),
+          buildChangeEntry(input, { atMs: clock.nowMs(), action: "link.revoke", target, changes: [] }),
         );
       });
       return {};

@@ -10,7 +10,7 @@ import type { Actor } from "../http/route.ts";
 /** Query fields of a route that administrators may call for another user. */
 export const ownerQuery = { user: z.string().max(100).optional() };
 
-export function ownerOf(actor: Actor, user: string | undefined): string {
+export function resolveOwner(actor: Actor, user: string | undefined): string {
   if (user === undefined || user === actor.userId) return actor.userId;
   if (actor.role === "admin") return user;
   throw new ApiError("forbidden", "Only administrators may ask for somebody else. Leave `user` out.", {

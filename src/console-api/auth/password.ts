@@ -15,7 +15,7 @@ import {
   writePassword,
 } from "../../store/identity/credentials.ts";
 import { findLink, takeLink } from "../../store/identity/links.ts";
-import { auditActor, auditOf } from "../changes/change-log-entry.ts";
+import { auditActor, buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import {
   codeField,
@@ -67,7 +67,7 @@ export const passwordRoutes = {
         const changes = [passwordHash === null ? secretSet("password") : secretChange("password")];
         const atMs = installation.clock.nowMs();
         const target = `user ${email}`;
-        await appendChange(tx, auditOf(input, { atMs, action: "password.change", target, changes }));
+        await appendChange(tx, buildChangeEntry(input, { atMs, action: "password.change", target, changes }));
         return newCookie;
       });
       return withCookie({}, cookie);
@@ -88,7 +88,7 @@ export const passwordRoutes = {
           "This gateway sends no mail. Ask an administrator for a link to choose a new password.",
         );
       }
-      refuseManyLetters(context, body.email, clientAddress);
+      limitEmails(context, body.email, clientAddress);
       // Not awaited: the duration would reveal whether the user exists.
       void sendReset(context, body.email, clientAddress);
       return {};
@@ -204,7 +204,7 @@ async function verifyCodeForKeys(
 }
 
 /** Limits e-mails to one e-mail address and from one network address. */
-export function refuseManyLetters(
+export function limitEmails(
   { identity }: Pick<ConsoleContext, "identity">,
   email: string,
   clientAddress: string,

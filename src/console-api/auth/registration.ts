@@ -25,7 +25,7 @@ import { addressBlock } from "../throttling/throttle.ts";
 import { alreadyRegisteredEmail } from "./email-templates.ts";
 import { accountExists, addUser, auditJoin, welcome } from "./join.ts";
 import { linkUsedUp, sendIfPossible } from "./links.ts";
-import type { Arrival } from "./session.ts";
+import type { NewSession } from "./session.ts";
 import { personAnswer, signedInAnswer } from "./sessions.ts";
 import { registrationClosed, sendVerification } from "./verification.ts";
 
@@ -118,7 +118,7 @@ export const registrationRoutes = {
 /** Without mail an address cannot be verified: the first person to register it owns it. */
 async function registerWithoutMail(
   context: ConsoleContext,
-  client: Arrival,
+  client: NewSession,
   email: string,
   password: string,
 ): Promise<Response> {

@@ -14,7 +14,7 @@ import {
 } from "../../store/identity/credentials.ts";
 import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { auditActor, auditOf } from "../changes/change-log-entry.ts";
+import { auditActor, buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
 import { forAdmins, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
@@ -22,8 +22,8 @@ import { requireLiveActor } from "./actor.ts";
 import { dropSecondFactor } from "./drop-second-factor.ts";
 import { beginSession, withCookie } from "./session.ts";
 import {
-  credentialsOf,
   isRightCode,
+  lookUpCredentials,
   requireBothFactors,
   requirePassword,
   wrongCode,
@@ -43,7 +43,7 @@ export const secondFactorRoutes = {
     summary: "Whether your second factor is on, and how many recovery codes are left",
     answer: z.object({ since: z.number().nullable(), recovery_codes_left: z.number() }),
     async run(context, { actor }) {
-      const { secondFactor, recoveryDigests } = await credentialsOf(context, actor);
+      const { secondFactor, recoveryDigests } = await lookUpCredentials(context, actor);
       return { since: secondFactor?.sinceMs ?? null, recovery_codes_left: recoveryDigests.length };
     },
   }),
@@ -77,7 +77,7 @@ export const secondFactorRoutes = {
     answer: codesAnswer,
     async run(context, input) {
       const { installation, identity } = context;
-      const credentials = await credentialsOf(context, input.actor);
+      const credentials = await lookUpCredentials(context, input.actor);
       const { userId, email, secondFactor } = credentials;
       if (secondFactor === null) throw isNotBegun();
       if (secondFactor.sinceMs !== null) throw isOn();
@@ -95,7 +95,10 @@ export const secondFactorRoutes = {
         const newCookie = await beginSession(tx, installation, input, userId);
         const changes = [{ field: "second_factor", from: "off", to: "on" }];
         const target = `user ${email}`;
-        await appendChange(tx, auditOf(input, { atMs, action: "second_factor.confirm", target, changes }));
+        await appendChange(
+          tx,
+          buildChangeEntry(input, { atMs, action: "second_factor.confirm", target, changes }),
+        );
         return newCookie;
       });
       return withCookie({ recovery_codes: codes.shown }, cookie);
@@ -147,7 +150,10 @@ export const secondFactorRoutes = {
           { field: "recovery_codes", from: String(recoveryDigests.length), to: String(RECOVERY_CODES) },
         ];
         const target = `user ${email}`;
-        await appendChange(tx, auditOf(input, { atMs, action: "recovery_codes.create", target, changes }));
+        await appendChange(
+          tx,
+          buildChangeEntry(input, { atMs, action: "recovery_codes.create", target, changes }),
+        );
       });
       return { recovery_codes: codes.shown };
     },

@@ -14,13 +14,13 @@ import {
 import { presentedSession, sessionCookie } from "../http/cookies.ts";
 import type { RawRouteInput } from "../http/route.ts";
 
-export type Arrival = Pick<RawRouteInput, "headers" | "clientAddress" | "userAgent">;
+export type NewSession = Pick<RawRouteInput, "headers" | "clientAddress" | "userAgent">;
 
 /** Returns the cookie to send. */
 export async function beginSession(
   tx: Db,
   { clock, newId, randomBytes }: Installation,
-  { headers, clientAddress, userAgent }: Arrival,
+  { headers, clientAddress, userAgent }: NewSession,
   userId: string,
 ): Promise<string> {
   const nowMs = clock.nowMs();

@@ -15,14 +15,14 @@ import {
 } from "../../store/identity/credentials.ts";
 import { deleteSession, deleteSessions, listSessions } from "../../store/identity/sessions.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";
 import { endedSessionCookie } from "../http/cookies.ts";
 import { isLoopback, refuseInsecure } from "../http/origin.ts";
 import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
 import { sessionBounds } from "./actor.ts";
-import { type Arrival, beginSession, withCookie } from "./session.ts";
+import { beginSession, type NewSession, withCookie } from "./session.ts";
 import { isRightCode, wrongCode } from "./verify-credentials.ts";
 
 export const personAnswer = z.object({
@@ -35,7 +35,7 @@ export const personAnswer = z.object({
   has_second_factor: z.boolean(),
 });
 
-export function personOf(credentials: Credentials): z.input<typeof personAnswer> {
+export function personObject(credentials: Credentials): z.input<typeof personAnswer> {
   const { userId, email, role, mustVerify, passwordHash, secondFactor } = credentials;
   return {
     id: userId,
@@ -78,7 +78,7 @@ export const sessionRoutes = {
       const { db } = context.installation;
       const credentials = actor === null ? null : await findCredentials(db, actor.userId);
       return {
-        user: credentials === null ? null : personOf(credentials),
+        user: credentials === null ? null : personObject(credentials),
         registration: await readRegistration(db),
         mail: (await context.mail()) !== null,
         unclaimed: await isUnclaimed(db),
@@ -184,7 +184,7 @@ export const sessionRoutes = {
         }
         await appendChange(
           tx,
-          auditOf(input, {
+          buildChangeEntry(input, {
             atMs: clock.nowMs(),
             action: "session.revoke",
             target: `user ${actor.email}`,
@@ -212,7 +212,7 @@ export const sessionRoutes = {
           const target = `user ${actor.email}`;
           await appendChange(
             tx,
-            auditOf(input, { atMs: clock.nowMs(), action: "session.revoke", target, changes }),
+            buildChangeEntry(input, { atMs: clock.nowMs(), action: "session.revoke", target, changes }),
           );
         }
         return { revoked };
@@ -253,7 +253,7 @@ export async function refuseWrongCode(
 /** Begins a session for verified credentials, unless a code is still required or the user is disabled. */
 export async function arrive(
   { installation }: ConsoleContext,
-  client: Arrival,
+  client: NewSession,
   credentials: Credentials,
   { hasCode, by, before }: { hasCode: boolean; by: "password" | "link"; before?(tx: Db): Promise<void> },
 ): Promise<Response> {
@@ -271,7 +271,7 @@ export async function arrive(
     const newCookie = await beginSession(tx, installation, client, credentials.userId);
     await appendChange(
       tx,
-      auditOf(
+      buildChangeEntry(
         { actor: credentials, clientAddress: client.clientAddress },
         {
           atMs: clock.nowMs(),
@@ -283,5 +283,5 @@ export async function arrive(
     );
     return newCookie;
   });
-  return withCookie({ user: personOf(credentials) }, cookie);
+  return withCookie({ user: personObject(credentials) }, cookie);
 }

@@ -14,7 +14,7 @@ import {
   listAccessTokens,
   TOKEN_SCOPES,
 } from "../../store/identity/access-tokens.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { instantField, nameField } from "../forms/fields.ts";
 import { forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
@@ -94,7 +94,7 @@ export const tokenRoutes = {
         ];
         await appendChange(
           tx,
-          auditOf(input, { atMs, action: "token.create", target: `token ${name}`, changes }),
+          buildChangeEntry(input, { atMs, action: "token.create", target: `token ${name}`, changes }),
         );
       });
       return { ...tokenObject(token), secret };
@@ -117,7 +117,7 @@ export const tokenRoutes = {
         const changes = [{ field: "scope", from: deleted.scope, to: null }];
         await appendChange(
           tx,
-          auditOf(input, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
+          buildChangeEntry(input, { atMs: clock.nowMs(), action: "token.revoke", target, changes }),
         );
       });
       return {};

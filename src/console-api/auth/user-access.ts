@@ -111,7 +111,7 @@ export interface AccessChange {
   by: Pick<ChangeEntry, "actor" | "address">;
 }
 
-export interface EndedAccess {
+export interface EndedAccessReport {
   sessions: number;
   tokens: number;
   keys: number;
@@ -125,7 +125,7 @@ export async function resetPassword(
   { clock }: At,
   change: AccessChange,
   { passwordHash, revokeKeys }: { passwordHash: string; revokeKeys: NamedKeys | "all" },
-): Promise<EndedAccess> {
+): Promise<EndedAccessReport> {
   const atMs = clock.nowMs();
   const { user } = change;
   const sessions = (await listSessions(tx, user.id, sessionBounds(atMs))).length;
@@ -146,7 +146,7 @@ export async function endAccess(
   { clock }: At,
   change: AccessChange,
   passwordHash: string | null,
-): Promise<EndedAccess> {
+): Promise<EndedAccessReport> {
   const atMs = clock.nowMs();
   const { id, email } = change.user;
   // First, because it takes the lock: changes of keys and passwords take it first too, so none of them is in

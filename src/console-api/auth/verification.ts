@@ -20,11 +20,11 @@ import { verificationEmail } from "./email-templates.ts";
 import { accountExists, addUser, auditJoin, welcome } from "./join.ts";
 import { linkUsedUp, sendIfPossible } from "./links.ts";
 import { createLink } from "./make-link.ts";
-import { refuseManyLetters } from "./password.ts";
-import type { Arrival } from "./session.ts";
+import { limitEmails } from "./password.ts";
+import type { NewSession } from "./session.ts";
 import { accountDisabled, personAnswer } from "./sessions.ts";
 import { endAccess } from "./user-access.ts";
-import { credentialsOf } from "./verify-credentials.ts";
+import { lookUpCredentials } from "./verify-credentials.ts";
 
 export const verificationRoutes = {
   "email.verify": forAnyone({
@@ -63,9 +63,9 @@ export const verificationRoutes = {
     summary: "Have the link that verifies your address sent again",
     answer: NOTHING,
     async run(context, input) {
-      const { userId, email, mustVerify } = await credentialsOf(context, input.actor);
+      const { userId, email, mustVerify } = await lookUpCredentials(context, input.actor);
       if (!mustVerify) throw new ApiError("conflict", "Your address needs no verification.");
-      refuseManyLetters(context, email, input.clientAddress);
+      limitEmails(context, email, input.clientAddress);
       if (!(await sendVerification(context, { id: userId, email }, input.clientAddress))) {
         throw new ApiError("conflict", "The message could not be sent. Tell an administrator.");
       }
@@ -83,7 +83,7 @@ interface OpenedLink {
 async function openAccount(
   tx: Db,
   context: ConsoleContext,
-  input: Pick<Arrival, "clientAddress">,
+  input: Pick<NewSession, "clientAddress">,
   { email, passwordHash }: OpenedLink,
 ): Promise<{ email: string; userId: string }> {
   const registration = await readRegistration(tx);
@@ -103,7 +103,7 @@ async function openAccount(
 async function verifyAccount(
   tx: Db,
   { installation }: ConsoleContext,
-  { clientAddress }: Pick<Arrival, "clientAddress">,
+  { clientAddress }: Pick<NewSession, "clientAddress">,
   { email, passwordHash, userId }: OpenedLink & { userId: string },
 ): Promise<{ email: string; userId: string }> {
   const credentials = await findCredentials(tx, userId);

@@ -35,7 +35,7 @@ export function wrongCode(): ApiError {
   );
 }
 
-export async function credentialsOf(
+export async function lookUpCredentials(
   { installation }: ConsoleContext,
   { userId }: Actor,
 ): Promise<Credentials> {
@@ -58,7 +58,7 @@ export async function requirePassword(
   actor: Actor,
   presented: PresentedFactors,
 ): Promise<Credentials> {
-  const credentials = await credentialsOf(context, actor);
+  const credentials = await lookUpCredentials(context, actor);
   if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
   else if (isOn(credentials)) await verifyCode(context, credentials, presented);
   return credentials;
@@ -70,7 +70,7 @@ export async function requireBothFactors(
   actor: Actor,
   presented: PresentedFactors,
 ): Promise<Credentials> {
-  const credentials = await credentialsOf(context, actor);
+  const credentials = await lookUpCredentials(context, actor);
   if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
   if (isOn(credentials)) await verifyCode(context, credentials, presented);
   return credentials;

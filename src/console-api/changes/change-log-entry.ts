@@ -7,7 +7,7 @@ export function auditActor({ userId, email }: Pick<Actor, "userId" | "email">): 
   return { kind: "user", id: userId, name: email };
 }
 
-export function auditOf(
+export function buildChangeEntry(
   { actor, clientAddress }: { actor: Pick<Actor, "userId" | "email">; clientAddress: string },
   entry: Pick<ChangeEntry, "atMs" | "action" | "target" | "changes">,
 ): ChangeEntry {

@@ -5,8 +5,8 @@
 
 import { z } from "zod";
 import {
-  applyAlone,
   applyChanges,
+  applyExclusively,
   ChangedMeanwhile,
   type PlannedChanges,
   type PlanResult,
@@ -76,7 +76,7 @@ export async function changeAudited(
     return planned;
   };
   const applied = await planAndApply().catch((error: unknown) => {
-    if (error instanceof ChangedMeanwhile) return applyAlone(installation, planUnderLock, author);
+    if (error instanceof ChangedMeanwhile) return applyExclusively(installation, planUnderLock, author);
     throw error;
   });
   await gateway.policy.refresh();
@@ -90,7 +90,7 @@ function requirePlan(result: PlanResult, prefix: string): PlannedChanges {
 
 /** Reports all problems together; `param` is the first field, for the form that sent it. */
 export function problemsError(problems: readonly Problem[], prefix: string): ApiError {
-  const problemList = problemsOf(problems, prefix);
+  const problemList = problemObjects(problems, prefix);
   const lines = problemList.map(({ field, message }) => (field === "" ? message : `${field}: ${message}`));
   return new ApiError("invalid_value", lines.join("\n"), { param: problemList[0]?.field || null });
 }
@@ -98,7 +98,7 @@ export function problemsError(problems: readonly Problem[], prefix: string): Api
 export const problemsAnswer = z.array(z.object({ field: z.string(), message: z.string() }));
 
 /** Names the fields relative to `prefix`. */
-export function problemsOf(
+export function problemObjects(
   problems: readonly Problem[],
   prefix: string,
 ): { field: string; message: string }[] {

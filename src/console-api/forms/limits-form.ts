@@ -3,9 +3,9 @@
 import { z } from "zod";
 import {
   durationText,
+  type LimitsInFile,
+  limitsToFile,
   WINDOW_NAMES,
-  type WrittenLimits,
-  writtenLimits,
 } from "../../config/schema/usage-limits.ts";
 import { windowUsd } from "../../config/schema/words.ts";
 import { ApiError } from "../../errors.ts";
@@ -53,8 +53,8 @@ export const limitsAnswer = z.object({
     .optional(),
 });
 
-export function limitsObject(limits: CallerLimits): WrittenLimits {
-  return writtenLimits(limits) ?? {};
+export function limitsObject(limits: CallerLimits): LimitsInFile {
+  return limitsToFile(limits) ?? {};
 }
 
 /**

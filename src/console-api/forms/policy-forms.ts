@@ -113,6 +113,6 @@ export const groupForm = z.strictObject({
 });
 
 /** Identifies the content of a document: a client that saves a form sends the version that it loaded. */
-export function versionOf(document: object): string {
+export function computeVersion(document: object): string {
   return createHash("sha256").update(JSON.stringify(document)).digest("hex").slice(0, 16);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError } from "../../errors.ts";
-import { clientAddressOf, refuseForeign, refuseInsecure } from "./origin.ts";
+import { refuseForeign, refuseInsecure, resolveClientAddress } from "./origin.ts";
 
 const code = (work: () => void): string | null => {
   try {
@@ -85,7 +85,11 @@ describe("signing in", () => {
 
 describe("the address of whoever asks", () => {
   const address = (forwarded: string | null, peer: string, publicUrl = "https://gateway.example") =>
-    clientAddressOf(new Headers(forwarded === null ? {} : { "x-forwarded-for": forwarded }), peer, publicUrl);
+    resolveClientAddress(
+      new Headers(forwarded === null ? {} : { "x-forwarded-for": forwarded }),
+      peer,
+      publicUrl,
+    );
 
   test("is the last one that our own proxy names", () => {
     expect(address("203.0.113.9", "127.0.0.1")).toBe("203.0.113.9");

@@ -5,7 +5,7 @@
 
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import { isOwnOrigin, schemeOf } from "../../own-origin.ts";
+import { isOwnOrigin, requestScheme } from "../../own-origin.ts";
 
 /**
  * Rejects requests from other sites. Browsers send the origin of a request, and no page can forge it. Programs
@@ -33,7 +33,7 @@ export function refuseInsecure(headers: HeaderReader, publicUrl: string): void {
   const url =
     origin !== null && URL.canParse(origin)
       ? new URL(origin)
-      : new URL(`${schemeOf(headers, publicUrl)}://${headers.get("host") ?? "unknown"}`);
+      : new URL(`${requestScheme(headers, publicUrl)}://${headers.get("host") ?? "unknown"}`);
   if (url.protocol === "https:" || isLoopback(url.hostname)) return;
   throw new ApiError(
     "forbidden",
@@ -56,7 +56,7 @@ export function isProxy(peer: string, publicUrl: string): boolean {
  * Behind a proxy, the peer address is the same for every request. Uses the last forwarded address, which the
  * proxy itself observed. Earlier ones can be forged.
  */
-export function clientAddressOf(headers: HeaderReader, peer: string, publicUrl: string): string {
+export function resolveClientAddress(headers: HeaderReader, peer: string, publicUrl: string): string {
   if (!publicUrl.startsWith("https:") || !PRIVATE.test(peer)) return peer;
   const forwarded = headers.get("x-forwarded-for")?.split(",").at(-1)?.trim() ?? "";
   return /^[0-9A-Fa-f.:]{2,45}$/.test(forwarded) ? forwarded : peer;

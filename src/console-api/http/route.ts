@@ -7,7 +7,7 @@ import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
-import type { SharedAnswer } from "../../net/wire/http-message.ts";
+import type { SharedResponse } from "../../net/wire/http-message.ts";
 import type { Role } from "../../records.ts";
 import { includesScope, type TokenScope } from "../../store/identity/access-tokens.ts";
 import type { ConsoleContext } from "../context.ts";
@@ -101,7 +101,7 @@ export interface ConsoleRoute<
 export type Handle<Answer extends z.ZodType = z.ZodType> = (
   context: ConsoleContext,
   raw: RawRouteInput,
-) => Promise<z.input<Answer> | Response | SharedAnswer>;
+) => Promise<z.input<Answer> | Response | SharedResponse>;
 
 type Run<
   Params extends z.ZodType,
@@ -112,7 +112,7 @@ type Run<
 > = (
   context: ConsoleContext,
   input: RouteInput<z.output<Params>, z.output<Query>, z.output<Body>, Who>,
-) => Promise<z.input<Answer> | Response | SharedAnswer>;
+) => Promise<z.input<Answer> | Response | SharedResponse>;
 
 export function forAnyone<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends z.ZodType>(
   shape: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Actor | null> },

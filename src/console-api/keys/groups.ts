@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { CHARGES, GROUP_ACCESS, INTERFACES } from "../../records.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { ownerOf, ownerQuery } from "../auth/owner.ts";
+import { ownerQuery, resolveOwner } from "../auth/owner.ts";
 import { limitsAnswer, limitsObject } from "../forms/limits-form.ts";
 import { priceAnswer, priceObject } from "../forms/price-form.ts";
 import { forUsers, TAKES_NOTHING } from "../http/route.ts";
@@ -43,7 +43,7 @@ export const groupRoutes = {
     query: z.strictObject(ownerQuery),
     answer: z.object({ data: z.array(groupAnswer), next: z.null() }),
     async run({ installation, gateway }, { actor, query }) {
-      const user = await findUser(installation.db, ownerOf(actor, query.user));
+      const user = await findUser(installation.db, resolveOwner(actor, query.user));
       const groups = user === null ? [] : groupsWithin(gateway.policy.snapshot(), user);
       return { data: groups.map(groupObject), next: null };
     },

@@ -30,13 +30,13 @@ import {
 } from "../../store/policy/keys.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { refuseBeyondLimits, refuseLooser } from "../forms/limits-form.ts";
-import { groupNameOf } from "./key-view.ts";
+import { lookUpGroupName } from "./key-view.ts";
 import { mayUse } from "./reachable-groups.ts";
 
-export interface WantedKey {
+export interface NewKeyRequest {
   userId: string;
   name: string;
   group: string;
@@ -47,7 +47,7 @@ export interface WantedKey {
 export async function createKey(
   context: ConsoleContext,
   author: ConsoleAuthor,
-  keyRequest: WantedKey,
+  keyRequest: NewKeyRequest,
 ): Promise<{ key: KeyRecord; secret: string }> {
   const { installation, gateway } = context;
   const { db, clock } = installation;
@@ -84,7 +84,7 @@ export async function editKey(
   const user = key.userId === null ? null : await findUser(db, key.userId);
   if (edit.expiresAtMs !== undefined) refusePast(edit.expiresAtMs, clock.nowMs());
   if (edit.limits !== undefined && group !== undefined) refuseLooser(edit.limits, group);
-  const groupName = groupNameOf(context, key.groupId);
+  const groupName = lookUpGroupName(context, key.groupId);
   const describeKey = (one: KeyRecord) => ({ name: one.name, ...shownKey(one, groupName) });
   const edited = await transaction(db, async (tx) => {
     // Takes the lock: fields that are not edited must have their current value, not the one that was read
@@ -179,7 +179,7 @@ async function logChange(
   { key, user, atMs, changes }: LoggedChange,
 ) {
   const target = keyTitle(key.name, user?.email ?? null);
-  await appendChange(tx, auditOf(author, { atMs, action, target, changes }));
+  await appendChange(tx, buildChangeEntry(author, { atMs, action, target, changes }));
 }
 
 function groupFor(

@@ -44,13 +44,13 @@ export const listedKeyAnswer = z.object({
   }),
 });
 
-export function statusOf({ status, expiresAtMs }: KeyRecord, nowMs: number): (typeof KEY_STATUSES)[number] {
+export function keyStatus({ status, expiresAtMs }: KeyRecord, nowMs: number): (typeof KEY_STATUSES)[number] {
   if (status === "revoked") return "revoked";
   return expiresAtMs !== null && expiresAtMs <= nowMs ? "expired" : "active";
 }
 
 /** Returns the id if the group was deleted: only revoked keys outlive their group. */
-export function groupNameOf({ gateway }: ConsoleContext, groupId: string): string {
+export function lookUpGroupName({ gateway }: ConsoleContext, groupId: string): string {
   return gateway.policy.snapshot().groups.get(groupId)?.name ?? groupId;
 }
 
@@ -60,8 +60,8 @@ export function keyObject(context: ConsoleContext, key: KeyRecord): z.input<type
     name: key.name,
     public_id: key.publicId,
     last4: key.last4,
-    group: groupNameOf(context, key.groupId),
-    status: statusOf(key, context.installation.clock.nowMs()),
+    group: lookUpGroupName(context, key.groupId),
+    status: keyStatus(key, context.installation.clock.nowMs()),
     created_at: key.createdAtMs,
     expires_at: key.expiresAtMs,
     revoked_at: key.revokedAtMs,

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { limits as productLimits } from "../../config/product-limits.ts";
-import { callerLimitsOf } from "../../config/schema/usage-limits.ts";
+import { parseCallerLimits } from "../../config/schema/usage-limits.ts";
 import { name } from "../../config/schema/words.ts";
 import { usdText } from "../../money/nano.ts";
 import type { KeyRecord } from "../../records.ts";
@@ -10,7 +10,7 @@ import { listKeyPage, readLastUse } from "../../store/policy/key-list.ts";
 import { listFormerSecrets } from "../../store/policy/keys.ts";
 import { keyTotals } from "../../store/usage/usage.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
-import { ownerOf, ownerQuery, ownKey } from "../auth/owner.ts";
+import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
 import { requireVerified } from "../auth/verified-email.ts";
 import type { ConsoleContext } from "../context.ts";
 import { instantField } from "../forms/fields.ts";
@@ -27,7 +27,7 @@ import {
   listedKeyObject,
   recentDays,
 } from "./key-view.ts";
-import { meterAnswer, metersOf } from "./meters.ts";
+import { buildMeters, meterAnswer } from "./meters.ts";
 
 const byId = { ...TAKES_NOTHING, params: z.strictObject({ id: z.string() }) };
 const keyCursor = z.tuple([z.number(), z.string()]);
@@ -73,7 +73,7 @@ export const keyRoutes = {
     answer: buildPage(listedKeyAnswer),
     async run(context, { actor, query }) {
       const { db, clock } = context.installation;
-      const owner = { userId: ownerOf(actor, query.user) };
+      const owner = { userId: resolveOwner(actor, query.user) };
       await flushUsage(context);
       const cursor = readCursor(query.after, keyCursor);
       const { keys, next } = await listKeyPage(
@@ -122,7 +122,7 @@ export const keyRoutes = {
         name: body.name,
         group: body.group,
         expiresAtMs: body.expires_at ?? null,
-        limits: callerLimitsOf(body.limits),
+        limits: parseCallerLimits(body.limits),
       });
       return { key: keyObject(context, key), secret };
     },
@@ -160,7 +160,7 @@ export const keyRoutes = {
       const edited = await editKey(context, input, key, {
         ...(body.name === undefined ? {} : { name: body.name }),
         ...(body.expires_at === undefined ? {} : { expiresAtMs: body.expires_at }),
-        ...(body.limits === undefined ? {} : { limits: callerLimitsOf(body.limits) }),
+        ...(body.limits === undefined ? {} : { limits: parseCallerLimits(body.limits) }),
       });
       return keyObject(context, edited);
     },
@@ -244,7 +244,7 @@ async function buildDetail(context: ConsoleContext, key: KeyRecord): Promise<z.i
     meters:
       cachedKey === undefined || group === undefined
         ? []
-        : metersOf(gateway.limiter, { key: cachedKey, group }, nowMs),
+        : buildMeters(gateway.limiter, { key: cachedKey, group }, nowMs),
     former_secrets: former.map(({ last4, worksUntilMs }) => ({ last4, works_until_at: worksUntilMs })),
   };
 }

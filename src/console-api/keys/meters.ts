@@ -29,7 +29,7 @@ export type LimitMeter = z.output<typeof meterAnswer>;
 const MINUTE_MS = 60_000;
 
 /** If the key and its group have a limit of the same kind, returns the one with less remaining. */
-export function metersOf(limiter: Limiter, caller: Caller, nowMs: number): LimitMeter[] {
+export function buildMeters(limiter: Limiter, caller: Caller, nowMs: number): LimitMeter[] {
   const tightest = new Map<string, { meter: LimitMeter; left: number }>();
   for (const subject of callerSubjects(caller)) {
     for (const found of metersOfSubject(subject, limiter.standing(subject), nowMs)) {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Candidate } from "../../pool/pool.ts";
-import { availabilityOfCandidates } from "./availability.ts";
+import { computeCandidateAvailability } from "./availability.ts";
 
 const NOW_MS = 1_000_000;
 
@@ -29,5 +29,5 @@ test.each<[string, Candidate[], object]>([
   ],
   ["there is none", [], { status: "unavailable", frees_at: null }],
 ])("%s", (_, candidates, told) => {
-  expect(availabilityOfCandidates(candidates, NOW_MS)).toEqual(told as never);
+  expect(computeCandidateAvailability(candidates, NOW_MS)).toEqual(told as never);
 });

@@ -14,18 +14,18 @@ export const availabilityAnswer = z.object({
 });
 export type Availability = z.output<typeof availabilityAnswer>;
 
-export function availabilityOf(
+export function computeAvailability(
   pool: Pick<Pool, "describe">,
   routes: readonly AccountRoute[],
   nowMs: number,
 ): Availability {
-  return availabilityOfCandidates(
+  return computeCandidateAvailability(
     routes.map((route) => pool.describe(route)),
     nowMs,
   );
 }
 
-export function availabilityOfCandidates(candidates: readonly Candidate[], nowMs: number): Availability {
+export function computeCandidateAvailability(candidates: readonly Candidate[], nowMs: number): Availability {
   if (candidates.some(({ reason }) => reason === null)) return { status: "available", frees_at: null };
   const busy = candidates.filter(({ reason }) => reason === "at_capacity" || reason === "rate_limited");
   const relevant = busy.length > 0 ? busy : candidates;

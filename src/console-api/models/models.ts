@@ -6,14 +6,14 @@ import type { PolicyGroup } from "../../policy/snapshot.ts";
 import { CHARGES, INTERFACES } from "../../records.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { countKeysByGroup, newestKeys } from "../../store/policy/key-list.ts";
-import { ownerOf, ownerQuery, ownKey } from "../auth/owner.ts";
+import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forUsers, TAKES_NOTHING } from "../http/route.ts";
 import { offeredModelAnswer, offeredModelObject } from "../keys/groups.ts";
 import { groupsWithin } from "../keys/reachable-groups.ts";
 import { explainKey, whyAnswer } from "./access-explainer/explain-access.ts";
-import { availabilityAnswer, availabilityOf } from "./availability.ts";
+import { availabilityAnswer, computeAvailability } from "./availability.ts";
 
 const callableModelAnswer = z.object({
   ...offeredModelAnswer.shape,
@@ -46,7 +46,7 @@ export const modelRoutes = {
     async run(context, { actor, query }) {
       const { db, clock } = context.installation;
       const nowMs = clock.nowMs();
-      const userId = ownerOf(actor, query.user);
+      const userId = resolveOwner(actor, query.user);
       const counts = await countKeysByGroup(db, userId, nowMs);
       const groups = await listVisibleGroups(context, userId, counts);
       const keyFilter = query.key === undefined ? null : await ownKey(db, actor, query.key);
@@ -69,7 +69,7 @@ export const modelRoutes = {
           ...offeredModelObject(model),
           group: group.name,
           charge: group.billing.charge,
-          now: availabilityOf(pool, [...new Set([...model.routes.values()].flat())], nowMs),
+          now: computeAvailability(pool, [...new Set([...model.routes.values()].flat())], nowMs),
           keys: { count: counts.get(group.id) ?? 0, some: newestByGroup.get(group.id) ?? [] },
         })),
         next:

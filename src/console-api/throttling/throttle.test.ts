@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { refuseManyLetters } from "../auth/password.ts";
+import { limitEmails } from "../auth/password.ts";
 import { openAuthThrottles } from "./auth-throttles.ts";
 import { openPasswords } from "./password-hashing.ts";
 import { addressBlock, openThrottle } from "./throttle.ts";
@@ -99,7 +99,7 @@ test("a sender who asks for too many messages uses up nothing of the recipients'
   const control = { identity: openAuthThrottles({ monotonicMs: () => 0 }) };
   const isRefused = (email: string, address: string) => {
     try {
-      refuseManyLetters(control, email, address);
+      limitEmails(control, email, address);
       return false;
     } catch {
       return true;

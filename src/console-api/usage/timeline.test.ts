@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
-import { type Attempt, attemptsOf, readTrace, stepsOf } from "./timeline.ts";
+import { type Attempt, buildTimeline, readAttempts, readTrace } from "./timeline.ts";
 
 const attempt = (change: Partial<Attempt>): Attempt => ({
   number: 1,
@@ -18,8 +18,8 @@ const attempt = (change: Partial<Attempt>): Attempt => ({
 
 test("a request that went well has checks, one attempt and its answer", () => {
   const row = usageRow({ accountId: "a1", firstByteMs: 40, durationMs: 100 });
-  const attempts = attemptsOf(row, readTrace(row));
-  expect(stepsOf(row, attempts)).toEqual([
+  const attempts = readAttempts(row, readTrace(row));
+  expect(buildTimeline(row, attempts)).toEqual([
     { kind: "checks", fromMs: 0, toMs: 0 },
     { kind: "attempt", number: 1, status: 200, failure: null, fromMs: 0, toMs: 40 },
     { kind: "answer", fromMs: 40, toMs: 100 },
@@ -27,7 +27,7 @@ test("a request that went well has checks, one attempt and its answer", () => {
 });
 
 test("a wait stands before the attempt that it ended with, a failed attempt before the next", () => {
-  const steps = stepsOf({ durationMs: 900, waitMs: 250 }, [
+  const steps = buildTimeline({ durationMs: 900, waitMs: 250 }, [
     attempt({ startedMs: 60, endedMs: 200, status: 429, failure: "rate_limited" }),
     attempt({ number: 2, startedMs: 400, firstByteMs: 700, status: 200 }),
   ]);
@@ -42,14 +42,14 @@ test("a wait stands before the attempt that it ended with, a failed attempt befo
 });
 
 test("a request that was refused while it waited ends with the wait", () => {
-  expect(stepsOf({ durationMs: 520, waitMs: 500 }, [])).toEqual([
+  expect(buildTimeline({ durationMs: 520, waitMs: 500 }, [])).toEqual([
     { kind: "checks", fromMs: 0, toMs: 20 },
     { kind: "wait", fromMs: 20, toMs: 520 },
   ]);
 });
 
 test("a request that was refused at once has its checks alone", () => {
-  expect(stepsOf({ durationMs: 3, waitMs: 0 }, [])).toEqual([{ kind: "checks", fromMs: 0, toMs: 3 }]);
+  expect(buildTimeline({ durationMs: 3, waitMs: 0 }, [])).toEqual([{ kind: "checks", fromMs: 0, toMs: 3 }]);
 });
 
 test("the steps of any trace follow each other and end within the request", () => {
@@ -65,7 +65,7 @@ test("the steps of any trace follow each other and end within the request", () =
       ],
     }),
   });
-  const steps = stepsOf(row, attemptsOf(row, readTrace(row)));
+  const steps = buildTimeline(row, readAttempts(row, readTrace(row)));
   for (const [i, step] of steps.entries()) {
     expect(step.fromMs).toBeLessThanOrEqual(step.toMs);
     expect(step.fromMs).toBeGreaterThanOrEqual(steps[i - 1]?.toMs ?? 0);

@@ -30,7 +30,7 @@ export function readTrace({ trace }: Pick<UsageRow, "trace">): DispatchTrace | n
 }
 
 /** A request with a single successful attempt has no stored trace. Its usage row contains everything. */
-export function attemptsOf(row: UsageRow, trace: DispatchTrace | null): Attempt[] {
+export function readAttempts(row: UsageRow, trace: DispatchTrace | null): Attempt[] {
   if (trace !== null) return trace.attempts.map((attempt, i) => ({ number: i + 1, ...attempt }));
   if (row.attempts === 0) return [];
   const { accountId, upstreamModel, firstByteMs, waitMs, durationMs, status } = row;
@@ -54,7 +54,7 @@ export function attemptsOf(row: UsageRow, trace: DispatchTrace | null): Attempt[
  * Each step begins where the previous one ended. Only the total waiting time is known. It is assigned to the
  * pauses before the attempts from the last one backwards, because the first pause also contains the checks.
  */
-export function stepsOf(
+export function buildTimeline(
   row: Pick<UsageRow, "durationMs" | "waitMs">,
   attempts: readonly Attempt[],
 ): TimelineStep[] {

@@ -65,7 +65,7 @@ export const chartAnswer = z.object({
   ranking: z.array(totalsAnswer.extend({ id: z.string(), label: z.string() })),
 });
 
-export async function chartOf(
+export async function buildChart(
   db: Db,
   actor: Actor,
   { accountId, model, ...scope }: UsageScope,

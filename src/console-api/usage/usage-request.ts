@@ -4,12 +4,12 @@ import { z } from "zod";
 import { buildCostLines, formatPrice } from "../../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../../gateway/request/trace.ts";
 import { usdText } from "../../money/nano.ts";
-import { multiplierText, tariffOf } from "../../money/tariff.ts";
+import { buildTariff, multiplierText } from "../../money/tariff.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
 import { USAGE_FLAGS, USAGE_PAYERS, USAGE_SOURCES, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { Actor } from "../http/route.ts";
-import { type Attempt, attemptsOf, readTrace, stepsOf } from "./timeline.ts";
+import { type Attempt, buildTimeline, readAttempts, readTrace } from "./timeline.ts";
 import { requestAnswer, requestObjects } from "./usage-rows.ts";
 
 const stepAnswer = z.object({
@@ -98,8 +98,8 @@ function stepObjects(
   trace: DispatchTrace | null,
   account: string | null | undefined,
 ): z.input<typeof stepAnswer>[] {
-  const attempts = attemptsOf(row, trace);
-  return stepsOf(row, attempts).map((step) => {
+  const attempts = readAttempts(row, trace);
+  return buildTimeline(row, attempts).map((step) => {
     const attempt = step.kind === "attempt" ? attempts[step.number - 1] : undefined;
     return {
       kind: step.kind,
@@ -127,7 +127,7 @@ async function buildCalculation(
 ): Promise<z.input<typeof inspectionAnswer>["calculation"]> {
   const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
   if (terms === null) return null;
-  const tariff = tariffOf(terms);
+  const tariff = buildTariff(terms);
   const lines = buildCostLines(tariff, row);
   if (lines === null) return null;
   return {

@@ -37,7 +37,11 @@ export interface UsageScope {
 type ScopeQuery = z.output<z.ZodObject<typeof scopeQuery>>;
 
 /** Users who are not administrators always see only their own usage. */
-export async function scopeOf(context: ConsoleContext, actor: Actor, query: ScopeQuery): Promise<UsageScope> {
+export async function resolveScope(
+  context: ConsoleContext,
+  actor: Actor,
+  query: ScopeQuery,
+): Promise<UsageScope> {
   const { db } = context.installation;
   if (actor.role !== "admin") refuseOthers(query);
   const model = query.model === undefined ? {} : { model: query.model };

@@ -14,10 +14,10 @@ import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { type Actor, forUsers, TAKES_NOTHING } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 import { flushUsage } from "./flush-usage.ts";
-import { chartAnswer, chartOf } from "./usage-chart.ts";
+import { buildChart, chartAnswer } from "./usage-chart.ts";
 import { inspect, inspectionAnswer } from "./usage-request.ts";
 import { csvParts, requestAnswer, requestObjects } from "./usage-rows.ts";
-import { chartRange, rangeQuery, scopeOf, scopeQuery } from "./usage-scope.ts";
+import { chartRange, rangeQuery, resolveScope, scopeQuery } from "./usage-scope.ts";
 
 const filterQuery = {
   ...scopeQuery,
@@ -49,9 +49,9 @@ export const usageRoutes = {
         throw new ApiError("forbidden", "Only administrators may split usage by user.", { param: "by" });
       }
       const range = chartRange(query, context.installation.clock.nowMs());
-      const scope = await scopeOf(context, actor, query);
+      const scope = await resolveScope(context, actor, query);
       await flushUsage(context);
-      return chartOf(context.installation.db, actor, scope, range, query.by);
+      return buildChart(context.installation.db, actor, scope, range, query.by);
     },
   }),
 
@@ -153,7 +153,7 @@ export const usageRoutes = {
 
 async function buildFilter(context: ConsoleContext, actor: Actor, query: FilterQuery): Promise<UsageFilter> {
   return {
-    ...(await scopeOf(context, actor, query)),
+    ...(await resolveScope(context, actor, query)),
     ...(query.from_at === undefined ? {} : { fromMs: query.from_at }),
     ...(query.to_at === undefined ? {} : { toMs: query.to_at }),
     ...(query.outcome === undefined ? {} : { outcome: query.outcome }),

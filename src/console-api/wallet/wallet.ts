@@ -11,11 +11,14 @@ import { findUser } from "../../store/identity/users.ts";
 import { listEntriesOfUser } from "../../store/money/entries.ts";
 import { listHoldsOfUser } from "../../store/money/holds.ts";
 import { ENTRY_KINDS, type Transfer, userBook } from "../../store/money/ledger.ts";
-import { type SubscriptionStanding, subscriptionsOf } from "../../store/money/subscription-standing.ts";
+import {
+  listSubscriptionStandings,
+  type SubscriptionStanding,
+} from "../../store/money/subscription-standing.ts";
 import { debtIn, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { countKeysByGroup } from "../../store/policy/key-list.ts";
-import { ownerOf, ownerQuery } from "../auth/owner.ts";
-import { auditOf } from "../changes/change-log-entry.ts";
+import { ownerQuery, resolveOwner } from "../auth/owner.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forUsers, TAKES_NOTHING } from "../http/route.ts";
@@ -100,10 +103,10 @@ export const walletRoutes = {
     answer: walletAnswer,
     async run(context, { actor, query }) {
       const { db, clock } = context.installation;
-      const userId = ownerOf(actor, query.user);
+      const userId = resolveOwner(actor, query.user);
       const nowMs = clock.nowMs();
       await flushUsageFor(context, userId);
-      const subscriptions = await subscriptionsOf(db, userId, nowMs);
+      const subscriptions = await listSubscriptionStandings(db, userId, nowMs);
       return {
         ...balanceObject(await readWallet(db, userId)),
         subscriptions: subscriptions.map(subscriptionObject),
@@ -120,7 +123,7 @@ export const walletRoutes = {
     query: z.strictObject({ ...pageQuery, ...ownerQuery }),
     answer: buildPage(entryAnswer),
     async run(context, { actor, query }) {
-      const userId = ownerOf(actor, query.user);
+      const userId = resolveOwner(actor, query.user);
       const cursor = readCursor(query.after, entryCursor);
       await flushUsageFor(context, userId);
       const found = await listEntriesOfUser(context.installation.db, userId, {
@@ -156,7 +159,7 @@ export const walletRoutes = {
       next: z.null(),
     }),
     async run(context, { actor, query }) {
-      const userId = ownerOf(actor, query.user);
+      const userId = resolveOwner(actor, query.user);
       await flushUsageFor(context, userId);
       const holds = await listHoldsOfUser(context.installation.db, userId, HOLDS_SHOWN);
       return {
@@ -198,7 +201,12 @@ export const walletRoutes = {
         const change = { field: worth.plan === null ? "balance" : "plan", from: null, to: worthText(worth) };
         await appendChange(
           tx,
-          auditOf(input, { atMs, action: "code.redeem", target: `user ${email}`, changes: [change] }),
+          buildChangeEntry(input, {
+            atMs,
+            action: "code.redeem",
+            target: `user ${email}`,
+            changes: [change],
+          }),
         );
         return { ...worth, ...balanceObject(redemption.wallet) };
       });

@@ -100,7 +100,7 @@ export function limitError(
 }
 
 /** The error of a request that waited in vain for its concurrency limit, or whose queue is full. */
-export function waitedInVain(
+export function queueTimeoutError(
   { limiter }: LimitSource,
   subjects: readonly Subject[],
   { scope, max }: Shortage,

@@ -27,7 +27,7 @@ import type { InputEstimates } from "../metering/input-estimate.ts";
 import { inputFirm, inputLeast, inputMost, isTextAlone } from "../metering/input-range.ts";
 import { countInputTokens } from "../metering/meter.ts";
 
-export interface Charge {
+export interface RequestCharge {
   readonly tariff: Tariff;
   readonly payer: UsagePayer;
   readonly heldNano: Nano;
@@ -63,7 +63,7 @@ export interface ChargeableRequest {
 }
 
 /** The endpoint, request and model: everything that the use depends on. */
-export type Question = Pick<ChargeableRequest, "endpoint" | "request" | "model">;
+export type ChargeQuestion = Pick<ChargeableRequest, "endpoint" | "request" | "model">;
 
 type InsufficientHold = Extract<HoldResult, { kind: "short" }>;
 type FailedHold = Exclude<HoldResult, { kind: "held" }>;
@@ -96,7 +96,7 @@ interface FirmForecast {
 export function holdMoney(
   chargeable: ChargeableRequest,
   keptTokens: number | null = null,
-): Charge | Promise<Charge> | null {
+): RequestCharge | Promise<RequestCharge> | null {
   const { gateway, caller, endpoint, request, model } = chargeable;
   const { key, group } = caller;
   const { charge, plans } = group.billing;
@@ -105,7 +105,7 @@ export function holdMoney(
   if (key.userId === null) throw noPayerError();
   if (isBounded(endpoint)) request.checkBounds();
   const { tariff } = model;
-  const forecast = forecastOf(gateway.estimates, chargeable, tariff, keptTokens);
+  const forecast = forecastCost(gateway.estimates, chargeable, tariff, keptTokens);
   const holdRequest: HoldRequest = {
     requestId: chargeable.call.requestId,
     userId: key.userId,
@@ -148,11 +148,11 @@ async function holdAsCounted(
   estimated: HoldRequest,
   keptTokens: number | null,
   shortage: InsufficientHold,
-): Promise<Charge> {
+): Promise<RequestCharge> {
   const { charge, tariff } = estimated;
   const tokens = await countInputTokens(chargeable.request, chargeable.endpoint.name).catch(() => null);
   if (tokens === null) throw buildHoldError(charge, estimated.leastNano, shortage);
-  const counted = forecastOf({ estimate: () => tokens }, chargeable, tariff, keptTokens);
+  const counted = forecastCost({ estimate: () => tokens }, chargeable, tariff, keptTokens);
   const { wantedNano, leastNano, inputTokens } = counted;
   if (leastNano >= estimated.leastNano) throw buildHoldError(charge, estimated.leastNano, shortage);
   const firmNano = counted.firm?.nano ?? leastNano;
@@ -161,9 +161,9 @@ async function holdAsCounted(
   return buildCharge(charge, chargeable, counted, await pendingHold.catch(toBillingError));
 }
 
-export function forecastOf(
+export function forecastCost(
   estimates: Pick<InputEstimates, "estimate">,
-  question: Question,
+  question: ChargeQuestion,
   tariff: Tariff,
   keptTokens: number | null,
 ): Forecast {
@@ -171,22 +171,25 @@ export function forecastOf(
   const { contextTokens } = model;
   const inputTokens = inputLeast(estimates, request, contextTokens, keptTokens);
   const outputTokens = outputWanted(question, inputTokens);
-  const doubtNano = costAtMost(tariff, useOf(question, inputTokens, outputTokens));
+  const doubtNano = costAtMost(tariff, forecastUsage(question, inputTokens, outputTokens));
   const { pictures, files } = request.inputReach();
   const foreseen = pictures + files > 0 ? "media" : "text";
   const inputTokensMax = inputMost(request, endpoint.interface, contextTokens, keptTokens);
-  const mostNano = computeMaxCost(tariff, useOf(question, inputTokensMax, outputTokens), foreseen);
+  const mostNano = computeMaxCost(tariff, forecastUsage(question, inputTokensMax, outputTokens), foreseen);
   const wantedNano = larger(doubtNano, mostNano);
   const outputLeast = Math.min(
     outputTokens,
     isBounded(endpoint) ? OUTPUT_TOKENS_MIN * request.choices : outputTokens,
   );
-  const leastNano = costAtMost(tariff, useOf(question, inputTokens, outputLeast));
+  const leastNano = costAtMost(tariff, forecastUsage(question, inputTokens, outputLeast));
   let firm: FirmForecast | null = null;
   if (!isTextAlone(request)) {
     const tokens = inputFirm(estimates, request, endpoint.interface, contextTokens, keptTokens);
-    const nano = larger(leastNano, computeMaxCost(tariff, useOf(question, tokens, outputLeast), foreseen));
-    const inputAlone = useOf(question, tokens, 0);
+    const nano = larger(
+      leastNano,
+      computeMaxCost(tariff, forecastUsage(question, tokens, outputLeast), foreseen),
+    );
+    const inputAlone = forecastUsage(question, tokens, 0);
     const premiumNano = costAtMost(tariff, inputAlone, foreseen) - costAtMost(tariff, inputAlone);
     firm = { inputTokens: tokens, nano: nano < wantedNano ? nano : wantedNano, premiumNano };
   }
@@ -201,12 +204,17 @@ function computeMaxCost(tariff: Tariff, used: Metered, foreseen: ForeseenInput):
     : larger(reportedNano, costAtMost(tariff, { ...used, outputTokens: 0 }, foreseen));
 }
 
-function buildCharge(payer: UsagePayer, question: Question, forecast: Forecast, held: HoldResult): Charge {
+function buildCharge(
+  payer: UsagePayer,
+  question: ChargeQuestion,
+  forecast: Forecast,
+  held: HoldResult,
+): RequestCharge {
   const { tariff, inputTokens, outputTokens: wantedOutput, doubtNano, wantedNano, leastNano } = forecast;
   if (held.kind !== "held") throw buildHoldError(payer, leastNano, held);
   const { endpoint, request } = question;
   const heldNano = held.amountNano;
-  const paidOutputTokens = affordableOutput(tariff, useOf(question, inputTokens, 0), heldNano);
+  const paidOutputTokens = affordableOutput(tariff, forecastUsage(question, inputTokens, 0), heldNano);
   const boughtOutput = heldNano >= wantedNano ? wantedOutput : outputBought(question, forecast, heldNano);
   const outputTokens = Math.min(wantedOutput, boughtOutput);
   const isCapped = isBounded(endpoint) && outputTokens < wantedOutput;
@@ -228,14 +236,14 @@ function buildCharge(payer: UsagePayer, question: Question, forecast: Forecast, 
  * The output that a hold pays for after the input: at its upper estimate if the hold covers it, otherwise as estimated.
  */
 export function outputBought(
-  question: Question,
+  question: ChargeQuestion,
   { tariff, inputTokens, firm }: Forecast,
   heldNano: Nano,
 ): number {
   if (firm === null || heldNano < firm.nano) {
-    return affordableOutput(tariff, useOf(question, inputTokens, 0), heldNano);
+    return affordableOutput(tariff, forecastUsage(question, inputTokens, 0), heldNano);
   }
-  const beside = useOf(question, firm.inputTokens, 0);
+  const beside = forecastUsage(question, firm.inputTokens, 0);
   const bought = affordableOutput(tariff, beside, heldNano - firm.premiumNano);
   return Math.max(bought, OUTPUT_TOKENS_MIN * question.request.choices);
 }
@@ -249,7 +257,11 @@ function larger(a: Nano, b: Nano): Nano {
 }
 
 /** The expected use, as far as it is known before the response begins. */
-export function useOf({ endpoint, request }: Question, inputTokens: number, outputTokens: number): Metered {
+export function forecastUsage(
+  { endpoint, request }: ChargeQuestion,
+  inputTokens: number,
+  outputTokens: number,
+): Metered {
   // Written field by field: object spread takes several times as long, and this runs four times per request.
   return {
     inputTokens,
@@ -271,11 +283,11 @@ export function isBounded({ name }: Endpoint): boolean {
 }
 
 /** Neither the client nor the model limits the output. */
-function isOpenEnded({ request, model }: Question): boolean {
+function isOpenEnded({ request, model }: ChargeQuestion): boolean {
   return request.outputTokensMax === null && model.outputTokensMax === null;
 }
 
-function outputWanted({ endpoint, request, model }: Question, inputTokens: number): number {
+function outputWanted({ endpoint, request, model }: ChargeQuestion, inputTokens: number): number {
   if (endpoint.interface === "embeddings") return 0;
   if (endpoint.interface === "images") return IMAGE_OUTPUT_TOKENS * request.choices;
   const modelOutputMax = model.outputTokensMax ?? unboundedOutput(model, inputTokens);

@@ -5,12 +5,19 @@
  */
 
 import type { Nano } from "../../money/nano.ts";
-import { costAtMost, costOf } from "../../money/tariff.ts";
+import { computeTariffCost, costAtMost } from "../../money/tariff.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
-import { type Forecast, forecastOf, isBounded, outputBought, type Question, useOf } from "./charge.ts";
+import {
+  type ChargeQuestion,
+  type Forecast,
+  forecastCost,
+  forecastUsage,
+  isBounded,
+  outputBought,
+} from "./charge.ts";
 
 export interface WindowBudget {
-  readonly question: Question;
+  readonly question: ChargeQuestion;
   readonly forecast: Forecast;
   /** With the longest output that the client or the model allows. */
   readonly wantedNano: Nano;
@@ -19,11 +26,11 @@ export interface WindowBudget {
 /** Returns null if the model has no price and therefore uses no USD window. */
 export function forecastBudget(
   estimates: Pick<InputEstimates, "estimate">,
-  question: Question,
+  question: ChargeQuestion,
 ): WindowBudget | null {
   const { tariff } = question.model;
   if (tariff === null) return null;
-  const forecast = forecastOf(estimates, question, tariff, null);
+  const forecast = forecastCost(estimates, question, tariff, null);
   return { question, forecast, wantedNano: computeMaxCost(question, forecast) };
 }
 
@@ -31,13 +38,13 @@ export function forecastBudget(
  * Uses the estimate for text, which can be counted. A hold assumes one token per byte, which would fill windows
  * needlessly.
  */
-function computeMaxCost(question: Question, { tariff, firm, doubtNano, outputTokens }: Forecast): Nano {
+function computeMaxCost(question: ChargeQuestion, { tariff, firm, doubtNano, outputTokens }: Forecast): Nano {
   if (question.endpoint.interface === "images") {
-    const byPiece = costAtMost(tariff, useOf(question, firm?.inputTokens ?? 0, 0));
+    const byPiece = costAtMost(tariff, forecastUsage(question, firm?.inputTokens ?? 0, 0));
     return doubtNano > byPiece ? doubtNano : byPiece;
   }
   if (firm === null) return doubtNano;
-  return costAtMost(tariff, useOf(question, firm.inputTokens, outputTokens)) + firm.premiumNano;
+  return costAtMost(tariff, forecastUsage(question, firm.inputTokens, outputTokens)) + firm.premiumNano;
 }
 
 const OUTPUT_TOKENS_USUAL = 500;
@@ -47,7 +54,7 @@ export function likelyCost({ question, forecast }: WindowBudget): Nano {
   const { endpoint, request } = question;
   const usual = endpoint.interface === "images" ? 0 : OUTPUT_TOKENS_USUAL * request.choices;
   const outputTokens = Math.min(forecast.outputTokens, usual);
-  return costOf(forecast.tariff, useOf(question, forecast.inputTokens, outputTokens));
+  return computeTariffCost(forecast.tariff, forecastUsage(question, forecast.inputTokens, outputTokens));
 }
 
 /**

@@ -13,7 +13,7 @@ import {
   type UpstreamResponse,
 } from "../../protocols/shared/whole-response.ts";
 import type { Gateway } from "../gateway.ts";
-import { countAnswer } from "../metering/count-request.ts";
+import { countResponse } from "../metering/count-request.ts";
 import type { PaidRecord, RequestEnding } from "../request-record.ts";
 import { settleRequest } from "../settlement/settle.ts";
 import { messageAudience } from "../upstream/dispatch.ts";
@@ -72,7 +72,7 @@ async function follow(
       isWhole: standing.kind === "ended" && !isStopped(standing.outcome, answer),
       // The client of a background response may disconnect. Only a cancelled response has output that was not received.
       isAbandoned: standing.kind === "ended" && isStopped(standing.outcome, answer),
-      countOutput: answer === null ? ending.countOutput : () => countAnswer(joinParts(answer.body)),
+      countOutput: answer === null ? ending.countOutput : () => countResponse(joinParts(answer.body)),
     });
   };
   if (route === null) return close({ kind: "gone" });

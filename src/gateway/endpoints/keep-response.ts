@@ -12,7 +12,7 @@ import { isAuthenticated, isPaid, isRead, type PaidRecord, type RequestEnding } 
 import { settleRequest } from "../settlement/settle.ts";
 import { waitWithin } from "../upstream/wait-within.ts";
 import { followBackgroundResponse } from "./background.ts";
-import { followLeft } from "./left-response.ts";
+import { followAbandonedResponse } from "./left-response.ts";
 import type { ResponseRoute } from "./response-routes.ts";
 
 /** The state of a response upstream when its request has ended here. */
@@ -88,7 +88,7 @@ export function settleOrFollow(
   if (!isFollowed || !isAuthenticated(record) || !isRead(record) || !isPaid(record)) {
     return settleRequest(gateway, record, ending);
   }
-  const follow = state === "background" ? followBackgroundResponse : followLeft;
+  const follow = state === "background" ? followBackgroundResponse : followAbandonedResponse;
   record.following = disposeAfter(gateway, record, follow(gateway, record, responseId, ending));
   return null;
 }

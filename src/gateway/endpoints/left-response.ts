@@ -21,7 +21,7 @@ const FAILURES_MAX = 5;
 const LAST_POLL_MS = 2_000;
 
 /** Resolves when the response is settled. `ending` is how its request ended here. */
-export async function followLeft(
+export async function followAbandonedResponse(
   gateway: Gateway,
   record: PaidRecord,
   responseId: string,

@@ -12,7 +12,7 @@ interface Remainder {
   resets_at: number;
 }
 
-export interface WindowLeft {
+export interface WindowReport {
   per_seconds: number;
   requests: Remainder | null;
   tokens: Remainder | null;
@@ -23,7 +23,7 @@ interface ScopeLimits {
   rpm: Remainder | null;
   tpm: Remainder | null;
   concurrency: { limit: number; used: number; remaining: number } | null;
-  windows: WindowLeft[];
+  windows: WindowReport[];
 }
 
 /** `key` is the tighter of the key's own limits and the per-key limits of its group. `user` is null without a user. */

@@ -3,13 +3,13 @@
 import { ApiError, storeUnavailable } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import {
+  buildTariff,
   type CostLine,
   type CostUnit,
+  computeTariffCost,
   costLines,
-  costOf,
   multiplierText,
   type Tariff,
-  tariffOf,
 } from "../../money/tariff.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
@@ -70,7 +70,7 @@ async function describeMoney(db: Db, row: UsageRow): Promise<unknown> {
     charged: usdText(row.chargedNano),
     payer: row.payer,
     flags: row.flags,
-    calculation: terms === null ? null : describeCalculation(tariffOf(terms), row),
+    calculation: terms === null ? null : describeCalculation(buildTariff(terms), row),
   };
 }
 
@@ -83,7 +83,9 @@ function describeCalculation(tariff: Tariff, row: UsageRow): unknown {
 export function buildCostLines(tariff: Tariff, row: UsageRow): CostLine[] | null {
   // The image kind is not stored: it is the one whose price matches the cost.
   const kinds = row.images === 0 ? [null] : [null, ...tariff.prices.images.keys()];
-  const imageKind = kinds.find((kind) => costOf(tariff, { ...row, imageKind: kind }) === row.costNano);
+  const imageKind = kinds.find(
+    (kind) => computeTariffCost(tariff, { ...row, imageKind: kind }) === row.costNano,
+  );
   return imageKind === undefined ? null : costLines(tariff, { ...row, imageKind });
 }
 

@@ -11,7 +11,7 @@ import {
 } from "../../accounts/failure.ts";
 import { headersDown, upstreamRequestId } from "../../accounts/headers.ts";
 import { ApiError } from "../../errors.ts";
-import { costsOf, NO_COSTS } from "../../money/tariff.ts";
+import { computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import {
   type HeaderLines,
@@ -30,7 +30,7 @@ import {
   type UpstreamResponse,
 } from "../../protocols/shared/whole-response.ts";
 import { hasAccount } from "../../store/policy/accounts.ts";
-import { type LateUse, settlePending } from "../../store/usage/usage.ts";
+import { type PendingUse, settlePending } from "../../store/usage/usage.ts";
 import { allowInterface } from "../admission/admit.ts";
 import { authenticate } from "../admission/authenticate.ts";
 import type { Call, Gateway } from "../gateway.ts";
@@ -232,11 +232,11 @@ async function settleBackground(
 }
 
 /** Returns null if no plausible usage was reported. */
-function lateUse(usage: TokenUsage | null, terms: MeteredModel): LateUse | null {
+function lateUse(usage: TokenUsage | null, terms: MeteredModel): PendingUse | null {
   // Its tools may have read more than one context window.
   if (usage === null || isImpossibleUsage(usage, { ...terms, contextTokens: null })) return null;
   const { tokens } = asReported(usage, 0);
-  return { tokens, ...(terms.tariff === null ? NO_COSTS : costsOf(terms.tariff, tokens, null)) };
+  return { tokens, ...(terms.tariff === null ? NO_COSTS : computeTariffCosts(terms.tariff, tokens, null)) };
 }
 
 const NO_TERMS: MeteredModel = { tariff: null, contextTokens: null, outputTokensMax: null };

@@ -6,7 +6,10 @@
 import { storeUnavailable } from "../../errors.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
-import { type SubscriptionStanding, subscriptionsOf } from "../../store/money/subscription-standing.ts";
+import {
+  listSubscriptionStandings,
+  type SubscriptionStanding,
+} from "../../store/money/subscription-standing.ts";
 import { debtIn, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { keyModels, keyPoints, keySum, readFoldedBefore } from "../../store/reports/key-usage.ts";
 import { keyTotals, type UsageTotals } from "../../store/usage/usage.ts";
@@ -174,7 +177,7 @@ async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<P
       };
     }
     case "subscription": {
-      const all = key.userId === null ? [] : await subscriptionsOf(db, key.userId, nowMs);
+      const all = key.userId === null ? [] : await listSubscriptionStandings(db, key.userId, nowMs);
       const running = all.filter(
         ({ standing, planName }) => standing === "running" && (plans === null || plans.includes(planName)),
       );

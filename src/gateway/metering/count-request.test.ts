@@ -3,7 +3,7 @@ import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import type { EndpointName } from "../../protocols/shared/request.ts";
 import { corpusText, randomOf } from "./corpus.test-support.ts";
 import { countInput } from "./count-input.ts";
-import { countAnswer, countTexts } from "./count-request.ts";
+import { countResponse, countTexts } from "./count-request.ts";
 import { MEDIA_TOKENS } from "./media.ts";
 
 const input = (json: unknown, endpoint: EndpointName) =>
@@ -62,7 +62,7 @@ test("a picture's prompt is counted", async () => {
 
 test("an answer has the tokens of what it says, and those of its reasoning among them", async () => {
   const answer = { choices: [{ message: { role: "assistant", content: "Lisbon.", reasoning: "easy" } }] };
-  expect(await countAnswer(Buffer.from(JSON.stringify(answer)))).toEqual({
+  expect(await countResponse(Buffer.from(JSON.stringify(answer)))).toEqual({
     outputTokens: countTokens("Lisbon.") + countTokens("easy"),
     reasoningTokens: countTokens("easy"),
   });
@@ -70,7 +70,7 @@ test("an answer has the tokens of what it says, and those of its reasoning among
 
 test("what is no JSON counts as nothing", async () => {
   expect(await countInput(Buffer.from("nonsense"), "responses")).toBe(0);
-  expect(await countAnswer(Buffer.from("nonsense"))).toEqual({ outputTokens: 0, reasoningTokens: 0 });
+  expect(await countResponse(Buffer.from("nonsense"))).toEqual({ outputTokens: 0, reasoningTokens: 0 });
 });
 
 test("megabytes of input are counted without stopping everything else", async () => {

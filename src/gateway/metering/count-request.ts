@@ -69,7 +69,7 @@ export async function countTexts(texts: readonly string[]): Promise<number> {
 }
 
 /** The output tokens of a whole response. Images and vectors have none. */
-export async function countAnswer(body: Uint8Array): Promise<CountedOutput> {
+export async function countResponse(body: Uint8Array): Promise<CountedOutput> {
   const { said, reasoned } = readWholeResponseTexts(parseJson(body));
   const reasoningTokens = await countTexts(reasoned);
   return { outputTokens: reasoningTokens + (await countTexts(said)), reasoningTokens };

@@ -205,7 +205,7 @@ export function openBodyBudget(options: BodyBudgetOptions): BodyBudget {
   return room;
 }
 
-export function noRoomError(seconds: number, of: "memory" | "disk" = "memory"): ApiError {
+export function noCapacityError(seconds: number, of: "memory" | "disk" = "memory"): ApiError {
   const message =
     of === "memory"
       ? `The bodies of other requests take all the memory there is for them. Try again in ${seconds} s, or send a smaller body.`

@@ -1,7 +1,7 @@
 /** Turns the reason why a body was rejected into the error for the client. */
 
 import { ApiError } from "../../errors.ts";
-import { noRoomError } from "./body-budget.ts";
+import { noCapacityError } from "./body-budget.ts";
 import type { BodyRefusal } from "./body-refusal.ts";
 import type { SpoolRefusal } from "./spool.ts";
 
@@ -20,7 +20,7 @@ export function bodyError(refusal: BodyRefusal | SpoolRefusal): ApiError {
     case "idle_timeout":
       return new ApiError("request_timeout", refusal.message);
     case "no_room":
-      return noRoomError(refusal.retryAfterSeconds, refusal.of);
+      return noCapacityError(refusal.retryAfterSeconds, refusal.of);
     case "disk":
       return new ApiError("store_unavailable", refusal.message, { headers: { "retry-after": "5" } });
     case "stopped":

@@ -5,13 +5,13 @@ import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "
 /** The maximum size of a small body. */
 export const SMALL_BODY_BYTES_MAX = 1024 * 1024;
 
-export interface BodyRooms {
+export interface BodyMemoryBudgets {
   readonly small: BodyBudget | undefined;
   readonly large: BodyBudget;
 }
 
 export function openBodyMemory(
-  rooms: BodyRooms,
+  rooms: BodyMemoryBudgets,
   owner: BodyOwner,
   client: { readonly signal: AbortSignal },
 ): BodyReservation {

@@ -16,7 +16,7 @@ import type { ModelRequest, RequestBody } from "../../protocols/shared/request.t
 import type { BodyOwner } from "./body-budget.ts";
 import { bodyError } from "./body-error.ts";
 import type { BodyReading } from "./body-intake.ts";
-import { bodyWithSplice, type SpooledBody, type SpoolRooms, spoolBody } from "./spool.ts";
+import { bodyWithSplice, type SpoolBudgets, type SpooledBody, spoolBody } from "./spool.ts";
 
 export interface MultipartRequestLimits {
   imageBodyBytesMax: number;
@@ -44,7 +44,7 @@ export interface FormSource {
   readonly boundary: string;
   readonly contentType: string;
   readonly limits: MultipartRequestLimits;
-  readonly rooms: SpoolRooms;
+  readonly rooms: SpoolBudgets;
   readonly owner: BodyOwner;
 }
 

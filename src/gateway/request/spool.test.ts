@@ -15,10 +15,10 @@ import type { UpstreamBody } from "../../protocols/shared/request.ts";
 import { openTestRoom } from "./body-budget.test-support.ts";
 import {
   bodyWithSplice,
+  type SpoolBudgets,
   type SpooledBody,
   type SpoolOptions,
   type SpoolRefusal,
-  type SpoolRooms,
   spoolBody,
   sweepSpool,
 } from "./spool.ts";
@@ -27,7 +27,7 @@ const alarms = openDeadlines(10, systemClock);
 
 const MEMORY_BYTES_MAX = 10_000;
 
-let rooms: SpoolRooms;
+let rooms: SpoolBudgets;
 
 let dir: string;
 let server: TestListener;

@@ -17,14 +17,14 @@ export interface SpoolOptions extends BodyLimits {
   /** Bodies up to this size stay in memory. */
   memoryBytesMax: number;
   dir: string;
-  rooms: SpoolRooms;
+  rooms: SpoolBudgets;
   owner: BodyOwner;
   /** Receives every chunk before it is stored; returning false stops the reading. */
   onChunk?: (chunk: Uint8Array) => boolean;
 }
 
 /** The budgets that all clients share: memory for bodies that stay there, and disk space for the others. */
-export interface SpoolRooms {
+export interface SpoolBudgets {
   readonly small: BodyBudget;
   readonly disk: BodyBudget;
 }

@@ -8,7 +8,7 @@ import { openRequestCounts } from "../../observe/request-counts.ts";
 import { openTraffic } from "../../observe/traffic.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
-import type { Charge } from "../charging/charge.ts";
+import type { RequestCharge } from "../charging/charge.ts";
 import {
   callerWho,
   counts,
@@ -26,7 +26,7 @@ import { beginAttempt, failAttempt, noteWastedUsage } from "../request/trace.ts"
 import { openRecord, type RequestEnding, type RequestRecord } from "../request-record.ts";
 import { type SettlementContext, settleRequest } from "./settle.ts";
 
-const CHARGE: Charge = {
+const CHARGE: RequestCharge = {
   tariff: TARIFF,
   payer: "balance",
   heldNano: 1_000n,
@@ -99,7 +99,7 @@ function recordOf(
 /** The settlement of one request. */
 async function booked(
   ending: Partial<RequestEnding> = {},
-  charge: Partial<Charge> = {},
+  charge: Partial<RequestCharge> = {},
   record: Partial<RequestRecord> = {},
   failures: readonly FailureClass[] = [],
 ) {

@@ -7,7 +7,14 @@ import { upstreamFailure } from "../../accounts/failure.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { withoutRow } from "../../billing/engine/refusal-rows.ts";
 import type { Nano } from "../../money/nano.ts";
-import { type Costs, costsOf, listCostOf, NO_COSTS, NOTHING_USED, type Tariff } from "../../money/tariff.ts";
+import {
+  type Costs,
+  computeListCost,
+  computeTariffCosts,
+  NO_COSTS,
+  NOTHING_USED,
+  type Tariff,
+} from "../../money/tariff.ts";
 import { countTraffic } from "../../observe/traffic.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
@@ -19,7 +26,7 @@ import {
   type UsageMoney,
   type UsageRow,
 } from "../../store/usage/usage-row.ts";
-import type { Charge } from "../charging/charge.ts";
+import type { RequestCharge } from "../charging/charge.ts";
 import { likelyCost } from "../charging/window-budget.ts";
 import type { Gateway } from "../gateway.ts";
 import { isTextAlone } from "../metering/input-range.ts";
@@ -45,7 +52,7 @@ import {
   type RequestEnding,
   type RequestRecord,
 } from "../request-record.ts";
-import { learnReasoning, withPicturesAskedFor, withUnseenReasoning } from "./unseen-output.ts";
+import { learnReasoning, withRequestedImages, withUnseenReasoning } from "./unseen-output.ts";
 
 /** The part of the gateway that settlement needs. */
 export type SettlementContext = Pick<
@@ -182,7 +189,7 @@ function settlePaid(
   ending: RequestEnding,
 ): Promise<void> | null {
   const measured = ending.isServed
-    ? measureUsage(gateway, record, withPicturesAskedFor(record, ending), () => record.charge.inputTokens)
+    ? measureUsage(gateway, record, withRequestedImages(record, ending), () => record.charge.inputTokens)
     : asReported(null, 0);
   // A request that needs no counting is settled synchronously, while its limits are still held.
   if (!(measured instanceof Promise)) return settleMeasured(gateway, record, ending, measured);
@@ -265,11 +272,13 @@ function computeMoney(record: PaidRecord, measured: MeasuredUsage, ending: Reque
 
 /** If the reported usage is implausible, the estimated maximum is charged and no more. */
 function computeCosts(
-  { tariff, doubtNano }: Charge,
+  { tariff, doubtNano }: RequestCharge,
   { tokens, isAbsurd }: MeasuredUsage,
   imageKind: string | null,
 ): Costs {
-  return isAbsurd ? { costNano: doubtNano, listNano: doubtNano } : costsOf(tariff, tokens, imageKind);
+  return isAbsurd
+    ? { costNano: doubtNano, listNano: doubtNano }
+    : computeTariffCosts(tariff, tokens, imageKind);
 }
 
 function computeFlags({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
@@ -306,9 +315,9 @@ function computeWastedCost(
   for (const { failure, usage } of trace.attempts) {
     if (failure === null) continue;
     if (usage !== undefined && isCredible(usage, endpoint.name, request, model ?? NO_MODEL)) {
-      nano += listCostOf(tariff, { ...NOTHING_USED, ...usage });
+      nano += computeListCost(tariff, { ...NOTHING_USED, ...usage });
     } else if (MAY_BE_CHARGED.has(failure)) {
-      nano += listCostOf(tariff, { ...NOTHING_USED, inputTokens: inputTokens() });
+      nano += computeListCost(tariff, { ...NOTHING_USED, inputTokens: inputTokens() });
     }
   }
   return nano;
@@ -332,7 +341,7 @@ function computeUnpaidMoney(
   // No hold was taken, so an implausible usage costs nothing.
   const hasCost = !isAbsurd && (source !== "none" || tokens.images > 0);
   if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const { costNano, listNano } = costsOf(tariff, tokens, readImageKind(request, ending));
+  const { costNano, listNano } = computeTariffCosts(tariff, tokens, readImageKind(request, ending));
   const upstreamNano = listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }

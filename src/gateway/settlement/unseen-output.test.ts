@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { costOf } from "../../money/tariff.ts";
-import type { Charge } from "../charging/charge.ts";
+import { computeTariffCost } from "../../money/tariff.ts";
+import type { RequestCharge } from "../charging/charge.ts";
 import {
   callerWho,
   ENDING,
@@ -23,9 +23,9 @@ import {
   type PaidRecord,
   type RequestEnding,
 } from "../request-record.ts";
-import { learnReasoning, withPicturesAskedFor, withUnseenReasoning } from "./unseen-output.ts";
+import { learnReasoning, withRequestedImages, withUnseenReasoning } from "./unseen-output.ts";
 
-const CHARGE: Charge = {
+const CHARGE: RequestCharge = {
   tariff: TARIFF,
   payer: "balance",
   heldNano: 100_000n,
@@ -39,7 +39,7 @@ const CHARGE: Charge = {
 
 function paidRecord(
   fields: Record<string, unknown> = { stream: true },
-  charge: Partial<Charge> = {},
+  charge: Partial<RequestCharge> = {},
   name: "chat.completions" | "embeddings" | "images.generations" = "chat.completions",
 ): PaidRecord {
   const call = {
@@ -157,7 +157,7 @@ describe("an answer that its client left", () => {
     expect(added(estimates, seen(200), paidRecord({ stream: true }, { outputTokens: 100 }))).toBe(0);
     const poor = paidRecord({ stream: true }, { heldNano: 1_000n });
     const { tokens } = withUnseenReasoning(estimates, poor, LEFT, seen(5));
-    expect(costOf(TARIFF, { ...tokens, imageKind: null })).toBeLessThanOrEqual(1_000n);
+    expect(computeTariffCost(TARIFF, { ...tokens, imageKind: null })).toBeLessThanOrEqual(1_000n);
     expect(tokens.outputTokens).toBeGreaterThan(200);
   });
 
@@ -188,8 +188,8 @@ describe("pictures that were asked for and left", () => {
   const record = paidRecord({ n: 3 }, {}, "images.generations");
 
   test("are all charged, and marked as estimated", () => {
-    expect(withPicturesAskedFor(record, LEFT).images).toBe(3);
-    expect(withPicturesAskedFor(record, { ...LEFT, isAbandoned: false }).images).toBe(0);
+    expect(withRequestedImages(record, LEFT).images).toBe(3);
+    expect(withRequestedImages(record, { ...LEFT, isAbandoned: false }).images).toBe(0);
     const measured = withUnseenReasoning(new ReasoningEstimates(), record, LEFT, seen(0, 0, 3));
     expect(measured.flags).toEqual(["partial", "estimated"]);
   });

@@ -31,10 +31,7 @@ export function learnReasoning(
 }
 
 /** The number of images that an abandoned request requested: an upstream bills every image that it has begun. */
-export function withPicturesAskedFor(
-  { endpoint, request }: PaidRecord,
-  ending: RequestEnding,
-): RequestEnding {
+export function withRequestedImages({ endpoint, request }: PaidRecord, ending: RequestEnding): RequestEnding {
   if (!ending.isAbandoned || endpoint.interface !== "images" || ending.usage !== null) return ending;
   return { ...ending, images: Math.max(ending.images, request.choices) };
 }

@@ -7,7 +7,7 @@ import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { ApiError } from "../../errors.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import type { Charge } from "../charging/charge.ts";
+import type { RequestCharge } from "../charging/charge.ts";
 import { isWholeCount } from "../metering/meter.ts";
 import { type OutputCounter, openOutputCounter } from "../metering/output-counter.ts";
 import type { Trace } from "../request/trace.ts";
@@ -58,7 +58,7 @@ const OVER_BOUND_TOKENS = 64;
 export function openCounters(
   till: Pick<BillingEngine, "checkpoint">,
   requestId: string,
-  charge: Charge,
+  charge: RequestCharge,
 ): PaidCounters {
   const { paidOutputTokens, isCapped } = charge;
   const outputTokensMax = paidOutputTokens * OVER_BOUND + OVER_BOUND_TOKENS;

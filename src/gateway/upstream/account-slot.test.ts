@@ -5,7 +5,7 @@ import { openLimiter } from "../../limits/limiter.ts";
 import { wholeBytesPart } from "../../net/wire/parts.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { openPool } from "../../pool/pool.ts";
-import { openWaitingQueue } from "../../pool/waiting.ts";
+import { openWaitingQueue } from "../../pool/waiting-queue.ts";
 import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
 import type { RateLimits } from "../../records.ts";

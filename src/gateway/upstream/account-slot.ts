@@ -6,11 +6,11 @@ import type { LimitLease } from "../../limits/limiter.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { decide } from "../../pool/outlook.ts";
 import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";
-import type { WaitingQueue } from "../../pool/waiting.ts";
+import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import { waitText } from "../admission/caller-limits.ts";
 import { endWait, failAttempt, waitedMs } from "../request/trace.ts";
 import type { UpstreamAttempt } from "./attempt.ts";
-import { isAnswered, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
+import { hasUpstreamResponse, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
 import { clientGone } from "./send-request.ts";
 
 export interface AccountSlot {
@@ -79,7 +79,7 @@ async function waitForSlot(
   // All waits of a request together take no longer than the queue timeout of its group.
   const leftMs = attempt.queue.timeoutMs - waitedMs(attempt.trace, startedMs);
   const verdict = decide(first.obstacles, leftMs);
-  if (verdict.waitMs === 0 || isAnswered(last, verdict)) {
+  if (verdict.waitMs === 0 || hasUpstreamResponse(last, verdict)) {
     throw withRetryTime(rejectNow(verdict, attempt, last), pool, attempt);
   }
   const untilMs = startedMs + verdict.waitMs;

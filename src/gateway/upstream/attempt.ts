@@ -4,7 +4,7 @@ import type { SocketConversation } from "../../accounts/websocket/client.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readSession } from "../../protocols/shared/conversation.ts";
-import type { Endpoint, ModelRequest, UpstreamRejection } from "../../protocols/shared/request.ts";
+import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { QueueSettings } from "../../records.ts";
 import type { OutputCap } from "../charging/output-cap.ts";
@@ -15,7 +15,7 @@ import type { Client } from "./send-request.ts";
 export interface Conversation {
   readonly thread: SocketConversation;
   /** The part of the request body that the upstream already has; null if all of it is new. */
-  readonly heard: UpstreamRejection | null;
+  readonly heard: KnownConversationPrefix | null;
 }
 
 export interface UpstreamAttempt {

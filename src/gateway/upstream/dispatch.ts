@@ -20,7 +20,7 @@ import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import type { Log } from "../../observe/log.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
-import type { WaitingQueue } from "../../pool/waiting.ts";
+import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import type { Endpoint, ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
 import type { Audience } from "../../protocols/shared/upstream-error.ts";
 import {

@@ -2,7 +2,7 @@
 
 import { noAvailableAccount, retryAfter, upstreamUnavailable } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
-import { decide, type Verdict } from "../../pool/outlook.ts";
+import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { UpstreamAttempt } from "./attempt.ts";
 
@@ -10,19 +10,23 @@ import type { UpstreamAttempt } from "./attempt.ts";
  * One account of this request has failed and the others are failing too, so the client receives that failure at once. A
  * "not found" does not count: another account may have what the request names.
  */
-export function isAnswered(last: ApiError | null, { reason }: Verdict): boolean {
+export function hasUpstreamResponse(last: ApiError | null, { reason }: SelectionVerdict): boolean {
   return last !== null && last.status !== 404 && reason === "failing";
 }
 
 /** `last` is the error of the latest attempt for this request. */
-export function rejectNow(verdict: Verdict, attempt: UpstreamAttempt, last: ApiError | null): ApiError {
+export function rejectNow(
+  verdict: SelectionVerdict,
+  attempt: UpstreamAttempt,
+  last: ApiError | null,
+): ApiError {
   const isFinal = last !== null && (last.status !== 404 || !mayServeLater(verdict));
   return isFinal ? last : describe(verdict, attempt, "All of its accounts have reached a rate limit.");
 }
 
 /** For a request that waited in vain, or whose queue is full. */
 export function rejectAfterWait(
-  verdict: Verdict,
+  verdict: SelectionVerdict,
   attempt: UpstreamAttempt,
   last: ApiError | null,
   detail: string,
@@ -51,11 +55,15 @@ export function withRetryTime(
   });
 }
 
-function mayServeLater({ reason }: Verdict): boolean {
+function mayServeLater({ reason }: SelectionVerdict): boolean {
   return reason !== "out_of_order" && reason !== "at_capacity";
 }
 
-function describe({ reason, freesInMs }: Verdict, attempt: UpstreamAttempt, detail: string): ApiError {
+function describe(
+  { reason, freesInMs }: SelectionVerdict,
+  attempt: UpstreamAttempt,
+  detail: string,
+): ApiError {
   const { publicModel } = attempt.request;
   switch (reason) {
     case "busy":

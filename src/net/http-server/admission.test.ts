@@ -1,5 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { type AddressBlock, Admission, type Admitted, addressBlock } from "./admission.ts";
+import {
+  type AddressBlock,
+  type AdmittedConnection,
+  addressBlock,
+  ConnectionAdmission,
+} from "./admission.ts";
 
 describe("a block of addresses", () => {
   test.each([
@@ -16,7 +21,7 @@ describe("a block of addresses", () => {
   });
 });
 
-class Guest implements Admitted {
+class Guest implements AdmittedConnection {
   readonly block: AddressBlock;
   yieldOrder: number | null;
   isOpen = true;
@@ -43,10 +48,10 @@ class Lobby {
   readonly guests = new Set<Guest>();
   nowMs = 0;
   searches = 0;
-  readonly admission: Admission<Guest>;
+  readonly admission: ConnectionAdmission<Guest>;
 
   constructor(max: number) {
-    this.admission = new Admission<Guest>({
+    this.admission = new ConnectionAdmission<Guest>({
       max,
       blockShare: 1 / 2,
       isProxy: (address) => address === "10.0.0.1",

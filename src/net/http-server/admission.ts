@@ -3,7 +3,7 @@
  * nothing while the limits are not reached.
  */
 
-export interface Admitted {
+export interface AdmittedConnection {
   readonly block: AddressBlock;
   /** Connections with smaller values are closed first; null while the connection must not be closed. */
   readonly yieldOrder: number | null;
@@ -18,7 +18,7 @@ export interface AddressBlock {
   connections: number;
 }
 
-export interface AdmissionOptions<Connection extends Admitted> {
+export interface AdmissionOptions<Connection extends AdmittedConnection> {
   /** Maximum number of open connections. */
   readonly max: number;
   /** The share of `max` that one block may use. */
@@ -45,7 +45,7 @@ const CANDIDATES_PER_SEARCH = 256;
 const EXAMINED_PER_CANDIDATE_MAX = 64;
 const IPV6_GROUPS = 3;
 
-export class Admission<Connection extends Admitted> {
+export class ConnectionAdmission<Connection extends AdmittedConnection> {
   private readonly options: AdmissionOptions<Connection>;
   private readonly blockMax: number;
   private readonly blocks = new Map<string, AddressBlock>();

@@ -8,7 +8,7 @@ import { CHUNKED, CR } from "../wire/http-fields.ts";
 import {
   type HttpBody,
   type HttpResponse,
-  SharedAnswer,
+  SharedResponse,
   StreamedResponse,
   WholeResponse,
 } from "../wire/http-message.ts";
@@ -55,7 +55,6 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
   private broke: ((thrown: unknown) => void) | null = null;
 
   // Socket events.
-
   received(bytes: Buffer): void {
     if (this.state === "between")
       this.receivedHead(this.ahead === null ? bytes : this.joined(this.ahead, bytes));
@@ -277,7 +276,7 @@ export class ServerConnection extends SocketSide implements SocketWriter, Respon
     this.incoming?.throwAway();
     if (response instanceof WholeResponse) writeWhole(this, response, isBodyless);
     else if (response instanceof StreamedResponse) startStream(this, response, isBodyless);
-    else if (response instanceof SharedAnswer) writeShared(this, response, isBodyless);
+    else if (response instanceof SharedResponse) writeShared(this, response, isBodyless);
     else if (response instanceof Upgrade) this.upgrade(request, response);
     else void writeResponse(this, response, isBodyless);
   }

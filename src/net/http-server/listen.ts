@@ -1,6 +1,6 @@
 /** The HTTP server: accepts connections, checks all of them with one timer and closes them in order at shutdown. */
 
-import { Admission } from "./admission.ts";
+import { ConnectionAdmission } from "./admission.ts";
 import { ServerConnection } from "./connection.ts";
 import { ConnectionBytes } from "./connection-bytes.ts";
 import { connectionsMax, fileDescriptorsMax } from "./file-descriptors.ts";
@@ -76,7 +76,7 @@ export function listen(options: ListenOptions): HttpListener {
     },
   };
 
-  const admission = new Admission<ManagedConnection>({
+  const admission = new ConnectionAdmission<ManagedConnection>({
     // Without a free descriptor no connection can be accepted, and the attempts would occupy one CPU core.
     max: Math.min(limits.max, connectionsMax(fileDescriptorsMax())),
     blockShare: limits.blockShare,

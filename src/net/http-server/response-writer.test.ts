@@ -3,7 +3,7 @@ import { eventually } from "../../../test/support/eventually.ts";
 import {
   type ClientSink,
   type HttpResponse,
-  SharedAnswer,
+  SharedResponse,
   StreamedResponse,
   WholeResponse,
 } from "../wire/http-message.ts";
@@ -89,7 +89,7 @@ describe("an answer that all clients share", () => {
   const headers = { "content-type": "text/plain", etag: '"1"' };
 
   test.each([5, 64 * 1024, 200_000])("of %d bytes is whole", async (length) => {
-    give = () => new SharedAnswer(200, headers, long.subarray(0, length));
+    give = () => new SharedResponse(200, headers, long.subarray(0, length));
     ask();
     expect(await answerBeforeNext()).toBe(
       `HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\netag: "1"\r\n${DATE}content-length: ${length}\r\n\r\n${long.toString("latin1", 0, length)}`,
@@ -97,19 +97,19 @@ describe("an answer that all clients share", () => {
   });
 
   test("to HEAD tells its length", async () => {
-    give = () => new SharedAnswer(200, {}, long);
+    give = () => new SharedResponse(200, {}, long);
     ask("HEAD");
     expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 8000000\r\n\r\n`);
   });
 
   test("of status 304 has neither length nor body", async () => {
-    give = () => new SharedAnswer(304, {}, new Uint8Array(0));
+    give = () => new SharedResponse(304, {}, new Uint8Array(0));
     ask();
     expect(await answerBeforeNext()).toBe(`HTTP/1.1 304 Not Modified\r\n${DATE}\r\n`);
   });
 
   test("comes whole in the end to a client that takes it slowly", async () => {
-    give = () => new SharedAnswer(200, {}, long);
+    give = () => new SharedResponse(200, {}, long);
     client.stopTaking();
     ask();
     await Bun.sleep(50);

@@ -5,7 +5,7 @@ import { writeBytes } from "../wire/bytes.ts";
 import {
   type ClientSink,
   type HttpResponse,
-  type SharedAnswer,
+  type SharedResponse,
   StreamedResponse,
   WholeResponse,
 } from "../wire/http-message.ts";
@@ -83,7 +83,7 @@ function writeTogether(writer: ResponseWriter, head: string, body: readonly Part
   flushScratch(writer, gather(writer, putHead(writer, head), body));
 }
 
-export function writeShared(writer: ResponseWriter, response: SharedAnswer, isBodyless: boolean): void {
+export function writeShared(writer: ResponseWriter, response: SharedResponse, isBodyless: boolean): void {
   const { status, headers, bytes } = response;
   if (isBodyless || isBare(status) || bytes.length <= TOGETHER_BYTES_MAX) {
     writeWhole(writer, new WholeResponse(status, formatHeaders(headers), bytes), isBodyless);

@@ -3,7 +3,7 @@
  */
 
 import type { HttpResponse, WholeResponse } from "../wire/http-message.ts";
-import type { Admitted } from "./admission.ts";
+import type { AdmittedConnection } from "./admission.ts";
 import type { ConnectionBytes } from "./connection-bytes.ts";
 import type { IncomingRequest, Upgrade } from "./incoming-request.ts";
 import type { RequestFault } from "./request-head.ts";
@@ -54,7 +54,7 @@ export interface ServerContext {
 }
 
 /** A connection as the listener manages it. */
-export interface ManagedConnection extends Admitted {
+export interface ManagedConnection extends AdmittedConnection {
   /** Periodic check: closes the connection when it has exceeded a time limit. */
   look(nowMs: number): void;
   /** Shutdown has begun: closes an idle connection at once, and any other one after its response. */

@@ -71,7 +71,7 @@ export class WholeResponse {
  * A complete response whose bytes never change and are the same for every client. Slow connections share the bytes,
  * so a client that requests a long document and reads nothing occupies no additional memory.
  */
-export class SharedAnswer {
+export class SharedResponse {
   readonly status: number;
   readonly headers: Headers;
   readonly bytes: Uint8Array;
@@ -112,4 +112,4 @@ export interface StreamSource {
 }
 
 /** What a handler may return. A plain `Response` is for rare cases where speed does not matter. */
-export type HttpResponse = WholeResponse | SharedAnswer | StreamedResponse | Response;
+export type HttpResponse = WholeResponse | SharedResponse | StreamedResponse | Response;

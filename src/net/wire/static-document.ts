@@ -4,7 +4,7 @@
  */
 
 import type { HeaderReader } from "./http-fields.ts";
-import { SharedAnswer } from "./http-message.ts";
+import { SharedResponse } from "./http-message.ts";
 
 const NOTHING = new Uint8Array(0);
 
@@ -20,9 +20,9 @@ export class StaticDocument {
   }
 
   /** Returns 304 without a body when the client's copy is current. */
-  respond(requestHeaders: HeaderReader): SharedAnswer {
+  respond(requestHeaders: HeaderReader): SharedResponse {
     const isUnchanged = matchesEtag(requestHeaders.get("if-none-match"), this.etag);
-    return new SharedAnswer(isUnchanged ? 304 : 200, this.headers, isUnchanged ? NOTHING : this.bytes);
+    return new SharedResponse(isUnchanged ? 304 : 200, this.headers, isUnchanged ? NOTHING : this.bytes);
   }
 }
 

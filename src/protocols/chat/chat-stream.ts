@@ -16,10 +16,10 @@ import { addChatDelta } from "../shared/delta-text.ts";
 import { rewriteInnerErrors } from "../shared/inner-errors.ts";
 import {
   DROPPED,
+  type EventVerdict,
   type StreamOutcome,
   type StreamReader,
   type TextSink,
-  type Verdict,
 } from "../shared/stream.ts";
 import { readUpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
@@ -68,7 +68,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   /** The shared prefix as the upstream writes it, and `data: ` plus the same with the public model name. */
   let prefix: { theirs: Uint8Array; ours: Part } | null = null;
 
-  function read(bytes: Uint8Array, start: number, end: number): Verdict {
+  function read(bytes: Uint8Array, start: number, end: number): EventVerdict {
     const { type, data } = readEvent(bytes, start, end);
     if (data === null) return DROPPED;
     if (isDone(data)) return readDone();
@@ -80,13 +80,13 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   }
 
   /** A search runs to the end of the array. If many more events follow in it, a view of this one is faster. */
-  function readPlain(bytes: Uint8Array, start: number, end: number): Verdict | null {
+  function readPlain(bytes: Uint8Array, start: number, end: number): EventVerdict | null {
     return bytes.length - end > FOLLOWING_BYTES_MAX
       ? readWithPrefix(bytes.subarray(start, end), 0, end - start)
       : readWithPrefix(bytes, start, end);
   }
 
-  function readDone(): Verdict {
+  function readDone(): EventVerdict {
     // An upstream that sends `[DONE]` without any content has failed.
     if (finished.size === 0 && !hasContent) {
       return { phase: "failed", error: { code: null, type: null, param: null, message: "" } };
@@ -99,7 +99,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
    * The common case: a chunk with the shared prefix and without usage or error. Returns null otherwise. In JSON a quote
    * inside a string is escaped, so a field name in quotes is found without parsing.
    */
-  function readWithPrefix(bytes: Uint8Array, start: number, end: number): Verdict | null {
+  function readWithPrefix(bytes: Uint8Array, start: number, end: number): EventVerdict | null {
     if (prefix === null) return null;
     const { theirs, ours } = prefix;
     const from = start + theirs.length;
@@ -122,7 +122,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
     return { phase: "content", replacement };
   }
 
-  function readAny(chunk: Uint8Array, isNamedError: boolean): Verdict {
+  function readAny(chunk: Uint8Array, isNamedError: boolean): EventVerdict {
     const scan = scanObject(chunk, 0, chunk.length, CHUNK, { depthMax });
     if (!scan.ok) {
       badEvents++;
@@ -165,7 +165,7 @@ export function openChatReader(options: ChatReaderOptions): StreamReader {
   const errorsIn = (chunk: Uint8Array, choices: JsonField | undefined) =>
     rewriteInnerErrors(wholeBytesPart(chunk), choices, depthMax, noMessage);
 
-  function readError(chunk: Uint8Array): Verdict {
+  function readError(chunk: Uint8Array): EventVerdict {
     const json = parseJson(chunk);
     const upstreamError = readUpstreamError(json) ?? readUpstreamError({ error: json });
     return { phase: "failed", error: upstreamError ?? { code: null, type: null, param: null, message: "" } };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError } from "../../errors.ts";
 import { joinParts } from "../../net/wire/parts.ts";
-import type { StreamReader, Verdict } from "../shared/stream.ts";
+import type { EventVerdict, StreamReader } from "../shared/stream.ts";
 import { openImagesReader } from "./images-stream.ts";
 
 const utf8 = new TextEncoder();
@@ -10,7 +10,7 @@ function open(choices = 1): StreamReader {
   return openImagesReader({ publicModel: "painter", choices, depthMax: 32 });
 }
 
-function read(reader: StreamReader, block: string): Verdict {
+function read(reader: StreamReader, block: string): EventVerdict {
   const bytes = utf8.encode(`${block}\n\n`);
   return reader.read(bytes, 0, bytes.length - 2);
 }

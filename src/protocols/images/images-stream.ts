@@ -10,11 +10,11 @@ import { eventParts, formatEvent } from "../../net/wire/sse-write.ts";
 import { readImageKind } from "../shared/image-kind.ts";
 import {
   DROPPED,
+  type EventVerdict,
   isEventName,
   PASS_CONTENT,
   type StreamOutcome,
   type StreamReader,
-  type Verdict,
 } from "../shared/stream.ts";
 import { readUpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
@@ -41,7 +41,7 @@ export function openImagesReader(options: ImagesReaderOptions): StreamReader {
   let outcome: StreamOutcome = "failed";
   let badEvents = 0;
 
-  function read(bytes: Uint8Array, start: number, end: number): Verdict {
+  function read(bytes: Uint8Array, start: number, end: number): EventVerdict {
     const event = readEvent(bytes, start, end);
     const { data } = event;
     if (data === null || isDone(data)) return DROPPED;

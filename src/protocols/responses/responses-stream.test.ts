@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { ApiError, type ApiErrorCode, UPSTREAM_CODES } from "../../errors.ts";
 import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
-import type { StreamReader, Verdict } from "../shared/stream.ts";
+import type { EventVerdict, StreamReader } from "../shared/stream.ts";
 import { openResponsesReader } from "./responses-stream.ts";
 
 const utf8 = new TextEncoder();
@@ -12,7 +12,7 @@ function open(): StreamReader {
   return openResponsesReader({ publicModel: "fast", depthMax: 32, nowMs: () => 1_790_000_000_500 });
 }
 
-function read(reader: StreamReader, block: string): Verdict {
+function read(reader: StreamReader, block: string): EventVerdict {
   const bytes = utf8.encode(`${block}\n\n`);
   return reader.read(bytes, 0, bytes.length - 2);
 }

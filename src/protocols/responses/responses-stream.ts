@@ -22,13 +22,13 @@ import { addResponsesDelta } from "../shared/delta-text.ts";
 import { readResponseTexts } from "../shared/response-text.ts";
 import {
   DROPPED,
+  type EventVerdict,
   isEventName,
   PASS_CONTENT,
   reasoningLane,
   type StreamOutcome,
   type StreamReader,
   type TextSink,
-  type Verdict,
 } from "../shared/stream.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
@@ -102,7 +102,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
   /** The last lifecycle event and its `response`, as sent to the client. */
   let lastLifecycle: { event: Part; response: Part } | null = null;
 
-  function read(bytes: Uint8Array, start: number, end: number): Verdict {
+  function read(bytes: Uint8Array, start: number, end: number): EventVerdict {
     const event = readEvent(bytes, start, end);
     if (event.data === null) return DROPPED;
     const named = event.type;
@@ -127,7 +127,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     return readNamed(event.data, plain && named !== null ? text(named) : null);
   }
 
-  function readNamed(data: Part, named: string | null): Verdict {
+  function readNamed(data: Part, named: string | null): EventVerdict {
     const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax });
     const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
     if (!scan.ok || type === null || !isEventName(type)) return dropBadEvent();
@@ -164,7 +164,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     inner: ResponseScan | null,
     type: string,
     named: string | null,
-  ): Verdict {
+  ): EventVerdict {
     if (sink !== null && fields.type) {
       const { start, end } = fields.type;
       const name = { bytes: data.bytes, start: start + 1, end: end - 1 };
@@ -190,7 +190,7 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
     for (const text of reasoned) add(text, reasoningLane(0));
   }
 
-  function dropBadEvent(): Verdict {
+  function dropBadEvent(): EventVerdict {
     badEvents++;
     return DROPPED;
   }

@@ -23,7 +23,7 @@ import { nextTurn } from "../../net/wire/next-turn.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
-import type { Endpoint, RequestBody, UpstreamRejection } from "./request.ts";
+import type { Endpoint, KnownConversationPrefix, RequestBody } from "./request.ts";
 
 /**
  * Fields that the gateway uses for routing or metering. None may occur twice: parsers differ in which one they keep.
@@ -207,7 +207,10 @@ export class JsonBody implements RequestBody {
     return spliceParts(bytes, always.length === 0 ? edits : [...always, ...edits], start, end);
   }
 
-  forUpstreamAfter(upstreamModel: string, { responseId, inputBytes }: UpstreamRejection): Part[] | null {
+  forUpstreamAfter(
+    upstreamModel: string,
+    { responseId, inputBytes }: KnownConversationPrefix,
+  ): Part[] | null {
     const { part, scan, always } = this;
     const { bytes, start, end } = part;
     const { input } = scan.fields;

@@ -148,7 +148,7 @@ function isEmptyArray(bytes: Uint8Array, field: JsonField): boolean {
 /** For settings and conversation names. A longer value is neither and is not decoded. */
 const TEXT_BYTES_MAX = 16_384;
 
-export function textOf(bytes: Uint8Array, field: JsonField | undefined): string | null {
+export function readText(bytes: Uint8Array, field: JsonField | undefined): string | null {
   if (field === undefined || field.end - field.start > TEXT_BYTES_MAX) return null;
   return stringValue(bytes, field);
 }

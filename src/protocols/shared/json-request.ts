@@ -30,7 +30,7 @@ import {
   readModel,
   readPreviousResponse,
   readStream,
-  textOf,
+  readText,
   wrongType,
 } from "./json-fields.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
@@ -161,7 +161,7 @@ class JsonRequest implements ModelRequest {
         endpoint.name === "chat.completions" && this.stream ? forceUsage(bytes, scan, limits.depthMax) : null;
     }
     this.hidesUsage = this.usage !== null;
-    this.wantsBase64 = endpoint.name === "embeddings" && textOf(bytes, fields.encoding_format) === "base64";
+    this.wantsBase64 = endpoint.name === "embeddings" && readText(bytes, fields.encoding_format) === "base64";
     this.background = endpoint.name === "responses" && readBackground(fields);
     this.outputTokensMax = outputBound(bytes, endpoint, fields);
     this.choices = fields.n ? readCount(bytes, fields.n) : 1;
@@ -170,7 +170,7 @@ class JsonRequest implements ModelRequest {
     this.keepsResponse = endpoint.name === "responses" && fields.store?.kind !== "false";
     this.imageKind =
       endpoint.interface === "images"
-        ? readImageKind(textOf(bytes, fields.size), textOf(bytes, fields.quality))
+        ? readImageKind(readText(bytes, fields.size), readText(bytes, fields.quality))
         : null;
     this.inputText = { kind: "json", body: part };
     this.body = new JsonBody(part, scan, endpoint, this.usage ?? [], limits.depthMax, {
@@ -186,12 +186,12 @@ class JsonRequest implements ModelRequest {
   reasoningEffort(): string | null {
     const { reasoning, reasoning_effort } = this.fields;
     const { bytes } = this.part;
-    if (reasoning_effort !== undefined) return textOf(bytes, reasoning_effort);
+    if (reasoning_effort !== undefined) return readText(bytes, reasoning_effort);
     if (reasoning?.kind !== "object") return null;
     const inner = scanObject(bytes, reasoning.start, reasoning.end, REASONING, {
       depthMax: REASONING_DEPTH_MAX,
     });
-    return inner.ok ? textOf(bytes, inner.fields.effort) : null;
+    return inner.ok ? readText(bytes, inner.fields.effort) : null;
   }
 
   tokensEstimate(): number {
@@ -220,7 +220,8 @@ class JsonRequest implements ModelRequest {
     if (inspection !== null) return inspection.conversation;
     const { bytes } = part;
     return (
-      textOf(bytes, fields.prompt_cache_key) ?? readConversationStart(bytes, fields.messages ?? fields.input)
+      readText(bytes, fields.prompt_cache_key) ??
+      readConversationStart(bytes, fields.messages ?? fields.input)
     );
   }
 }

@@ -15,7 +15,7 @@ export interface RequestBody {
    * The same for an upstream that remembers this response and the conversation up to it, which is the beginning of the
    * input. Returns null if that part can no longer be identified.
    */
-  forUpstreamAfter(upstreamModel: string, known: UpstreamRejection): readonly Part[] | null;
+  forUpstreamAfter(upstreamModel: string, known: KnownConversationPrefix): readonly Part[] | null;
   /** The body without reasoning that another account encrypted; null if it has none. */
   withoutEncryptedReasoning(): RequestBody | null;
   /** The body with this output cap: in the fields that the client used for it, or in the named one. */
@@ -33,7 +33,7 @@ export interface RequestBody {
 }
 
 /** A response, and the number of input bytes up to it, without the opening bracket. */
-export interface UpstreamRejection {
+export interface KnownConversationPrefix {
   readonly responseId: string;
   readonly inputBytes: number;
 }

@@ -15,7 +15,7 @@ import type { TokenUsage } from "./usage.ts";
  * - `dropped`: not for the client
  * - `failed`: the upstream reports an error in place of (more) content
  */
-export type Verdict =
+export type EventVerdict =
   | { phase: "lifecycle" | "content" | "terminal"; replacement: readonly Part[] | null }
   | { phase: "dropped" }
   | { phase: "failed"; error: UpstreamError };
@@ -27,7 +27,7 @@ export interface StreamReader {
    * `bytes[start, end)` is one event without its blank line. A null replacement forwards it unchanged; a replacement
    * may contain parts of it.
    */
-  read(bytes: Uint8Array, start: number, end: number): Verdict;
+  read(bytes: Uint8Array, start: number, end: number): EventVerdict;
   /**
    * The upstream ended without a terminal event, by closing or by breaking off. Returns true if the response is
    * complete all the same.
@@ -68,8 +68,8 @@ export function reasoningLane(lane: number): number {
   return -1 - lane;
 }
 
-export const PASS_CONTENT: Verdict = { phase: "content", replacement: null };
-export const DROPPED: Verdict = { phase: "dropped" };
+export const PASS_CONTENT: EventVerdict = { phase: "content", replacement: null };
+export const DROPPED: EventVerdict = { phase: "dropped" };
 
 /** Whether the text may be written after `event:`. Upstream text must have this format first. */
 export function isEventName(type: string): boolean {

@@ -14,7 +14,7 @@ import { type Contradiction, findContradictions } from "./ledger.ts";
 const PAGE_ROWS = 500;
 
 /** The change-log fields of a ledger entry that a person created. */
-export function fieldsOfEntry({ id, credit, amountNano, reason, requestId }: Transfer): FieldChange[] {
+export function loggedEntryFields({ id, credit, amountNano, reason, requestId }: Transfer): FieldChange[] {
   const addedField = (field: string, to: string | null) => ({ field, from: null, to });
   return [
     addedField("amount", `${credit === "adjust" ? "-" : ""}$${usdText(amountNano)}`),
@@ -41,7 +41,7 @@ export async function findWrongLoggedEntries(db: Db, limit: number): Promise<Con
       const id = changes.find(({ field }) => field === "entry")?.to;
       if (id === undefined || id === null || found.length >= limit) continue;
       const entry = await findEntry(db, id);
-      const is = entry === null ? "nothing" : formatFields(fieldsOfEntry(entry));
+      const is = entry === null ? "nothing" : formatFields(loggedEntryFields(entry));
       if (is !== formatFields(changes)) found.push({ subject: id, is, ought: formatFields(changes) });
     }
     after = page.next;

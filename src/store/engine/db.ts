@@ -13,7 +13,7 @@ export { type Db, type Engine, placeholder, type Row, type Sql, type SqlValue } 
 
 /** Opens `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
 export async function openDb(url: string): Promise<Db> {
-  const path = sqlitePathOf(url);
+  const path = parseSqlitePath(url);
   if (path !== null) {
     if (path === "") throw new Error("The database address names no file: write sqlite:/path/to/gateway.db");
     return openSqlite(path);
@@ -24,7 +24,7 @@ export async function openDb(url: string): Promise<Db> {
 }
 
 /** Returns null for a URL that is not a SQLite URL. */
-export function sqlitePathOf(url: string): string | null {
+export function parseSqlitePath(url: string): string | null {
   return url.startsWith("sqlite:") ? url.slice("sqlite:".length).replace(/^\/\/(?=\/)/, "") : null;
 }
 

@@ -129,7 +129,12 @@ export async function findHolds(db: Db, requestIds: readonly string[]): Promise<
 }
 
 /** The oldest holds of one process. */
-export async function holdsOf(db: Db, incarnation: string, beforeMs: number, limit: number): Promise<Hold[]> {
+export async function listHolds(
+  db: Db,
+  incarnation: string,
+  beforeMs: number,
+  limit: number,
+): Promise<Hold[]> {
   const mark = (number: number) => placeholder(db.engine, number);
   const rows = await db.sql.text(
     `SELECT ${READ_COLUMNS} FROM hold WHERE incarnation = ${mark(1)} AND at_ms < ${mark(2)}

@@ -4,10 +4,10 @@ import { type Nano, parseUsd } from "../../money/nano.ts";
 import { type WindowInstants, windowAt } from "../../money/plan-windows.ts";
 import {
   byTurn,
-  momentOf,
+  computeSubscriptionState,
   presentEnd,
+  presentMoment,
   type SubscriptionState,
-  standingOf,
 } from "../../money/subscription.ts";
 import type { PlanWindow } from "../../records.ts";
 import { type Db, snapshot } from "../engine/db.ts";
@@ -41,7 +41,7 @@ export interface SubscriptionStanding {
 }
 
 /** In paying order. Includes ended subscriptions only with `past`. */
-export function subscriptionsOf(
+export function listSubscriptionStandings(
   db: Db,
   userId: string,
   nowMs: number,
@@ -67,7 +67,9 @@ async function readStandings(
 ): Promise<SubscriptionStanding[]> {
   return snapshot(db, async (tx) => {
     const candidates = await read(tx);
-    const running = candidates.filter((subscription) => standingOf(subscription, nowMs) === "running");
+    const running = candidates.filter(
+      (subscription) => computeSubscriptionState(subscription, nowMs) === "running",
+    );
     const opened = await readOpened(
       tx,
       running.map(({ id }) => id),
@@ -75,8 +77,8 @@ async function readStandings(
     );
     const granted = candidates
       .map((subscription) => {
-        const atMs = momentOf(opened.get(subscription.id) ?? [], nowMs);
-        return { subscription, atMs, standing: standingOf(subscription, atMs) };
+        const atMs = presentMoment(opened.get(subscription.id) ?? [], nowMs);
+        return { subscription, atMs, standing: computeSubscriptionState(subscription, atMs) };
       })
       .filter(({ standing }) => past || standing === "running" || standing === "upcoming");
     const spans = granted

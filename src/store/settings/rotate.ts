@@ -3,7 +3,7 @@
 import type { Keyring } from "../../secrets/keyring.ts";
 import {
   accountCredentialBinding,
-  kidOf,
+  readKeyId,
   SMTP_PASSWORD_BINDING,
   seal,
   totpBinding,
@@ -32,7 +32,7 @@ export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
     for (const row of accounts) {
       const id = text(row, "id");
       const sealed = text(row, "sealed_credential");
-      if (kidOf(sealed) === kid) continue;
+      if (readKeyId(sealed) === kid) continue;
       const rewrapped = rewrap(accountCredentialBinding(id), sealed);
       await tx.sql`UPDATE account SET sealed_credential = ${rewrapped} WHERE id = ${id}`;
       changed += 1;
@@ -40,24 +40,24 @@ export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
     for (const row of await tx.sql`SELECT id, sealed_totp FROM app_user WHERE sealed_totp IS NOT NULL`) {
       const id = text(row, "id");
       const sealed = text(row, "sealed_totp");
-      if (kidOf(sealed) === kid) continue;
+      if (readKeyId(sealed) === kid) continue;
       const rewrapped = rewrap(totpBinding(id), sealed);
       await tx.sql`UPDATE app_user SET sealed_totp = ${rewrapped} WHERE id = ${id}`;
       changed += 1;
     }
     const pepper = await readSetting(tx, PEPPER_SETTING);
-    if (pepper !== null && kidOf(pepper) !== kid) {
+    if (pepper !== null && readKeyId(pepper) !== kid) {
       await writeSetting(tx, PEPPER_SETTING, rewrap(PEPPER_BINDING, pepper));
       changed += 1;
     }
     const smtp = await readSmtp(tx);
-    if (smtp !== null && smtp.sealedPassword !== null && kidOf(smtp.sealedPassword) !== kid) {
+    if (smtp !== null && smtp.sealedPassword !== null && readKeyId(smtp.sealedPassword) !== kid) {
       const sealedPassword = rewrap(SMTP_PASSWORD_BINDING, smtp.sealedPassword);
       await writeSmtp(tx, { ...smtp, sealedPassword });
       changed += 1;
     }
     const alerts = await readAlertSettings(tx);
-    const isOld = (sealed: string | null): sealed is string => sealed !== null && kidOf(sealed) !== kid;
+    const isOld = (sealed: string | null): sealed is string => sealed !== null && readKeyId(sealed) !== kid;
     if (alerts.webhooks.some(({ sealedSecret }) => isOld(sealedSecret))) {
       const webhooks = alerts.webhooks.map((webhook) => {
         const { name, sealedSecret } = webhook;

@@ -3,7 +3,7 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import { groupRecord, keyRecord } from "../../records.test-support.ts";
 import { type AccountRecord, NO_RATE_LIMITS } from "../../records.ts";
 import { type Keyring, openKeyring } from "../../secrets/keyring.ts";
-import { accountCredentialBinding, kidOf, SealError, seal, unseal } from "../../secrets/seal.ts";
+import { accountCredentialBinding, readKeyId, SealError, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../engine/db.ts";
 import { readRevisions } from "../engine/revisions.ts";
 import { listAccounts, putAccount } from "../policy/accounts.ts";
@@ -123,7 +123,7 @@ eachEngine(({ open }) => {
       WHERE id = 'a2'`;
     const error = await rewrapSecrets(db, both).catch((reason: unknown) => reason);
     expect(error).toMatchObject({ reason: "corrupt" });
-    const kids = (await listAccounts(db)).map(({ sealedCredential }) => kidOf(sealedCredential ?? ""));
+    const kids = (await listAccounts(db)).map(({ sealedCredential }) => readKeyId(sealedCredential ?? ""));
     expect(kids).toEqual(["old", "old"]);
   });
 });

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { type Db, isUniqueViolation, openDb, transaction } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
-import { type AlikeRows, groupAlikeRows, insertFull, insertRest, ReadyRows } from "./insert-usage.ts";
+import { groupByKind, insertFull, insertRest, ReadyRows, type SameKindRows } from "./insert-usage.ts";
 import { findUsage, type UsageRow } from "./usage.ts";
 import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { usageRow } from "./usage-row.test-support.ts";
@@ -35,8 +35,8 @@ async function insert(db: Db, rows: readonly ChargedRow[]): Promise<number> {
     const numbering = new Numbering(new UsageNumbers());
     const ready = new ReadyRows();
     for (const step of [rows.slice(0, 70), rows.slice(70)]) {
-      const kinds: AlikeRows[] = [];
-      for (const [row, chargedWith] of step) groupAlikeRows(kinds, row).add(row, chargedWith);
+      const kinds: SameKindRows[] = [];
+      for (const [row, chargedWith] of step) groupByKind(kinds, row).add(row, chargedWith);
       for (const alike of kinds) ready.add(alike);
       await insertFull(tx, numbering, ready.full.splice(0));
     }
@@ -91,8 +91,8 @@ test("rows that wait for the store can be had back", () => {
   fc.assert(
     fc.property(rowsOf, (drawn) => {
       const rows = drawn.map(({ chargedWith: _, ...row }) => usageRow(row));
-      const kinds: AlikeRows[] = [];
-      for (const row of rows) groupAlikeRows(kinds, row).add(row, null);
+      const kinds: SameKindRows[] = [];
+      for (const row of rows) groupByKind(kinds, row).add(row, null);
       const byId = (one: UsageRow, other: UsageRow) => (one.requestId < other.requestId ? -1 : 1);
       expect(kinds.flatMap((alike) => alike.rows()).sort(byId)).toEqual(rows.toSorted(byId));
       expect(kinds.flatMap((alike) => alike.ids()).sort()).toEqual(rows.map((row) => row.requestId).sort());

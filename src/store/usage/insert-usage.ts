@@ -6,7 +6,7 @@ import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { clampCount, toUsageRow, type UsageRow } from "./usage-row.ts";
 import {
   asStored,
-  isAlike,
+  isSameKind,
   KIND_COLUMNS,
   kindValues,
   pushRest,
@@ -35,7 +35,7 @@ const STATEMENT_VALUES = KIND_COLUMNS.length + ROWS_PER_STATEMENT * REST_COUNT;
 const ID_AT = REST_COLUMNS.indexOf("request_id");
 
 /** Values of the rows of one kind, in order of arrival. */
-export class AlikeRows {
+export class SameKindRows {
   readonly first: UsageRow;
   /** The values that are not part of the kind, row by row. */
   readonly rest: SqlValue[] = [];
@@ -81,9 +81,9 @@ export class AlikeRows {
 }
 
 /** Returns the group of this row's kind. A linear search: there are few kinds. */
-export function groupAlikeRows(kinds: AlikeRows[], row: UsageRow): AlikeRows {
-  for (const alike of kinds) if (isAlike(alike.first, row)) return alike;
-  const created = new AlikeRows(row);
+export function groupByKind(kinds: SameKindRows[], row: UsageRow): SameKindRows {
+  for (const alike of kinds) if (isSameKind(alike.first, row)) return alike;
+  const created = new SameKindRows(row);
   kinds.push(created);
   return created;
 }
@@ -109,7 +109,7 @@ export class ReadyRows {
   /** All values of rows that no longer wait for a full statement. */
   private readonly single: SqlValue[][] = [];
 
-  add({ first, rest }: AlikeRows): void {
+  add({ first, rest }: SameKindRows): void {
     if (first.requestCount === 0) return;
     for (let at = 0; at < rest.length; ) {
       const kind = this.kindOf(first);
@@ -128,7 +128,7 @@ export class ReadyRows {
   }
 
   private kindOf(row: UsageRow): PendingKind {
-    for (const kind of this.waiting) if (isAlike(kind.first, row)) return kind;
+    for (const kind of this.waiting) if (isSameKind(kind.first, row)) return kind;
     if (this.waiting.length === PENDING_KINDS_MAX) {
       const [longest] = this.waiting.splice(0, 1);
       if (longest !== undefined) this.single.push(...splitStatement(longest.values));
@@ -167,8 +167,8 @@ export async function insertUsage(tx: Db, numbering: Numbering, rows: readonly U
     await insertShort(tx, numbering, counting.map(allValues));
     return;
   }
-  const kinds: AlikeRows[] = [];
-  for (const row of rows) groupAlikeRows(kinds, row).add(row, null);
+  const kinds: SameKindRows[] = [];
+  for (const row of rows) groupByKind(kinds, row).add(row, null);
   const ready = new ReadyRows();
   for (const alike of kinds) ready.add(alike);
   await insertFull(tx, numbering, ready.full);
@@ -262,7 +262,7 @@ function extractKind(kind: readonly SqlValue[]): SqlValue[] {
 }
 
 /** Returns the number of a row's kind, and registers it if it is new. */
-export async function kindNoOf(tx: Db, row: UsageRow): Promise<number> {
+export async function kindNumber(tx: Db, row: UsageRow): Promise<number> {
   const numbering = new Numbering(new UsageNumbers());
   const kindColumns = extractKind(kindValues(row));
   numbering.ofKind(kindColumns);

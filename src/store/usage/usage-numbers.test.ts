@@ -3,12 +3,12 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import { type Db, openDb, transaction } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
 import { CorruptRow } from "../engine/row.ts";
-import { findUsage, insertFresh, learnBefore, settlePending, type UsageRow } from "./usage.ts";
+import { findUsage, insertNewUsage, learnBefore, settlePending, type UsageRow } from "./usage.ts";
 import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { insertUsage, usageRow } from "./usage-row.test-support.ts";
 
 const insertWith = (db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]) =>
-  numbers.within(db, (tx, numbering) => insertFresh(tx, numbering, rows));
+  numbers.within(db, (tx, numbering) => insertNewUsage(tx, numbering, rows));
 
 const tell = async (db: Db, rows: readonly UsageRow[]) => {
   for (const row of rows) expect(await findUsage(db, row.requestId)).toEqual(row);
@@ -54,7 +54,7 @@ eachEngine(({ open, emptyUrl }) => {
     const db = await open();
     const numbers = new UsageNumbers();
     await numbers.within(db, async (tx, numbering) => {
-      await insertFresh(tx, numbering, [usageRow()]);
+      await insertNewUsage(tx, numbering, [usageRow()]);
       numbers.forget();
     });
     expect(numbers.ids.size + numbers.kinds.size).toBe(0);
@@ -69,7 +69,7 @@ eachEngine(({ open, emptyUrl }) => {
     const numbering = new Numbering(numbers);
     if (db.engine === "postgres") {
       await transaction(db, async (tx) => {
-        await insertFresh(tx, numbering, rows);
+        await insertNewUsage(tx, numbering, rows);
         expect(await numbering.learn(tx)).toBe(false);
       });
     } else await insertWith(db, numbers, rows);

@@ -1,7 +1,7 @@
 /** Usage rows for tests. */
 
 import type { Db } from "../engine/db.ts";
-import { insertFresh } from "./usage.ts";
+import { insertNewUsage } from "./usage.ts";
 import { UsageNumbers } from "./usage-numbers.ts";
 import { NO_MONEY, type UsageRow } from "./usage-row.ts";
 
@@ -51,5 +51,5 @@ export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
 /** Inserts rows as billing does. */
 export async function insertUsage(db: Db, rows: readonly UsageRow[]): Promise<void> {
   if (rows.length === 0) return;
-  await new UsageNumbers().within(db, (tx, numbering) => insertFresh(tx, numbering, rows));
+  await new UsageNumbers().within(db, (tx, numbering) => insertNewUsage(tx, numbering, rows));
 }

@@ -60,7 +60,7 @@ export function kindValues(row: UsageRow): SqlValue[] {
 }
 
 /** Compares all KIND_COLUMNS. */
-export function isAlike(one: UsageRow, other: UsageRow): boolean {
+export function isSameKind(one: UsageRow, other: UsageRow): boolean {
   return (
     one.publicModel === other.publicModel &&
     one.upstreamModel === other.upstreamModel &&

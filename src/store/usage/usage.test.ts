@@ -11,8 +11,8 @@ import {
   findRoute,
   findUsage,
   keyTotals,
-  type LateUse,
   NO_MONEY,
+  type PendingUse,
   settlePending,
   type UsageRow,
   type UsageTokens,
@@ -39,7 +39,7 @@ const tokens = (scale: number): UsageTokens => ({
   audioOutputTokens: scale,
 });
 
-const late = (scale: number): LateUse => ({ tokens: tokens(scale), costNano: 70n, listNano: 50n });
+const late = (scale: number): PendingUse => ({ tokens: tokens(scale), costNano: 70n, listNano: 50n });
 
 /** More than a number can represent exactly. */
 const MUCH_NANO = 9_007_199_254_740_993n;

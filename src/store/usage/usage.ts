@@ -5,7 +5,7 @@ import type { Costs } from "../../money/tariff.ts";
 import { type Db, placeholder, transaction } from "../engine/db.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
-import { insertUsage, kindNoOf } from "./insert-usage.ts";
+import { insertUsage, kindNumber } from "./insert-usage.ts";
 import { markDays } from "./usage-day.ts";
 import { addToRollUp, computeTotals, difference, RollUp } from "./usage-hour.ts";
 import type { Numbering } from "./usage-numbers.ts";
@@ -48,7 +48,7 @@ export interface StoredResponseRoute {
 }
 
 /** Inserts rows and roll-up of new requests. A single row that already exists fails all of them. */
-export async function insertFresh(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
+export async function insertNewUsage(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
   const ordered = rows.map(clampCount).sort((a, b) => (a.requestId < b.requestId ? -1 : 1));
   await insertUsage(tx, numbering, ordered);
   const sums = new RollUp();
@@ -67,7 +67,7 @@ export async function knownUsage(db: Db, requestIds: readonly string[]): Promise
 }
 
 /** Usage of an unpaid background response, known only at its end, and its cost at list prices. */
-export interface LateUse extends Costs {
+export interface PendingUse extends Costs {
   tokens: UsageTokens;
 }
 
@@ -116,7 +116,7 @@ export async function findRoute(db: Db, responseId: string): Promise<StoredRespo
 export async function settlePending(
   db: Db,
   requestId: string,
-  used: LateUse | null,
+  used: PendingUse | null,
   outcome: Exclude<UsageOutcome, "pending" | "refused">,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
@@ -129,7 +129,7 @@ export async function settlePending(
     const tokens = used === null ? {} : storableTokens(used.tokens);
     const usageSource = used === null ? pendingRow.usageSource : "upstream";
     const settledRow: UsageRow = { ...pendingRow, ...tokens, outcome, usageSource };
-    const kindNo = await kindNoOf(tx, settledRow);
+    const kindNo = await kindNumber(tx, settledRow);
     const settled = await tx.sql`
       UPDATE usage_row SET kind_no = ${kindNo}, input_tokens = ${settledRow.inputTokens},
         cached_tokens = ${settledRow.cachedTokens}, cache_write_tokens = ${settledRow.cacheWriteTokens},

@@ -19,9 +19,9 @@ import type { ConsoleContext } from "../../context.ts";
 import type { Actor } from "../../http/route.ts";
 import { groupsWithin } from "../../keys/reachable-groups.ts";
 import { flushUsageFor } from "../../usage/flush-usage.ts";
-import { availabilityOfCandidates } from "../availability.ts";
+import { computeCandidateAvailability } from "../availability.ts";
 import { type Facts, factsAnswer, WHY_REASONS, type WhyReason } from "./facts.ts";
-import { paymentOf } from "./payment.ts";
+import { explainPayment } from "./payment.ts";
 import { describeStep } from "./text.ts";
 
 const stepAnswer = z.object({
@@ -49,7 +49,7 @@ export const whyAnswer = z.object({
     .nullable(),
 });
 
-export interface Question {
+export interface AccessQuestion {
   key: KeyRecord;
   model: string;
   interface: Interface;
@@ -64,7 +64,7 @@ interface Step {
 export async function explainKey(
   context: ConsoleContext,
   actor: Actor,
-  question: Question,
+  question: AccessQuestion,
 ): Promise<z.input<typeof whyAnswer>> {
   const { installation, gateway } = context;
   const { db, clock } = installation;
@@ -91,13 +91,13 @@ export async function explainKey(
     const shortage = callerSubjects({ key: cachedKey, group })
       .map((subject) => gateway.limiter.shortageOf(subject, 1, 1))
       .find((found) => found !== null);
-    const availability = availabilityOfCandidates(candidates, nowMs);
+    const availability = computeCandidateAvailability(candidates, nowMs);
     if (key.userId !== null) await flushUsageFor(context, key.userId);
     steps.push(
       shortage === undefined
         ? { ok: true, reason: "within_limits", facts }
         : limitStep(shortage, group.queue.maxWaiting, { ...facts, ...shortageFacts(shortage, nowMs) }),
-      await paymentOf(db, { group, userId: key.userId, facts, nowMs }),
+      await explainPayment(db, { group, userId: key.userId, facts, nowMs }),
       {
         ok: availability.status !== "unavailable",
         reason:
@@ -144,7 +144,7 @@ function hideUnknownModel(reason: Reason): Reason {
 }
 
 function buildFacts(
-  { model, interface: iface }: Question,
+  { model, interface: iface }: AccessQuestion,
   group: PolicyGroup | undefined,
   reachableGroups: PolicyGroup[],
 ): Facts {

@@ -3,7 +3,10 @@
 import { usdText } from "../../../money/nano.ts";
 import type { PolicyGroup } from "../../../policy/snapshot.ts";
 import type { Db } from "../../../store/engine/db.ts";
-import { type SubscriptionStanding, subscriptionsOf } from "../../../store/money/subscription-standing.ts";
+import {
+  listSubscriptionStandings,
+  type SubscriptionStanding,
+} from "../../../store/money/subscription-standing.ts";
 import { debtIn, readWallet } from "../../../store/money/wallets.ts";
 import type { Facts, PaymentReason } from "./facts.ts";
 
@@ -20,7 +23,10 @@ export interface PaymentStep {
   facts: Facts;
 }
 
-export async function paymentOf(db: Db, { group, userId, facts, nowMs }: PaymentQuery): Promise<PaymentStep> {
+export async function explainPayment(
+  db: Db,
+  { group, userId, facts, nowMs }: PaymentQuery,
+): Promise<PaymentStep> {
   const { charge, plans } = group.billing;
   switch (charge) {
     case "none":
@@ -40,7 +46,7 @@ export async function paymentOf(db: Db, { group, userId, facts, nowMs }: Payment
       };
     }
     case "subscription": {
-      const all = userId === null ? [] : await subscriptionsOf(db, userId, nowMs);
+      const all = userId === null ? [] : await listSubscriptionStandings(db, userId, nowMs);
       const payingSubscriptions = all.filter(
         ({ standing, planName }) => standing === "running" && (plans === null || plans.includes(planName)),
       );

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { systemClock } from "../net/wire/clock.ts";
-import { openWaitingQueue, type Ticket, type WaitingQueue } from "./waiting.ts";
+import { openWaitingQueue, type Ticket, type WaitingQueue } from "./waiting-queue.ts";
 
 /** An account with some slots; the function returned with a slot releases it. */
 function account(room: WaitingQueue, id: string, places: number) {
