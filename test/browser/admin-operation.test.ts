@@ -119,7 +119,7 @@ test("an adjustment of the balance is in the ledger with its reason, and in the 
   await page.getByText("$7.50").first().waitFor();
   await expectSound(page);
   await console.goTo(page, "/admin/audit");
-  await page.getByLabel("Search by who").fill("wallet.adjust");
+  await page.getByLabel("Search by actor").fill("wallet.adjust");
   const row = page.getByRole("row").filter({ hasText: "wallet.adjust" });
   await row.getByText("fields").click();
   await row.getByText("-$2.50").waitFor();
@@ -164,7 +164,7 @@ test("codes are shown once and redeemed; a plan is made, granted and cancelled",
   await page.getByRole("button", { name: "Create plan" }).first().click();
   const plan = page.getByRole("dialog");
   await plan.getByLabel("Name", { exact: true }).fill(HOSTILE);
-  await plan.getByLabel("USD in each Day").fill("5");
+  await plan.getByLabel("USD per day").fill("5");
   await plan.getByLabel("Time zone").fill("Mars/Base");
   await plan.getByRole("button", { name: "Save" }).click();
   await plan.getByText("the name of a time zone").waitFor();

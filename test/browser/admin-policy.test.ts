@@ -62,8 +62,8 @@ test("accounts are added, a model is published and mapped, and one account takes
   await page.getByLabel("Select shared").check();
   await page.getByRole("button", { name: "Map to accounts" }).click();
   const mapping = page.getByRole("dialog");
-  await mapping.getByLabel("Name of shared at first").fill("fault/500");
-  await mapping.getByLabel("Name of shared at second").fill("sim-fast");
+  await mapping.getByLabel("Upstream name of shared at first").fill("fault/500");
+  await mapping.getByLabel("Upstream name of shared at second").fill("sim-fast");
   await mapping.getByRole("button", { name: "Save" }).click();
   await page.getByText("Accounts updated.").waitFor();
 

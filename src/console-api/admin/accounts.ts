@@ -111,7 +111,7 @@ export const adminAccountRoutes = {
         if (version !== undefined && version !== versionOf(writtenAccount(account))) {
           throw new ApiError(
             "conflict",
-            "Somebody else has changed this account since you opened it. Open it again, and repeat your change.",
+            "This account was changed by another user after you opened it. Reload it and repeat your change.",
           );
         }
         return { accounts: [withCredential(document, credential)] };

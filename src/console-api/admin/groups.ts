@@ -145,7 +145,7 @@ export const adminGroupRoutes = {
         if (version !== undefined && version !== versionOf(writtenOf(before))) {
           throw new ApiError(
             "conflict",
-            "Somebody else has changed this group since you opened it. Open it again, and repeat your change.",
+            "This group was changed by another user after you opened it. Reload it and repeat your change.",
           );
         }
         return { groups: [document] };
