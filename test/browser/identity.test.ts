@@ -241,7 +241,7 @@ describe("a personal access token", () => {
     await press(page, "Create token");
     await fill(page, "Name", "ci <b>job</b>");
     await page.getByLabel("Scope").selectOption("keys");
-    await press(page, "Create token");
+    await page.getByRole("dialog").getByRole("button", { name: "Create token" }).click();
     const secret = (await page.getByRole("region", { name: "Token" }).locator("code").textContent()) ?? "";
     expect(secret).toMatch(/^gwp_/);
     await press(page, "I have saved it");
@@ -318,7 +318,7 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await press(page, "Verify and sign in");
     await heading(page, "API keys");
     await site.goTo(page, "/profile");
-    await page.getByText("Active sessions").waitFor();
+    await page.getByRole("heading", { name: "Active sessions" }).waitFor();
     expect(await page.getByText("Verify your address").count()).toBe(0);
   });
 
