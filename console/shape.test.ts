@@ -16,7 +16,7 @@ const sources: readonly Source[] = readdirSync(import.meta.dir, { recursive: tru
 
 /** The explorer shows what the API is described as: that is data. */
 const isDescription = (name: string, from = "") =>
-  name.startsWith("explorer/") && /\/src\/(?:description\/|errors\.ts$)/.test(from);
+  name.startsWith("explorer/") && /\/src\/(?:public-api\/|errors\.ts$)/.test(from);
 
 test("of the gateway only types are imported", () => {
   const wrong = sources.flatMap(({ name, text }) =>

@@ -23,16 +23,16 @@ export function pageHtml(page: DocsPage, pages: readonly DocsPage[], assets: Ass
 <script type="module" src="${assets.script}"></script>
 </head>
 <body class="docs">
-<a class="skip-link" href="#content">Skip to the page</a>
+<a class="skip-link" href="#content">Skip to content</a>
 <header class="docs-bar">
 <a class="docs-brand" href="/docs/">Model Gateway <span>Documentation</span></a>
 <form class="docs-search" role="search" action="/docs/">
 <label class="docs-label" for="search">Search the documentation</label>
 <input id="search" type="search" placeholder="Search  /" autocomplete="off" role="combobox" aria-expanded="false" aria-controls="found" aria-autocomplete="list">
-<ul id="found" role="listbox" aria-label="Found" hidden></ul>
+<ul id="found" role="listbox" aria-label="Search results" hidden></ul>
 </form>
-<nav class="docs-places" aria-label="Elsewhere"><a href="/explorer">API explorer</a><a href="/console/">Console</a></nav>
-<button type="button" class="docs-theme" id="theme" aria-label="Light or dark"></button>
+<nav class="docs-places" aria-label="Links"><a href="/explorer">API explorer</a><a href="/console/">Console</a></nav>
+<button type="button" class="docs-theme" id="theme" aria-label="Toggle theme"></button>
 </header>
 <div class="docs-frame">
 <nav class="docs-pages" aria-label="Pages"><details open><summary>Pages</summary><ul>
@@ -40,7 +40,7 @@ ${pages.map((other) => pageLink(other, other.slug === page.slug)).join("\n")}
 </ul></details></nav>
 <main id="content" tabindex="-1">
 ${page.html}
-<nav class="docs-next" aria-label="Next and previous page">
+<nav class="docs-next" aria-label="Previous and next page">
 ${neighbour(pages[at - 1], "previous")}${neighbour(pages[at + 1], "next")}
 </nav>
 </main>

@@ -17,7 +17,7 @@ export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
       ...TAKES_NOTHING,
       method: "GET",
       path: "/api/openapi.json",
-      summary: "This document",
+      summary: "Get this document",
       answer: z.record(z.string(), z.unknown()),
       async run(_context, { headers }): Promise<SharedResponse> {
         document ??= describeApi({ ...others, ...documentRoute }).then(jsonDocument);
@@ -47,7 +47,7 @@ async function describeApi(routes: Readonly<Record<string, ConsoleRoute>>): Prom
       title: "Model Gateway console API",
       version: VERSION,
       description:
-        "What the console does, for programs. Send a personal access token as bearer; amounts are USD as decimal strings, times are epoch milliseconds. Lists give `next`: send it as `after` for the following page.",
+        "The API of the console. Send a personal access token as bearer token. Amounts are USD as decimal strings, and times are Unix milliseconds. Lists return `next`: send it as `after` to get the next page.",
     },
     servers: [{ url: "/" }],
     paths,
@@ -57,7 +57,7 @@ async function describeApi(routes: Readonly<Record<string, ConsoleRoute>>): Prom
           type: "http",
           scheme: "bearer",
           description:
-            "A personal access token, gwp_…. Its scope is `read`, `keys` (which includes `read`) or `admin` (which includes both); each operation names the one it needs.",
+            "A personal access token, gwp_…. Its scope is `read`, `keys` (which includes `read`) or `admin` (which includes both); each operation states the scope it requires.",
         },
         session: { type: "apiKey", in: "cookie", name: "__Host-session" },
       },
@@ -81,9 +81,9 @@ const ERROR: Json = {
       type: "object",
       required: ["message", "type", "param", "code", "request_id"],
       properties: {
-        message: { type: "string", description: "What is wrong and what to do." },
+        message: { type: "string", description: "What happened and what to do." },
         type: { type: "string" },
-        param: { type: ["string", "null"], description: "The field that is meant." },
+        param: { type: ["string", "null"], description: "The field that caused the error." },
         code: { type: "string", enum: ERROR_CODES },
         request_id: { type: "string" },
         resets_at: { type: "integer", description: "Unix seconds." },
@@ -93,9 +93,9 @@ const ERROR: Json = {
 };
 
 const ACCESS_TEXTS: Readonly<Record<Access, string>> = {
-  anyone: "Anybody may ask.",
-  user: "For whoever is signed in.",
-  admin: "For administrators.",
+  anyone: "No authentication required.",
+  user: "Requires a signed-in user.",
+  admin: "Requires an administrator.",
 };
 
 function describe(name: string, route: ConsoleRoute): Json {
@@ -103,8 +103,8 @@ function describe(name: string, route: ConsoleRoute): Json {
   const notes = [
     ACCESS_TEXTS[route.access],
     route.tokenScope === "none"
-      ? "A personal access token is not enough."
-      : `A personal access token needs the scope \`${route.tokenScope}\`.`,
+      ? "Not available to personal access tokens."
+      : `A personal access token requires the scope \`${route.tokenScope}\`.`,
     ...(route.adminFields.length === 0
       ? []
       : [`Only administrators may send: ${route.adminFields.join(", ")}.`]),
@@ -125,7 +125,7 @@ function describe(name: string, route: ConsoleRoute): Json {
       : { requestBody: { required: true, content: { "application/json": { schema: body } } } }),
     responses: {
       "200": {
-        description: "Done.",
+        description: "Success.",
         content: { [route.media]: { schema: toJsonSchema(route.answer, "output") ?? {} } },
       },
       default: { $ref: "#/components/responses/Error" },
@@ -138,7 +138,7 @@ const IDEMPOTENCY_KEY: Json = {
   in: "header",
   required: false,
   description:
-    "Makes a repeat safe: the same key with the same order does nothing and gives the first result; with another order it is refused (409). The same as `idempotency_key` in the body; if both are sent they must agree.",
+    "Makes retries safe: a repeated request with the same key returns the first result; a different request with the same key is rejected (409). Same as `idempotency_key` in the body; if both are sent, they must be equal.",
   schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
 };
 

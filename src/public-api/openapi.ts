@@ -34,12 +34,18 @@ export function openApiDocument(
     info: {
       title: "Model Gateway",
       version: facts.version,
-      summary: "One API key, one group: the models, accounts, price and limits it grants.",
+      summary:
+        "An OpenAI-compatible API in front of many upstream accounts, with groups, limits and billing.",
       description:
-        "Responses, Chat Completions, Embeddings and Images behind one key. Every answer carries `x-request-id`. Unknown fields are passed on to the upstream.",
+        "Responses, Chat Completions, Embeddings and Images with one API key. Each key belongs to a group, which defines its models, prices and limits. Every response has an `x-request-id` header. Unknown fields are forwarded to the upstream.",
       license: { name: "MIT", identifier: "MIT" },
     },
-    servers: [{ url: facts.publicUrl, description: "This gateway. SDKs take its address with `/v1` added." }],
+    servers: [
+      {
+        url: facts.publicUrl,
+        description: "This gateway. The base URL for SDKs is this address with `/v1`.",
+      },
+    ],
     tags: FAMILIES.map((name) => ({ name })),
     security: [{ bearer: [] }],
     paths,
@@ -54,7 +60,7 @@ export function openApiDocument(
       schemas: buildSchemas(Object.values(OPERATIONS)),
       headers: {
         RequestId: {
-          description: "Names this request: keep it, and give it to whoever is to help.",
+          description: "The id of the request. Include it when you report a problem.",
           schema: { type: "string" },
           example: "req_0199f3c5a1b27c3e8d4f5a6b7c8d9e0f",
         },
@@ -102,11 +108,11 @@ const ID_HEADER: Json = { "x-request-id": { $ref: "#/components/headers/RequestI
 
 function answers({ id, answer, stream }: Operation): Json {
   if (id === "openResponsesSocket") {
-    return { "101": { description: "The connection is a WebSocket from here on.", headers: ID_HEADER } };
+    return { "101": { description: "The connection was upgraded to a WebSocket.", headers: ID_HEADER } };
   }
   return {
     "200": {
-      description: stream === null ? "The answer." : "The answer, whole or streamed.",
+      description: stream === null ? "The response." : "The response, streamed if requested.",
       headers: ID_HEADER,
       content: {
         "application/json": mediaType(answer),

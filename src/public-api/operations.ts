@@ -82,13 +82,13 @@ function parameter(
 const IDEMPOTENCY = parameter(
   "header",
   "Idempotency-Key",
-  "Makes a repeat safe: under the same key no account works twice, for a day. 1 to 255 visible ASCII characters.",
+  "Makes retries safe: a request with the same key is executed only once within a day. 1 to 255 visible ASCII characters.",
   "order-7-try-1",
 );
 const RESPONSE_ID = parameter(
   "path",
   "response_id",
-  "The `id` of a response that this key made and the upstream keeps.",
+  "The `id` of a stored response that this key created.",
   "resp_0199f3c5",
 );
 
@@ -135,16 +135,16 @@ export const OPERATIONS = {
   "GET /v1/models": describeRead({
     id: "listModels",
     family: "Models",
-    summary: "List the models this key can call",
+    summary: "List models",
     about:
-      "What the key's group publishes. An `id` of this list is what goes into `model`, letter by letter.",
+      "The models that the key's group publishes. Send an `id` of this list as `model`, exactly as it is written.",
     answer: content("ModelList", modelList, { name: "models", value: examples.models }),
   }),
   "GET /v1/models/{model}": describeRead({
     id: "getModel",
     family: "Models",
-    summary: "Ask for one model",
-    about: "The id is the whole rest of the path: it may hold slashes.",
+    summary: "Retrieve a model",
+    about: "The id is the rest of the path and may contain slashes.",
     parameters: [parameter("path", "model", "A model's `id`.", "fast-chat")],
     answer: content("Model", modelObject, { name: "model", value: examples.model }),
     errors: [...READ_ERRORS, "model_not_found"],
@@ -152,9 +152,9 @@ export const OPERATIONS = {
   "POST /v1/responses": describeModelRequest({
     id: "createResponse",
     family: "Responses",
-    summary: "Make a response",
+    summary: "Create a response",
     about:
-      "Text or a list of items in, a response out; streamed with `stream: true`. The same path takes a WebSocket upgrade.",
+      "Takes text or a list of items and returns a response, streamed with `stream: true`. The same path accepts a WebSocket upgrade.",
     body: content(
       "ResponseRequest",
       responseRequest,
@@ -171,7 +171,7 @@ export const OPERATIONS = {
     family: "Responses",
     summary: "Open a WebSocket for responses",
     about:
-      "Upgrades to a WebSocket (`ws://` or `wss://`). The client sends `response.create` messages, each a request of its own with its own id, limits and charge; the gateway answers with the events of a streamed response, one JSON text frame each, and refuses with `error` frames that carry `status`, `error` and `headers`. A plain `GET` is answered with 426.",
+      "Upgrades to a WebSocket (`ws://` or `wss://`). Each `response.create` message from the client is a separate request with its own id, limits and charge. The gateway sends the events of a streamed response, one JSON text frame per event. Errors are `error` frames with `status`, `error` and `headers`. A `GET` without an upgrade returns 426.",
     answer: content("ResponseEvent", responseEvent, { name: "frame", value: examples.responseEvent }),
     errors: [
       ...RESPONSES_ERRORS,
@@ -185,8 +185,8 @@ export const OPERATIONS = {
   "GET /v1/responses/{response_id}": describeRead({
     id: "getResponse",
     family: "Responses",
-    summary: "Ask for a kept response",
-    about: "By the key that made it, from the account that keeps it.",
+    summary: "Retrieve a response",
+    about: "Returns a stored response to the key that created it, from the account that stores it.",
     parameters: [RESPONSE_ID],
     answer: RESPONSE,
     errors: STORED_RESPONSE_ERRORS,
@@ -194,8 +194,8 @@ export const OPERATIONS = {
   "DELETE /v1/responses/{response_id}": describeRead({
     id: "deleteResponse",
     family: "Responses",
-    summary: "Delete a kept response",
-    about: "At the upstream that keeps it.",
+    summary: "Delete a response",
+    about: "Deletes a stored response at its upstream.",
     parameters: [RESPONSE_ID],
     answer: content("DeletedResponse", deletedResponse, { name: "deleted", value: examples.deletedResponse }),
     errors: STORED_RESPONSE_ERRORS,
@@ -203,8 +203,8 @@ export const OPERATIONS = {
   "POST /v1/responses/{response_id}/cancel": describeRead({
     id: "cancelResponse",
     family: "Responses",
-    summary: "Cancel a response in the background",
-    about: "What was produced until then is charged.",
+    summary: "Cancel a response",
+    about: "Cancels a background response. Output generated until then is charged.",
     parameters: [RESPONSE_ID],
     answer: content("Response", responseObject, {
       name: "cancelled",
@@ -215,8 +215,8 @@ export const OPERATIONS = {
   "GET /v1/responses/{response_id}/input_items": describeRead({
     id: "listInputItems",
     family: "Responses",
-    summary: "List what a kept response was asked",
-    about: "Page by page, with `after`, `limit` and `order`.",
+    summary: "List input items",
+    about: "Lists the input items of a stored response, paginated with `after`, `limit` and `order`.",
     parameters: [RESPONSE_ID],
     answer: content("ItemList", itemList, { name: "items", value: examples.items }),
     errors: STORED_RESPONSE_ERRORS,
@@ -224,8 +224,8 @@ export const OPERATIONS = {
   "POST /v1/responses/input_tokens": describeModelRequest({
     id: "countInputTokens",
     family: "Responses",
-    summary: "Count the tokens of an input",
-    about: "By the upstream, without an answer.",
+    summary: "Count input tokens",
+    about: "The upstream counts the tokens of the input without generating a response.",
     body: content("InputTokensRequest", inputTokensRequest, {
       name: "text",
       value: examples.responseRequest,
@@ -237,7 +237,7 @@ export const OPERATIONS = {
     id: "compactResponse",
     family: "Responses",
     summary: "Compact a conversation",
-    about: "The `output` is the `input` of a new chain.",
+    about: "Send the returned `output` as the `input` of the next response.",
     body: content("CompactRequest", compactRequest, { name: "conversation", value: examples.compactRequest }),
     answer: content("Compaction", compactionObject, { name: "compaction", value: examples.compaction }),
     errors: RESPONSES_ERRORS,
@@ -245,8 +245,8 @@ export const OPERATIONS = {
   "POST /v1/chat/completions": describeModelRequest({
     id: "createChatCompletion",
     family: "Chat Completions",
-    summary: "Go on with a conversation",
-    about: "The whole conversation in, the next message out; streamed with `stream: true`.",
+    summary: "Create a chat completion",
+    about: "Takes the messages of a conversation and returns the next message, streamed with `stream: true`.",
     body: content(
       "ChatRequest",
       chatRequest,
@@ -260,8 +260,8 @@ export const OPERATIONS = {
   "POST /v1/embeddings": describeModelRequest({
     id: "createEmbeddings",
     family: "Embeddings",
-    summary: "Turn texts into vectors",
-    about: "One vector a text, in the order of the texts.",
+    summary: "Create embeddings",
+    about: "Returns one vector per input, in the order of the inputs.",
     body: content(
       "EmbeddingsRequest",
       embeddingsRequest,
@@ -273,9 +273,9 @@ export const OPERATIONS = {
   "POST /v1/images/generations": describeModelRequest({
     id: "generateImages",
     family: "Images",
-    summary: "Draw a picture",
+    summary: "Generate images",
     about:
-      "For groups that publish image models. Pictures come in Base64, sketches on the way with `stream: true`.",
+      "For groups that publish image models. Images are returned in Base64, with partial images if `stream: true` is set.",
     body: content("ImageRequest", imageRequest, { name: "prompt", value: examples.imageRequest }),
     answer: IMAGES_CONTENT,
     stream: content("ImageEvent", imageEvent, { name: "stream", value: examples.imageStream }),
@@ -283,8 +283,9 @@ export const OPERATIONS = {
   "POST /v1/images/edits": describeModelRequest({
     id: "editImages",
     family: "Images",
-    summary: "Change a picture",
-    about: "As JSON with addresses or data URLs, or as a form with files. A mask says where.",
+    summary: "Edit images",
+    about:
+      "Takes JSON with image URLs or data URLs, or a multipart form with files. A mask marks the areas to edit.",
     body: content("ImageEditRequest", imageEditRequest, {
       name: "picture",
       value: examples.imageEditRequest,
@@ -296,12 +297,12 @@ export const OPERATIONS = {
   "GET /v1/usage": describeRead({
     id: "getUsage",
     family: "Usage",
-    summary: "What this key has used and has left",
-    about: "Money, limits and tokens, by model and by day or hour.",
+    summary: "Get usage",
+    about: "Cost, tokens and remaining limits of this key, by model and by day or hour.",
     parameters: [
-      parameter("query", "from", "The beginning: an ISO date or time, or Unix seconds.", "2026-11-01"),
-      parameter("query", "to", "The end. A date is meant whole.", "2026-11-15"),
-      parameter("query", "granularity", "What a point is.", "day", ["hour", "day"]),
+      parameter("query", "from", "Start of the range: an ISO date or time, or Unix seconds.", "2026-11-01"),
+      parameter("query", "to", "End of the range. A date includes the whole day.", "2026-11-15"),
+      parameter("query", "granularity", "Length of one data point.", "day", ["hour", "day"]),
     ],
     answer: content("UsageReport", usageReport, { name: "usage", value: examples.usage }),
     errors: [...READ_ERRORS, "invalid_value", "duplicate_parameter", "too_many_parameters"],
@@ -309,13 +310,14 @@ export const OPERATIONS = {
   "GET /v1/requests/{request_id}": describeRead({
     id: "getRequest",
     family: "Usage",
-    summary: "What became of a request",
-    about: "By the `x-request-id` of its answer: waits, attempts, tokens, and the bill line by line.",
+    summary: "Get a request",
+    about:
+      "Returns the queue time, attempts, tokens and itemized cost of a request, by the `x-request-id` of its response.",
     parameters: [
       parameter(
         "path",
         "request_id",
-        "The `x-request-id` of an answer to this key, or the `id` of a stored response that it made.",
+        "The `x-request-id` of a response to this key, or the `id` of a stored response that this key created.",
         "req_0199f3c5",
       ),
     ],
@@ -325,8 +327,8 @@ export const OPERATIONS = {
   "GET /healthz": describeRead({
     id: "health",
     family: "Health",
-    summary: "Whether the process runs",
-    about: "200 as long as it does.",
+    summary: "Get liveness",
+    about: "Returns 200 while the process is running.",
     answer: content("Health", health, { name: "ok", value: { status: "ok" } }),
     errors: [],
     needsKey: false,
@@ -334,8 +336,9 @@ export const OPERATIONS = {
   "GET /readyz": describeRead({
     id: "readiness",
     family: "Health",
-    summary: "Whether it can serve",
-    about: "200 when the store answers and the process is not shutting down, else 503 with the same body.",
+    summary: "Get readiness",
+    about:
+      "Returns 200 if the database is reachable and the process is not shutting down, otherwise 503 with the same body.",
     answer: content("Health", health, {
       name: "ready",
       value: { status: "ready", store: "ok", draining: false },

@@ -35,14 +35,14 @@ async function chat(model: string): Promise<number> {
 
 async function addSimulator(page: Page, name: string, priority: string): Promise<void> {
   await console.goTo(page, "/admin/accounts");
-  await page.getByRole("button", { name: "Add an account" }).first().click();
+  await page.getByRole("button", { name: "Add account" }).first().click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name", { exact: true }).fill(name);
-  await dialog.getByLabel("Kind").selectOption("simulator");
-  await dialog.getByRole("button", { name: "Test call" }).click();
-  await dialog.getByText("The simulator is built in, and always answers.").waitFor();
+  await dialog.getByLabel("Type").selectOption("simulator");
+  await dialog.getByRole("button", { name: "Test connection" }).click();
+  await dialog.getByText("The simulator is built in and always available.").waitFor();
   await dialog.getByLabel("Priority").fill(priority);
-  await dialog.getByRole("button", { name: "Add an account" }).click();
+  await dialog.getByRole("button", { name: "Add account" }).click();
   await page.getByRole("heading", { level: 1, name }).waitFor();
 }
 
@@ -52,24 +52,24 @@ test("accounts are added, a model is published and mapped, and one account takes
   await addSimulator(page, "second", "2");
 
   await console.goTo(page, "/admin/models");
-  await page.getByRole("button", { name: "New model" }).click();
+  await page.getByRole("button", { name: "Create model" }).click();
   const form = page.getByRole("dialog");
   await form.getByLabel("Name", { exact: true }).fill("shared");
   await form.getByRole("group", { name: "Publish in" }).getByLabel("default").check();
   await form.getByRole("button", { name: "Create" }).click();
-  await page.getByText("shared is there.").waitFor();
+  await page.getByText("shared created.").waitFor();
 
   await page.getByLabel("Select shared").check();
   await page.getByRole("button", { name: "Map to accounts" }).click();
   const mapping = page.getByRole("dialog");
-  await mapping.getByLabel("Name of shared at first").fill("fault/500");
-  await mapping.getByLabel("Name of shared at second").fill("sim-fast");
+  await mapping.getByLabel("Upstream name of shared at first").fill("fault/500");
+  await mapping.getByLabel("Upstream name of shared at second").fill("sim-fast");
   await mapping.getByRole("button", { name: "Save" }).click();
-  await page.getByText("The accounts are changed.").waitFor();
+  await page.getByText("Accounts updated.").waitFor();
 
   await console.goTo(page, "/admin/groups/default");
-  const preview = page.getByRole("complementary", { name: "What a key sees" });
-  await preview.getByText("Not seen by keys").waitFor();
+  const preview = page.getByRole("complementary", { name: "Preview" });
+  await preview.getByText("Unavailable to keys").waitFor();
   expect(await chat("shared")).toBe(404);
   await page.getByRole("button", { name: "Add accounts" }).click();
   const pool = page.getByRole("dialog");
@@ -78,30 +78,30 @@ test("accounts are added, a model is published and mapped, and one account takes
   await pool.getByRole("button", { name: "Add", exact: true }).click();
   await preview.getByText("Served by first and second").waitFor();
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText("The group is saved and in force.").waitFor();
+  await page.getByText("Group saved. The change is active.").waitFor();
 
   expect(await chat("shared")).toBe(200);
   expect(await chat("shared")).toBe(200);
   await console.goTo(page, "/admin/accounts/first");
   await page.getByRole("cell", { name: "fault/500" }).waitFor();
   await page.getByRole("row", { name: "fault/500" }).getByText("cooling down").waitFor();
-  await page.getByRole("button", { name: "Ask again now" }).click();
-  await page.getByText("first is asked again.").waitFor();
+  await page.getByRole("button", { name: "Retry now" }).click();
+  await page.getByText("first receives requests again.").waitFor();
 });
 
 test("a test call tells what is wrong with an address before anything is saved", async () => {
   const page = await open("/admin/accounts/sim");
-  await page.getByRole("button", { name: "Test call" }).click();
-  await page.getByText("It answers and takes the credential").waitFor();
+  await page.getByRole("button", { name: "Test connection" }).click();
+  await page.getByText("Connected. The credential is valid").waitFor();
 
   await console.goTo(page, "/admin/accounts");
-  await page.getByRole("button", { name: "Add an account" }).first().click();
+  await page.getByRole("button", { name: "Add account" }).first().click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Base URL").fill(console.gateway.simulator.url);
   await dialog.getByLabel("Credential", { exact: true }).fill("sk-typed");
-  await dialog.getByRole("button", { name: "Test call" }).click();
+  await dialog.getByRole("button", { name: "Test connection" }).click();
   await dialog.getByText("The address is in a private network").waitFor();
-  await dialog.getByRole("button", { name: "Add an account" }).click();
+  await dialog.getByRole("button", { name: "Add account" }).click();
   // Without a name it is refused, and everything typed is still there.
   await dialog.getByText("must be a name of 1 to 64 characters").waitFor();
   expect(await dialog.getByLabel("Base URL").inputValue()).toBe(console.gateway.simulator.url);
@@ -110,14 +110,14 @@ test("a test call tells what is wrong with an address before anything is saved",
 
 test("what is wrong with a group is told beside the field, and what was typed stays", async () => {
   const page = await open("/admin/groups/default");
-  const factor = page.getByLabel("Factor for every price");
+  const factor = page.getByLabel("Price multiplier");
   await factor.fill("one and a half");
-  await page.getByLabel("They wait for at most").fill("soon");
+  await page.getByLabel("Maximum queue time").fill("soon");
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText('must be a decimal number like "0.15"').first().waitFor();
   expect(await factor.getAttribute("aria-invalid")).toBe("true");
   expect(await factor.inputValue()).toBe("one and a half");
-  expect(await page.getByLabel("They wait for at most").getAttribute("aria-invalid")).toBe("true");
+  expect(await page.getByLabel("Maximum queue time").getAttribute("aria-invalid")).toBe("true");
   await page.getByRole("button", { name: "Discard" }).click();
   expect(await factor.inputValue()).toBe("1");
 });
@@ -128,17 +128,17 @@ test("what is no number is told, and never saved as no limit", async () => {
   await rpm.fill("600");
   await rpm.press("End");
   await rpm.pressSequentially("e");
-  await page.getByLabel("They wait for at most").fill("9s");
+  await page.getByLabel("Maximum queue time").fill("9s");
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText("This is not a number").waitFor();
+  await page.getByText("Enter a number without separators").waitFor();
   expect(await rpm.evaluate((field: { matches(selector: string): boolean }) => field.matches(":focus"))).toBe(
     true,
   );
   await rpm.press("End");
   await rpm.press("Backspace");
-  await page.getByText("This is not a number").waitFor({ state: "detached" });
+  await page.getByText("Enter a number without separators").waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText("The group is saved and in force.").waitFor();
+  await page.getByText("Group saved. The change is active.").waitFor();
   const { groups } = await readPolicy(console.gateway.installation.db);
   expect(groups.find(({ name }) => name === "default")?.limits.rpm).toBe(600);
 });
@@ -146,7 +146,7 @@ test("what is no number is told, and never saved as no limit", async () => {
 test("whoever leaves with changes that are not saved is asked first, by a link and by going back", async () => {
   const page = await open("/admin/groups");
   await page.getByRole("link", { name: "default" }).click();
-  await page.getByLabel("They wait for at most").fill("7s");
+  await page.getByLabel("Maximum queue time").fill("7s");
   const asked: string[] = [];
   page.on("dialog", (dialog) => {
     asked.push(dialog.message());
@@ -155,10 +155,10 @@ test("whoever leaves with changes that are not saved is asked first, by a link a
   await page.getByRole("link", { name: "Accounts" }).click();
   await page.evaluate("history.back()");
   await eventually(() => asked.length === 2);
-  expect(await page.getByLabel("They wait for at most").inputValue()).toBe("7s");
+  expect(await page.getByLabel("Maximum queue time").inputValue()).toBe("7s");
   await page.getByRole("link", { name: "Accounts" }).click();
   await page.getByRole("heading", { level: 1, name: "Accounts" }).waitFor();
-  expect(asked).toEqual(Array(3).fill("Leave this page? What you changed is not saved."));
+  expect(asked).toEqual(Array(3).fill("Leave this page? You have unsaved changes."));
 });
 
 test("a group is opened by its name, whatever it is made of", async () => {
@@ -166,10 +166,10 @@ test("a group is opened by its name, whatever it is made of", async () => {
   for (const name of ["a/b?c#d %41", "100%25"]) {
     await console.goTo(page, "/admin/groups/-/new");
     await page.getByLabel("Name", { exact: true }).fill(name);
-    await page.getByRole("button", { name: "New group" }).click();
+    await page.getByRole("button", { name: "Create group" }).click();
     await page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
     await page.reload();
-    await page.getByRole("button", { name: "Delete the group" }).waitFor();
+    await page.getByRole("button", { name: "Delete group" }).waitFor();
     await console.goTo(page, `/usage?whose=everybody&group=${encodeURIComponent(name)}`);
     expect(await page.locator("label.filter", { hasText: "Group" }).locator("select").inputValue()).toBe(
       name,
@@ -180,14 +180,14 @@ test("a group is opened by its name, whatever it is made of", async () => {
 test("somebody else's change is not overwritten", async () => {
   const mine = await open("/admin/groups/default");
   const theirs = await open("/admin/groups/default");
-  await theirs.getByLabel("Requests that may wait").fill("7");
+  await theirs.getByLabel("Maximum queue length").fill("7");
   await theirs.getByRole("button", { name: "Save" }).click();
-  await theirs.getByText("The group is saved and in force.").waitFor();
-  await mine.getByLabel("Requests that may wait").fill("8");
+  await theirs.getByText("Group saved. The change is active.").waitFor();
+  await mine.getByLabel("Maximum queue length").fill("8");
   await mine.getByRole("button", { name: "Save" }).click();
   const refusal = mine
     .getByRole("alert")
-    .getByText("Somebody else has changed this group since you opened it");
+    .getByText("This group was changed by another user after you opened it");
   await refusal.waitFor();
   const { y } = (await refusal.boundingBox()) ?? { y: -1 };
   expect(y).toBeWithin(0, mine.viewportSize()?.height ?? 0);
@@ -198,17 +198,17 @@ test("somebody else's change is not overwritten", async () => {
 test("deleting a group says which keys end, and asks for its name", async () => {
   const page = await open("/admin/groups/-/new");
   await page.getByLabel("Name", { exact: true }).fill("passing");
-  await page.getByRole("button", { name: "New group" }).click();
+  await page.getByRole("button", { name: "Create group" }).click();
   await page.getByRole("heading", { level: 1, name: "passing" }).waitFor();
-  await page.getByRole("button", { name: "Delete the group" }).click();
+  await page.getByRole("button", { name: "Delete group" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText("No key belongs to it.").waitFor();
-  await dialog.getByText("No request used it in the last 24 hours.").waitFor();
-  const confirm = dialog.getByRole("button", { name: "Delete the group" });
+  await dialog.getByText("The group has no keys.").waitFor();
+  await dialog.getByText("Not used in the last 24 hours.").waitFor();
+  const confirm = dialog.getByRole("button", { name: "Delete group" });
   expect(await confirm.getAttribute("aria-disabled")).toBe("true");
   await dialog.getByLabel("Type passing to confirm").fill("passing");
   await confirm.click();
-  await page.getByText("The group passing is gone.").waitFor();
+  await page.getByText("Group passing deleted.").waitFor();
 });
 
 describe("importing", () => {
@@ -216,17 +216,17 @@ describe("importing", () => {
     const page = await open("/admin/config");
     const text = page.getByLabel("gateway.yaml", { exact: true });
     await text.fill("groups:\n  - name: imported\n    models: [fast-chat]\n    accounts: [sim]\n");
-    await page.getByRole("button", { name: "Show the difference" }).click();
-    await page.getByText("1 to create, 0 to change, 0 to remove").waitFor();
+    await page.getByRole("button", { name: "Show diff" }).click();
+    await page.getByText("1 to create, 0 to update, 0 to delete").waitFor();
     const names = async () =>
       (await readPolicy(console.gateway.installation.db)).groups.map(({ name }) => name);
     expect(await names()).not.toContain("imported");
     await text.press("End");
     await text.pressSequentially(" ");
-    await page.getByText("The text has changed since.").waitFor();
-    await page.getByRole("button", { name: "Show the difference" }).click();
-    await page.getByRole("button", { name: "Apply this change" }).click();
-    await page.getByText("One change is in force.").waitFor();
+    await page.getByText("The text has changed.").waitFor();
+    await page.getByRole("button", { name: "Show diff" }).click();
+    await page.getByRole("button", { name: "Apply 1 change" }).click();
+    await page.getByText("1 change applied.").waitFor();
     expect(await names()).toContain("imported");
   });
 
@@ -234,7 +234,7 @@ describe("importing", () => {
     const page = await open("/admin/config");
     const text = page.getByLabel("gateway.yaml", { exact: true });
     await text.fill("models:\n  - id: x\n    interfaces: [telepathy]\n");
-    await page.getByRole("button", { name: "Show the difference" }).click();
+    await page.getByRole("button", { name: "Show diff" }).click();
     await page.getByRole("button", { name: "Line 3, column 18" }).click();
     // The page's own types are not known here, so this is text.
     const chosen = "(({ value, selectionStart }) => value.slice(selectionStart))(document.activeElement)";
@@ -248,25 +248,25 @@ test("hostile names stay texts", async () => {
   const model = hostile.replaceAll(/\s/g, "-");
   const page = await open("/admin/groups/-/new");
   await page.getByLabel("Name", { exact: true }).fill(name);
-  await page.getByRole("button", { name: "New group" }).click();
+  await page.getByRole("button", { name: "Create group" }).click();
   await page.getByRole("heading", { level: 1, name }).waitFor();
   expect(await hostileTraces(page)).toEqual([]);
   await addSimulator(page, name, "1");
   expect(await hostileTraces(page)).toEqual([]);
   await console.goTo(page, "/admin/models");
-  await page.getByRole("button", { name: "New model" }).click();
+  await page.getByRole("button", { name: "Create model" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Name", { exact: true }).fill(model);
   await dialog.getByRole("group", { name: "Publish in" }).getByLabel(name).check();
   await dialog.getByRole("button", { name: "Create" }).click();
-  await page.getByText(`${model} is there.`).waitFor();
+  await page.getByText(`${model} created.`).waitFor();
   for (const path of ["/admin/models", "/admin/groups", "/admin/accounts", "/admin/config"]) {
     await console.goTo(page, path);
     if (path === "/admin/config") {
       await page
         .getByLabel("gateway.yaml", { exact: true })
         .fill(`groups: [{ name: ${JSON.stringify(name)} }]`);
-      await page.getByRole("button", { name: "Show the difference" }).click();
+      await page.getByRole("button", { name: "Show diff" }).click();
     }
     await page.getByText(name.slice(0, 20)).first().waitFor();
     expect(await hostileTraces(page)).toEqual([]);

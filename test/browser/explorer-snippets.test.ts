@@ -67,7 +67,7 @@ async function show(operation: string, body: object): Promise<void> {
 }
 
 async function snippet(label: string): Promise<string> {
-  const tabs = page.getByRole("tablist", { name: "As code" });
+  const tabs = page.getByRole("tablist", { name: "Code" });
   await tabs.getByRole("tab", { name: label, exact: true }).click();
   return page.getByRole("region", { name: label, exact: true }).locator("code").innerText();
 }
@@ -116,7 +116,7 @@ test.each(WITH_FORMS)("$label has a picture changed with files", async (runner) 
   const file = (name: string) => ({ name, mimeType: "image/png", buffer: PNG });
   // The forms of PHP have each name once.
   const pictures = runner.label === "PHP" ? ["house.png"] : ["house.png", "mask.png"];
-  await page.getByLabel("Pictures to change").setInputFiles(pictures.map(file));
+  await page.getByLabel("Images to edit").setInputFiles(pictures.map(file));
   await page.getByLabel(/^Mask/).setInputFiles([file("mask.png")]);
   expect(await run(runner, await snippet(runner.label))).toContain("b64_json");
   const sent = lastBody();

@@ -25,7 +25,7 @@ afterAll(() => explorer.stop());
 async function openWithKey(fragment = "", key = TEST_KEY, looks: Looks = {}): Promise<Page> {
   const page = await explorer.open(fragment, looks);
   await page.getByLabel("API key").fill(key);
-  await page.getByText(/^This key (?:can call \d|is refused)/).waitFor();
+  await page.getByText(/^(?:This key can call \d|Invalid API key)/).waitFor();
   return page;
 }
 
@@ -39,7 +39,7 @@ async function run(page: Page): Promise<void> {
 }
 
 async function startRun(page: Page): Promise<void> {
-  await page.getByRole("button", { name: /^(?:Run|Send a turn)$/ }).click();
+  await page.getByRole("button", { name: /^(?:Run|Send turn)$/ }).click();
 }
 
 async function ended(page: Page): Promise<void> {
@@ -82,7 +82,7 @@ describe("a run", () => {
     await run(page);
     const whole = await page.locator(".run-text").innerText();
     expect(whole).toContain("Say hello.");
-    expect(await page.getByRole("tab", { name: "Answer", exact: true }).count()).toBe(1);
+    expect(await page.getByRole("tab", { name: "Raw", exact: true }).count()).toBe(1);
     await setBody(page, { ...body, stream: true });
     await run(page);
     await page.getByRole("tab", { name: /events$/ }).waitFor();
@@ -99,7 +99,7 @@ describe("a run", () => {
     await run(page);
     await facts(page).getByText("Cost", { exact: true }).waitFor();
     expect(await fact(page, "Status")).toBe("200");
-    expect(await fact(page, "Waited")).toMatch(/^\d+ ms$/);
+    expect(await fact(page, "Queued")).toMatch(/^\d+ ms$/);
     expect(await fact(page, "First token")).toMatch(/^[\d,]+ ms$/);
     expect(await fact(page, "Total")).toMatch(/^[\d,]+ ms$/);
     expect(await fact(page, "Tokens")).toMatch(/^[1-9]\d* in, [1-9]\d* out$/);
@@ -137,7 +137,7 @@ describe("a run", () => {
   test("of an edit sends the pictures and the mask that were chosen as a form", async () => {
     const page = await openWithKey("#editImages");
     const png = { name: "house.png", mimeType: "image/png", buffer: PNG };
-    await page.getByLabel("Pictures to change").setInputFiles([png]);
+    await page.getByLabel("Images to edit").setInputFiles([png]);
     await page.getByLabel(/^Mask/).setInputFiles([{ ...png, name: "mask.png" }]);
     expect(await page.locator(".code-block").first().innerText()).toContain("mask=@mask.png");
     const [sent] = await Promise.all([page.waitForRequest("**/v1/images/edits"), run(page)]);
@@ -153,7 +153,7 @@ describe("a run", () => {
     const page = await openWithKey("#getModel");
     await page.getByLabel("model", { exact: true }).fill("broken");
     await run(page);
-    const answer = page.getByRole("region", { name: "Answer", exact: true });
+    const answer = page.getByRole("region", { name: "Raw", exact: true });
     expect(await answer.innerText()).toContain('"id": "broken"');
   });
 
@@ -188,7 +188,7 @@ describe("a refusal", () => {
 
   test("of the key is told where it is typed, and where it is used", async () => {
     const page = await openWithKey("#createResponse", "gw_wrong");
-    expect(await page.getByText("This key is refused.").count()).toBe(1);
+    expect(await page.getByText("Invalid API key.").count()).toBe(1);
     await run(page);
     expect(await page.getByRole("alert").innerText()).toContain("invalid_api_key");
   });
@@ -196,7 +196,7 @@ describe("a refusal", () => {
   test("comes from the page where there is no key", async () => {
     const page = await explorer.open("#createResponse");
     await page.getByRole("button", { name: "Run" }).click();
-    expect(await page.getByRole("alert").innerText()).toContain("Type an API key first");
+    expect(await page.getByRole("alert").innerText()).toContain("Enter an API key first");
     expect(explorer.complaints()).toEqual([]);
   });
 });
@@ -210,13 +210,13 @@ describe("over a WebSocket", () => {
     expect(await page.locator(".run-text").innerText()).toContain("hello");
     await facts(page).getByText("Cost", { exact: true }).waitFor();
     expect(await facts(page).locator("code").innerText()).toStartWith("req_");
-    await page.getByRole("button", { name: "Go on from the last response" }).click();
+    await page.getByRole("button", { name: "Continue from the last response" }).click();
     expect(await bodyOf(page).inputValue()).toContain('"previous_response_id": "resp_');
     await run(page);
     expect(await page.getByRole("alert").count()).toBe(0);
     expect(opened).toBe(1);
-    await page.getByRole("button", { name: "Close the connection" }).click();
-    expect(await page.getByRole("button", { name: "Close the connection" }).count()).toBe(0);
+    await page.getByRole("button", { name: "Close connection" }).click();
+    expect(await page.getByRole("button", { name: "Close connection" }).count()).toBe(0);
     expect(explorer.complaints()).toEqual([]);
   });
 
@@ -245,7 +245,7 @@ describe("the body", () => {
     );
     await model.selectOption("broken");
     await page.getByLabel("Message 1: Content").fill("Written in the form");
-    await page.getByLabel("Add a field").selectOption("temperature");
+    await page.getByLabel("Add field").selectOption("temperature");
     await page.getByText("JSON", { exact: true }).first().click();
     expect(JSON.parse(await bodyOf(page).inputValue())).toEqual({
       model: "broken",
@@ -286,16 +286,16 @@ describe("the address", () => {
 
   test("follows from endpoint to endpoint, back and forth", async () => {
     const page = await explorer.open("#createResponse");
-    await page.getByRole("link", { name: "Turn texts into vectors" }).click();
-    await page.getByRole("heading", { name: "Turn texts into vectors" }).waitFor();
+    await page.getByRole("link", { name: "Create embeddings" }).click();
+    await page.getByRole("heading", { name: "Create embeddings" }).waitFor();
     await page.goBack();
-    await page.getByRole("heading", { name: "Make a response" }).waitFor();
-    expect(await page.title()).toStartWith("Make a response");
+    await page.getByRole("heading", { name: "Create a response" }).waitFor();
+    expect(await page.title()).toStartWith("Create a response");
   });
 
   test("that is nonsense shows the first page", async () => {
     const page = await explorer.open("#nothing/%%%");
-    await page.getByRole("heading", { name: "Make a response" }).waitFor();
+    await page.getByRole("heading", { name: "Create a response" }).waitFor();
     expect(explorer.complaints()).toEqual([]);
   });
 });
@@ -339,7 +339,7 @@ test("the key is nowhere but in its field: not in the page, its address, storage
   await look();
   await page.getByText("Form", { exact: true }).click();
   await look();
-  await page.getByRole("button", { name: "Copy a link to this request" }).click();
+  await page.getByRole("button", { name: "Copy link to this request" }).click();
   seen.push(await page.evaluate<string>("navigator.clipboard.readText()"));
   const kept = await page.context().storageState({ indexedDB: true });
   const encoded = Buffer.from(TEST_KEY).toString("base64url");
@@ -360,7 +360,7 @@ describe("going from one endpoint to another", () => {
     const page = await openWithKey("#createResponse");
     await setBody(page, { model: "fast-chat", input: "Kept." });
     await goTo(page, "getModel");
-    await page.getByRole("heading", { name: "Ask for one model" }).waitFor();
+    await page.getByRole("heading", { name: "Retrieve a model" }).waitFor();
     await goTo(page, "createResponse");
     expect(JSON.parse(await bodyOf(page).inputValue())).toEqual({ model: "fast-chat", input: "Kept." });
   });
@@ -385,7 +385,7 @@ describe("going from one endpoint to another", () => {
 test("a key in its shortened form is told apart from a gateway that is away", async () => {
   const page = await openWithKey("#createResponse", "gwk_…KPlf");
   await startRun(page);
-  await page.getByText("This may be the shortened form that lists show").waitFor();
+  await page.getByText("It may be the shortened form from the key list").waitFor();
 });
 
 describe("looks", () => {
@@ -410,7 +410,7 @@ describe("looks", () => {
     for (const operation of KNOWN_OPERATIONS) {
       await page.getByLabel("Endpoint", { exact: true }).selectOption(operation.id);
       await page.getByRole("heading", { name: operation.summary }).waitFor();
-      for (const tab of await page.getByRole("tablist", { name: "Structure" }).getByRole("tab").all()) {
+      for (const tab of await page.getByRole("tablist", { name: "Schema" }).getByRole("tab").all()) {
         await tab.click();
         expect([operation.id, await sidewaysScroll(page)]).toEqual([operation.id, 0]);
       }

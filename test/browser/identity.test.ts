@@ -59,16 +59,16 @@ describe("the first administrator", () => {
   test("opens the link of the first start, chooses a password, and is in", async () => {
     const link = await offerAdminClaim(site.gateway.installation, site.gateway.url);
     const stranger = await site.open("/");
-    await stranger.getByText("Nobody is the administrator yet").waitFor();
+    await stranger.getByText("No administrator yet").waitFor();
     const page = await site.open(pathIn(link ?? ""));
-    await heading(page, "Become the administrator");
+    await heading(page, "Create the administrator account");
     await fill(page, "E-mail address", "boss@example.com");
     await fill(page, "Password", "short");
-    await press(page, "Create the administrator");
+    await press(page, "Create administrator");
     await page.getByText("must have 12 to 256 characters").waitFor();
     expect(await page.getByLabel("E-mail address").inputValue()).toBe("boss@example.com");
     await fill(page, "Password", PASSWORD);
-    await press(page, "Create the administrator");
+    await press(page, "Create administrator");
     await page.getByText("Administration").first().waitFor();
     const [cookie] = await page.context().cookies();
     expect(cookie).toMatchObject({ name: "__Host-session", httpOnly: true, secure: true, sameSite: "Lax" });
@@ -76,7 +76,7 @@ describe("the first administrator", () => {
     const again = await site.open(pathIn(link ?? ""));
     await fill(again, "E-mail address", "eve@example.com");
     await fill(again, "Password", PASSWORD);
-    await press(again, "Create the administrator");
+    await press(again, "Create administrator");
     await again.getByText("There is an administrator already").waitFor();
   });
 
@@ -124,7 +124,7 @@ describe("registration", () => {
     expect(await page.getByLabel("E-mail address").count()).toBe(0);
     await site.gateway.apply("registration: invite");
     await site.goTo(page, "/register");
-    await page.getByText("Registration is by invitation.").waitFor();
+    await page.getByText("Registration requires an invitation.").waitFor();
   });
 
   test("that is open lets somebody in, who is no administrator", async () => {
@@ -134,7 +134,7 @@ describe("registration", () => {
     await heading(page, "Create an account");
     await fill(page, "E-mail address", "new@example.com");
     await fill(page, "Password", PASSWORD);
-    await press(page, "Create the account");
+    await press(page, "Create account");
     await heading(page, "API keys");
     expect(await page.getByText("Administration").count()).toBe(0);
   });
@@ -145,12 +145,12 @@ describe("registration", () => {
       body: { purpose: "invite", email: "guest@example.com" },
     });
     const page = await site.open(pathIn(made.url));
-    await page.getByText("The invitation is for guest@example.com.").waitFor();
+    await page.getByText("This invitation is for guest@example.com.").waitFor();
     await fill(page, "Password", PASSWORD);
-    await press(page, "Create the account");
+    await press(page, "Create account");
     await heading(page, "API keys");
     const again = await site.open(pathIn(made.url));
-    await again.getByText("This link does not work any more").waitFor();
+    await again.getByText("This link is no longer valid").waitFor();
   });
 });
 
@@ -161,22 +161,22 @@ describe("the second factor", () => {
     await signIn(page, "two@example.com", PASSWORD);
     await heading(page, "API keys");
     await site.goTo(page, "/profile");
-    await press(page, "Turn on");
+    await press(page, "Enable");
     await fill(page, "Password", PASSWORD);
     await press(page, "Continue");
     await page.getByRole("img", { name: "QR code of the secret" }).waitFor();
     const secret = (await page.getByRole("dialog").locator("code").first().textContent()) ?? "";
     await page.getByLabel("Code", { exact: true }).fill(totpCode(secret, totpStep(Date.now())));
-    await page.getByRole("dialog").getByRole("button", { name: "Turn on" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Enable" }).click();
     const codes = page.getByRole("region", { name: "Recovery codes" });
     const [first = "", second = ""] = ((await codes.locator("code").textContent()) ?? "").split("\n");
     expect(first).toMatch(/^\w{4}-\w{4}-\w{4}$/);
-    await press(page, "I have kept them");
-    await page.getByText("On since").waitFor();
+    await press(page, "I have saved them");
+    await page.getByText("Enabled since").waitFor();
 
     const other = await site.open("/sign-in");
     await signIn(other, "two@example.com", PASSWORD);
-    await heading(other, "Enter your code");
+    await heading(other, "Two-factor authentication");
     await fill(other, "Code", "000000");
     await press(other, "Sign in");
     await other.getByText("The code is wrong").waitFor();
@@ -184,12 +184,12 @@ describe("the second factor", () => {
     await press(other, "Sign in");
     await heading(other, "API keys");
 
-    await press(page, "Turn off");
+    await press(page, "Disable");
     await fill(page, "Password", PASSWORD);
-    await fill(page, "Code of the app, or a recovery code", second);
-    await page.getByRole("dialog").getByRole("button", { name: "Turn off" }).click();
-    await page.getByText("The second factor is off.").waitFor();
-    await page.getByRole("button", { name: "Turn on" }).waitFor();
+    await fill(page, "Authenticator or recovery code", second);
+    await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click();
+    await page.getByText("Two-factor authentication disabled.").waitFor();
+    await page.getByRole("button", { name: "Enable" }).waitFor();
   });
 });
 
@@ -202,7 +202,7 @@ describe("browsers that are signed in", () => {
       await heading(page, "API keys");
     }
     await site.goTo(mine, "/profile");
-    const list = mine.getByRole("table", { name: "Browsers that are signed in" });
+    const list = mine.getByRole("table", { name: "Active sessions" });
     await list.getByText("Chrome on Linux").first().waitFor();
     expect(await list.getByRole("row").count()).toBe(3);
     await list.getByRole("button", { name: "Sign out" }).click();
@@ -211,7 +211,7 @@ describe("browsers that are signed in", () => {
     await theirs.getByRole("link", { name: "Usage" }).click();
     await heading(theirs, "Sign in");
     await site.goTo(mine, "/profile");
-    await list.getByText("This one").waitFor();
+    await list.getByText("This session").waitFor();
   });
 
   test("all have to come in anew after a change of the password, but the one that changed it", async () => {
@@ -224,8 +224,8 @@ describe("browsers that are signed in", () => {
     await site.goTo(mine, "/profile");
     await fill(mine, "Current password", PASSWORD);
     await fill(mine, "New password", NEW_PASSWORD);
-    await press(mine, "Change the password");
-    await mine.getByText("Your password was changed.").waitFor();
+    await press(mine, "Change password");
+    await mine.getByText("Password changed.").waitFor();
     await site.goTo(mine, "/profile");
     await heading(mine, "Profile and security");
     await site.goTo(theirs, "/profile");
@@ -238,13 +238,13 @@ describe("browsers that are signed in", () => {
 describe("a personal access token", () => {
   test("is made, shown once, used, and revoked", async () => {
     const page = await site.openAs("robot@example.com", "user", "/profile");
-    await press(page, "New token");
+    await press(page, "Create token");
     await fill(page, "Name", "ci <b>job</b>");
-    await page.getByLabel("Access").selectOption("keys");
-    await press(page, "Make the token");
+    await page.getByLabel("Scope").selectOption("keys");
+    await page.getByRole("dialog").getByRole("button", { name: "Create token" }).click();
     const secret = (await page.getByRole("region", { name: "Token" }).locator("code").textContent()) ?? "";
     expect(secret).toMatch(/^gwp_/);
-    await press(page, "I have kept it");
+    await press(page, "I have saved it");
     await page.getByText("ci <b>job</b>").waitFor();
     expect(await page.content()).not.toContain(secret);
     const ask = () =>
@@ -252,7 +252,7 @@ describe("a personal access token", () => {
     expect((await ask()).status).toBe(200);
     await press(page, "Revoke");
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-    await page.getByText("The token is revoked.").waitFor();
+    await page.getByText("Token revoked.").waitFor();
     expect((await ask()).status).toBe(401);
   });
 });
@@ -269,13 +269,13 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     const page = await site.open("/sign-in");
     await page.getByRole("link", { name: "Forgot your password?" }).click();
     await fill(page, "E-mail address", "lost@example.com");
-    await press(page, "Send the link");
-    await heading(page, "Look into your mail");
+    await press(page, "Send link");
+    await heading(page, "Check your e-mail");
     await site.goTo(page, pathIn(await mailbox.textTo("lost@example.com")));
     await page.getByText("For lost@example.com.").waitFor();
     await fill(page, "Password", NEW_PASSWORD);
-    await press(page, "Save the password");
-    await heading(page, "Your password was changed");
+    await press(page, "Save password");
+    await heading(page, "Password changed");
     await page.getByRole("link", { name: "Sign in" }).click();
     await fill(page, "E-mail address", "lost@example.com");
     await fill(page, "Password", NEW_PASSWORD);
@@ -288,8 +288,8 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await page.getByText("We send a link to your address.").waitFor();
     expect(await page.getByLabel("Password", { exact: true }).count()).toBe(0);
     await fill(page, "E-mail address", "fresh@example.com");
-    await press(page, "Send the link");
-    await heading(page, "Look into your mail");
+    await press(page, "Send link");
+    await heading(page, "Check your e-mail");
     const link = pathIn(await mailbox.textTo("fresh@example.com"));
     await site.goTo(page, link);
     await page.getByText("Choose a password for fresh@example.com to create your account.").waitFor();
@@ -301,7 +301,7 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await press(page, "Verify and sign in");
     await heading(page, "API keys");
     const again = await site.open(link);
-    await again.getByText("This link does not work any more").waitFor();
+    await again.getByText("This link is no longer valid").waitFor();
     await signIn(again, "fresh@example.com", PASSWORD);
     await heading(again, "API keys");
   });
@@ -312,13 +312,13 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
       .sql`UPDATE app_user SET must_verify = 1 WHERE email = ${"early@example.com"}`;
     const page = await site.openAs("early@example.com", "user", "/profile");
     await page.getByText("Verify your address").waitFor();
-    await press(page, "Send the link again");
+    await press(page, "Resend link");
     await site.goTo(page, pathIn(await mailbox.textTo("early@example.com")));
     await fill(page, "Password", NEW_PASSWORD);
     await press(page, "Verify and sign in");
     await heading(page, "API keys");
     await site.goTo(page, "/profile");
-    await page.getByText("Browsers that are signed in").waitFor();
+    await page.getByRole("heading", { name: "Active sessions" }).waitFor();
     expect(await page.getByText("Verify your address").count()).toBe(0);
   });
 
@@ -343,8 +343,8 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await page.getByText("127.0.0.1").waitFor();
     await page.getByLabel(/^not mine/).check();
     await fill(page, "Password", NEW_PASSWORD);
-    await press(page, "Save the password");
-    await page.getByText("One API key was revoked.").waitFor();
+    await press(page, "Save password");
+    await page.getByText("1 API key was revoked.").waitFor();
     const back = await signInAs(site.gateway, email);
     expect((await back.ask("keys.list")).data.map(({ name }) => name)).toEqual(["mine"]);
   });
@@ -357,11 +357,11 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     const page = await site.openAs("boss@example.com", "admin", `/admin/users/${owner.user.id}`);
     await heading(page, email);
     await press(page, "More");
-    await page.getByText("Reset all access", { exact: true }).click();
-    await page.getByText("One key stops working.").waitFor();
+    await page.getByText("Reset access", { exact: true }).click();
+    await page.getByText("1 key stops working.").waitFor();
     expect(await axeFindings(page)).toEqual([]);
-    await page.getByRole("dialog").getByRole("button", { name: "Reset all access" }).click();
-    await page.getByText("It was also sent by mail.").waitFor();
+    await page.getByRole("dialog").getByRole("button", { name: "Reset access" }).click();
+    await page.getByText("The link was also sent by e-mail.").waitFor();
     expect((await owner.ask("session.current")).user).toBeNull();
     expect(pathIn(await mailbox.textTo(email))).toMatch(/^\/reset#/);
   });

@@ -64,8 +64,8 @@ async function createKey(page: Page, { name, group = "free", rpm }: Wanted): Pro
   await dialog.getByRole("textbox", { name: "Name" }).fill(name);
   await dialog.getByRole("radio", { name: new RegExp(`^${RegExp.escape(group)}`) }).check();
   if (rpm !== undefined) {
-    await dialog.getByText("Limits of its own").click();
-    await dialog.getByLabel("Requests per minute").fill(rpm);
+    await dialog.getByText("Key limits").click();
+    await dialog.getByRole("spinbutton", { name: "Requests per minute" }).fill(rpm);
   }
   await dialog.getByRole("button", { name: "Create key" }).click();
   return page.getByRole("region", { name: "Secret key" }).locator("code").innerText();
@@ -95,14 +95,12 @@ describe("a key", () => {
     await closeSecret(page);
     await console_.goTo(page, "/keys");
     const row = page.getByRole("row", { name: /laptop/ });
-    await row.getByRole("img", { name: "One request in 30 days" }).waitFor();
+    await row.getByRole("img", { name: "1 request in 30 days" }).waitFor();
     expect(await row.innerText()).toMatch(/now|ago/);
     await openKey(page, "laptop");
-    await page.getByRole("meter", { name: "This key: requests in any minute" }).waitFor();
+    await page.getByRole("meter", { name: "This key: requests per minute" }).waitFor();
     expect(
-      await page
-        .getByRole("meter", { name: "This key: requests in any minute" })
-        .getAttribute("aria-valuenow"),
+      await page.getByRole("meter", { name: "This key: requests per minute" }).getAttribute("aria-valuenow"),
     ).toBe("1");
   });
 
@@ -127,7 +125,7 @@ describe("a key", () => {
     await dialog.getByRole("textbox", { name: "Name" }).fill("late");
     await page.context().setOffline(true);
     await dialog.getByRole("button", { name: "Create key" }).click();
-    await dialog.getByText("What you typed is still here").waitFor();
+    await dialog.getByText("Your input is kept").waitFor();
     await page.keyboard.press("Escape");
     await page.context().setOffline(false);
     await createKey(page, { name: "in time" });
@@ -142,7 +140,7 @@ describe("a key", () => {
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("radio", { checked: true, name: /^free/ }).waitFor();
     await dialog.getByRole("radio", { name: /^paying/ }).check();
-    await dialog.getByText("Nothing of your balance is available").waitFor();
+    await dialog.getByText("Your available balance is zero").waitFor();
   });
 
   test("that asks for too much is refused beside the field, and what was typed stays", async () => {
@@ -151,13 +149,15 @@ describe("a key", () => {
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("textbox", { name: "Name" }).fill("greedy");
     await dialog.getByRole("radio", { name: /^free/ }).check();
-    await dialog.getByText("Limits of its own").click();
-    await dialog.getByLabel("Requests per minute").fill("61");
+    await dialog.getByText("Key limits").click();
+    await dialog.getByRole("spinbutton", { name: "Requests per minute" }).fill("61");
     await dialog.getByRole("button", { name: "Create key" }).click();
     await dialog.getByText("gives each key 60").waitFor();
     expect(await dialog.getByRole("textbox", { name: "Name" }).inputValue()).toBe("greedy");
-    expect(await dialog.getByLabel("Requests per minute").getAttribute("aria-invalid")).toBe("true");
-    await dialog.getByLabel("Requests per minute").fill("60");
+    expect(
+      await dialog.getByRole("spinbutton", { name: "Requests per minute" }).getAttribute("aria-invalid"),
+    ).toBe("true");
+    await dialog.getByRole("spinbutton", { name: "Requests per minute" }).fill("60");
     await dialog.getByRole("button", { name: "Create key" }).click();
     await page.getByRole("region", { name: "Secret key" }).waitFor();
   });
@@ -178,8 +178,8 @@ describe("a key", () => {
     await page.getByRole("button", { name: "Edit" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("textbox", { name: "Name" }).fill("final");
-    await dialog.getByText("Limits of its own").click();
-    await dialog.getByLabel("Requests per minute").fill("1");
+    await dialog.getByText("Key limits").click();
+    await dialog.getByRole("spinbutton", { name: "Requests per minute" }).fill("1");
     await dialog.getByRole("button", { name: "Save" }).click();
     await page.getByRole("heading", { level: 1, name: "final" }).waitFor();
     expect([(await chat(secret)).status, (await chat(secret)).status]).toEqual([200, 429]);
@@ -192,16 +192,16 @@ describe("a key", () => {
     await openKey(page, "turning");
     const rotate = async (overlap: string) => {
       await page.getByRole("button", { name: "Rotate" }).click();
-      await page.getByLabel("The old secret works for").selectOption({ label: overlap });
+      await page.getByLabel("Old secret remains valid for").selectOption({ label: overlap });
       await page.getByRole("button", { name: "Rotate key" }).click();
       const secret = await page.getByRole("region", { name: "Secret key" }).locator("code").innerText();
       await closeSecret(page);
       return secret;
     };
-    const second = await rotate("a day");
+    const second = await rotate("1 day");
     expect([(await chat(first)).status, (await chat(second)).status]).toEqual([200, 200]);
     await page.getByText(`…${first.slice(-4)}, until`).waitFor();
-    const third = await rotate("no longer");
+    const third = await rotate("not at all");
     expect((await chat(second)).status).toBe(401);
     expect((await chat(third)).status).toBe(200);
   });
@@ -213,7 +213,7 @@ describe("a key", () => {
     expect([(await chat(secret)).status, (await chat(secret)).status]).toEqual([200, 200]);
     await openKey(page, "leaving");
     await page.getByRole("button", { name: "Revoke" }).click();
-    await page.getByRole("dialog").getByText("2 requests used it in the last 24 hours.").waitFor();
+    await page.getByRole("dialog").getByText("2 requests in the last 24 hours.").waitFor();
     await page.getByRole("button", { name: "Revoke key" }).click();
     await page.getByRole("dialog").waitFor({ state: "detached" });
     expect((await chat(secret)).status).toBe(401);
@@ -234,7 +234,7 @@ describe("a key", () => {
     await page.getByRole("link", { name: /beta/ }).waitFor({ state: "detached" });
     expect(await page.getByRole("link", { name: /alpha/ }).count()).toBe(1);
     await page.keyboard.type("zzz");
-    await page.getByText("No key was found").waitFor();
+    await page.getByText("No keys found").waitFor();
   });
 });
 
@@ -245,14 +245,14 @@ describe("models", () => {
     await closeSecret(page);
     await openKey(page, "limited");
     expect([(await chat(secret)).status, (await chat(secret)).status]).toEqual([200, 429]);
-    await page.getByRole("link", { name: "Why can it not call a model?" }).click();
+    await page.getByRole("link", { name: "Check model access" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("textbox", { name: "Model" }).fill("paid");
-    await dialog.getByRole("button", { name: "Explain" }).click();
-    await dialog.getByText("A request would be refused.").waitFor();
+    await dialog.getByRole("button", { name: "Check" }).click();
+    await dialog.getByText("Requests are rejected.").waitFor();
     const steps = await dialog.getByRole("listitem").allInnerTexts();
     expect(steps.at(0)).toContain("The key is active.");
-    expect(steps.at(-1)).toContain("The limit of this key is used up: 1 requests in any minute.");
+    expect(steps.at(-1)).toContain("The limit of this key is exhausted: 1 requests per minute.");
     expect(await axeFindings(page)).toEqual([]);
   });
 
@@ -261,13 +261,13 @@ describe("models", () => {
     await createKey(page, { name: "poor", group: "paying" });
     await closeSecret(page);
     await console_.goTo(page, "/models");
-    await page.getByRole("button", { name: "Why can’t a key call a model?" }).click();
+    await page.getByRole("button", { name: "Check model access" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("textbox", { name: "Model" }).fill("paid");
-    await dialog.getByRole("button", { name: "Explain" }).click();
-    await dialog.getByText("Nothing of your balance is available").first().waitFor();
+    await dialog.getByRole("button", { name: "Check" }).click();
+    await dialog.getByText("Your available balance is zero").first().waitFor();
     await dialog.getByRole("textbox", { name: "Model" }).fill("piad");
-    await dialog.getByRole("button", { name: "Explain" }).click();
+    await dialog.getByRole("button", { name: "Check" }).click();
     await dialog.getByText("Did you mean paid?").first().waitFor();
   });
 
@@ -276,7 +276,7 @@ describe("models", () => {
     const row = page.getByRole("row", { name: /paid.*paying/ });
     await row.getByText("$2.50").waitFor();
     await row.getByText("Available").waitFor();
-    await row.getByRole("link", { name: "Create a key" }).click();
+    await row.getByRole("link", { name: "Create key" }).click();
     await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
   });
 });
@@ -309,7 +309,7 @@ describe("the wallet", () => {
     await closeSecret(page);
     await (await chat(secret)).text();
     await console_.goTo(page, "/wallet");
-    await page.getByRole("meter", { name: "This day" }).waitFor();
+    await page.getByRole("meter", { name: "Today" }).waitFor();
     await page.getByRole("row", { name: /paying.*Your balance/ }).waitFor();
     await page
       .getByRole("table", { name: "Ledger" })
@@ -341,11 +341,11 @@ describe("hostile texts", () => {
   test("stay texts in every field, also when they are refused", async () => {
     const page = await openAsSomebody("/keys");
     for (const text of HOSTILE_TEXTS) {
-      await page.getByRole("searchbox", { name: "Search keys" }).fill(text);
-      await page.getByText("No key was found").waitFor();
+      await page.getByRole("searchbox", { name: "Search by name or ID" }).fill(text);
+      await page.getByText("No keys found").waitFor();
       await page.getByRole("button", { name: "Create key" }).first().click();
-      await page.getByText("Limits of its own").click();
-      await page.getByText("Add a longer window").click();
+      await page.getByText("Key limits").click();
+      await page.getByText("Add window").click();
       const dialog = page.getByRole("dialog");
       expect(await fillHostile(dialog, text)).toBeGreaterThanOrEqual(2);
       await dialog.getByRole("button", { name: "Create key" }).click();

@@ -24,7 +24,7 @@ test("by keyboard alone one goes places, sees all shortcuts, and skips the navig
   await page.goto(`${console.gateway.url}/console/wallet`);
   await page.locator("h1").waitFor();
   await page.keyboard.press("Tab");
-  expect(await page.locator(":focus").textContent()).toBe("Skip to the content");
+  expect(await page.locator(":focus").textContent()).toBe("Skip to content");
   await page.keyboard.press("Enter");
   expect(await page.locator("main").evaluate(hasFocus)).toBe(true);
 });
@@ -47,9 +47,9 @@ test("the navigation stays where it is while the pages beside it change", async 
 
 test("the theme and the language that were chosen are kept", async () => {
   const page = await console.openAs(PERSON, "user", "/usage");
-  await page.getByRole("button", { name: "Appearance" }).click();
+  await page.getByRole("button", { name: "Theme" }).click();
   await page.getByRole("button", { name: "Dark" }).click();
-  await page.getByRole("button", { name: "Appearance" }).click();
+  await page.getByRole("button", { name: "Theme" }).click();
   await page.getByRole("button", { name: "简体中文" }).click();
   await page.getByRole("heading", { name: "用量", level: 1 }).waitFor();
   await page.reload();
@@ -61,7 +61,7 @@ test("the theme and the language that were chosen are kept", async () => {
 test("on a phone the navigation is in a drawer, which closes when one goes somewhere", async () => {
   const page = await console.openAs(PERSON, "user", "/usage", { width: PHONE_WIDTH });
   expect(await page.getByRole("link", { name: "Models" }).isVisible()).toBe(false);
-  await page.getByRole("button", { name: "Open the navigation" }).click();
+  await page.getByRole("button", { name: "Open navigation" }).click();
   await page.getByRole("dialog", { name: "Main" }).getByRole("link", { name: "Models" }).click();
   await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
   expect(await page.getByRole("dialog").count()).toBe(0);
@@ -75,27 +75,27 @@ test("who is not signed in is asked to, and then comes back to where they wanted
 
 test("pages of administrators are not there for others, and unknown addresses say so", async () => {
   const page = await console.openAs(PERSON, "user", "/admin/users");
-  await page.getByRole("heading", { name: "This page is for administrators" }).waitFor();
+  await page.getByRole("heading", { name: "Administrators only" }).waitFor();
   expect(await page.getByRole("link", { name: "Users" }).count()).toBe(0);
   await console.goTo(page, "/nowhere");
-  await page.getByRole("heading", { name: "There is nothing here" }).waitFor();
+  await page.getByRole("heading", { name: "Page not found" }).waitFor();
 });
 
 test("a gateway that is away is said to be, and what was open comes back when it is there again", async () => {
   const page = await console.openAs(PERSON, "user", "/keys");
   await page.route("**/api/**", (route) => route.abort());
   await page.getByRole("link", { name: "Usage" }).click();
-  await page.getByText("The gateway could not be reached").first().waitFor();
+  await page.getByText("The gateway is not reachable").first().waitFor();
   await page.unroute("**/api/**");
   await page.getByRole("button", { name: "Try again" }).first().click();
-  await page.getByText("Nothing was used yet").waitFor();
+  await page.getByText("No usage yet").waitFor();
 });
 
 test("a page whose code cannot be loaded says that the gateway was not reached, and opens when it is", async () => {
   const page = await console.openAs(PERSON, "user", "/keys");
   await page.context().setOffline(true);
   await page.getByRole("link", { name: "Models" }).click();
-  await page.getByText("The gateway could not be reached").first().waitFor();
+  await page.getByText("The gateway is not reachable").first().waitFor();
   await page.getByRole("button", { name: "Try again" }).click();
   await page.context().setOffline(false);
   await page.getByRole("button", { name: "Try again" }).click();

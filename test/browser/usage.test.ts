@@ -33,7 +33,7 @@ const requests = (page: Page) => page.getByRole("table", { name: "Requests" }).l
 
 test("before the first request the page says how to make one", async () => {
   const page = await console.openAs(PAYER, "user", "/usage");
-  await page.getByText("Nothing was used yet").waitFor();
+  await page.getByText("No usage yet").waitFor();
   expect(await page.locator(".code-block").textContent()).toContain("/v1/chat/completions");
 });
 
@@ -92,13 +92,13 @@ test("a pasted request id leads to its course, its price line by line, and no ac
   await page.keyboard.press("/");
   await page.keyboard.type(id);
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "Course" }).waitFor();
+  await page.getByRole("heading", { name: "Timeline" }).waitFor();
   const content = (await page.locator("main").textContent()) ?? "";
   for (const part of [
     id,
     "Admitted",
     "Attempt 1",
-    "Answer",
+    "Response",
     "Input tokens",
     "Output tokens",
     "from the balance",
@@ -120,7 +120,7 @@ test("whoever ran into a limit reads which one it was", async () => {
 test("an administrator sees everybody's requests, and the accounts that served them", async () => {
   await ask("first");
   const page = await console.openAs("admin@example.com", "admin", "/usage");
-  await page.getByText("Everybody").click();
+  await page.getByText("All users").click();
   await requests(page).filter({ hasText: PAYER }).first().getByRole("link").click();
   await page.getByText("sim-fast").first().waitFor();
 });
@@ -142,6 +142,6 @@ test("names of models that are markup stay text", async () => {
   await page.getByText(HOSTILE_TEXTS[0]).first().waitFor();
   expect(await hostileTraces(page)).toEqual([]);
   await requests(page).first().getByRole("link").click();
-  await page.getByRole("heading", { name: "Course" }).waitFor();
+  await page.getByRole("heading", { name: "Timeline" }).waitFor();
   expect(await hostileTraces(page)).toEqual([]);
 });

@@ -209,7 +209,7 @@ describe("why a key cannot call a model", () => {
       facts: { scope: "key", unit: "requests", limit: "1", per_ms: 60_000 },
     });
     expect(step?.facts.frees_at).toBeGreaterThan(Date.now());
-    expect(step?.text).toContain("1 requests in any minute");
+    expect(step?.text).toContain("1 requests per minute");
   });
 
   test("an empty balance", async () => {

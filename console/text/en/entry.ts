@@ -6,7 +6,7 @@ export const entry = {
   email: "E-mail address",
   password: "Password",
   passwordHint: (least: number) =>
-    `At least ${least} characters. A few words that only you would put together do well.`,
+    `At least ${least} characters. A passphrase of several random words works well.`,
   signIn: {
     title: "Sign in",
     submit: "Sign in",
@@ -15,59 +15,59 @@ export const entry = {
     invite: "No account yet? Ask an administrator for an invitation.",
     closed: "No account yet? Registration is closed: ask an administrator.",
     unclaimed: {
-      title: "Nobody is the administrator yet",
-      text: "Open the link that the gateway showed when it started. It works once, for an hour; a restart makes a new one.",
+      title: "No administrator yet",
+      text: "Open the link that the gateway printed at startup. It works once and expires after one hour. Restart the gateway to get a new link.",
     },
   },
   code: {
-    title: "Enter your code",
-    about: "Open your authenticator app and type the six digits it shows. A recovery code works, too.",
+    title: "Two-factor authentication",
+    about: "Enter the six-digit code from your authenticator app, or a recovery code.",
     label: "Code",
-    back: "Sign in as somebody else",
+    back: "Use a different account",
   },
   claim: {
-    title: "Become the administrator",
-    about:
-      "You have the one-time link of the first start. Choose the address and the password you will sign in with.",
-    submit: "Create the administrator",
+    title: "Create the administrator account",
+    about: "Choose the e-mail address and password of the first administrator.",
+    submit: "Create administrator",
   },
   register: {
     title: "Create an account",
-    about: "With an account you can make API keys and see what they use.",
-    aboutMail: "We send a link to your address. Open it to choose your password and create the account.",
-    submit: "Create the account",
-    submitMail: "Send the link",
+    about: "With an account you can create API keys and view their usage.",
+    aboutMail: "We send a link to your address. Open it to choose a password and create the account.",
+    submit: "Create account",
+    submitMail: "Send link",
     closed: "Registration is closed. Ask an administrator for an account.",
-    invite: "Registration is by invitation. Ask an administrator for a link.",
-    haveOne: "Have an account? Sign in",
+    invite: "Registration requires an invitation. Ask an administrator for a link.",
+    haveOne: "Already have an account? Sign in",
     sent: {
-      title: "Look into your mail",
+      title: "Check your e-mail",
       text: (email: string) =>
         `We sent a message to ${email}. Open the link in it to choose your password. If you do not find it, check your spam folder.`,
     },
   },
   join: {
     title: "Accept the invitation",
-    about: (email: string) => `The invitation is for ${email}. Choose a password, and you are in.`,
-    submit: "Create the account",
+    about: (email: string) => `This invitation is for ${email}. Choose a password to create the account.`,
+    submit: "Create account",
   },
   forgot: {
     title: "Forgot your password?",
-    about: "We send a link to your address. It lets you choose a new password, once, within an hour.",
-    submit: "Send the link",
+    about:
+      "We send a link to your address. It works once, within one hour, and lets you choose a new password.",
+    submit: "Send link",
     sent: {
-      title: "Look into your mail",
+      title: "Check your e-mail",
       text: (email: string) =>
-        `If there is an account with ${email}, a link is on its way. Look into the folder for unwanted mail, too.`,
+        `If an account with ${email} exists, a link has been sent. If you do not find it, check your spam folder.`,
     },
-    noMail: "This gateway sends no mail. Ask an administrator for a link to choose a new password.",
-    back: "Back to signing in",
+    noMail: "This gateway cannot send e-mail. Ask an administrator for a password reset link.",
+    back: "Back to sign-in",
   },
   reset: {
     title: "Choose a new password",
     about: (email: string) =>
-      `For ${email}. Every browser that is signed in is signed out, and your personal access tokens are revoked.`,
-    submit: "Save the password",
+      `For ${email}. All browsers are signed out, and your personal access tokens are revoked.`,
+    submit: "Save password",
     access: {
       keys: "API keys to revoke",
       isNew: "New",
@@ -85,19 +85,19 @@ export const entry = {
       ending: (what: string) => `${what} will end`,
       token: (name: string) => `Token ${name}`,
       secondFactor:
-        "A second factor is on and stays on. If you did not turn it on, ask an administrator to remove it. On since",
+        "Two-factor authentication stays enabled. If you did not enable it, ask an administrator to disable it. Enabled since",
     },
     done: {
-      title: "Your password was changed",
-      text: "Sign in with it now.",
-      keys: (count: number) => plural(count, "One API key was revoked.", "# API keys were revoked."),
+      title: "Password changed",
+      text: "Sign in with your new password.",
+      keys: (count: number) => plural(count, "1 API key was revoked.", "# API keys were revoked."),
     },
   },
   verify: {
     title: "Verify your address",
     about: (email: string) => `Choose a password for ${email} to create your account.`,
     aboutPresent: (email: string) =>
-      `Choose a password for ${email}. Everything that was created with this account before it was verified (sessions, tokens, API keys and the second factor) is removed.`,
+      `Choose a password for ${email}. Sessions, tokens, API keys and two-factor authentication that were created before verification are removed.`,
     submit: "Verify and sign in",
   },
   link: {
@@ -108,11 +108,11 @@ export const entry = {
   insecure: {
     title: "This connection is not encrypted",
     text: (origin: string) =>
-      `Anybody on the way to ${origin} could read a password. Open the gateway by https, through a proxy whose address is set as PUBLIC_URL, or by http://localhost on the machine itself, for example through ssh -L.`,
+      `Others on the network path to ${origin} could read your password. Open the gateway over https, through a proxy whose address is set as PUBLIC_URL, or over http://localhost on the machine itself, for example with ssh -L.`,
   },
   broken: {
     title: "The link is incomplete",
-    text: "A part of the address is missing. Open the link again, or copy all of it.",
-    worthless: "This link does not work any more",
+    text: "A part of the URL is missing. Open the link again, or copy the complete link.",
+    worthless: "This link is no longer valid",
   },
 };

@@ -23,7 +23,7 @@ function linesOf(path: string): string[] {
 
 /** Runs the code in a separate process. */
 function run(prelude: string, code: string) {
-  const script = `import { makeMapped, makeWritten } from "${join(import.meta.dir, "append-file.ts")}"; ${line} ${code}`;
+  const script = `import { createMappedFile, createUnmappedFile } from "${join(import.meta.dir, "append-file.ts")}"; ${line} ${code}`;
   const { exitCode, signalCode, stdout } = Bun.spawnSync([
     "bash",
     "-c",

@@ -46,7 +46,7 @@ export const adminAccountRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/accounts",
-    summary: "Upstream accounts with their health in this process, and what they cost and brought",
+    summary: "List accounts, with their health in this process, upstream cost and charges",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
     answer: buildPage(shownAccount),
     async run(context, { query }) {
@@ -63,7 +63,7 @@ export const adminAccountRoutes = {
     ...byName,
     method: "GET",
     path: "/api/admin/accounts/:name",
-    summary: "One account, in the shape of gateway.yaml, with what is known of it",
+    summary: "Get an account, in the format of gateway.yaml, with its health and usage",
     answer: shownAccount,
     run: (context, { params }) => readShownAccount(context, params.name),
   }),
@@ -71,7 +71,7 @@ export const adminAccountRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/accounts",
-    summary: "Add an account",
+    summary: "Create an account",
     body: z.strictObject({ document: accountForm, credential }),
     answer: shownAccount,
     async run(context, input) {
@@ -91,7 +91,7 @@ export const adminAccountRoutes = {
     ...byName,
     method: "PUT",
     path: "/api/admin/accounts/:name",
-    summary: "Bring an account to what the document says; a credential that is left out is kept",
+    summary: "Replace the configuration of an account; an omitted credential is unchanged",
     body: z.strictObject({
       document: accountForm,
       credential,
@@ -111,7 +111,7 @@ export const adminAccountRoutes = {
         if (version !== undefined && version !== computeVersion(accountToFile(account))) {
           throw new ApiError(
             "conflict",
-            "Somebody else has changed this account since you opened it. Open it again, and repeat your change.",
+            "This account was changed by another user after you opened it. Reload it and repeat your change.",
           );
         }
         return { accounts: [withCredential(document, credential)] };
@@ -124,7 +124,7 @@ export const adminAccountRoutes = {
     ...byName,
     method: "DELETE",
     path: "/api/admin/accounts/:name",
-    summary: "Remove an account, and take it out of every pool; requests under way finish",
+    summary: "Delete an account and remove it from every pool; requests in flight finish",
     answer: z.object({ groups: z.array(z.string()) }),
     async run(context, input) {
       const { account, records } = await findAccount(context, input.params.name);
@@ -136,7 +136,7 @@ export const adminAccountRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/account-test",
-    summary: "Ask an account for its models, saved or not; a credential that is left out is the stored one",
+    summary: "Test an account, saved or not, by listing its models; an omitted credential is the stored one",
     body: z.strictObject({ document: accountForm, credential }),
     answer: probeAnswer,
     run: (context, { body }) => testAccount(context, withCredential(body.document, body.credential)),
@@ -146,7 +146,7 @@ export const adminAccountRoutes = {
     ...byName,
     method: "PUT",
     path: "/api/admin/accounts/:name/credential",
-    summary: "Replace the credential; an account that was parked for the old one is asked again",
+    summary: "Replace the credential of an account, and unpark an account that was parked because of it",
     body: z.strictObject({ credential: z.string() }),
     answer: shownAccount,
     async run(context, input) {

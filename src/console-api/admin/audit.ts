@@ -46,7 +46,7 @@ export const adminAuditRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/audit",
-    summary: "Every change: who, what, before and after; the latest first",
+    summary: "List audit log entries, newest first",
     query: z.strictObject({ ...pageQuery, ...filterQuery }),
     answer: buildPage(entryAnswer),
     async run({ installation: { db } }, { query: { after, limit, ...filter } }) {
@@ -64,7 +64,7 @@ export const adminAuditRoutes = {
     method: "GET",
     path: "/api/admin/audit/verify",
     summary:
-      "Recompute the chain of hashes over all entries; without `fresh` a result of the last minute will do",
+      "Verify the hash chain over all entries; without `fresh`, a result of the last minute may be returned",
     query: z.strictObject({ fresh: z.stringbool().default(false) }),
     answer: z.object({
       checked_at: z.number(),
@@ -84,7 +84,7 @@ export const adminAuditRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/audit/export",
-    summary: "The same entries as a file, one JSON object a line, the latest first",
+    summary: "Export audit log entries, one JSON object per line, newest first",
     query: z.strictObject(filterQuery),
     media: "application/x-ndjson",
     answer: z.string(),

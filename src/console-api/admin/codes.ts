@@ -84,7 +84,7 @@ export const adminCodeRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/codes",
-    summary: "Batches of redeem codes, the latest first",
+    summary: "List batches of redeem codes, newest first",
     query: z.strictObject(pageQuery),
     answer: buildPage(batchAnswer),
     async run({ installation: { db, clock } }, { query }) {
@@ -120,7 +120,7 @@ export const adminCodeRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/codes",
-    summary: "Make a batch of codes. They are in this answer and nowhere else.",
+    summary: "Create a batch of redeem codes. The codes are returned only once.",
     body: createBody,
     tokenScope: "none",
     answer: z.object({ name: z.string(), codes: z.array(z.string()) }),
@@ -156,7 +156,7 @@ export const adminCodeRoutes = {
     ...byName,
     method: "GET",
     path: "/api/admin/codes/:name",
-    summary: "The codes of a batch by their first groups, and what became of each",
+    summary: "List the codes of a batch by their first characters, with their status",
     query: z.strictObject(pageQuery),
     answer: buildPage(codeAnswer),
     async run({ installation: { db, clock } }, { params, query }) {
@@ -183,7 +183,7 @@ export const adminCodeRoutes = {
     ...byName,
     method: "POST",
     path: "/api/admin/codes/:name/void",
-    summary: "Withdraw the codes of a batch that nobody has redeemed, or one of them",
+    summary: "Void the unused codes of a batch, or one of them",
     body: z.strictObject({
       /** The id of one code; if omitted, all codes. */
       code: z.string().max(100).optional(),

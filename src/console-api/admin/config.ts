@@ -27,7 +27,7 @@ export const adminConfigRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/config",
-    summary: "The present state as gateway.yaml, secrets left out; applying it again changes nothing",
+    summary: "Export the configuration as gateway.yaml, without secrets; applying it again changes nothing",
     answer: z.object({ text: z.string() }),
     run: async ({ installation: { db, clock } }) => ({ text: await exportFile(db, clock) }),
   }),
@@ -35,7 +35,7 @@ export const adminConfigRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/config/plan",
-    summary: "What applying a file would change, or what is wrong with it; nothing is written",
+    summary: "Preview the changes of a file, or list its errors; nothing is written",
     body: z.strictObject(source),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     answer: z.object({
@@ -64,7 +64,7 @@ export const adminConfigRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/config/apply",
-    summary: "Apply a file whose difference was shown; refused when it would change anything else by now",
+    summary: "Apply a file after a preview; rejected if the changes differ from the preview",
     body: z.strictObject({ ...source, plan: z.string() }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     // A file can grant roles, passwords and money, and create keys.

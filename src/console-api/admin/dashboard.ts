@@ -46,7 +46,7 @@ export const adminDashboardRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/dashboard",
-    summary: "Charts of everybody together, and who and what cost most. At most a minute behind.",
+    summary: "Get charts and top spenders over all users, with a delay of up to one minute",
     query: z.strictObject({ range: z.enum(RANGES).default("day") }),
     answer: z.object({
       granularity: z.enum(["hour", "day"]),
@@ -99,7 +99,7 @@ export const adminDashboardRoutes = {
     method: "GET",
     path: "/api/admin/dashboard/live",
     summary:
-      "Server-sent events, once a second: what this process does now. Each `data` is the answer's object.",
+      "Stream live figures of this process as server-sent events, once a second. Each `data` is the response object.",
     media: "text/event-stream",
     answer: liveAnswer,
     async run(context, { actor, headers, clientAddress, signal, leaving }) {

@@ -74,7 +74,7 @@ export const adminGroupRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/groups",
-    summary: "Groups with what hangs on them",
+    summary: "List groups, with their models, accounts, keys and members",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
     answer: buildPage(listedGroup),
     async run({ installation: { db, clock } }, { query }) {
@@ -99,7 +99,7 @@ export const adminGroupRoutes = {
     ...byName,
     method: "GET",
     path: "/api/admin/groups/:name",
-    summary: "One group, in the shape of gateway.yaml",
+    summary: "Get a group, in the format of gateway.yaml",
     answer: wholeGroup,
     run: async (context, { params }) => readWholeGroup(context, params.name),
   }),
@@ -107,7 +107,7 @@ export const adminGroupRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/groups",
-    summary: "Make a group",
+    summary: "Create a group",
     body: groupForm,
     answer: wholeGroup,
     async run(context, input) {
@@ -126,7 +126,7 @@ export const adminGroupRoutes = {
     ...byName,
     method: "PUT",
     path: "/api/admin/groups/:name",
-    summary: "Bring a group to what the document says; what is left out is as if it had never been set",
+    summary: "Replace the configuration of a group; omitted fields are reset to their defaults",
     body: z.strictObject({
       document: groupForm,
       /** If omitted, the current document is replaced regardless of its version. */
@@ -145,7 +145,7 @@ export const adminGroupRoutes = {
         if (version !== undefined && version !== computeVersion(toDocument(before))) {
           throw new ApiError(
             "conflict",
-            "Somebody else has changed this group since you opened it. Open it again, and repeat your change.",
+            "This group was changed by another user after you opened it. Reload it and repeat your change.",
           );
         }
         return { groups: [document] };
@@ -158,7 +158,7 @@ export const adminGroupRoutes = {
     ...byName,
     method: "DELETE",
     path: "/api/admin/groups/:name",
-    summary: "Remove a group; its keys are revoked",
+    summary: "Delete a group and revoke its keys",
     answer: z.object({ revoked_keys: z.number() }),
     async run(context, input) {
       const { group } = await findGroup(context, input.params.name);
@@ -170,7 +170,7 @@ export const adminGroupRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/group-preview",
-    summary: "What a key of this group would see, saved or not",
+    summary: "Preview the models of a group, saved or not",
     body: groupForm,
     answer: z.object({
       /** Null if the document is invalid. */
@@ -191,7 +191,7 @@ export const adminGroupRoutes = {
     ...byName,
     method: "GET",
     path: "/api/admin/groups/:name/members",
-    summary: "Users who may make keys in a group that is not for everyone",
+    summary: "List the members of a group with restricted access",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
     answer: buildPage(z.object({ user_id: z.string(), email: z.string() })),
     async run(context, { params, query: { after, limit, search } }) {
@@ -215,7 +215,7 @@ export const adminGroupRoutes = {
     ...byName,
     method: "POST",
     path: "/api/admin/groups/:name/members",
-    summary: "Let a user make keys in a group",
+    summary: "Add a member to a group",
     body: z.strictObject({ email: z.string() }),
     answer: z.object({ email: z.string() }),
     run: (context, input) =>
@@ -228,7 +228,7 @@ export const adminGroupRoutes = {
     ...TAKES_NOTHING,
     method: "DELETE",
     path: "/api/admin/groups/:name/members/:email",
-    summary: "Take a user out of a group; keys that the user has there stay",
+    summary: "Remove a member from a group; the member's keys stay valid",
     params: z.strictObject({ name: z.string(), email: z.string() }),
     answer: z.object({ email: z.string() }),
     run: (context, input) =>

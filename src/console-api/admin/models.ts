@@ -33,7 +33,7 @@ export const adminModelRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/models",
-    summary: "Public models with who publishes and serves them, and what they cost",
+    summary: "List public models, with their groups, accounts and prices",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
     answer: buildPage(shownModel),
     async run(context, { query }) {
@@ -47,7 +47,7 @@ export const adminModelRoutes = {
     ...byId,
     method: "GET",
     path: "/api/admin/models/:id",
-    summary: "One model",
+    summary: "Get a model",
     answer: shownModel,
     run: (context, { params }) => readShownModel(context, params.id),
   }),
@@ -55,7 +55,7 @@ export const adminModelRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/models",
-    summary: "Make a model, and publish it in groups",
+    summary: "Create a model and publish it in groups",
     body: z.strictObject({ document: modelForm, groups: z.array(z.string()).default([]) }),
     answer: shownModel,
     async run(context, input) {
@@ -79,7 +79,7 @@ export const adminModelRoutes = {
     ...byId,
     method: "PUT",
     path: "/api/admin/models/:id",
-    summary: "Bring a model to what the document says",
+    summary: "Replace the configuration of a model",
     body: modelForm,
     answer: shownModel,
     async run(context, input) {
@@ -97,7 +97,7 @@ export const adminModelRoutes = {
     ...byId,
     method: "DELETE",
     path: "/api/admin/models/:id",
-    summary: "Remove a model, and take it out of every group",
+    summary: "Delete a model and remove it from every group",
     answer: z.object({ groups: z.array(z.string()) }),
     async run(context, input) {
       const { model, records } = await findModel(context, input.params.id);
@@ -110,7 +110,7 @@ export const adminModelRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/model-publications",
-    summary: "Publish models in groups, or take them out, many at once",
+    summary: "Publish models in groups, or remove them, in bulk",
     body: z.strictObject({
       models: someModels,
       add: z.array(z.string()).default([]),
@@ -141,7 +141,7 @@ export const adminModelRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/model-mappings",
-    summary: "Say under which names accounts serve models, many at once",
+    summary: "Map models to the upstream names of accounts, in bulk",
     body: z.strictObject({
       mappings: z.array(mapping).min(1).max(5_000),
     }),
@@ -160,7 +160,7 @@ export const adminModelRoutes = {
     ...TAKES_NOTHING,
     method: "PATCH",
     path: "/api/admin/models",
-    summary: "Change the same fields of many models at once",
+    summary: "Update the same fields of several models",
     body: z.strictObject({
       models: someModels,
       set: z.strictObject({

@@ -66,7 +66,7 @@ export const adminMoneyRoutes = {
     ...byUserId,
     method: "POST",
     path: "/api/admin/users/:id/adjust",
-    summary: "Correct a user's balance, up or down",
+    summary: "Adjust a user's balance, up or down",
     body: z.strictObject({ amount: signedUsd, ...order }),
     tokenScope: "none",
     takesIdempotencyKey: true,
@@ -85,7 +85,7 @@ export const adminMoneyRoutes = {
     ...byUserId,
     method: "POST",
     path: "/api/admin/users/:id/top-up",
-    summary: "Add what a user has paid to the balance",
+    summary: "Top up a user's balance",
     body: z.strictObject({
       amount: signedUsd,
       provider: z.string().regex(PROVIDER, { error: PROVIDER_RULE }),
@@ -108,7 +108,7 @@ export const adminMoneyRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/requests/:id/refund",
-    summary: "Give back what a request was charged, or a part of it, to whatever has paid it",
+    summary: "Refund the charge of a request, fully or partly, to its payer",
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({
       /** If omitted, the whole remaining amount. */

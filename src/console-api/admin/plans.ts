@@ -70,7 +70,7 @@ export const adminPlanRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/plans",
-    summary: "Plans, with how many have them",
+    summary: "List plans, with their number of subscribers",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
     answer: buildPage(planAnswer),
     async run({ installation: { db } }, { query }) {
@@ -84,7 +84,7 @@ export const adminPlanRoutes = {
     ...byName,
     method: "PUT",
     path: "/api/admin/plans/:name",
-    summary: "Make a plan, or bring it to what the document says. Windows count what was used in their time.",
+    summary: "Create a plan, or replace its configuration. Usage in the current windows is kept.",
     body: planForm,
     answer: planAnswer,
     async run(context, input) {
@@ -103,7 +103,7 @@ export const adminPlanRoutes = {
     ...byName,
     method: "DELETE",
     path: "/api/admin/plans/:name",
-    summary: "Remove a plan that was never granted",
+    summary: "Delete a plan that was never granted",
     answer: z.object({ name: z.string() }),
     async run(context, input) {
       const { name } = input.params;
@@ -117,7 +117,7 @@ export const adminPlanRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/subscriptions",
-    summary: "Who has which plan and what is left of it, the latest first",
+    summary: "List subscriptions, newest first, with their remaining quota",
     query: z.strictObject({
       ...pageQuery,
       ...searchQuery,
@@ -208,7 +208,7 @@ export const adminPlanRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/subscriptions/:id/cancel",
-    summary: "Take a plan back, now or at the end of its term",
+    summary: "Cancel a subscription, now or at the end of its term",
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({ when: z.enum(["now", "term_end"]).default("now") }),
     answer: subscriptionAnswer,

@@ -23,7 +23,7 @@ export const adminPriceRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/prices",
-    summary: "What the price lists know, and of which day",
+    summary: "List the entries of the price lists, with their dates",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
     answer: buildPage(
       z.object({
@@ -62,7 +62,7 @@ export const adminPriceRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/price-lists",
-    summary: "Which price lists there are, and of which day",
+    summary: "List the price lists, with their dates",
     answer: z.object({
       bundled: listInfo,
       /** The price list of the operator; null if there is none. */
@@ -80,7 +80,7 @@ export const adminPriceRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/prices",
-    summary: "Take in a newer list of prices, or see what it would change",
+    summary: "Update the custom price list, or preview the changes",
     body: z.strictObject({
       /** YAML or JSON with `date`, and `models` with a `price` each. */
       text: z.string(),

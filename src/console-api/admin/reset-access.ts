@@ -17,7 +17,7 @@ export const resetAccessRoutes = {
     method: "POST",
     path: "/api/admin/users/:id/reset-access",
     summary:
-      "End a user's password, second factor, sessions, tokens, API keys and links at once, and make a link to choose a new password",
+      "Invalidate a user's password, two-factor authentication, sessions, tokens, API keys and links, and create a link to choose a new password",
     params: z.strictObject({ id: z.string().max(100) }),
     body: z.strictObject({
       /** Also send the link to the user, if mail is configured. */

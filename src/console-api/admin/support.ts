@@ -40,7 +40,8 @@ export const adminSupportRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/users/:id/support",
-    summary: "What went wrong for a user in the last day, and why. That you asked this is in the audit.",
+    summary:
+      "List a user's rejected and failed requests of the last 24 hours. The access is recorded in the audit log.",
     params: z.strictObject({ id: z.string().max(100) }),
     answer: z.object({
       since: z.number(),

@@ -57,7 +57,7 @@ export const adminUserRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/users",
-    summary: "Users by address, with what they have and what they used in 30 days",
+    summary: "List users by address, with balance, keys and usage of the last 30 days",
     query: z.strictObject({
       ...pageQuery,
       ...searchQuery,
@@ -80,7 +80,7 @@ export const adminUserRoutes = {
     ...byId,
     method: "GET",
     path: "/api/admin/users/:id",
-    summary: "One user, with limits and groups",
+    summary: "Get a user, with limits and groups",
     answer: wholeUser,
     run: (context, { params }) => readWholeUser(context, params.id),
   }),
@@ -89,7 +89,7 @@ export const adminUserRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/users",
-    summary: "Make a user without a password; POST /api/admin/links makes the link to choose one",
+    summary: "Create a user without a password; create a password link with POST /api/admin/links",
     body: z.strictObject({
       email: emailField,
       role: z.enum(ROLES).default("user"),
@@ -115,7 +115,7 @@ export const adminUserRoutes = {
     ...byId,
     method: "PATCH",
     path: "/api/admin/users/:id",
-    summary: "Change a user's role, status, groups or limits; what is left out stays",
+    summary: "Update a user's role, status, groups or limits; omitted fields are unchanged",
     body: z.strictObject({
       role: z.enum(ROLES).optional(),
       /** A disabled user cannot sign in, and the keys of the user are rejected. */
@@ -154,7 +154,7 @@ export const adminUserRoutes = {
     ...byId,
     method: "DELETE",
     path: "/api/admin/users/:id",
-    summary: "Remove a user whose wallet is empty; the user's keys are revoked",
+    summary: "Delete a user whose wallet is empty, and revoke the user's keys",
     answer: z.object({ revoked_keys: z.number() }),
     async run(context, input) {
       const user = await needUser(context, input.params.id);

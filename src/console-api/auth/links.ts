@@ -41,7 +41,7 @@ export const linkRoutes = {
     method: "POST",
     path: "/api/links/read",
     summary:
-      "What a one-time link is for and, before a reset, what can act as its user. It is not used up by this",
+      "Get the purpose of a one-time link and, for a password reset, the sessions, tokens and keys of its user. The link stays valid",
     body: z.strictObject({ token: linkTokenField }),
     answer: z.object({
       ...linkAnswer.pick({ purpose: true, email: true, expires_at: true }).shape,
@@ -65,7 +65,7 @@ export const linkRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/admin/links",
-    summary: "Make a link that works once: to invite somebody, or for a user who cannot sign in",
+    summary: "Create a one-time link: to invite a user, or for a user who cannot sign in",
     body: z.strictObject({
       purpose: z.enum(["invite", "reset", "sign_in"]),
       email: emailField,
@@ -111,7 +111,7 @@ export const linkRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/admin/links",
-    summary: "Links that still work, the newest first. What they carry is never shown again",
+    summary: "List active links, newest first. The links themselves are not returned",
     query: z.strictObject({
       after: z.string().optional(),
       limit: z.coerce.number().int().min(1).max(200).default(50),
@@ -138,7 +138,7 @@ export const linkRoutes = {
     ...TAKES_NOTHING,
     method: "DELETE",
     path: "/api/admin/links/:id",
-    summary: "Make a link worthless before it is used",
+    summary: "Revoke a link",
     params: z.strictObject({ id: z.string() }),
     answer: NOTHING,
     async run({ installation }, input) {

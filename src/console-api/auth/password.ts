@@ -42,7 +42,7 @@ export const passwordRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/password",
-    summary: "Choose another password. Every other browser is signed out",
+    summary: "Change your password. All other sessions are signed out",
     body: z.strictObject({
       /** The current password; omitted if the user has none. */
       password: passwordField.optional(),
@@ -78,7 +78,7 @@ export const passwordRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/password/forgot",
-    summary: "Have a link for a new password sent. The answer does not tell whether there is such a user",
+    summary: "Send a password reset link. The response does not reveal whether the user exists",
     body: z.strictObject({ email: emailField }),
     answer: NOTHING,
     async run(context, { body, clientAddress }) {
@@ -100,7 +100,7 @@ export const passwordRoutes = {
     method: "POST",
     path: "/api/password/reset",
     summary:
-      "Choose a new password with a link. Every browser is signed out, every personal access token revoked, and every API key that you name",
+      "Choose a new password with a link. All sessions are signed out, and all personal access tokens and the named API keys are revoked",
     body: z.strictObject({
       token: linkTokenField,
       password: newPasswordField,
@@ -141,7 +141,7 @@ export const passwordRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/session/link",
-    summary: "Sign in with a one-time link. With a second factor, send `code` too",
+    summary: "Sign in with a one-time link. With two-factor authentication, also send `code`",
     body: z.strictObject({ token: linkTokenField, code: codeField.optional() }),
     answer: signedInAnswer,
     async run(context, input) {

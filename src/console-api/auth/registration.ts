@@ -34,7 +34,7 @@ export const registrationRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/claim",
-    summary: "Become the first administrator, with the token of the first start",
+    summary: "Create the first administrator, with the token printed at the first start",
     body: z.strictObject({ token: linkTokenField, email: emailField, password: newPasswordField }),
     answer: signedInAnswer,
     async run(context, input) {
@@ -60,7 +60,7 @@ export const registrationRoutes = {
     method: "POST",
     path: "/api/registration",
     summary:
-      "Open an account, where registration is open. Where mail is sent, a link goes to the address and the answer does not tell whether there was an account; the account and its password are made with the link",
+      "Register, if registration is open. If mail is configured, a link is sent to the address, and the response does not reveal whether an account exists; the account and its password are created with the link",
     body: z.strictObject({
       email: emailField,
       /** Only if no mail is configured. Otherwise omit it: the password is chosen with the link. */
@@ -89,7 +89,7 @@ export const registrationRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/invitations/accept",
-    summary: "Open the account that an invitation is for",
+    summary: "Accept an invitation and create the account",
     body: z.strictObject({ token: linkTokenField, password: newPasswordField }),
     answer: signedInAnswer,
     async run(context, input) {

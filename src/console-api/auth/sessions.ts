@@ -54,7 +54,7 @@ export const sessionRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/session",
-    summary: "Who is asking, and how others may join",
+    summary: "Get the signed-in user, and the registration mode",
     answer: z.object({
       /** Null if no user is signed in. */
       user: personAnswer.nullable(),
@@ -92,7 +92,7 @@ export const sessionRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/session",
-    summary: "Sign in. With a second factor, send `code` too: six digits, or a recovery code",
+    summary: "Sign in. With two-factor authentication, also send `code`: six digits, or a recovery code",
     body: z.strictObject({ email: emailField, password: passwordField, code: codeField.optional() }),
     answer: signedInAnswer,
     async run(context, input) {
@@ -136,7 +136,7 @@ export const sessionRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/sessions",
-    summary: "The browsers that are signed in as you, the one used last first",
+    summary: "List your active sessions, most recently used first",
     answer: z.object({
       data: z.array(
         z.object({
@@ -172,7 +172,7 @@ export const sessionRoutes = {
     ...TAKES_NOTHING,
     method: "DELETE",
     path: "/api/sessions/:id",
-    summary: "Sign one browser out",
+    summary: "Sign out a session",
     params: z.strictObject({ id: z.string() }),
     answer: NOTHING,
     async run({ installation }, input) {
@@ -200,7 +200,7 @@ export const sessionRoutes = {
     ...TAKES_NOTHING,
     method: "DELETE",
     path: "/api/sessions",
-    summary: "Sign every other browser out",
+    summary: "Sign out all other sessions",
     answer: z.object({ revoked: z.number() }),
     async run({ installation }, input) {
       const { db, clock } = installation;

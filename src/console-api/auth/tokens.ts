@@ -34,7 +34,7 @@ export const tokenRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/tokens",
-    summary: "Your personal access tokens, the newest first",
+    summary: "List your personal access tokens, newest first",
     answer: z.object({ data: z.array(tokenAnswer), next: z.null() }),
     async run({ installation }, { actor }) {
       const tokens = await listAccessTokens(installation.db, actor.userId);
@@ -46,7 +46,7 @@ export const tokenRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/tokens",
-    summary: "Make a personal access token. Its secret is in this answer alone",
+    summary: "Create a personal access token. Its secret is returned only once",
     body: z.strictObject({
       name: nameField,
       /** `admin` requires an administrator, and works as long as its owner is one. */

@@ -32,7 +32,7 @@ export const verificationRoutes = {
     method: "POST",
     path: "/api/email/verify",
     summary:
-      "Show that an address is yours with the link that was sent there, and choose the password of its account. Whatever let somebody in before is ended",
+      "Verify an address with the link that was sent to it, and choose the password of its account. All earlier sessions, tokens and keys are revoked",
     body: z.strictObject({ token: linkTokenField, password: newPasswordField }),
     answer: z.object({ email: z.string(), user: personAnswer }),
     async run(context, input) {
@@ -60,7 +60,7 @@ export const verificationRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/email/link",
-    summary: "Have the link that verifies your address sent again",
+    summary: "Resend the link that verifies your address",
     answer: NOTHING,
     async run(context, input) {
       const { userId, email, mustVerify } = await lookUpCredentials(context, input.actor);

@@ -39,7 +39,7 @@ export const groupRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/groups",
-    summary: "List the groups in which one may make keys, with models, interfaces, prices and limits",
+    summary: "List the groups in which you can create keys, with models, interfaces, prices and limits",
     query: z.strictObject(ownerQuery),
     answer: z.object({ data: z.array(groupAnswer), next: z.null() }),
     async run({ installation, gateway }, { actor, query }) {

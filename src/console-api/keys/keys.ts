@@ -62,7 +62,7 @@ export const keyRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/keys",
-    summary: "List API keys, the newest first, with what each used in the last 30 days",
+    summary: "List API keys, newest first, with usage of the last 30 days",
     query: z.strictObject({
       ...pageQuery,
       ...searchQuery,
@@ -102,7 +102,7 @@ export const keyRoutes = {
     tokenScope: "keys",
     method: "POST",
     path: "/api/keys",
-    summary: "Make an API key; its secret is in this answer and nowhere else",
+    summary: "Create an API key. Its secret is returned only once",
     body: z.strictObject({
       name,
       /** The name of a group. */
@@ -132,7 +132,7 @@ export const keyRoutes = {
     ...byId,
     method: "GET",
     path: "/api/keys/:id",
-    summary: "One API key: what it used day by day, and what is left of every limit",
+    summary: "Get an API key, with its daily usage and remaining limits",
     answer: keyDetail,
     async run(context, { actor, params }) {
       const { db } = context.installation;
@@ -146,7 +146,7 @@ export const keyRoutes = {
     tokenScope: "keys",
     method: "PATCH",
     path: "/api/keys/:id",
-    summary: "Change a key's name, expiry or own limits; what is left out stays",
+    summary: "Update a key's name, expiry or limits; omitted fields are unchanged",
     body: z.strictObject({
       name: name.optional(),
       expires_at: expiresAt.optional(),
@@ -171,7 +171,7 @@ export const keyRoutes = {
     tokenScope: "keys",
     method: "POST",
     path: "/api/keys/:id/rotate",
-    summary: "Give a key another secret; the old one works until the overlap ends",
+    summary: "Rotate the secret of a key; the old secret is valid until the overlap ends",
     body: z.strictObject({
       /** 0: the old secret stops working immediately. */
       overlap_ms: z.int().min(0).max(productLimits.rotationOverlapMsMax).default(DEFAULT_OVERLAP_MS),
@@ -193,7 +193,7 @@ export const keyRoutes = {
     tokenScope: "keys",
     method: "DELETE",
     path: "/api/keys/:id",
-    summary: "Revoke a key for good: requests with it are refused when this answers",
+    summary: "Revoke a key permanently: requests with it are rejected when this call returns",
     answer: z.object({
       /** False: it was already revoked. */
       revoked: z.boolean(),

@@ -24,7 +24,7 @@ export const metricsRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/metrics",
-    summary: "The numbers of this process in the text format of Prometheus",
+    summary: "Get the metrics of this process in the Prometheus text format",
     media: "text/plain",
     /** The text itself. */
     answer: z.string(),

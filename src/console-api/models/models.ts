@@ -33,8 +33,7 @@ export const modelRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/models",
-    summary:
-      "List the models that one's keys can call, by group, with prices and whether they are available now",
+    summary: "List the models that your keys can call, by group, with prices and availability",
     query: z.strictObject({
       ...pageQuery,
       ...searchQuery,
@@ -84,7 +83,7 @@ export const modelRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/models/why",
-    summary: "Say step by step why a key can call a model, or the exact reason why it cannot",
+    summary: "Explain step by step why a key can or cannot call a model",
     query: z.strictObject({
       /** A key id. */
       key: z.string(),

@@ -36,7 +36,7 @@ export const usageRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/usage/chart",
-    summary: "Usage over time, by day or hour, split by model, key, user or group",
+    summary: "Get usage over time, by day or hour, grouped by model, key, user or group",
     query: z.strictObject({
       ...scopeQuery,
       ...rangeQuery,
@@ -59,7 +59,7 @@ export const usageRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/usage/requests",
-    summary: "Single requests, the newest first. A page may be short where what is asked for is rare",
+    summary: "List requests, newest first. A page may be short if few requests match the filters",
     query: z.strictObject({ ...pageQuery, ...filterQuery }),
     answer: buildPage(requestAnswer),
     async run(context, { actor, query }) {
@@ -82,7 +82,7 @@ export const usageRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/usage/requests/:id",
-    summary: "One request in full, by its own id or that of its response",
+    summary: "Get a request, by its own id or the id of its response",
     params: z.strictObject({ id: z.string().max(200) }),
     answer: inspectionAnswer,
     async run(context, { actor, params }) {
@@ -96,7 +96,7 @@ export const usageRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/usage/export",
-    summary: "Single requests as a CSV file, the newest first",
+    summary: "Export requests as CSV, newest first",
     query: z.strictObject(filterQuery),
     media: "text/csv",
     /** The file itself. */
@@ -121,7 +121,7 @@ export const usageRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/usage/choices",
-    summary: "What usage can be filtered by",
+    summary: "List the values that usage can be filtered by",
     answer: z.object({
       /** Keys of the caller, newest first. */
       keys: z.array(z.object({ id: z.string(), name: z.string() })),

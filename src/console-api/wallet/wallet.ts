@@ -97,8 +97,7 @@ export const walletRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/wallet",
-    summary:
-      "Balance, what is held of it, subscriptions with what is left of their windows, and who pays first",
+    summary: "Get the balance, holds, subscriptions with their remaining quota, and the order of payers",
     query: z.strictObject(ownerQuery),
     answer: walletAnswer,
     async run(context, { actor, query }) {
@@ -119,7 +118,7 @@ export const walletRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/wallet/ledger",
-    summary: "List what was booked, the latest first",
+    summary: "List ledger entries, newest first",
     query: z.strictObject({ ...pageQuery, ...ownerQuery }),
     answer: buildPage(entryAnswer),
     async run(context, { actor, query }) {
@@ -143,7 +142,7 @@ export const walletRoutes = {
     ...TAKES_NOTHING,
     method: "GET",
     path: "/api/wallet/holds",
-    summary: "List the requests under way that something is held for, the oldest first",
+    summary: "List the holds of requests in flight, oldest first",
     query: z.strictObject(ownerQuery),
     answer: z.object({
       data: z.array(
@@ -180,7 +179,7 @@ export const walletRoutes = {
     ...TAKES_NOTHING,
     method: "POST",
     path: "/api/wallet/redeem",
-    summary: "Redeem a code: its money is added to the balance, or its plan granted",
+    summary: "Redeem a code: adds its amount to the balance, or grants its plan",
     body: z.strictObject({ code: z.string().trim().min(1).max(100) }),
     answer: z.object({
       /** Exactly one of `amount` and `plan` is set. */

@@ -3,7 +3,7 @@ import { connectionsMax, fileDescriptorsMax } from "./file-descriptors.ts";
 
 test("a process knows how many descriptors it may have", async () => {
   const script = `${import.meta.dir}/file-descriptors.ts`;
-  const asking = `console.log((await import(${JSON.stringify(script)})).descriptorsMax())`;
+  const asking = `console.log((await import(${JSON.stringify(script)})).fileDescriptorsMax())`;
   const { stdout } = Bun.spawnSync([
     "sh",
     "-c",

@@ -28,23 +28,25 @@ const message = z
     tool_calls: z.array(toolCall).nullish(),
     tool_call_id: z.string().nullish(),
   })
-  .describe("One message of the conversation.");
+  .describe("A message of the conversation.");
 
 export const chatRequest = z.looseObject({
   model,
-  messages: z.array(message).min(1).describe("The conversation so far, the oldest first."),
+  messages: z.array(message).min(1).describe("The messages of the conversation, oldest first."),
   stream,
   stream_options: z
     .looseObject({ include_usage: z.boolean().nullish() })
     .nullish()
-    .describe("`include_usage: true` adds a last chunk with the usage, if the upstream counts any."),
-  n: z.int().min(1).max(128).nullish().describe("How many choices. Each of them is charged."),
+    .describe("`include_usage: true` adds a final chunk with the usage, if the upstream reports it."),
+  n: z.int().min(1).max(128).nullish().describe("Number of choices. Each choice is charged."),
   max_completion_tokens: z
     .int()
     .min(1)
     .nullish()
-    .describe("The most tokens of each answer. Lowered where the payer cannot afford as many."),
-  max_tokens: z.int().min(1).nullish().describe("The older name of the same."),
+    .describe(
+      "Maximum number of output tokens per choice. The gateway lowers it if the payer cannot afford it.",
+    ),
+  max_tokens: z.int().min(1).nullish().describe("Deprecated name of `max_completion_tokens`."),
   temperature: z.number().nullish(),
   top_p: z.number().nullish(),
   stop: z.union([z.string(), z.array(z.string())]).nullish(),
@@ -76,7 +78,7 @@ export const chatCompletion = z.looseObject({
   id: z.string(),
   object: z.literal("chat.completion"),
   created: unixSeconds,
-  model: z.string().describe("The public name that was asked for."),
+  model: z.string().describe("The public model name of the request."),
   choices: z.array(
     z.looseObject({
       index: z.int(),
@@ -110,4 +112,4 @@ export const chatChunk = z
     ),
     usage: chatUsage.nullish(),
   })
-  .describe("One `data:` of the stream, which ends with `data: [DONE]`.");
+  .describe("One `data:` line of the stream, which ends with `data: [DONE]`.");

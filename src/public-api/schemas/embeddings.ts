@@ -7,11 +7,11 @@ export const embeddingsRequest = z.looseObject({
   model,
   input: z
     .union([z.string(), z.array(z.string()), z.array(z.int()), z.array(z.array(z.int()))])
-    .describe("A text, several texts, or tokens."),
+    .describe("A text, an array of texts, or tokens."),
   encoding_format: z
     .enum(["float", "base64"])
     .nullish()
-    .describe("`base64`: little-endian 32-bit floats in one string, as the SDKs ask for by themselves."),
+    .describe("`base64`: little-endian 32-bit floats in one string. The SDKs use it by default."),
   dimensions: z.int().min(1).nullish(),
   user: z.string().nullish(),
 });

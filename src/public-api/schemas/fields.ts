@@ -5,34 +5,34 @@ import { z } from "zod";
 export const model = z
   .string()
   .min(1)
-  .describe("An `id` from `GET /v1/models`, exactly as it is listed there.")
+  .describe("An `id` from `GET /v1/models`, exactly as listed.")
   .meta({ examples: ["fast-chat"] });
 
 export const stream = z
   .boolean()
   .nullish()
-  .describe("`true`: server-sent events as they come; `false` or left out: one answer.");
+  .describe("`true`: the response is streamed as server-sent events. `false` or omitted: one JSON response.");
 
 export const metadata = z
   .record(z.string(), z.string())
   .nullish()
-  .describe("Up to 16 pairs, kept by the upstream.");
+  .describe("Up to 16 key-value pairs, stored by the upstream.");
 
 export const promptCacheKey = z
   .string()
   .nullish()
   .describe(
-    "Names the conversation: requests that share it go to the same account, where its prompt cache is.",
+    "Identifies the conversation. Requests with the same value are sent to the same account, to use its prompt cache.",
   );
 
 export const serviceTier = z
   .string()
   .nullish()
-  .describe("Passed on; every tier costs what the model's price says.");
+  .describe("Forwarded to the upstream. The price does not depend on the tier.");
 
 export const unixSeconds = z.int().describe("Unix time in seconds.");
 
-export const decimalUsd = z.string().describe("USD as a decimal string, exact to the billionth.");
+export const decimalUsd = z.string().describe("USD as a decimal string, with up to 9 decimal places.");
 
 /** An object of any shape, which only the upstream interprets. */
 export const anyObject = z.looseObject({});

@@ -5,13 +5,13 @@ import { ERROR_CODES, UPSTREAM_CODES } from "../../errors.ts";
 import { decimalUsd, unixSeconds } from "./fields.ts";
 
 export const modelObject = z.looseObject({
-  id: z.string().describe("The name to put into `model`."),
+  id: z.string().describe("The value for `model`."),
   object: z.literal("model"),
   created: unixSeconds,
   owned_by: z.string(),
   interfaces: z
     .array(z.enum(["chat", "responses", "embeddings", "images"]))
-    .describe("What it can be called through, with this key."),
+    .describe("The interfaces that this key can use with the model."),
 });
 
 export const modelList = z.looseObject({ object: z.literal("list"), data: z.array(modelObject) });
@@ -69,7 +69,7 @@ export const usageReport = z
     remaining: z.number().nullable(),
     unit: z.string(),
   })
-  .describe("What the key may use, has used, and has left.");
+  .describe("Usage and remaining limits of the key.");
 
 export const requestReport = z
   .looseObject({
@@ -78,10 +78,10 @@ export const requestReport = z
     request_count: z
       .int()
       .describe(
-        "1, or how many refused requests of one kind this record counts; the id is that of the first.",
+        "1, or the number of rejected requests of the same kind in this record. The id is that of the first request.",
       ),
-    created_at: unixSeconds.describe("When it came."),
-    completed_at: unixSeconds.describe("When it ended: the hour and day that it is counted in."),
+    created_at: unixSeconds.describe("When the request was received."),
+    completed_at: unixSeconds.describe("When the request ended. It is counted in this hour and day."),
     endpoint: z.string(),
     model: z.string(),
     stream: z.boolean(),
@@ -97,19 +97,19 @@ export const requestReport = z
     }),
     attempts: z.array(z.looseObject({ number: z.int() })),
   })
-  .describe("What became of one request.");
+  .describe("The record of a request.");
 
 export const errorAnswer = z
   .strictObject({
     error: z.strictObject({
-      message: z.string().describe("What is wrong and what to do."),
+      message: z.string().describe("What happened and what to do."),
       type: z.string(),
-      param: z.string().nullable().describe("The field it is about."),
-      code: z.enum([...ERROR_CODES, ...UPSTREAM_CODES]).describe("Stable: branch on it."),
+      param: z.string().nullable().describe("The field that caused the error."),
+      code: z.enum([...ERROR_CODES, ...UPSTREAM_CODES]).describe("Stable error code for use in programs."),
       request_id: z.string().describe("Equal to the `x-request-id` header."),
-      resets_at: unixSeconds.optional().describe("When what is used up frees."),
+      resets_at: unixSeconds.optional().describe("When the exhausted limit resets."),
     }),
   })
-  .describe("The one shape of every refusal and failure.");
+  .describe("The format of all errors.");
 
 export const health = z.looseObject({ status: z.string() });

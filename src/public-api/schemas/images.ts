@@ -5,22 +5,22 @@ import { model, stream, unixSeconds } from "./fields.ts";
 
 const common = {
   model,
-  prompt: z.string().describe("What to draw, or what to change."),
-  n: z.int().min(1).max(128).nullish().describe("How many. Each of them is charged."),
-  size: z.string().nullish().describe("Like `1024x1024`, or `auto`."),
-  quality: z.string().nullish().describe("`low`, `medium`, `high`, `auto`, … as the model has it."),
+  prompt: z.string().describe("Description of the image or of the edit."),
+  n: z.int().min(1).max(128).nullish().describe("Number of images. Each image is charged."),
+  size: z.string().nullish().describe("For example `1024x1024`, or `auto`."),
+  quality: z.string().nullish().describe("`low`, `medium`, `high`, `auto`, …, depending on the model."),
   background: z.string().nullish().describe("`transparent`, `opaque` or `auto`."),
   output_format: z.string().nullish().describe("`png`, `jpeg` or `webp`."),
   output_compression: z.int().min(0).max(100).nullish(),
   stream,
-  partial_images: z.int().min(0).max(3).nullish().describe("Sketches on the way, for streams."),
+  partial_images: z.int().min(0).max(3).nullish().describe("Number of partial images in a stream."),
   user: z.string().nullish(),
 };
 
 export const imageRequest = z.looseObject({
   ...common,
   moderation: z.string().nullish(),
-  response_format: z.string().nullish().describe("`url` or `b64_json`, for models that can choose."),
+  response_format: z.string().nullish().describe("`url` or `b64_json`, for models that support both."),
   style: z.string().nullish(),
 });
 
@@ -44,9 +44,9 @@ export const imageEditForm = z.looseObject({
   prompt: common.prompt,
   image: file()
     .optional()
-    .describe("One picture; `image[]`, repeated, for several: up to 16, each up to 50 MB."),
+    .describe("One image. Repeat `image[]` for several images: up to 16, each up to 50 MB."),
   "image[]": z.array(file()).max(16).optional(),
-  mask: file().optional().describe("Transparent where the picture is to change."),
+  mask: file().optional().describe("Transparent areas mark where to edit the image."),
   n: z.string().optional(),
   size: z.string().optional(),
   quality: z.string().optional(),
@@ -63,7 +63,7 @@ export const imagesAnswer = z.looseObject({
   created: unixSeconds,
   data: z.array(
     z.looseObject({
-      b64_json: z.string().nullish().describe("The picture in Base64."),
+      b64_json: z.string().nullish().describe("The image in Base64."),
       url: z.string().nullish(),
       revised_prompt: z.string().nullish(),
     }),
@@ -80,4 +80,4 @@ export const imageEvent = z
     partial_image_index: z.int().optional(),
     usage: imageUsage.nullish(),
   })
-  .describe("One event of a streamed picture.");
+  .describe("One event of an image stream.");

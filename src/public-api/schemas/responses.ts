@@ -11,7 +11,7 @@ const contentPart = z
       image_url: z
         .string()
         .nullish()
-        .describe("An https or data URL. The gateway passes it on and never fetches it."),
+        .describe("An https or data URL. The gateway forwards it and never downloads it."),
       file_id: z.string().nullish(),
       detail: z.string().nullish(),
     }),
@@ -24,7 +24,9 @@ const contentPart = z
     }),
     z.looseObject({ type: z.string() }),
   ])
-  .describe("A part of a message: `input_text`, `input_image`, `input_file`, or what the model said before.");
+  .describe(
+    "A content part of a message: `input_text`, `input_image`, `input_file`, or earlier output of the model.",
+  );
 
 const message = z.looseObject({
   type: z.literal("message").optional(),
@@ -42,7 +44,7 @@ const item = z.union([message, functionOutput, z.looseObject({ type: z.string() 
 
 const responseInput = z
   .union([z.string(), z.array(item)])
-  .describe("Text to answer, or a list of items: messages, calls of tools and what they gave.");
+  .describe("Text, or a list of items: messages, tool calls and tool outputs.");
 
 const tool = z
   .looseObject({
@@ -56,19 +58,19 @@ const tool = z
 const common = {
   model,
   input: responseInput,
-  instructions: z.string().nullish().describe("What comes before the conversation."),
+  instructions: z.string().nullish().describe("Instructions that precede the conversation."),
   previous_response_id: z
     .string()
     .nullish()
-    .describe("Goes on from a kept response of the same key. `input` may then be left out."),
+    .describe("Continues from a stored response of the same key. `input` is then optional."),
   tools: z.array(tool).nullish(),
   tool_choice: z.union([z.string(), anyObject]).nullish(),
   parallel_tool_calls: z.boolean().nullish(),
   reasoning: z
     .looseObject({ effort: z.string().nullish(), summary: z.string().nullish() })
     .nullish()
-    .describe("How much the model thinks, and whether it tells."),
-  text: anyObject.nullish().describe("`format` for JSON answers, `verbosity`."),
+    .describe("Reasoning effort, and the summary of the reasoning."),
+  text: anyObject.nullish().describe("`format` for JSON output, and `verbosity`."),
   prompt_cache_key: promptCacheKey,
 };
 
@@ -79,11 +81,16 @@ export const responseRequest = z.looseObject({
     .int()
     .min(1)
     .nullish()
-    .describe("The most tokens of the answer. Lowered where the payer cannot afford as many."),
+    .describe("Maximum number of output tokens. The gateway lowers it if the payer cannot afford it."),
   temperature: z.number().nullish(),
   top_p: z.number().nullish(),
-  store: z.boolean().nullish().describe("`false`: the upstream keeps nothing."),
-  background: z.boolean().nullish().describe("`true`: answered at once; ask for the response by its id."),
+  store: z.boolean().nullish().describe("`false`: the upstream does not store the response."),
+  background: z
+    .boolean()
+    .nullish()
+    .describe(
+      "`true`: returns immediately and generates the response in the background. Retrieve it by its id.",
+    ),
   include: z.array(z.string()).nullish(),
   truncation: z.string().nullish(),
   metadata,
@@ -108,7 +115,7 @@ const responseUsage = z
     output_tokens_details: z.looseObject({ reasoning_tokens: z.int() }).optional(),
     total_tokens: z.int(),
   })
-  .describe("Cached tokens are among the input, reasoning tokens among the output.");
+  .describe("Input tokens include cached tokens, and output tokens include reasoning tokens.");
 
 const outputItem = z
   .looseObject({ type: z.string(), id: z.string().optional(), status: z.string().nullish() })
@@ -119,7 +126,7 @@ export const responseObject = z.looseObject({
   object: z.literal("response"),
   created_at: unixSeconds,
   status: z.enum(["completed", "failed", "in_progress", "cancelled", "queued", "incomplete"]),
-  model: z.string().describe("The public name that was asked for."),
+  model: z.string().describe("The public model name of the request."),
   output: z.array(outputItem),
   error: z.looseObject({ code: z.string(), message: z.string() }).nullish(),
   incomplete_details: anyObject.nullish(),
@@ -131,7 +138,7 @@ export const responseEvent = z
     type: z
       .string()
       .describe(
-        "`response.created`, `response.output_text.delta`, … and exactly one of `response.completed`, `response.incomplete`, `response.failed` at the end.",
+        "`response.created`, `response.output_text.delta`, …, and exactly one of `response.completed`, `response.incomplete`, `response.failed` at the end.",
       ),
     sequence_number: z.int(),
     response: responseObject.optional(),
@@ -169,13 +176,16 @@ export const socketMessage = z
   .looseObject({
     type: z.literal("response.create"),
     ...common,
-    generate: z.boolean().optional().describe("`false`: a warm-up, answered by the gateway and free."),
+    generate: z
+      .boolean()
+      .optional()
+      .describe("`false`: a free warm-up request, which the gateway answers itself."),
     stream_id: z
       .string()
       .regex(/^[A-Za-z0-9_.-]{1,256}$/)
       .optional()
-      .describe("A lane: turns of one lane follow each other, lanes run side by side."),
+      .describe("The lane of the turn. Turns of one lane run one after the other; lanes run in parallel."),
   })
   .describe(
-    "One turn: all fields of `POST /v1/responses` at the top level. Answered by the same events, one text frame each.",
+    "One turn, with the fields of `POST /v1/responses` at the top level. The gateway sends the same events, one text frame per event.",
   );

@@ -9,61 +9,57 @@ export function describeStep(reason: WhyReason, facts: Facts): string {
 const TEXTS: Readonly<Record<WhyReason, (facts: Facts) => string>> = {
   owner_disabled: () => "The key's owner is disabled. An administrator can enable the user again.",
   key_active: () => "The key is active.",
-  key_expired: () => "The key has expired. Give it a later expiry, or make a new one.",
-  key_revoked: () => "The key was revoked, and stays so. Make a new one.",
-  group_found: ({ group }) => `Its group is ${group}.`,
-  group_gone: () => "Its group no longer exists. Make a key in another group.",
+  key_expired: () => "The key has expired. Set a later expiry, or create a new key.",
+  key_revoked: () => "The key is revoked. Create a new key.",
+  group_found: ({ group }) => `The key belongs to group ${group}.`,
+  group_gone: () => "The group of the key no longer exists. Create a key in another group.",
   interface_included: ({ interface: iface }) => `The group includes ${iface}.`,
   interface_not_included: ({ group, interface: iface, interfaces }) =>
-    `The group ${group} does not include ${iface}. It allows ${joinNames(interfaces)}; ask an administrator for more.`,
+    `Group ${group} does not include ${iface}. It includes ${joinNames(interfaces)}. Ask an administrator for access.`,
   model_published: ({ model }) => `The group publishes ${model}.`,
-  model_unknown: (facts) => `There is no model ${facts.model}. ${suggestAlternative(facts)}`,
+  model_unknown: (facts) => `Model ${facts.model} does not exist. ${suggestAlternative(facts)}`,
   model_not_published: (facts) =>
-    `The group ${facts.group} does not publish ${facts.model}. ${suggestAlternative(facts)}`,
-  model_serves_interface: ({ model, interface: iface }) => `${model} serves ${iface}.`,
+    `Group ${facts.group} does not publish ${facts.model}. ${suggestAlternative(facts)}`,
+  model_serves_interface: ({ model, interface: iface }) => `${model} supports ${iface}.`,
   model_lacks_interface: ({ model, interface: iface, interfaces }) =>
-    `${model} does not serve ${iface}. Call it through ${joinNames(interfaces)}.`,
-  price_known: () => "It has a price.",
+    `${model} does not support ${iface}. Use ${joinNames(interfaces)}.`,
+  price_known: () => "The model has a price.",
   price_unknown: ({ model, group }) =>
-    `Nobody has said what ${model} costs, and the group ${group} charges for it. Ask an administrator for a price.`,
-  account_serves: () => "The gateway has an upstream for it.",
+    `Group ${group} charges for requests, but ${model} has no price. Ask an administrator to set a price.`,
+  account_serves: () => "At least one account serves the model.",
   no_account_serves: ({ model, interface: iface }) =>
-    `The gateway has no upstream that serves ${model} through ${iface} at present. Ask an administrator.`,
-  within_limits: () => "No limit is used up.",
+    `No account serves ${model} through ${iface}. Ask an administrator.`,
+  within_limits: () => "All limits have remaining capacity.",
   limit_in_use: (facts) =>
-    `The limit of ${SCOPE_TEXTS[facts.scope ?? "key"]} is in use: ${limitText(facts)}. A request waits for its turn.`,
+    `The concurrency limit of ${SCOPE_TEXTS[facts.scope ?? "key"]} is reached: ${limitText(facts)}. Requests are queued.`,
   limit_used_up: (facts) =>
-    `The limit of ${SCOPE_TEXTS[facts.scope ?? "key"]} is used up: ${limitText(facts)}. ${describeEnd(facts, "It frees when one of them ends.")}`,
-  nobody_pays: () => "Nobody pays for requests of this group.",
-  balance_available: ({ available }) => `The balance pays, and $${available} of it is available.`,
+    `The limit of ${SCOPE_TEXTS[facts.scope ?? "key"]} is exhausted: ${limitText(facts)}. ${describeEnd(facts, "Capacity becomes available when a request finishes.")}`,
+  nobody_pays: () => "Requests in this group are free.",
+  balance_available: ({ available }) => `Requests are charged to the balance. Available: $${available}.`,
   balance_empty: () =>
-    "Nothing of the balance is available: it is spent, or held for requests under way. Redeem a code, or ask an administrator to add to it.",
+    "The available balance is zero: it is spent or held for requests in flight. Redeem a code, or ask an administrator to top up the balance.",
   balance_in_debt: ({ debt }) =>
-    `The balance is $${debt} in debt, because a request cost more than was held for it. Top up at least that much, or redeem a code.`,
+    `The balance is $${debt} in debt, because a request cost more than its hold. Top up at least that much, or redeem a code.`,
   subscription_available: ({ available, plans }) =>
-    `A subscription pays (${joinNames(plans)}), and $${available} of it is left.`,
+    `Requests are charged to a subscription (${joinNames(plans)}). Remaining: $${available}.`,
   subscription_missing: ({ plans = [] }) =>
     plans.length === 0
-      ? "The group is paid by a subscription, and none is running. Ask an administrator for one."
-      : `The group is paid by a subscription to ${plans.join(" or ")}, and none is running. Ask an administrator for one.`,
+      ? "This group requires a subscription, and none is active. Ask an administrator."
+      : `This group requires a subscription to ${plans.join(" or ")}, and none is active. Ask an administrator.`,
   subscription_used_up: (facts) =>
-    `The subscription is used up (${joinNames(facts.plans)}). ${describeEnd(facts, "")}`.trim(),
-  available: () => "It can be served now.",
-  busy: () => "Everything that serves it is busy. A request waits for its turn.",
+    `The subscription quota is exhausted (${joinNames(facts.plans)}). ${describeEnd(facts, "")}`.trim(),
+  available: () => "An account is available.",
+  busy: () => "All accounts for this model are busy. Requests are queued.",
   failing: (facts) =>
-    `Every upstream that serves it is failing, so no request is sent to it for now. ${describeEnd(facts, "Ask an administrator.")}`,
+    `All accounts for this model are failing, so requests are not sent at the moment. ${describeEnd(facts, "Ask an administrator.")}`,
   unavailable: (facts) =>
-    `Everything that serves it is recovering or out of order. ${describeEnd(facts, "Ask an administrator.")}`,
+    `All accounts for this model are cooling down or disabled. ${describeEnd(facts, "Ask an administrator.")}`,
 };
 
-const SCOPE_TEXTS = {
-  key: "this key",
-  user: "all your keys together",
-  group: "all keys of its group together",
-};
+const SCOPE_TEXTS = { key: "this key", user: "all your keys", group: "all keys of the group" };
 
 function suggestAlternative({ other_groups: others = [], nearest, group }: Facts): string {
-  if (others.length > 0) return `A key in ${joinNames(others)} can call it.`;
+  if (others.length > 0) return `A key in ${joinNames(others)} can call this model.`;
   if (nearest !== undefined) return `Did you mean ${nearest}?`;
   return `Ask an administrator to publish it in ${group}.`;
 }
@@ -71,11 +67,11 @@ function suggestAlternative({ other_groups: others = [], nearest, group }: Facts
 function limitText({ unit, limit, per_ms: perMs = 0 }: Facts): string {
   switch (unit) {
     case "at_once":
-      return `${limit} requests at the same time`;
+      return `${limit} concurrent requests`;
     case "usd":
-      return `$${limit} in any ${spanText(perMs)}`;
+      return `$${limit} per ${spanText(perMs)}`;
     default:
-      return `${limit} ${unit} in any ${spanText(perMs)}`;
+      return `${limit} ${unit} per ${spanText(perMs)}`;
   }
 }
 
