@@ -83,7 +83,7 @@ eachEngine(({ open }) => {
     await addFunds(db, "u1", 1_000n);
     const alive = makeTill(db, { incarnation: "inc_alive" });
     await recovered(db, alive, "balance");
-    await alive.settle(settling("r1", nano));
+    await alive.book(settling("r1", nano));
     expect(await findUsage(db, "r1")).toMatchObject({
       chargedNano: nano,
       costNano: nano,
@@ -107,7 +107,7 @@ eachEngine(({ open }) => {
     await addFunds(db, "u1", 1_000n);
     const till = makeTill(db);
     await till.hold(asking("r1"));
-    await till.settle(settling("r1", 30n));
+    await till.book(settling("r1", 30n));
     const guess = settling("r1", 20n);
     await till.book({ ...guess, row: { ...guess.row, flags: ["recovered"] } });
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, flags: [] });
@@ -131,8 +131,8 @@ eachEngine(({ open }) => {
     const db = await open();
     await addFunds(db, "u1", 50n);
     const till = makeTill(db);
-    await till.settle(settling("r1", 30n));
-    await till.settle(settling("r2", 30n));
+    await till.book(settling("r1", 30n));
+    await till.book(settling("r2", 30n));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, payer: "balance", flags: [] });
     expect(await findUsage(db, "r2")).toMatchObject({
       chargedNano: 20n,
@@ -150,7 +150,7 @@ eachEngine(({ open }) => {
     await addFunds(db, "u1", 110n);
     const till = makeTill(db);
     await till.hold(asking("other"));
-    await till.settle(settling("r1", 30n));
+    await till.book(settling("r1", 30n));
     expect((await findUsage(db, "r1"))?.chargedNano).toBe(10n);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 100n, heldNano: 100n });
     expect(await findings(db)).toEqual([]);
@@ -160,7 +160,7 @@ eachEngine(({ open }) => {
   test("without any payer the row is kept without a charge, counted, and found by the audit", async () => {
     const db = await open();
     const till = makeTill(db);
-    await till.settle(settling("r1", 30n));
+    await till.book(settling("r1", 30n));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 0n, costNano: 30n, payer: null });
     expect(till.faults.list()).toContainEqual({
       fault: "unpaid_row",
@@ -182,7 +182,7 @@ eachEngine(({ open }) => {
     await grant(db, "0.000000150");
     const alive = makeTill(db, { incarnation: "inc_alive" });
     await recovered(db, alive, "subscription");
-    await alive.settle(paidBy("subscription", nano));
+    await alive.book(paidBy("subscription", nano));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: nano, payer: "subscription", flags: [] });
     expect(await used(db)).toEqual({ used: Number(nano), held: 0 });
     expect(await findings(db)).toEqual([]);
@@ -193,7 +193,7 @@ eachEngine(({ open }) => {
     const db = await open();
     await grant(db, "0.000000050");
     const till = makeTill(db);
-    await till.settle(paidBy("subscription", 70n));
+    await till.book(paidBy("subscription", 70n));
     expect(await findUsage(db, "r1")).toMatchObject({
       chargedNano: 50n,
       payer: "subscription",
@@ -209,7 +209,7 @@ eachEngine(({ open }) => {
     await addFunds(db, "u1", 1_000n);
     const alive = makeTill(db, { incarnation: "inc_alive" });
     await recovered(db, alive, "balance");
-    await alive.settle(settling("r1", 30n));
+    await alive.book(settling("r1", 30n));
     await db.sql`UPDATE entry SET amount_nano = 5 WHERE id = 'correction:r1'`;
     await db.sql`UPDATE wallet SET balance_nano = balance_nano + 5 WHERE user_id = 'u1'`;
     const checks = (await findings(db)).map(({ check }) => check);
@@ -226,7 +226,7 @@ eachEngine(({ open }) => {
     const alive = makeTill(db, { incarnation: "inc_alive" });
     await recovered(db, alive, "balance");
     await refund(desk, { requestId: "r1", amountNano: 20n, ...by });
-    await alive.settle(settling("r1", 30n));
+    await alive.book(settling("r1", 30n));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 20n, flags: ["recovered"] });
     expect((await readWallet(db, "u1")).balanceNano).toBe(1_000n);
     await alive.stop();
@@ -235,7 +235,7 @@ eachEngine(({ open }) => {
     await addFunds(second, "u1", 1_000n);
     const till = makeTill(second, { incarnation: "inc_alive" });
     await recovered(second, till, "balance");
-    await till.settle(settling("r1", 30n));
+    await till.book(settling("r1", 30n));
     const back = await refund({ ...desk, db: second }, { requestId: "r1", amountNano: "all", ...by });
     expect(back.entry.amountNano).toBe(30n);
     await adjust({ ...desk, db: second }, { userId: "u1", amountNano: 1n, ...by });
