@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { wholePart } from "../wire/parts.ts";
 import type { HttpClient, HttpExchange } from "./client.ts";
-import { Notes, openClient, serve, targetOf } from "./test-server.ts";
+import { makeTarget, openClient, ResponseRecorder, serve } from "./http-client.test-support.ts";
 
 const open: { close(): void }[] = [];
 afterEach(() => {
@@ -16,15 +16,15 @@ function client(): HttpClient {
 }
 
 function post(http: HttpClient, port: number, body: string, path = "/") {
-  const notes = new Notes();
+  const notes = new ResponseRecorder();
   const exchange = http.send(
-    { target: targetOf(port), method: "POST", path, headers: "", body: wholePart(Buffer.from(body)) },
+    { target: makeTarget(port), method: "POST", path, headers: "", body: wholePart(Buffer.from(body)) },
     notes,
   );
   return { notes, exchange, over: notes.over.promise };
 }
 
-/** Echoes the request, in pieces when it asks for a stream; also the server's port and the ports of its clients. */
+/** Echoes the request, in pieces when it asks for a stream. Returns its port and the ports of its clients. */
 function echo(): { port: number; callers: Set<number> } {
   const callers = new Set<number>();
   const server = Bun.serve({
@@ -47,7 +47,7 @@ function echo(): { port: number; callers: Set<number> } {
 }
 
 describe("many exchanges", () => {
-  test("one after the other share a connection, and each has its own answer", async () => {
+  test("in sequence share one connection, and each receives its own response", async () => {
     const { port, callers } = echo();
     const http = client();
     for (let i = 0; i < 10_000; i++) {
@@ -58,7 +58,7 @@ describe("many exchanges", () => {
     expect(callers.size).toBe(1);
   }, 30_000);
 
-  test("side by side each have their own answer, whole or streamed", async () => {
+  test("in parallel each receive their own response, whole or streamed", async () => {
     const { port, callers } = echo();
     const http = client();
     let wrong = 0;
@@ -75,7 +75,7 @@ describe("many exchanges", () => {
     expect(callers.size).toBeLessThanOrEqual(200);
   }, 30_000);
 
-  test("aborted at any moment never hear, nor cause, a word of another", async () => {
+  test("aborted at any time never receive data of another exchange", async () => {
     const { port } = echo();
     const http = client();
     const faults: string[] = [];
@@ -100,13 +100,13 @@ describe("many exchanges", () => {
         }
       }
     }
-    async function abortAt(exchange: HttpExchange, notes: Notes, moment: number): Promise<void> {
+    async function abortAt(exchange: HttpExchange, notes: ResponseRecorder, moment: number): Promise<void> {
       if (moment === 1) await Promise.resolve();
       if (moment === 2) await Bun.sleep(0);
       if (moment === 3) await Bun.sleep(1);
       if (moment === 4) {
         await new Promise<void>((resolve) => {
-          notes.onData = () => {
+          notes.afterData = () => {
             exchange.abort();
             resolve();
           };
@@ -121,14 +121,14 @@ describe("many exchanges", () => {
   }, 30_000);
 });
 
-describe("an answer on a real socket", () => {
+describe("a response on a real socket", () => {
   const framed = fc.record({
     content: fc.string({ maxLength: 60 }).map((text) => Buffer.from(text)),
     isChunked: fc.boolean(),
     interim: fc.boolean(),
   });
 
-  test("cut at any byte gives the same head, body and end", async () => {
+  test("split at any byte yields the same head, body and end", async () => {
     let pieces: Buffer[] = [];
     const server = await serve((socket) => {
       socket.setNoDelay(true);
@@ -174,7 +174,7 @@ describe("an answer on a real socket", () => {
     expect(server.connections.length).toBe(1);
   }, 30_000);
 
-  test("that is garbage ends exactly once", async () => {
+  test("with arbitrary bytes ends exactly once", async () => {
     let garbage: Buffer = Buffer.alloc(0);
     const server = await serve((socket) => socket.end(garbage));
     open.push(server);

@@ -12,7 +12,7 @@ import { systemClock } from "../wire/clock.ts";
 import { openDeadlines } from "../wire/deadlines.ts";
 import { wholePart } from "../wire/parts.ts";
 import type { DialTarget } from "./dial.ts";
-import { Notes, openClient } from "./test-server.ts";
+import { openClient, ResponseRecorder } from "./http-client.test-support.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "http-tls-"));
 const read = (name: string) => readFileSync(join(folder, name), "utf8");
@@ -101,7 +101,7 @@ async function ask(port: number, serverName: string | null, options = {}, host =
   open.push(http);
   let over = "";
   for (let i = 0; i < times; i++) {
-    const notes = new Notes();
+    const notes = new ResponseRecorder();
     http.send(
       { target, method: "POST", path: "/", headers: "", body: wholePart(Buffer.from("secret")) },
       notes,
@@ -111,21 +111,21 @@ async function ask(port: number, serverName: string | null, options = {}, host =
   return over;
 }
 
-describe("over TLS an exchange", () => {
-  test("with the right name and a trusted authority is answered, on HTTP/1.1 and a kept connection", async () => {
+describe("an exchange over TLS", () => {
+  test("with a matching name and a trusted CA uses HTTP/1.1 and keep-alive", async () => {
     const { port, seen } = await upstream(named);
     expect(await ask(port, "a.test", { ca }, "127.0.0.1", 3)).toBe("end");
     expect([seen.connections, seen.alpn, seen.names]).toEqual([1, "http/1.1", ["a.test"]]);
     expect(await ask(port, "b.wild.test", { ca })).toBe("end");
   });
 
-  test("never travels on a connection that was opened for another name", async () => {
+  test("never uses a connection that was opened for another server name", async () => {
     const { port, seen } = await upstream(named);
     const http = openClient({ ca });
     open.push(http);
     const over: string[] = [];
     for (const serverName of ["a.test", "b.wild.test", "a.test", "wrong.test", null, "b.wild.test"]) {
-      const notes = new Notes();
+      const notes = new ResponseRecorder();
       const tls = serverName === null ? null : { serverName };
       const target = { origin: `https://127.0.0.1:${port}`, hostHeader: "same.test", tls };
       http.send({ target, method: "GET", path: "/", headers: "", body: null }, notes);
@@ -137,26 +137,26 @@ describe("over TLS an exchange", () => {
     expect(seen.names.filter((name) => name === "a.test" || name === "b.wild.test")).toHaveLength(2);
   });
 
-  test("trusts no authority it was not told of, and sends it nothing", async () => {
+  test("rejects an unknown CA and sends no data", async () => {
     const { port, seen } = await upstream(named);
     expect(await ask(port, "a.test")).toStartWith("tls: ");
     expect(seen.bytes).toBe(0);
   });
 
-  test("refuses a certificate for another name, and sends nothing", async () => {
+  test("rejects a certificate for another name and sends no data", async () => {
     const { port, seen } = await upstream(named);
     expect(await ask(port, "wrong.test", { ca })).toBe("tls: ERR_TLS_CERT_ALTNAME_INVALID");
     expect(await ask(port, "a.b.wild.test", { ca })).toBe("tls: ERR_TLS_CERT_ALTNAME_INVALID");
     expect(seen.bytes).toBe(0);
   });
 
-  test("refuses a certificate whose time is over", async () => {
+  test("rejects an expired certificate", async () => {
     const { port, seen } = await upstream(expired);
     expect(await ask(port, "a.test", { ca })).toBe("tls: CERT_HAS_EXPIRED");
     expect(seen.bytes).toBe(0);
   });
 
-  test("without a name verifies the address", async () => {
+  test("without a server name verifies the IP address", async () => {
     const right = await upstream(addressed);
     expect(await ask(right.port, null, { ca })).toBe("end");
     const wrong = await upstream(named);
@@ -164,12 +164,12 @@ describe("over TLS an exchange", () => {
     expect(wrong.seen.bytes).toBe(0);
   });
 
-  test("without a name verifies an IPv6 address", async () => {
+  test("without a server name verifies an IPv6 address", async () => {
     const right = await upstream(addressed, "::1");
     expect(await ask(right.port, null, { ca }, "[::1]")).toBe("end");
   });
 
-  test("fails as tls where the other side speaks none, or leaves", async () => {
+  test("fails as tls if the peer speaks no TLS or closes", async () => {
     const plain = createTcpServer((socket) => socket.on("error", () => {}).end("HTTP/1.1 400 Bad\r\n\r\n"));
     const leaving = createTcpServer((socket) => socket.destroy());
     for (const server of [plain, leaving]) {
@@ -178,11 +178,11 @@ describe("over TLS an exchange", () => {
     }
   });
 
-  test("trusts the authorities of NODE_EXTRA_CA_CERTS", async () => {
+  test("trusts the CAs of NODE_EXTRA_CA_CERTS", async () => {
     const { port } = await upstream(named);
     const script = `
-      const { Notes, openClient } = await import(${JSON.stringify(join(import.meta.dir, "test-server.ts"))});
-      const notes = new Notes();
+      const { ResponseRecorder, openClient } = await import(${JSON.stringify(join(import.meta.dir, "http-client.test-support.ts"))});
+      const notes = new ResponseRecorder();
       const target = { origin: "https://127.0.0.1:${port}", hostHeader: null, tls: { serverName: "a.test" } };
       openClient().send({ target, method: "GET", path: "/", headers: "", body: null }, notes);
       console.log(await notes.over.promise);
@@ -194,7 +194,7 @@ describe("over TLS an exchange", () => {
     expect((await run.stdout.text()).trim()).toBe("end");
   });
 
-  test("carries a large answer through pauses", async () => {
+  test("receives a large response across pauses", async () => {
     const body = Buffer.alloc(5_000_000, "0123456789");
     const server = createServer(named, (socket) => {
       socket.on("error", () => {});
@@ -207,9 +207,9 @@ describe("over TLS an exchange", () => {
     const http = openClient({ ca });
     open.push(http);
     const target = { origin: `https://127.0.0.1:${port}`, hostHeader: null, tls: { serverName: "a.test" } };
-    const notes = new Notes();
+    const notes = new ResponseRecorder();
     const exchange = http.send({ target, method: "GET", path: "/", headers: "", body: null }, notes);
-    notes.onData = () => {
+    notes.afterData = () => {
       exchange.pause();
       setTimeout(() => exchange.resume(), 1);
     };
@@ -218,7 +218,7 @@ describe("over TLS an exchange", () => {
   });
 });
 
-describe("over TLS a WebSocket", () => {
+describe("a WebSocket over TLS", () => {
   const ACCOUNT = socketAccount({ baseUrl: "https://a.test", basePath: "", credential: "secret" });
 
   async function socketUpstream() {
@@ -241,9 +241,9 @@ describe("over TLS a WebSocket", () => {
   }
 
   async function turn(port: number, serverName: string): Promise<string> {
-    const alarms = openDeadlines(5, systemClock);
+    const deadlines = openDeadlines(5, systemClock);
     const sockets = openSocketClient({
-      alarms,
+      deadlines,
       monotonicMs: systemClock.monotonicMs,
       connectTimeoutMs: 5_000,
       headBytesMax: 16_384,
@@ -254,21 +254,21 @@ describe("over TLS a WebSocket", () => {
       idleMs: 60_000,
       pingMs: 60_000,
       freeMax: 1,
-      restMs: 0,
-      unspokenMs: 60_000,
-      noteUnspoken() {},
+      reuseDelayMs: 0,
+      unsupportedMs: 60_000,
+      onUnsupported() {},
       ca,
     });
-    open.push(sockets, { close: alarms.stop });
-    const notes = Object.assign(new Notes(), { toldError() {}, unspoken() {} });
+    open.push(sockets, { close: deadlines.stop });
+    const notes = new ResponseRecorder();
     sockets.send(
       {
         account: ACCOUNT,
         target: { origin: `https://127.0.0.1:${port}`, hostHeader: serverName, tls: { serverName } },
         path: "/responses",
         headers: "authorization: Bearer secret\r\n",
-        thread: new SocketConversation(),
-        whole: wholePart(Buffer.from('{"model":"m"}')),
+        socketConversation: new SocketConversation(),
+        wholeBody: wholePart(Buffer.from('{"model":"m"}')),
         tail: null,
       },
       notes,
@@ -276,14 +276,14 @@ describe("over TLS a WebSocket", () => {
     return notes.over.promise;
   }
 
-  test("is made with an upstream that proves its name, under that name and on HTTP/1.1", async () => {
+  test("opens with a verified server name, on HTTP/1.1", async () => {
     const { port, seen } = await socketUpstream();
     expect(await turn(port, "a.test")).toBe("end");
     expect(seen.name).toBe("a.test http/1.1");
     expect(seen.head).toStartWith("GET /responses HTTP/1.1\r\nhost: a.test\r\n");
   });
 
-  test("is not even asked of one that proves another", async () => {
+  test("sends no upgrade request if the certificate has another name", async () => {
     const { port, seen } = await socketUpstream();
     expect(await turn(port, "b.test")).toStartWith("tls: ");
     expect(seen.head).toBe("");

@@ -4,7 +4,13 @@ import { freeBytes } from "../wire/bytes.ts";
 import type { Deadline, Deadlines } from "../wire/deadlines.ts";
 import { wholePart } from "../wire/parts.ts";
 import type { HttpClient, HttpExchange, OutgoingRequest } from "./client.ts";
-import { Notes, openClient, serve, type TestServer, targetOf } from "./test-server.ts";
+import {
+  makeTarget,
+  openClient,
+  ResponseRecorder,
+  serve,
+  type TestServer,
+} from "./http-client.test-support.ts";
 
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -26,9 +32,9 @@ function client(options: Parameters<typeof openClient>[0] = {}): HttpClient {
 }
 
 function ask(http: HttpClient, port: number, given: Partial<OutgoingRequest> = {}) {
-  const notes = new Notes();
+  const notes = new ResponseRecorder();
   const exchange = http.send(
-    { target: targetOf(port), method: "POST", path: "/v1/x", headers: "a: b\r\n", body: null, ...given },
+    { target: makeTarget(port), method: "POST", path: "/v1/x", headers: "a: b\r\n", body: null, ...given },
     notes,
   );
   return { notes, exchange, over: notes.over.promise };
@@ -44,7 +50,7 @@ async function until(condition: () => boolean): Promise<void> {
 }
 
 describe("an exchange", () => {
-  test("sends the request and hands on status, headers, body and end", async () => {
+  test("sends the request and passes on the status, headers, body and end", async () => {
     const server = await upstream((socket) =>
       socket.write("HTTP/1.1 201 x\r\nA: b\r\ncontent-length: 2\r\n\r\nok"),
     );
@@ -57,14 +63,14 @@ describe("an exchange", () => {
     ]);
   });
 
-  test("names the host the operator wrote", async () => {
+  test("sends the configured Host header", async () => {
     const server = await upstream((socket) => socket.write(OK));
-    const target = { ...targetOf(server.port), hostHeader: "models.test:8443" };
+    const target = { ...makeTarget(server.port), hostHeader: "models.test:8443" };
     await ask(client(), server.port, { target }).over;
     expect(server.received[0]).toContain("\r\nhost: models.test:8443\r\n");
   });
 
-  test("breaks off when its body is freed before all of it was sent", async () => {
+  test("is broken off if its body is freed before it is sent completely", async () => {
     const peers: Socket[] = [];
     const server = createServer({ pauseOnConnect: true }, (socket) =>
       peers.push(socket.on("error", () => {})),
@@ -90,11 +96,11 @@ describe("an exchange", () => {
 
   test("reaches an IPv6 address", async () => {
     const server = await upstream((socket) => socket.write(OK), "::1");
-    const { notes, over } = ask(client(), 0, { target: targetOf(server.port, "[::1]") });
+    const { notes, over } = ask(client(), 0, { target: makeTarget(server.port, "[::1]") });
     expect([await over, notes.text]).toEqual(["end", "ok"]);
   });
 
-  test("skips what is said before the final answer", async () => {
+  test("skips interim responses", async () => {
     const server = await upstream((socket) =>
       socket.write(`HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nlink: x\r\n\r\n${OK}`),
     );
@@ -102,7 +108,7 @@ describe("an exchange", () => {
     expect([await over, notes.status, notes.calls.length]).toEqual(["end", 200, 3]);
   });
 
-  test("takes 204 and 304 for complete without a body", async () => {
+  test("treats 204 and 304 as complete without a body", async () => {
     const server = await upstream((socket, _, request) =>
       socket.write(`HTTP/1.1 ${request === 0 ? 204 : 304} x\r\ncontent-length: 5\r\n\r\n`),
     );
@@ -112,13 +118,13 @@ describe("an exchange", () => {
     expect(server.connections.length).toBe(1);
   });
 
-  test("ends with the connection when the answer has no length", async () => {
+  test("ends with the connection if the response has no length", async () => {
     const server = await upstream((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
     const { notes, over } = ask(client(), server.port);
     expect([await over, notes.text]).toEqual(["end", "hello"]);
   });
 
-  test("fails when the connection of an answer without length is reset", async () => {
+  test("fails if the connection of a response without a length is reset", async () => {
     const server = await upstream((socket) => {
       socket.write("HTTP/1.1 200 OK\r\n\r\nhello");
       setTimeout(() => socket.resetAndDestroy(), 10);
@@ -133,43 +139,45 @@ describe("an exchange", () => {
     ["a missing last chunk", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"],
     ["half a head", "HTTP/1.1 200 OK\r\ncontent-le"],
     ["nothing", ""],
-  ])("fails when the connection closes before the end of an answer with %s", async (_name, text) => {
+  ])("fails if the connection closes before the end of a response with %s", async (_name, text) => {
     const server = await upstream((socket) => socket.end(text));
-    expect(await ask(client(), server.port).over).toBe("reset: closed before the end of the answer");
+    expect(await ask(client(), server.port).over).toBe(
+      "reset: the connection was closed before the end of the response",
+    );
     expect(server.connections.length).toBe(1);
   });
 
   test.each([
     ["another protocol", "SSH-2.0-OpenSSH\r\n"],
     ["an upgrade", "HTTP/1.1 101 Switching\r\n\r\n"],
-    ["a wrong chunk", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
-    ["a head too large", `HTTP/1.1 200 OK\r\na: ${"b".repeat(20_000)}\r\n\r\n`],
-    ["a head without end", `HTTP/1.1 200 OK\r\na: ${"b".repeat(20_000)}`],
-    ["interim answers without end", "HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000)],
-  ])("fails with what is not HTTP: %s", async (_name, text) => {
+    ["an invalid chunk", "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
+    ["a too large head", `HTTP/1.1 200 OK\r\na: ${"b".repeat(20_000)}\r\n\r\n`],
+    ["an endless head", `HTTP/1.1 200 OK\r\na: ${"b".repeat(20_000)}`],
+    ["endless interim responses", "HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000)],
+  ])("fails with invalid HTTP: %s", async (_name, text) => {
     const server = await upstream((socket) => socket.write(text));
     expect(await ask(client(), server.port).over).toStartWith("bad_http: ");
     await until(() => server.connections[0]?.destroyed ?? false);
   });
 
-  test("is refused where nobody listens", async () => {
+  test("fails as refused if no server listens", async () => {
     const server = await upstream(() => {});
     server.close();
     expect(await ask(client(), server.port).over).toBe("refused: ECONNREFUSED");
   });
 
-  test("is refused when the target is no address", async () => {
+  test("is refused when the target is not an address", async () => {
     const target = { origin: "nonsense", hostHeader: null, tls: null };
     expect(await ask(client(), 1, { target }).over).toStartWith("refused: ");
   });
 
-  test("never calls its taker within send, even when it fails at once", async () => {
+  test("never calls its handler inside send, even if it fails at once", async () => {
     const http = client();
     for (const given of [
       { path: "/a b" },
       { headers: "a: b\nc: d\r\n" },
-      { target: targetOf(1, "255.255.255.255") },
-      { target: targetOf(99_999) },
+      { target: makeTarget(1, "255.255.255.255") },
+      { target: makeTarget(99_999) },
     ]) {
       const { notes, over } = ask(http, 1, given);
       expect(notes.calls).toEqual([]);
@@ -178,29 +186,29 @@ describe("an exchange", () => {
     }
   });
 
-  test("sends nothing of a request that could smuggle another", async () => {
+  test("sends nothing of a request with injected header lines", async () => {
     const server = await upstream((socket) => socket.write(OK));
     const { over } = ask(client(), server.port, { headers: "a: b\r\n\r\nGET / HTTP/1.1\r\n" });
     expect(await over).toStartWith("bad_http: ");
     expect(server.connections.length).toBe(0);
   });
 
-  test("whose taker throws ends as failed and harms no other", async () => {
+  test("whose sink throws fails and does not affect other exchanges", async () => {
     const server = await upstream((socket) => socket.write(OK));
     const http = client();
-    for (const method of ["onHead", "onData"] as const) {
+    for (const method of ["head", "data"] as const) {
       const bad = ask(http, server.port);
       bad.notes[method] = () => {
-        throw new Error("taker");
+        throw new Error("sink");
       };
       const good = ask(http, server.port);
-      expect(await bad.over).toBe("reset: the taker of the answer threw");
+      expect(await bad.over).toBe("reset: the response sink threw an error");
       expect([await good.over, good.notes.text]).toEqual(["end", "ok"]);
     }
     const last = ask(http, server.port);
     last.notes.over.resolve = () => {
       last.notes.calls.push("threw");
-      throw new Error("taker");
+      throw new Error("sink");
     };
     await until(() => last.notes.calls.includes("threw"));
     expect(await ask(http, server.port).over).toBe("end");
@@ -209,43 +217,43 @@ describe("an exchange", () => {
 
 describe("the connect timeout", () => {
   /** Deadlines that the test expires. */
-  function handAlarms(): Deadlines & { ring(): void } {
+  function handAlarms(): Deadlines & { expire(): void } {
     const set = new Set<Deadline>();
     return {
-      set(afterMs, ring) {
-        const alarm = { atMs: afterMs, ring };
-        set.add(alarm);
-        return alarm;
+      set(afterMs, expire) {
+        const deadline = { atMs: afterMs, expire };
+        set.add(deadline);
+        return deadline;
       },
-      cancel: (alarm) => void set.delete(alarm),
+      cancel: (deadline) => void set.delete(deadline),
       stop() {},
-      ring: () => {
-        for (const alarm of [...set]) {
-          set.delete(alarm);
-          alarm.ring();
+      expire: () => {
+        for (const deadline of [...set]) {
+          set.delete(deadline);
+          deadline.expire();
         }
       },
     };
   }
 
-  test("fails an exchange whose connection does not come", async () => {
+  test("fails an exchange whose connection is not established", async () => {
     const byHand = handAlarms();
     // A silent server never sends a certificate.
     const server = await upstream(() => {});
-    const target = { ...targetOf(server.port), origin: `https://127.0.0.1:${server.port}` };
-    const { over } = ask(client({ alarms: byHand }), 0, { target });
+    const target = { ...makeTarget(server.port), origin: `https://127.0.0.1:${server.port}` };
+    const { over } = ask(client({ deadlines: byHand }), 0, { target });
     await until(() => server.connections.length === 1);
-    byHand.ring();
+    byHand.expire();
     expect(await over).toBe("connect_timeout: no connection within 5000 ms");
     await until(() => server.connections[0]?.destroyed ?? false);
   });
 
-  test("says nothing about an answer that takes its time", async () => {
+  test("does not apply to a slow response", async () => {
     const byHand = handAlarms();
     const server = await upstream(() => {});
-    const { notes, over } = ask(client({ alarms: byHand }), server.port);
+    const { notes, over } = ask(client({ deadlines: byHand }), server.port);
     await until(() => server.received.length === 1 && server.received[0] !== "");
-    byHand.ring();
+    byHand.expire();
     await settled();
     expect(notes.calls).toEqual([]);
     server.connections[0]?.write(OK);
@@ -257,23 +265,23 @@ describe("the connect timeout", () => {
     let nowMs = 0;
     const clock = { nowMs: () => 0, monotonicMs: () => nowMs };
     const server = await upstream((socket) => socket.write(OK));
-    const http = client({ alarms: byHand, clock, idleMs: 1_000 });
+    const http = client({ deadlines: byHand, clock, idleMs: 1_000 });
     await Promise.all([ask(http, server.port).over, ask(http, server.port).over]);
     nowMs = 999;
-    byHand.ring();
+    byHand.expire();
     await settled();
     expect(server.connections.map((socket) => socket.destroyed)).toEqual([false, false]);
     await ask(http, server.port).over;
     nowMs = 1_500;
-    byHand.ring();
+    byHand.expire();
     await until(() => server.connections.filter((socket) => socket.destroyed).length === 1);
     nowMs = 2_000;
-    byHand.ring();
+    byHand.expire();
     await until(() => server.connections.every((socket) => socket.destroyed));
   });
 });
 
-describe("a kept connection", () => {
+describe("a keep-alive connection", () => {
   const twice = async (http: HttpClient, server: TestServer) => {
     const first = await ask(http, server.port).over;
     await settled();
@@ -292,13 +300,13 @@ describe("a kept connection", () => {
     expect(await twice(client(), server)).toEqual(["end", "end", 1]);
   });
 
-  test("serves an exchange that is sent while the taker hears of the end", async () => {
+  test("serves an exchange that is sent from within the end callback", async () => {
     const server = await upstream((socket) => socket.write(OK));
     const http = client();
-    const first = new Notes();
+    const first = new ResponseRecorder();
     const next = Promise.withResolvers<string>();
     first.end = () => void ask(http, server.port).over.then(next.resolve);
-    http.send({ target: targetOf(server.port), method: "GET", path: "/", headers: "", body: null }, first);
+    http.send({ target: makeTarget(server.port), method: "GET", path: "/", headers: "", body: null }, first);
     expect([await next.promise, server.connections.length]).toEqual(["end", 1]);
   });
 
@@ -309,14 +317,14 @@ describe("a kept connection", () => {
       "both framings",
       "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
     ],
-    ["bytes after the answer", `${OK}HTTP/1.1 200 OK\r\n`],
-  ])("is none after %s", async (_name, text) => {
+    ["bytes after the response", `${OK}HTTP/1.1 200 OK\r\n`],
+  ])("is not reused after %s", async (_name, text) => {
     const server = await upstream((socket) => socket.write(text));
     expect(await twice(client(), server)).toEqual(["end", "end", 2]);
     await until(() => server.connections[0]?.destroyed ?? false);
   });
 
-  test("is dropped when something comes that nobody asked for", async () => {
+  test("is closed when unsolicited data arrives", async () => {
     const server = await upstream((socket, connection) => {
       socket.write(OK);
       if (connection === 0) setTimeout(() => socket.write("HTTP/1.1 408 Timeout\r\n\r\n"), 5);
@@ -324,7 +332,7 @@ describe("a kept connection", () => {
     expect(await onceDropped(client(), server)).toEqual(["end", "end", 2]);
   });
 
-  test("is dropped when the upstream closes it", async () => {
+  test("is replaced when the upstream closes it", async () => {
     const server = await upstream((socket, connection) => {
       socket.write(OK);
       if (connection === 0) setTimeout(() => socket.end(), 5);
@@ -332,7 +340,7 @@ describe("a kept connection", () => {
     expect(await onceDropped(client(), server)).toEqual(["end", "end", 2]);
   });
 
-  test("that breaks a while after the request is a failure: somebody may have worked on it", async () => {
+  test("that breaks some time after the request is a failure: the upstream may have executed it", async () => {
     const server = await upstream((socket, _, request) => {
       if (request === 0) socket.write(OK);
       else setTimeout(() => socket.destroy(), 400);
@@ -343,7 +351,7 @@ describe("a kept connection", () => {
     expect(server.connections.length).toBe(1);
   });
 
-  test("that breaks before any answer is replaced, and the request sent again, body and all", async () => {
+  test("that breaks before any response is replaced, and the request is sent again with its body", async () => {
     const server = await upstream((socket, connection, request) => {
       if (connection === 0 && request === 1) socket.resetAndDestroy();
       else socket.write(OK);
@@ -358,7 +366,7 @@ describe("a kept connection", () => {
     expect(server.received[1]).toContain("content-length: 5\r\n\r\nsmall");
   });
 
-  test("that breaks within an answer is a failure", async () => {
+  test("that breaks within a response is a failure", async () => {
     const server = await upstream((socket, _, request) => {
       if (request === 1) socket.end("HTTP/1.1 200");
       else socket.write(OK);
@@ -369,7 +377,7 @@ describe("a kept connection", () => {
     expect(server.connections.length).toBe(1);
   });
 
-  test("that breaks twice is a failure: a fresh one is believed", async () => {
+  test("is replaced once: if the new connection breaks too, the exchange fails", async () => {
     const server = await upstream((socket, connection, request) => {
       if (connection === 0 && request === 0) socket.write(OK);
       else socket.destroy();
@@ -380,26 +388,26 @@ describe("a kept connection", () => {
     expect(server.connections.length).toBe(2);
   });
 
-  test("is never shared between names that need different certificates", async () => {
+  test("is never shared between different server names", async () => {
     const server = await upstream((socket) => socket.write(OK));
     const http = client();
-    const target = targetOf(server.port);
+    const target = makeTarget(server.port);
     await ask(http, 0, { target: { ...target, tls: { serverName: "a.test" } } }).over;
     await ask(http, 0, { target: { ...target, tls: { serverName: "b.test" } } }).over;
     expect(server.connections.length).toBe(2);
-    // The same destination with another target object, as after each lookup of its name.
+    // The same destination with another target object, as after each DNS lookup.
     await ask(http, 0, { target: { ...target, tls: { serverName: "b.test" } } }).over;
     expect(server.connections.length).toBe(2);
   });
 
-  test("is one of so many for an origin", async () => {
+  test("is limited in number per origin", async () => {
     const server = await upstream((socket) => socket.write(OK));
     const http = client({ idlePerOriginMax: 2 });
     await Promise.all([1, 2, 3, 4].map(() => ask(http, server.port).over));
     await until(() => server.connections.filter((socket) => socket.destroyed).length === 2);
   });
 
-  test("is closed with the client, one in use after its exchange", async () => {
+  test("is closed with the client, or after its current exchange", async () => {
     const server = await upstream((socket, connection) => {
       if (connection === 0) socket.write(OK);
     });
@@ -417,14 +425,14 @@ describe("a kept connection", () => {
   });
 });
 
-describe("a pause", () => {
+describe("pausing an exchange", () => {
   const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
 
-  test("holds everything back until resume, in order and with the end", async () => {
+  test("delays all calls until resume, in order and including the end", async () => {
     const server = await upstream((socket) => socket.write(OK));
     const { notes, exchange, over } = ask(client(), server.port);
-    notes.onHead = () => exchange.pause();
-    notes.onData = () => exchange.pause();
+    notes.afterHead = () => exchange.pause();
+    notes.afterData = () => exchange.pause();
     await until(() => notes.calls.length === 1);
     await settled();
     expect(notes.calls).toEqual(["head"]);
@@ -436,10 +444,10 @@ describe("a pause", () => {
     expect(await over).toBe("end");
   });
 
-  test("also holds back that the connection closed", async () => {
+  test("delays the close of the connection, too", async () => {
     const server = await upstream((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
     const { notes, exchange, over } = ask(client(), server.port);
-    notes.onData = () => exchange.pause();
+    notes.afterData = () => exchange.pause();
     await until(() => notes.text === "hello");
     await settled();
     expect(notes.calls).toEqual(["head", "data"]);
@@ -447,17 +455,17 @@ describe("a pause", () => {
     expect(await over).toBe("end");
   });
 
-  test("that ends within the same call changes nothing", async () => {
+  test("and resuming in the same call changes nothing", async () => {
     const server = await upstream((socket) => socket.write(OK));
     const { notes, exchange, over } = ask(client(), server.port);
-    notes.onData = () => {
+    notes.afterData = () => {
       exchange.pause();
       exchange.resume();
     };
     expect([await over, notes.calls]).toEqual(["end", ["head", "data", "end"]]);
   });
 
-  test("before anything came holds back the head", async () => {
+  test("before any data delays the head", async () => {
     const server = await upstream((socket) => socket.write(OK));
     const { notes, exchange, over } = ask(client(), server.port);
     exchange.pause();
@@ -477,7 +485,7 @@ describe("a pause", () => {
     });
     const http = client();
     const { notes, exchange, over } = ask(http, server.port);
-    notes.onData = () => {
+    notes.afterData = () => {
       exchange.pause();
       setTimeout(() => exchange.resume(), notes.pieces.length % 3);
     };
@@ -502,7 +510,7 @@ describe("a pause", () => {
     });
     const { notes, exchange, over } = ask(client(), server.port);
     let taken = 0;
-    notes.onHead = () => exchange.pause();
+    notes.afterHead = () => exchange.pause();
     notes.data = ({ start, end }) => {
       taken += end - start;
     };
@@ -511,14 +519,14 @@ describe("a pause", () => {
     const held = sent;
     await Bun.sleep(100);
     expect(sent).toBe(held);
-    // The capacity of the kernel's two buffers, and one read.
+    // The capacity of the two kernel buffers, and one read.
     expect(held).toBeLessThan(16 * 1_048_576);
     exchange.resume();
     expect([await over, taken]).toEqual(["end", total]);
   });
 });
 
-describe("an abort", () => {
+describe("aborting an exchange", () => {
   const aborted = async (at: "connecting" | "sent" | "head" | "data" | "paused") => {
     const server = await upstream((socket, _, request) => {
       if (at !== "sent")
@@ -531,9 +539,9 @@ describe("an abort", () => {
       notes.calls.push("aborted");
     };
     if (at === "connecting") abort(exchange);
-    if (at === "head") notes.onHead = () => abort(exchange);
-    if (at === "data") notes.onData = () => abort(exchange);
-    if (at === "paused") notes.onData = () => exchange.pause();
+    if (at === "head") notes.afterHead = () => abort(exchange);
+    if (at === "data") notes.afterData = () => abort(exchange);
+    if (at === "paused") notes.afterData = () => exchange.pause();
     if (at === "sent") await until(() => (server.received[0] ?? "") !== "");
     if (at === "paused") await until(() => notes.text === "hello");
     if (at === "sent" || at === "paused") abort(exchange);
@@ -547,13 +555,13 @@ describe("an abort", () => {
     expect(notes.calls).not.toContain("end");
   };
 
-  test("while connecting is the end", () => aborted("connecting"));
-  test("while waiting is the end", () => aborted("sent"));
-  test("while the head is told is the end", () => aborted("head"));
-  test("while a piece is told is the end", () => aborted("data"));
-  test("while paused is the end", () => aborted("paused"));
+  test("while connecting stops all calls", () => aborted("connecting"));
+  test("while waiting for the response stops all calls", () => aborted("sent"));
+  test("in the head callback stops all calls", () => aborted("head"));
+  test("in the data callback stops all calls", () => aborted("data"));
+  test("while paused stops all calls", () => aborted("paused"));
 
-  test("after the end leaves the connection to others", async () => {
+  test("after its end does not affect the connection", async () => {
     const server = await upstream((socket) => socket.write(OK));
     const http = client();
     const { exchange, over } = ask(http, server.port);

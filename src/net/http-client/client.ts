@@ -3,7 +3,7 @@
  * data between the threads costs more CPU than all of the work here.
  */
 
-import { type ConnectionsOptions, openConnections } from "./connections.ts";
+import { ConnectionPool, type ConnectionsOptions } from "./connections.ts";
 import type { HttpClient } from "./contract.ts";
 import { ClientExchange } from "./exchange.ts";
 
@@ -13,7 +13,7 @@ export type {
   HttpExchange,
   HttpFailure,
   OutgoingRequest,
-  ResponseHandler,
+  ResponseSink,
   StreamedBody,
 } from "./contract.ts";
 
@@ -22,15 +22,15 @@ export interface HttpClientOptions extends ConnectionsOptions {
 }
 
 export function openHttpClient(options: HttpClientOptions): HttpClient {
-  const connections = openConnections(options);
+  const connections = new ConnectionPool(options);
   const { headBytesMax, clock } = options;
   const context = { connections, headBytesMax, monotonicMs: clock.monotonicMs };
   return {
-    send(request, handler) {
-      const exchange = new ClientExchange(context, request, handler);
+    send(request, sink) {
+      const exchange = new ClientExchange(context, request, sink);
       exchange.start();
       return exchange;
     },
-    close: connections.close,
+    close: () => connections.close(),
   };
 }

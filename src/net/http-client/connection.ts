@@ -21,32 +21,35 @@ export type ConnectionEnd = HttpFailure | { readonly kind: "fin" };
  */
 export interface ConnectionUser {
   /** Connected and, with TLS, verified. */
-  opened(): void;
-  received(connection: ClientConnectionSocket, bytes: Buffer): void;
+  onOpen(): void;
+  onData(connection: ClientConnectionSocket, bytes: Buffer): void;
   /** More can be written, after `write` accepted only a part. */
-  drained(): void;
+  onDrain(): void;
   /** The last call. */
-  closed(connection: ClientConnectionSocket, end: ConnectionEnd): void;
+  onClose(connection: ClientConnectionSocket, end: ConnectionEnd): void;
 }
 
 const FIN: ConnectionEnd = { kind: "fin" };
 
 export class ClientConnectionSocket {
-  readonly place: ConnectionSlot;
+  readonly slot: ConnectionSlot;
   user: ConnectionUser;
   idleSinceMs = 0;
   private socket: Socket<ClientConnectionSocket> | null = null;
   private phase: "connecting" | "open" | "over" = "connecting";
   private isPaused = false;
-  private readonly alarms: Deadlines;
-  private alarm: Deadline | null;
+  private readonly deadlines: Deadlines;
+  private deadline: Deadline | null;
 
   constructor(slot: ConnectionSlot, user: ConnectionUser, deadlines: Deadlines, connectTimeoutMs: number) {
-    this.place = slot;
+    this.slot = slot;
     this.user = user;
-    this.alarms = deadlines;
-    this.alarm = deadlines.set(connectTimeoutMs, () =>
-      this.lose({ kind: "connect_timeout", reason: `no connection within ${connectTimeoutMs} ms` }),
+    this.deadlines = deadlines;
+    this.deadline = deadlines.set(connectTimeoutMs, () =>
+      this.closeWithFailure({
+        kind: "connect_timeout",
+        reason: `no connection within ${connectTimeoutMs} ms`,
+      }),
     );
   }
 
@@ -55,11 +58,11 @@ export class ClientConnectionSocket {
   }
 
   connect(): void {
-    const { hostname, port, tls } = this.place;
+    const { hostname, port, tls } = this.slot;
     // `Promise.try`, because the runtime throws some errors synchronously.
     Promise.try(() =>
       Bun.connect({ hostname, port, ...(tls === null ? {} : { tls }), socket: HANDLERS, data: this }),
-    ).catch((err: unknown) => this.lose({ kind: "refused", reason: errorCode(err) }));
+    ).catch((err: unknown) => this.closeWithFailure({ kind: "refused", reason: errorCode(err) }));
   }
 
   /** Returns the number of accepted bytes. The rest must be written again after `drained`. */
@@ -67,7 +70,7 @@ export class ClientConnectionSocket {
     if (this.phase !== "open" || this.socket === null) return 0;
     const written = this.socket.write(bytes, from, to - from);
     if (written >= 0) return written;
-    this.loseSoon({ kind: "reset", reason: "the connection was closed while writing" });
+    this.closeWithFailureSoon({ kind: "reset", reason: "the connection was closed while writing" });
     return 0;
   }
 
@@ -97,72 +100,72 @@ export class ClientConnectionSocket {
   destroy(): void {
     if (this.phase === "over") return;
     this.phase = "over";
-    this.stopAlarm();
+    this.cancelDeadline();
     this.socket?.terminate();
   }
 
   /** Called by the socket. */
-  connected(socket: Socket<ClientConnectionSocket>): void {
+  onConnect(socket: Socket<ClientConnectionSocket>): void {
     this.socket = socket;
     if (this.phase === "over") socket.terminate();
-    else if (this.place.tls === null) this.becomeOpen();
+    else if (this.slot.tls === null) this.markOpen();
   }
 
   /** Called by the socket. */
-  shook(isTrusted: boolean, err: Error | null): void {
+  onHandshake(isTrusted: boolean, err: Error | null): void {
     if (this.phase !== "connecting") return;
-    if (isTrusted && err === null) this.becomeOpen();
-    else this.lose({ kind: "tls", reason: errorCode(err) });
+    if (isTrusted && err === null) this.markOpen();
+    else this.closeWithFailure({ kind: "tls", reason: errorCode(err) });
   }
 
   /** Called by the socket. */
-  ended(err: Error | undefined): void {
-    if (this.phase === "connecting" && this.place.tls !== null) {
-      this.lose({ kind: "tls", reason: "closed during the handshake" });
-    } else this.lose(err === undefined ? FIN : { kind: "reset", reason: errorCode(err) });
+  onEnd(err: Error | undefined): void {
+    if (this.phase === "connecting" && this.slot.tls !== null) {
+      this.closeWithFailure({ kind: "tls", reason: "closed during the handshake" });
+    } else this.closeWithFailure(err === undefined ? FIN : { kind: "reset", reason: errorCode(err) });
   }
 
   /** Called by the socket. */
-  received(bytes: Buffer): void {
-    if (this.phase === "open") this.user.received(this, bytes);
+  onData(bytes: Buffer): void {
+    if (this.phase === "open") this.user.onData(this, bytes);
   }
 
   /** Called by the socket. */
-  drained(): void {
-    if (this.phase === "open") this.user.drained();
+  onDrain(): void {
+    if (this.phase === "open") this.user.onDrain();
   }
 
-  private becomeOpen(): void {
+  private markOpen(): void {
     this.phase = "open";
-    this.stopAlarm();
-    this.user.opened();
+    this.cancelDeadline();
+    this.user.onOpen();
   }
 
-  private lose(end: ConnectionEnd): void {
+  private closeWithFailure(end: ConnectionEnd): void {
     if (this.phase === "over") return;
     this.destroy();
-    this.user.closed(this, end);
+    this.user.onClose(this, end);
   }
 
-  private loseSoon(end: ConnectionEnd): void {
-    queueMicrotask(() => this.lose(end));
+  private closeWithFailureSoon(end: ConnectionEnd): void {
+    queueMicrotask(() => this.closeWithFailure(end));
   }
 
-  private stopAlarm(): void {
-    if (this.alarm !== null) this.alarms.cancel(this.alarm);
-    this.alarm = null;
+  private cancelDeadline(): void {
+    if (this.deadline !== null) this.deadlines.cancel(this.deadline);
+    this.deadline = null;
   }
 }
 
 const HANDLERS: SocketHandler<ClientConnectionSocket> = {
-  open: (socket) => socket.data.connected(socket),
+  open: (socket) => socket.data.onConnect(socket),
   // `authorized` is checked as well: if `rejectUnauthorized` were off, success would only mean that the handshake
   // completed.
-  handshake: (socket, success, err) => socket.data.shook(success && socket.authorized, err),
-  data: (socket, bytes) => socket.data.received(bytes),
-  drain: (socket) => socket.data.drained(),
-  close: (socket, err) => socket.data.ended(err),
-  error: (socket, err) => socket.data.ended(err),
+  handshake: (socket, success, err) => socket.data.onHandshake(success && socket.authorized, err),
+  data: (socket, bytes) => socket.data.onData(bytes),
+  drain: (socket) => socket.data.onDrain(),
+  close: (socket, err) => socket.data.onEnd(err),
+  error: (socket, err) => socket.data.onEnd(err),
 };
 
 function errorCode(err: unknown): string {

@@ -6,7 +6,7 @@ import { ClientConnectionSocket, type ConnectionSlot, type ConnectionUser } from
 import type { DialTarget } from "./dial.ts";
 
 export interface ConnectionsOptions {
-  alarms: Deadlines;
+  deadlines: Deadlines;
   clock: Pick<Clock, "monotonicMs">;
   connectTimeoutMs: number;
   idleMs: number;
@@ -16,17 +16,18 @@ export interface ConnectionsOptions {
 }
 
 export interface ConnectionRoute {
-  readonly place: ConnectionSlot;
+  readonly slot: ConnectionSlot;
   readonly hostLine: string;
 }
 
 export interface Connections {
   /** Throws when the target is not a valid URL. */
-  routeOf(target: DialTarget): ConnectionRoute;
-  takeIdle(place: ConnectionSlot): ClientConnectionSocket | null;
-  open(place: ConnectionSlot, user: ConnectionUser): ClientConnectionSocket;
+  resolveRoute(target: DialTarget): ConnectionRoute;
+  takeIdle(slot: ConnectionSlot): ClientConnectionSocket | null;
+  open(slot: ConnectionSlot, user: ConnectionUser): ClientConnectionSocket;
   /** Returns a connection to the pool after an exchange that left no unread bytes on it. */
-  keep(connection: ClientConnectionSocket): void;
+  returnIdle(connection: ClientConnectionSocket): void;
+  /** Closes the idle connections. A connection in use is closed when it is returned. */
   close(): void;
 }
 
@@ -38,104 +39,111 @@ const SLOTS_MAX = 1_024;
 /** An idle connection may stay open for a quarter longer than `idleMs`. */
 const SWEEPS_PER_IDLE = 4;
 
-export function openConnections(options: ConnectionsOptions): Connections {
-  const { alarms, clock, connectTimeoutMs, idleMs, idlePerOriginMax, ca } = options;
-  const slots = new Map<string, ConnectionSlot>();
-  // The dialer returns the same target objects repeatedly, so this lookup needs no string.
-  let routes = new WeakMap<DialTarget, ConnectionRoute>();
-  const withIdle = new Set<ConnectionSlot>();
-  let isSweeping = false;
-  let isClosed = false;
+export class ConnectionPool implements Connections {
+  readonly #options: ConnectionsOptions;
+  readonly #slots = new Map<string, ConnectionSlot>();
+  /** The dialer returns the same target objects repeatedly, so this lookup needs no string. */
+  #routes = new WeakMap<DialTarget, ConnectionRoute>();
+  readonly #slotsWithIdle = new Set<ConnectionSlot>();
+  #isSweepScheduled = false;
+  #isClosed = false;
 
-  function routeOf(target: DialTarget): ConnectionRoute {
-    const cached = routes.get(target);
+  constructor(options: ConnectionsOptions) {
+    this.#options = options;
+  }
+
+  resolveRoute(target: DialTarget): ConnectionRoute {
+    const cached = this.#routes.get(target);
     if (cached !== undefined) return cached;
-    const route = createRoute(target);
-    routes.set(target, route);
+    const url = new URL(target.origin);
+    const slot = this.#resolveSlot(url, target.tls?.serverName ?? "");
+    const route = { slot, hostLine: `host: ${target.hostHeader ?? url.host}\r\n` };
+    this.#routes.set(target, route);
     return route;
   }
 
-  function createRoute(target: DialTarget): ConnectionRoute {
-    const url = new URL(target.origin);
-    const serverName = target.tls?.serverName ?? "";
-    const key = `${url.origin} ${serverName}`;
-    let place = slots.get(key);
-    if (place === undefined) {
-      if (slots.size >= SLOTS_MAX) {
-        slots.clear();
-        routes = new WeakMap();
-      }
-      place = createSlot(url, serverName, ca);
-      slots.set(key, place);
-    }
-    return { place, hostLine: `host: ${target.hostHeader ?? url.host}\r\n` };
+  takeIdle(slot: ConnectionSlot): ClientConnectionSocket | null {
+    return slot.idle.pop() ?? null;
   }
 
-  /** The user of an idle connection. Any byte that arrives on an idle connection closes it. */
-  const idleUser: ConnectionUser = {
-    opened() {},
-    drained() {},
-    received(connection) {
-      connection.destroy();
-      forget(connection);
-    },
-    closed: forget,
-  };
-
-  function forget(connection: ClientConnectionSocket): void {
-    const { idle } = connection.place;
-    const at = idle.indexOf(connection);
-    if (at >= 0) idle.splice(at, 1);
+  open(slot: ConnectionSlot, user: ConnectionUser): ClientConnectionSocket {
+    const { deadlines, connectTimeoutMs } = this.#options;
+    const connection = new ClientConnectionSocket(slot, user, deadlines, connectTimeoutMs);
+    connection.connect();
+    return connection;
   }
 
-  function keep(connection: ClientConnectionSocket): void {
-    const { place } = connection;
-    if (isClosed || !connection.isOpen || place.idle.length >= idlePerOriginMax) {
+  returnIdle(connection: ClientConnectionSocket): void {
+    const { slot } = connection;
+    if (this.#isClosed || !connection.isOpen || slot.idle.length >= this.#options.idlePerOriginMax) {
       connection.close();
       return;
     }
-    connection.user = idleUser;
-    connection.idleSinceMs = clock.monotonicMs();
+    connection.user = IDLE_USER;
+    connection.idleSinceMs = this.#options.clock.monotonicMs();
     connection.resume();
-    if (place.idle.push(connection) > 1) return;
-    withIdle.add(place);
-    if (!isSweeping) scheduleSweep();
+    if (slot.idle.push(connection) > 1) return;
+    this.#slotsWithIdle.add(slot);
+    if (!this.#isSweepScheduled) this.#scheduleSweep();
   }
 
-  function scheduleSweep(): void {
-    isSweeping = true;
-    alarms.set(idleMs / SWEEPS_PER_IDLE, sweep);
+  close(): void {
+    this.#isClosed = true;
+    for (const { idle } of this.#slotsWithIdle) for (const connection of idle.splice(0)) connection.close();
+    this.#slotsWithIdle.clear();
   }
 
-  function sweep(): void {
-    isSweeping = false;
-    const idleBeforeMs = clock.monotonicMs() - idleMs;
-    for (const slot of withIdle) {
-      // Connections are taken from and returned to the end, so the longest idle ones come first.
-      const { idle } = slot;
-      let expired = 0;
-      while (expired < idle.length && (idle[expired]?.idleSinceMs ?? 0) <= idleBeforeMs) expired++;
-      for (const connection of idle.splice(0, expired)) connection.close();
-      if (idle.length === 0) withIdle.delete(slot);
+  #resolveSlot(url: URL, serverName: string): ConnectionSlot {
+    const key = `${url.origin} ${serverName}`;
+    const known = this.#slots.get(key);
+    if (known !== undefined) return known;
+    if (this.#slots.size >= SLOTS_MAX) {
+      this.#slots.clear();
+      this.#routes = new WeakMap();
     }
-    if (withIdle.size > 0) scheduleSweep();
+    const slot = createSlot(url, serverName, this.#options.ca);
+    this.#slots.set(key, slot);
+    return slot;
   }
 
-  return {
-    routeOf,
-    keep,
-    takeIdle: (slot) => slot.idle.pop() ?? null,
-    open(slot, user) {
-      const connection = new ClientConnectionSocket(slot, user, alarms, connectTimeoutMs);
-      connection.connect();
-      return connection;
-    },
-    close() {
-      isClosed = true;
-      for (const slot of withIdle) for (const connection of slot.idle.splice(0)) connection.close();
-      withIdle.clear();
-    },
-  };
+  #scheduleSweep(): void {
+    this.#isSweepScheduled = true;
+    this.#options.deadlines.set(this.#options.idleMs / SWEEPS_PER_IDLE, () => this.#sweep());
+  }
+
+  #sweep(): void {
+    this.#isSweepScheduled = false;
+    const idleBeforeMs = this.#options.clock.monotonicMs() - this.#options.idleMs;
+    for (const slot of this.#slotsWithIdle) {
+      closeExpired(slot, idleBeforeMs);
+      if (slot.idle.length === 0) this.#slotsWithIdle.delete(slot);
+    }
+    if (this.#slotsWithIdle.size > 0) this.#scheduleSweep();
+  }
+}
+
+/** The user of an idle connection. Any byte that arrives on an idle connection closes it. */
+const IDLE_USER: ConnectionUser = {
+  onOpen() {},
+  onDrain() {},
+  onData(connection) {
+    connection.destroy();
+    removeIdle(connection);
+  },
+  onClose: removeIdle,
+};
+
+function removeIdle(connection: ClientConnectionSocket): void {
+  const { idle } = connection.slot;
+  const at = idle.indexOf(connection);
+  if (at >= 0) idle.splice(at, 1);
+}
+
+function closeExpired({ idle }: ConnectionSlot, idleBeforeMs: number): void {
+  // Connections are taken from and returned to the end, so the longest idle ones come first.
+  let expired = 0;
+  while (expired < idle.length && (idle[expired]?.idleSinceMs ?? 0) <= idleBeforeMs) expired++;
+  for (const connection of idle.splice(0, expired)) connection.close();
 }
 
 function createSlot(url: URL, serverName: string, ca: string | undefined): ConnectionSlot {

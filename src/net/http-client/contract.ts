@@ -1,5 +1,6 @@
-/** The interface of the HTTP client: requests, response handlers and failures. */
+/** The interface of the HTTP client: requests, response sinks and failures. */
 
+import type { Backpressure, BodySink } from "../wire/body-sink.ts";
 import type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
 import type { Part } from "../wire/parts.ts";
 import type { DialTarget } from "./dial.ts";
@@ -7,8 +8,8 @@ import type { DialTarget } from "./dial.ts";
 export type { HeaderReader as AnswerHeaders } from "../wire/http-fields.ts";
 
 export interface HttpClient {
-  /** Starts the exchange at once and reports the response and all failures to `handler`. It never throws. */
-  send(request: OutgoingRequest, handler: ResponseHandler): HttpExchange;
+  /** Starts the exchange at once and passes the response and all failures to `sink`. It never throws. */
+  send(request: OutgoingRequest, sink: ResponseSink): HttpExchange;
   /** Closes idle connections now, and the others after their current exchange. */
   close(): void;
 }
@@ -35,35 +36,24 @@ export interface StreamedBody {
 }
 
 /**
- * Never called during `send`; it may be called during `resume`. An exception ends the exchange as `failed` and
- * affects no other exchange.
+ * Receives a response: its head, then the pieces of its body without their chunk framing. The sink may keep the bytes
+ * of a piece, because each read has its own memory.
+ *
+ * Never called during `send`; it may be called during `resume`. An exception fails the exchange and affects no other
+ * exchange.
  */
-export interface ResponseHandler {
-  /** The final status and headers; 1xx are skipped. */
+export interface ResponseSink<Failure = HttpFailure> extends BodySink<Part, Failure> {
+  /** The final status and headers; 1xx are skipped. Not called if the exchange fails before them. */
   head(status: number, headers: AnswerHeaders): void;
-  /** A piece of the body without its chunk framing. The handler may keep the bytes: each read has its own memory. */
-  data(piece: Part): void;
-  /**
-   * The response is complete. Unless the exchange is aborted, exactly one of `end` and `failed` is called, as the
-   * last call.
-   */
-  end(): void;
-  failed(failure: HttpFailure): void;
 }
 
-export interface HttpExchange {
+/**
+ * An exchange in flight. `pause` stops all calls of the sink: at most the bytes of one read are buffered, then TCP
+ * back-pressure slows the upstream. `abort` closes the connection.
+ */
+export interface HttpExchange extends Backpressure {
   /** Whether any part of the request was written. */
   readonly hasBegun: boolean;
-  /**
-   * Stops all calls until `resume`. At most the bytes of one read are buffered, then TCP back-pressure slows the
-   * upstream.
-   */
-  pause(): void;
-  resume(): void;
-  /**
-   * Ends the exchange and closes its connection. The handler receives no further call. Has no effect after the end.
-   */
-  abort(): void;
 }
 
 /**

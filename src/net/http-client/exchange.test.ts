@@ -11,7 +11,7 @@ import { ClientExchange } from "./exchange.ts";
 
 const PLACE: ConnectionSlot = { hostname: "up", port: 1, tls: null, idle: [] };
 const ANSWER = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
-const alarms = openDeadlines(1_000, systemClock);
+const deadlines = openDeadlines(1_000, systemClock);
 
 afterEach(() => writeBatcher.flush());
 
@@ -32,9 +32,9 @@ function begin(takes: number[]) {
       pause() {},
       resume() {},
     } as unknown as Socket<ClientConnectionSocket>;
-    const nobody = { opened() {}, received() {}, drained() {}, closed() {} };
-    const connection = new ClientConnectionSocket(PLACE, nobody, alarms, 1_000);
-    connection.connected(socket);
+    const nobody = { onOpen() {}, onData() {}, onDrain() {}, onClose() {} };
+    const connection = new ClientConnectionSocket(PLACE, nobody, deadlines, 1_000);
+    connection.onConnect(socket);
     connections.push(connection);
     return connection;
   }
@@ -42,7 +42,7 @@ function begin(takes: number[]) {
     headBytesMax: 10_000,
     monotonicMs: () => 0,
     connections: {
-      routeOf: () => ({ place: PLACE, hostLine: "host: up\r\n" }),
+      resolveRoute: () => ({ slot: PLACE, hostLine: "host: up\r\n" }),
       takeIdle: () => connect(),
       open: (_place: ConnectionSlot, user: ConnectionUser) => {
         const connection = connect();
@@ -50,15 +50,15 @@ function begin(takes: number[]) {
         heard.push("again");
         return connection;
       },
-      keep: () => void heard.push("kept"),
+      returnIdle: () => void heard.push("kept"),
       close() {},
     },
   };
-  const taker = {
+  const sink = {
     head: () => void heard.push("head"),
     data() {},
     end: () => void heard.push("end"),
-    failed: ({ kind }: { kind: string }) => void heard.push(kind),
+    fail: ({ kind }: { kind: string }) => void heard.push(kind),
   };
   const request: OutgoingRequest = {
     method: "POST",
@@ -68,15 +68,15 @@ function begin(takes: number[]) {
     body: null,
   };
   // Even if single-write batches of other tests have disabled batching.
-  while (writeBatcher.roomFor(1) < 0);
-  const exchange = new ClientExchange(context, request, taker);
+  while (writeBatcher.reserve(1) < 0);
+  const exchange = new ClientExchange(context, request, sink);
   exchange.start();
   return { exchange, written, heard, connections };
 }
 
-const answer = (connection: ClientConnectionSocket | undefined) => connection?.received(Buffer.from(ANSWER));
+const answer = (connection: ClientConnectionSocket | undefined) => connection?.onData(Buffer.from(ANSWER));
 
-test("leaves at its end, and its connection serves again", async () => {
+test("a batched request is sent at the end of the turn, and its connection is reusable", async () => {
   const { exchange, written, heard, connections } = begin([10_000]);
   expect([written, exchange.hasBegun]).toEqual([[], false]);
   await new Promise((resolve) => setImmediate(resolve));
@@ -85,10 +85,10 @@ test("leaves at its end, and its connection serves again", async () => {
   expect(heard).toEqual(["head", "kept", "end"]);
 });
 
-test("goes out in order where the socket takes little of it", () => {
+test("a batched request is sent in order if the socket accepts few bytes at a time", () => {
   const { written, heard, connections } = begin([4, 0, 3, 10_000]);
   writeBatcher.flush();
-  for (let i = 0; i < 3; i++) connections[0]?.drained();
+  for (let i = 0; i < 3; i++) connections[0]?.onDrain();
   expect(written.map((text) => text.length).slice(0, 2)).toEqual([4, 3]);
   expect(written.join("")).toStartWith("POST / HTTP/1.1\r\n");
   expect(written.join("")).toEndWith("\r\n\r\n");
@@ -96,35 +96,35 @@ test("goes out in order where the socket takes little of it", () => {
   expect(heard).toEqual(["head", "kept", "end"]);
 });
 
-test("is not sent when nobody waits for its answer any more", () => {
+test("a batched request is not sent after an abort", () => {
   const { exchange, written } = begin([10_000]);
   exchange.abort();
   writeBatcher.flush();
   expect([written, exchange.hasBegun]).toEqual([[], false]);
 });
 
-test("that is answered before it left is over, and its connection with it", () => {
+test("a response before the request was sent ends the exchange and its connection", () => {
   const { written, heard, connections } = begin([10_000]);
   answer(connections[0]);
   writeBatcher.flush();
   expect([written, heard]).toEqual([[], ["head", "end"]]);
 });
 
-test("goes out once, on another connection, when its own was closed before it left", () => {
+test("a batched request is sent once on another connection if its own closed before", () => {
   const { exchange, written, heard, connections } = begin([10_000]);
-  connections[0]?.ended(undefined);
-  exchange.opened();
+  connections[0]?.onEnd(undefined);
+  exchange.onOpen();
   writeBatcher.flush();
   expect([written.length, heard]).toEqual([1, ["again"]]);
   answer(connections[1]);
   expect(heard).toEqual(["again", "head", "kept", "end"]);
 });
 
-test("goes out on another connection when its own turns out to be closed", async () => {
+test("a batched request is sent on another connection if its own turns out to be closed", async () => {
   const { exchange, written, heard } = begin([-1, 10_000]);
   writeBatcher.flush();
   await Promise.resolve();
-  exchange.opened();
+  exchange.onOpen();
   writeBatcher.flush();
   expect([written.length, heard]).toEqual([1, ["again"]]);
 });

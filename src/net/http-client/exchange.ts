@@ -2,19 +2,19 @@
  * One request and its response on one connection, or on a second one when the first was idle for too long.
  *
  * Every event (bytes, the end of the connection, `resume`) is stored in fields and then calls `advance`, the only
- * place that calls the response handler. So calls are ordered, never nested, and never made while paused.
+ * place that calls the response sink. So calls are ordered, never nested, and never made while paused.
  */
 
 import { FramedBody } from "../wire/framed-body.ts";
 import { UNTIL_CLOSE } from "../wire/http-fields.ts";
 import { type Part, wholeBytesPart } from "../wire/parts.ts";
 import type { BatchedWriter } from "../wire/write-batcher.ts";
-import { parseResponseHead, type ResponseHead } from "./answer-head.ts";
 import type { ClientConnectionSocket, ConnectionEnd, ConnectionUser } from "./connection.ts";
 import type { ConnectionRoute, Connections } from "./connections.ts";
-import type { HttpExchange, HttpFailure, OutgoingRequest, ResponseHandler } from "./contract.ts";
+import type { HttpExchange, HttpFailure, OutgoingRequest, ResponseSink } from "./contract.ts";
 import { buildHead, encodeHead, findHeadFault } from "./request-head.ts";
-import { startUpload, type Upload } from "./upload.ts";
+import { parseResponseHead, type ResponseHead } from "./response-head.ts";
+import { Upload } from "./upload.ts";
 import { isFreed, writeParts, writeRequest } from "./whole-request.ts";
 
 export interface ExchangeContext {
@@ -32,7 +32,7 @@ const NO_PARTS: readonly Part[] = [];
 export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWriter {
   private readonly context: ExchangeContext;
   private readonly request: OutgoingRequest;
-  private readonly taker: ResponseHandler;
+  private readonly sink: ResponseSink;
   private route: ConnectionRoute | null = null;
   private connection: ClientConnectionSocket | null = null;
   /** The connection has served a request before: if it breaks now, that says nothing about the upstream. */
@@ -43,7 +43,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   /** Parts that are still to be written, in order. */
   private unsent: readonly Part[] = NO_PARTS;
   /** The connection of the request that waits in the write batcher. */
-  private postedTo: ClientConnectionSocket | null = null;
+  private batchedOn: ClientConnectionSocket | null = null;
   private upload: Upload | null = null;
   private isSent = false;
   private sentAtMs = 0;
@@ -53,9 +53,9 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   private isAdvancing = false;
   /** The read that is being processed. Further reads wait for the end of a pause or for the complete head. */
   private read: Buffer | null = null;
-  private later: Buffer[] | null = null;
-  private ended: ConnectionEnd | null = null;
-  private hasHeard = false;
+  private queuedReads: Buffer[] | null = null;
+  private connectionEnd: ConnectionEnd | null = null;
+  private hasReceived = false;
   /** The bytes of the head so far are incomplete. */
   private isHeadPartial = false;
   private headFrom = 0;
@@ -63,10 +63,10 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   private body: FramedBody | null = null;
   private keepsAlive = false;
 
-  constructor(context: ExchangeContext, request: OutgoingRequest, handler: ResponseHandler) {
+  constructor(context: ExchangeContext, request: OutgoingRequest, sink: ResponseSink) {
     this.context = context;
     this.request = request;
-    this.taker = handler;
+    this.sink = sink;
   }
 
   start(): void {
@@ -78,14 +78,14 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
 
   private startOn(connections: Connections): void {
     try {
-      this.route = connections.routeOf(this.request.target);
+      this.route = connections.resolveRoute(this.request.target);
     } catch {
-      this.endSoon({ kind: "refused", reason: "the target is no address" });
+      this.endSoon({ kind: "refused", reason: "the target is not an address" });
       return;
     }
-    const idle = connections.takeIdle(this.route.place);
+    const idle = connections.takeIdle(this.route.slot);
     if (idle === null) {
-      this.connection = connections.open(this.route.place, this);
+      this.connection = connections.open(this.route.slot, this);
       return;
     }
     this.isReused = true;
@@ -110,48 +110,48 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   abort(): void {
     if (this.isOver) return;
     this.connection?.destroy();
-    this.letGo();
+    this.markOver();
   }
 
-  opened(): void {
+  onOpen(): void {
     if (this.isOver || this.connection === null || this.route === null) return;
     this.write(this.connection, this.route);
   }
 
-  received(_connection: ClientConnectionSocket, bytes: Buffer): void {
-    this.hasHeard = true;
-    if (this.read === null && this.later === null) this.begin(bytes);
-    else if (this.later === null) this.later = [bytes];
-    else this.later.push(bytes);
+  onData(_connection: ClientConnectionSocket, bytes: Buffer): void {
+    this.hasReceived = true;
+    if (this.read === null && this.queuedReads === null) this.begin(bytes);
+    else if (this.queuedReads === null) this.queuedReads = [bytes];
+    else this.queuedReads.push(bytes);
     if (this.isPaused) this.connection?.pause();
     else this.advance();
   }
 
-  drained(): void {
-    if (this.upload !== null) this.upload.drained();
+  onDrain(): void {
+    if (this.upload !== null) this.upload.onDrain();
     else if (this.unsent.some(isFreed)) this.abort();
     else if (this.unsent.length > 0 && this.connection !== null) {
-      this.sent(writeParts(this.connection, this.unsent));
+      this.recordUnsent(writeParts(this.connection, this.unsent));
     }
   }
 
-  closed(connection: ClientConnectionSocket, end: ConnectionEnd): void {
+  onClose(connection: ClientConnectionSocket, end: ConnectionEnd): void {
     if (this.isStarting) {
-      queueMicrotask(() => this.closed(connection, end));
+      queueMicrotask(() => this.onClose(connection, end));
       return;
     }
     if (this.isOver || connection !== this.connection) return;
     this.upload?.stop();
-    this.ended = end;
+    this.connectionEnd = end;
     this.advance();
   }
 
-  uploaded(error: string | null): void {
+  onUploadEnd(error: string | null): void {
     if (error === null) this.isSent = true;
     if (error === null || this.isOver) return;
     this.connection?.destroy();
     this.isReused = false;
-    this.ended = { kind: "reset", reason: error };
+    this.connectionEnd = { kind: "reset", reason: error };
     this.advance();
   }
 
@@ -159,19 +159,20 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     const { body } = this.request;
     const head = buildHead(this.request, route.hostLine);
     if (body !== null && "open" in body) {
-      this.begins();
-      this.upload = startUpload(encodeHead(head), body, connection, this);
+      this.markBegun();
+      this.upload = new Upload({ head: encodeHead(head), body, connection, listener: this });
+      this.upload.start();
       return;
     }
     const unsent = writeRequest(connection, this, head, body ?? NO_PARTS);
-    if (unsent === null) this.postedTo = connection;
+    if (unsent === null) this.batchedOn = connection;
     else {
-      this.begins();
-      this.sent(unsent);
+      this.markBegun();
+      this.recordUnsent(unsent);
     }
   }
 
-  private begins(): void {
+  private markBegun(): void {
     this.hasBegun = true;
     this.sentAtMs = this.context.monotonicMs();
   }
@@ -180,28 +181,32 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   send(bytes: Uint8Array, from: number, to: number): void {
     const { connection } = this;
     // The exchange has ended, or it restarts on another connection.
-    if (connection === null || connection !== this.postedTo) return;
-    this.postedTo = null;
-    this.begins();
+    if (connection === null || connection !== this.batchedOn) return;
+    this.batchedOn = null;
+    this.markBegun();
     const written = connection.write(bytes, from, to);
-    const left = to - from - written;
-    this.sent(left === 0 ? NO_PARTS : [wholeBytesPart(Buffer.copyBytesFrom(bytes, from + written, left))]);
+    const unsentBytes = to - from - written;
+    this.recordUnsent(
+      unsentBytes === 0
+        ? NO_PARTS
+        : [wholeBytesPart(Buffer.copyBytesFrom(bytes, from + written, unsentBytes))],
+    );
   }
 
-  private sent(unsent: readonly Part[]): void {
+  private recordUnsent(unsent: readonly Part[]): void {
     this.unsent = unsent;
     this.isSent = unsent.length === 0;
   }
 
-  /** Processes everything that is available, then pauses or resumes the socket as the handler requested. */
+  /** Processes everything that is available, then pauses or resumes the socket as the sink requested. */
   private advance(): void {
     if (this.isAdvancing) return;
     this.isAdvancing = true;
     try {
       while (!this.isPaused && !this.isOver && this.step());
     } catch {
-      // Only the handler can have thrown. It may still hold a request open, so it is notified of the end.
-      if (!this.isOver) this.failNow({ kind: "reset", reason: "the taker of the answer threw" });
+      // Only the sink can have thrown. It may still hold a request open, so it is notified of the end.
+      if (!this.isOver) this.failNow({ kind: "reset", reason: "the response sink threw an error" });
     }
     this.isAdvancing = false;
     if (this.isOver || this.connection === null) return;
@@ -210,10 +215,10 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   }
 
   private holdsBytes(): boolean {
-    return this.read !== null || this.later !== null;
+    return this.read !== null || this.queuedReads !== null;
   }
 
-  /** Makes at most one call of the handler. Returns false when nothing is left to do. */
+  /** Makes at most one call of the sink. Returns false when nothing is left to do. */
   private step(): boolean {
     const { read, body } = this;
     if (read === null) return this.nextRead();
@@ -222,10 +227,10 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     if (piece !== null) {
       // After the last piece of a read, nothing has to be held while paused.
       if (body.at === read.length && !body.hasEnded) this.read = null;
-      this.taker.data(piece);
+      this.sink.data(piece);
       return true;
     }
-    if (body.wrong !== null) this.failNow({ kind: "bad_http", reason: body.wrong });
+    if (body.fault !== null) this.failNow({ kind: "bad_http", reason: body.fault });
     else if (body.hasEnded) this.endNow(body.at < read.length);
     else this.read = null;
     return true;
@@ -240,9 +245,10 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     }
     const bytes = this.skippedBytes + (head === null ? read.length : head.bodyAt) - this.headFrom;
     if (bytes > headBytesMax) {
-      this.failNow({ kind: "bad_http", reason: `a head of more than ${headBytesMax} bytes` });
+      this.failNow({ kind: "bad_http", reason: `the response head exceeds ${headBytesMax} bytes` });
     } else if (head === null) return this.waitForHead(read);
-    else if (head.status === 101) this.failNow({ kind: "bad_http", reason: "an upgrade nobody asked for" });
+    else if (head.status === 101)
+      this.failNow({ kind: "bad_http", reason: "an upgrade that was not requested" });
     else if (head.status >= 200) this.beginBody(head);
     else {
       // Interim responses are counted, so that they cannot continue forever.
@@ -256,13 +262,13 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     this.keepsAlive = head.keepsAlive;
     this.body = new FramedBody(head.framing, true);
     this.body.at = head.bodyAt;
-    this.taker.head(head.status, head);
+    this.sink.head(head.status, head);
   }
 
   /** The head is incomplete: takes the next waiting read, or waits for the connection unless it has ended. */
   private waitForHead(read: Buffer): boolean {
     this.isHeadPartial = true;
-    const more = this.takeLater();
+    const more = this.takeQueuedRead();
     if (more === null) return this.closeIfEnded();
     this.read = Buffer.concat([read.subarray(this.headFrom), more]);
     this.headFrom = 0;
@@ -273,7 +279,7 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
   }
 
   private nextRead(): boolean {
-    const next = this.takeLater();
+    const next = this.takeQueuedRead();
     if (next === null) return this.closeIfEnded();
     this.begin(next);
     return true;
@@ -284,58 +290,61 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     if (this.body !== null) this.body.at = 0;
   }
 
-  private takeLater(): Buffer | null {
-    const next = this.later?.shift() ?? null;
-    if (this.later?.length === 0) this.later = null;
+  private takeQueuedRead(): Buffer | null {
+    const next = this.queuedReads?.shift() ?? null;
+    if (this.queuedReads?.length === 0) this.queuedReads = null;
     return next;
   }
 
   private closeIfEnded(): boolean {
-    if (this.ended === null) return false;
-    this.closeNow(this.ended);
+    if (this.connectionEnd === null) return false;
+    this.closeNow(this.connectionEnd);
     return true;
   }
 
   /** The connection has ended, and all received bytes were passed on. */
   private closeNow(end: ConnectionEnd): void {
     const isFin = end.kind === "fin";
-    if (this.mayRepeat() && this.route !== null) {
+    if (this.mayResend() && this.route !== null) {
       this.isReused = false;
-      this.ended = null;
+      this.connectionEnd = null;
       this.unsent = NO_PARTS;
       this.upload = null;
       this.isSent = false;
-      this.connection = this.context.connections.open(this.route.place, this);
+      this.connection = this.context.connections.open(this.route.slot, this);
     } else if (isFin && this.body?.framing === UNTIL_CLOSE) this.endNow(false);
-    else this.failNow(isFin ? { kind: "reset", reason: "closed before the end of the answer" } : end);
+    else
+      this.failNow(
+        isFin ? { kind: "reset", reason: "the connection was closed before the end of the response" } : end,
+      );
   }
 
   /**
    * An idle connection that the upstream closed at the same moment breaks at once, and the upstream did not process
    * the request. After `STALE_MS` it may have been processed, so the caller decides whether to retry.
    */
-  private mayRepeat(): boolean {
-    if (!this.isReused || this.hasHeard) return false;
+  private mayResend(): boolean {
+    if (!this.isReused || this.hasReceived) return false;
     return !this.isSent || this.context.monotonicMs() - this.sentAtMs < STALE_MS;
   }
 
   private endNow(hasExcess: boolean): void {
-    const { connection, taker } = this;
-    const isReusable = this.keepsAlive && this.isSent && !hasExcess && this.ended === null;
-    this.letGo();
-    // Before the handler is called, so that its next request can use the connection.
-    if (isReusable && connection !== null) this.context.connections.keep(connection);
+    const { connection, sink } = this;
+    const isReusable = this.keepsAlive && this.isSent && !hasExcess && this.connectionEnd === null;
+    this.markOver();
+    // Before the sink is called, so that its next request can use the connection.
+    if (isReusable && connection !== null) this.context.connections.returnIdle(connection);
     else if (this.isSent) connection?.close();
     else connection?.destroy();
-    taker.end();
+    sink.end();
   }
 
   private failNow(failure: HttpFailure): void {
-    const { taker } = this;
+    const { sink } = this;
     this.connection?.destroy();
-    this.letGo();
+    this.markOver();
     try {
-      taker.failed(failure);
+      sink.fail(failure);
     } catch {
       // It was the last call, so the exception cannot be reported.
     }
@@ -347,12 +356,12 @@ export class ClientExchange implements HttpExchange, ConnectionUser, BatchedWrit
     });
   }
 
-  private letGo(): void {
+  private markOver(): void {
     this.isOver = true;
     this.upload?.stop();
     this.connection = null;
     this.read = null;
-    this.later = null;
+    this.queuedReads = null;
     this.unsent = NO_PARTS;
   }
 }

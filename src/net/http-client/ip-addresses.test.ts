@@ -205,7 +205,7 @@ const CORPUS: Readonly<Record<AddressClass, readonly string[]>> = {
   ],
 };
 
-describe("an address is classified by where its packets go", () => {
+describe("address classification by destination", () => {
   for (const [kind, addresses] of Object.entries(CORPUS)) {
     test.each(addresses.map((address) => [address]))(`%p is ${kind}`, (address) => {
       expect<string>(classifyAddress(address)).toBe(kind);
@@ -213,26 +213,32 @@ describe("an address is classified by where its packets go", () => {
   }
 });
 
-describe("what may be dialled", () => {
+describe("the dial permission", () => {
   const refused = (kind: AddressClass, privateNetwork: boolean) =>
     CORPUS[kind].filter((address) => !mayDial(address, { privateNetwork }).ok);
 
-  test("public addresses always may", () => {
+  test("is granted to public addresses", () => {
     expect(refused("public", false)).toEqual([]);
     expect(refused("public", true)).toEqual([]);
   });
 
-  test.each(["private", "loopback"] as const)("%s addresses may only on a private network", (kind) => {
-    expect(refused(kind, true)).toEqual([]);
-    expect(refused(kind, false)).toEqual([...CORPUS[kind]]);
-  });
+  test.each(["private", "loopback"] as const)(
+    "is granted to %s addresses only on a private network",
+    (kind) => {
+      expect(refused(kind, true)).toEqual([]);
+      expect(refused(kind, false)).toEqual([...CORPUS[kind]]);
+    },
+  );
 
-  test.each(["link_local", "metadata", "reserved", "invalid"] as const)("%s addresses never may", (kind) => {
-    expect(refused(kind, true)).toEqual([...CORPUS[kind]]);
-    expect(refused(kind, false)).toEqual([...CORPUS[kind]]);
-  });
+  test.each(["link_local", "metadata", "reserved", "invalid"] as const)(
+    "is never granted to %s addresses",
+    (kind) => {
+      expect(refused(kind, true)).toEqual([...CORPUS[kind]]);
+      expect(refused(kind, false)).toEqual([...CORPUS[kind]]);
+    },
+  );
 
-  test("a refusal names the class", () => {
+  test("is refused with the address class as reason", () => {
     expect(mayDial("::ffff:169.254.169.254", { privateNetwork: true })).toEqual({
       ok: false,
       reason: "metadata",
@@ -240,7 +246,7 @@ describe("what may be dialled", () => {
   });
 });
 
-describe("one spelling for each destination", () => {
+describe("the canonical form of an address", () => {
   test.each([
     ["0x7f.1", "127.0.0.1"],
     ["::ffff:7f00:1", "127.0.0.1"],
@@ -254,11 +260,11 @@ describe("one spelling for each destination", () => {
     expect(canonicalAddress(written)).toBe(canonical);
   });
 
-  test("a host name has none", () => {
+  test("does not exist for a host name", () => {
     expect(canonicalAddress("api.example.com")).toBeNull();
   });
 
-  test("IPv4 forms are read as the URL parser reads them", () => {
+  test("of IPv4 is the one of the URL parser", () => {
     const number = fc
       .tuple(fc.nat(0xffffffff), fc.constantFrom(8, 10, 16))
       .map(([value, base]) => (base === 16 ? "0x" : base === 8 ? "0" : "") + value.toString(base));
@@ -274,7 +280,7 @@ describe("one spelling for each destination", () => {
     );
   });
 
-  test("IPv6 forms that the URL parser takes are read as it reads them", () => {
+  test("of IPv6 is the one of the URL parser", () => {
     fc.assert(
       fc.property(fc.ipV6(), (text) => {
         const host = URL.parse(`http://[${text}]/`)?.hostname;
@@ -287,7 +293,7 @@ describe("one spelling for each destination", () => {
     );
   });
 
-  test("the class does not depend on the spelling", () => {
+  test("has the same address class as every other spelling", () => {
     fc.assert(
       fc.property(fc.oneof(fc.ipV4(), fc.ipV4Extended(), fc.ipV6()), (text) => {
         expect(classifyAddress(canonicalAddress(text) ?? "")).toBe(classifyAddress(text));
@@ -296,7 +302,7 @@ describe("one spelling for each destination", () => {
     );
   });
 
-  test("an IPv4 address keeps its class in every wrapping that is judged by its inside", () => {
+  test("an embedded IPv4 address keeps its class in every IPv6 form", () => {
     const hex = (high: string, low: string) => ((Number(high) << 8) | Number(low)).toString(16);
     fc.assert(
       fc.property(fc.ipV4(), (inner) => {
@@ -309,7 +315,7 @@ describe("one spelling for each destination", () => {
     );
   });
 
-  test("no text makes it throw", () => {
+  test("never throws, on any text", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.stringMatching(/^[0-9a-fx:.%[\]]{0,40}$/)), (text) => {
         expect(classifyAddress(text)).toBeString();

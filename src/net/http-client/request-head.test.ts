@@ -19,27 +19,27 @@ const headOf = (asked: OutgoingRequest, hostLine: string) =>
 const startOf = (asked: OutgoingRequest) => headPartsOf(asked, "host: h\r\n").start;
 const body = wholePart(Buffer.from("{}"));
 
-describe("the head of a request", () => {
-  test("is the request line, the host, the given lines and the framing", () => {
+describe("a request head", () => {
+  test("consists of the request line, the host, the header lines and the framing", () => {
     expect(headOf(request({ body: wholePart(Buffer.from("abc")) }), "host: h\r\n")).toBe(
       "POST /v1/x HTTP/1.1\r\nhost: h\r\na: b\r\ncontent-length: 3\r\n\r\n",
     );
   });
 
-  test("is not kept where it would not be met again, or is long", () => {
+  test("is not cached without a body or if it is long", () => {
     const bare = request({ path: "/v1/responses/resp_1" });
     expect(startOf(bare)).not.toBe(startOf(bare));
     const long = request({ body, headers: `a: ${"b".repeat(3_000)}\r\n` });
     expect(startOf(long)).not.toBe(startOf(long));
   });
 
-  test("is kept for no more than the latest thousand", () => {
+  test("is cached for the latest thousand", () => {
     const first = startOf(request({ body, path: "/v1/first" }));
     for (let i = 0; i < 1_000; i++) startOf(request({ body, path: `/v1/${i}`, headers: `a: ${i % 7}\r\n` }));
     expect(startOf(request({ body, path: "/v1/first" }))).not.toBe(first);
   });
 
-  test("is made anew where anything in it differs", () => {
+  test("is built again if any part differs", () => {
     expect(startOf(request({ body }))).toBe(startOf(request({ body })));
     const others = [
       headOf(request({ method: "DELETE" }), "host: h\r\n"),
@@ -57,7 +57,7 @@ describe("the head of a request", () => {
     ]);
   });
 
-  test("announces an empty body for POST alone", () => {
+  test("announces an empty body for POST only", () => {
     expect(headOf(request({}), "")).toContain("content-length: 0\r\n");
     expect(headOf(request({ method: "GET" }), "")).toBe("GET /v1/x HTTP/1.1\r\na: b\r\n\r\n");
   });
@@ -70,20 +70,23 @@ describe("the head of a request", () => {
     expect(headOf(request({ body: { contentLength: 7, open } }), "")).toContain("content-length: 7");
   });
 
-  test.each(["/", "/v1/models?x=%20&y=~"])("may ask for %j", (path) => {
+  test.each(["/", "/v1/models?x=%20&y=~"])("accepts the path %j", (path) => {
     expect(findHeadFault(request({ path }))).toBeNull();
   });
 
   test.each(["", "x", "/a b", "/a\r\nb: c", "/a\nb", "/a\tb", "/a\0", "/é", "/a\u010ab"])(
-    "may not ask for %j",
+    "rejects the path %j",
     (path) => {
       expect(findHeadFault(request({ path }))).toBeString();
     },
   );
 
-  test.each(["", "a: b\r\n", "a:\r\n", "a: é\xff\t\r\nb: c\r\n"])("may carry %j", (headers) => {
-    expect(findHeadFault(request({ headers }))).toBeNull();
-  });
+  test.each(["", "a: b\r\n", "a:\r\n", "a: é\xff\t\r\nb: c\r\n"])(
+    "accepts the header lines %j",
+    (headers) => {
+      expect(findHeadFault(request({ headers }))).toBeNull();
+    },
+  );
 
   test.each([
     "a: b",
@@ -99,7 +102,7 @@ describe("the head of a request", () => {
     ": b\r\n",
     "ab\r\n",
     "a: \u010ac: d\r\n",
-  ])("may not carry %j", (headers) => {
+  ])("rejects the header lines %j", (headers) => {
     expect(findHeadFault(request({ headers }))).toBeString();
   });
 });

@@ -1,5 +1,6 @@
 /** Validates and encodes the head of an outgoing request. */
 
+import { Cache } from "../wire/cache.ts";
 import { partsLength } from "../wire/parts.ts";
 import type { OutgoingRequest } from "./contract.ts";
 
@@ -11,24 +12,22 @@ const PATH = /^\/[!-~]*$/;
  * characters beyond Latin-1: they would be cut to their low byte, which may be a line feed.
  */
 export function findHeadFault({ path, headers }: Pick<OutgoingRequest, "path" | "headers">): string | null {
-  if (!isValid(path, validPaths, PATH)) return "the path holds a character that cannot be sent";
-  if (!isValid(headers, validHeaders, HEADER_LINES)) return "the headers hold a line that cannot be sent";
+  if (!isValid(path, validPaths, PATH)) return "the path has an invalid character";
+  if (!isValid(headers, validHeaders, HEADER_LINES)) return "the headers have an invalid line";
   return null;
 }
 
 /** Nearly all requests use the same few paths and headers. Valid ones are cached and not checked again. */
-const validPaths = new Set<string>();
-const validHeaders = new Set<string>();
 const CACHE_ENTRIES_MAX = 1_000;
+const validPaths = new Cache<string, true>({ name: "valid paths", entriesMax: CACHE_ENTRIES_MAX });
+const validHeaders = new Cache<string, true>({ name: "valid headers", entriesMax: CACHE_ENTRIES_MAX });
 /** A client may have chosen a part of the text, so longer texts are not cached. */
 const CACHED_CHARS_MAX = 2_048;
 
-function isValid(text: string, cache: Set<string>, rule: RegExp): boolean {
-  if (cache.has(text)) return true;
+function isValid(text: string, valid: Cache<string, true>, rule: RegExp): boolean {
+  if (valid.get(text) === true) return true;
   if (!rule.test(text)) return false;
-  if (text.length > CACHED_CHARS_MAX) return true;
-  if (cache.size >= CACHE_ENTRIES_MAX) cache.clear();
-  cache.add(text);
+  if (text.length <= CACHED_CHARS_MAX) valid.set(text, true);
   return true;
 }
 
@@ -48,8 +47,11 @@ export function encodeHead({ start, end }: OutgoingHead): Uint8Array {
   return Buffer.concat([start, Buffer.from(end)]);
 }
 
-/** Cache of head starts, by headers and path. */
-const cachedStarts = new Map<string, Map<string, CachedStart>>();
+/**
+ * By headers, then by path: joining both into one key would copy the headers for each request. Not a `Cache`, because
+ * the bound is the number of starts of all headers together.
+ */
+const startsByHeaders = new Map<string, Map<string, CachedStart>>();
 let cachedStartCount = 0;
 
 interface CachedStart {
@@ -59,7 +61,7 @@ interface CachedStart {
 }
 
 function lookUpStart({ method, path, headers, body }: OutgoingRequest, hostLine: string): Uint8Array {
-  const cached = cachedStarts.get(headers)?.get(path);
+  const cached = startsByHeaders.get(headers)?.get(path);
   if (cached !== undefined && cached.method === method && cached.hostLine === hostLine) return cached.bytes;
   const bytes = Buffer.from(`${method} ${path} HTTP/1.1\r\n${hostLine}${headers}`, "latin1");
   // A request without a body retrieves a stored object. Its path is rarely used again, so it is not cached.
@@ -70,13 +72,13 @@ function lookUpStart({ method, path, headers, body }: OutgoingRequest, hostLine:
 
 function cacheStart(headers: string, path: string, start: CachedStart): void {
   if (cachedStartCount >= CACHE_ENTRIES_MAX) {
-    cachedStarts.clear();
+    startsByHeaders.clear();
     cachedStartCount = 0;
   }
   cachedStartCount++;
-  const byPath = cachedStarts.get(headers) ?? new Map<string, CachedStart>();
+  const byPath = startsByHeaders.get(headers) ?? new Map<string, CachedStart>();
   byPath.set(path, start);
-  cachedStarts.set(headers, byPath);
+  startsByHeaders.set(headers, byPath);
 }
 
 function buildEnd({ method, body }: Pick<OutgoingRequest, "method" | "body">): string {

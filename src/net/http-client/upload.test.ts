@@ -1,7 +1,13 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { wholePart } from "../wire/parts.ts";
 import type { HttpClient, OutgoingRequest, StreamedBody } from "./client.ts";
-import { Notes, openClient, serve, type TestServer, targetOf } from "./test-server.ts";
+import {
+  makeTarget,
+  openClient,
+  ResponseRecorder,
+  serve,
+  type TestServer,
+} from "./http-client.test-support.ts";
 
 const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const open: { close(): void }[] = [];
@@ -22,8 +28,11 @@ function client(): HttpClient {
 }
 
 function post(http: HttpClient, port: number, body: OutgoingRequest["body"]) {
-  const notes = new Notes();
-  const exchange = http.send({ target: targetOf(port), method: "POST", path: "/", headers: "", body }, notes);
+  const notes = new ResponseRecorder();
+  const exchange = http.send(
+    { target: makeTarget(port), method: "POST", path: "/", headers: "", body },
+    notes,
+  );
   return { notes, exchange, over: notes.over.promise };
 }
 
@@ -64,8 +73,8 @@ function streamed(pieces: readonly string[], contentLength: number | null) {
 const bodyOf = (received: string | undefined) =>
   (received ?? "").slice((received ?? "").indexOf("\r\n\r\n") + 4);
 
-describe("a large body", () => {
-  test("arrives whole through a socket that takes it bit by bit", async () => {
+describe("a large upload", () => {
+  test("arrives completely through a slow socket", async () => {
     const body = Buffer.alloc(20_000_000);
     for (let i = 0; i < body.length; i += 4_096) body.writeUInt32LE(i, i);
     const hash = new Bun.CryptoHasher("sha256");
@@ -99,7 +108,7 @@ describe("a large body", () => {
     expect(hash.digest("hex")).toBe(new Bun.CryptoHasher("sha256").update(body).digest("hex"));
   });
 
-  test("is the same each time it is sent, with memory in front of it that stays as it was", async () => {
+  test("is the same at every attempt, and the memory before it is restored", async () => {
     const memory = Buffer.alloc(200_500, "0123456789");
     const body = memory.subarray(500);
     const server = await upstream(() => {});
@@ -116,7 +125,7 @@ describe("a large body", () => {
     expect(memory.equals(Buffer.alloc(200_500, "0123456789"))).toBe(true);
   });
 
-  test("whose answer comes early is delivered, and the connection is not used again", async () => {
+  test("with an early response is delivered, and the connection is not reused", async () => {
     const server = await upstream((socket) => {
       if (server.connections.length === 1) socket.pause();
       socket.write(OK);
@@ -129,8 +138,8 @@ describe("a large body", () => {
   });
 });
 
-describe("a streamed body", () => {
-  test("of known length is sent as it is", async () => {
+describe("a streamed upload", () => {
+  test("of known length is sent unchanged", async () => {
     const server = await upstream((socket, connection) => {
       const answer = () => {
         if (bodyOf(server.received[connection]) === "hello world") socket.write(OK);
@@ -161,11 +170,11 @@ describe("a streamed body", () => {
   test.each([
     ["longer", 10],
     ["shorter", 12],
-  ])("that is %s than announced fails, and the connection with it", async (_name, contentLength) => {
+  ])("that is %s than announced fails and closes the connection", async (_name, contentLength) => {
     const server = await upstream(() => {});
     const { body } = streamed(["hello ", "world"], contentLength);
     const { over } = post(client(), server.port, body);
-    expect(await over).toBe("reset: the request's body is not as long as announced");
+    expect(await over).toBe("reset: the length of the request body differs from Content-Length");
     await until(() => server.connections[0]?.destroyed ?? false);
   });
 
@@ -177,10 +186,10 @@ describe("a streamed body", () => {
         throw new Error("gone");
       },
     };
-    expect(await post(client(), server.port, body).over).toBe("reset: the request's body could not be read");
+    expect(await post(client(), server.port, body).over).toBe("reset: the request body could not be read");
   });
 
-  test("is opened again when a kept connection breaks", async () => {
+  test("is opened again if a keep-alive connection breaks", async () => {
     const server = await upstream((socket, connection, request) => {
       if (connection === 0 && request === 1) socket.resetAndDestroy();
       else setTimeout(() => socket.write(OK), 20);
@@ -192,7 +201,7 @@ describe("a streamed body", () => {
     expect([seen.opened, server.connections.length, bodyOf(server.received[1])]).toEqual([2, 2, "hello"]);
   });
 
-  test("is read only as fast as the upstream takes it, and let go on abort", async () => {
+  test("is read with back-pressure, and cancelled on abort", async () => {
     const server = await upstream((socket) => socket.pause());
     let pulled = 0;
     let cancelled = false;

@@ -14,9 +14,6 @@ interface ByteWriter {
 const TOGETHER_BYTES_MAX = 65_536;
 /** A write copies into the kernel or does nothing, so one buffer serves all requests. */
 const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX);
-/** Up to this size, the bytes before a long part are put in front of it for the duration of one write. */
-const PREFIX_BYTES_MAX = 4_096;
-const savedBytes = Buffer.allocUnsafeSlow(PREFIX_BYTES_MAX);
 
 /**
  * Returns the parts that were not accepted. Null: the request is in the write batcher, and `sender` sends it at the
@@ -31,9 +28,9 @@ export function writeRequest(
   const { start, end } = head;
   const length = start.length + end.length + partsLength(body);
   if (length > TOGETHER_BYTES_MAX) return writeParts(out, joinShortParts(head, body));
-  const at = writeBatcher.roomFor(length);
+  const at = writeBatcher.reserve(length);
   if (at >= 0) {
-    writeBatcher.post(sender, putRequest(writeBatcher.bytes, at, head, body));
+    writeBatcher.add(sender, putRequest(writeBatcher.bytes, at, head, body));
     return null;
   }
   putRequest(scratch, 0, head, body);
@@ -55,18 +52,11 @@ function putRequest(to: Buffer, from: number, head: OutgoingHead, body: readonly
 
 /** Like `writeRequest`, for parts that were not accepted before. */
 export function writeParts(out: ByteWriter, parts: readonly Part[]): readonly Part[] {
-  let remaining = parts;
-  for (let first = remaining[0]; first !== undefined; first = remaining[0]) {
-    const [, second] = remaining;
-    const fitsInFront = second !== undefined && hasSpaceInFront(first, second);
-    const attempted = fitsInFront ? [first, second] : [first];
-    const written = fitsInFront
-      ? writeInFront(out, first, second)
-      : out.write(first.bytes, first.start, first.end);
-    remaining = dropBytes(remaining, written);
-    if (written < partsLength(attempted)) break;
+  for (const [i, { bytes, start, end }] of parts.entries()) {
+    const written = out.write(bytes, start, end);
+    if (written < end - start) return [{ bytes, start: start + written, end }, ...parts.slice(i + 1)];
   }
-  return remaining;
+  return NO_PARTS;
 }
 
 /**
@@ -91,37 +81,4 @@ function joinShortParts(head: OutgoingHead, body: readonly Part[]): Part[] {
   }
   if (short.length > 0) parts.push(wholeBytesPart(joinParts(short)));
   return parts;
-}
-
-/**
- * A body that came from the network has its own request head in front of it, and those bytes are no longer needed.
- */
-function hasSpaceInFront(first: Part, { bytes, start }: Part): boolean {
-  const length = first.end - first.start;
-  return length <= PREFIX_BYTES_MAX && length <= bytes.byteOffset + start;
-}
-
-/**
- * Writes both parts in one call; two writes would cost a second system call and a separate packet. The overwritten
- * bytes are restored afterwards. No other code runs in between.
- */
-function writeInFront(out: ByteWriter, first: Part, { bytes, start, end }: Part): number {
-  const length = first.end - first.start;
-  const all = new Uint8Array(bytes.buffer, bytes.byteOffset + start - length, length + end - start);
-  writeBytes(savedBytes, 0, all, 0, length);
-  writeBytes(all, 0, first.bytes, first.start, first.end);
-  try {
-    return out.write(all, 0, all.length);
-  } finally {
-    writeBytes(all, 0, savedBytes, 0, length);
-  }
-}
-
-function dropBytes(parts: readonly Part[], bytes: number): readonly Part[] {
-  let left = bytes;
-  for (const [i, { bytes, start, end }] of parts.entries()) {
-    if (left < end - start) return [{ bytes, start: start + left, end }, ...parts.slice(i + 1)];
-    left -= end - start;
-  }
-  return NO_PARTS;
 }

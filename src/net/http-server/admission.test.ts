@@ -6,7 +6,7 @@ import {
   ConnectionAdmission,
 } from "./admission.ts";
 
-describe("a block of addresses", () => {
+describe("an address block", () => {
   test.each([
     ["192.0.2.7", "192.0.2.0/24"],
     ["192.0.2.255", "192.0.2.0/24"],
@@ -29,23 +29,23 @@ class Guest implements AdmittedConnection {
 
   constructor(lobby: Lobby, address: string, yieldOrder: number | null) {
     this.lobby = lobby;
-    this.block = lobby.admission.blockOf(address);
+    this.block = lobby.admission.getBlock(address);
     this.yieldOrder = yieldOrder;
-    lobby.guests.add(this);
-    lobby.admission.enter(this);
+    lobby.candidates.add(this);
+    lobby.admission.add(this);
   }
 
   terminate(): void {
     if (!this.isOpen) return;
     this.isOpen = false;
     this.yieldOrder = null;
-    this.lobby.guests.delete(this);
-    this.lobby.admission.left(this);
+    this.lobby.candidates.delete(this);
+    this.lobby.admission.remove(this);
   }
 }
 
 class Lobby {
-  readonly guests = new Set<Guest>();
+  readonly candidates = new Set<Guest>();
   nowMs = 0;
   searches = 0;
   readonly admission: ConnectionAdmission<Guest>;
@@ -57,7 +57,7 @@ class Lobby {
       isProxy: (address) => address === "10.0.0.1",
       all: () => {
         this.searches++;
-        return this.guests;
+        return this.candidates;
       },
       nowMs: () => this.nowMs,
     });
@@ -68,17 +68,17 @@ class Lobby {
   }
 }
 
-describe("admission", () => {
-  test("closes the connection with the smallest order, and never asks while there is room", () => {
+describe("connection admission", () => {
+  test("closes the connection with the smallest yield order, and none below the limit", () => {
     const lobby = new Lobby(4);
-    const guests = [30, 10, null, 20].map((order, i) => lobby.open(`192.0.${i}.1`, order));
+    const candidates = [30, 10, null, 20].map((order, i) => lobby.open(`192.0.${i}.1`, order));
     expect(lobby.searches).toBe(0);
     lobby.open("192.0.9.1", 40);
     lobby.open("192.0.10.1", 40);
-    expect(guests.map(({ isOpen }) => isOpen)).toEqual([true, false, true, false]);
+    expect(candidates.map(({ isOpen }) => isOpen)).toEqual([true, false, true, false]);
   });
 
-  test("leaves alone a connection that has moved on since it was found", () => {
+  test("keeps a connection whose yield order has changed", () => {
     const lobby = new Lobby(3);
     const [first, second, third] = [1, 2, 3].map((order) => lobby.open(`192.0.${order}.1`, order));
     lobby.open("192.0.9.1", 9);
@@ -88,19 +88,19 @@ describe("admission", () => {
     expect([second?.isOpen, third?.isOpen]).toEqual([true, false]);
   });
 
-  test("lets one block have half, other blocks the rest, and a proxy everything", () => {
+  test("limits one address block to half of the connections, but not a proxy", () => {
     const lobby = new Lobby(8);
     const crowd = Array.from({ length: 20 }, (_, i) => lobby.open("192.0.2.1", i));
     expect(crowd.filter(({ isOpen }) => isOpen).length).toBe(4);
     expect(crowd.slice(-4).every(({ isOpen }) => isOpen)).toBe(true);
     const others = Array.from({ length: 4 }, (_, i) => lobby.open(`198.51.${i}.1`, 100));
     expect(others.every(({ isOpen }) => isOpen)).toBe(true);
-    for (const guest of [...lobby.guests]) guest.terminate();
+    for (const connection of [...lobby.candidates]) connection.terminate();
     const behindProxy = Array.from({ length: 8 }, () => lobby.open("10.0.0.1", 100));
     expect(behindProxy.every(({ isOpen }) => isOpen)).toBe(true);
   });
 
-  test("cuts a new connection off when none may go, without looking through all for each", () => {
+  test("closes a new connection if no other may close, without a search for each", () => {
     const lobby = new Lobby(2);
     lobby.open("192.0.2.1", null);
     lobby.open("192.0.3.1", null);
@@ -112,10 +112,10 @@ describe("admission", () => {
     expect(lobby.searches).toBe(2);
   });
 
-  test("looks through all connections once for hundreds of new ones", () => {
+  test("searches all connections once for hundreds of new ones", () => {
     const lobby = new Lobby(2_000);
     for (let i = 0; i < 12_000; i++) lobby.open(`10.${i % 250}.${i % 199}.1`, i);
-    expect(lobby.guests.size).toBe(2_000);
+    expect(lobby.candidates.size).toBe(2_000);
     expect(lobby.searches).toBeLessThan(45);
   });
 });

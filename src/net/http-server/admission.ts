@@ -33,7 +33,7 @@ export interface AdmissionOptions<Connection extends AdmittedConnection> {
 
 /** The result of one search. The connection to close first is the last element. */
 interface SearchResult<Connection> {
-  readonly guests: { readonly guest: Connection; readonly order: number }[];
+  readonly candidates: { readonly connection: Connection; readonly order: number }[];
   readonly searchedMs: number;
   /** The search found so few connections that repeating it at the same time is not worth its cost. */
   readonly isScarce: boolean;
@@ -51,14 +51,14 @@ export class ConnectionAdmission<Connection extends AdmittedConnection> {
   private readonly blocks = new Map<string, AddressBlock>();
   private count = 0;
   /** The last result for each block over its limit; the key `null` is for the total limit. */
-  private readonly found = new Map<AddressBlock | null, SearchResult<Connection>>();
+  private readonly searchResults = new Map<AddressBlock | null, SearchResult<Connection>>();
 
   constructor(options: AdmissionOptions<Connection>) {
     this.options = options;
     this.blockMax = Math.max(1, Math.floor(options.max * options.blockShare));
   }
 
-  blockOf(address: string): AddressBlock {
+  getBlock(address: string): AddressBlock {
     const isLimited = address !== "" && !this.options.isProxy(address);
     const name = isLimited ? addressBlock(address) : address;
     let block = this.blocks.get(name);
@@ -70,7 +70,7 @@ export class ConnectionAdmission<Connection extends AdmittedConnection> {
   }
 
   /** Counts a new connection and closes others, or the new one, until no limit is exceeded. */
-  enter(connection: Connection): void {
+  add(connection: Connection): void {
     const { block } = connection;
     this.count++;
     block.connections++;
@@ -78,40 +78,41 @@ export class ConnectionAdmission<Connection extends AdmittedConnection> {
     if (this.count > this.options.max) this.closeOne(null, connection);
   }
 
-  left({ block }: Connection): void {
+  remove({ block }: Connection): void {
     this.count--;
     if (--block.connections > 0) return;
     this.blocks.delete(block.name);
-    this.found.delete(block);
+    this.searchResults.delete(block);
   }
 
   private closeOne(block: AddressBlock | null, newest: Connection): void {
-    const victim = this.takeFound(block) ?? this.searchAndTake(block, newest) ?? newest;
-    victim.terminate();
+    const closed = this.takeCandidate(block) ?? this.searchAndTake(block, newest) ?? newest;
+    closed.terminate();
   }
 
   /** Skips connections whose state has changed since the search. */
-  private takeFound(block: AddressBlock | null): Connection | null {
-    const candidates = this.found.get(block)?.guests ?? [];
+  private takeCandidate(block: AddressBlock | null): Connection | null {
+    const candidates = this.searchResults.get(block)?.candidates ?? [];
     for (let candidate = candidates.pop(); candidate !== undefined; candidate = candidates.pop()) {
-      if (candidate.guest.yieldOrder === candidate.order) return candidate.guest;
+      if (candidate.connection.yieldOrder === candidate.order) return candidate.connection;
     }
     return null;
   }
 
   private searchAndTake(block: AddressBlock | null, newest: Connection): Connection | null {
-    const last = this.found.get(block);
+    const last = this.searchResults.get(block);
     const nowMs = this.options.nowMs();
     if (last?.isScarce === true && last.searchedMs === nowMs) return null;
-    const guests = this.search(block, newest);
+    const candidates = this.search(block, newest);
     const isScarce =
-      guests.length < CANDIDATES_PER_SEARCH && guests.length * EXAMINED_PER_CANDIDATE_MAX < this.count;
-    this.found.set(block, { guests, searchedMs: nowMs, isScarce });
-    return this.takeFound(block);
+      candidates.length < CANDIDATES_PER_SEARCH &&
+      candidates.length * EXAMINED_PER_CANDIDATE_MAX < this.count;
+    this.searchResults.set(block, { candidates, searchedMs: nowMs, isScarce });
+    return this.takeCandidate(block);
   }
 
   /** The times are those of the last check of all connections, so there are few distinct values to sort. */
-  private search(block: AddressBlock | null, newest: Connection): SearchResult<Connection>["guests"] {
+  private search(block: AddressBlock | null, newest: Connection): SearchResult<Connection>["candidates"] {
     const byOrder = new Map<number, Connection[]>();
     for (const connection of this.options.all()) {
       if (connection === newest || (block !== null && connection.block !== block)) continue;
@@ -123,7 +124,7 @@ export class ConnectionAdmission<Connection extends AdmittedConnection> {
     }
     const orders = [...byOrder.keys()].sort((a, b) => a - b);
     return orders
-      .flatMap((order) => (byOrder.get(order) ?? []).map((guest) => ({ guest, order })))
+      .flatMap((order) => (byOrder.get(order) ?? []).map((connection) => ({ connection, order })))
       .slice(0, CANDIDATES_PER_SEARCH)
       .reverse();
   }

@@ -17,7 +17,7 @@ function holderOf(budget: ConnectionBytes) {
   };
 }
 
-test("the connection that began first gives its bytes back when the budget is exceeded", () => {
+test("the oldest connection releases its bytes when the budget is exceeded", () => {
   const budget = new ConnectionBytes(100);
   const [first, second, third] = [holderOf(budget), holderOf(budget), holderOf(budget)];
   first.occupy(40);
@@ -33,7 +33,7 @@ test("the connection that began first gives its bytes back when the budget is ex
   expect([first.yielded, second.yielded, third.yielded, budget.occupiedBytes]).toEqual([1, 1, 0, 80]);
 });
 
-test("a connection that alone exceeds the budget gives way itself", () => {
+test("a connection that exceeds the budget alone releases its own bytes", () => {
   const budget = new ConnectionBytes(100);
   const only = holderOf(budget);
   only.occupy(101);

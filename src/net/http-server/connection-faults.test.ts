@@ -1,16 +1,23 @@
-/** Tests that an exception of a handler is reported and its client does not wait forever. */
+/** Tests that an exception of a handler is reported and that its client does not wait forever. */
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { StreamedResponse } from "../wire/http-message.ts";
 import { Upgrade } from "./incoming-request.ts";
-import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
+import {
+  dial,
+  listenForTest,
+  type RawClient,
+  streamSource,
+  type TestListener,
+  textResponse,
+} from "./listen.test-support.ts";
 import type { ListenOptions } from "./listen.ts";
 import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
 const BUG = new Error("a bug");
 const GET = "GET / HTTP/1.1\r\nHost: gw\r\n\r\n";
 const SWITCH = Buffer.from("HTTP/1.1 101 Switching Protocols\r\n\r\n");
-const QUIET: UpgradedProtocol = { received() {}, drained() {}, closed() {} };
+const QUIET: UpgradedProtocol = { onData() {}, onDrain() {}, onClose() {} };
 
 function stumble(): never {
   throw BUG;
@@ -25,15 +32,15 @@ async function start(serve: ListenOptions["serve"]) {
 }
 
 afterEach(() => {
-  client.leave();
-  listener.cut();
+  client.destroy();
+  listener.closeNow();
 });
 
 const upgraded = (protocol: Partial<UpgradedProtocol>) =>
   new Upgrade(SWITCH, () => ({ ...QUIET, ...protocol }));
 
-describe("what is thrown", () => {
-  const stream = () => new StreamedResponse("", { flowTo: stumble, leave() {} });
+describe("an exception", () => {
+  const stream = () => new StreamedResponse("", streamSource({ flowTo: stumble }));
   const broken = () =>
     new Response(
       new ReadableStream({
@@ -43,23 +50,23 @@ describe("what is thrown", () => {
       }),
     );
   test.each<[string, ListenOptions["serve"], string]>([
-    ["by whoever serves", stumble, GET],
-    ["by whoever serves, later", () => Promise.reject(BUG), GET],
+    ["of a handler", stumble, GET],
+    ["of an asynchronous handler", () => Promise.reject(BUG), GET],
     [
-      "by whoever serves what came behind another request",
-      ({ target }) => (target === "/" ? stumble() : textAnswer("")),
+      "of the handler of a pipelined request",
+      ({ target }) => (target === "/" ? stumble() : textResponse("")),
       `${GET.replace("/ ", "/a ")}${GET}`,
     ],
-    ["by a stream as it begins", stream, GET],
-    ["by a stream as it begins, later", async () => stream(), GET],
-    ["by the body of a Response", broken, GET],
-    ["by another protocol as it begins", async () => new Upgrade(SWITCH, stumble), GET],
+    ["of a stream at its start", stream, GET],
+    ["of a stream at its asynchronous start", async () => stream(), GET],
+    ["of the body of a Response", broken, GET],
+    ["of an upgraded protocol at its start", async () => new Upgrade(SWITCH, stumble), GET],
     [
-      "by another protocol, of what came with the upgrade",
-      async () => upgraded({ received: stumble }),
+      "of an upgraded protocol on data sent with the upgrade",
+      async () => upgraded({ onData: stumble }),
       `${GET}x`,
     ],
-  ])("%s is told, and the connection is cut off", async (_, serve, sent) => {
+  ])("%s is reported, and the connection is reset", async (_, serve, sent) => {
     await start(serve);
     client.send(sent);
     await client.end();
@@ -67,65 +74,65 @@ describe("what is thrown", () => {
     await listener.close();
   });
 
-  test("by another protocol, of what comes later, is told too", async () => {
-    await start(() => upgraded({ received: stumble }));
+  test("of an upgraded protocol on later data is reported", async () => {
+    await start(() => upgraded({ onData: stumble }));
     client.send(GET);
-    await client.hears("101");
+    await client.waitForText("101");
     client.send("x");
     await client.end();
     expect([client.ending(), listener.faults]).toEqual(["reset", [BUG]]);
   });
 
-  test("when a client takes again what is sent to it is told too", async () => {
+  test("of the drained callback is reported", async () => {
     const outlet = Promise.withResolvers<SocketWriter>();
     await start(
       () =>
         new Upgrade(SWITCH, (to) => {
           outlet.resolve(to);
-          return { ...QUIET, drained: stumble };
+          return { ...QUIET, onDrain: stumble };
         }),
     );
-    client.stopTaking();
+    client.pause();
     client.send(GET);
     const to = await outlet.promise;
     while (to.bufferedBytes === 0) to.write(Buffer.alloc(1_000_000));
-    client.goOnTaking();
+    client.resume();
     await client.end();
     expect(listener.faults).toEqual([BUG]);
   });
 
   test.each<[string, ListenOptions["serve"]]>([
-    ["a stream", () => new StreamedResponse("", { flowTo() {}, leave: stumble })],
-    ["another protocol", () => upgraded({ closed: stumble })],
-  ])("when the client of %s leaves is told, and the signal fires all the same", async (_, serve) => {
+    ["a stream", () => new StreamedResponse("", streamSource({ abort: stumble }))],
+    ["an upgraded protocol", () => upgraded({ onClose: stumble })],
+  ])("of %s during a disconnect is reported, and the signal still fires", async (_, serve) => {
     const left = Promise.withResolvers<void>();
     await start((request) => {
       request.signal.addEventListener("abort", () => left.resolve());
       return serve(request);
     });
     client.send(GET);
-    await client.hears("HTTP/1.1 ");
-    client.leave();
+    await client.waitForText("HTTP/1.1 ");
+    client.destroy();
     await left.promise;
     expect(listener.faults).toEqual([BUG]);
     await listener.close();
   });
 
-  test("when a connection is looked at is told, and the others are looked at", async () => {
-    listener = listenForTest(() => textAnswer(""), { headMs: 1, firstByteMs: 1 }, stumble);
+  test("during the deadline sweep is reported, and the sweep continues", async () => {
+    listener = listenForTest(() => textResponse(""), { headMs: 1, firstByteMs: 1 }, stumble);
     client = await dial(listener.port);
     const other = await dial(listener.port);
     client.send("GET / HT");
     const third = await dial(listener.port);
     third.send(GET);
-    await third.hears("HTTP/1.1 200");
+    await third.waitForText("HTTP/1.1 200");
     listener.pass(2);
     await Promise.all([client.end(), other.end()]);
     expect([client.ending(), other.ending(), listener.faults]).toEqual(["reset", "closed", [BUG]]);
-    for (const one of [other, third]) one.leave();
+    for (const one of [other, third]) one.destroy();
   });
 
-  test("by a source whose client has left is no bug", async () => {
+  test("of a source whose client has disconnected is not reported", async () => {
     const pulled = Promise.withResolvers<void>();
     const failing = Promise.withResolvers<void>();
     await start(
@@ -142,10 +149,10 @@ describe("what is thrown", () => {
     );
     client.send(GET);
     await pulled.promise;
-    client.leave();
+    client.destroy();
     await listener.close();
     failing.resolve();
-    await listener.looked();
+    await listener.nextCheck();
     expect(listener.faults).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { connectionsMax, fileDescriptorsMax } from "./file-descriptors.ts";
 
-test("a process knows how many descriptors it may have", async () => {
+test("a process reads its maximum number of file descriptors", async () => {
   const script = `${import.meta.dir}/file-descriptors.ts`;
   const asking = `console.log((await import(${JSON.stringify(script)})).fileDescriptorsMax())`;
   const { stdout } = Bun.spawnSync([
@@ -15,7 +15,7 @@ test("a process knows how many descriptors it may have", async () => {
   expect(fileDescriptorsMax()).toBeGreaterThan(123);
 });
 
-test("every client with a request under way finds a descriptor for its account", () => {
+test("the connection maximum leaves descriptors for the upstream connections", () => {
   expect(connectionsMax(64)).toBe(16);
   expect(connectionsMax(256)).toBe(96);
   expect(connectionsMax(1_024)).toBe(480);

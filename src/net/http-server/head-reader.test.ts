@@ -16,8 +16,8 @@ const ofLength = (length: number | string) =>
 /** All properties of a head. */
 function told(head: ReturnType<HeadReader["read"]>) {
   if (!(head instanceof RequestHead)) return head;
-  const { asked, framing, lengthAt, bodyAt } = head;
-  const { method, target, keepsAlive, isHttp10, expectsContinue, headers } = asked;
+  const { options, framing, lengthAt, bodyAt } = head;
+  const { method, target, keepsAlive, isHttp10, expectsContinue, headers } = options;
   const values = NAMES.map((name) => [headers.get(name), headers.has(name)]);
   return { method, target, keepsAlive, isHttp10, expectsContinue, framing, lengthAt, bodyAt, values };
 }
@@ -29,50 +29,50 @@ function read(reader: HeadReader, bytes: Buffer, from = 0): RequestHead {
 }
 
 describe("heads of one connection", () => {
-  test("that differ in the length of their bodies share what was learnt from the first", () => {
+  test("that differ only in Content-Length share the parsed head", () => {
     const reader = new HeadReader();
     const first = read(reader, ofLength(7));
     const next = read(reader, Buffer.concat([Buffer.from("before"), ofLength(1_024)]), 6);
-    expect(next.asked).toBe(first.asked);
+    expect(next.options).toBe(first.options);
     expect([next.framing, next.bodyAt]).toEqual([1_024, 6 + ofLength(1_024).length]);
   });
 
-  test("that differ in anything else do not", () => {
+  test("that differ in anything else do not share it", () => {
     const reader = new HeadReader();
     const first = read(reader, ofLength(7));
     const other = read(reader, headWith("Authorization: Bearer b", "Content-Length: 7", "X-A: 1"));
-    expect(other.asked).not.toBe(first.asked);
-    expect(other.asked.headers.get("authorization")).toBe("Bearer b");
+    expect(other.options).not.toBe(first.options);
+    expect(other.options.headers.get("authorization")).toBe("Bearer b");
   });
 
-  test("are not compared any more where they are never alike, or nobody asks again", () => {
+  test("are not compared if they never match, or after forget", () => {
     const reader = new HeadReader();
     for (let i = 0; i < 3; i++) read(reader, headWith(`X-A: ${i}`, "Content-Length: 1"));
     const unlike = read(reader, ofLength(7));
-    expect(read(reader, ofLength(7)).asked).not.toBe(unlike.asked);
+    expect(read(reader, ofLength(7)).options).not.toBe(unlike.options);
 
     const left = new HeadReader();
     const first = read(left, ofLength(7));
     left.forget();
-    expect(read(left, ofLength(7)).asked).not.toBe(first.asked);
+    expect(read(left, ofLength(7)).options).not.toBe(first.options);
   });
 
-  test("are compared again where they have been alike meanwhile", () => {
+  test("are compared as long as some of them match", () => {
     const reader = new HeadReader();
     for (let i = 0; i < 10; i++) {
-      const { asked } = read(reader, headWith(`X-A: ${i}`, "Content-Length: 1"));
-      expect(read(reader, headWith(`X-A: ${i}`, "Content-Length: 2")).asked).toBe(asked);
+      const { options } = read(reader, headWith(`X-A: ${i}`, "Content-Length: 1"));
+      expect(read(reader, headWith(`X-A: ${i}`, "Content-Length: 2")).options).toBe(options);
     }
   });
 
-  test("that are long are read anew each time", () => {
+  test("that are long are parsed each time", () => {
     const reader = new HeadReader();
     const long = headWith(`X-A: ${"a".repeat(4_000)}`, "Content-Length: 1");
-    expect(read(reader, long).asked).not.toBe(read(reader, long).asked);
+    expect(read(reader, long).options).not.toBe(read(reader, long).options);
   });
 
   test.each(["", "-1", "+1", "1 1", "1,1", "1e3", "0x1", "9999999999999999", "1\r\nContent-Length: 2"])(
-    "are refused for the length %p also after a good one",
+    "are rejected for the Content-Length %p, even after a valid one",
     (length) => {
       const reader = new HeadReader();
       read(reader, ofLength(7));
@@ -80,7 +80,7 @@ describe("heads of one connection", () => {
     },
   );
 
-  test("tell what they would tell alone, whatever came before", () => {
+  test("have the same result as when parsed alone", () => {
     const byte = fc.nat({ max: 255 }).map((code) => String.fromCharCode(code));
     const put = fc.string({ unit: fc.oneof(byte, fc.constantFrom("\r\n", " ", ":", "7")), maxLength: 3 });
     const plain = ofLength(7).toString("latin1");

@@ -9,7 +9,7 @@ import { parseRequestHead, type RequestFault, RequestHead, type RequestOptions }
 
 /** A head, split before and after the digits of its Content-Length. */
 interface RememberedHead {
-  readonly asked: RequestOptions;
+  readonly options: RequestOptions;
   readonly before: Uint8Array;
   readonly after: Uint8Array;
 }
@@ -17,43 +17,49 @@ interface RememberedHead {
 /** Longer heads are not remembered, because every idle connection would hold one. */
 const REMEMBERED_BYTES_MAX = 2 * 1024;
 /** After this many different heads in a row, the reader stops remembering. */
-const UNLIKE_MAX = 3;
+const DIFFERENT_IN_ROW_MAX = 3;
 
 export class HeadReader {
   private last: RememberedHead | null = null;
   /** Number of heads in a row that differed from the one before. */
-  private unlike = 0;
+  private differentInRow = 0;
 
   /** Returns null when the head is incomplete. */
   read(bytes: Buffer, from: number, bytesMax: number): RequestHead | RequestFault | null {
     const repeated = this.last === null ? null : readRepeated(this.last, bytes, from);
     if (repeated !== null) {
-      this.unlike = 0;
+      this.differentInRow = 0;
       return repeated;
     }
     const head = parseRequestHead(bytes, from, bytesMax);
-    if (head instanceof RequestHead && this.unlike < UNLIKE_MAX) this.remember(head, bytes, from, bytesMax);
+    if (head instanceof RequestHead && this.differentInRow < DIFFERENT_IN_ROW_MAX)
+      this.remember(head, bytes, from, bytesMax);
     return head;
   }
 
   forget(): void {
     this.last = null;
-    this.unlike = UNLIKE_MAX;
+    this.differentInRow = DIFFERENT_IN_ROW_MAX;
   }
 
-  private remember({ asked, lengthAt, bodyAt }: RequestHead, bytes: Buffer, from: number, bytesMax: number) {
-    this.unlike++;
+  private remember(
+    { options, lengthAt, bodyAt }: RequestHead,
+    bytes: Buffer,
+    from: number,
+    bytesMax: number,
+  ) {
+    this.differentInRow++;
     this.last = null;
     // Half of the limit, so that a similar head is below the limit with any number of digits in its length.
     if (lengthAt < 0 || bodyAt - from > Math.min(REMEMBERED_BYTES_MAX, bytesMax / 2)) return;
     const before = Buffer.copyBytesFrom(bytes, from, lengthAt - from);
     const afterAt = digitsEnd(bytes, lengthAt);
-    this.last = { asked, before, after: Buffer.copyBytesFrom(bytes, afterAt, bodyAt - afterAt) };
+    this.last = { options, before, after: Buffer.copyBytesFrom(bytes, afterAt, bodyAt - afterAt) };
   }
 }
 
 function readRepeated(
-  { asked, before, after }: RememberedHead,
+  { options, before, after }: RememberedHead,
   bytes: Buffer,
   from: number,
 ): RequestHead | null {
@@ -62,5 +68,5 @@ function readRepeated(
   const afterAt = digitsEnd(bytes, lengthAt);
   const length = parseNumber(bytes, lengthAt, afterAt);
   if (length < 0 || !startsWithAt(bytes, afterAt, after)) return null;
-  return new RequestHead(asked, length, lengthAt, afterAt + after.length);
+  return new RequestHead(options, length, lengthAt, afterAt + after.length);
 }

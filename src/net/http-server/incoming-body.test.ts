@@ -8,7 +8,7 @@ import { IncomingBody, WholeBody } from "./incoming-body.ts";
 function bodyOf(framing: number) {
   const asked: string[] = [];
   const body = new IncomingBody(framing, {
-    wanted: () => void asked.push("wanted"),
+    onBodyRequested: () => void asked.push("wanted"),
     resume: () => void asked.push("resume"),
   });
   const push = (text: string) => body.push(Buffer.from(text, "latin1"), 0);
@@ -38,12 +38,12 @@ const FRAMINGS = [
   ["in chunks", CHUNKED, CHUNKS],
 ] as const;
 
-describe.each(FRAMINGS)("a body %s", (_name, framing, sent) => {
-  test("tells its length where it is known", () => {
+describe.each(FRAMINGS)("an incoming body %s", (_name, framing, sent) => {
+  test("reports its length if it is known", () => {
     expect(bodyOf(framing).body.length).toBe(framing === CHUNKED ? null : framing);
   });
 
-  test("is whole wherever it is cut, and what follows is left alone", async () => {
+  test("is complete when split at any byte, and the bytes after it are not consumed", async () => {
     for (let at = 0; at <= sent.length; at++) {
       const { body, push } = bodyOf(framing);
       const whole = body.whole();
@@ -55,7 +55,7 @@ describe.each(FRAMINGS)("a body %s", (_name, framing, sent) => {
     }
   });
 
-  test("is whole wherever somebody asks for it on the way", async () => {
+  test("is complete if it is requested at any time", async () => {
     for (let at = 0; at <= sent.length; at++) {
       const { body, push } = bodyOf(framing);
       push(sent.slice(0, at));
@@ -65,7 +65,7 @@ describe.each(FRAMINGS)("a body %s", (_name, framing, sent) => {
     }
   });
 
-  test("comes in pieces wherever it is cut, and ends with null", async () => {
+  test("yields pieces when split at any byte, and ends with null", async () => {
     for (let at = 0; at <= sent.length; at++) {
       const { body, push } = bodyOf(framing);
       const all = readAll(body);
@@ -76,7 +76,7 @@ describe.each(FRAMINGS)("a body %s", (_name, framing, sent) => {
     }
   });
 
-  test("is at hand at once when all of it came before it was asked for", async () => {
+  test("is available synchronously if it has arrived completely", async () => {
     const { body, push, asked } = bodyOf(framing);
     push(sent);
     const whole = body.whole();
@@ -85,7 +85,7 @@ describe.each(FRAMINGS)("a body %s", (_name, framing, sent) => {
     expect(asked).toEqual([]);
   });
 
-  test("is gone when its connection is, after the pieces that came", async () => {
+  test("is gone when its connection closes, after the received pieces", async () => {
     const { body, push } = bodyOf(framing);
     push(sent.slice(0, -1));
     body.fail();
@@ -93,7 +93,7 @@ describe.each(FRAMINGS)("a body %s", (_name, framing, sent) => {
     expect(await readAll(body)).toEndWith("(gone)");
   });
 
-  test("is gone for whoever waits for all of it, or for the next of it", async () => {
+  test("is gone for pending reads when its connection closes", async () => {
     for (const ask of ["whole", "next"] as const) {
       const { body } = bodyOf(framing);
       const read = body[ask]();
@@ -102,11 +102,11 @@ describe.each(FRAMINGS)("a body %s", (_name, framing, sent) => {
     }
   });
 
-  test("is gone for whoever still waits when it is thrown away, and its end is found all the same", async () => {
+  test("is gone for pending reads when it is discarded, and its end is still found", async () => {
     for (const ask of ["whole", "next"] as const) {
       const { body, push } = bodyOf(framing);
       const read = body[ask]();
-      body.throwAway();
+      body.discard();
       expect(textOf(await read)).toBe("gone");
       expect(push(`${sent}GET`)).toBe(sent.length);
       expect(body.isOver).toBe(true);
@@ -114,14 +114,14 @@ describe.each(FRAMINGS)("a body %s", (_name, framing, sent) => {
   });
 });
 
-test("a body that was whole before its connection went stays whole", async () => {
+test("a complete body stays complete after its connection closed", async () => {
   const { body, push } = bodyOf(3);
   push("abc");
   body.fail();
   expect(textOf(await body.whole())).toBe("abc");
 });
 
-test("a body whose framing is wrong is broken, with the reason, after the pieces before it", async () => {
+test("a body with invalid framing is broken, with the reason, after the pieces before it", async () => {
   const { body, push } = bodyOf(CHUNKED);
   push("5\r\nhello\r\nx");
   expect([body.isOver, body.isBroken]).toEqual([true, true]);
@@ -133,7 +133,7 @@ test("a body whose framing is wrong is broken, with the reason, after the pieces
   expect(await whole).toEqual({ kind: "broken", reason: "a chunk longer than its size" });
 });
 
-test("a long body is whole too, with room made for it or without", async () => {
+test("a long body is complete, preallocated or not", async () => {
   for (const length of [1_000_000, 3_000_000]) {
     const { body } = bodyOf(length);
     const sent = Buffer.alloc(length, "0123456789");
@@ -146,7 +146,7 @@ test("a long body is whole too, with room made for it or without", async () => {
   }
 });
 
-test("a body that came in pieces has room in front of it for the head of another request", async () => {
+test("a body from several pieces has free memory before it for another request head", async () => {
   const { body, push } = bodyOf(11);
   const whole = body.whole();
   push("hello ");
@@ -157,7 +157,7 @@ test("a body that came in pieces has room in front of it for the head of another
 });
 
 describe("the connection of a body", () => {
-  test("is told once that somebody wants it, when none of it has come", () => {
+  test("gets one wanted call if the body is read before any of it arrived", () => {
     const { body, push, asked } = bodyOf(20);
     void body.next();
     push("abc");
@@ -166,31 +166,31 @@ describe("the connection of a body", () => {
     expect(body.isWanted).toBe(true);
   });
 
-  test("is not told to go on when it did so by itself", () => {
+  test("gets no wanted call if the body has begun to arrive", () => {
     const { body, push, asked } = bodyOf(20);
     push("abc");
     void body.whole();
     expect(asked).not.toContain("wanted");
   });
 
-  test("is held up when much has come that nobody asked for, and goes on when somebody does", () => {
+  test("is paused when many unread bytes have arrived, and resumed when they are read", () => {
     const { body, push, asked } = bodyOf(1_000_000);
     push("x".repeat(64 * 1024));
     expect(body.isAhead).toBe(false);
     push("x");
-    expect([body.isAhead, body.isUnasked]).toEqual([true, true]);
+    expect([body.isAhead, body.isUnrequested]).toEqual([true, true]);
     void body.whole();
-    expect([body.isAhead, body.isUnasked, asked.at(-1)]).toEqual([false, false, "resume"]);
+    expect([body.isAhead, body.isUnrequested, asked.at(-1)]).toEqual([false, false, "resume"]);
   });
 
-  test("is not held up while somebody waits for all of it", () => {
+  test("is not paused while the whole body is awaited", () => {
     const { body, push } = bodyOf(1_000_000);
     void body.whole();
     push("x".repeat(500_000));
     expect(body.isAhead).toBe(false);
   });
 
-  test("is held up at each piece that nobody waits for, and goes on when all of them are taken", async () => {
+  test("is paused at each unread piece, and resumed when all pieces are read", async () => {
     const { body, push, asked } = bodyOf(20);
     void body.next();
     push("taken");
@@ -205,58 +205,58 @@ describe("the connection of a body", () => {
     expect(asked).toEqual(["resume"]);
   });
 
-  test("goes on when the rest is thrown away, and is not held up any more", () => {
+  test("is resumed when the rest is discarded, and not paused again", () => {
     const { body, push, asked } = bodyOf(1_000_000);
     push("x".repeat(100_000));
-    body.throwAway();
+    body.discard();
     push("x".repeat(800_000));
-    expect([body.isAhead, body.isUnasked, asked]).toEqual([false, false, ["resume"]]);
+    expect([body.isAhead, body.isUnrequested, asked]).toEqual([false, false, ["resume"]]);
   });
 });
 
-test("a body that was thrown away is gone for whoever asks for it then", async () => {
+test("a discarded body is gone for later reads", async () => {
   for (const ask of ["whole", "next"] as const) {
     const { body, push } = bodyOf(10);
     push("hello");
-    body.throwAway();
+    body.discard();
     expect(textOf(await body[ask]())).toBe("gone");
     push("world");
     expect(textOf(await body[ask]())).toBe("gone");
   }
 });
 
-describe("a body that came with its head", () => {
+describe("a body that arrived with its head", () => {
   const body = () => new WholeBody(Buffer.from("head hello rest"), 5, 10);
 
-  test("is whole at once", () => {
+  test("is available synchronously", () => {
     expect([body().length, textOf(body().whole())]).toEqual([5, "hello"]);
   });
 
-  test("stays where it stands, if nothing stands behind it", () => {
+  test("is not copied if no bytes follow it", () => {
     const bytes = Buffer.from("head hello");
     const { bytes: found, start, end } = new WholeBody(bytes, 5, 10).whole();
     expect([found === bytes, start, end]).toEqual([true, 5, 10]);
   });
 
-  test("is an array of its own in front of another request", () => {
+  test("is copied if another request follows it", () => {
     expect(body().whole().bytes.length).toBe(5);
   });
 
-  test("is given once", async () => {
+  test("is returned once", async () => {
     const one = body();
     expect([textOf(one.whole()), textOf(one.whole()), await one.next()]).toEqual(["hello", "", null]);
   });
 
-  test("is one piece, and then nothing", async () => {
+  test("yields one piece, then null", async () => {
     const one = body();
     expect([textOf(await one.next()), await one.next()]).toEqual(["hello", null]);
   });
 });
 
-describe("a body in crumbs", () => {
+describe("a body in tiny pieces", () => {
   const text = Array.from({ length: 40_000 }, (_, i) => String.fromCharCode(97 + (i % 26))).join("");
 
-  test("that nobody has asked for takes little more memory than its bytes", async () => {
+  test("that is unread takes little more memory than its bytes", async () => {
     const { body, push } = bodyOf(text.length);
     for (const byte of text) push(byte);
     let pieces = 0;
@@ -269,7 +269,7 @@ describe("a body in crumbs", () => {
     expect(pieces).toBeLessThan(5);
   });
 
-  test("and in longer pieces between them is what was sent, whole or piece by piece", async () => {
+  test("mixed with longer pieces is complete, whole or piece by piece", async () => {
     for (const isWhole of [true, false]) {
       const { body, push } = bodyOf(CHUNKED);
       const reading = isWhole ? body.whole() : null;

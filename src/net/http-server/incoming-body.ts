@@ -9,7 +9,7 @@ import { type Part, partBytes, wholeBytesPart } from "../wire/parts.ts";
 /** The connection that the body arrives on. */
 export interface BodySource {
   /** A reader requests the body: send 100 Continue if the client waits for it. */
-  wanted(): void;
+  onBodyRequested(): void;
   /** Read on: a reader consumes the bytes, or they are discarded. */
   resume(): void;
 }
@@ -42,11 +42,11 @@ export class IncomingBody implements HttpBody {
   private pieces: Uint8Array[] = [];
   private bytes = 0;
   private mode: "unasked" | "whole" | "pieces" | "thrown away" = "unasked";
-  private room: Buffer | null = null;
+  private buffer: Buffer | null = null;
   /** The shared array of small pieces. Its filled part is the last element of `pieces`, unless that was read. */
-  private crumbs: Buffer | null = null;
+  private smallPieces: Buffer | null = null;
   private waiting: ((read: Uint8Array | BodyLoss | null) => void) | null = null;
-  private lost: BodyLoss | null = null;
+  private loss: BodyLoss | null = null;
   private isDeferred = false;
   isWanted = false;
 
@@ -58,7 +58,7 @@ export class IncomingBody implements HttpBody {
 
   /** The body is complete or lost. */
   get isOver(): boolean {
-    return this.framed.hasEnded || this.lost !== null;
+    return this.framed.hasEnded || this.loss !== null;
   }
 
   /** Counts while the body is collected; pieces that were returned by `next` are not counted. */
@@ -67,10 +67,10 @@ export class IncomingBody implements HttpBody {
   }
 
   get isBroken(): boolean {
-    return this.framed.wrong !== null;
+    return this.framed.fault !== null;
   }
 
-  get isUnasked(): boolean {
+  get isUnrequested(): boolean {
     return this.mode === "unasked" && !this.isDeferred;
   }
 
@@ -80,7 +80,7 @@ export class IncomingBody implements HttpBody {
 
   /** Memory in use until the body is read or complete. */
   get occupiedBytes(): number {
-    return this.room?.length ?? this.bytes;
+    return this.buffer?.length ?? this.bytes;
   }
 
   /** More bytes have arrived than are read: stop reading from the socket. */
@@ -99,25 +99,25 @@ export class IncomingBody implements HttpBody {
       this.take(partBytes(piece));
     }
     // The bytes were copied. Freeing them now lets the next read reuse memory that is in the CPU cache.
-    if (framed.at === bytes.length && (this.room !== null || this.mode === "thrown away")) freeBytes(bytes);
-    if (framed.wrong !== null) this.lost = { kind: "broken", reason: framed.wrong };
-    if (this.isOver) this.tellEnd();
+    if (framed.at === bytes.length && (this.buffer !== null || this.mode === "thrown away")) freeBytes(bytes);
+    if (framed.fault !== null) this.loss = { kind: "broken", reason: framed.fault };
+    if (this.isOver) this.notifyEnd();
     return framed.at;
   }
 
   /** The connection is closed. */
   fail(): void {
-    if (!this.isOver) this.lost = GONE;
-    this.tellEnd();
+    if (!this.isOver) this.loss = GONE;
+    this.notifyEnd();
   }
 
   /** Discards the rest of the body. A later reader receives `gone`. */
-  throwAway(): void {
+  discard(): void {
     this.mode = "thrown away";
     this.pieces = [];
-    this.crumbs = null;
+    this.smallPieces = null;
     this.bytes = 0;
-    this.room = null;
+    this.buffer = null;
     this.settle(GONE);
     this.source.resume();
   }
@@ -125,17 +125,17 @@ export class IncomingBody implements HttpBody {
   whole(): Part | BodyLoss | Promise<Part | BodyLoss> {
     if (this.mode === "thrown away") return GONE;
     this.mode = "whole";
-    if (this.isOver) return this.lost ?? this.gathered();
+    if (this.isOver) return this.loss ?? this.joinPieces();
     if (this.length !== null && this.length <= PREALLOCATED_BYTES_MAX) {
-      this.room = Buffer.allocUnsafeSlow(PREFIX_BYTES + this.length).subarray(PREFIX_BYTES);
+      this.buffer = Buffer.allocUnsafeSlow(PREFIX_BYTES + this.length).subarray(PREFIX_BYTES);
       let at = 0;
-      for (const piece of this.pieces) at = writeBytes(this.room, at, piece);
+      for (const piece of this.pieces) at = writeBytes(this.buffer, at, piece);
       this.pieces = [];
     }
     return new Promise((resolve) => {
       this.waiting = (read) =>
-        resolve(read instanceof Uint8Array ? wholeBytesPart(read) : (read ?? this.gathered()));
-      this.ask();
+        resolve(read instanceof Uint8Array ? wholeBytesPart(read) : (read ?? this.joinPieces()));
+      this.requestBytes();
     });
   }
 
@@ -147,15 +147,15 @@ export class IncomingBody implements HttpBody {
       this.bytes -= piece.length;
       return Promise.resolve(piece);
     }
-    if (this.isOver) return Promise.resolve(this.lost);
+    if (this.isOver) return Promise.resolve(this.loss);
     return new Promise((resolve) => {
       this.waiting = resolve;
-      this.ask();
+      this.requestBytes();
     });
   }
 
-  private ask(): void {
-    if (!this.isWanted && this.bytes === 0) this.source.wanted();
+  private requestBytes(): void {
+    if (!this.isWanted && this.bytes === 0) this.source.onBodyRequested();
     this.isWanted = true;
     this.source.resume();
   }
@@ -165,8 +165,8 @@ export class IncomingBody implements HttpBody {
       case "thrown away":
         return;
       case "whole":
-        if (this.room === null) this.add(piece);
-        else writeBytes(this.room, this.bytes, piece);
+        if (this.buffer === null) this.add(piece);
+        else writeBytes(this.buffer, this.bytes, piece);
         break;
       case "unasked":
         this.add(piece);
@@ -194,21 +194,21 @@ export class IncomingBody implements HttpBody {
       pieces.push(piece);
       return;
     }
-    if (this.crumbs === null || last.buffer !== this.crumbs.buffer) {
+    if (this.smallPieces === null || last.buffer !== this.smallPieces.buffer) {
       if (last.length > SMALL_PIECE_BYTES_MAX) {
         pieces.push(piece);
         return;
       }
-      this.crumbs = Buffer.allocUnsafeSlow(SMALL_PIECES_BUFFER_BYTES);
-      writeBytes(this.crumbs, 0, last);
+      this.smallPieces = Buffer.allocUnsafeSlow(SMALL_PIECES_BUFFER_BYTES);
+      writeBytes(this.smallPieces, 0, last);
     }
-    writeBytes(this.crumbs, last.length, piece);
-    pieces[pieces.length - 1] = this.crumbs.subarray(0, last.length + piece.length);
+    writeBytes(this.smallPieces, last.length, piece);
+    pieces[pieces.length - 1] = this.smallPieces.subarray(0, last.length + piece.length);
   }
 
   /** Notifies a waiting reader that the body has ended. */
-  private tellEnd(): void {
-    if (this.waiting !== null) this.settle(this.lost);
+  private notifyEnd(): void {
+    if (this.waiting !== null) this.settle(this.loss);
   }
 
   private settle(read: Uint8Array | BodyLoss | null): void {
@@ -217,10 +217,10 @@ export class IncomingBody implements HttpBody {
     waiting?.(read);
   }
 
-  private gathered(): Part {
-    const { room, pieces } = this;
+  private joinPieces(): Part {
+    const { buffer, pieces } = this;
     const [first] = pieces;
-    if (room !== null) return wholeBytesPart(room);
+    if (buffer !== null) return wholeBytesPart(buffer);
     return wholeBytesPart(
       first !== undefined && pieces.length === 1 ? first : Buffer.concat(pieces, this.bytes),
     );
@@ -248,15 +248,15 @@ export class WholeBody implements HttpBody {
   }
 
   whole(): Part {
-    return this.taken() ?? wholeBytesPart(new Uint8Array(0));
+    return this.takePart() ?? wholeBytesPart(new Uint8Array(0));
   }
 
   next(): Promise<Uint8Array | null> {
-    const part = this.taken();
+    const part = this.takePart();
     return Promise.resolve(part && partBytes(part));
   }
 
-  private taken(): Part | null {
+  private takePart(): Part | null {
     const { part } = this;
     this.part = null;
     return part;

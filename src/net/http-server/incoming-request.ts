@@ -24,16 +24,16 @@ export class IncomingRequest implements IncomingHttpRequest {
   }
 
   get method(): string {
-    return this.head.asked.method;
+    return this.head.options.method;
   }
 
   /** Path and query. */
   get target(): string {
-    return this.head.asked.target;
+    return this.head.options.target;
   }
 
   get headers(): HeaderReader {
-    return this.head.asked.headers;
+    return this.head.options.headers;
   }
 
   get signal(): AbortSignal {

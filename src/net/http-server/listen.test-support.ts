@@ -2,7 +2,7 @@
 
 import { connect } from "node:net";
 import { eventually } from "../../../test/support/eventually.ts";
-import { type BodyLoss, WholeResponse } from "../wire/http-message.ts";
+import { type BodyLoss, type StreamSource, WholeResponse } from "../wire/http-message.ts";
 import { type Part, partBytes } from "../wire/parts.ts";
 import { type HttpListener, type ListenOptions, listen } from "./listen.ts";
 
@@ -13,47 +13,47 @@ export interface TestListener extends HttpListener {
   /** Advances the clock, which stands still otherwise, so that no deadline expires by itself. */
   pass(ms: number): void;
   /** Resolves after the next check of all connections. */
-  looked(): Promise<void>;
+  nextCheck(): Promise<void>;
 }
 
 const LIMITS: ListenOptions["limits"] = {
   headBytesMax: 16 * 1024,
   headMs: 60_000,
   idleMs: 60_000,
-  unaskedMs: 60_000,
+  unreadBodyMs: 60_000,
   lingerMs: 60_000,
   stallMs: 60_000,
   firstByteMs: 60_000,
   max: 1_000,
   blockShare: 1 / 2,
-  aheadBytesMax: 64 * 1024,
-  strangerBytesMax: 32 * 1024 * 1024,
-  clientBytesMax: 32 * 1024 * 1024,
-  lookMs: 5,
+  readAheadBytesMax: 64 * 1024,
+  unauthenticatedBytesMax: 32 * 1024 * 1024,
+  authenticatedBytesMax: 32 * 1024 * 1024,
+  checkMs: 5,
 };
 
 export function listenForTest(
   serve: ListenOptions["serve"],
   limits: Partial<ListenOptions["limits"]> = {},
-  refuse: ListenOptions["refuse"] = ({ kind, reason }) => textAnswer(`${kind}: ${reason}`, 400),
+  refuse: ListenOptions["refuse"] = ({ kind, reason }) => textResponse(`${kind}: ${reason}`, 400),
   isProxy: ListenOptions["isProxy"] = () => true,
 ): TestListener {
   let nowMs = 0;
-  let looks = 0;
+  let checks = 0;
   const faults: unknown[] = [];
   const listening = listen({
     hostname: "127.0.0.1",
     port: 0,
     limits: { ...LIMITS, ...limits },
     monotonicMs() {
-      looks++;
+      checks++;
       return nowMs;
     },
     nowMs: () => 0,
     isProxy,
     serve,
     refuse,
-    fault: (thrown) => void faults.push(thrown),
+    reportFault: (thrown) => void faults.push(thrown),
   });
   return {
     ...listening,
@@ -62,14 +62,14 @@ export function listenForTest(
     pass(ms) {
       nowMs += ms;
     },
-    async looked() {
-      const before = looks;
-      await eventually(() => looks > before);
+    async nextCheck() {
+      const before = checks;
+      await eventually(() => checks > before);
     },
   };
 }
 
-export function textAnswer(text: string, status = 200): WholeResponse {
+export function textResponse(text: string, status = 200): WholeResponse {
   return new WholeResponse(status, "content-type: text/plain\r\n", Buffer.from(text));
 }
 
@@ -81,20 +81,20 @@ export function wholeText(read: Part | BodyLoss): string {
 /** A client that can send arbitrary bytes and records everything it receives. */
 export interface RawClient {
   /** One character per byte. */
-  heard(): string;
+  received(): string;
   /** How the other side ended the connection. */
   ending(): "open" | "closed" | "reset";
   send(...bytes: readonly (string | Uint8Array)[]): void;
   /** Bytes that the kernel has not accepted yet. */
   unsentBytes(): number;
   /** Everything received so far, once it contains the text. */
-  hears(text: string): Promise<string>;
+  waitForText(text: string): Promise<string>;
   /** Everything received, once the other side has ended the connection. */
   end(): Promise<string>;
   /** Stops reading until `goOnTaking`. */
-  stopTaking(): void;
-  goOnTaking(): void;
-  leave(): void;
+  pause(): void;
+  resume(): void;
+  destroy(): void;
 }
 
 export async function dial(port: number): Promise<RawClient> {
@@ -109,25 +109,25 @@ export async function dial(port: number): Promise<RawClient> {
     if (ending === "open") ending = "closed";
   });
   await new Promise((resolve) => socket.once("connect", resolve));
-  const heard = () => Buffer.concat(pieces).toString("latin1");
+  const received = () => Buffer.concat(pieces).toString("latin1");
   return {
-    heard,
+    received,
     ending: () => ending,
     send(...parts) {
       for (const part of parts) socket.write(typeof part === "string" ? Buffer.from(part, "latin1") : part);
     },
     unsentBytes: () => socket.writableLength,
-    async hears(text) {
-      await eventually(() => heard().includes(text));
-      return heard();
+    async waitForText(text) {
+      await eventually(() => received().includes(text));
+      return received();
     },
     async end() {
       await eventually(() => ending !== "open");
-      return heard();
+      return received();
     },
-    stopTaking: () => void socket.pause(),
-    goOnTaking: () => void socket.resume(),
-    leave: () => void socket.destroy(),
+    pause: () => void socket.pause(),
+    resume: () => void socket.resume(),
+    destroy: () => void socket.destroy(),
   };
 }
 
@@ -139,4 +139,9 @@ export function getText(path: string, ...fields: string[]): string {
 /** The head of a request with a body. */
 export function postText(path: string, ...fields: string[]): string {
   return getText(path, ...fields).replace("GET", "POST");
+}
+
+/** A stream source of which the test implements only what it needs. */
+export function streamSource(change: Partial<StreamSource>): StreamSource {
+  return { flowTo() {}, pause() {}, resume() {}, abort() {}, ...change };
 }

@@ -1,9 +1,16 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
-import { type ClientSink, type HttpResponse, StreamedResponse, WholeResponse } from "../wire/http-message.ts";
+import { type HttpResponse, StreamedResponse, type StreamSink, WholeResponse } from "../wire/http-message.ts";
 import { wholePart } from "../wire/parts.ts";
 import { Upgrade } from "./incoming-request.ts";
-import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
+import {
+  dial,
+  listenForTest,
+  type RawClient,
+  streamSource,
+  type TestListener,
+  textResponse,
+} from "./listen.test-support.ts";
 import type { ListenOptions } from "./listen.ts";
 
 const HEAD_MS = 100;
@@ -21,8 +28,8 @@ async function start(serve: ListenOptions["serve"]) {
 }
 
 afterEach(() => {
-  client.leave();
-  listener.cut();
+  client.destroy();
+  listener.closeNow();
 });
 
 const GET = "GET / HTTP/1.1\r\nHost: gw\r\n\r\n";
@@ -32,7 +39,7 @@ const LONG = Buffer.alloc(20_000_000, "x");
 /** Advances the clock and waits for a check of all connections. */
 async function pass(ms: number): Promise<void> {
   listener.pass(ms);
-  await listener.looked();
+  await listener.nextCheck();
 }
 
 /** Requests that wait until the test responds. */
@@ -43,19 +50,19 @@ function byHand() {
   return { serve, next };
 }
 
-function open(): StreamedResponse & { sink: Promise<ClientSink> } {
-  const flowing = Promise.withResolvers<ClientSink>();
-  const answer = new StreamedResponse("", { flowTo: (sink) => flowing.resolve(sink), leave() {} });
+function open(): StreamedResponse & { sink: Promise<StreamSink> } {
+  const flowing = Promise.withResolvers<StreamSink>();
+  const answer = new StreamedResponse("", streamSource({ flowTo: flowing.resolve }));
   return Object.assign(answer, { sink: flowing.promise });
 }
 
 describe("a connection is closed", () => {
-  test("in order when nothing was asked for so long", async () => {
-    await start(() => textAnswer("<answer>"));
+  test("gracefully after the idle timeout", async () => {
+    await start(() => textResponse("<answer>"));
     await pass(IDLE_MS);
     expect(client.ending()).toBe("open");
     client.send(GET);
-    await client.hears("<answer>");
+    await client.waitForText("<answer>");
     await pass(IDLE_MS);
     expect(client.ending()).toBe("open");
     await pass(1);
@@ -63,34 +70,34 @@ describe("a connection is closed", () => {
     expect(client.ending()).toBe("closed");
   });
 
-  test("with words when a head does not come to its end, however busily it comes", async () => {
-    await start(() => textAnswer("<answer>"));
+  test("with an error if a head is incomplete after its timeout, even if bytes keep arriving", async () => {
+    await start(() => textResponse("<answer>"));
     client.send("GET / HTTP/1.1\r\n");
     await arrived();
     await pass(HEAD_MS);
     client.send("Host: gw\r\n");
     await arrived();
-    expect(client.heard()).toBe("");
+    expect(client.received()).toBe("");
     await pass(1);
     expect(await client.end()).toContain("late: ");
     expect(client.ending()).toBe("closed");
   });
 
-  test("not for an empty line that comes in two parts", async () => {
-    await start(() => textAnswer("<answer>"));
+  test("but not for an empty line that arrives in two parts", async () => {
+    await start(() => textResponse("<answer>"));
     client.send("\r");
     await arrived();
     client.send("\n");
     await arrived();
     await pass(HEAD_MS + 1);
     client.send(GET);
-    expect(await client.hears("<answer>")).not.toContain("late");
+    expect(await client.waitForText("<answer>")).not.toContain("late");
   });
 
-  test("when the client still sends, long after its last answer", async () => {
-    await start(() => textAnswer("<answer>"));
+  test("if the client keeps sending long after the last response", async () => {
+    await start(() => textResponse("<answer>"));
     client.send(post("Connection: close", "Content-Length: 1000000"), "x");
-    await client.hears("<answer>");
+    await client.waitForText("<answer>");
     await pass(LINGER_MS);
     client.send("y");
     await arrived();
@@ -102,30 +109,30 @@ describe("a connection is closed", () => {
     });
   });
 
-  test("when a body that nobody reads does not come to its end", async () => {
-    await start(() => textAnswer("<answer>"));
+  test("if an unread body does not end in time", async () => {
+    await start(() => textResponse("<answer>"));
     client.send(post("Content-Length: 1000000"), "x");
-    await client.hears("<answer>");
+    await client.waitForText("<answer>");
     await pass(LINGER_MS + 1);
     await client.end();
     expect(client.ending()).toBe("reset");
   });
 
-  test("when its client takes nothing of the answer for so long", async () => {
+  test("if its client reads nothing of the response for too long", async () => {
     await start(() => new WholeResponse(200, "", LONG));
-    client.stopTaking();
+    client.pause();
     client.send(GET);
     await arrived();
     await pass(STALL_MS);
     await pass(1);
-    client.goOnTaking();
+    client.resume();
     await client.end();
-    expect([client.ending(), client.heard().length < LONG.length]).toEqual(["reset", true]);
+    expect([client.ending(), client.received().length < LONG.length]).toEqual(["reset", true]);
   });
 });
 
-describe("a connection is kept", () => {
-  test("while a request is served, however long that takes, wherever its body came", async () => {
+describe("a connection stays open", () => {
+  test("while a request is served, for any time and any body framing", async () => {
     const { serve, next } = byHand();
     await start(serve);
     for (const body of [
@@ -133,42 +140,42 @@ describe("a connection is kept", () => {
       `${post("Content-Length: 2")}hi`,
       `${post("Transfer-Encoding: chunked")}2\r\nhi\r\n0\r\n\r\n`,
     ]) {
-      const before = client.heard().length;
+      const before = client.received().length;
       client.send(body);
       const answer = await next();
       await pass(1_000_000);
-      answer(textAnswer("<answer>"));
-      await eventually(() => client.heard().slice(before).includes("<answer>"));
+      answer(textResponse("<answer>"));
+      await eventually(() => client.received().slice(before).includes("<answer>"));
     }
   });
 
-  test("while its client takes the last answer, slowly", async () => {
+  test("while its client reads the last response slowly", async () => {
     await start(() => new WholeResponse(200, "", LONG));
-    client.stopTaking();
+    client.pause();
     client.send(post("Connection: close"));
     await arrived();
     await pass(LINGER_MS + 1);
-    client.goOnTaking();
+    client.resume();
     const heard = await client.end();
     expect([client.ending(), heard.length > LONG.length]).toEqual(["closed", true]);
   });
 
-  test("while it goes on in another language", async () => {
+  test("while it uses an upgraded protocol", async () => {
     const closed = Promise.withResolvers<void>();
-    const protocol = { received() {}, drained() {}, closed: () => closed.resolve() };
+    const protocol = { onData() {}, onDrain() {}, onClose: () => closed.resolve() };
     await start(() => new Upgrade(Buffer.from("HTTP/1.1 101 Switching Protocols\r\n\r\n"), () => protocol));
     client.send(GET);
-    await client.hears("101");
+    await client.waitForText("101");
     await pass(1_000_000);
     expect(client.ending()).toBe("open");
-    client.leave();
+    client.destroy();
     await closed.promise;
   });
 });
 
-describe("closing", () => {
-  test("ends idle connections at once, half-sent heads too, and takes no new ones", async () => {
-    await start(() => textAnswer(""));
+describe("closing the listener", () => {
+  test("closes idle connections at once, including partial heads, and accepts no new ones", async () => {
+    await start(() => textResponse(""));
     const busy = await dial(listener.port);
     busy.send("GET / HTTP/1.1\r\n");
     await arrived();
@@ -176,10 +183,10 @@ describe("closing", () => {
     await Promise.all([client.end(), busy.end()]);
     expect([client.ending(), busy.ending()]).toEqual(["closed", "closed"]);
     await expect(fetch(listener.url)).rejects.toThrow();
-    busy.leave();
+    busy.destroy();
   });
 
-  test("lets each request have its answer, told that it is the last", async () => {
+  test("lets each request finish with Connection: close", async () => {
     const { serve, next } = byHand();
     await start(serve);
     client.send(GET);
@@ -188,60 +195,60 @@ describe("closing", () => {
     const closing = listener.close().then(() => {
       isClosed = true;
     });
-    await listener.looked();
+    await listener.nextCheck();
     expect(isClosed).toBe(false);
-    answer(textAnswer("<answer>"));
+    answer(textResponse("<answer>"));
     expect(await client.end()).toMatch(/connection: close.*<answer>/s);
     expect(client.ending()).toBe("closed");
     await closing;
   });
 
-  test("lets streams that are under way come to their end", async () => {
+  test("lets streams in flight finish", async () => {
     const { serve, next } = byHand();
     await start(serve);
     client.send(GET);
     const stream = open();
     (await next())(stream);
     const sink = await stream.sink;
-    sink.write(wholePart(Buffer.from("one")));
-    await client.hears("one");
+    sink.data(wholePart(Buffer.from("one")));
+    await client.waitForText("one");
     const closing = listener.close();
-    sink.write(wholePart(Buffer.from("two")));
+    sink.data(wholePart(Buffer.from("two")));
     sink.end([]);
     expect(await client.end()).toEndWith("3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n");
     await closing;
   });
 
-  test("cuts off whoever is left when the time is over", async () => {
+  test("resets the remaining connections when cut is called", async () => {
     const { serve, next } = byHand();
     await start(serve);
     client.send(GET);
     await next();
     const closing = listener.close();
-    listener.cut();
+    listener.closeNow();
     await closing;
     await client.end();
     expect(client.ending()).toBe("reset");
   });
 });
 
-describe("a connection on which no byte comes", () => {
-  test("is closed sooner than one between two requests", async () => {
-    listener = listenForTest(() => textAnswer("<answer>"), { ...LIMITS, firstByteMs: 300 });
+describe("a connection without any byte", () => {
+  test("is closed sooner than an idle connection between two requests", async () => {
+    listener = listenForTest(() => textResponse("<answer>"), { ...LIMITS, firstByteMs: 300 });
     client = await dial(listener.port);
     const spoken = await dial(listener.port);
     spoken.send(GET);
-    await spoken.hears("<answer>");
+    await spoken.waitForText("<answer>");
     await pass(301);
     expect(await client.end()).toBe("");
     expect([client.ending(), spoken.ending()]).toEqual(["closed", "open"]);
     await pass(IDLE_MS);
     await spoken.end();
-    spoken.leave();
+    spoken.destroy();
   });
 
-  test("or only empty lines, is closed as well", async () => {
-    listener = listenForTest(() => textAnswer("<answer>"), { ...LIMITS, firstByteMs: 300 });
+  test("or with empty lines only is closed as well", async () => {
+    listener = listenForTest(() => textResponse("<answer>"), { ...LIMITS, firstByteMs: 300 });
     client = await dial(listener.port);
     client.send("\r\n\r\n\r");
     await pass(301);
@@ -249,17 +256,17 @@ describe("a connection on which no byte comes", () => {
   });
 });
 
-describe("when there are as many connections as may be", () => {
+describe("the connection limit", () => {
   /** Sends a request on a new connection and returns the connection after its response. */
   async function answeredClient(): Promise<RawClient> {
     const opened = await dial(listener.port);
     opened.send(GET);
-    await opened.hears("<answer>");
+    await opened.waitForText("<answer>");
     return opened;
   }
 
-  test("a further one is served, and the one that was idle for longest is closed", async () => {
-    listener = listenForTest(() => textAnswer("<answer>"), { max: 3 });
+  test("closes the longest idle connection for a new one", async () => {
+    listener = listenForTest(() => textResponse("<answer>"), { max: 3 });
     client = await answeredClient();
     await pass(10);
     const second = await answeredClient();
@@ -267,36 +274,36 @@ describe("when there are as many connections as may be", () => {
     const third = await answeredClient();
     await pass(10);
     client.send(GET);
-    await eventually(() => client.heard().split("<answer>").length === 3);
+    await eventually(() => client.received().split("<answer>").length === 3);
     await pass(10);
     const fourth = await answeredClient();
     await second.end();
     expect([client, third, fourth].map((one) => one.ending())).toEqual(["open", "open", "open"]);
     const fifth = await answeredClient();
     await third.end();
-    for (const one of [second, third, fourth, fifth]) one.leave();
+    for (const one of [second, third, fourth, fifth]) one.destroy();
   });
 
-  test("one that lingers gives way to a further one", async () => {
-    listener = listenForTest(() => textAnswer("<answer>"), { max: 1 });
+  test("closes a lingering connection for a new one", async () => {
+    listener = listenForTest(() => textResponse("<answer>"), { max: 1 });
     client = await dial(listener.port);
     client.send(post("Connection: close"));
     await client.end();
     const second = await answeredClient();
-    second.leave();
+    second.destroy();
   });
 
-  test("one that sends its head slowly gives way to a further one", async () => {
-    listener = listenForTest(() => textAnswer("<answer>"), { max: 1 });
+  test("closes a connection with an incomplete head for a new one", async () => {
+    listener = listenForTest(() => textResponse("<answer>"), { max: 1 });
     client = await dial(listener.port);
     client.send("GET / HT");
     await pass(10);
     const second = await answeredClient();
     await client.end();
-    second.leave();
+    second.destroy();
   });
 
-  test("those of clients that have authenticated give way last, and never while a request is under way", async () => {
+  test("closes authenticated connections last, and never with a request in flight", async () => {
     const gate = Promise.withResolvers<void>();
     let waiting = 0;
     listener = listenForTest(
@@ -306,7 +313,7 @@ describe("when there are as many connections as may be", () => {
           waiting++;
           await gate.promise;
         }
-        return textAnswer("<answer>");
+        return textResponse("<answer>");
       },
       { max: 3 },
     );
@@ -318,7 +325,7 @@ describe("when there are as many connections as may be", () => {
     await pass(10);
     const stranger = await dial(listener.port);
     stranger.send(GET.replace("/", "/stranger"));
-    await stranger.hears("<answer>");
+    await stranger.waitForText("<answer>");
     await pass(10);
     const fourth = await answeredClient();
     await stranger.end();
@@ -326,11 +333,11 @@ describe("when there are as many connections as may be", () => {
     const fifth = await answeredClient();
     await idle.end();
     gate.resolve();
-    await client.hears("<answer>");
-    for (const one of [stranger, idle, fourth, fifth]) one.leave();
+    await client.waitForText("<answer>");
+    for (const one of [stranger, idle, fourth, fifth]) one.destroy();
   });
 
-  test("and all of them wait for an answer, a further one is cut off", async () => {
+  test("closes a new connection if all others wait for a response", async () => {
     const { serve, next } = byHand();
     listener = listenForTest(
       (request) => {
@@ -344,20 +351,20 @@ describe("when there are as many connections as may be", () => {
     const give = await next();
     const second = await dial(listener.port);
     expect(await second.end()).toBe("");
-    give(textAnswer("<answer>"));
-    await client.hears("<answer>");
-    second.leave();
+    give(textResponse("<answer>"));
+    await client.waitForText("<answer>");
+    second.destroy();
   });
 });
 
-describe("connections of one block of addresses", () => {
-  test("may not be more than half, unless the block is our proxy's", async () => {
+describe("connections of one address block", () => {
+  test("are limited to half of all, except for a trusted proxy", async () => {
     for (const [isProxy, openMax] of [
       [false, 2],
       [true, 4],
     ] as const) {
       listener = listenForTest(
-        () => textAnswer("<answer>"),
+        () => textResponse("<answer>"),
         { max: 4 },
         undefined,
         () => isProxy,
@@ -370,15 +377,15 @@ describe("connections of one block of addresses", () => {
       await eventually(() => clients.filter((one) => one.ending() === "open").length === openMax);
       client = clients[3] as RawClient;
       client.send(GET);
-      await client.hears("<answer>");
-      for (const one of clients) one.leave();
-      listener.cut();
+      await client.waitForText("<answer>");
+      for (const one of clients) one.destroy();
+      listener.closeNow();
     }
   });
 });
 
-test("a listener tells where it listens", async () => {
-  await start(() => textAnswer("<answer>"));
+test("a listener reports its address", async () => {
+  await start(() => textResponse("<answer>"));
   expect(listener.hostname).toBe("127.0.0.1");
   expect(await (await fetch(`http://127.0.0.1:${listener.port}/`)).text()).toBe("<answer>");
 });
@@ -388,5 +395,5 @@ async function arrived(): Promise<void> {
   const other = await dial(listener.port);
   other.send("nonsense\r\n\r\n");
   await other.end();
-  other.leave();
+  other.destroy();
 }

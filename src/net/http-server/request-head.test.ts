@@ -21,19 +21,19 @@ function faultOf(text: string): RequestFault | null {
 const asking = (line: string, ...fields: string[]) => `${[line, ...fields, "", ""].join("\r\n")}`;
 const posting = (...fields: string[]) => asking("POST /v1/responses HTTP/1.1", "Host: gw", ...fields);
 
-describe("the head of a request", () => {
-  test("tells method, path and query, and where the body begins", () => {
+describe("a request head", () => {
+  test("contains the method, the target and the start of the body", () => {
     const text = asking("POST /v1/models?a=%20b HTTP/1.1", "Host: gw.example:8080", "Content-Length: 42");
     const head = headOf(`${text}rest`);
-    expect(head).toMatchObject({ asked: { method: "POST", target: "/v1/models?a=%20b" }, framing: 42 });
+    expect(head).toMatchObject({ options: { method: "POST", target: "/v1/models?a=%20b" }, framing: 42 });
     expect(head.bodyAt).toBe(text.length);
   });
 
   test("may begin anywhere in the bytes", () => {
     const text = posting("X-A: 1");
     const head = parseRequestHead(Buffer.from(`before${text}`), 6, HEAD_BYTES_MAX);
-    expect(head).toMatchObject({ asked: { method: "POST" }, bodyAt: 6 + text.length });
-    expect(head instanceof RequestHead && head.asked.headers.get("x-a")).toBe("1");
+    expect(head).toMatchObject({ options: { method: "POST" }, bodyAt: 6 + text.length });
+    expect(head instanceof RequestHead && head.options.headers.get("x-a")).toBe("1");
   });
 
   test.each([
@@ -41,7 +41,7 @@ describe("the head of a request", () => {
     ["an empty one", ["content-length: 0"], 0],
     ["one of known length", ["content-length: 7"], 7],
     ["one in chunks", ["transfer-encoding: chunked"], CHUNKED],
-  ])("announces %s", (_name, fields, framing) => {
+  ])("announces its body framing: %s", (_name, fields, framing) => {
     expect(headOf(posting(...fields)).framing).toBe(framing);
   });
 
@@ -52,62 +52,66 @@ describe("the head of a request", () => {
     ["HTTP/1.0", [], false],
     ["HTTP/1.0", ["connection: keep-alive"], true],
     ["HTTP/1.0", ["connection: keep-alive, close"], false],
-  ])("of %s with %p keeps the connection: %p", (version, fields, keepsAlive) => {
-    const { asked } = headOf(asking(`GET / ${version}`, "host: gw", ...fields));
-    expect([asked.keepsAlive, asked.isHttp10]).toEqual([keepsAlive, version === "HTTP/1.0"]);
+  ])("of %s with %p keeps the connection alive: %p", (version, fields, keepsAlive) => {
+    const { options } = headOf(asking(`GET / ${version}`, "host: gw", ...fields));
+    expect([options.keepsAlive, options.isHttp10]).toEqual([keepsAlive, version === "HTTP/1.0"]);
   });
 
   test("needs no Host in HTTP/1.0", () => {
-    expect(headOf("GET / HTTP/1.0\r\n\r\n").asked.isHttp10).toBe(true);
+    expect(headOf("GET / HTTP/1.0\r\n\r\n").options.isHttp10).toBe(true);
   });
 
   test.each(["gw", "gw.example", "gw.example:8080", "127.0.0.1:80", "[::1]", "[::1]:8080", "a_b-c~d"])(
-    "may be for the host %p",
+    "accepts the host %p",
     (host) => {
-      expect(headOf(asking("GET / HTTP/1.1", `Host: ${host}`)).asked.headers.get("host")).toBe(host);
+      expect(headOf(asking("GET / HTTP/1.1", `Host: ${host}`)).options.headers.get("host")).toBe(host);
     },
   );
 
-  test("says when the client waits for a word, which HTTP/1.0 does not know", () => {
-    expect(headOf(posting("Expect: 100-Continue")).asked.expectsContinue).toBe(true);
-    expect(headOf(posting()).asked.expectsContinue).toBe(false);
-    expect(headOf(asking("GET / HTTP/1.0", "Expect: 100-continue")).asked.expectsContinue).toBe(false);
+  test("reports Expect: 100-continue, except in HTTP/1.0", () => {
+    expect(headOf(posting("Expect: 100-Continue")).options.expectsContinue).toBe(true);
+    expect(headOf(posting()).options.expectsContinue).toBe(false);
+    expect(headOf(asking("GET / HTTP/1.0", "Expect: 100-continue")).options.expectsContinue).toBe(false);
   });
 
-  test("keeps the number of the body's length for its framing alone", () => {
-    const { asked, framing, lengthAt } = headOf(posting("Content-Length: 007 ", "X-A: 1"));
-    expect([framing, asked.headers.get("content-length"), asked.headers.get("x-a")]).toEqual([7, "", "1"]);
+  test("blanks the value of Content-Length, which is only used for framing", () => {
+    const { options, framing, lengthAt } = headOf(posting("Content-Length: 007 ", "X-A: 1"));
+    expect([framing, options.headers.get("content-length"), options.headers.get("x-a")]).toEqual([
+      7,
+      "",
+      "1",
+    ]);
     expect(posting("Content-Length: 007 ").slice(lengthAt)).toStartWith("007 ");
   });
 
   test("may have 128 header lines", () => {
     const fields = Array.from({ length: 127 }, (_, i) => `x-${i}: 1`);
-    expect(headOf(posting(...fields)).asked.headers.get("x-126")).toBe("1");
+    expect(headOf(posting(...fields)).options.headers.get("x-126")).toBe("1");
     expect(faultOf(posting(...fields, "x-127: 1"))?.kind).toBe("head_too_large");
   });
 });
 
-describe("a request is refused", () => {
+describe("a request is rejected", () => {
   test.each([
     ["without a method", " / HTTP/1.1"],
-    ["with a method that is no token", "G(T / HTTP/1.1"],
-    ["that begins with TLS", "\x16\x03\x01\x02\x00\x01"],
+    ["with a method that is not a token", "G(T / HTTP/1.1"],
+    ["with a TLS handshake", "\x16\x03\x01\x02\x00\x01"],
     ["with a tab after the method", "GET\t/ HTTP/1.1"],
     ["with two spaces after the method", "GET  / HTTP/1.1"],
     ["with two spaces after the path", "GET /  HTTP/1.1"],
     ["with a space in the path", "GET /a b HTTP/1.1"],
-    ["with a letter beyond ASCII in the path", "GET /\xe9 HTTP/1.1"],
+    ["with a non-ASCII character in the path", "GET /\xe9 HTTP/1.1"],
     ["with a control character in the path", "GET /\x01 HTTP/1.1"],
     ["with a DEL in the path", "GET /\x7f HTTP/1.1"],
     ["of HTTP/0.9", "GET /"],
-    ["for no path", "OPTIONS * HTTP/1.1"],
-    ["for an authority", "CONNECT example.com:443 HTTP/1.1"],
-    ["for a whole address, as proxies are asked", "GET http://example.com/v1/models HTTP/1.1"],
-    ["for a whole address in capitals", "GET HTTPS://example.com HTTP/1.1"],
-    ["for an address of another scheme", "GET ftp://example.com/ HTTP/1.1"],
-    ["for an address without a host", "GET http:///a HTTP/1.1"],
-    ["for a version in lower case", "GET / http/1.1"],
-    ["with more after the version", "GET / HTTP/1.1 "],
+    ["with the target *", "OPTIONS * HTTP/1.1"],
+    ["with an authority as target", "CONNECT example.com:443 HTTP/1.1"],
+    ["with an absolute URL, as sent to proxies", "GET http://example.com/v1/models HTTP/1.1"],
+    ["with an absolute URL in capitals", "GET HTTPS://example.com HTTP/1.1"],
+    ["with a URL of another scheme", "GET ftp://example.com/ HTTP/1.1"],
+    ["with a URL without a host", "GET http:///a HTTP/1.1"],
+    ["with a version in lower case", "GET / http/1.1"],
+    ["with a space after the version", "GET / HTTP/1.1 "],
     ["with a longer version", "GET / HTTP/1.10"],
     ["with LF alone after the request line", "GET / HTTP/1.1\nHost: gw"],
   ])("%s", (_name, line) => {
@@ -116,14 +120,14 @@ describe("a request is refused", () => {
 
   test.each([
     ["no Host", []],
-    ["two", ["Host: gw", "Host: gw"]],
+    ["two Hosts", ["Host: gw", "Host: gw"]],
     ["an empty one", ["Host:"]],
     ["a list", ["Host: a, b"]],
     ["a path in it", ["Host: a/b"]],
-    ["somebody's name in it", ["Host: me@a"]],
-    ["a port that is none", ["Host: a:b"]],
-    ["half an address", ["Host: [::1"]],
-  ])("with %s", (_name, fields) => {
+    ["a user name in it", ["Host: me@a"]],
+    ["an invalid port", ["Host: a:b"]],
+    ["an incomplete IPv6 address", ["Host: [::1"]],
+  ])("with an invalid Host: %s", (_name, fields) => {
     expect(faultOf(asking("GET / HTTP/1.1", ...fields))).toMatchObject({ kind: "malformed" });
   });
 
@@ -135,20 +139,20 @@ describe("a request is refused", () => {
     ["an unknown coding", ["transfer-encoding: gzip, chunked"]],
     ["a space before a colon", ["transfer-encoding : chunked"]],
     ["a folded line", ["a: b", " transfer-encoding: chunked"]],
-  ])("whose body could end in two places: %s", (_name, fields) => {
+  ])("with ambiguous body framing: %s", (_name, fields) => {
     expect(faultOf(posting(...fields))).toMatchObject({ kind: "malformed" });
   });
 
-  test("in chunks of HTTP/1.0, which has none", () => {
+  test("with chunks in HTTP/1.0", () => {
     const text = asking("POST / HTTP/1.0", "transfer-encoding: chunked");
     expect(faultOf(text)).toMatchObject({ kind: "malformed" });
   });
 
-  test.each(["HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "HTTP/11."])("of the version %s, by name", (version) => {
+  test.each(["HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "HTTP/11."])("with the version %s, by name", (version) => {
     expect(faultOf(asking(`GET / ${version}`, "Host: gw"))).toMatchObject({ kind: "version" });
   });
 
-  test("that begins HTTP/2 without having agreed on it, by name", () => {
+  test("with an HTTP/2 preface, by name", () => {
     expect(faultOf("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).toMatchObject({ kind: "version" });
   });
 
@@ -156,21 +160,21 @@ describe("a request is refused", () => {
     expect(faultOf(posting(`Expect: ${expectation}`))).toMatchObject({ kind: "expectation" });
   });
 
-  test("for a wrong Host also after many requests with a right one", () => {
-    expect(headOf(posting()).asked.headers.get("host")).toBe("gw");
+  test("for an invalid Host even after requests with a valid one", () => {
+    expect(headOf(posting()).options.headers.get("host")).toBe("gw");
     expect(faultOf(asking("GET / HTTP/1.1", "Host: g w"))).toMatchObject({ kind: "malformed" });
   });
 });
 
-describe("however it comes", () => {
+describe("a request head in arbitrary bytes", () => {
   const text = posting("Content-Length: 3", "X-A: b", "Expect: 100-continue");
 
-  test("a head is awaited until its last byte", () => {
+  test("is incomplete until its last byte", () => {
     for (let to = 0; to < text.length; to++) expect(parse(text.slice(0, to))).toBeNull();
     expect(headOf(text).bodyAt).toBe(text.length);
   });
 
-  test("a head that was changed anywhere is read, awaited or refused, and nothing is thrown", () => {
+  test("with any change is parsed, incomplete or rejected, and never throws", () => {
     const byte = fc.nat({ max: 255 }).map((code) => String.fromCharCode(code));
     const put = fc.string({ unit: fc.oneof(byte, fc.constantFrom("\r\n", " ", ":", "/")), maxLength: 4 });
     const change = fc.tuple(fc.nat({ max: text.length }), fc.nat({ max: 3 }), put);
@@ -183,14 +187,14 @@ describe("however it comes", () => {
         const head = parse(changed);
         if (head instanceof RequestHead) {
           expect(head.bodyAt).toBeLessThanOrEqual(changed.length);
-          expect(head.asked.target).toStartWith("/");
+          expect(head.options.target).toStartWith("/");
         } else if (head !== null) expect(head.reason).not.toBe("");
       }),
       { numRuns: 1_000 },
     );
   });
 
-  test("what is refused at its end was refused or awaited before", () => {
+  test("that is rejected at its end was rejected or incomplete before", () => {
     fc.assert(
       fc.property(fc.nat({ max: text.length - 1 }), fc.nat({ max: 255 }), (at, byte) => {
         const changed = text.slice(0, at) + String.fromCharCode(byte) + text.slice(at + 1);

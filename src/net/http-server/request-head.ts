@@ -25,7 +25,7 @@ export interface RequestFault {
 
 export const HEAD_TIMEOUT: RequestFault = {
   kind: "late",
-  reason: "the head of the request did not come in time",
+  reason: "the request head did not arrive in time",
 };
 
 /**
@@ -53,7 +53,7 @@ export class RequestOptions {
 }
 
 export class RequestHead {
-  readonly asked: RequestOptions;
+  readonly options: RequestOptions;
   /** The length of the body, 0 for none, or CHUNKED. */
   readonly framing: number;
   /** Position of the digits of Content-Length in the parsed bytes, or -1. */
@@ -62,7 +62,7 @@ export class RequestHead {
   readonly bodyAt: number;
 
   constructor(options: RequestOptions, framing: number, lengthAt: number, bodyAt: number) {
-    this.asked = options;
+    this.options = options;
     this.framing = framing;
     this.lengthAt = lengthAt;
     this.bodyAt = bodyAt;
@@ -115,7 +115,7 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
   if (at === end) return null;
   const targetTo = at;
   if (bytes[at] !== SPACE || targetTo === methodTo + 1) {
-    return malformed("the request line does not name a path");
+    return malformed("the request line has no path");
   }
   if (end - at <= VERSION_BYTES) return null;
   const minor = parseVersion(bytes, at + 1);
@@ -134,7 +134,7 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
   if (fields.names.length > FIELDS_MAX) return tooLarge(`more than ${FIELDS_MAX} header lines`);
   const target = decodeLatin1(bytes, methodTo + 1, targetTo);
   // An absolute URL is for proxies. It names a second host, which an intermediary may have routed by.
-  if (!target.startsWith("/")) return malformed("the request line names no path, or more than a path");
+  if (!target.startsWith("/")) return malformed("the request target must be a path that starts with /");
   const headers = new HeadText(decodeHead(bytes, targetTo, fields), fields.names, targetTo);
   if (hosts === 1 && !isHost(headers.get("host") ?? "")) {
     return malformed("the Host header is empty or not a host name");
@@ -147,7 +147,7 @@ function parseHead(bytes: Buffer, from: number): RequestHead | RequestFault | nu
     headers,
   );
   if (options.expectsContinue && headers.get("expect")?.toLowerCase() !== "100-continue") {
-    return { kind: "expectation", reason: "only 100-continue can be expected" };
+    return { kind: "expectation", reason: "only 100-continue is supported" };
   }
   return new RequestHead(options, isChunked ? CHUNKED : Math.max(0, length), fields.lengthAt, fields.end);
 }
@@ -172,8 +172,8 @@ function parseVersion(bytes: Buffer, at: number): number | RequestFault {
 
 function rejectVersion(bytes: Buffer, at: number): RequestFault {
   return decodeLatin1(bytes, at, at + 5) === "HTTP/"
-    ? { kind: "version", reason: "only HTTP/1.1 and HTTP/1.0 are spoken here" }
-    : malformed("the request line does not name a version of HTTP");
+    ? { kind: "version", reason: "only HTTP/1.1 and HTTP/1.0 are supported" }
+    : malformed("the request line has no HTTP version");
 }
 
 const HOST = /^(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;

@@ -1,15 +1,22 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
 import {
-  type ClientSink,
   type HttpResponse,
   SharedResponse,
   StreamedResponse,
+  type StreamSink,
   WholeResponse,
 } from "../wire/http-message.ts";
 import { wholePart } from "../wire/parts.ts";
 import { writeBatcher } from "../wire/write-batcher.ts";
-import { dial, listenForTest, type RawClient, type TestListener, textAnswer } from "./listen.test-support.ts";
+import {
+  dial,
+  listenForTest,
+  type RawClient,
+  streamSource,
+  type TestListener,
+  textResponse,
+} from "./listen.test-support.ts";
 import { type ResponseWriter, startStream } from "./response-writer.ts";
 
 const DATE = "date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
@@ -20,13 +27,13 @@ let client: RawClient;
 let give: () => HttpResponse | Promise<HttpResponse>;
 
 beforeEach(async () => {
-  listener = listenForTest(({ target }) => (target === "/next" ? textAnswer("<next>") : give()));
+  listener = listenForTest(({ target }) => (target === "/next" ? textResponse("<next>") : give()));
   client = await dial(listener.port);
 });
 
 afterEach(() => {
-  client.leave();
-  listener.cut();
+  client.destroy();
+  listener.closeNow();
 });
 
 function ask(method = "GET", version = "1.1"): void {
@@ -36,20 +43,27 @@ function ask(method = "GET", version = "1.1"): void {
 /** The whole response on a connection that stays open, up to the next one. */
 async function answerBeforeNext(): Promise<string> {
   client.send("GET /next HTTP/1.1\r\nHost: gw\r\n\r\n");
-  const heard = await client.hears("<next>");
+  const heard = await client.waitForText("<next>");
   return heard.slice(0, heard.lastIndexOf("HTTP/1.1 200"));
 }
 
 /** A stream that the test writes to, with its outcome. */
 function streamByHand() {
-  const flowing = Promise.withResolvers<ClientSink>();
+  const flowing = Promise.withResolvers<StreamSink>();
   let left = 0;
-  give = () =>
-    new StreamedResponse("content-type: text/event-stream\r\n", {
-      flowTo: (sink) => flowing.resolve(sink),
-      leave: () => void left++,
-    });
-  return { sink: flowing.promise, left: () => left };
+  let isPaused = false;
+  const source = {
+    flowTo: flowing.resolve,
+    pause() {
+      isPaused = true;
+    },
+    resume() {
+      isPaused = false;
+    },
+    abort: () => void left++,
+  };
+  give = () => new StreamedResponse("content-type: text/event-stream\r\n", source);
+  return { sink: flowing.promise, left: () => left, isPaused: () => isPaused };
 }
 
 function unchunked(text: string): string {
@@ -70,25 +84,24 @@ function writingTo(written: Buffer[], endsByClosing = false): ResponseWriter {
     bufferedBytes: 0,
     isOver: false,
     endsByClosing: () => endsByClosing,
-    whenLeft() {},
+    bodySource: null,
     write: (bytes, from = 0, to = bytes.length) =>
       void written.push(Buffer.copyBytesFrom(bytes, from, to - from)),
     writeShared: (bytes) => void written.push(Buffer.from(bytes)),
-    post(_from, to) {
-      writeBatcher.post({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
+    batch(_from, to) {
+      writeBatcher.add({ send: (bytes, from, end) => this.write(bytes, from, end) }, to);
       writeBatcher.flush();
     },
-    room: () => Promise.resolve(),
-    finished() {},
-    failed() {},
+    endResponse() {},
+    failResponse() {},
   };
 }
 
-describe("an answer that all clients share", () => {
+describe("a shared response", () => {
   const long = Buffer.alloc(8_000_000, "0123456789");
   const headers = { "content-type": "text/plain", etag: '"1"' };
 
-  test.each([5, 64 * 1024, 200_000])("of %d bytes is whole", async (length) => {
+  test.each([5, 64 * 1024, 200_000])("of %d bytes is complete", async (length) => {
     give = () => new SharedResponse(200, headers, long.subarray(0, length));
     ask();
     expect(await answerBeforeNext()).toBe(
@@ -96,7 +109,7 @@ describe("an answer that all clients share", () => {
     );
   });
 
-  test("to HEAD tells its length", async () => {
+  test("to HEAD has its Content-Length", async () => {
     give = () => new SharedResponse(200, {}, long);
     ask("HEAD");
     expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 8000000\r\n\r\n`);
@@ -108,19 +121,19 @@ describe("an answer that all clients share", () => {
     expect(await answerBeforeNext()).toBe(`HTTP/1.1 304 Not Modified\r\n${DATE}\r\n`);
   });
 
-  test("comes whole in the end to a client that takes it slowly", async () => {
+  test("arrives completely at a client that reads slowly", async () => {
     give = () => new SharedResponse(200, {}, long);
-    client.stopTaking();
+    client.pause();
     ask();
     await Bun.sleep(50);
-    client.goOnTaking();
+    client.resume();
     const heard = await answerBeforeNext();
     expect(heard.endsWith(long.toString("latin1"))).toBe(true);
   });
 });
 
-describe("a whole answer", () => {
-  test("is its status, its headers, the date, its length and its body", async () => {
+describe("a whole response", () => {
+  test("consists of the status, the headers, the date, the length and the body", async () => {
     give = () => new WholeResponse(404, "a: b\r\nc: d\r\n", Buffer.from("hello"));
     ask();
     expect(await answerBeforeNext()).toBe(
@@ -128,7 +141,7 @@ describe("a whole answer", () => {
     );
   });
 
-  test("is the parts of its body, one behind the other", async () => {
+  test("joins the parts of its body", async () => {
     const long = "0123456789".repeat(10_000);
     const bytes = Buffer.from(`<${long}>`);
     const parts = [
@@ -143,7 +156,7 @@ describe("a whole answer", () => {
     );
   });
 
-  test("to HEAD tells the length of what it leaves out", async () => {
+  test("to HEAD has the Content-Length of the omitted body", async () => {
     give = () => new WholeResponse(200, "", Buffer.from("hello"));
     ask("HEAD");
     expect(await answerBeforeNext()).toBe(`HTTP/1.1 200 OK\r\n${DATE}content-length: 5\r\n\r\n`);
@@ -155,47 +168,48 @@ describe("a whole answer", () => {
     expect(await answerBeforeNext()).toMatch(/^HTTP\/1.1 \d+ [A-Za-z ]+\r\ndate: [^\r]+\r\n\r\n$/);
   });
 
-  test("of a status without a name has a status line all the same", async () => {
+  test("of a status without a reason phrase has a valid status line", async () => {
     give = () => new WholeResponse(499, "", Buffer.from(""));
     ask();
     expect(await answerBeforeNext()).toStartWith("HTTP/1.1 499 Unknown\r\n");
   });
 
-  test("that is long arrives whole, whoever makes use of its bytes afterwards", async () => {
+  test("that is long arrives completely, even if its memory is reused afterwards", async () => {
     const body = Buffer.alloc(12_000_000, "0123456789");
     give = () => new WholeResponse(200, "", body);
-    client.stopTaking();
+    client.pause();
     ask();
     await eventually(async () => (await fetch(`${listener.url}next`)).ok);
     body.fill("x");
-    client.goOnTaking();
+    client.resume();
     const heard = await answerBeforeNext();
     expect(heard.slice(heard.indexOf("\r\n\r\n") + 4) === "0123456789".repeat(1_200_000)).toBe(true);
   });
 });
 
-describe("a stream", () => {
-  test("goes out in chunks, each as soon as it is written, and leaves the connection open", async () => {
-    const { sink, left } = streamByHand();
+describe("a streamed response", () => {
+  test("is sent in chunks without delay, and leaves the connection open", async () => {
+    const { sink, left, isPaused } = streamByHand();
     ask();
     const to = await sink;
-    await client.hears(
+    await client.waitForText(
       `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n${DATE}transfer-encoding: chunked\r\n\r\n`,
     );
-    expect(to.write(wholePart(Buffer.from("hello world, hello")))).toBeNull();
-    await client.hears("\r\n\r\n12\r\nhello world, hello\r\n");
-    to.write(wholePart(new Uint8Array(0)));
-    to.write(wholePart(Buffer.from("x")));
+    to.data(wholePart(Buffer.from("hello world, hello")));
+    expect(isPaused()).toBe(false);
+    await client.waitForText("\r\n\r\n12\r\nhello world, hello\r\n");
+    to.data(wholePart(new Uint8Array(0)));
+    to.data(wholePart(Buffer.from("x")));
     to.end([]);
     expect(await answerBeforeNext()).toEndWith("hello\r\n1\r\nx\r\n0\r\n\r\n");
     expect(left()).toBe(0);
   });
 
-  test("says its head together with what it has to say already", async () => {
+  test("sends its head together with data that is already available", async () => {
     const written: Buffer[] = [];
     const flowing = new StreamedResponse("a: b\r\n", {
-      flowTo: (sink) => void Promise.resolve().then(() => sink.write(wholePart(Buffer.from("hello")))),
-      leave() {},
+      ...streamSource({}),
+      flowTo: (sink) => void Promise.resolve().then(() => sink.data(wholePart(Buffer.from("hello")))),
     });
     startStream(writingTo(written), flowing, false);
     await Bun.sleep(0);
@@ -205,18 +219,18 @@ describe("a stream", () => {
   });
 
   test.each([0, 1, 5, 100])(
-    "has a head of any length before its first chunk, also %d bytes short of what is written at once",
+    "has a head of any length before its first chunk, also %d bytes below the batch size",
     async (short) => {
       const written: Buffer[] = [];
       const fixed = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".length;
       const headers = `a: ${"b".repeat(64 * 1024 - short - fixed - 5)}\r\n`;
       const piece = "c".repeat(64 * 1024);
       const flowing = new StreamedResponse(headers, {
+        ...streamSource({}),
         flowTo(sink) {
-          sink.write(wholePart(Buffer.from(piece)));
+          sink.data(wholePart(Buffer.from(piece)));
           sink.end([]);
         },
-        leave() {},
       });
       startStream(writingTo(written), flowing, false);
       await Bun.sleep(0);
@@ -226,7 +240,7 @@ describe("a stream", () => {
     },
   );
 
-  test("is made of pieces that may stand in several arrays, the last of them at its end", async () => {
+  test("accepts parts of several arrays, also at its end", async () => {
     const { sink } = streamByHand();
     ask();
     const to = await sink;
@@ -235,12 +249,12 @@ describe("a stream", () => {
       { bytes, start: 2, end: 7 },
       { bytes, start: 7, end: 13 },
     ];
-    to.write(parts);
+    to.data(parts);
     to.end([...parts, { bytes, start: 3, end: 3 }, { bytes, start: 0, end: 1 }]);
     expect(await answerBeforeNext()).toEndWith("\r\n\r\nb\r\nhello world\r\nc\r\nhello world-\r\n0\r\n\r\n");
   });
 
-  test("may be ended by a piece of any length", async () => {
+  test("accepts a last piece of any length", async () => {
     for (const length of [0, 1, 15, 16, 255, 256, 4_095, 4_096, 65_519, 65_520, 65_536, 100_000]) {
       const { sink } = streamByHand();
       const reading = fetch(listener.url).then((response) => response.bytes());
@@ -249,23 +263,23 @@ describe("a stream", () => {
     }
   });
 
-  test("may be written in long pieces", async () => {
+  test("accepts long pieces", async () => {
     const { sink } = streamByHand();
     const reading = fetch(listener.url).then((response) => response.bytes());
     const to = await sink;
     const pieces = [65_000, 65_520, 65_523, 65_536, 300_000].map((length, i) => Buffer.alloc(length, `${i}`));
-    for (const piece of pieces) await to.write(wholePart(piece));
+    for (const piece of pieces) to.data(wholePart(piece));
     to.end([]);
     expect(Buffer.concat(pieces).equals(await reading)).toBe(true);
   });
 
   test.each(["in chunks", "until the connection closes"])(
-    "of many small pieces at once, %s, is few writes, and every piece is in them",
+    "of many small pieces, %s, is few writes and complete",
     async (how) => {
       const written: Buffer[] = [];
-      const sinks: ClientSink[] = [];
+      const sinks: StreamSink[] = [];
       const carrier = writingTo(written, how !== "in chunks");
-      const source = { flowTo: (sink: ClientSink) => void sinks.push(sink), leave() {} };
+      const source = streamSource({ flowTo: (sink) => void sinks.push(sink) });
       startStream(carrier, new StreamedResponse("", source), false);
       await Bun.sleep(0);
       const head = written.length;
@@ -275,7 +289,7 @@ describe("a stream", () => {
         return { bytes: read, start, end: i === 8_999 ? read.length : read.indexOf(`<${i + 1}>`) };
       });
       const long = { bytes: Buffer.alloc(200_000, "y"), start: 7, end: 150_007 };
-      sinks[0]?.write([...pieces, long, ...pieces.slice(0, 3)]);
+      sinks[0]?.data([...pieces, long, ...pieces.slice(0, 3)]);
       sinks[0]?.end(pieces.slice(0, 2));
       expect(written.length - head).toBeLessThanOrEqual(11);
       const body = Buffer.concat(written.slice(head)).toString("latin1");
@@ -290,54 +304,52 @@ describe("a stream", () => {
     const { sink } = streamByHand();
     ask("GET", "1.0");
     const to = await sink;
-    to.write(wholePart(Buffer.from("one ")));
+    to.data(wholePart(Buffer.from("one ")));
     to.end(wholePart(Buffer.from("two")));
     const heard = await client.end();
     expect(heard).toEndWith("connection: close\r\n\r\none two");
     expect(heard).not.toContain("transfer-encoding");
   });
 
-  test("to HEAD is its head alone, and nobody makes the rest", async () => {
+  test("to HEAD is its head alone, and its source is cancelled", async () => {
     const { left } = streamByHand();
     ask("HEAD");
     expect(await answerBeforeNext()).toEndWith("transfer-encoding: chunked\r\n\r\n");
     expect(left()).toBe(1);
   });
 
-  test("has its writer wait while the client does not keep up, and arrives in order", async () => {
-    const { sink } = streamByHand();
-    client.stopTaking();
+  test("pauses its source while the client does not keep up, and arrives in order", async () => {
+    const { sink, isPaused } = streamByHand();
+    client.pause();
     ask();
     const to = await sink;
     const piece = Buffer.alloc(100_000);
     let written = 0;
-    let room: Promise<unknown> | null = null;
-    while (room === null) room = to.write(wholePart(piece.fill(`${written++ % 10}`)));
-    client.goOnTaking();
-    await room;
-    expect(to.write(wholePart(Buffer.from("last")))).toBeNull();
+    while (!isPaused()) to.data(wholePart(piece.fill(`${written++ % 10}`)));
+    client.resume();
+    await eventually(() => !isPaused());
+    to.data(wholePart(Buffer.from("last")));
+    expect(isPaused()).toBe(false);
     to.end([]);
     const heard = await answerBeforeNext();
     const chunks = Array.from({ length: written }, (_, i) => `186a0\r\n${`${i % 10}`.repeat(100_000)}\r\n`);
     expect(heard.endsWith(`\r\n\r\n${chunks.join("")}4\r\nlast\r\n0\r\n\r\n`)).toBe(true);
   });
 
-  test("is left once when its client leaves, and whoever waits to write is let go", async () => {
-    const { sink, left } = streamByHand();
-    client.stopTaking();
+  test("is aborted once when its client disconnects, and later writes have no effect", async () => {
+    const { sink, left, isPaused } = streamByHand();
+    client.pause();
     ask();
     const to = await sink;
-    let room: Promise<unknown> | null = null;
-    while (room === null) room = to.write(wholePart(Buffer.alloc(100_000)));
-    client.leave();
-    await room;
+    while (!isPaused()) to.data(wholePart(Buffer.alloc(100_000)));
+    client.destroy();
     await eventually(() => left() === 1);
-    expect(to.write(wholePart(Buffer.from("nobody hears this")))).toBeNull();
+    to.data(wholePart(Buffer.from("nobody hears this")));
     to.end([]);
     expect(left()).toBe(1);
   });
 
-  test("that begins when its client has left is left at once", async () => {
+  test("that begins after its client disconnected gets its leave call at once", async () => {
     const asked = Promise.withResolvers<void>();
     const answering = Promise.withResolvers<HttpResponse>();
     const left = Promise.withResolvers<void>();
@@ -347,8 +359,11 @@ describe("a stream", () => {
     };
     ask();
     await asked.promise;
-    client.leave();
-    const source = { flowTo: () => left.reject(new Error("it flowed")), leave: () => left.resolve() };
+    client.destroy();
+    const source = streamSource({
+      flowTo: () => left.reject(new Error("it flowed")),
+      abort: left.resolve,
+    });
     await eventually(async () => (await fetch(`${listener.url}next`)).ok);
     answering.resolve(new StreamedResponse("", source));
     await left.promise;
@@ -366,7 +381,7 @@ describe("a Response", () => {
       },
     });
 
-  test("that is whole is sent with its length, and each of its cookies", async () => {
+  test("that is whole is sent with its length and each of its cookies", async () => {
     const headers = new Headers({ a: "b" });
     headers.append("set-cookie", "c=1");
     headers.append("set-cookie", "d=2");
@@ -387,13 +402,13 @@ describe("a Response", () => {
     expect(await answerBeforeNext()).toEndWith("content-length: 0\r\n\r\n");
   });
 
-  test("without a body to speak of has none", async () => {
+  test("of status 204 has no body", async () => {
     give = () => new Response(null, { status: 204 });
     ask();
     expect(await answerBeforeNext()).toBe(`HTTP/1.1 204 No Content\r\n${DATE}\r\n`);
   });
 
-  test("made piece by piece is sent in chunks", async () => {
+  test("with several pieces is sent in chunks", async () => {
     give = () => new Response(bodyOf("one ", "two ", "three ", "four"));
     const response = await fetch(listener.url);
     expect(response.headers.get("transfer-encoding")).toBe("chunked");
@@ -410,7 +425,7 @@ describe("a Response", () => {
     await cancelled.promise;
   });
 
-  test("of events is begun before there is one", async () => {
+  test("with server-sent events begins before the first event", async () => {
     const headers = { "content-type": "text/event-stream" };
     let controller: ReadableStreamDefaultController | null = null;
     const start = (given: ReadableStreamDefaultController) => {
@@ -418,26 +433,26 @@ describe("a Response", () => {
     };
     give = () => new Response(new ReadableStream({ start }), { headers });
     ask();
-    await client.hears("transfer-encoding: chunked\r\n\r\n");
+    await client.waitForText("transfer-encoding: chunked\r\n\r\n");
     const events = await eventually(() => controller);
     events.enqueue(Buffer.from("data: 1\n\n"));
-    await client.hears("9\r\ndata: 1\n\n\r\n");
+    await client.waitForText("9\r\ndata: 1\n\n\r\n");
     events.close();
-    await client.hears("0\r\n\r\n");
+    await client.waitForText("0\r\n\r\n");
   });
 
-  test("is cancelled when its client leaves", async () => {
+  test("is cancelled when its client disconnects", async () => {
     const cancelled = Promise.withResolvers<void>();
     const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(Buffer.alloc(100_000));
     give = () => new Response(new ReadableStream({ pull, cancel: () => cancelled.resolve() }));
-    client.stopTaking();
+    client.pause();
     ask();
-    await client.hears("");
-    client.leave();
+    await client.waitForText("");
+    client.destroy();
     await cancelled.promise;
   });
 
-  test("that fails on the way is cut off, so that nobody takes it for whole", async () => {
+  test("that fails midway is reset, so that it is not taken for complete", async () => {
     let count = 0;
     const pull = (controller: ReadableStreamDefaultController) => {
       if (count++ < 3) controller.enqueue(Buffer.from("more"));

@@ -1,12 +1,16 @@
 /** Writes responses to a connection. */
 
 import { STATUS_CODES } from "node:http";
+import type { Backpressure } from "../wire/body-sink.ts";
 import { writeBytes } from "../wire/bytes.ts";
+import { Cache } from "../wire/cache.ts";
 import {
-  type ClientSink,
+  type HeaderLines,
   type HttpResponse,
   type SharedResponse,
   StreamedResponse,
+  type StreamSink,
+  type StreamSource,
   WholeResponse,
 } from "../wire/http-message.ts";
 import { type Part, partsLength, wholePart } from "../wire/parts.ts";
@@ -20,17 +24,19 @@ export interface ResponseWriter {
   readonly bufferedBytes: number;
   readonly isOver: boolean;
   endsByClosing(): boolean;
-  /** Sets the callback for a client that disconnects before the response is complete. */
-  whenLeft(leave: () => void): void;
+  /**
+   * The sender of the body: it is resumed when all buffered bytes are sent, and aborted when the client disconnects
+   * before the response is complete.
+   */
+  bodySource: Backpressure | null;
   write(bytes: Uint8Array, from?: number, to?: number): void;
   /** Writes bytes that never change: what the socket does not accept at once is not copied. */
   writeShared(bytes: Uint8Array): void;
   /** Sends this range of the write batcher's buffer. */
-  post(from: number, to: number): void;
-  room(): Promise<void>;
-  finished(): void;
+  batch(from: number, to: number): void;
+  endResponse(): void;
   /** The response failed in the middle, so the client cannot know where it ends. */
-  failed(thrown: unknown): void;
+  failResponse(thrown: unknown): void;
 }
 
 /** Up to this size, head and body are copied together and sent in one write. */
@@ -49,15 +55,13 @@ const LAST_CHUNK = wholePart(Buffer.from("0\r\n\r\n"));
 const NO_BYTES = new Uint8Array(0);
 const NO_PARTS: readonly Part[] = [];
 
-const statusLines = new Map<number, string>();
+const statusLines = new Cache<number, string>({ name: "status lines", entriesMax: 1_000 });
+
+const buildStatusLine = (status: number): string =>
+  `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Unknown"}\r\n`;
 
 function statusLine(status: number): string {
-  let line = statusLines.get(status);
-  if (line === undefined) {
-    line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "Unknown"}\r\n`;
-    statusLines.set(status, line);
-  }
-  return line;
+  return statusLines.getOrCreate(status, buildStatusLine);
 }
 
 function isBare(status: number): boolean {
@@ -69,14 +73,14 @@ export function writeWhole(writer: ResponseWriter, response: WholeResponse, isBo
   const length = isBare(status) ? "" : `content-length: ${partsLength(body)}\r\n`;
   const head = `${statusLine(status)}${headers}${writer.connectionLines}${length}\r\n`;
   const parts = isBodyless || isBare(status) ? NO_PARTS : body;
-  const at = writeBatcher.roomFor(head.length + partsLength(parts));
+  const at = writeBatcher.reserve(head.length + partsLength(parts));
   if (at < 0) writeTogether(writer, head, parts);
   else {
     let to = at + writeBatcher.bytes.write(head, at, "latin1");
     for (const { bytes, start, end } of parts) to = writeBytes(writeBatcher.bytes, to, bytes, start, end);
-    writer.post(at, to);
+    writer.batch(at, to);
   }
-  writer.finished();
+  writer.endResponse();
 }
 
 function writeTogether(writer: ResponseWriter, head: string, body: readonly Part[]): void {
@@ -95,7 +99,7 @@ export function writeShared(writer: ResponseWriter, response: SharedResponse, is
     putHead(writer, statusLine(status) + formatHeaders(headers) + writer.connectionLines + length + LINE_END),
   );
   writer.writeShared(bytes);
-  writer.finished();
+  writer.endResponse();
 }
 
 function formatHeaders(headers: Headers): string {
@@ -111,74 +115,80 @@ function putHead(writer: ResponseWriter, head: string): number {
 
 export function startStream(writer: ResponseWriter, response: StreamedResponse, isBodyless: boolean): void {
   const { headers, source } = response;
-  const flow = openStreamWriter(writer, 200, headers);
+  const stream = new StreamWriter(writer, source, { status: 200, headers });
   if (isBodyless) {
-    flow.begin();
-    source.leave();
-    writer.finished();
+    stream.begin();
+    source.abort();
+    writer.endResponse();
     return;
   }
-  writer.whenLeft(() => source.leave());
-  source.flowTo(flow);
+  writer.bodySource = source;
+  source.flowTo(stream);
   // If the source has data already, it has written it together with the head before this runs.
   queueMicrotask(() => {
     try {
-      flow.begin();
+      stream.begin();
     } catch (thrown) {
-      writer.failed(thrown);
+      stream.fail(thrown);
     }
   });
 }
 
-function openStreamWriter(writer: ResponseWriter, status: number, headers: string): StreamWriter {
-  const isChunked = !writer.endsByClosing();
-  const encoding = isChunked ? "transfer-encoding: chunked\r\n" : "";
-  const head = `${statusLine(status)}${headers}${writer.connectionLines}${encoding}\r\n`;
-  return new StreamWriter(writer, head, isChunked);
-}
-
-class StreamWriter implements ClientSink {
-  private readonly carrier: ResponseWriter;
+class StreamWriter implements StreamSink {
+  private readonly writer: ResponseWriter;
+  private readonly source: Backpressure;
   private readonly isChunked: boolean;
   /** Sent together with the first piece; empty once it was sent. */
   private head: string;
   /** The connection now belongs to the next response. */
   private hasEnded = false;
 
-  constructor(writer: ResponseWriter, head: string, isChunked: boolean) {
-    this.carrier = writer;
-    this.head = head;
-    this.isChunked = isChunked;
+  constructor(
+    writer: ResponseWriter,
+    source: Backpressure,
+    { status, headers }: { status: number; headers: HeaderLines },
+  ) {
+    this.writer = writer;
+    this.source = source;
+    this.isChunked = !writer.endsByClosing();
+    const encoding = this.isChunked ? "transfer-encoding: chunked\r\n" : "";
+    this.head = `${statusLine(status)}${headers}${writer.connectionLines}${encoding}\r\n`;
   }
 
   /** Sends the head alone, unless it was sent. */
   begin(): void {
-    if (!this.hasEnded && !this.carrier.isOver) flushScratch(this.carrier, this.takeHead());
+    if (!this.hasEnded && !this.writer.isOver) flushScratch(this.writer, this.takeHead());
   }
 
-  write(parts: readonly Part[]): Promise<unknown> | null {
-    const { carrier } = this;
-    if (this.hasEnded || carrier.isOver) return null;
+  data(parts: readonly Part[]): void {
+    const { writer } = this;
+    if (this.hasEnded || writer.isOver) return;
     this.send(parts, NO_PARTS);
-    return carrier.bufferedBytes > AHEAD_BYTES_MAX ? carrier.room() : null;
+    if (writer.bufferedBytes > AHEAD_BYTES_MAX) this.source.pause();
   }
 
   end(last: readonly Part[]): void {
-    const { carrier } = this;
-    if (this.hasEnded || carrier.isOver) return;
+    const { writer } = this;
+    if (this.hasEnded || writer.isOver) return;
     this.hasEnded = true;
     this.send(last, LAST_CHUNK);
-    carrier.finished();
+    writer.endResponse();
+  }
+
+  fail(thrown: unknown): void {
+    if (this.hasEnded || this.writer.isOver) return;
+    this.hasEnded = true;
+    this.writer.failResponse(thrown);
   }
 
   private send(parts: readonly Part[], suffix: readonly Part[]): void {
-    const { carrier } = this;
+    const { writer } = this;
     const at = this.takeHead();
     const length = partsLength(parts);
-    if (!this.isChunked) flushScratch(carrier, gather(carrier, at, parts));
-    else if (length > 0) writeChunk(carrier, at, parts, length, suffix);
+    if (!this.isChunked) flushScratch(writer, gather(writer, at, parts));
+    else if (length > 0) writeChunk(writer, at, parts, length, suffix);
     // An empty chunk would be the last one.
-    else flushScratch(carrier, gather(carrier, at, suffix));
+    else flushScratch(writer, gather(writer, at, suffix));
   }
 
   /** Moves the head to the start of the scratch buffer, unless it was sent. Returns its end position. */
@@ -186,7 +196,7 @@ class StreamWriter implements ClientSink {
     const { head } = this;
     if (head === "") return 0;
     this.head = "";
-    return putHead(this.carrier, head);
+    return putHead(this.writer, head);
   }
 }
 
@@ -249,42 +259,80 @@ export async function writeResponse(
   const { status, headers, body } = response;
   const lines = formatHeaders(headers);
   const isLive = headers.get("content-type")?.startsWith("text/event-stream") === true;
-  const reader = body?.getReader() ?? null;
-  const cancel = () => void reader?.cancel().catch(() => {});
-  writer.whenLeft(cancel);
+  const source = new ReaderSource(body?.getReader() ?? null);
+  writer.bodySource = source;
   try {
     // The second read shows whether the first one was the whole body.
-    const first = isLive ? undefined : (await reader?.read())?.value;
-    const second = first === undefined ? undefined : (await reader?.read())?.value;
+    const first = isLive ? undefined : await source.read();
+    const second = first === undefined ? undefined : await source.read();
     if (writer.isOver) return;
     if (!isLive && second === undefined) {
       writeWhole(writer, new WholeResponse(status, lines, first ?? NO_BYTES), isBodyless);
       return;
     }
-    const flow = openStreamWriter(writer, status, lines);
-    if (isBodyless || first === undefined) flow.begin();
+    const stream = new StreamWriter(writer, source, { status, headers: lines });
+    if (isBodyless || first === undefined) stream.begin();
     if (isBodyless) {
-      cancel();
-      writer.finished();
+      source.abort();
+      writer.endResponse();
       return;
     }
-    let piece = first === undefined || second === undefined ? first : Buffer.concat([first, second]);
-    while (reader !== null && !writer.isOver) {
-      if (piece !== undefined) await flow.write(wholePart(piece));
-      const read = await reader.read();
-      if (read.done) break;
-      piece = read.value;
-    }
-    flow.end(NO_PARTS);
+    if (first !== undefined && second !== undefined) stream.data(wholePart(Buffer.concat([first, second])));
+    source.flowTo(stream);
   } catch (thrown) {
     // A source may fail because its client disconnected, which is not an error.
-    if (!writer.isOver) writer.failed(thrown);
+    if (!writer.isOver) writer.failResponse(thrown);
+  }
+}
+
+type BodyReader = Pick<ReadableStreamDefaultReader<Uint8Array>, "read" | "cancel">;
+
+/** Sends the body of a `Response`. */
+class ReaderSource implements StreamSource {
+  readonly #reader: BodyReader | null;
+  /** Resolves when the source is resumed; null unless it is paused. */
+  #pause: PromiseWithResolvers<void> | null = null;
+
+  constructor(reader: BodyReader | null) {
+    this.#reader = reader;
+  }
+
+  /** Returns undefined at the end. */
+  async read(): Promise<Uint8Array | undefined> {
+    return (await this.#reader?.read())?.value;
+  }
+
+  flowTo(sink: StreamSink): void {
+    this.#send(sink).catch((thrown: unknown) => sink.fail(thrown));
+  }
+
+  pause(): void {
+    this.#pause ??= Promise.withResolvers();
+  }
+
+  resume(): void {
+    this.#pause?.resolve();
+    this.#pause = null;
+  }
+
+  abort(): void {
+    this.resume();
+    this.#reader?.cancel().catch(() => {});
+  }
+
+  async #send(sink: StreamSink): Promise<void> {
+    await this.#pause?.promise;
+    for (let piece = await this.read(); piece !== undefined; piece = await this.read()) {
+      sink.data(wholePart(piece));
+      await this.#pause?.promise;
+    }
+    sink.end(NO_PARTS);
   }
 }
 
 /** Discards a response whose client has disconnected. */
 export function abandonResponse(response: HttpResponse | Upgrade): void {
-  if (response instanceof StreamedResponse) response.source.leave();
+  if (response instanceof StreamedResponse) response.source.abort();
   else if (response instanceof Response) response.body?.cancel().catch(() => {});
 }
 

@@ -7,7 +7,7 @@ import type { AdmittedConnection } from "./admission.ts";
 import type { ConnectionBytes } from "./connection-bytes.ts";
 import type { IncomingRequest, Upgrade } from "./incoming-request.ts";
 import type { RequestFault } from "./request-head.ts";
-import type { Turns } from "./turns.ts";
+import type { Turns } from "./turn-queue.ts";
 
 /** Size and time limits of one client connection. */
 export interface ConnectionLimits {
@@ -22,43 +22,50 @@ export interface ConnectionLimits {
    * Bytes of pipelined requests above which reading stops, and unsent bytes of a response above which the next
    * request waits.
    */
-  readonly aheadBytesMax: number;
+  readonly readAheadBytesMax: number;
   /** How long a long body may wait for a reader. The connection is paused until then. */
-  readonly unaskedMs: number;
+  readonly unreadBodyMs: number;
   /** How long a client may send after its response is complete. */
   readonly lingerMs: number;
   /** How long a client may read nothing of its response. */
   readonly stallMs: number;
 }
 
+/**
+ * - `open`: connections are accepted and kept alive.
+ * - `leaving`: connections are accepted. Each response announces that it closes its connection.
+ * - `closing`: no connections are accepted, and idle ones are closed.
+ */
+export type ListenPhase = "open" | "leaving" | "closing";
+
 export interface ServerContext {
   readonly limits: ConnectionLimits;
   /** Time of the last check of all connections. */
   readonly nowMs: number;
   /** Memory that the connections of unauthenticated clients occupy together. */
-  readonly strangerBytes: ConnectionBytes;
+  readonly unauthenticatedBytes: ConnectionBytes;
   /** Memory that pipelined requests of authenticated clients occupy together. */
-  readonly clientBytes: ConnectionBytes;
+  readonly authenticatedBytes: ConnectionBytes;
   /** `date: …`, with its line end. */
   readonly dateLine: string;
-  readonly isClosing: boolean;
+  readonly phase: ListenPhase;
   /** Serves pipelined requests of unauthenticated clients. */
-  readonly strangerTurns: Turns;
+  readonly unauthenticatedTurns: Turns;
   serve(request: IncomingRequest): HttpResponse | Upgrade | Promise<HttpResponse | Upgrade>;
-  refuse(fault: RequestFault): WholeResponse;
+  refuse(requestFault: RequestFault): WholeResponse;
   /** Reports a bug of the server. The connection is closed, because it is unknown what its client has received. */
-  fault(thrown: unknown): void;
+  reportFault(thrown: unknown): void;
   /** The response is complete. Bytes that still arrive on this connection are discarded. */
-  ended(connection: ManagedConnection): void;
-  left(connection: ManagedConnection): void;
+  onResponseEnd(connection: ManagedConnection): void;
+  onClose(connection: ManagedConnection): void;
 }
 
 /** A connection as the listener manages it. */
 export interface ManagedConnection extends AdmittedConnection {
   /** Periodic check: closes the connection when it has exceeded a time limit. */
-  look(nowMs: number): void;
+  checkTimeouts(nowMs: number): void;
   /** Shutdown has begun: closes an idle connection at once, and any other one after its response. */
-  retire(): void;
+  closeWhenIdle(): void;
   /** The process exits: closes the connection at once. */
-  cut(): void;
+  closeNow(): void;
 }

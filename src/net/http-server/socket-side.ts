@@ -7,15 +7,15 @@ import type { Socket } from "bun";
 import type { AddressBlock } from "./admission.ts";
 import type { BytesHolder } from "./connection-bytes.ts";
 import type { ConnectionState, Trust } from "./connection-state.ts";
-import { SocketSender } from "./sender.ts";
 import type { ServerContext } from "./server-context.ts";
+import { SocketSender } from "./socket-sender.ts";
 
 /** Authenticated clients are closed after all others. */
 const AUTHENTICATED_YIELD_MS = 1e12;
 
 export abstract class SocketSide implements BytesHolder {
   readonly block: AddressBlock;
-  protected readonly hall: ServerContext;
+  protected readonly context: ServerContext;
   protected readonly socket: Socket<unknown>;
   protected readonly sender: SocketSender;
   protected state: ConnectionState = "between";
@@ -23,12 +23,12 @@ export abstract class SocketSide implements BytesHolder {
   /** When the connection entered its state, or when the client last accepted bytes. */
   protected sinceMs: number;
   protected isPaused = false;
-  protected leaving: AbortController | null = null;
+  protected disconnectController: AbortController | null = null;
   /** As last reported to the budget. */
   private occupiedBytes = 0;
 
   constructor(context: ServerContext, socket: Socket<unknown>, block: AddressBlock) {
-    this.hall = context;
+    this.context = context;
     this.socket = socket;
     this.block = block;
     this.sender = new SocketSender(socket);
@@ -51,15 +51,15 @@ export abstract class SocketSide implements BytesHolder {
    * One signal for all requests of the connection, because few requests need one and each would have to create it.
    */
   get signal(): AbortSignal {
-    this.leaving ??= new AbortController();
-    if (this.state === "over" && !this.leaving.signal.aborted) this.leaving.abort();
-    return this.leaving.signal;
+    this.disconnectController ??= new AbortController();
+    if (this.state === "over" && !this.disconnectController.signal.aborted) this.disconnectController.abort();
+    return this.disconnectController.signal;
   }
 
   /** The client presented a valid key, session or token. */
   authenticated(): void {
     if (this.trust === "authenticated") return;
-    this.hall.strangerBytes.change(this, this.occupiedBytes, 0);
+    this.context.unauthenticatedBytes.change(this, this.occupiedBytes, 0);
     this.occupiedBytes = 0;
     this.trust = "authenticated";
   }
@@ -80,14 +80,18 @@ export abstract class SocketSide implements BytesHolder {
   /**
    * Reports to the budget. A response counts until it is sent, unless its memory is shared with other connections.
    */
-  protected account(): void {
+  protected reportMemory(): void {
     const { sender } = this;
     const isUnauthenticated = this.trust !== "authenticated";
     const bytes = this.unreadBytes + (isUnauthenticated ? sender.bytes - sender.sharedBytes : 0);
     const before = this.occupiedBytes;
     if (bytes === before) return;
     this.occupiedBytes = bytes;
-    (isUnauthenticated ? this.hall.strangerBytes : this.hall.clientBytes).change(this, before, bytes);
+    (isUnauthenticated ? this.context.unauthenticatedBytes : this.context.authenticatedBytes).change(
+      this,
+      before,
+      bytes,
+    );
   }
 
   // Reading.
@@ -115,19 +119,15 @@ export abstract class SocketSide implements BytesHolder {
   }
 
   write(bytes: Uint8Array, from = 0, to = bytes.length): void {
-    if (this.state !== "over" && this.sender.write(bytes, from, to)) this.sinceMs = this.hall.nowMs;
+    if (this.state !== "over" && this.sender.write(bytes, from, to)) this.sinceMs = this.context.nowMs;
   }
 
   writeShared(bytes: Uint8Array): void {
     if (this.state === "over") return;
-    if (this.sender.write(bytes, 0, bytes.length, true)) this.sinceMs = this.hall.nowMs;
+    if (this.sender.write(bytes, 0, bytes.length, true)) this.sinceMs = this.context.nowMs;
   }
 
-  post(from: number, to: number): void {
-    if (this.state !== "over") this.sender.post(from, to);
-  }
-
-  room(): Promise<void> {
-    return this.sender.room();
+  batch(from: number, to: number): void {
+    if (this.state !== "over") this.sender.batch(from, to);
   }
 }

@@ -4,7 +4,7 @@ import type { Socket } from "bun";
 import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
 /** Accepts everything, unless it is set to slow; then writes count as buffered. */
-export class NotingOutlet implements SocketWriter {
+export class RecordingSocketWriter implements SocketWriter {
   readonly address = "127.0.0.1";
   readonly writes: Buffer[] = [];
   bufferedBytes = 0;
@@ -27,16 +27,16 @@ export class NotingOutlet implements SocketWriter {
 }
 
 /** The protocol of a connection after its first bytes. */
-export type Greet = (outlet: SocketWriter, first: Buffer) => UpgradedProtocol;
+export type ProtocolFactory = (outlet: SocketWriter, first: Buffer) => UpgradedProtocol;
 
-class RealOutlet implements SocketWriter {
+class RealSocketWriter implements SocketWriter {
   bufferedBytes = 0;
   protocol: UpgradedProtocol | null = null;
-  private readonly socket: Socket<RealOutlet | null>;
+  private readonly socket: Socket<RealSocketWriter | null>;
   private unsent: Buffer[] = [];
   private isEnding = false;
 
-  constructor(socket: Socket<RealOutlet | null>) {
+  constructor(socket: Socket<RealSocketWriter | null>) {
     this.socket = socket;
   }
 
@@ -59,7 +59,7 @@ class RealOutlet implements SocketWriter {
     this.bufferedBytes = kept.length - sent;
     if (this.bufferedBytes > 0) return;
     this.unsent = [];
-    this.protocol?.drained();
+    this.protocol?.onDrain();
     if (this.isEnding) this.socket.end();
   }
 
@@ -74,22 +74,22 @@ class RealOutlet implements SocketWriter {
 }
 
 /** `greet` creates the protocol of each connection from its first bytes. */
-export function listen(greet: Greet): { port: number; stop(): void } {
-  const listener = Bun.listen<RealOutlet | null>({
+export function listen(createProtocol: ProtocolFactory): { port: number; stop(): void } {
+  const listener = Bun.listen<RealSocketWriter | null>({
     hostname: "127.0.0.1",
     port: 0,
     socket: {
       open(socket) {
-        socket.data = new RealOutlet(socket);
+        socket.data = new RealSocketWriter(socket);
       },
       data(socket, bytes) {
-        const outlet = socket.data;
-        if (outlet === null) return;
-        if (outlet.protocol === null) outlet.protocol = greet(outlet, bytes);
-        else outlet.protocol.received(bytes);
+        const writer = socket.data;
+        if (writer === null) return;
+        if (writer.protocol === null) writer.protocol = createProtocol(writer, bytes);
+        else writer.protocol.onData(bytes);
       },
       drain: (socket) => socket.data?.drain(),
-      close: (socket) => socket.data?.protocol?.closed(),
+      close: (socket) => socket.data?.protocol?.onClose(),
       error() {},
     },
   });

@@ -15,9 +15,9 @@ export interface SocketWriter {
 /** The protocol of an upgraded connection, which receives its bytes. */
 export interface UpgradedProtocol {
   /** The receiver owns the buffer. */
-  received(bytes: Buffer): void;
+  onData(bytes: Buffer): void;
   /** `bufferedBytes` has become 0. */
-  drained(): void;
+  onDrain(): void;
   /** The last call, whichever side closed the connection. */
-  closed(): void;
+  onClose(): void;
 }

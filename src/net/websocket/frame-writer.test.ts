@@ -1,17 +1,17 @@
 import { describe, expect, test } from "bun:test";
-import { NotingOutlet } from "../http-server/socket-writer.test-support.ts";
+import { RecordingSocketWriter } from "../http-server/socket-writer.test-support.ts";
 import { wholePart } from "../wire/parts.ts";
 import { FrameWriter } from "./frame-writer.ts";
 import { buildFrame, PING, TEXT } from "./frames.ts";
 
 const textFrame = (text: string) => Buffer.from(buildFrame(TEXT, wholePart(Buffer.from(text)), null));
 
-describe("a frame", () => {
+describe("a WebSocket frame", () => {
   for (const length of [0, 1, 125, 126, 16_384, 16_385, 65_535, 65_536, 200_000]) {
-    test(`of ${length} bytes is written as it should be, from a string and from bytes`, () => {
+    test(`of ${length} bytes is encoded correctly, from a string and from bytes`, () => {
       const writer = new FrameWriter();
       const text = "x".repeat(length);
-      const sent = [new NotingOutlet(), new NotingOutlet()] as const;
+      const sent = [new RecordingSocketWriter(), new RecordingSocketWriter()] as const;
       writer.text(sent[0], text);
       writer.utf8(sent[1], "", Buffer.from(`--${text}--`), 2, 2 + length);
       for (const { writes } of sent) expect(Buffer.concat(writes).equals(textFrame(text))).toBe(true);
@@ -20,15 +20,15 @@ describe("a frame", () => {
 
   test("is one write", () => {
     const writer = new FrameWriter();
-    const outlet = new NotingOutlet();
+    const outlet = new RecordingSocketWriter();
     writer.text(outlet, "häl𝄞lo");
     writer.utf8(outlet, '{"ä":', Buffer.from("1}"), 0, 2);
     writer.control(outlet, PING, Buffer.from("?"));
     expect(outlet.writes).toEqual([textFrame("häl𝄞lo"), textFrame('{"ä":1}'), Buffer.from([0x89, 1, 0x3f])]);
   });
 
-  test("that is long has its opening too", () => {
-    const outlet = new NotingOutlet();
+  test("that is long includes its prefix", () => {
+    const outlet = new RecordingSocketWriter();
     const long = Buffer.alloc(100_000, "x");
     new FrameWriter().utf8(outlet, '{"a":', long, 0, long.length);
     expect(Buffer.concat(outlet.writes).equals(textFrame(`{"a":${long}`))).toBe(true);
@@ -36,9 +36,9 @@ describe("a frame", () => {
 });
 
 describe("frames that are held together", () => {
-  test("are one write, also when they are held twice", () => {
+  test("are one write, also with nested holds", () => {
     const writer = new FrameWriter();
-    const outlet = new NotingOutlet();
+    const outlet = new RecordingSocketWriter();
     const outer = writer.hold(outlet);
     writer.text(outlet, "one");
     const inner = writer.hold(outlet);
@@ -51,9 +51,9 @@ describe("frames that are held together", () => {
     expect(writer.heldBytes(outlet)).toBe(0);
   });
 
-  test("are as many writes as they need when they are long", () => {
+  test("are several writes when they are long", () => {
     const writer = new FrameWriter();
-    const outlet = new NotingOutlet();
+    const outlet = new RecordingSocketWriter();
     const texts = Array.from({ length: 30 }, (_, i) => String(i).padStart(10_000, "."));
     const outer = writer.hold(outlet);
     for (const text of texts) writer.text(outlet, text);
@@ -62,9 +62,9 @@ describe("frames that are held together", () => {
     expect(Buffer.concat(outlet.writes).equals(Buffer.concat(texts.map(textFrame)))).toBe(true);
   });
 
-  test("keep their order with one that is too long to be held", () => {
+  test("stay in order with a frame that is too long to be held", () => {
     const writer = new FrameWriter();
-    const outlet = new NotingOutlet();
+    const outlet = new RecordingSocketWriter();
     const texts = ["one", "x".repeat(100_000), "three"];
     const outer = writer.hold(outlet);
     for (const text of texts) writer.text(outlet, text);
@@ -74,7 +74,7 @@ describe("frames that are held together", () => {
 
   test("never reach another connection that is written to meanwhile", () => {
     const writer = new FrameWriter();
-    const [held, other] = [new NotingOutlet(), new NotingOutlet()];
+    const [held, other] = [new RecordingSocketWriter(), new RecordingSocketWriter()];
     const outer = writer.hold(held);
     writer.text(held, "mine");
     writer.text(other, "yours");
@@ -87,9 +87,9 @@ describe("frames that are held together", () => {
     expect(other.writes).toEqual([textFrame("yours"), textFrame("and this")]);
   });
 
-  test("go nowhere when they are dropped", () => {
+  test("are discarded on drop", () => {
     const writer = new FrameWriter();
-    const [held, other] = [new NotingOutlet(), new NotingOutlet()];
+    const [held, other] = [new RecordingSocketWriter(), new RecordingSocketWriter()];
     const outer = writer.hold(held);
     writer.text(held, "gone");
     writer.drop(other);

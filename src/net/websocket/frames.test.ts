@@ -15,8 +15,8 @@ function heard(
   for (const piece of pieces) {
     // A copy, because masked bytes are unmasked in place.
     const fault = reader.push(Uint8Array.from(piece), {
-      message: (opcode, bytes, start, end) => out.push([opcode, latin1(bytes.subarray(start, end))]),
-      control: (opcode, payload) => out.push([opcode, latin1(payload)]),
+      onMessage: (opcode, bytes, start, end) => out.push([opcode, latin1(bytes.subarray(start, end))]),
+      onControl: (opcode, payload) => out.push([opcode, latin1(payload)]),
     });
     if (fault !== null) return { out, fault };
   }
@@ -41,14 +41,14 @@ function part(opcode: number, text: string, isFinal: boolean): Uint8Array {
   return frame;
 }
 
-describe("messages", () => {
+describe("WebSocket messages", () => {
   const anyMask = fc.option(fc.uint8Array({ minLength: 4, maxLength: 4 }), { nil: null });
   const anyFrame = fc.record({
     opcode: fc.constantFrom(TEXT, BINARY, PING, PONG),
     payload: fc.oneof(fc.uint8Array({ maxLength: 125 }), fc.uint8Array({ minLength: 120, maxLength: 400 })),
   });
 
-  test("whatever frames are written come back, however the bytes are cut, masked or not", () => {
+  test("any frames are decoded as written, for any split, masked or not", () => {
     fc.assert(
       fc.property(
         fc.array(anyFrame, { minLength: 1, maxLength: 8 }),
@@ -77,7 +77,7 @@ describe("messages", () => {
   });
 
   for (const length of [0, 1, 125, 126, 127, 65_535, 65_536, 70_001]) {
-    test(`${length} bytes arrive whole, in one chunk and byte by byte, with and without a mask`, () => {
+    test(`${length} bytes arrive completely, in one chunk or byte by byte, masked or not`, () => {
       const text = "x".repeat(length);
       for (const mask of [null, Uint8Array.of(0xa1, 0x02, 0xfe, 0x77)]) {
         const frame = message(text, mask);
@@ -88,19 +88,19 @@ describe("messages", () => {
     });
   }
 
-  test("the length is written in the shortest form", () => {
+  test("the length is encoded in the shortest form", () => {
     expect(message("x".repeat(125)).length).toBe(2 + 125);
     expect(message("x".repeat(126)).length).toBe(4 + 126);
     expect(message("x".repeat(65_535)).length).toBe(4 + 65_535);
     expect(message("x".repeat(65_536)).length).toBe(10 + 65_536);
   });
 
-  test("a mask changes every byte that it is not zero for, and stands before them", () => {
+  test("a mask is written before the payload and applied to every byte", () => {
     const frame = message("aaaaa", Uint8Array.of(1, 2, 0, 4));
     expect([...frame]).toEqual([0x81, 0x85, 1, 2, 0, 4, 0x60, 0x63, 0x61, 0x65, 0x60]);
   });
 
-  test("a mask is taken off wherever in memory the bytes are", () => {
+  test("a mask is removed at any memory alignment", () => {
     const text = Array.from({ length: 300 }, (_, i) => String.fromCharCode(i & 0xff)).join("");
     for (let offset = 0; offset < 4; offset++) {
       for (let cut = 0; cut < 8; cut++) {
@@ -108,47 +108,47 @@ describe("messages", () => {
         const memory = Buffer.concat([new Uint8Array(offset), frame]);
         const reader = new FrameReader({ isMasked: true, messageBytesMax: MiB });
         const seen: string[] = [];
-        const taker = {
-          message: (_: number, from: Uint8Array, start: number, end: number) =>
+        const handler = {
+          onMessage: (_: number, from: Uint8Array, start: number, end: number) =>
             void seen.push(latin1(from.subarray(start, end))),
-          control() {},
+          onControl() {},
         };
-        reader.push(memory.subarray(offset, offset + 8 + cut), taker);
-        reader.push(memory.subarray(offset + 8 + cut), taker);
+        reader.push(memory.subarray(offset, offset + 8 + cut), handler);
+        reader.push(memory.subarray(offset + 8 + cut), handler);
         expect(seen).toEqual([text]);
       }
     }
   });
 
-  test("one that came in pieces takes the memory it needs, and none before it came", () => {
+  test("a message in pieces allocates exactly its size, and only when it is complete", () => {
     const frame = message("x".repeat(MiB));
     const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });
     const seen: Uint8Array[] = [];
-    const taker = { message: (_: number, from: Uint8Array) => void seen.push(from), control() {} };
-    for (let at = 0; at < frame.length; at += 10_000) reader.push(frame.subarray(at, at + 10_000), taker);
+    const handler = { onMessage: (_: number, from: Uint8Array) => void seen.push(from), onControl() {} };
+    for (let at = 0; at < frame.length; at += 10_000) reader.push(frame.subarray(at, at + 10_000), handler);
     expect(seen.map(({ buffer }) => buffer.byteLength)).toEqual([MiB]);
   });
 
-  test("a reader is at rest between messages alone", () => {
+  test("a reader is at rest only between messages", () => {
     const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });
     const wire = Buffer.concat([part(TEXT, "ab", false), buildFrame(PING, [], null), part(0, "c", true)]);
     const rests = byteByByte(Buffer.concat([message("a"), wire])).map((byte) => {
-      reader.push(byte, { message() {}, control() {} });
-      return reader.isAtRest;
+      reader.push(byte, { onMessage() {}, onControl() {} });
+      return reader.isIdle;
     });
     expect(rests.flatMap((isAtRest, i) => (isAtRest ? [i + 1] : []))).toEqual([3, 3 + wire.length]);
   });
 
-  test("one that came whole is not copied", () => {
+  test("a message that arrives completely is not copied", () => {
     const wire = Buffer.concat([message("one"), message("two")]);
     const reader = new FrameReader({ isMasked: false, messageBytesMax: MiB });
     const seen: Uint8Array[] = [];
-    reader.push(wire, { message: (_, from) => seen.push(from), control() {} });
+    reader.push(wire, { onMessage: (_, from) => seen.push(from), onControl() {} });
     expect(seen).toEqual([wire, wire]);
     expect(seen[0]).toBe(wire);
   });
 
-  test("one in several frames is joined, and control frames between them come at once", () => {
+  test("a fragmented message is joined, and control frames within it are delivered at once", () => {
     const wire = [
       part(TEXT, "be", false),
       buildFrame(PING, wholePart(bytes("?")), null),
@@ -167,29 +167,29 @@ describe("messages", () => {
     expect(heard(byteByByte(Buffer.concat(wire))).out).toEqual(expected);
   });
 
-  test("what a message is made of may be longer than any frame of it, but no longer than allowed", () => {
+  test("the size limit applies to the whole message, not to its fragments", () => {
     const halves = [part(TEXT, "12345", false), part(0, "6789", true)];
     expect(heard(halves, { messageBytesMax: 9 }).out).toEqual([[TEXT, "123456789"]]);
     expect(heard(halves, { messageBytesMax: 8 }).fault?.code).toBe(1009);
   });
 });
 
-describe("what is no frame", () => {
+describe("invalid WebSocket frames", () => {
   const cases: [what: string, wire: readonly number[], reason: string][] = [
     ["a reserved bit", [0xc1, 0], "reserved bit"],
     ["the other reserved bits", [0xb1, 0], "reserved bit"],
     ["an unknown data opcode", [0x83, 0], "unknown opcode"],
     ["an unknown control opcode", [0x8b, 0], "unknown opcode"],
     ["a mask from a server", [0x81, 0x80, 1, 2, 3, 4], "masked"],
-    ["a control frame in parts", [0x09, 0], "in parts"],
+    ["a control frame is fragmented", [0x09, 0], "fragmented"],
     ["a control frame of 126 bytes", [0x89, 126, 0, 126], "too long"],
-    ["a continuation of nothing", [0x80, 0], "never began"],
-    ["a message within another", [0x01, 0, 0x81, 0], "within another"],
-    ["125 bytes announced in two", [0x81, 126, 0, 125], "shortest form"],
-    ["65535 bytes announced in eight", [0x81, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff], "shortest form"],
+    ["a continuation without a message", [0x80, 0], "without a message"],
+    ["a message within another", [0x01, 0, 0x81, 0], "before the end of the previous one"],
+    ["125 bytes with a two-byte length", [0x81, 126, 0, 125], "shortest form"],
+    ["65535 bytes with an eight-byte length", [0x81, 127, 0, 0, 0, 0, 0, 0, 0xff, 0xff], "shortest form"],
   ];
   for (const [what, wire, reason] of cases) {
-    test(`${what} is a fault of the protocol, found at once`, () => {
+    test(`${what} is a protocol error, detected at once`, () => {
       for (const pieces of [[Uint8Array.from(wire)], byteByByte(Uint8Array.from(wire))]) {
         const { out, fault } = heard(pieces);
         expect(out).toEqual([]);
@@ -199,21 +199,21 @@ describe("what is no frame", () => {
     });
   }
 
-  test("a frame without a mask is a fault for a server", () => {
+  test("a frame without a mask is an error for a server", () => {
     expect(heard([message("a")], { isMasked: true }).fault?.code).toBe(1002);
   });
 
-  test("a message that is announced too large is refused before any of it came", () => {
+  test("a message that is announced too large is rejected before its payload", () => {
     expect(heard([[0x81, 127, 0, 0, 0, 1, 0, 0, 0, 0]].map((head) => Uint8Array.from(head))).fault).toEqual({
       code: 1009,
-      reason: `a message of more than ${MiB} bytes`,
+      reason: `a message exceeds ${MiB} bytes`,
     });
     expect(
       heard([[0x81, 127, ...Array(8).fill(0xff)]].map((head) => Uint8Array.from(head))).fault?.code,
     ).toBe(1009);
   });
 
-  test("no bytes at all make the reader throw", () => {
+  test("never make the reader throw", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.boolean(), (wire, isMasked) => {
         const together = heard([wire], { isMasked, messageBytesMax: 200 });
@@ -225,8 +225,8 @@ describe("what is no frame", () => {
   });
 });
 
-describe("closing", () => {
-  test("code and reason come back, a long reason cut between characters", () => {
+describe("close frames", () => {
+  test("contain a code and a reason, which is truncated between characters", () => {
     const { out } = heard([closeFrame(1001, `${"ä".repeat(100)}`, null)]);
     const notice = readClose(bytes(out[0]?.[1] ?? ""));
     expect(notice).toEqual({ code: 1001, reason: "ä".repeat(61) });
@@ -236,7 +236,7 @@ describe("closing", () => {
     });
   });
 
-  test("codes that may not be sent, half a code and broken text are no close", () => {
+  test("with a reserved code, half a code or invalid UTF-8 are rejected", () => {
     const payload = (code: number, rest: number[] = []) => Uint8Array.of(code >> 8, code & 0xff, ...rest);
     for (const code of [0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, 65_535]) {
       expect(readClose(payload(code))).toBeNull();

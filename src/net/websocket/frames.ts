@@ -34,8 +34,8 @@ const NO_BYTES = Buffer.alloc(0);
 
 export interface FrameHandler {
   /** A complete message. The receiver may keep the bytes. */
-  message(opcode: typeof TEXT | typeof BINARY, bytes: Uint8Array, start: number, end: number): void;
-  control(opcode: typeof CLOSE | typeof PING | typeof PONG, payload: Uint8Array): void;
+  onMessage(opcode: typeof TEXT | typeof BINARY, bytes: Uint8Array, start: number, end: number): void;
+  onControl(opcode: typeof CLOSE | typeof PING | typeof PONG, payload: Uint8Array): void;
 }
 
 /** Why the connection must be closed, with its close code. */
@@ -62,12 +62,12 @@ export class FrameReader {
   private isFinal = false;
   /** Payload of the current frame: its total length, and the bytes still to come. */
   private payloadLength = 0;
-  private left = 0;
+  private remaining = 0;
   /** The collected bytes of the current message and, separately, of a control frame between two of its frames. */
   private readonly message = new CollectedBytes();
   private readonly control = new CollectedBytes();
   /** The opcode of the unfinished message; 0 between messages. */
-  private begun = 0;
+  private messageOpcode = 0;
 
   constructor(options: FrameReaderOptions) {
     this.isMasked = options.isMasked;
@@ -75,8 +75,8 @@ export class FrameReader {
   }
 
   /** No frame or message is unfinished: the reader has no state and may be used for another connection. */
-  get isAtRest(): boolean {
-    return !this.isInPayload && this.headLength === 0 && this.begun === 0;
+  get isIdle(): boolean {
+    return !this.isInPayload && this.headLength === 0 && this.messageOpcode === 0;
   }
 
   /** Bytes of the unfinished message. */
@@ -94,12 +94,12 @@ export class FrameReader {
         const fault = this.checkHead();
         if (fault !== null) return fault;
       }
-      const to = Math.min(chunk.length, at + this.left);
+      const to = Math.min(chunk.length, at + this.remaining);
       if (this.isMasked) this.unmask(chunk, at, to);
-      this.left -= to - at;
+      this.remaining -= to - at;
       const isWhole = to - at === this.payloadLength;
-      if (this.left > 0 || !isWhole) this.gathering().add(chunk, at, to, this.left);
-      if (this.left > 0) return null;
+      if (this.remaining > 0 || !isWhole) this.collector().add(chunk, at, to, this.remaining);
+      if (this.remaining > 0) return null;
       this.isInPayload = false;
       this.endFrame(handler, chunk, isWhole ? at : -1, to);
       at = to;
@@ -140,21 +140,21 @@ export class FrameReader {
       return protocolError(this.isMasked ? "a frame is not masked" : "a frame is masked");
     }
     const length = this.readLength(second & ~MASK_BIT);
-    if (length < 0) return protocolError("a length is not written in the shortest form");
+    if (length < 0) return protocolError("a length is not encoded in the shortest form");
     this.payloadLength = length;
-    this.left = length;
+    this.remaining = length;
     if (this.opcode >= CLOSE) {
       if (this.opcode > PONG) return protocolError("an unknown opcode");
-      if (!this.isFinal) return protocolError("a control frame in parts");
+      if (!this.isFinal) return protocolError("a control frame is fragmented");
       return length > CONTROL_BYTES_MAX ? protocolError("a control frame is too long") : null;
     }
     if (this.opcode > BINARY) return protocolError("an unknown opcode");
-    if (this.opcode === CONTINUATION && this.begun === 0)
-      return protocolError("a message goes on that never began");
-    if (this.opcode !== CONTINUATION && this.begun !== 0)
-      return protocolError("a message begins within another");
+    if (this.opcode === CONTINUATION && this.messageOpcode === 0)
+      return protocolError("a continuation frame without a message");
+    if (this.opcode !== CONTINUATION && this.messageOpcode !== 0)
+      return protocolError("a new message before the end of the previous one");
     if (this.message.length + length > this.messageBytesMax) {
-      return { code: 1009, reason: `a message of more than ${this.messageBytesMax} bytes` };
+      return { code: 1009, reason: `a message exceeds ${this.messageBytesMax} bytes` };
     }
     return null;
   }
@@ -175,10 +175,10 @@ export class FrameReader {
   /** The mask is at the end of the head. */
   private unmask(chunk: Uint8Array, from: number, to: number): void {
     const maskAt = this.headBytes() - MASK_BYTES;
-    applyMask(chunk, from, to, this.head, maskAt, this.payloadLength - this.left);
+    applyMask(chunk, from, to, this.head, maskAt, this.payloadLength - this.remaining);
   }
 
-  private gathering(): CollectedBytes {
+  private collector(): CollectedBytes {
     return this.opcode >= CLOSE ? this.control : this.message;
   }
 
@@ -186,21 +186,21 @@ export class FrameReader {
   private endFrame(handler: FrameHandler, chunk: Uint8Array, start: number, end: number): void {
     const { opcode } = this;
     if (opcode === CLOSE || opcode === PING || opcode === PONG) {
-      handler.control(opcode, start < 0 ? this.control.take() : chunk.subarray(start, end));
+      handler.onControl(opcode, start < 0 ? this.control.take() : chunk.subarray(start, end));
       return;
     }
-    const isSingle = this.begun === 0 && this.isFinal;
+    const isSingle = this.messageOpcode === 0 && this.isFinal;
     if (isSingle && start >= 0) {
-      handler.message(opcode === BINARY ? BINARY : TEXT, chunk, start, end);
+      handler.onMessage(opcode === BINARY ? BINARY : TEXT, chunk, start, end);
       return;
     }
     if (start >= 0) this.message.add(chunk, start, end, 0);
-    if (opcode !== CONTINUATION) this.begun = opcode;
+    if (opcode !== CONTINUATION) this.messageOpcode = opcode;
     if (!this.isFinal) return;
-    const kind = this.begun === BINARY ? BINARY : TEXT;
-    this.begun = 0;
+    const kind = this.messageOpcode === BINARY ? BINARY : TEXT;
+    this.messageOpcode = 0;
     const whole = this.message.take();
-    handler.message(kind, whole, 0, whole.length);
+    handler.onMessage(kind, whole, 0, whole.length);
   }
 }
 

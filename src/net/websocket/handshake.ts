@@ -20,12 +20,11 @@ export function buildHandshake(path: string, hostLine: string, headers: string, 
  * server may not select one.
  */
 export function findHandshakeFault(headers: AnswerHeaders, key: string): string | null {
-  if ((headers.get("upgrade") ?? "").toLowerCase() !== "websocket") return "an upgrade to something else";
+  if ((headers.get("upgrade") ?? "").toLowerCase() !== "websocket") return "an upgrade to another protocol";
   const options = (headers.get("connection") ?? "").toLowerCase().split(",");
   if (!options.some((option) => option.trim() === "upgrade")) return "an upgrade that was not confirmed";
-  if (headers.get("sec-websocket-accept") !== computeAcceptKey(key))
-    return "a handshake that answers another key";
-  if (headers.has("sec-websocket-extensions")) return "an extension nobody asked for";
-  if (headers.has("sec-websocket-protocol")) return "a subprotocol nobody asked for";
+  if (headers.get("sec-websocket-accept") !== computeAcceptKey(key)) return "a handshake for another key";
+  if (headers.has("sec-websocket-extensions")) return "an extension that was not requested";
+  if (headers.has("sec-websocket-protocol")) return "a subprotocol that was not requested";
   return null;
 }

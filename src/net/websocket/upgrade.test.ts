@@ -13,14 +13,14 @@ function headOf(change: Record<string, string> = {}, protocol = ""): string | nu
   return upgradeHead({ headers, requestId: "req_1", protocol })?.toString("latin1") ?? null;
 }
 
-test("a proper request is answered with the digest of its key and with its id", () => {
+test("an upgrade response contains the accept digest and the request id", () => {
   expect(headOf()).toBe(
     "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n" +
       "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nx-request-id: req_1\r\n\r\n",
   );
 });
 
-test("a subprotocol is answered only when one was agreed on", () => {
+test("an upgrade response contains a subprotocol only if one was selected", () => {
   expect(headOf({}, "responses")).toContain("\r\nsec-websocket-protocol: responses\r\n");
   expect(headOf()).not.toContain("sec-websocket-protocol");
 });
@@ -29,12 +29,12 @@ const IMPROPER: [what: string, change: Record<string, string>, protocol?: string
   ["another version", { "sec-websocket-version": "8" }],
   ["no key", { "sec-websocket-key": "" }],
   ["a key of another length", { "sec-websocket-key": "dGhlIHNhbXBsZQ==" }],
-  ["a key that is no Base64", { "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZ!==" }],
+  ["a key that is not Base64", { "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZ!==" }],
   ["two keys", { "sec-websocket-key": `${PROPER["sec-websocket-key"]}, ${PROPER["sec-websocket-key"]}` }],
-  ["an upgrade to something else", { upgrade: "h2c" }],
-  ["a connection that is to stay as it is", { connection: "keep-alive" }],
-  ["a subprotocol that is no token", {}, 'respon"ses'],
+  ["an upgrade to another protocol", { upgrade: "h2c" }],
+  ["a Connection header without Upgrade", { connection: "keep-alive" }],
+  ["a subprotocol that is not a token", {}, 'respon"ses'],
 ];
 for (const [what, change, protocol] of IMPROPER) {
-  test(`${what} is no proper request`, () => expect(headOf(change, protocol)).toBeNull());
+  test(`${what} is not a valid upgrade request`, () => expect(headOf(change, protocol)).toBeNull());
 }

@@ -4,7 +4,7 @@ import { copyBytes, decodeText, findBytes, freeBytes, startsWithAt, writeBytes }
 
 const anyBytes = fc.uint8Array({ maxLength: 40 });
 
-test("what is found, compared, copied and read is what views would give", () => {
+test("find, compare, copy and decode return the same as views", () => {
   fc.assert(
     fc.property(
       anyBytes,
@@ -28,7 +28,7 @@ test("what is found, compared, copied and read is what views would give", () => 
   );
 });
 
-test("a long array is empty once it was freed; a short one, and one with something behind it, stay", () => {
+test("freeBytes empties a long array, but not a short one or one with bytes after it", () => {
   const long = new Uint8Array(200_000);
   freeBytes(long);
   expect(long.length).toBe(0);

@@ -3,14 +3,14 @@ import { openDeadlines } from "./deadlines.ts";
 
 function open() {
   const clock = { nowMs: 0, monotonicMs: () => clock.nowMs };
-  const alarms = openDeadlines(1, clock);
+  const deadlines = openDeadlines(1, clock);
   const rung: string[] = [];
-  return { clock, alarms, rung, look: () => Bun.sleep(5) };
+  return { clock, deadlines, rung, look: () => Bun.sleep(5) };
 }
 
-test("an alarm rings once, within two looks after its time and not before", async () => {
-  const { clock, alarms, rung, look } = open();
-  alarms.set(100, () => rung.push("a"));
+test("a deadline expires once, within two checks after its time and not before", async () => {
+  const { clock, deadlines, rung, look } = open();
+  deadlines.set(100, () => rung.push("a"));
   clock.nowMs = 99;
   await look();
   expect(rung).toEqual([]);
@@ -18,49 +18,49 @@ test("an alarm rings once, within two looks after its time and not before", asyn
   await look();
   await look();
   expect(rung).toEqual(["a"]);
-  alarms.stop();
+  deadlines.stop();
 });
 
-test("the time of the last look is told until the next", async () => {
-  const { clock, alarms, look } = open();
+test("the time of the last check is reported until the next", async () => {
+  const { clock, deadlines, look } = open();
   clock.nowMs = 7;
-  expect(alarms.lookedAtMs()).toBe(0);
+  expect(deadlines.lastScanMs()).toBe(0);
   await look();
-  expect(alarms.lookedAtMs()).toBe(7);
-  alarms.stop();
+  expect(deadlines.lastScanMs()).toBe(7);
+  deadlines.stop();
 });
 
-test("one that was cancelled never rings, and cancelling twice harms nobody", async () => {
-  const { clock, alarms, rung, look } = open();
-  const alarm = alarms.set(10, () => rung.push("a"));
-  alarms.set(10, () => rung.push("b"));
-  alarms.cancel(alarm);
-  alarms.cancel(alarm);
+test("a cancelled deadline never expires, and may be cancelled twice", async () => {
+  const { clock, deadlines, rung, look } = open();
+  const deadline = deadlines.set(10, () => rung.push("a"));
+  deadlines.set(10, () => rung.push("b"));
+  deadlines.cancel(deadline);
+  deadlines.cancel(deadline);
   clock.nowMs = 1_000;
   await look();
   expect(rung).toEqual(["b"]);
-  alarms.stop();
+  deadlines.stop();
 });
 
-test("one that rings may cancel the next", async () => {
-  const { clock, alarms, rung, look } = open();
-  alarms.set(10, () => {
+test("an expiring deadline may cancel the next", async () => {
+  const { clock, deadlines, rung, look } = open();
+  deadlines.set(10, () => {
     rung.push("a");
-    alarms.cancel(second);
+    deadlines.cancel(second);
   });
-  const second = alarms.set(10, () => rung.push("b"));
-  alarms.set(10, () => rung.push("c"));
+  const second = deadlines.set(10, () => rung.push("b"));
+  deadlines.set(10, () => rung.push("c"));
   clock.nowMs = 1_000;
   await look();
   expect(rung).toEqual(["a", "c"]);
-  alarms.stop();
+  deadlines.stop();
 });
 
-test("one that rings may set the next", async () => {
-  const { clock, alarms, rung, look } = open();
-  alarms.set(10, () => {
+test("an expiring deadline may set another", async () => {
+  const { clock, deadlines, rung, look } = open();
+  deadlines.set(10, () => {
     rung.push("a");
-    alarms.set(10, () => rung.push("b"));
+    deadlines.set(10, () => rung.push("b"));
   });
   clock.nowMs = 11;
   await look();
@@ -68,5 +68,5 @@ test("one that rings may set the next", async () => {
   clock.nowMs = 22;
   await look();
   expect(rung).toEqual(["a", "b"]);
-  alarms.stop();
+  deadlines.stop();
 });

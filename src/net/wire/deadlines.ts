@@ -9,7 +9,7 @@ import type { Clock } from "./clock.ts";
 
 export interface Deadline {
   readonly atMs: number;
-  readonly ring: () => void;
+  readonly expire: () => void;
 }
 
 export interface Deadlines {
@@ -23,29 +23,29 @@ export interface Deadlines {
  * An entry of a circular doubly linked list: removing it costs the same at any position. An entry that is not pending
  * is linked to itself.
  */
-class Pending implements Deadline {
+class PendingDeadline implements Deadline {
   readonly atMs: number;
-  readonly ring: () => void;
-  before: Pending = this;
-  after: Pending = this;
+  readonly expire: () => void;
+  previous: PendingDeadline = this;
+  next: PendingDeadline = this;
 
   constructor(atMs: number, onExpire: () => void) {
     this.atMs = atMs;
-    this.ring = onExpire;
+    this.expire = onExpire;
   }
 
-  standBefore(other: Pending): void {
-    this.before = other.before;
-    this.after = other;
-    other.before.after = this;
-    other.before = this;
+  insertBefore(other: PendingDeadline): void {
+    this.previous = other.previous;
+    this.next = other;
+    other.previous.next = this;
+    other.previous = this;
   }
 
-  leave(): void {
-    this.before.after = this.after;
-    this.after.before = this.before;
-    this.before = this;
-    this.after = this;
+  remove(): void {
+    this.previous.next = this.next;
+    this.next.previous = this.previous;
+    this.previous = this;
+    this.next = this;
   }
 }
 
@@ -53,21 +53,21 @@ class Pending implements Deadline {
 export function openDeadlines(
   everyMs: number,
   clock: Pick<Clock, "monotonicMs">,
-): Deadlines & { lookedAtMs(): number } {
+): Deadlines & { lastScanMs(): number } {
   /** Sentinel between the last and the first entry. It never expires. */
-  const sentinel = new Pending(Number.POSITIVE_INFINITY, () => {});
+  const sentinel = new PendingDeadline(Number.POSITIVE_INFINITY, () => {});
   let nowMs = clock.monotonicMs();
 
   function expireDue(): void {
     nowMs = clock.monotonicMs();
-    const due: Pending[] = [];
-    for (let entry = sentinel.after; entry !== sentinel; entry = entry.after)
+    const due: PendingDeadline[] = [];
+    for (let entry = sentinel.next; entry !== sentinel; entry = entry.next)
       if (entry.atMs <= nowMs) due.push(entry);
     for (const entry of due) {
       // The callback of an earlier deadline may have cancelled this one.
-      if (entry.after === entry) continue;
-      entry.leave();
-      entry.ring();
+      if (entry.next === entry) continue;
+      entry.remove();
+      entry.expire();
     }
   }
 
@@ -75,14 +75,14 @@ export function openDeadlines(
   timer.unref();
   return {
     set(afterMs, onExpire) {
-      const entry = new Pending(nowMs + everyMs + afterMs, onExpire);
-      entry.standBefore(sentinel);
+      const entry = new PendingDeadline(nowMs + everyMs + afterMs, onExpire);
+      entry.insertBefore(sentinel);
       return entry;
     },
     cancel(deadline) {
-      if (deadline instanceof Pending) deadline.leave();
+      if (deadline instanceof PendingDeadline) deadline.remove();
     },
-    lookedAtMs: () => nowMs,
+    lastScanMs: () => nowMs,
     stop: () => clearInterval(timer),
   };
 }

@@ -49,28 +49,28 @@ function chunksOf(chunks: readonly Buffer[], extension: string, trailers: string
 }
 
 describe("a body of known length", () => {
-  test("ends with its last byte, and what follows is left alone", () => {
+  test("ends with its last byte, and the bytes after it are not consumed", () => {
     const { text, body, excess } = decodeText(5, "he", "llo!");
     expect([text, body.hasEnded, excess]).toEqual(["hello", true, 1]);
   });
 
-  test("of length 0 has ended before it began", () => {
+  test("of length 0 has ended from the start", () => {
     expect(new FramedBody(0, true).hasEnded).toBe(true);
   });
 
-  test("is handed on where it was read, without a copy", () => {
+  test("is passed on without a copy", () => {
     const read = Buffer.from("hello");
     expect(new FramedBody(9, true).next(read)?.bytes).toBe(read);
   });
 });
 
-test("a body until the close of the connection takes everything and never ends by itself", () => {
+test("a body until the close of the connection accepts everything and never ends by itself", () => {
   const { text, body } = decodeText(UNTIL_CLOSE, "a", "", "bc");
   expect([text, body.hasEnded]).toEqual(["abc", false]);
 });
 
-describe("a body in chunks", () => {
-  test("is the same however it is cut", () => {
+describe("a chunked body", () => {
+  test("is the same for any split", () => {
     fc.assert(
       fc.property(
         fc.array(content, { maxLength: 6 }),
@@ -81,13 +81,13 @@ describe("a body in chunks", () => {
           const bytes = chunksOf(chunks, extension, trailers);
           const { text, body, excess } = decode(CHUNKED, cutAt(bytes, at));
           expect(text).toBe(Buffer.concat(chunks).toString("latin1"));
-          expect([body.hasEnded, body.wrong, excess]).toEqual([true, null, 0]);
+          expect([body.hasEnded, body.fault, excess]).toEqual([true, null, 0]);
         },
       ),
     );
   });
 
-  test("is the same when it comes byte by byte", () => {
+  test("is the same byte by byte", () => {
     const bytes = chunksOf(
       [Buffer.from("hello "), Buffer.from("w"), Buffer.from("orld")],
       ";x=y",
@@ -100,7 +100,7 @@ describe("a body in chunks", () => {
     expect([text, body.hasEnded]).toEqual(["hello world", true]);
   });
 
-  test("comes in one piece a read when its chunks are small", () => {
+  test("of small chunks is one piece per read", () => {
     const bytes = chunksOf(
       Array.from({ length: 50 }, () => Buffer.from("data: x\n\n")),
       "",
@@ -110,17 +110,17 @@ describe("a body in chunks", () => {
     expect([pieces.length, text]).toEqual([1, "data: x\n\n".repeat(50)]);
   });
 
-  test("is not moved about when its chunks are large", () => {
+  test("of large chunks is not copied", () => {
     const large = Buffer.alloc(100_000, "x");
     const { pieces, text } = decode(CHUNKED, [chunksOf([Buffer.from("a"), large, Buffer.from("b")], "", "")]);
     expect([pieces.length, text === `a${large}b`]).toEqual([2, true]);
   });
 
-  test("leaves what follows its end alone", () => {
+  test("does not consume the bytes after its end", () => {
     expect(decodeText(CHUNKED, "1\r\na\r\n0\r\n\r\nHTTP").excess).toBe(4);
   });
 
-  test("may write its sizes in either case and with leading zeros", () => {
+  test("may have sizes in either case and with leading zeros", () => {
     const { text, body } = decodeText(CHUNKED, `00A\r\n0123456789\r\n0b\r\n0123456789a\r\n000\r\n\r\n`);
     expect([text.length, body.hasEnded]).toEqual([21, true]);
   });
@@ -130,19 +130,19 @@ describe("a body in chunks", () => {
     ["an extension without a size", ";a\r\n"],
     ["a signed size", "-1\r\n"],
     ["a hexadecimal mark", "0x5\r\nhello\r\n"],
-    ["a size beyond counting", "fffffffffffffffff\r\n"],
-    ["zeros without end", "0".repeat(5_000)],
+    ["a size above the maximum", "fffffffffffffffff\r\n"],
+    ["endless zeros", "0".repeat(5_000)],
     ["LF alone after a size", "5\nhello\r\n"],
     ["CR alone after a size", "5\rhello\r\n"],
     ["a chunk longer than its size", "5\r\nhello!\r\n"],
     ["LF alone after a chunk", "5\r\nhello\n0\r\n\r\n"],
     ["a NUL in an extension", "5;\0\r\nhello\r\n"],
     ["LF in an extension", "5;a\nhello\r\n"],
-    ["an extension without end", `5;${"a".repeat(5_000)}`],
+    ["an endless extension", `5;${"a".repeat(5_000)}`],
     ["LF in a trailer", "0\r\na: b\n\r\n"],
     ["CR alone in a trailer", "0\r\na: b\rc\r\n\r\n"],
     ["CR alone at the end", "0\r\n\rx"],
-    ["trailers without end", `0\r\n${"a: b\r\n".repeat(5_000)}`],
+    ["trailers that are too long", `0\r\n${"a: b\r\n".repeat(5_000)}`],
     ["more trailers than a head may have fields", `0\r\n${"a: b\r\n".repeat(129)}\r\n`],
     ["a trailer without a colon", "0\r\nab\r\n\r\n"],
     ["a trailer without a name", "0\r\n: b\r\n\r\n"],
@@ -153,20 +153,20 @@ describe("a body in chunks", () => {
     ["a control character in a trailer's name", "0\r\na\0: b\r\n\r\n"],
     ["a control character in a trailer's value", "0\r\na: b\0\r\n\r\n"],
     ["a trailer's name that is not ASCII", "0\r\n\xe4: b\r\n\r\n"],
-  ])("is wrong with %s", (_name, text) => {
+  ])("is invalid with %s", (_name, text) => {
     const { body } = decodeText(CHUNKED, text);
-    expect([body.wrong === null, body.hasEnded]).toEqual([false, false]);
+    expect([body.fault === null, body.hasEnded]).toEqual([false, false]);
   });
 
-  test("of a request may not end with fields that contradict its head, in whatever case", () => {
+  test("of a request rejects trailer fields that belong to the head, in any case", () => {
     const ending = (name: string, isLenient: boolean) => {
       const body = new FramedBody(CHUNKED, isLenient);
       const bytes = Buffer.from(`0\r\nx-first: 1\r\n${name}: 5\r\n\r\n`);
       while (body.next(bytes) !== null) {}
-      return body.wrong ?? (body.hasEnded ? "ended" : "unfinished");
+      return body.fault ?? (body.hasEnded ? "ended" : "unfinished");
     };
     for (const name of ["Content-Length", "TRANSFER-ENCODING", "host"]) {
-      expect(ending(name, false)).toBe("a field in a trailer that belongs to the head");
+      expect(ending(name, false)).toBe("a header field that is not allowed in a trailer");
       expect(ending(name, true)).toBe("ended");
     }
     for (const name of ["content-lengthy", "x-host", "authorization", "server-timing", "x".repeat(200)]) {
@@ -174,12 +174,12 @@ describe("a body in chunks", () => {
     }
   });
 
-  test("never throws and is never both ended and wrong, whatever comes", () => {
+  test("never throws, and is never both ended and invalid, for any input", () => {
     const fragment = fc.oneof(fc.constantFrom("0", "5", "\r\n", "\r", "\n", ";", "hello"), fc.string());
     fc.assert(
       fc.property(fc.array(fragment), (parts) => {
         const { body } = decodeText(CHUNKED, ...parts);
-        expect(body.hasEnded && body.wrong !== null).toBe(false);
+        expect(body.hasEnded && body.fault !== null).toBe(false);
       }),
     );
   });

@@ -46,12 +46,12 @@ const LAST_LF = 11;
 export class FramedBody {
   hasEnded: boolean;
   /** The framing error, once one was found. */
-  wrong: string | null = null;
+  fault: string | null = null;
   /** How far the current read is consumed. The caller sets the start position for each new read. */
   at = 0;
   readonly framing: number;
   /** Bytes left of the whole body, or of the current chunk. */
-  private left: number;
+  private remaining: number;
   private readonly isLenient: boolean;
   private state = SIZE_FIRST;
   private trailerLines = 0;
@@ -67,20 +67,20 @@ export class FramedBody {
   constructor(framing: number, isLenient: boolean) {
     this.framing = framing;
     this.isLenient = isLenient;
-    this.left = framing > 0 ? framing : 0;
+    this.remaining = framing > 0 ? framing : 0;
     this.hasEnded = framing === 0;
   }
 
   /** Returns the next piece, or null when the read is consumed, the body has ended or its framing is invalid. */
   next(bytes: Buffer): Part | null {
-    if (this.hasEnded || this.wrong !== null || this.at >= bytes.length) return null;
+    if (this.hasEnded || this.fault !== null || this.at >= bytes.length) return null;
     if (this.framing === CHUNKED) return this.nextChunked(bytes);
     const start = this.at;
     let end = bytes.length;
     if (this.framing !== UNTIL_CLOSE) {
-      end = Math.min(end, start + this.left);
-      this.left -= end - start;
-      if (this.left === 0) this.hasEnded = true;
+      end = Math.min(end, start + this.remaining);
+      this.remaining -= end - start;
+      if (this.remaining === 0) this.hasEnded = true;
     }
     this.at = end;
     return { bytes, start, end };
@@ -90,12 +90,12 @@ export class FramedBody {
     const end = bytes.length;
     let from = 0;
     let to = 0;
-    while (this.at < end && !this.hasEnded && this.wrong === null) {
+    while (this.at < end && !this.hasEnded && this.fault === null) {
       if (this.state !== DATA) {
-        if (!this.framePlainly(bytes)) this.frame(bytes[this.at++] as number);
+        if (!this.parsePlainFraming(bytes)) this.parseFramingByte(bytes[this.at++] as number);
         continue;
       }
-      const length = Math.min(this.left, end - this.at);
+      const length = Math.min(this.remaining, end - this.at);
       if (to === 0) {
         from = this.at;
         to = from + length;
@@ -107,15 +107,15 @@ export class FramedBody {
         break;
       }
       this.at += length;
-      this.left -= length;
+      this.remaining -= length;
       this.dataBytes += length;
-      if (this.left === 0) this.state = DATA_CR;
+      if (this.remaining === 0) this.state = DATA_CR;
     }
     return to === 0 ? null : { bytes, start: from, end: to };
   }
 
   /** Parses the usual bytes between two chunks in one step. Returns false for anything unusual or incomplete. */
-  private framePlainly(bytes: Buffer): boolean {
+  private parsePlainFraming(bytes: Buffer): boolean {
     let at = this.at;
     if (this.state === DATA_CR && bytes[at] === CR && bytes[at + 1] === LF) {
       this.at = at + 2;
@@ -132,66 +132,66 @@ export class FramedBody {
     }
     if (size === 0 || bytes[at] !== CR || bytes[at + 1] !== LF) return false;
     this.at = at + 2;
-    this.left = size;
+    this.remaining = size;
     this.state = DATA;
     return true;
   }
 
   /** Parses one byte of chunk framing. */
-  private frame(byte: number): void {
+  private parseFramingByte(byte: number): void {
     switch (this.state) {
       case SIZE_FIRST:
       case SIZE: {
         const digit = hexDigit(byte);
         if (digit >= 0) {
-          this.left = this.left * 16 + digit;
-          if (this.left > CHUNK_BYTES_MAX || ++this.overhead > EXTENSION_BYTES_MAX) {
-            this.wrong = "an impossible chunk size";
+          this.remaining = this.remaining * 16 + digit;
+          if (this.remaining > CHUNK_BYTES_MAX || ++this.overhead > EXTENSION_BYTES_MAX) {
+            this.fault = "an invalid chunk size";
           }
           this.state = SIZE;
-        } else if (this.state === SIZE_FIRST) this.wrong = "a chunk without a size";
+        } else if (this.state === SIZE_FIRST) this.fault = "a chunk without a size";
         else if (byte === CR) this.state = SIZE_LF;
         else if (byte === 59 || ((byte === 32 || byte === 9) && this.isLenient)) this.state = EXTENSION;
-        else this.wrong = "a chunk size that is no number";
+        else this.fault = "a chunk size that is not a number";
         return;
       }
       case EXTENSION:
         if (byte === CR) this.state = SIZE_LF;
-        else if (!isValue(byte)) this.wrong = "a control character in a chunk extension";
+        else if (!isValue(byte)) this.fault = "a control character in a chunk extension";
         else if (++this.extensionBytes > EXTENSION_BYTES_MAX + this.dataBytes / DATA_PER_EXTENSION_MIN) {
-          this.wrong = "more chunk extensions than body";
+          this.fault = "chunk extensions larger than the body";
         }
         return;
       case SIZE_LF:
         this.overhead = 0;
-        if (byte !== LF) this.wrong = "a bare CR after a chunk size";
-        else this.state = this.left === 0 ? TRAILER_FIRST : DATA;
+        if (byte !== LF) this.fault = "a bare CR after a chunk size";
+        else this.state = this.remaining === 0 ? TRAILER_FIRST : DATA;
         return;
       case DATA_CR:
-        if (byte !== CR) this.wrong = "a chunk longer than its size";
+        if (byte !== CR) this.fault = "a chunk longer than its size";
         this.state = DATA_LF;
         return;
       case DATA_LF:
-        if (byte !== LF) this.wrong = "a chunk longer than its size";
+        if (byte !== LF) this.fault = "a chunk longer than its size";
         this.state = SIZE_FIRST;
         return;
       default:
-        this.frameTrailer(byte);
+        this.parseTrailerByte(byte);
     }
   }
 
   /** Parses one byte after the last chunk. Trailer lines are checked as strictly as head lines. */
-  private frameTrailer(byte: number): void {
+  private parseTrailerByte(byte: number): void {
     if (++this.overhead > TRAILER_BYTES_MAX) {
-      this.wrong = "trailers without end";
+      this.fault = "trailers that are too long";
       return;
     }
     switch (this.state) {
       case TRAILER_FIRST:
         if (byte === CR) this.state = LAST_LF;
-        else if (++this.trailerLines > TRAILER_LINES_MAX) this.wrong = "trailers without end";
+        else if (++this.trailerLines > TRAILER_LINES_MAX) this.fault = "trailers that are too long";
         // This rejects folded lines and lines that begin with the colon.
-        else if (!isToken(byte)) this.wrong = "a trailer line without a proper name";
+        else if (!isToken(byte)) this.fault = "a trailer line without a valid name";
         else {
           this.trailerName = String.fromCharCode(byte);
           this.state = TRAILER_NAME;
@@ -199,21 +199,21 @@ export class FramedBody {
         return;
       case TRAILER_NAME:
         if (byte === COLON) this.endTrailerName();
-        else if (!isToken(byte)) this.wrong = "a trailer line without a proper name";
+        else if (!isToken(byte)) this.fault = "a trailer line without a valid name";
         else if (this.trailerName.length <= MISPLACED_NAME_BYTES_MAX) {
           this.trailerName += String.fromCharCode(byte);
         }
         return;
       case TRAILER:
         if (byte === CR) this.state = TRAILER_LF;
-        else if (!isValue(byte)) this.wrong = "a control character in a trailer";
+        else if (!isValue(byte)) this.fault = "a control character in a trailer";
         return;
       case TRAILER_LF:
-        if (byte !== LF) this.wrong = "a bare CR in a trailer";
+        if (byte !== LF) this.fault = "a bare CR in a trailer";
         this.state = TRAILER_FIRST;
         return;
       case LAST_LF:
-        if (byte !== LF) this.wrong = "a bare CR after the last chunk";
+        if (byte !== LF) this.fault = "a bare CR after the last chunk";
         else this.hasEnded = true;
     }
   }
@@ -221,7 +221,7 @@ export class FramedBody {
   private endTrailerName(): void {
     this.state = TRAILER;
     if (!this.isLenient && MISPLACED_IN_TRAILER.has(this.trailerName.toLowerCase())) {
-      this.wrong = "a field in a trailer that belongs to the head";
+      this.fault = "a header field that is not allowed in a trailer";
     }
   }
 }

@@ -20,7 +20,7 @@ function textOf(...lines: string[]): HeadText {
   return new HeadText(bytes.toString("latin1", from, bytes.length - 2), fieldsOf(...lines).names, from);
 }
 
-test("a name is not taken for another that is 32 bytes longer", () => {
+test("a name does not match a name that is 32 bytes longer", () => {
   const long = `host${"-".repeat(32)}`;
   const head = textOf(`${long}: a`, "accept: b");
   expect([head.get("host"), head.get(long), head.has("host"), head.get("accept")]).toEqual([
@@ -32,7 +32,7 @@ test("a name is not taken for another that is 32 bytes longer", () => {
   expect(textOf("host: c").get(long)).toBeNull();
 });
 
-describe("the fields of a head", () => {
+describe("header fields", () => {
   test("end after the empty line, and their names are found", () => {
     const { end, names } = fieldsOf("a: b", "c:", "d:e");
     expect([end, ...names]).toEqual([
@@ -43,7 +43,7 @@ describe("the fields of a head", () => {
     ]);
   });
 
-  test("say nothing about a body when there are none", () => {
+  test("announce no body if there are none", () => {
     expect(fieldsOf()).toMatchObject({ names: [], length: -1, lengths: 0, isChunked: false, hosts: 0 });
   });
 
@@ -59,11 +59,11 @@ describe("the fields of a head", () => {
     ["X-Content-Length: 7", { length: -1 }],
     ["Content-Lengths: 7", { length: -1 }],
     ["Content_Length: 7", { length: -1 }],
-  ])("are read: %p", (line, meaning) => {
+  ])("are parsed: %p", (line, meaning) => {
     expect(fieldsOf(line)).toMatchObject(meaning);
   });
 
-  test("tell a repetition", () => {
+  test("report repeated fields", () => {
     expect(fieldsOf("Host: a", "host: b", "content-length: 3", "Content-Length: 3")).toMatchObject({
       hosts: 2,
       length: 3,
@@ -78,7 +78,7 @@ describe("the fields of a head", () => {
     ["a negative length", ["content-length: -3"]],
     ["a hexadecimal length", ["content-length: 0x3"]],
     ["a fraction of a length", ["content-length: 3.0"]],
-    ["a length beyond counting", ["content-length: 1000000000000000"]],
+    ["a length above the maximum", ["content-length: 1000000000000000"]],
     ["an empty length", ["content-length:  "]],
     ["a coding before the chunks", ["transfer-encoding: gzip, chunked"]],
     ["a coding alone", ["transfer-encoding: identity"]],
@@ -89,19 +89,19 @@ describe("the fields of a head", () => {
     ["a folded line", ["a: b", " c: d"]],
     ["a line without a name", [": b"]],
     ["a line without a colon", ["abc"]],
-    ["a name that is no token", ["a(b): c"]],
-    ["a name beyond ASCII", ["\xe9: c"]],
+    ["a name that is not a token", ["a(b): c"]],
+    ["a non-ASCII name", ["\xe9: c"]],
     ["a NUL", ["a: b\0"]],
     ["a DEL", ["a: b\x7f"]],
     ["LF alone", ["a: b\nc: d"]],
     ["CR alone", ["a: b\rc: d"]],
     ["CR alone before a line end", ["a: b\r"]],
     ["CR where a name stands", ["a: b", "\rc: d"]],
-  ])("are refused with %s", (_name, lines) => {
+  ])("are rejected with %s", (_name, lines) => {
     expect(scan(...lines)).toBeString();
   });
 
-  test("are awaited until their last byte has come", () => {
+  test("are incomplete until their last byte", () => {
     const bytes = headWith("Host: a", "Content-Length: 3");
     for (let to = FIRST_LINE.length; to < bytes.length; to++) {
       expect(scanFields(bytes.subarray(0, to), FIRST_LINE.length)).toBeNull();
@@ -109,7 +109,7 @@ describe("the fields of a head", () => {
     expect(scanFields(bytes, FIRST_LINE.length)).toBeInstanceOf(Fields);
   });
 
-  test("never throw, and never reach beyond the bytes, whatever comes", () => {
+  test("never throw, and never end after the bytes, for any input", () => {
     const fragment = fc.oneof(
       fc.constantFrom("\r\n", "\r", "\n", ":", " ", "content-length: ", "connection:", "7", "chunked"),
       fc.nat({ max: 255 }).map((byte) => String.fromCharCode(byte)),
@@ -125,33 +125,33 @@ describe("the fields of a head", () => {
 });
 
 describe("a header", () => {
-  test("is found by its lower-case name, whatever its case on the wire, without the blanks around it", () => {
+  test("is found by its lower-case name in any case, without surrounding whitespace", () => {
     const head = textOf("X-Request-ID: \t Abc \t", "Empty:");
     expect([head.get("x-request-id"), head.get("empty"), head.get("request-id")]).toEqual(["Abc", "", null]);
     expect([head.has("empty"), head.has("x-empty"), head.has("mpty")]).toEqual([true, false, false]);
   });
 
-  test("that is repeated is joined, as fetch does", () => {
+  test("that is repeated is joined as fetch does", () => {
     expect(textOf("a: 1", "b: x", "A: 2", "a:3").get("a")).toBe("1, 2, 3");
   });
 
-  test("is not found within a value or the first line", () => {
+  test("is not found inside a value or the first line", () => {
     const head = textOf("a: b: c");
     expect([head.get("b"), head.get("http/1.1"), head.has("b")]).toEqual([null, null, false]);
   });
 
-  test("is found by any character that names have, and by no other that looks like it with another bit", () => {
+  test("is found by exact characters, not by characters that differ in one bit", () => {
     const head = textOf("Session_ID: 1", "x-9-Z: 2", "b^c: 3");
     expect([head.get("session_id"), head.get("x-9-z"), head.get("b~c")]).toEqual(["1", "2", null]);
   });
 
-  test("is found however long its name is", () => {
+  test("is found by a name of any length", () => {
     const [long, longer] = ["x".repeat(31), "x".repeat(64)];
     const head = textOf(`${long}: 1`, `${longer}: 2`);
     expect([head.get(long), head.get(longer), head.get("x".repeat(40))]).toEqual(["1", "2", null]);
   });
 
-  test("is what fetch reads, whatever its characters", () => {
+  test("has the value that fetch reads, for any characters", () => {
     const allowed = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte)).filter((character) =>
       /[\t\x20-\x7e\x80-\xff]/.test(character),
     );
@@ -167,7 +167,7 @@ describe("a header", () => {
   });
 });
 
-test("trimming takes spaces and tabs, and leaves the no-break space", () => {
+test("trimming removes spaces and tabs, but not the no-break space", () => {
   expect(trimValue("x \t\xa0a b\xa0 \tx", 1, 10)).toBe("\xa0a b\xa0");
   expect(trimValue("  \t ", 0, 4)).toBe("");
 });

@@ -80,7 +80,7 @@ export function scanFields(bytes: Buffer, from: number): Fields | string | null 
     while (at < end && ((BYTE_CLASS[bytes[at] as number] as number) & TOKEN) !== 0) at++;
     if (at >= end) return null;
     // This rejects folded lines, a space before the colon and lines without a colon.
-    if (at === lineFrom || bytes[at] !== COLON) return "a header line without a proper name";
+    if (at === lineFrom || bytes[at] !== COLON) return "a header line without a valid name";
     nameTo = at++;
     fields.names.push(lineFrom * NAME_BYTES + Math.min(nameTo - lineFrom, NAME_BYTES - 1));
   }
@@ -106,10 +106,9 @@ function readField(
       break;
     case 14: {
       if (!isName(bytes, lineFrom, "content-length")) break;
-      const digitsAt = pastBlanks(bytes, nameTo + 1, lineTo);
+      const digitsAt = skipBlanks(bytes, nameTo + 1, lineTo);
       const parsed = parseLength(bytes, digitsAt, lineTo);
-      if (parsed < 0 || (fields.length >= 0 && parsed !== fields.length))
-        return "an impossible Content-Length";
+      if (parsed < 0 || (fields.length >= 0 && parsed !== fields.length)) return "an invalid Content-Length";
       fields.length = parsed;
       fields.lengthAt = digitsAt;
       fields.lengths++;
@@ -211,10 +210,10 @@ function isName(bytes: Buffer, at: number, name: string): boolean {
 /** Returns -1 for anything but a plain number. */
 function parseLength(bytes: Buffer, from: number, to: number): number {
   const end = digitsEnd(bytes, from);
-  return pastBlanks(bytes, end, to) === to ? parseNumber(bytes, from, end) : -1;
+  return skipBlanks(bytes, end, to) === to ? parseNumber(bytes, from, end) : -1;
 }
 
-function pastBlanks(bytes: Buffer, from: number, to: number): number {
+function skipBlanks(bytes: Buffer, from: number, to: number): number {
   let at = from;
   while (at < to && isBlank(bytes[at] as number)) at++;
   return at;

@@ -1,5 +1,6 @@
 /** The types that an HTTP handler receives and returns, without the server implementation. */
 
+import type { Backpressure, BodySink } from "./body-sink.ts";
 import type { HeaderReader } from "./http-fields.ts";
 import { type Part, wholePart } from "./parts.ts";
 
@@ -83,16 +84,12 @@ export class SharedResponse {
   }
 }
 
-/** The client side of a streamed response. */
-export interface ClientSink {
-  /**
-   * Sends the parts as one piece at once. The caller may reuse them afterwards. Returns a promise when the client
-   * reads too slowly; it resolves when the connection accepts more.
-   */
-  write(parts: readonly Part[]): Promise<unknown> | null;
-  /** Ends the stream with the last piece, which may be empty. */
-  end(last: readonly Part[]): void;
-}
+/**
+ * The client side of a streamed response. The parts of a piece are sent together and at once; the caller may reuse them
+ * afterwards. The last piece may be empty. `fail` receives what was thrown: the client cannot know where the response
+ * ends, so its connection is closed.
+ */
+export type StreamSink = BodySink<readonly Part[], unknown, readonly Part[]>;
 
 /** A response that is produced while it is sent. */
 export class StreamedResponse {
@@ -105,10 +102,13 @@ export class StreamedResponse {
   }
 }
 
-export interface StreamSource {
-  flowTo(sink: ClientSink): void;
-  /** The client disconnected before the end of the response, or before its start. */
-  leave(): void;
+/**
+ * The sender of a streamed response. The sink pauses it while the client reads too slowly. It is aborted when the client
+ * disconnects before the end of the response, or before its start.
+ */
+export interface StreamSource extends Backpressure {
+  /** Call it once. */
+  flowTo(sink: StreamSink): void;
 }
 
 /** What a handler may return. A plain `Response` is for rare cases where speed does not matter. */

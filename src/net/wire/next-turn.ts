@@ -12,7 +12,7 @@ export function nextTurn(): Promise<void> {
 }
 
 /** Copies `from` to `to[at]` in slices and returns the end position. */
-export async function putInTurns(to: Uint8Array, at: number, from: Uint8Array): Promise<number> {
+export async function copyInTurns(to: Uint8Array, at: number, from: Uint8Array): Promise<number> {
   let end = at;
   for (let start = 0; start < from.length; start += COPIED_BYTES_PER_TURN) {
     if (start > 0) await nextTurn();

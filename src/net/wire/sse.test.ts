@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import fc from "fast-check";
 import { type Part, wholeBytesPart } from "./parts.ts";
-import { isDone, isPlain, openSseSplitter, readEvent, type SseBlockKind } from "./sse.ts";
+import { isDone, isPlain, readEvent, type SseBlockKind, SseSplitter } from "./sse.ts";
 
 const LARGE = { eventBytesMax: 1_000_000 };
 
@@ -23,7 +23,7 @@ interface Block {
 }
 
 function split(chunks: Uint8Array[], opts = LARGE): { blocks: Block[]; open: boolean; left: number } {
-  const splitter = openSseSplitter(opts);
+  const splitter = new SseSplitter(opts);
   const blocks: Block[] = [];
   let open = true;
   for (const chunk of chunks) {
@@ -51,8 +51,8 @@ function cutAt(bytes: Uint8Array, cuts: readonly number[]): Uint8Array[] {
   return [0, ...places].map((from, i) => bytes.slice(from, places[i] ?? bytes.length));
 }
 
-describe("splitting", () => {
-  test("blank lines part the blocks", () => {
+describe("splitting a stream", () => {
+  test("blank lines separate the blocks", () => {
     expect(blockTexts("data: a\n\nevent: x\ndata: b\n\n\n\ndata: c\n\ndata: rest")).toEqual([
       "data: a",
       "event: x\ndata: b",
@@ -60,7 +60,7 @@ describe("splitting", () => {
     ]);
   });
 
-  test("a block within one chunk is handed on without a copy", () => {
+  test("a block within one chunk is passed on without a copy", () => {
     const chunk = latin1("data: a\n\ndata: b\n\n");
     expect(split([chunk]).blocks).toEqual([
       { bytes: chunk, start: 0, end: 7, kind: "event" },
@@ -69,10 +69,10 @@ describe("splitting", () => {
     expect(split([chunk]).blocks.every((block) => block.bytes === chunk)).toBe(true);
   });
 
-  test("what stands around a chunk in its array is not looked at", () => {
+  test("bytes around a chunk in its array are ignored", () => {
     const around = "\n\r\ndata: x\n\n";
     const texts = ["data: a\n", "\nevent: x\nda", "ta: b\n\n", "", "data: c", "\r\n\r\n"];
-    const splitter = openSseSplitter(LARGE);
+    const splitter = new SseSplitter(LARGE);
     const blocks: string[] = [];
     for (const chunk of texts) {
       const bytes = latin1(around + chunk + around);
@@ -100,7 +100,7 @@ describe("splitting", () => {
     expect(blockTexts("data: a\r\n\r")).toEqual(["data: a"]);
   });
 
-  test("comments are reported as such, unless an event carries them", () => {
+  test("comments are reported as such, unless they are part of an event", () => {
     expect(blockTexts(": ping\n\n:\n: x\n\n: y\ndata: a\n\n")).toEqual([
       "(: ping)",
       "(:\n: x)",
@@ -119,13 +119,13 @@ describe("splitting", () => {
     ]);
   });
 
-  test("an unfinished block is not emitted, and its size is known at the end", () => {
+  test("an incomplete block is not emitted, and its size is reported at the end", () => {
     expect(split([latin1("data: a\n\ndata: b\n")])).toMatchObject({ blocks: [{ end: 7 }], left: 8 });
     expect(split([latin1("data: a\n\n")]).left).toBe(0);
     expect(split([latin1("\xef\xbb")]).left).toBe(2);
   });
 
-  test("a block larger than allowed ends the splitting, however it arrives", () => {
+  test("a too large block ends the splitting, for any chunks", () => {
     const stream = "data: a\n\ndata: 12345\n\ndata: b\n\n";
     const whole = [latin1(stream)];
     const bytewise = [...stream].map(latin1);
@@ -144,8 +144,8 @@ describe("splitting", () => {
     });
   });
 
-  test("an endless line is refused before its end", () => {
-    const splitter = openSseSplitter({ eventBytesMax: 100 });
+  test("an endless line is rejected before its end", () => {
+    const splitter = new SseSplitter({ eventBytesMax: 100 });
     const chunk = latin1("x".repeat(40));
     const verdicts = [1, 2, 3, 4].map(() => splitter.push(wholeBytesPart(chunk), () => {}));
     expect(verdicts).toEqual([true, true, false, false]);
@@ -171,12 +171,12 @@ describe("reading a block", () => {
     });
   });
 
-  test("an empty field is an empty value; an empty type is none", () => {
+  test("an empty field is an empty value; an empty type is null", () => {
     expect(event("event: x\nevent\ndata")).toEqual({ type: null, data: "" });
     expect(event("data:")).toEqual({ type: null, data: "" });
   });
 
-  test("the end mark of a chat stream is recognised exactly", () => {
+  test("[DONE] is recognized exactly", () => {
     const done = (value: string) => isDone({ bytes: latin1(`x${value}`), start: 1, end: value.length + 1 });
     expect(["[DONE]", "[DONE] ", "[done]", "[DONE", ""].map(done)).toEqual([
       true,
@@ -188,7 +188,7 @@ describe("reading a block", () => {
   });
 });
 
-describe("any bytes, cut anywhere", () => {
+describe("arbitrary bytes in arbitrary chunks", () => {
   const piece = fc.oneof(
     {
       weight: 6,
@@ -207,7 +207,7 @@ describe("any bytes, cut anywhere", () => {
   const stream = fc.array(piece, { maxLength: 40, size: "max" }).map((pieces) => pieces.join(""));
   const cuts = fc.array(fc.nat(), { maxLength: 12 });
 
-  test("the events are those of eventsource-parser", () => {
+  test("yield the same events as eventsource-parser", () => {
     let seen = 0;
     fc.assert(
       fc.property(stream, cuts, (input, places) => {
@@ -228,7 +228,7 @@ describe("any bytes, cut anywhere", () => {
     expect(seen).toBeGreaterThan(1000);
   });
 
-  test("blocks, kinds, limit and leftover do not depend on the cuts", () => {
+  test("yield the same blocks, kinds, limit and leftover for any chunks", () => {
     fc.assert(
       fc.property(stream, cuts, fc.integer({ min: 1, max: 30 }), (input, places, eventBytesMax) => {
         const view = (chunks: Uint8Array[]) => {
@@ -243,7 +243,7 @@ describe("any bytes, cut anywhere", () => {
     );
   });
 
-  test("one large event in thousands of pieces comes out whole", () => {
+  test("yield one large event from thousands of pieces", () => {
     const data = "0123456789".repeat(20_000);
     const bytes = latin1(`data: ${data}\n\n`);
     const chunks = Array.from({ length: Math.ceil(bytes.length / 7) }, (_, i) =>
@@ -254,7 +254,7 @@ describe("any bytes, cut anywhere", () => {
   });
 });
 
-describe("a block that can go on as it is", () => {
+describe("a block that can be relayed unchanged", () => {
   const plain = (block: string) => {
     const bytes = new TextEncoder().encode(`${block}\n\n`);
     return isPlain(readEvent(bytes, 0, bytes.length - 2), bytes, 0, bytes.length - 2);

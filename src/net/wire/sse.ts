@@ -14,13 +14,6 @@ export type SseBlockKind = "event" | "comment";
  */
 export type OnSseBlock = (bytes: Uint8Array, start: number, end: number, kind: SseBlockKind) => void;
 
-export interface SseSplitter {
-  /** Returns false once a block exceeded the limit. No blocks are emitted from then on. */
-  push(chunk: Part, onBlock: OnSseBlock): boolean;
-  /** Returns the number of bytes of an unfinished block: 0 after a clean end. */
-  end(): number;
-}
-
 export interface SseEvent {
   /** The `event` field; null when absent or empty. */
   type: Part | null;
@@ -36,102 +29,136 @@ const BYTE_ORDER_MARK = Uint8Array.of(0xef, 0xbb, 0xbf);
 const CARRY_BYTES_MIN = 1024;
 const NOTHING = new Uint8Array(0);
 
-export function openSseSplitter(opts: { eventBytesMax: number }): SseSplitter {
-  const { eventBytesMax } = opts;
+/** A stream may begin with a byte order mark. After a block over the limit, nothing more is emitted. */
+type SplitterPhase = "byte_order_mark" | "blocks" | "overflowed";
+
+/** A byte order mark is not part of the first block. It may arrive in several chunks. */
+export class SseSplitter {
+  readonly #eventBytesMax: number;
+  #phase: SplitterPhase = "byte_order_mark";
+  #markBytes = 0;
   /** The unfinished block, in an array that grows by doubling, so that many small pieces cost linear time. */
-  let carry = NOTHING;
-  let carried = 0;
-  let bomMatched = 0;
-  let bomDecided = false;
+  #carry = NOTHING;
+  #carriedBytes = 0;
   /** The last chunk ended in CR: a following LF belongs to it. */
-  let afterCr = false;
-  let overflowed = false;
+  #isAfterCr = false;
 
-  function push(chunk: Part, onBlock: OnSseBlock): boolean {
-    if (overflowed) return false;
-    if (!bomDecided) return pushFirst(chunk, onBlock);
-    return split(afterCr || hasByte(chunk, CR) ? normalizeLineEnds(chunk) : chunk, onBlock);
+  constructor(options: { eventBytesMax: number }) {
+    this.#eventBytesMax = options.eventBytesMax;
   }
 
-  function pushFirst(chunk: Part, onBlock: OnSseBlock): boolean {
-    const { bytes, start, end } = chunk;
-    const matchedBefore = bomMatched;
-    let at = start;
-    while (at < end && bomMatched < 3 && bytes[at] === BYTE_ORDER_MARK[bomMatched]) {
-      at++;
-      bomMatched++;
+  /** Returns false once a block exceeded the limit. No blocks are emitted from then on. */
+  push(chunk: Part, onBlock: OnSseBlock): boolean {
+    switch (this.#phase) {
+      case "blocks":
+        return this.#split(
+          this.#isAfterCr || hasByte(chunk, CR) ? this.#normalizeLineEnds(chunk) : chunk,
+          onBlock,
+        );
+      case "byte_order_mark":
+        return this.#skipByteOrderMark(chunk, onBlock);
+      case "overflowed":
+        return false;
     }
-    if (bomMatched < 3 && at === end) return true;
-    bomDecided = true;
-    if (bomMatched === 3) return push({ bytes, start: at, end }, onBlock);
-    if (matchedBefore > 0) push({ bytes: BYTE_ORDER_MARK, start: 0, end: matchedBefore }, onBlock);
-    return push(chunk, onBlock);
   }
 
-  function normalizeLineEnds({ bytes, start, end }: Part): Part {
+  /** Returns the number of bytes of an unfinished block: 0 after a clean end. */
+  end(): number {
+    return this.#phase === "byte_order_mark" ? this.#markBytes : this.#carriedBytes;
+  }
+
+  #skipByteOrderMark(chunk: Part, onBlock: OnSseBlock): boolean {
+    const { bytes, start, end } = chunk;
+    const bytesBefore = this.#markBytes;
+    let at = start;
+    while (at < end && this.#markBytes < 3 && bytes[at] === BYTE_ORDER_MARK[this.#markBytes]) {
+      at++;
+      this.#markBytes++;
+    }
+    if (this.#markBytes < 3 && at === end) return true;
+    this.#phase = "blocks";
+    if (this.#markBytes === 3) return this.push({ bytes, start: at, end }, onBlock);
+    // Earlier chunks began like a mark, but it was none: those bytes belong to the first block.
+    if (bytesBefore > 0) this.push({ bytes: BYTE_ORDER_MARK, start: 0, end: bytesBefore }, onBlock);
+    return this.push(chunk, onBlock);
+  }
+
+  #normalizeLineEnds({ bytes, start, end }: Part): Part {
     const lines = new Uint8Array(end - start);
+    let isAfterCr = this.#isAfterCr;
     let length = 0;
     for (let at = start; at < end; at++) {
       const c = bytes[at] ?? 0;
-      if (c !== LF || !afterCr) lines[length++] = c === CR ? LF : c;
-      afterCr = c === CR;
+      if (c !== LF || !isAfterCr) lines[length++] = c === CR ? LF : c;
+      isAfterCr = c === CR;
     }
+    this.#isAfterCr = isAfterCr;
     return { bytes: lines, start: 0, end: length };
   }
 
-  function split({ bytes: chunk, start, end: chunkEnd }: Part, onBlock: OnSseBlock): boolean {
+  #split({ bytes: chunk, start, end: chunkEnd }: Part, onBlock: OnSseBlock): boolean {
+    if (start === chunkEnd) return true;
     let at = start;
-    if (at === chunkEnd) return true;
-    if (carried > 0) {
-      const splitBlankLine = carry[carried - 1] === LF && chunk[at] === LF;
-      at = splitBlankLine ? at + 1 : afterBlankLine(chunk, at, chunkEnd);
-      if (at < 0) return carryOver(chunk, start, chunkEnd);
-      if (carried + at - start - 2 > eventBytesMax) return overflow();
-      append(chunk, start, at);
-      const bytes = carry;
-      const end = carried - 2;
-      carry = NOTHING;
-      carried = 0;
-      onBlock(bytes, 0, end, classifyBlock(bytes, 0, end));
+    if (this.#carriedBytes > 0) {
+      at = this.#findEndOfCarried(chunk, start, chunkEnd);
+      if (at < 0) return this.#carryOver(chunk, start, chunkEnd);
+      if (this.#carriedBytes + at - start - 2 > this.#eventBytesMax) return this.#overflow();
+      this.#append(chunk, start, at);
+      this.#emitCarried(onBlock);
     }
     for (;;) {
       while (at < chunkEnd && chunk[at] === LF) at++;
       if (at === chunkEnd) return true;
       const next = afterBlankLine(chunk, at, chunkEnd);
-      if (next < 0) return carryOver(chunk, at, chunkEnd);
+      if (next < 0) return this.#carryOver(chunk, at, chunkEnd);
       const end = next - 2;
-      if (end - at > eventBytesMax) return overflow();
+      if (end - at > this.#eventBytesMax) return this.#overflow();
       onBlock(chunk, at, end, classifyBlock(chunk, at, end));
       at = next;
     }
   }
 
-  function carryOver(chunk: Uint8Array, start: number, end: number): boolean {
+  /** Returns the position after the carried block in the chunk; -1 when the block does not end in it. */
+  #findEndOfCarried(chunk: Uint8Array, start: number, chunkEnd: number): number {
+    const isBlankLineSplit = this.#carry[this.#carriedBytes - 1] === LF && chunk[start] === LF;
+    return isBlankLineSplit ? start + 1 : afterBlankLine(chunk, start, chunkEnd);
+  }
+
+  #emitCarried(onBlock: OnSseBlock): void {
+    const bytes = this.#carry;
+    const end = this.#carriedBytes - 2;
+    this.#dropCarried();
+    onBlock(bytes, 0, end, classifyBlock(bytes, 0, end));
+  }
+
+  #carryOver(chunk: Uint8Array, start: number, end: number): boolean {
     // A trailing LF may be the end of the block's last line, which does not count.
     const counted = chunk[end - 1] === LF ? end - 1 : end;
-    if (carried + counted - start > eventBytesMax) return overflow();
-    append(chunk, start, end);
+    if (this.#carriedBytes + counted - start > this.#eventBytesMax) return this.#overflow();
+    this.#append(chunk, start, end);
     return true;
   }
 
-  function append(chunk: Uint8Array, start: number, end: number): void {
-    const length = carried + end - start;
-    if (length > carry.length) {
+  #append(chunk: Uint8Array, start: number, end: number): void {
+    const length = this.#carriedBytes + end - start;
+    if (length > this.#carry.length) {
       const grown = new Uint8Array(Math.max(CARRY_BYTES_MIN, 2 * length));
-      writeBytes(grown, 0, carry, 0, carried);
-      carry = grown;
+      writeBytes(grown, 0, this.#carry, 0, this.#carriedBytes);
+      this.#carry = grown;
     }
-    carried = writeBytes(carry, carried, chunk, start, end);
+    this.#carriedBytes = writeBytes(this.#carry, this.#carriedBytes, chunk, start, end);
   }
 
-  function overflow(): boolean {
-    overflowed = true;
-    carry = NOTHING;
-    carried = 0;
+  #overflow(): false {
+    this.#phase = "overflowed";
+    this.#dropCarried();
     return false;
   }
 
-  return { push, end: () => (bomDecided ? carried : bomMatched) };
+  #dropCarried(): void {
+    this.#carry = NOTHING;
+    this.#carriedBytes = 0;
+  }
 }
 
 /** Returns -1 when no blank line ends in these bytes. */

@@ -9,7 +9,7 @@ const asking = (ifNoneMatch: string | null) => ({
 describe("a static document", () => {
   const document = new StaticDocument(Buffer.from("{}"), { "content-type": "application/json" });
 
-  test("is sent with its tag, and is not sent again to a client that has it", () => {
+  test("is sent with its ETag, and not sent again to a client that has it", () => {
     const first = document.respond(asking(null));
     expect([first.status, Buffer.from(first.bytes).toString()]).toEqual([200, "{}"]);
     expect(first.headers.get("content-type")).toBe("application/json");
@@ -21,13 +21,13 @@ describe("a static document", () => {
     expect(document.respond(asking('"another"')).status).toBe(200);
   });
 
-  test("has another tag when it has other bytes", () => {
+  test("has another ETag when its bytes differ", () => {
     const other = new StaticDocument(Buffer.from("[]"), {});
     expect(other.etag).not.toBe(document.etag);
   });
 });
 
-test("a tag matches itself, alone or in a list, strong or weak, and anything matches a star", () => {
+test("an ETag matches itself, alone or in a list, strong or weak, and a star matches any", () => {
   for (const sent of ['"a"', 'W/"a"', '"x", "a"', '"x" ,W/"a"', "*", " * "])
     expect(matchesEtag(sent, '"a"')).toBe(true);
   for (const sent of [null, "", "a", '"A"', '"ab"', 'w/"a"', '"x", *'])

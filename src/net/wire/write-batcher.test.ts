@@ -12,8 +12,8 @@ function open() {
     },
   });
   const post = (addressee: BatchedWriter, text: string): boolean => {
-    const at = box.roomFor(text.length);
-    if (at >= 0) box.post(addressee, at + box.bytes.write(text, at, "latin1"));
+    const at = box.reserve(text.length);
+    if (at >= 0) box.add(addressee, at + box.bytes.write(text, at, "latin1"));
     return at >= 0;
   };
   const endTurn = () => {
@@ -22,7 +22,7 @@ function open() {
   return { box, heard, to, post, endTurn, turns };
 }
 
-test("letters leave at the end of the turn, in order, and it is asked for once", () => {
+test("writes are sent at the end of the turn, in order, with one scheduled callback", () => {
   const { to, post, endTurn, heard, turns } = open();
   const ada = to("ada");
   for (let turn = 0; turn < 3; turn++) {
@@ -38,7 +38,7 @@ test("letters leave at the end of the turn, in order, and it is asked for once",
   expect(heard).toEqual([]);
 });
 
-test("they leave at once for whoever cannot wait", () => {
+test("flush sends the pending writes at once", () => {
   const { box, to, post, endTurn, heard } = open();
   post(to("ada"), "one");
   box.flush();
@@ -48,7 +48,7 @@ test("they leave at once for whoever cannot wait", () => {
   expect(heard).toEqual(["ada one", "ada two"]);
 });
 
-test("when there is no more room they leave before their time", () => {
+test("pending writes are sent early when the buffer is full", () => {
   const { to, post, endTurn, heard } = open();
   const text = "x".repeat(16 * 1024);
   for (let i = 0; i < 65; i++) expect(post(to(`${i}`), text)).toBe(true);
@@ -57,7 +57,7 @@ test("when there is no more room they leave before their time", () => {
   expect(heard.map((line) => line.split(" ")[0])).toEqual(Array.from({ length: 65 }, (_, i) => `${i}`));
 });
 
-test("where letters leave alone, most of them need not wait", () => {
+test("most writes are not batched while batches have a single write", () => {
   const { to, post, endTurn, heard } = open();
   const taken: boolean[] = [];
   for (let turn = 0; turn < 107; turn++) {
@@ -69,7 +69,7 @@ test("where letters leave alone, most of them need not wait", () => {
   expect(heard).toHaveLength(6);
 });
 
-test("letters that leave in company go on doing so, whoever left alone in between", () => {
+test("writes stay batched while most batches have several writes", () => {
   const { to, post, endTurn } = open();
   for (let turn = 0; turn < 50; turn++) {
     for (let i = turn % 3; i < 3; i++) expect(post(to("ada"), "one")).toBe(true);
@@ -77,13 +77,13 @@ test("letters that leave in company go on doing so, whoever left alone in betwee
   }
 });
 
-test("a long one is not taken", () => {
+test("a long write is not batched", () => {
   const { to, post, heard } = open();
   expect(post(to("ada"), "x".repeat(16 * 1024 + 1))).toBe(false);
   expect(heard).toEqual([]);
 });
 
-test("what is posted, or asked to leave, while one is handed over comes after it, and spoils none", () => {
+test("writes and flushes from within a send lose and corrupt no write", () => {
   const { box, to, post, endTurn, heard } = open();
   const ada: BatchedWriter = {
     send(bytes, from, end) {
@@ -100,7 +100,7 @@ test("what is posted, or asked to leave, while one is handed over comes after it
   expect(heard).toEqual(["bob two", "cyd three", "ada one", "dan four"]);
 });
 
-test("while letters leave there may be no room for more", () => {
+test("a write during a flush is rejected if the buffer is full", () => {
   const { to, post, endTurn, heard } = open();
   const text = "x".repeat(16 * 1024);
   const found: boolean[] = [];
@@ -113,7 +113,7 @@ test("while letters leave there may be no room for more", () => {
   expect([found, heard.length]).toEqual([[false], 64]);
 });
 
-test("one that throws keeps none of the others", () => {
+test("a writer that throws does not affect the other writes", () => {
   const { to, post, endTurn, heard } = open();
   post(
     to("ada", () => {

@@ -20,16 +20,16 @@ const UNBATCHED_WRITES = 100;
 
 export class WriteBatcher {
   readonly bytes = Buffer.allocUnsafeSlow(BUFFER_BYTES);
-  private readonly addressees: BatchedWriter[] = [];
+  private readonly writers: BatchedWriter[] = [];
   /** End position of each batched write; it starts at the end of the one before it. */
   private readonly ends: number[] = [];
   /** Index of the first write that was not sent. */
   private next = 0;
-  private isLeaving = false;
-  private alone = 0;
-  private unposted = 0;
+  private isFlushing = false;
+  private singleWriteBatches = 0;
+  private unbatchedWritesLeft = 0;
   private readonly atEndOfTurn: (work: () => void) => void;
-  private readonly leave = () => this.flush();
+  private readonly flushAtEndOfTurn = () => this.flush();
 
   constructor(atEndOfTurn: (work: () => void) => void) {
     this.atEndOfTurn = atEndOfTurn;
@@ -39,10 +39,10 @@ export class WriteBatcher {
    * Returns the position where `length` bytes can be written before `post`, or -1 if they are too long or should be
    * sent at once.
    */
-  roomFor(length: number): number {
+  reserve(length: number): number {
     if (length > BATCHED_WRITE_BYTES_MAX) return -1;
-    if (this.unposted > 0 && this.ends.length === 0) {
-      this.unposted--;
+    if (this.unbatchedWritesLeft > 0 && this.ends.length === 0) {
+      this.unbatchedWritesLeft--;
       return -1;
     }
     if (this.end + length > BUFFER_BYTES) this.flush();
@@ -50,20 +50,20 @@ export class WriteBatcher {
   }
 
   /** Adds the bytes written at that position, up to `to`. */
-  post(writer: BatchedWriter, to: number): void {
-    if (this.ends.length === 0) this.atEndOfTurn(this.leave);
-    this.addressees.push(writer);
+  add(writer: BatchedWriter, to: number): void {
+    if (this.ends.length === 0) this.atEndOfTurn(this.flushAtEndOfTurn);
+    this.writers.push(writer);
     this.ends.push(to);
   }
 
   /** Sends all batched writes in order. The buffer is not reused before the outermost call returns. */
   flush(): void {
-    const isNested = this.isLeaving;
-    this.isLeaving = true;
+    const isNested = this.isFlushing;
+    this.isFlushing = true;
     while (this.next < this.ends.length) {
       const i = this.next++;
       try {
-        this.addressees[i]?.send(this.bytes, this.ends[i - 1] ?? 0, this.ends[i] ?? 0);
+        this.writers[i]?.send(this.bytes, this.ends[i - 1] ?? 0, this.ends[i] ?? 0);
       } catch (thrown) {
         // Report the bug as an uncaught error. The caller that happened to flush is not affected by it.
         this.atEndOfTurn(() => {
@@ -71,22 +71,23 @@ export class WriteBatcher {
         });
       }
     }
-    if (!isNested) this.begin();
+    if (!isNested) this.reset();
   }
 
-  private begin(): void {
-    this.isLeaving = false;
-    this.countAlone();
-    this.addressees.length = 0;
+  private reset(): void {
+    this.isFlushing = false;
+    this.countSingleWriteBatches();
+    this.writers.length = 0;
     this.ends.length = 0;
     this.next = 0;
   }
 
-  private countAlone(): void {
-    if (this.ends.length > 0) this.alone = this.ends.length === 1 ? this.alone + 1 : 0;
-    if (this.alone < SINGLE_WRITE_BATCHES_MAX) return;
-    this.alone = 0;
-    this.unposted = UNBATCHED_WRITES;
+  private countSingleWriteBatches(): void {
+    if (this.ends.length > 0)
+      this.singleWriteBatches = this.ends.length === 1 ? this.singleWriteBatches + 1 : 0;
+    if (this.singleWriteBatches < SINGLE_WRITE_BATCHES_MAX) return;
+    this.singleWriteBatches = 0;
+    this.unbatchedWritesLeft = UNBATCHED_WRITES;
   }
 
   private get end(): number {

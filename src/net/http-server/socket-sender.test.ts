@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { SocketSender } from "./sender.ts";
+import { SocketSender } from "./socket-sender.ts";
 
-/** A socket that accepts these numbers of bytes per write and records them. */
+/** A socket that accepts this number of bytes per write and records the writes. */
 function slowSocket(perWrite: number) {
   const given: Uint8Array[] = [];
   const write = (bytes: Uint8Array, from = 0, length = bytes.length - from) => {
@@ -11,8 +11,8 @@ function slowSocket(perWrite: number) {
   return { given, write };
 }
 
-describe("what a socket does not take", () => {
-  test("is copied, because its writer may use the memory again", () => {
+describe("bytes that a socket does not accept", () => {
+  test("are copied, because their memory may be reused", () => {
     const socket = slowSocket(2);
     const sender = new SocketSender(socket);
     const bytes = Buffer.from("abcdef");
@@ -23,7 +23,7 @@ describe("what a socket does not take", () => {
     expect(String(socket.given.at(-1))).toBe("cdef");
   });
 
-  test("is not copied when all clients share it, and is counted apart until it is sent", () => {
+  test("are not copied if they are shared, and are counted separately until they are sent", () => {
     const socket = slowSocket(2);
     const sender = new SocketSender(socket);
     const shared = Buffer.from("abcdef");
@@ -38,7 +38,7 @@ describe("what a socket does not take", () => {
     expect(socket.given.map(String)).toEqual(["abcdef", "cdef", "ef", "gh"]);
   });
 
-  test("is forgotten when the connection is over", () => {
+  test("are dropped when the connection is closed", () => {
     const sender = new SocketSender(slowSocket(1));
     sender.write(Buffer.from("abc"), 0, 3, true);
     sender.drop();

@@ -48,18 +48,18 @@ const PREFIX = "HTTP/1.";
 function parseStatus(bytes: Buffer, from: number): number | string | null {
   const length = bytes.length - from;
   for (let i = 0; i < 7 && i < length; i++) {
-    if (bytes[from + i] !== PREFIX.charCodeAt(i)) return "not an HTTP/1 answer";
+    if (bytes[from + i] !== PREFIX.charCodeAt(i)) return "not an HTTP/1 response";
   }
   if (length < 13) return null;
   const minor = bytes[from + 7];
-  if ((minor !== 48 && minor !== 49) || bytes[from + 8] !== SPACE) return "not an HTTP/1 answer";
+  if ((minor !== 48 && minor !== 49) || bytes[from + 8] !== SPACE) return "not an HTTP/1 response";
   let status = 0;
   for (let i = 9; i < 12; i++) {
     const digit = (bytes[from + i] as number) - 48;
-    if (digit < 0 || digit > 9) return "no status in the status line";
+    if (digit < 0 || digit > 9) return "the status line has no status";
     status = status * 10 + digit;
   }
   const after = bytes[from + 12];
-  if (after !== SPACE && after !== CR) return "no status in the status line";
-  return status < 100 || status > 599 ? "an impossible status" : status;
+  if (after !== SPACE && after !== CR) return "the status line has no status";
+  return status < 100 || status > 599 ? "an invalid status" : status;
 }

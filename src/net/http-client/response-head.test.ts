@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { CHUNKED, UNTIL_CLOSE } from "../wire/http-fields.ts";
-import { parseResponseHead, ResponseHead } from "./answer-head.ts";
+import { parseResponseHead, ResponseHead } from "./response-head.ts";
 
 const parse = (text: string) => parseResponseHead(Buffer.from(text, "latin1"), 0);
 
@@ -14,19 +14,19 @@ function headOf(text: string): ResponseHead {
 const withLines = (...lines: string[]) =>
   `HTTP/1.1 200 OK\r\n${lines.map((line) => `${line}\r\n`).join("")}\r\n`;
 
-describe("the head of an answer", () => {
-  test("tells its status, the length of its body and where that begins", () => {
+describe("a response head", () => {
+  test("contains the status, the body length and the start of the body", () => {
     const text = withLines("Content-Length: 42");
     const head = headOf(`${text}rest`);
     expect([head.status, head.framing, head.keepsAlive, head.bodyAt]).toEqual([200, 42, true, text.length]);
   });
 
-  test("needs no reason phrase, nor the space before it", () => {
+  test("needs no reason phrase and no space before it", () => {
     expect(headOf("HTTP/1.1 404 \r\n\r\n").status).toBe(404);
     expect(headOf("HTTP/1.1 404\r\n\r\n").status).toBe(404);
   });
 
-  test("gives a header by its lower-case name, whatever its case on the wire", () => {
+  test("returns a header by its lower-case name, independent of the case on the wire", () => {
     const head = headOf(withLines("X-Request-ID: \t Abc ", "Empty:"));
     expect(head.get("x-request-id")).toBe("Abc");
     expect(head.get("empty")).toBe("");
@@ -39,25 +39,25 @@ describe("the head of an answer", () => {
     expect(headOf(withLines("a: 1", "b: x", "A: 2", "a:3")).get("a")).toBe("1, 2, 3");
   });
 
-  test("keeps Latin-1 characters, the no-break space at an edge too", () => {
+  test("preserves Latin-1 characters, including a no-break space at either end", () => {
     expect(headOf(withLines("a: \xa0\xe9\xc9\xa0")).get("a")).toBe("\xa0\xe9\xc9\xa0");
   });
 
-  test("does not find a header's name within a value", () => {
+  test("does not find a header name inside a value", () => {
     expect(headOf(withLines("a: b: c")).get("b")).toBeNull();
   });
 
-  test("without a length means a body until the connection closes, which is then not reused", () => {
+  test("without a Content-Length has a body until the connection closes", () => {
     const head = headOf(withLines("a: b"));
     expect([head.framing, head.keepsAlive]).toEqual([UNTIL_CLOSE, false]);
   });
 
-  test("with chunks goes by the chunks", () => {
+  test("with Transfer-Encoding: chunked has a chunked body", () => {
     const head = headOf(withLines("Transfer-Encoding: Chunked"));
     expect([head.framing, head.keepsAlive]).toEqual([CHUNKED, true]);
   });
 
-  test("with chunks and a length goes by the chunks, and the connection is not reused", () => {
+  test("with chunks and a Content-Length uses the chunks, and the connection is not reused", () => {
     for (const lines of [
       ["content-length: 3", "transfer-encoding: chunked"],
       ["transfer-encoding: chunked", "content-length: 3"],
@@ -67,14 +67,14 @@ describe("the head of an answer", () => {
     }
   });
 
-  test("has no body with a status that allows none, whatever its headers say", () => {
+  test("with a status without body ignores its framing headers", () => {
     for (const status of [100, 103, 204, 304]) {
       expect(headOf(`HTTP/1.1 ${status} x\r\ncontent-length: 9\r\n\r\n`).framing).toBe(0);
       expect(headOf(`HTTP/1.1 ${status} x\r\ntransfer-encoding: chunked\r\n\r\n`).framing).toBe(0);
     }
   });
 
-  test("of HTTP/1.0, or one that says so, ends the connection", () => {
+  test("of HTTP/1.0 or with Connection: close ends the connection", () => {
     expect(headOf("HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n").keepsAlive).toBe(false);
     for (const value of ["close", "Close", "keep-alive, close", "x,close ,y"]) {
       expect(headOf(withLines(`Connection: ${value}`, "content-length: 0")).keepsAlive).toBe(false);
@@ -84,7 +84,7 @@ describe("the head of an answer", () => {
     }
   });
 
-  test("may say the same length twice, not two lengths", () => {
+  test("accepts the same Content-Length twice, and rejects two different ones", () => {
     expect(headOf(withLines("content-length: 5", "Content-Length: 5")).framing).toBe(5);
     expect(parse(withLines("content-length: 5", "content-length: 6"))).toBeString();
   });
@@ -97,7 +97,7 @@ describe("the head of an answer", () => {
     ["an empty line before it", "\r\nHTTP/1.1 200 OK\r\n\r\n"],
     ["no status", "HTTP/1.1 OK fine\r\n\r\n"],
     ["a status of four digits", "HTTP/1.1 2000 OK\r\n\r\n"],
-    ["an impossible status", "HTTP/1.1 099 OK\r\n\r\n"],
+    ["an invalid status", "HTTP/1.1 099 OK\r\n\r\n"],
     ["another impossible status", "HTTP/1.1 600 OK\r\n\r\n"],
     ["a folded line", withLines("a: b", " c: d")],
     ["a folded line after a tab", withLines("a: b", "\tc: d")],
@@ -114,23 +114,23 @@ describe("the head of an answer", () => {
     ["a hexadecimal length", withLines("content-length: 0x5")],
     ["an empty length", withLines("content-length:")],
     ["a list of lengths", withLines("content-length: 5, 5")],
-    ["a length beyond counting", withLines("content-length: 9999999999999999")],
+    ["a length above the maximum", withLines("content-length: 9999999999999999")],
     ["a length with a no-break space", withLines("content-length: 5\xa0")],
     ["another transfer encoding", withLines("transfer-encoding: gzip")],
     ["two transfer encodings", withLines("transfer-encoding: gzip, chunked")],
     ["chunked twice", withLines("transfer-encoding: chunked", "transfer-encoding: chunked")],
     ["a transfer encoding that only looks like chunked", withLines("transfer-encoding: \x0bchunked")],
-  ])("is refused with %s", (_name, text) => {
+  ])("is rejected with %s", (_name, text) => {
     expect(parse(text)).toBeString();
   });
 
-  test("is awaited as long as it is not whole, and refused at no cut", () => {
+  test("is incomplete at every cut, and never rejected", () => {
     const text = withLines("Content-Length: 5", "Connection: close", "transfer-encoding: chunked");
     for (let length = 0; length < text.length; length++) expect(parse(text.slice(0, length))).toBeNull();
     expect(parse(text)).toBeInstanceOf(ResponseHead);
   });
 
-  test("never throws, whatever comes", () => {
+  test("never throws, on any input", () => {
     const fragments = fc.constantFrom(
       "HTTP/1.1 ",
       "200",

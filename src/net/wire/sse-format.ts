@@ -11,6 +11,8 @@ export const DATA_FIELD: Part = wholeBytesPart(utf8.encode("data: "));
 export const BLANK_LINE: Part = wholeBytesPart(utf8.encode("\n\n"));
 /** An SSE comment: proxies see traffic, clients see no event. */
 export const KEEP_ALIVE: Uint8Array = utf8.encode(": keep-alive\n\n");
+/** A blank line, for clients that accept no comments: gemini-cli stops reading at the first one. */
+export const BLANK_KEEP_ALIVE: Uint8Array = utf8.encode("\n");
 /** Marks the successful end of a chat stream. */
 export const DONE: Uint8Array = utf8.encode("data: [DONE]\n\n");
 

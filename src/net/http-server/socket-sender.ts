@@ -17,45 +17,44 @@ export class SocketSender implements BatchedWriter {
   /** Buffered bytes, because the client reads slowly. */
   bytes = 0;
   /** Bytes in the write batcher. Later writes must follow them. */
-  postedBytes = 0;
+  batchedBytes = 0;
   private isOver = false;
   private readonly socket: WritableSocket;
   /** The part of `bytes` whose memory is shared with other connections. */
   sharedBytes = 0;
   private unsent: Unsent[] | null = null;
-  private roomAgain: PromiseWithResolvers<void> | null = null;
 
   constructor(socket: WritableSocket) {
     this.socket = socket;
   }
 
   /** Sends this range of the write batcher's buffer at the end of the turn. */
-  post(from: number, to: number): void {
-    this.postedBytes += to - from;
-    writeBatcher.post(this, to);
+  batch(from: number, to: number): void {
+    this.batchedBytes += to - from;
+    writeBatcher.add(this, to);
   }
 
   /** Called by the write batcher. */
   send(bytes: Uint8Array, from: number, to: number): void {
-    this.postedBytes -= to - from;
-    if (!this.isOver) this.hand(bytes, from, to, false);
+    this.batchedBytes -= to - from;
+    if (!this.isOver) this.writeOrBuffer(bytes, from, to, false);
   }
 
   /** Sends batched bytes now instead of at the end of the turn. */
-  hurry(): void {
-    if (this.postedBytes > 0) writeBatcher.flush();
+  flushBatched(): void {
+    if (this.batchedBytes > 0) writeBatcher.flush();
   }
 
   /** Returns true when buffering starts. That includes a closed socket, which reports its close soon. */
   write(bytes: Uint8Array, from: number, to: number, isShared = false): boolean {
-    this.hurry();
+    this.flushBatched();
     const wasBuffering = this.bytes > 0;
-    this.hand(bytes, from, to, isShared);
+    this.writeOrBuffer(bytes, from, to, isShared);
     return this.bytes > 0 && !wasBuffering;
   }
 
   /** New bytes never overtake buffered ones. Shared bytes never change, so their rest is not copied. */
-  private hand(bytes: Uint8Array, from: number, to: number, isShared: boolean): void {
+  private writeOrBuffer(bytes: Uint8Array, from: number, to: number, isShared: boolean): void {
     let accepted = 0;
     if (this.bytes === 0) {
       accepted = Math.max(0, this.socket.write(bytes, from, to - from));
@@ -85,14 +84,7 @@ export class SocketSender implements BatchedWriter {
       unsent.shift();
     }
     this.unsent = null;
-    this.wake();
     return true;
-  }
-
-  /** Resolves when the buffer is empty or the connection is closed. */
-  room(): Promise<void> {
-    this.roomAgain ??= Promise.withResolvers<void>();
-    return this.roomAgain.promise;
   }
 
   /** The connection is closed: discards all buffered bytes. */
@@ -101,12 +93,5 @@ export class SocketSender implements BatchedWriter {
     this.unsent = null;
     this.bytes = 0;
     this.sharedBytes = 0;
-    this.wake();
-  }
-
-  private wake(): void {
-    const { roomAgain } = this;
-    this.roomAgain = null;
-    roomAgain?.resolve();
   }
 }

@@ -1,4 +1,4 @@
-/** Test support: an upstream that the test controls, and a response handler that records its calls. */
+/** Test support: an upstream that the test controls, and a response sink that records its calls. */
 
 import { createServer, type Server, type Socket } from "node:net";
 import { systemClock } from "../wire/clock.ts";
@@ -7,11 +7,11 @@ import { type Part, partBytes } from "../wire/parts.ts";
 import { type AnswerHeaders, type HttpClient, type HttpClientOptions, openHttpClient } from "./client.ts";
 import type { DialTarget } from "./dial.ts";
 
-const alarms = openDeadlines(5, systemClock);
+const deadlines = openDeadlines(5, systemClock);
 
 export function openClient(options: Partial<HttpClientOptions> = {}): HttpClient {
   return openHttpClient({
-    alarms,
+    deadlines,
     clock: systemClock,
     connectTimeoutMs: 5_000,
     idleMs: 10_000,
@@ -21,38 +21,38 @@ export function openClient(options: Partial<HttpClientOptions> = {}): HttpClient
   });
 }
 
-export function targetOf(port: number, host = "127.0.0.1"): DialTarget {
+export function makeTarget(port: number, host = "127.0.0.1"): DialTarget {
   return { origin: `http://${host}:${port}`, hostHeader: null, tls: null };
 }
 
-/** The calls of the handler, in order. */
-export class Notes {
+/** The calls of the sink, in order. */
+export class ResponseRecorder {
   status = 0;
   headers: AnswerHeaders | null = null;
   readonly pieces: Uint8Array[] = [];
   readonly calls: string[] = [];
   /** "end", or the failure. */
   readonly over = Promise.withResolvers<string>();
-  onHead: () => void = () => {};
-  onData: (bytes: Uint8Array) => void = () => {};
+  afterHead: () => void = () => {};
+  afterData: (bytes: Uint8Array) => void = () => {};
 
   head(status: number, headers: AnswerHeaders): void {
     this.calls.push("head");
     this.status = status;
     this.headers = headers;
-    this.onHead();
+    this.afterHead();
   }
   data(piece: Part): void {
     const bytes = partBytes(piece);
     this.calls.push("data");
     this.pieces.push(bytes);
-    this.onData(bytes);
+    this.afterData(bytes);
   }
   end(): void {
     this.calls.push("end");
     this.over.resolve("end");
   }
-  failed(failure: { kind: string; reason: string }): void {
+  fail(failure: { kind: string; reason?: string }): void {
     this.calls.push(`failed ${failure.kind}`);
     this.over.resolve(`${failure.kind}: ${failure.reason}`);
   }

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { createParser } from "eventsource-parser";
 import { joinParts } from "./parts.ts";
-import { DONE, eventParts, formatEvent, KEEP_ALIVE } from "./sse-write.ts";
+import { DONE, eventParts, formatEvent, KEEP_ALIVE } from "./sse-format.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
@@ -22,7 +22,7 @@ test("JSON over several lines stays one event", () => {
   }
 });
 
-test("a client sees [DONE] as data and a keep-alive as nothing", () => {
+test("a client reads [DONE] as data and a keep-alive as a comment", () => {
   const seen: string[] = [];
   const parser = createParser({
     onEvent: (event) => seen.push(event.data),
@@ -32,7 +32,7 @@ test("a client sees [DONE] as data and a keep-alive as nothing", () => {
   expect(seen).toEqual(["comment", "[DONE]"]);
 });
 
-test("JSON in the middle of a larger array is written without what surrounds it", () => {
+test("JSON inside a larger array is written without the bytes around it", () => {
   const bytes = utf8.encode(`a\n{"b":1}\nc${"\n".repeat(1_000)}`);
   const said = (start: number, end: number) =>
     decoder.decode(joinParts(eventParts("x", [{ bytes, start, end }])));
