@@ -1,16 +1,30 @@
 /** The configuration as stored: plain rows, one type per table. `snapshot.ts` compiles them. */
 
-export const INTERFACES = ["chat", "responses", "embeddings", "images"] as const;
+export const INTERFACES = ["chat", "responses", "messages", "gemini", "embeddings", "images"] as const;
 export type Interface = (typeof INTERFACES)[number];
 
-export const ACCOUNT_KINDS = ["openai", "azure", "simulator"] as const;
+/** The dialects of conversations, which the gateway translates into each other. */
+export const DIALECTS = ["responses", "chat", "messages", "gemini"] as const;
+export type Dialect = (typeof DIALECTS)[number];
+
+export const ACCOUNT_KINDS = ["openai", "azure", "anthropic", "gemini", "simulator"] as const;
 export type AccountKind = (typeof ACCOUNT_KINDS)[number];
+
+/** The interfaces of an account whose configuration names none. */
+export const DEFAULT_INTERFACES: Readonly<Record<AccountKind, readonly Interface[]>> = {
+  openai: ["chat", "responses", "embeddings", "images"],
+  azure: ["chat", "responses", "embeddings", "images"],
+  anthropic: ["messages"],
+  gemini: ["gemini", "embeddings"],
+  simulator: INTERFACES,
+};
 
 /** Parts of a price that apply per million tokens. */
 export const TOKEN_UNITS = [
   "input",
   "cached_input",
   "cache_write",
+  "cache_write_1h",
   "output",
   "reasoning",
   "image_input",
@@ -20,7 +34,14 @@ export const TOKEN_UNITS = [
 export type TokenUnit = (typeof TOKEN_UNITS)[number];
 
 /** Units that a long context prices differently. */
-export const LONG_CONTEXT_UNITS = ["input", "cached_input", "cache_write", "output", "reasoning"] as const;
+export const LONG_CONTEXT_UNITS = [
+  "input",
+  "cached_input",
+  "cache_write",
+  "cache_write_1h",
+  "output",
+  "reasoning",
+] as const;
 export type LongContextUnit = (typeof LONG_CONTEXT_UNITS)[number];
 
 /** A request with more than `above` input tokens is priced by these as a whole. */
@@ -28,6 +49,14 @@ export type LongContextPrice = Readonly<Partial<Record<LongContextUnit, string>>
   readonly above: number;
   readonly input: string;
 };
+
+/** Tools that the upstream runs and bills by the call. */
+export const CALL_UNITS = ["web_search"] as const;
+export type CallUnit = (typeof CALL_UNITS)[number];
+
+/** Service tiers that have prices of their own. */
+export const SERVICE_TIERS = ["flex", "priority", "fast"] as const;
+export type ServiceTier = (typeof SERVICE_TIERS)[number];
 
 /**
  * Field names as in the configuration file. Amounts are USD as decimal strings, exactly as the operator wrote them.
@@ -41,6 +70,10 @@ export type Price = Readonly<Partial<Record<TokenUnit, string>>> & {
   /** Per request. */
   readonly request?: string;
   readonly long_context?: LongContextPrice;
+  /** Per call of a tool that the upstream runs. */
+  readonly per_call?: Readonly<Partial<Record<CallUnit, string>>>;
+  /** Multiplies the token prices of requests that were served in this tier. */
+  readonly tier?: Readonly<Partial<Record<ServiceTier, string>>>;
 };
 
 /** Public facts of a model: the provider's price and the token limits. */
@@ -109,6 +142,10 @@ export interface AccountRecord {
   id: string;
   name: string;
   kind: AccountKind;
+  /** The vendor of an OpenAI-compatible API; null or absent if none is named. */
+  vendor?: string | null;
+  /** What differs from the capability profile of the kind or vendor, with the names of the configuration file. */
+  profile?: Readonly<Record<string, string | boolean>> | null;
   /** Without a trailing slash. Empty for the built-in simulator, whose port is known only at run time. */
   baseUrl: string;
   /** AES-256-GCM, bound to this row; null if the upstream needs no credential. */
@@ -118,6 +155,8 @@ export interface AccountRecord {
   websocket: boolean;
   /** Azure only: the dated API version; null uses the undated v1 API. */
   apiVersion: string | null;
+  /** Whether its upstream receives the W3C trace context of requests. */
+  propagateTrace: boolean;
   /** Whether loopback and private addresses may be dialled. Only the configuration file can allow it. */
   privateNetwork: boolean;
   priority: number;
@@ -158,6 +197,8 @@ export interface GroupRecord {
   billing: GroupBilling;
   /** Null if unset: `defaultOnDisconnect` applies. */
   onDisconnect: OnDisconnect | null;
+  /** Whether responses to its keys report their cost. */
+  costHeaders: boolean;
   /** Whether its keys may use Responses over WebSocket. */
   websocket: boolean;
   /** Limits of each key. */

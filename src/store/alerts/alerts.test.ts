@@ -6,8 +6,8 @@ import {
   closeAlert,
   listAlerts,
   listOpenAlerts,
-  noteDelivery,
   openAlert,
+  recordDelivery,
   removeAlerts,
 } from "./alerts.ts";
 
@@ -25,7 +25,7 @@ const alert = (change: Partial<AlertRecord> = {}): AlertRecord => ({
 const delivery = (id: string, event: "firing" | "resolved") => ({ id, event, webhook: "ops", body: "{}" });
 
 eachEngine(({ open }) => {
-  test("an alert is open once for each rule, subject and node, until it is closed", async () => {
+  test("an alert is open once per rule, subject and node, until it is closed", async () => {
     const db = await open();
     expect(await openAlert(db, alert(), [])).toBe(true);
     expect(await openAlert(db, alert({ id: "alert_2" }), [delivery("d0", "firing")])).toBe(false);
@@ -37,7 +37,7 @@ eachEngine(({ open }) => {
     expect(await openAlert(db, alert({ id: "alert_4" }), [])).toBe(true);
   });
 
-  test("a delivery is claimed by one, comes again when its time is over, and an end waits for its beginning", async () => {
+  test("a delivery is claimed once, claimed again when due, and resolved is sent after firing", async () => {
     const db = await open();
     await openAlert(db, alert(), [delivery("d1", "firing")]);
     await closeAlert(db, "alert_1", 1_500, [delivery("d2", "resolved")]);
@@ -48,11 +48,11 @@ eachEngine(({ open }) => {
     expect([...first, ...second]).toMatchObject([{ id: "d1", attempts: 1, event: "firing" }]);
     expect(await claimDeliveries(db, 4_999, 9_000, 10)).toEqual([]);
     expect(await claimDeliveries(db, 5_000, 9_000, 10)).toMatchObject([{ id: "d1", attempts: 2 }]);
-    await noteDelivery(db, "d1", { state: "delivered", answer: "HTTP 200", dueAtMs: null, nowMs: 5_100 });
+    await recordDelivery(db, "d1", { state: "delivered", answer: "HTTP 200", dueAtMs: null, nowMs: 5_100 });
     expect(await claimDeliveries(db, 5_200, 9_000, 10)).toMatchObject([{ id: "d2", event: "resolved" }]);
   });
 
-  test("alerts are listed newest first with their deliveries, and removed after their time", async () => {
+  test("alerts are listed newest first with their deliveries, and deleted after retention", async () => {
     const db = await open();
     for (const i of [1, 2, 3]) {
       const one = alert({ id: `alert_${i}`, subject: `acct_${i}`, startedAtMs: i * 1_000 });

@@ -180,7 +180,7 @@ export async function claimDeliveries(
 }
 
 /** `dueAtMs` null: the delivery has ended, either delivered or failed. */
-export async function noteDelivery(
+export async function recordDelivery(
   db: Db,
   id: string,
   {

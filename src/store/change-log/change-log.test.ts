@@ -20,7 +20,7 @@ async function filled(db: Db, many: number): Promise<Db> {
 }
 
 eachEngine(({ open, emptyUrl }) => {
-  test("what was added is read back, newest first, page by page", async () => {
+  test("entries are read back newest first, page by page", async () => {
     const db = await filled(await open(), 5);
     const first = await listChanges(db, {}, { after: null, limit: 3 });
     expect(first.rows.map(({ target }) => target)).toEqual(["group g5", "group g4", "group g3"]);
@@ -30,7 +30,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(rest.next).toBeNull();
   });
 
-  test("rows are found by who, what, whom and when", async () => {
+  test("rows are filtered by actor, action, target and time", async () => {
     const db = await filled(await open(), 3);
     const bob = { kind: "user", id: "user_2", name: "bob_b@example.com" } as const;
     await appendChange(db, entry(4, { actor: bob, action: "group.remove" }));
@@ -47,7 +47,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await found({ fromMs: entry(2).atMs, toMs: entry(4).atMs })).toEqual([3, 2]);
   });
 
-  test("a chain that nobody touched is whole, and an empty one too", async () => {
+  test("an unmodified chain is valid, and so is an empty one", async () => {
     const db = await open();
     expect(await verifyChangeLog(db)).toEqual({ rows: 0, head: "", broken: [] });
     await filled(db, 3);
@@ -61,15 +61,15 @@ eachEngine(({ open, emptyUrl }) => {
   test.each([
     ["changed", "UPDATE audit SET changes = '[]' WHERE seq = 2", [{ seq: 2, kind: "changed" }]],
     ["changed", "UPDATE audit SET actor_name = 'eve' WHERE seq = 2", [{ seq: 2, kind: "changed" }]],
-    ["taken out", "DELETE FROM audit WHERE seq = 2", [{ seq: 3, kind: "missing" }]],
-    ["taken from the end", "DELETE FROM audit WHERE seq = 4", [{ seq: 3, kind: "cut" }]],
-  ] as const)("a row that was %s is told: %s", async (_, statement, broken) => {
+    ["deleted", "DELETE FROM audit WHERE seq = 2", [{ seq: 3, kind: "missing" }]],
+    ["deleted at the end", "DELETE FROM audit WHERE seq = 4", [{ seq: 3, kind: "cut" }]],
+  ] as const)("verification reports a row that was %s: %s", async (_, statement, broken) => {
     const db = await filled(await open(), 4);
     await db.sql.script(statement);
     expect((await verifyChangeLog(db)).broken).toEqual([...broken]);
   });
 
-  test("what is rolled back leaves no gap", async () => {
+  test("a rolled back entry leaves no gap", async () => {
     const db = await filled(await open(), 1);
     await transaction(db, async (tx) => {
       await appendChange(tx, entry(2));
@@ -84,7 +84,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect((await verifyChangeLog(db)).broken).toEqual([]);
   });
 
-  test("many writers on several connections make one chain", async () => {
+  test("concurrent writers on several connections create one chain", async () => {
     const url = await emptyUrl();
     const connections = await Promise.all(Array.from({ length: 3 }, () => openDb(url)));
     const [first] = connections;

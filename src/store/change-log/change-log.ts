@@ -11,10 +11,10 @@ import { type Db, placeholder, type Row, type SqlValue, transaction } from "../e
 import { integer, json, oneOf, text, textOrNull } from "../engine/row.ts";
 import { contains, likeText } from "../engine/search.ts";
 
-export const AUDIT_ACTORS = ["user", "cli", "file", "system"] as const;
+export const CHANGE_ACTOR_KINDS = ["user", "cli", "file", "system"] as const;
 
 export interface ChangeActor {
-  kind: (typeof AUDIT_ACTORS)[number];
+  kind: (typeof CHANGE_ACTOR_KINDS)[number];
   /** The user id; null for every other kind of actor. */
   id: string | null;
   /** The user's e-mail address, the operator's login name on the machine, or the file name. */
@@ -46,7 +46,7 @@ const changesSchema = z.array(
 export async function appendChange(db: Db, entry: ChangeEntry): Promise<void> {
   await transaction(db, async (tx) => {
     const [head] = await tx.sql`UPDATE audit_head SET seq = seq + 1 WHERE id = 1 RETURNING seq, hash`;
-    if (head === undefined) throw new Error("The end of the audit's chain is missing from the database.");
+    if (head === undefined) throw new Error("The head of the change log is missing from the database.");
     const seq = integer(head, "seq");
     const changes = JSON.stringify(entry.changes.map(({ field, from, to }) => ({ field, from, to })));
     const hash = computeHash(text(head, "hash"), seq, entry, changes);
@@ -66,7 +66,7 @@ function computeHash(previousHash: string, seq: number, entry: ChangeEntry, chan
   return createHash("sha256").update(JSON.stringify(row)).digest("hex");
 }
 
-export interface AuditFilter {
+export interface ChangeFilter {
   actorId?: string;
   /** An exact action, or a prefix that ends with a dot: `group.` matches all actions on groups. */
   action?: string;
@@ -81,7 +81,7 @@ export interface AuditFilter {
 /** Lists changes, newest first. `next` is the `after` value of the following page. */
 export async function listChanges(
   db: Db,
-  filter: AuditFilter,
+  filter: ChangeFilter,
   page: { after: number | null; limit: number },
 ): Promise<{ rows: ChangeRow[]; next: number | null }> {
   const conditions: string[] = ["1 = 1"];
@@ -114,17 +114,17 @@ export async function listChanges(
   return { rows, next: found.length > page.limit ? (rows.at(-1)?.seq ?? null) : null };
 }
 
-export interface AuditChain {
+export interface ChangeLogVerification {
   rows: number;
   /**
    * Hash of the last row; empty if the log is empty. A copy stored elsewhere proves later that no earlier row was
    * changed.
    */
   head: string;
-  broken: AuditBreak[];
+  broken: ChangeLogBreak[];
 }
 
-export interface AuditBreak {
+export interface ChangeLogBreak {
   seq: number;
   /**
    * `changed`: the row does not match its hash. `missing`: rows before this one are gone. `cut`: the last rows are
@@ -140,9 +140,9 @@ const VERIFY_PAGE_ROWS = 500;
  * are only ever appended, and on SQLite a long read transaction would block other work. Reports at most `breaksMax`
  * breaks.
  */
-export async function verifyChangeLog(db: Db, breaksMax = 20): Promise<AuditChain> {
-  const broken: AuditBreak[] = [];
-  const reportBreak = (seq: number, kind: AuditBreak["kind"]) => {
+export async function verifyChangeLog(db: Db, breaksMax = 20): Promise<ChangeLogVerification> {
+  const broken: ChangeLogBreak[] = [];
+  const reportBreak = (seq: number, kind: ChangeLogBreak["kind"]) => {
     if (broken.length < breaksMax) broken.push({ seq, kind });
   };
   const [head] = await db.sql`SELECT seq, hash FROM audit_head WHERE id = 1`;
@@ -177,7 +177,7 @@ function toChangeRow(row: Row): ChangeRow {
     seq: integer(row, "seq"),
     atMs: integer(row, "at_ms"),
     actor: {
-      kind: oneOf(row, "actor_kind", AUDIT_ACTORS),
+      kind: oneOf(row, "actor_kind", CHANGE_ACTOR_KINDS),
       id: textOrNull(row, "actor_id"),
       name: text(row, "actor_name"),
     },

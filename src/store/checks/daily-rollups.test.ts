@@ -36,13 +36,13 @@ const TAMPERED = [
 ] as const;
 
 eachEngine(({ open }) => {
-  test("days that were folded agree with their hours", async () => {
+  test("correct daily roll-ups have no findings", async () => {
     const db = await open();
     await someDays(db);
     expect(await findWrongDays(db, NOW_MS, 100)).toEqual([]);
   });
 
-  test("a sum that was changed is named by scope, id and day, with what it should be", async () => {
+  test("reports a changed sum by scope, id and day, with its expected value", async () => {
     const db = await open();
     await someDays(db);
     await db.sql`UPDATE usage_day SET cost_nano = 11, requests = 3
@@ -54,7 +54,7 @@ eachEngine(({ open }) => {
     });
   });
 
-  test.each(TAMPERED)("all sums of a %s are proved", async (scope, id) => {
+  test.each(TAMPERED)("checks all sums of a %s", async (scope, id) => {
     const db = await open();
     await someDays(db);
     // Weeks begin on Mondays.
@@ -73,7 +73,7 @@ eachEngine(({ open }) => {
     }
   });
 
-  test("everybody's hours and days are proved", async () => {
+  test("checks the hourly and daily sums over all callers", async () => {
     const db = await open();
     await someDays(db);
     await db.sql`UPDATE usage_day SET cost_nano = cost_nano + 1
@@ -83,7 +83,7 @@ eachEngine(({ open }) => {
     expect(await subjects(db)).toContain("all_hour 2026-09-02T12 fast");
   });
 
-  test("days that are gone are named, but for what is of the last hours alone", async () => {
+  test("reports missing days, except those with recent hours only", async () => {
     const db = await open();
     await someDays(db);
     await db.sql`DELETE FROM usage_day`;
@@ -96,14 +96,14 @@ eachEngine(({ open }) => {
     expect(found.filter((subject) => subject.startsWith("group "))).toHaveLength(3);
   });
 
-  test("a sum of today that is more than there is to sum is named", async () => {
+  test("reports a sum of today that exceeds its hours", async () => {
     const db = await open();
     await someDays(db);
     await db.sql`UPDATE usage_day SET cost_nano = cost_nano * 1000`;
     expect(await subjects(db)).toContain("key k1 2026-09-03 fast");
   });
 
-  test("what came since the last fold, and what is marked, is still to be folded", async () => {
+  test("usage since the last fold and marked days are not reported: they are yet to be folded", async () => {
     const db = await open();
     await someDays(db);
     await insertUsage(db, [usageRow({ atMs: NOW_MS + HOUR_MS }), usageRow({ atMs: NOW_MS - 2 * HOUR_MS })]);
@@ -117,7 +117,7 @@ eachEngine(({ open }) => {
     expect(await subjects(db)).toEqual([]);
   });
 
-  test("a store that was never folded has nothing to prove", async () => {
+  test("a database that was never folded has no findings", async () => {
     const db = await open();
     await insertUsage(db, [usageRow({ atMs: NOW_MS - 8 * DAY_MS })]);
     expect(await subjects(db)).toEqual([]);

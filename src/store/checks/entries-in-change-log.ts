@@ -6,7 +6,8 @@
 import { usdText } from "../../money/nano.ts";
 import type { FieldChange } from "../../records.ts";
 import { listChanges } from "../change-log/change-log.ts";
-import type { Db, Engine } from "../engine/db.ts";
+import type { Db } from "../engine/db.ts";
+import { jsonElements, jsonMember } from "../engine/dialect.ts";
 import { BY_HAND } from "../money/entries.ts";
 import { findEntry, type Transfer } from "../money/ledger.ts";
 import { type Contradiction, findContradictions } from "./ledger.ts";
@@ -50,13 +51,9 @@ export async function findWrongLoggedEntries(db: Db, limit: number): Promise<Con
 }
 
 /** Selects the entry ids that the change log mentions. */
-const LOGGED_ENTRIES: Readonly<Record<Engine, string>> = {
-  sqlite: `SELECT json_extract(field.value, '$.to') AS id, audit.at_ms FROM audit, json_each(audit.changes) field
-    WHERE audit.action LIKE 'wallet.%' AND json_extract(field.value, '$.field') = 'entry'`,
-  postgres: `SELECT field.value ->> 'to' AS id, audit.at_ms
-    FROM audit, json_array_elements(CAST(audit.changes AS JSON)) field
-    WHERE audit.action LIKE 'wallet.%' AND field.value ->> 'field' = 'entry'`,
-};
+const selectLoggedEntries = (db: Db): string =>
+  `SELECT ${jsonMember(db, "field", "to")} AS id, audit.at_ms FROM audit, ${jsonElements(db, "audit.changes", "field")}
+   WHERE audit.action LIKE 'wallet.%' AND ${jsonMember(db, "field", "field")} = 'entry'`;
 
 /**
  * Finds manual ledger entries without a change-log row, after the first entry that the log mentions. Requires a
@@ -65,7 +62,7 @@ const LOGGED_ENTRIES: Readonly<Record<Engine, string>> = {
 export function findUnloggedEntries(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
-    `WITH named AS (${LOGGED_ENTRIES[db.engine]})
+    `WITH named AS (${selectLoggedEntries(db)})
      SELECT id AS subject, CAST(amount_nano AS TEXT) AS is_now, kind AS ought FROM entry
      WHERE ${BY_HAND} AND kind IN ('topup', 'adjust', 'refund') AND at_ms > (SELECT MIN(at_ms) FROM named)
        AND id NOT IN (SELECT id FROM named WHERE id IS NOT NULL) ORDER BY id`,

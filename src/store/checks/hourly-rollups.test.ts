@@ -24,7 +24,7 @@ const subjects = async (db: Db, limit = 10) =>
   (await findWrongRollUps(db, limit)).map(({ subject }) => subject.split(" ").slice(0, 2).join(" "));
 
 eachEngine(({ open }) => {
-  test("hours that are the sums of their rows agree", async () => {
+  test("correct hourly roll-ups have no findings", async () => {
     const db = await open();
     expect(await findWrongRollUps(db, 10)).toEqual([]);
     await someHours(db);
@@ -33,23 +33,23 @@ eachEngine(({ open }) => {
 
   test.each([
     [
-      "a row away from the last hour of a day",
+      "a row deleted from the last hour of a day",
       "DELETE FROM usage_row WHERE request_id = 'late'",
       [`k1 ${LATE}`],
     ],
     [
-      "a row of another hour",
+      "a row moved to another hour",
       `UPDATE usage_row SET at_ms = ${LATE - 1} WHERE request_id = 'other'`,
       [`k2 ${LATE - HOUR_MS}`, `k2 ${LATE}`],
     ],
     [
-      "a row of another key",
+      "a row moved to another key",
       "INSERT INTO usage_id VALUES (99, 'k3'); UPDATE usage_row SET key_no = 99 WHERE request_id = 'late'",
       [`k1 ${LATE}`, `k3 ${LATE}`],
     ],
-    ["a key that nobody knows any more", "DELETE FROM usage_id WHERE id = 'k2'", [` ${LATE}`, `k2 ${LATE}`]],
+    ["a deleted key id", "DELETE FROM usage_id WHERE id = 'k2'", [` ${LATE}`, `k2 ${LATE}`]],
     [
-      "a row of another outcome",
+      "a row with another outcome",
       "UPDATE usage_kind SET outcome = 'completed' WHERE outcome = 'failed'",
       [`k1 ${LATE}`],
     ],
@@ -64,18 +64,18 @@ eachEngine(({ open }) => {
       [`k1 ${LATE}`, `k2 ${LATE}`],
     ],
     [
-      "a sum long ago",
+      "a changed sum of an old hour",
       `UPDATE usage_hour SET cost_nano = 6 WHERE hour_ms < ${DAY}`,
       [`k1 ${DAY - 400 * DAY_MS}`],
     ],
-  ])("%s is named", async (_what, change, named) => {
+  ])("reports %s", async (_what, change, named) => {
     const db = await open();
     await someHours(db);
     await db.sql.script(change);
     expect(await subjects(db)).toEqual(named);
   });
 
-  test("as many are named as were asked for, over all days", async () => {
+  test("the number of findings is limited over all days", async () => {
     const db = await open();
     await someHours(db);
     await db.sql`UPDATE usage_hour SET images = 1`;
@@ -83,7 +83,7 @@ eachEngine(({ open }) => {
     expect(await subjects(db, 2)).toHaveLength(2);
   });
 
-  test("hours of which rows were removed for their age are not compared", async () => {
+  test("hours with rows removed by retention are not compared", async () => {
     const db = await open();
     await someHours(db);
     await db.sql`DELETE FROM usage_row WHERE at_ms < ${LATE + 6}`;

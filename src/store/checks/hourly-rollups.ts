@@ -3,19 +3,10 @@
 import { type Db, snapshot } from "../engine/db.ts";
 import { text } from "../engine/row.ts";
 import { DAY_MS, HOUR_MS, startOfDay } from "../usage/usage-day.ts";
-import { SUM_COLUMNS } from "../usage/usage-hour.ts";
+import { ROW_VALUES, SUM_COLUMNS } from "../usage/usage-hour.ts";
 import { readUsageRowsRemovedBefore } from "../usage/usage-removal.ts";
 import type { Contradiction } from "./ledger.ts";
 import { compareSums, nextTime, openStatement, type SummedLines, type TimeSpan } from "./sums.ts";
-
-/** What one usage row contributes to each sum of the roll-up. */
-const ROW_VALUES: Readonly<Record<string, string>> = {
-  requests: "CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END",
-  refused: "CASE WHEN outcome = 'refused' THEN request_count ELSE 0 END",
-  failed: "CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END",
-  first_byte_ms: "COALESCE(first_byte_ms, 0)",
-  first_bytes: "CASE WHEN first_byte_ms IS NULL THEN 0 ELSE 1 END",
-};
 
 const HOURS: SummedLines = {
   from: "usage_hour",
@@ -37,7 +28,7 @@ const ROWS: SummedLines = {
     "COALESCE(public_model, '')",
     "interface",
   ],
-  values: SUM_COLUMNS.map((column) => ROW_VALUES[column] ?? column),
+  values: ROW_VALUES,
 };
 
 /**

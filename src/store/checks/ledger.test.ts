@@ -12,8 +12,8 @@ test.each([
   ["rows without entry", (db: Db) => findRowsWithoutEntry(db, 9)],
   ["entries without row", (db: Db) => findEntriesWithoutRow(db, 0, 9)],
   ["wrong charges", (db: Db) => findWrongCharges(db, 9)],
-  ["refunds", (db: Db) => findExcessRefunds(db, 0, 9)],
-])("SQLite finds %s by the indexes that there are, and copies no rows first", async (_what, question) => {
+  ["excess refunds", (db: Db) => findExcessRefunds(db, 0, 9)],
+])("SQLite finds %s by existing indexes, without materializing rows", async (_what, question) => {
   const db = await openDb("sqlite::memory:");
   await migrate(db);
   const plans: string[] = [];

@@ -85,7 +85,7 @@ export function findOverspent(db: Db, limit: number): Promise<Contradiction[]> {
 }
 
 /** Finds debts larger than the unpaid overruns of the user's requests. */
-export function unexplainedDebts(db: Db, limit: number): Promise<Contradiction[]> {
+export function findUnexplainedDebts(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
     `SELECT w.user_id AS subject, CAST(w.debt_nano AS TEXT) AS is_now, CAST(COALESCE(o.debt, 0) AS TEXT) AS ought
@@ -100,7 +100,7 @@ export function unexplainedDebts(db: Db, limit: number): Promise<Contradiction[]
 }
 
 /** Finds overruns that differ from the charge of their request in user, payer or amount. */
-export function wrongOverruns(db: Db, limit: number): Promise<Contradiction[]> {
+export function findWrongOverruns(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
     `SELECT o.request_id AS subject, CAST(o.charged_nano AS TEXT) AS is_now,
@@ -240,7 +240,7 @@ export function findWrongSharedCharges(db: Db, rowsSinceMs: number, limit: numbe
  * Finds corrections that do not match the charge of their request: same payer and time, and the sum equals the row's
  * charge.
  */
-export function wrongCorrections(db: Db, limit: number): Promise<Contradiction[]> {
+export function findWrongCorrections(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
     `SELECT k.id AS subject, CAST(COALESCE(u.charged_nano, 0) AS TEXT) AS is_now,
@@ -260,7 +260,7 @@ export function wrongCorrections(db: Db, limit: number): Promise<Contradiction[]
 }
 
 /** Finds rows of priced requests that have a cost and no payer: the usage could not be charged. */
-export function unpaidRows(db: Db, limit: number): Promise<Contradiction[]> {
+export function findUnpaidRows(db: Db, limit: number): Promise<Contradiction[]> {
   return findContradictions(
     db,
     `SELECT u.request_id AS subject, CAST(u.charged_nano AS TEXT) AS is_now, CAST(u.cost_nano AS TEXT) AS ought
@@ -292,7 +292,7 @@ export async function countLedger(db: Db): Promise<LedgerCounts> {
   const [row] = await db.sql`
     SELECT (SELECT COUNT(*) FROM wallet) AS wallets, (SELECT COUNT(*) FROM entry) AS entries,
       (SELECT COUNT(*) FROM hold) AS holds, (SELECT COUNT(*) FROM usage_row) AS usage_rows`;
-  if (row === undefined) throw new Error("Counting gives one row.");
+  if (row === undefined) throw new Error("A count returned no row.");
   return {
     wallets: integer(row, "wallets"),
     entries: integer(row, "entries"),

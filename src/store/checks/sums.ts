@@ -59,7 +59,7 @@ export async function compareSums(
        AND ${sums.keys.map((key, i) => `${key} = k${i}`).join(" AND ")}`,
     values,
   );
-  if (row === undefined) throw new Error("Counting gives one row.");
+  if (row === undefined) throw new Error("A count returned no row.");
   const many = integer(row, "many");
   return integer(row, "found") === many && integer(row, "standing") === many && integer(row, "wrong") === 0;
 }

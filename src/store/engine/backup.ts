@@ -3,7 +3,12 @@
 import { closeSync, openSync, rmSync, statSync } from "node:fs";
 import type { Db } from "./db.ts";
 
-/** Writes a complete copy of one moment, also during writes. SQLite only: PostgreSQL has its own backup tools. */
+/** PostgreSQL has its own backup tools. */
+export function canCopyStore(db: Pick<Db, "engine">): boolean {
+  return db.engine === "sqlite";
+}
+
+/** Writes a complete copy of one moment, also during writes. Only where `canCopyStore`. */
 export async function copyStore(db: Db, path: string): Promise<{ bytes: number }> {
   // Creates the file exclusively before the copy: only its owner may ever read it, and it must not replace an older
   // backup.

@@ -33,21 +33,21 @@ async function messageOf(failing: Promise<unknown>): Promise<string | null> {
 const names = async (db: Db) => (await db.sql`SELECT name FROM setting ORDER BY name`).map((row) => row.name);
 
 eachEngine(({ open, emptyUrl }) => {
-  test("integers come back as numbers, whatever their size", async () => {
+  test("integers of any size are read back as numbers", async () => {
     const db = await open();
     await db.sql`UPDATE revision SET policy = ${1_794_711_836_937}, keys = ${Number.MAX_SAFE_INTEGER}`;
     const rows = await db.sql`SELECT policy, keys, COUNT(*) AS many FROM revision GROUP BY policy, keys`;
     expect(rows[0]).toEqual({ policy: 1_794_711_836_937, keys: Number.MAX_SAFE_INTEGER, many: 1 });
   });
 
-  test("text comes back as it went in, quotes and all", async () => {
+  test("text is read back as written, including quotes", async () => {
     const db = await open();
     const value = `'; DROP TABLE setting; -- "$1" ? \\ ünï 🙂`;
     await writeSetting(db, "a", value);
     expect(await readSetting(db, "a")).toBe(value);
   });
 
-  test("a transaction keeps all of its writes, or none", async () => {
+  test("a transaction commits all of its writes, or none", async () => {
     const db = await open();
     await transaction(db, async (tx) => {
       await writeSetting(tx, "a", "1");
@@ -80,7 +80,7 @@ eachEngine(({ open, emptyUrl }) => {
     };
   }
 
-  test("a statement outside does not become part of a transaction that is open", async () => {
+  test("a statement outside does not become part of an open transaction", async () => {
     const db = await open();
     const { rollBack } = await openTransaction(db);
     const outside = writeSetting(db, "outside", "1");
@@ -89,7 +89,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await names(db)).toEqual(["outside"]);
   });
 
-  test("a read outside does not see what a transaction has not committed", async () => {
+  test("a read outside does not see uncommitted writes", async () => {
     const db = await open();
     const { rollBack } = await openTransaction(db);
     const seen = readSetting(db, "inside");
@@ -97,7 +97,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await seen).toBeNull();
   });
 
-  test("transactions that add to one value at once lose nothing", async () => {
+  test("concurrent increments of one value lose nothing", async () => {
     const db = await open();
     await db.sql`UPDATE revision SET policy = 0`;
     const add = () =>
@@ -109,7 +109,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await db.sql`SELECT policy, keys FROM revision`).toEqual([{ policy: 50, keys: 50 }]);
   });
 
-  test("two connections write in turns", async () => {
+  test("two connections take turns to write", async () => {
     const url = await emptyUrl();
     const [one, two] = [await openDb(url), await openDb(url)];
     await one.sql`CREATE TABLE counter (value BIGINT)`;
@@ -121,7 +121,7 @@ eachEngine(({ open, emptyUrl }) => {
     await two.close();
   });
 
-  test("a connection that goes on writing lets another have its turn", async () => {
+  test("a connection that writes continuously lets another connection write", async () => {
     const url = await emptyUrl();
     const [one, other] = [await openDb(url), await openDb(url)];
     await one.sql`CREATE TABLE step (name TEXT)`;
@@ -143,7 +143,7 @@ eachEngine(({ open, emptyUrl }) => {
     await other.close();
   });
 
-  test("a transaction within another can fail alone", async () => {
+  test("a nested transaction can fail alone", async () => {
     const db = await open();
     await transaction(db, async (tx) => {
       await writeSetting(tx, "a", "1");
@@ -156,7 +156,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await names(db)).toEqual(["a", "c"]);
   });
 
-  test("transactions begun side by side within another do not mix", async () => {
+  test("concurrent nested transactions do not mix", async () => {
     const db = await open();
     await transaction(db, async (tx) => {
       await Promise.allSettled(
@@ -172,20 +172,20 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await names(db)).toEqual(["a", "c"]);
   });
 
-  test("a failed statement whose error is swallowed rolls the transaction back, and says so", async () => {
+  test("a swallowed statement error rolls the transaction back and is reported", async () => {
     const db = await open();
     const swallowing = transaction(db, async (tx) => {
       await writeSetting(tx, "a", "1");
       await tx.sql`INSERT INTO nowhere (x) VALUES (1)`.catch(() => {});
     });
-    expect(await messageOf(swallowing)).toContain("swallowed");
+    expect(await messageOf(swallowing)).toContain("ignored");
     expect(await names(db)).toEqual([]);
   });
 
-  test("a handle kept beyond its transaction is refused", async () => {
+  test("a handle used after its transaction is rejected", async () => {
     const db = await open();
     const kept = await transaction(db, async (tx) => ({ tx }));
-    expect(await messageOf(writeSetting(kept.tx, "late", "1"))).toContain("over");
+    expect(await messageOf(writeSetting(kept.tx, "late", "1"))).toContain("has ended");
     expect(await names(db)).toEqual([]);
   });
 
@@ -198,7 +198,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await names(db)).toEqual(["a", "b"]);
   });
 
-  test("a snapshot sees one moment", async () => {
+  test("a snapshot is consistent", async () => {
     const url = await emptyUrl();
     const [reader, writer] = [await openDb(url), await openDb(url)];
     await writer.sql`CREATE TABLE counter (value BIGINT)`;
@@ -220,7 +220,7 @@ describe("a SQLite file", () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
   const modeOf = (file: string) => statSync(file).mode & 0o777;
 
-  test("can be read by its owner alone, and so can its log", async () => {
+  test("is readable by its owner only, and so is its WAL", async () => {
     const file = join(folder, "deep", "gateway.db");
     const db = await openDb(`sqlite:${file}`);
     await db.sql`CREATE TABLE a (b BIGINT)`;
@@ -231,7 +231,7 @@ describe("a SQLite file", () => {
     expect(modeOf(file)).toBe(0o600);
   });
 
-  test("keeps a log, checks references and syncs as it should", async () => {
+  test("uses WAL mode, foreign keys and synchronous=NORMAL", async () => {
     const db = await openDb(`sqlite://${folder}/pragma.db`);
     expect(await db.sql`PRAGMA journal_mode`).toEqual([{ journal_mode: "wal" }]);
     expect(await db.sql`PRAGMA synchronous`).toEqual([{ synchronous: 1 }]);
@@ -239,7 +239,7 @@ describe("a SQLite file", () => {
     await db.close();
   });
 
-  test("that cannot be flushed is not kept open for it", async () => {
+  test("closes its file descriptor when a flush fails", async () => {
     const file = join(folder, "unflushed.db");
     const db = await openDb(`sqlite:${file}`);
     await db.sql`CREATE TABLE a (b BIGINT)`;
@@ -264,14 +264,14 @@ describe("a SQLite file", () => {
     }
   }
 
-  test("may be memory", async () => {
+  test("can be in memory", async () => {
     const db = await openDb("sqlite::memory:");
     expect(await db.sql`SELECT ${"x"} AS y`).toEqual([{ y: "x" }]);
     await db.close();
   });
 });
 
-test("on SQLite a transaction that writes knows whether another waits for its end", async () => {
+test("on SQLite, a write transaction knows whether another one waits for it", async () => {
   const db = await openDb("sqlite::memory:");
   const seen: boolean[] = [];
   const first = transaction(db, async (tx) => {
@@ -286,9 +286,9 @@ test("on SQLite a transaction that writes knows whether another waits for its en
   expect(db.isAwaited()).toBe(false);
 });
 
-test("an address of another kind is refused without showing its password", async () => {
+test("an unsupported database URL is rejected without showing its password", async () => {
   const message = await messageOf(openDb("mysql://root:hunter2@db/x"));
   expect(message).toContain("sqlite: or postgres://");
   expect(message).not.toContain("hunter2");
-  expect(await messageOf(openDb("sqlite:"))).toContain("names no file");
+  expect(await messageOf(openDb("sqlite:"))).toContain("has no file");
 });

@@ -1,26 +1,36 @@
 /**
- * Entry point of the database layer. Only this file and the two engine files it opens depend on the engine; all
+ * Entry point of the database layer. Only this folder knows the engine (`dialect.ts` has what differs, by name); all
  * other files write portable SQL over TEXT and BIGINT columns.
  */
 
 import { SQLiteError } from "bun:sqlite";
 import { SQL } from "bun";
 import { openPostgres } from "./postgres.ts";
+import type { Workload } from "./postgres-pool.ts";
 import { openSqlite } from "./sqlite.ts";
 import type { Db } from "./transaction.ts";
 
 export { type Db, type Engine, placeholder, type Row, type Sql, type SqlValue } from "./transaction.ts";
 
+export interface OpenDbOptions {
+  /** Determines the time-outs of PostgreSQL. SQLite has no use for it. */
+  workload?: Workload;
+}
+
 /** Opens `sqlite:/abs/path.db`, `sqlite::memory:` or `postgres://…`. */
-export async function openDb(url: string): Promise<Db> {
+export async function openDb(url: string, { workload = "general" }: OpenDbOptions = {}): Promise<Db> {
   const path = parseSqlitePath(url);
   if (path !== null) {
-    if (path === "") throw new Error("The database address names no file: write sqlite:/path/to/gateway.db");
+    if (path === "") throw new Error("The database address has no file. Use sqlite:/path/to/gateway.db");
     return openSqlite(path);
   }
-  if (url.startsWith("postgres://") || url.startsWith("postgresql://")) return openPostgres(url);
+  if (url.startsWith("postgres://") || url.startsWith("postgresql://")) {
+    return openPostgres(url, { workload });
+  }
   // The URL may contain a password, so the error shows only its scheme.
-  throw new Error(`A database address starts with sqlite: or postgres://, not with "${url.split(":")[0]}:".`);
+  throw new Error(
+    `A database address must start with sqlite: or postgres://, not with "${url.split(":")[0]}:".`,
+  );
 }
 
 /** Returns null for a URL that is not a SQLite URL. */
@@ -51,4 +61,9 @@ export function isRefused(error: unknown): boolean {
     return /^SQLITE_(CONSTRAINT|MISMATCH|TOOBIG|RANGE)/.test(error.code ?? "");
   // SQLSTATE classes: data exceptions, violated constraints, and values too long for an index.
   return error instanceof SQL.PostgresError && /^(?:2[23]|54)/.test(String(error.errno ?? ""));
+}
+
+/** Another transaction held a lock for too long, for example that of a node that stopped responding. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof SQL.PostgresError && error.errno === "55P03";
 }

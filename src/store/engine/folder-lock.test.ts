@@ -39,7 +39,7 @@ function refusal(work: () => unknown): LockHeld {
   throw new Error("it was not refused");
 }
 
-test("a folder that another process has locked is refused with its number, until that process is killed", async () => {
+test("a locked folder is rejected with the process id of its owner, until that process dies", async () => {
   const folder = makeFolder();
   const other = await lockElsewhere(folder);
   expect(refusal(() => lockFolder(folder, null)).holder?.pid).toBe(other.pid);
@@ -48,7 +48,7 @@ test("a folder that another process has locked is refused with its number, until
   lockFolder(folder, null).release();
 });
 
-test("a second lock of the same process is refused, too, and leaves the first one in place", async () => {
+test("a second lock in the same process is rejected and leaves the first in place", async () => {
   const folder = makeFolder();
   const lock = lockFolder(folder, null);
   expect(refusal(() => lockFolder(folder, null)).holder?.pid).toBe(process.pid);
@@ -66,7 +66,7 @@ test("a second lock of the same process is refused, too, and leaves the first on
   lockFolder(folder, null).release();
 });
 
-test("two data folders cannot share one SQLite store", async () => {
+test("two data folders cannot share one SQLite database", async () => {
   const [one, two, elsewhere] = [makeFolder(), makeFolder(), makeFolder()];
   const store = join(elsewhere, "deep", "gateway.db");
   const other = await lockElsewhere(one, store);
@@ -77,7 +77,7 @@ test("two data folders cannot share one SQLite store", async () => {
   lockFolder(two, store).release();
 });
 
-test("a folder keeps its id, and a copy of it gets another one", () => {
+test("a folder keeps its id, and a copy gets another one", () => {
   const folder = makeFolder();
   const first = lockFolder(folder, null);
   first.release();

@@ -1,5 +1,6 @@
 /** Inserts many rows with few statements. */
 
+import { Cache } from "../../net/wire/cache.ts";
 import { type Db, type Engine, placeholder, type Row, type SqlValue } from "./db.ts";
 
 /**
@@ -43,9 +44,15 @@ function flattenRows(rows: readonly (readonly SqlValue[])[], size: number): read
   return lists;
 }
 
-const insertTexts = new WeakMap<readonly string[], Map<string, string>>();
+/**
+ * `OR FAIL` skips the statement journal: to undo a statement of several rows, SQLite would copy every changed page to a
+ * separate file. A failure here rolls back the whole transaction anyway.
+ */
+const INSERT_WITHOUT_JOURNAL = "INSERT OR FAIL";
 
-/** Caches each text. Column lists are always the same few arrays, and there are few tails and row counts. */
+/** By columns, which are always the same few arrays; then by table, row count and tail, which are few as well. */
+const insertTextsByColumns = new WeakMap<readonly string[], Cache<string, string>>();
+
 function insertText(
   engine: Engine,
   table: string,
@@ -53,32 +60,53 @@ function insertText(
   rowCount: number,
   tail: string,
 ): string {
-  const cache = insertTexts.get(columns) ?? new Map<string, string>();
-  insertTexts.set(columns, cache);
+  let texts = insertTextsByColumns.get(columns);
+  if (texts === undefined) {
+    texts = new Cache({ name: "insert statements", entriesMax: 1_000 });
+    insertTextsByColumns.set(columns, texts);
+  }
   const name = `${engine} ${table} ${rowCount} ${tail}`;
-  const cached = cache.get(name);
-  if (cached !== undefined) return cached;
-  // `OR FAIL` skips the statement journal: to undo a statement of several rows, SQLite would copy every changed page
-  // to a separate file. A failure here rolls back the whole transaction anyway.
-  const skipsStatementJournal = engine === "sqlite" && rowCount > 1 && !tail.includes("RETURNING");
-  const insert = skipsStatementJournal ? "INSERT OR FAIL" : "INSERT";
-  const values = buildTuples(engine, rowCount, columns.length);
-  const text = `${insert} INTO ${table} (${columns.join(", ")}) VALUES ${values} ${tail}`;
-  cache.set(name, text);
-  return text;
+  return texts.getOrCreate(name, () => buildInsertText(engine, table, columns, rowCount, tail));
 }
 
-const knownTuples = new Map<string, string>();
+function buildInsertText(
+  engine: Engine,
+  table: string,
+  columns: readonly string[],
+  rowCount: number,
+  tail: string,
+): string {
+  const skipsStatementJournal = engine === "sqlite" && rowCount > 1 && !tail.includes("RETURNING");
+  const insert = skipsStatementJournal ? INSERT_WITHOUT_JOURNAL : "INSERT";
+  const values = buildTuples(engine, rowCount, columns.length);
+  return `${insert} INTO ${table} (${columns.join(", ")}) VALUES ${values} ${tail}`;
+}
 
-/** Builds `(?, ?), (?, ?)`, one tuple per row. There are few different row counts, so all of them are cached. */
+/** Builds `(?, ?), (?, ?)`, one tuple per row. */
 function buildTuples(engine: Engine, rowCount: number, columnCount: number): string {
-  const name = `${engine} ${rowCount} ${columnCount}`;
-  const cached = knownTuples.get(name);
-  if (cached !== undefined) return cached;
   let next = 1;
   const tuple = () =>
     `(${Array.from({ length: columnCount }, () => placeholder(engine, next++)).join(", ")})`;
-  const built = Array.from({ length: rowCount }, tuple).join(", ");
-  knownTuples.set(name, built);
-  return built;
+  return Array.from({ length: rowCount }, tuple).join(", ");
+}
+
+/**
+ * Builds a statement whose rows share the values of the first `sharedCount` columns. Its values are the shared ones,
+ * then the others of each row. Only where `canShareValues`.
+ */
+export function buildSharingInsert({
+  table,
+  columns,
+  sharedCount,
+  rowCount,
+}: {
+  table: string;
+  columns: readonly string[];
+  sharedCount: number;
+  rowCount: number;
+}): string {
+  const first = columns.map(() => "?");
+  const next = columns.map((_, index) => (index < sharedCount ? `?${index + 1}` : "?"));
+  const tuples = Array.from({ length: rowCount }, (_, row) => `(${(row === 0 ? first : next).join(", ")})`);
+  return `${INSERT_WITHOUT_JOURNAL} INTO ${table} (${columns.join(", ")}) VALUES ${tuples.join(", ")}`;
 }

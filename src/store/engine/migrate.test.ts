@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test";
-import { eachEngine } from "../../../test/support/postgres.ts";
+import { eachEngine, startPostgres } from "../../../test/support/postgres.ts";
 import { DEFAULT_QUEUE, NO_BILLING, NO_LIMITS, NO_RATE_LIMITS } from "../../records.ts";
 import { listAccessTokens } from "../identity/access-tokens.ts";
 import { listUsers } from "../identity/users.ts";
-import { MIGRATIONS } from "../migrations/index.ts";
+import { MIGRATIONS, type Migration } from "../migrations/index.ts";
+import { registerProcess } from "../money/processes.ts";
 import { readKeyCeiling, readKeys } from "../policy/keys.ts";
 import { readPolicy } from "../policy/policy.ts";
 import { listUsage, type UsageFilter } from "../reports/usage-list.ts";
@@ -12,26 +13,51 @@ import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { toValues, USAGE_COLUMNS } from "../usage/usage-values.ts";
 import { type Db, openDb, transaction } from "./db.ts";
 import { insertRows } from "./insert-rows.ts";
-import { changesAhead, migrate, SchemaTooNew } from "./migrate.ts";
+import { changesAhead, findWaitingMigrations, finishMigrations, migrate, ProgramTooOld } from "./migrate.ts";
 import { readRevisions } from "./revisions.ts";
 
 const newest = MIGRATIONS.at(-1)?.version ?? 0;
-const later = {
+const later: Migration = {
   version: newest + 1,
   name: "later",
   sql: "CREATE TABLE later (a BIGINT); INSERT INTO later (a) VALUES (7);",
 };
 
+/** Removes the table of `later`, which programs that know `later` no longer use. */
+const contract: Migration = {
+  version: newest + 2,
+  name: "contract",
+  sql: "DROP TABLE later;",
+  phase: { kind: "contract", oldestReader: newest + 1 },
+};
+
+const processRecord = (id: string) => ({
+  id,
+  host: "h",
+  pid: 1,
+  startedAtMs: 1,
+  beatAtMs: 1,
+  folderId: null,
+  startTicks: null,
+});
+
+async function applyAll(db: Db, migrations: readonly Migration[]): Promise<void> {
+  await migrate(db, migrations);
+  await finishMigrations(db, migrations);
+}
+
 /** The columns of a usage row when it was stored in a single table. */
-const COLUMNS_BEFORE = USAGE_COLUMNS.filter((column) => column !== "request_count");
+const LATER_COLUMNS = ["request_count", "cache_write_1h_tokens", "web_searches"];
+const COLUMNS_BEFORE = USAGE_COLUMNS.filter((column) => !LATER_COLUMNS.includes(column));
 
 async function insertBefore(db: Db, rows: readonly UsageRow[]): Promise<void> {
   await transaction(db, (tx) => insertRowsBefore(tx, rows));
 }
 
 async function insertRowsBefore(tx: Db, rows: readonly UsageRow[]): Promise<void> {
-  const countAt = USAGE_COLUMNS.indexOf("request_count");
-  const lists = rows.map((row) => toValues(row).toSpliced(countAt, 1));
+  const lists = rows.map((row) =>
+    toValues(row).filter((_, at) => COLUMNS_BEFORE.includes(USAGE_COLUMNS[at] ?? "")),
+  );
   await insertRows(tx, "usage", COLUMNS_BEFORE, lists);
 }
 
@@ -40,7 +66,7 @@ test("migrations are numbered from one without a gap", () => {
 });
 
 eachEngine(({ emptyUrl, open }) => {
-  test("an empty database is brought up to the code, a second time changes nothing", async () => {
+  test("an empty database is migrated to the newest version, and a second run changes nothing", async () => {
     const db = await openDb(await emptyUrl());
     expect(await migrate(db)).toEqual({ from: 0, to: newest });
     expect(await migrate(db)).toEqual({ from: newest, to: newest });
@@ -48,7 +74,7 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("processes that start together all succeed, and one of them does the work", async () => {
+  test("processes that start together all succeed, and one of them migrates", async () => {
     const url = await emptyUrl();
     const connections = await Promise.all(Array.from({ length: 4 }, () => openDb(url)));
     const results = await Promise.all(connections.map((db) => migrate(db)));
@@ -56,7 +82,7 @@ eachEngine(({ emptyUrl, open }) => {
     for (const db of connections) await db.close();
   });
 
-  test("rows from before there were limits have none, the usual queue, and no trace", async () => {
+  test("rows from before limits existed have no limits, the default queue, and no trace", async () => {
     const db = await openDb(await emptyUrl());
     await migrate(db, MIGRATIONS.slice(0, 1));
     await db.sql.script(`
@@ -82,7 +108,7 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("rows from before the indexes were short are listed as they were", async () => {
+  test("rows from before the shorter indexes are listed unchanged", async () => {
     const db = await openDb(await emptyUrl());
     await migrate(db, MIGRATIONS.slice(0, 11));
     await insertBefore(db, [
@@ -99,7 +125,7 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("rows from before they were short say what they said", async () => {
+  test("rows from before the compact layout are read back unchanged", async () => {
     const db = await openDb(await emptyUrl());
     await migrate(db, MIGRATIONS.slice(0, 13));
     const odd = { publicModel: "a:1-b", upstreamModel: "2:-", errorCode: "-" };
@@ -131,7 +157,7 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("a row that somebody writes while rows are rewritten is not lost", async () => {
+  test("a row that is written while rows are rewritten is not lost", async () => {
     const url = await emptyUrl();
     const [writer, db] = [await openDb(url), await openDb(url)];
     await migrate(db, MIGRATIONS.slice(0, 13));
@@ -148,7 +174,7 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("limits from before their author was recorded stay the most that a key's owner can set", async () => {
+  test("limits from before their author was recorded are the ceiling for the key's owner", async () => {
     const db = await openDb(await emptyUrl());
     await migrate(db, MIGRATIONS.slice(0, 7));
     await db.sql.script(`
@@ -162,7 +188,7 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("a token that could do what its owner could may only read", async () => {
+  test("a token with all rights of its owner becomes read-only", async () => {
     const db = await openDb(await emptyUrl());
     await migrate(
       db,
@@ -177,7 +203,7 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("groups that cancelled by default leave it to their charge, and those that drain go on", async () => {
+  test("groups that cancelled by default follow their charge, and draining groups keep draining", async () => {
     const db = await openDb(await emptyUrl());
     await migrate(
       db,
@@ -197,11 +223,11 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("what is ahead of a store of an earlier version can be told before it begins", async () => {
+  test("pending migrations of an older database can be listed before they run", async () => {
     const db = await openDb(await emptyUrl());
     expect(await changesAhead(db)).toBeNull();
     await migrate(db, MIGRATIONS.slice(0, 13));
-    const slow = { ...later, takes: "Long." };
+    const slow: Migration = { ...later, phase: { kind: "offline", locks: [], takes: "Long." } };
     expect(await changesAhead(db, [...MIGRATIONS.slice(0, 13), slow])).toEqual({
       from: 13,
       to: newest + 1,
@@ -212,18 +238,39 @@ eachEngine(({ emptyUrl, open }) => {
     await db.close();
   });
 
-  test("only what is missing is applied", async () => {
+  test("only missing migrations are applied", async () => {
     const db = await open();
     expect(await migrate(db, [...MIGRATIONS, later])).toEqual({ from: newest, to: newest + 1 });
     expect(await db.sql`SELECT a FROM later`).toEqual([{ a: 7 }]);
   });
 
-  test("a database newer than the code is refused", async () => {
+  test("a program runs on a database with later migrations that only add", async () => {
     const db = await open();
     await migrate(db, [...MIGRATIONS, later]);
+    expect(await migrate(db)).toEqual({ from: newest + 1, to: newest + 1 });
+    expect(await changesAhead(db)).toBeNull();
+    await registerProcess(db, processRecord("inc_old"));
+  });
+
+  test("a program is rejected by a database that has removed what it needs", async () => {
+    const db = await open();
+    await applyAll(db, [...MIGRATIONS, later, contract]);
     const error = await migrate(db).catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(SchemaTooNew);
-    expect(String(error)).toContain(`schema ${newest + 1}`);
+    expect(error).toBeInstanceOf(ProgramTooOld);
+    expect(String(error)).toContain(`requires a version that knows schema ${newest + 1}`);
+    expect(String(error)).toContain(`up to ${newest}`);
+    const registered = await registerProcess(db, processRecord("inc_late")).catch(
+      (reason: unknown) => reason,
+    );
+    expect(registered).toBeInstanceOf(ProgramTooOld);
+    expect(await migrate(db, [...MIGRATIONS, later])).toEqual({ from: newest + 2, to: newest + 2 });
+  });
+
+  test("a database that was created with all migrations has applied those that remove as well", async () => {
+    const db = await openDb(await emptyUrl());
+    await migrate(db, [...MIGRATIONS, later, contract]);
+    expect(await db.sql`SELECT a FROM later`.catch(() => "no table")).toBe("no table");
+    await db.close();
   });
 
   test("a migration that fails leaves nothing behind", async () => {
@@ -234,3 +281,44 @@ eachEngine(({ emptyUrl, open }) => {
     expect(await migrate(db)).toEqual({ from: newest, to: newest });
   });
 });
+
+test("a migration that removes waits for the last process that needs it", async () => {
+  const { url, stop } = await startPostgres();
+  const db = await openDb(url);
+  await migrate(db);
+  await registerProcess(db, processRecord("inc_old"));
+  const next = [...MIGRATIONS, later, contract];
+  expect(await migrate(db, next)).toEqual({ from: newest, to: newest + 2 });
+  expect(await db.sql`SELECT a FROM later`).toEqual([{ a: 7 }]);
+  const waiting = [{ name: "contract", processIds: ["inc_old"] }];
+  expect(await findWaitingMigrations(db, next)).toEqual(waiting);
+  expect(await finishMigrations(db, next)).toEqual({ applied: [], waiting });
+  await db.sql`DELETE FROM incarnation`;
+  expect(await finishMigrations(db, next)).toEqual({ applied: ["contract"], waiting: [] });
+  expect(await db.sql`SELECT a FROM later`.catch(() => "no table")).toBe("no table");
+  await db.close();
+  await stop();
+});
+
+test("a migration waits briefly for a lock, lets the queue behind it pass, and tries again", async () => {
+  const { url, stop } = await startPostgres();
+  const [db, other] = [await openDb(url), await openDb(url)];
+  await migrate(db);
+  const addColumn: Migration = { ...later, sql: "ALTER TABLE setting ADD COLUMN later BIGINT" };
+  let migrated: Promise<unknown> = Promise.resolve();
+  const readMs: number[] = [];
+  await transaction(other, async (tx) => {
+    await tx.sql`SELECT name FROM setting`;
+    migrated = migrate(db, [...MIGRATIONS, addColumn]);
+    await Bun.sleep(100);
+    // Queues behind the migration until that gives up.
+    const startedMs = performance.now();
+    await db.sql`SELECT name FROM setting`;
+    readMs.push(performance.now() - startedMs);
+  });
+  await migrated;
+  expect(readMs[0]).toBeWithin(1_000, 10_000);
+  expect(await db.sql`SELECT later FROM setting`).toEqual([]);
+  for (const opened of [db, other]) await opened.close();
+  await stop();
+}, 30_000);

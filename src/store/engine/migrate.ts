@@ -1,8 +1,9 @@
-/** Applies the schema migrations. */
+/** Applies the schema migrations. Nodes of two versions may run on one database; `Migration.phase` says how. */
 
-import { MIGRATIONS, type Migration } from "../migrations/index.ts";
-import { type Db, transaction } from "./db.ts";
-import { integer } from "./row.ts";
+import { MIGRATIONS, type Migration, type MigrationPhase } from "../migrations/index.ts";
+import { type Db, isLockTimeout, transaction } from "./db.ts";
+import { isSharedServer } from "./dialect.ts";
+import { integer, integerOrNull, text } from "./row.ts";
 
 /** Id of PostgreSQL's advisory lock for migrations; any fixed number. */
 const ADVISORY_LOCK_ID = 6_034_270_118;
@@ -10,39 +11,102 @@ const ADVISORY_LOCK_ID = 6_034_270_118;
 /** SQL for SQLite only. Other engines read it as a comment. */
 const SQLITE_ONLY = /\/\* sqlite: ([A-Z ]+) \*\//g;
 
-export class SchemaTooNew extends Error {
-  override readonly name = "SchemaTooNew";
+/**
+ * How long a migration waits for a lock while other nodes run. Every statement that needs the table queues behind the
+ * waiting migration, so it gives up soon and tries again.
+ */
+const LOCK_TIMEOUT_MS = 2_000;
+const LOCK_TRIES_MAX = 30;
+const LOCK_RETRY_MS = 500;
+
+/** The database has a migration that this program is too old for. */
+export class ProgramTooOld extends Error {
+  override readonly name = "ProgramTooOld";
 }
 
-/** Migrates the database to the schema of this program. Two processes that start at the same time both succeed. */
-export async function migrate(
-  db: Db,
-  migrations: readonly Migration[] = MIGRATIONS,
-): Promise<{ from: number; to: number }> {
-  const to = migrations.at(-1)?.version ?? 0;
+/** Another session holds a lock that a migration needs. */
+export class MigrationBlocked extends Error {
+  override readonly name = "MigrationBlocked";
+}
+
+export interface SchemaChange {
+  readonly from: number;
+  readonly to: number;
+}
+
+interface AppliedMigrations {
+  readonly versions: ReadonlySet<number>;
+  /** 0 for an empty database. */
+  readonly newest: number;
+  /** The schema that a program must know to run on this database. */
+  readonly oldestReader: number;
+}
+
+/**
+ * Migrates the database to the schema of this program. Processes that start at the same time all succeed. On a shared
+ * database, migrations that remove something are left to `finishMigrations`.
+ */
+export async function migrate(db: Db, migrations: readonly Migration[] = MIGRATIONS): Promise<SchemaChange> {
   // First check without a lock: most starts change nothing, and the database role may lack the right to change the
   // schema.
-  const current = await readSchemaVersion(db);
-  rejectNewer(current, to);
-  if (current === to) return { from: current, to };
+  const applied = await readApplied(db);
+  rejectOldProgram(applied, migrations);
+  const { newest: from } = applied;
+  const to = Math.max(from, newestVersion(migrations));
+  const pending = selectPending(db, applied, migrations);
+  if (pending.length === 0) return { from, to };
+  if (from === 0) return createSchema(db, migrations);
+  for (const migration of pending) await applyOne(db, migration);
+  return { from, to };
+}
+
+/** All migrations in one transaction, for a database without tables. */
+function createSchema(db: Db, migrations: readonly Migration[]): Promise<SchemaChange> {
   return transaction(db, async (tx) => {
-    if (tx.engine === "postgres") await tx.sql`SELECT pg_advisory_xact_lock(${ADVISORY_LOCK_ID})`;
+    await lockMigrations(tx);
     // Not `hasVersions`: PostgreSQL may answer it from a snapshot taken before this connection waited for the lock.
     await tx.sql`CREATE TABLE IF NOT EXISTS migration (version BIGINT PRIMARY KEY, name TEXT NOT NULL)`;
-    const from = await readVersion(tx);
-    rejectNewer(from, to);
-    const pending = migrations.filter(({ version }) => version > from);
-    // Lock all tables first. A writer then waits before it holds a lock that a migration needs.
-    if (tx.engine === "postgres" && from > 0) {
-      const tables = new Set(pending.flatMap(({ locks = [] }) => locks));
-      for (const table of tables) await lockTable(tx, table);
-    }
-    for (const { version, name, sql } of pending) {
-      await tx.sql.script(tx.engine === "sqlite" ? sql.replaceAll(SQLITE_ONLY, "$1") : sql);
-      await tx.sql`INSERT INTO migration (version, name) VALUES (${version}, ${name})`;
-    }
-    return { from, to };
+    const applied = await readAppliedRows(tx);
+    rejectOldProgram(applied, migrations);
+    for (const migration of selectPending(tx, applied, migrations)) await runMigration(tx, migration);
+    return { from: applied.newest, to: Math.max(applied.newest, newestVersion(migrations)) };
   });
+}
+
+/**
+ * Each migration has its own transaction, so that its locks are held briefly. It is skipped if another process has
+ * applied it meanwhile.
+ */
+async function applyOne(db: Db, migration: Migration): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await transaction(db, async (tx) => {
+        await lockMigrations(tx);
+        const { versions } = await readAppliedRows(tx);
+        if (!versions.has(migration.version)) await runMigration(tx, migration);
+      });
+      return;
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      if (attempt === LOCK_TRIES_MAX) throw blockedError(migration);
+      await Bun.sleep(LOCK_RETRY_MS);
+    }
+  }
+}
+
+async function runMigration(tx: Db, migration: Migration): Promise<void> {
+  const { version, name, sql } = migration;
+  const phase = getPhase(migration);
+  if (isSharedServer(tx)) {
+    // Lock all tables of an offline migration first. A writer then waits before it holds a lock that is needed here.
+    if (phase.kind === "offline") for (const table of phase.locks) await lockTable(tx, table);
+    else await tx.sql.script(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
+  }
+  await tx.sql.script(tx.engine === "sqlite" ? sql.replaceAll(SQLITE_ONLY, "$1") : sql);
+  await tx.sql`INSERT INTO migration (version, name) VALUES (${version}, ${name})`;
+  const oldestReader = getOldestReader(version, phase);
+  if (oldestReader !== null)
+    await tx.sql`UPDATE migration SET oldest_reader = ${oldestReader} WHERE version = ${version}`;
 }
 
 /** Skips a table that a later migration creates. */
@@ -51,28 +115,140 @@ async function lockTable(tx: Db, table: string): Promise<void> {
   if (found.length > 0) await tx.sql.script(`LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
 }
 
-function rejectNewer(present: number, known: number): void {
-  if (present <= known) return;
-  throw new SchemaTooNew(
-    `The database has schema ${present}, this program knows schemas up to ${known}. Run the newer version, or restore a backup.`,
+/** One process migrates at a time. The others wait for it, however long it takes. */
+async function lockMigrations(tx: Db): Promise<void> {
+  if (!isSharedServer(tx)) return;
+  await tx.sql.script(
+    "SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
+  );
+  await tx.sql`SELECT pg_advisory_xact_lock(${ADVISORY_LOCK_ID})`;
+}
+
+/**
+ * Call it in the transaction that registers a process with the schema that it knows: until the commit no migration
+ * can remove what the process needs. Throws `ProgramTooOld`.
+ */
+export async function checkSchemaForRegistration(
+  tx: Db,
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<void> {
+  if (isSharedServer(tx)) await tx.sql`SELECT pg_advisory_xact_lock_shared(${ADVISORY_LOCK_ID})`;
+  rejectOldProgram(await readAppliedRows(tx), migrations);
+}
+
+/** Whether this program still works with the database. */
+export async function isProgramSupported(
+  db: Db,
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<boolean> {
+  return newestVersion(migrations) >= (await readAppliedRows(db)).oldestReader;
+}
+
+export interface ContractProgress {
+  /** Names of the migrations that were applied now. */
+  readonly applied: readonly string[];
+  /** Migrations that wait, and the ids of the processes that they wait for. */
+  readonly waiting: readonly { readonly name: string; readonly processIds: readonly string[] }[];
+}
+
+/**
+ * Applies the pending migrations that remove something, if every registered process knows the schema that they
+ * require. A later start or check applies the others.
+ */
+export async function finishMigrations(
+  db: Db,
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<ContractProgress> {
+  const pending = await readPendingContracts(db, migrations);
+  const applied: string[] = [];
+  for (const migration of pending) {
+    if (await applyContract(db, migration)) applied.push(migration.name);
+    // Later ones may require this one.
+    else break;
+  }
+  return { applied, waiting: await findWaitingMigrations(db, migrations) };
+}
+
+/** The pending migrations that remove something, and the processes that still need it. */
+export async function findWaitingMigrations(
+  db: Db,
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<ContractProgress["waiting"]> {
+  const pending = await readPendingContracts(db, migrations);
+  const waiting: { name: string; processIds: string[] }[] = [];
+  for (const { name, phase } of pending)
+    waiting.push({ name, processIds: await findProcessesBefore(db, phase.oldestReader) });
+  return waiting;
+}
+
+type ContractMigration = Migration & { phase: Extract<MigrationPhase, { kind: "contract" }> };
+
+async function readPendingContracts(db: Db, migrations: readonly Migration[]): Promise<ContractMigration[]> {
+  const { versions } = await readAppliedRows(db);
+  return migrations.filter(
+    (migration): migration is ContractMigration =>
+      !versions.has(migration.version) && migration.phase?.kind === "contract",
   );
 }
 
-/** Returns 0 for an empty database. */
-async function readSchemaVersion(db: Db): Promise<number> {
-  return (await hasVersions(db)) ? await readVersion(db) : 0;
+async function applyContract(db: Db, migration: ContractMigration): Promise<boolean> {
+  try {
+    return await transaction(db, async (tx) => {
+      await lockMigrations(tx);
+      const { versions } = await readAppliedRows(tx);
+      if (versions.has(migration.version)) return true;
+      if ((await findProcessesBefore(tx, migration.phase.oldestReader)).length > 0) return false;
+      await runMigration(tx, migration);
+      return true;
+    });
+  } catch (error) {
+    if (isLockTimeout(error)) return false;
+    throw error;
+  }
+}
+
+async function findProcessesBefore(db: Db, schema: number): Promise<string[]> {
+  const rows = await db.sql`
+    SELECT id FROM incarnation WHERE schema_known IS NULL OR schema_known < ${schema} ORDER BY id`;
+  return rows.map((row) => text(row, "id"));
 }
 
 /** Describes what the next start would change in a store of an earlier version; null if nothing. */
 export async function changesAhead(
   db: Db,
   migrations: readonly Migration[] = MIGRATIONS,
-): Promise<{ from: number; to: number; takes: string[] } | null> {
-  const from = await readSchemaVersion(db);
-  const pending = migrations.filter(({ version }) => version > from);
+): Promise<(SchemaChange & { takes: string[] }) | null> {
+  const applied = await readApplied(db);
+  rejectOldProgram(applied, migrations);
+  const pending = selectPending(db, applied, migrations);
   const last = pending.at(-1);
-  if (from === 0 || last === undefined) return null;
-  return { from, to: last.version, takes: pending.flatMap(({ takes }) => takes ?? []) };
+  if (applied.newest === 0 || last === undefined) return null;
+  const takes = pending.flatMap(({ phase }) =>
+    phase?.kind === "offline" && phase.takes !== undefined ? [phase.takes] : [],
+  );
+  return { from: applied.newest, to: last.version, takes };
+}
+
+export interface UpgradeImpact {
+  /** The version that runs on the database now can run on it again after the upgrade. */
+  readonly isReversible: boolean;
+  /** A pending migration rewrites tables, so all nodes must be stopped for it. */
+  readonly needsStop: boolean;
+}
+
+/** What the pending migrations mean for programs of the present version. */
+export async function readUpgradeImpact(
+  db: Db,
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<UpgradeImpact> {
+  const { versions, newest } = await readApplied(db);
+  const pending = migrations.filter(({ version }) => !versions.has(version));
+  const required = pending.map((migration) => getOldestReader(migration.version, getPhase(migration)) ?? 0);
+  return {
+    // Programs from before the column reject every newer database.
+    isReversible: pending.length === 0 || (newest >= COLUMN_ADDED_BY && Math.max(...required) <= newest),
+    needsStop: pending.some((migration) => getPhase(migration).kind === "offline"),
+  };
 }
 
 /** Whether the database is a gateway store, of any version. */
@@ -84,7 +260,65 @@ export async function hasVersions(db: Db): Promise<boolean> {
   return found.length > 0;
 }
 
-async function readVersion(db: Db): Promise<number> {
-  const [row] = await db.sql`SELECT COALESCE(MAX(version), 0) AS version FROM migration`;
-  return row === undefined ? 0 : integer(row, "version");
+const NONE_APPLIED: AppliedMigrations = { versions: new Set(), newest: 0, oldestReader: 0 };
+
+async function readApplied(db: Db): Promise<AppliedMigrations> {
+  return (await hasVersions(db)) ? readAppliedRows(db) : NONE_APPLIED;
+}
+
+async function readAppliedRows(db: Db): Promise<AppliedMigrations> {
+  const rows = await db.sql`SELECT version, name FROM migration ORDER BY version`;
+  const versions = rows.map((row) => integer(row, "version"));
+  const hasOldestReader = rows.some((row) => row.name === "oldest-reader");
+  const [oldest] = hasOldestReader ? await db.sql`SELECT MAX(oldest_reader) AS schema FROM migration` : [];
+  return {
+    versions: new Set(versions),
+    newest: versions.at(-1) ?? 0,
+    oldestReader: oldest === undefined ? 0 : (integerOrNull(oldest, "schema") ?? 0),
+  };
+}
+
+/** Migrations that `migrate` applies. On a shared database with tables, other nodes may need what a contract removes. */
+function selectPending(
+  db: Db,
+  { versions, newest }: AppliedMigrations,
+  migrations: readonly Migration[],
+): Migration[] {
+  const waits = isSharedServer(db) && newest > 0;
+  return migrations.filter(
+    (migration) => !versions.has(migration.version) && !(waits && getPhase(migration).kind === "contract"),
+  );
+}
+
+function rejectOldProgram(applied: AppliedMigrations, migrations: readonly Migration[]): void {
+  const known = newestVersion(migrations);
+  if (applied.newest <= known || known >= applied.oldestReader) return;
+  throw new ProgramTooOld(
+    `The database has schema ${applied.newest}, which requires a version that knows schema ${applied.oldestReader}. This version knows schemas up to ${known}. Run a newer version, or restore a backup.`,
+  );
+}
+
+function blockedError({ name }: Migration): MigrationBlocked {
+  const seconds = Math.round((LOCK_TRIES_MAX * (LOCK_TIMEOUT_MS + LOCK_RETRY_MS)) / 1_000);
+  return new MigrationBlocked(
+    `The migration "${name}" could not lock its tables within ${seconds} seconds. Another session holds a lock: find it in pg_stat_activity, end it, and start again.`,
+  );
+}
+
+function getPhase({ phase }: Migration): MigrationPhase {
+  return phase ?? { kind: "expand" };
+}
+
+/** The schema that a program must know once the migration is applied; null if it changes nothing for older programs. */
+function getOldestReader(version: number, phase: MigrationPhase): number | null {
+  if (phase.kind === "expand") return null;
+  if (phase.kind === "contract") return phase.oldestReader;
+  // The column does not exist yet in older migrations, and no program that reads it predates them.
+  return version > COLUMN_ADDED_BY ? version : null;
+}
+
+const COLUMN_ADDED_BY = MIGRATIONS.find(({ name }) => name === "oldest-reader")?.version ?? 0;
+
+function newestVersion(migrations: readonly Migration[]): number {
+  return migrations.at(-1)?.version ?? 0;
 }

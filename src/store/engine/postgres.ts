@@ -1,6 +1,7 @@
 /** The PostgreSQL engine, on Bun's SQL driver. */
 
-import { SQL } from "bun";
+import type { SQL } from "bun";
+import { type Driver, POOL_LIMITS, type PoolLimits, PostgresPool, type Workload } from "./postgres-pool.ts";
 import {
   createSql,
   type Db,
@@ -10,52 +11,50 @@ import {
   withinTransaction,
 } from "./transaction.ts";
 
-const CONNECTIONS_MAX = 10;
-const CONNECT_TIMEOUT_S = 10;
 /** PostgreSQL's type OID of BIGINT. */
 const INT8_OID = 20;
 
-interface Driver {
-  unsafe(text: string, values?: SqlValue[]): SQL.Query<Row[]>;
-}
-
-export async function openPostgres(url: string): Promise<Db> {
-  const database = decodeURIComponent(new URL(url).pathname.slice(1));
-  const driver = new SQL({
-    adapter: "postgres",
-    url,
-    // Set explicitly: otherwise PGDATABASE in the environment would override the URL.
-    ...(database === "" ? {} : { database }),
-    max: CONNECTIONS_MAX,
-    connectionTimeout: CONNECT_TIMEOUT_S,
-    connection: { application_name: "model-gateway" },
-  });
-  await driver.connect();
-  const begin: Db["begin"] = (mode, work) => {
-    // A write transaction sees concurrent commits (READ COMMITTED), so waiting for a row lock is enough.
-    const options = mode === "write" ? "" : "ISOLATION LEVEL REPEATABLE READ READ ONLY";
-    const within = (reserved: Driver) => withinTransaction(openConnection(reserved), work);
-    return options === "" ? driver.begin(within) : driver.begin(options, within);
-  };
+export async function openPostgres(
+  url: string,
+  { workload, limits }: { workload: Workload; limits?: PoolLimits },
+): Promise<Db> {
+  const pool = new PostgresPool(url, limits ?? POOL_LIMITS[workload]);
+  await pool.driver.connect();
   return {
     engine: "postgres",
-    sql: createSql(openConnection(driver)),
-    begin,
+    sql: createSql(openConnection(pool, () => pool.driver)),
+    begin: (mode, work) => {
+      // A write transaction sees concurrent commits (READ COMMITTED), so waiting for a row lock is enough.
+      const options = mode === "write" ? "" : "ISOLATION LEVEL REPEATABLE READ READ ONLY";
+      let isAbandoned = false;
+      const within = (reserved: Driver) => {
+        const lookUpDriver = () => {
+          if (isAbandoned) throw new Error("This transaction took too long and was abandoned.");
+          return reserved;
+        };
+        return withinTransaction(openConnection(pool, lookUpDriver), work);
+      };
+      const { driver } = pool;
+      const running = options === "" ? driver.begin(within) : driver.begin(options, within);
+      return pool.guardTransaction(running, () => {
+        isAbandoned = true;
+      });
+    },
     isAwaited: () => false,
     flush: async () => {},
-    close: () => driver.close(),
+    close: () => pool.close(),
   };
 }
 
-function openConnection(driver: Driver): StoreConnection {
+function openConnection(pool: PostgresPool, lookUpDriver: () => Driver): StoreConnection {
   return {
     engine: "postgres",
-    run: async (text, values) => withNumbers(await driver.unsafe(text, [...values])),
+    run: async (text, values) => withNumbers(await pool.run(lookUpDriver(), text, [...values])),
     each: async (text, rows) => {
-      for (const values of rows) await driver.unsafe(text, [...values]);
+      for (const values of rows) await pool.run(lookUpDriver(), text, [...values]);
     },
     script: async (text) => {
-      await driver.unsafe(text);
+      await pool.run(lookUpDriver(), text);
     },
     // Each transaction has its own connection, so none waits for another in this process.
     isAwaited: () => false,

@@ -4,6 +4,7 @@
  */
 
 import type { Db } from "./db.ts";
+import { notifyNodes } from "./notify.ts";
 import { integer } from "./row.ts";
 
 export async function readRevisions(db: Db): Promise<{ policy: number; keys: number }> {
@@ -14,13 +15,15 @@ export async function readRevisions(db: Db): Promise<{ policy: number; keys: num
 
 /** Call it before the checks and writes that it covers: until the commit, other writers wait. */
 export async function bumpPolicyRevision(tx: Db): Promise<number> {
-  return readBumped(
-    await tx.sql`UPDATE revision SET policy = policy + 1 WHERE id = 1 RETURNING policy AS value`,
-  );
+  const bumped = await tx.sql`UPDATE revision SET policy = policy + 1 WHERE id = 1 RETURNING policy AS value`;
+  await notifyNodes(tx, "policy");
+  return readBumped(bumped);
 }
 
 export async function bumpKeyRevision(tx: Db): Promise<number> {
-  return readBumped(await tx.sql`UPDATE revision SET keys = keys + 1 WHERE id = 1 RETURNING keys AS value`);
+  const bumped = await tx.sql`UPDATE revision SET keys = keys + 1 WHERE id = 1 RETURNING keys AS value`;
+  await notifyNodes(tx, "policy");
+  return readBumped(bumped);
 }
 
 function readBumped([row]: Awaited<ReturnType<Db["sql"]>>): number {

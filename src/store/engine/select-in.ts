@@ -1,5 +1,6 @@
 /** Selects rows by a list of ids. */
 
+import { Cache } from "../../net/wire/cache.ts";
 import { type Db, type Engine, placeholder, type Row, type SqlValue } from "./db.ts";
 
 const IDS_PER_STATEMENT = 256;
@@ -29,13 +30,11 @@ export async function selectIn(
   return found;
 }
 
-const knownLists = new Map<string, string>();
+const placeholderLists = new Cache<string, string>({ name: "placeholder lists", entriesMax: 1_000 });
 
 function buildList(engine: Engine, first: number, count: number): string {
   const name = `${engine} ${first} ${count}`;
-  const cached = knownLists.get(name);
-  if (cached !== undefined) return cached;
-  const built = Array.from({ length: count }, (_, index) => placeholder(engine, first + index)).join(", ");
-  knownLists.set(name, built);
-  return built;
+  return placeholderLists.getOrCreate(name, () =>
+    Array.from({ length: count }, (_, index) => placeholder(engine, first + index)).join(", "),
+  );
 }

@@ -13,7 +13,6 @@ import {
   openQueue,
   type Queue,
   type Row,
-  type Run,
   type SqlValue,
   type StoreConnection,
   withinTransaction,
@@ -32,73 +31,98 @@ const CACHE_KB = 16_000;
 export async function openSqlite(path: string): Promise<Db> {
   const inMemory = path === ":memory:";
   if (!inMemory) createPrivateFile(path);
-  const driver = new Database(path);
-  const { execute, executeEach, finalize } = createStatementCache(driver);
-  const run: Run = (text, values) => whenFree(() => execute(text, values));
-  const each: StoreConnection["each"] = (text, rows) => whenFree(() => executeEach(text, rows));
-  const script = (text: string) => whenFree(() => void driver.run(text));
-
-  // SQLite's own busy wait would block the whole process; `whenFree` waits asynchronously.
-  await script("PRAGMA busy_timeout = 0");
-  if (!inMemory) await script("PRAGMA journal_mode = WAL");
-  await script("PRAGMA synchronous = NORMAL");
-  await script(`PRAGMA wal_autocheckpoint = ${WAL_PAGES_MAX}`);
-  await script(`PRAGMA cache_size = -${CACHE_KB}`);
-  await script("PRAGMA foreign_keys = ON");
+  const writeQueue = inMemory ? openQueue() : lookUpWriteQueue(path);
+  const { isAwaited } = writeQueue;
+  const connection = new SqliteConnection(new Database(path), isAwaited);
+  await connection.configure({ inMemory });
 
   // There is one connection: a statement outside a transaction waits until the open transaction ends.
   const inTurn = createQueue();
-  const writeQueue = inMemory ? openQueue() : lookUpWriteQueue(path);
-  const { isAwaited } = writeQueue;
-  // A write transaction holds the write lock, so its statements never have to wait.
-  const inside: StoreConnection = {
-    engine: "sqlite",
-    run: (text, values) => runAsPromise(() => execute(text, values)),
-    each: (text, rows) => runAsPromise(() => executeEach(text, rows)),
-    script: (text) => runAsPromise(() => void driver.run(text)),
-    isAwaited,
-  };
-  const connection: StoreConnection = { engine: "sqlite", run, each, script, isAwaited };
-
-  function transact<T>(begin: string, work: () => Promise<T>): Promise<T> {
-    return inTurn(async () => {
-      await run(begin, []);
-      try {
-        const result = await work();
-        await run("COMMIT", []);
-        return result;
-      } catch (error) {
-        // Some errors (a full disk, for example) have already rolled back. Report the first error.
-        await run("ROLLBACK", []).catch(() => {});
-        throw error;
-      }
-    });
-  }
-
-  const log = openWalFile(`${path}-wal`, () =>
-    writeQueue.inTurn(() => inTurn(() => run("PRAGMA wal_checkpoint(TRUNCATE)", []))),
+  const { outside, inside } = connection;
+  const wal = new WalFile(`${path}-wal`, () =>
+    writeQueue.inTurn(() => inTurn(() => outside.run("PRAGMA wal_checkpoint(TRUNCATE)", []))),
   );
   return {
     engine: "sqlite",
     sql: createSql({
       engine: "sqlite",
-      run: (text, values) => inTurn(() => run(text, values)),
-      each: (text, rows) => inTurn(() => each(text, rows)),
-      script: (text) => inTurn(() => script(text)),
+      run: (text, values) => inTurn(() => outside.run(text, values)),
+      each: (text, rows) => inTurn(() => outside.each(text, rows)),
+      script: (text) => inTurn(() => outside.script(text)),
     }),
     begin: (mode, work) =>
       mode === "write"
-        ? writeQueue.inTurn(() => transact("BEGIN IMMEDIATE", () => withinWrite(inside, work)))
-        : transact("BEGIN", () => withinTransaction(connection, work)),
+        ? writeQueue.inTurn(() =>
+            inTurn(() => connection.transact("BEGIN IMMEDIATE", () => withinWrite(inside, work))),
+          )
+        : inTurn(() => connection.transact("BEGIN", () => withinTransaction(outside, work))),
     isAwaited,
-    flush: inMemory ? async () => {} : log.flush,
+    flush: inMemory ? async () => {} : () => wal.flush(),
     close: () =>
       inTurn(async () => {
-        await log.close();
-        finalize();
-        driver.close();
+        await wal.close();
+        connection.close();
       }),
   };
+}
+
+class SqliteConnection {
+  /** Waits asynchronously while another process holds the lock. */
+  readonly outside: StoreConnection;
+  /** For write transactions, which hold the write lock: their statements never have to wait. */
+  readonly inside: StoreConnection;
+  readonly #driver: Database;
+  readonly #statements: StatementCache;
+
+  constructor(driver: Database, isAwaited: () => boolean) {
+    this.#driver = driver;
+    const statements = new StatementCache(driver);
+    this.#statements = statements;
+    this.outside = {
+      engine: "sqlite",
+      run: (text, values) => whenFree(() => statements.execute(text, values)),
+      each: (text, rows) => whenFree(() => statements.executeEach(text, rows)),
+      script: (text) => whenFree(() => void driver.run(text)),
+      isAwaited,
+    };
+    this.inside = {
+      engine: "sqlite",
+      run: (text, values) => runAsPromise(() => statements.execute(text, values)),
+      each: (text, rows) => runAsPromise(() => statements.executeEach(text, rows)),
+      script: (text) => runAsPromise(() => void driver.run(text)),
+      isAwaited,
+    };
+  }
+
+  async configure({ inMemory }: { inMemory: boolean }): Promise<void> {
+    const { outside } = this;
+    // SQLite's own busy wait would block the whole process; `whenFree` waits asynchronously.
+    await outside.script("PRAGMA busy_timeout = 0");
+    if (!inMemory) await outside.script("PRAGMA journal_mode = WAL");
+    await outside.script("PRAGMA synchronous = NORMAL");
+    await outside.script(`PRAGMA wal_autocheckpoint = ${WAL_PAGES_MAX}`);
+    await outside.script(`PRAGMA cache_size = -${CACHE_KB}`);
+    await outside.script("PRAGMA foreign_keys = ON");
+  }
+
+  async transact<T>(begin: string, work: () => Promise<T>): Promise<T> {
+    const { outside } = this;
+    await outside.run(begin, []);
+    try {
+      const result = await work();
+      await outside.run("COMMIT", []);
+      return result;
+    } catch (error) {
+      // Some errors (a full disk, for example) have already rolled back. Report the first error.
+      await outside.run("ROLLBACK", []).catch(() => {});
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#statements.finalize();
+    this.#driver.close();
+  }
 }
 
 const writeQueues = new Map<string, Queue>();
@@ -120,83 +144,98 @@ function lookUpWriteQueue(path: string): Queue {
  * unlike SQLite's own. After a failed sync the kernel may have dropped pages of the WAL, and a later sync would not
  * report them. `checkpoint` then checkpoints the WAL into the database file, syncs that file, and truncates the WAL.
  */
-function openWalFile(path: string, checkpoint: () => Promise<Row[]>) {
-  let file: Promise<FileHandle> | null = null;
-  let hasFailed = false;
+class WalFile {
+  readonly #path: string;
+  readonly #checkpoint: () => Promise<Row[]>;
+  readonly #shared = sharedSync(() => this.#sync());
+  #file: Promise<FileHandle> | null = null;
+  #hasFailed = false;
 
-  const shared = sharedSync(async () => {
-    if (hasFailed) await abandonWal();
-    file ??= open(path, "r");
+  constructor(path: string, checkpoint: () => Promise<Row[]>) {
+    this.#path = path;
+    this.#checkpoint = checkpoint;
+  }
+
+  flush(): Promise<void> {
+    return this.#shared.flush();
+  }
+
+  async close(): Promise<void> {
+    await this.#shared.rest();
+    await this.#closeFile();
+  }
+
+  async #sync(): Promise<void> {
+    if (this.#hasFailed) await this.#abandonWal();
+    this.#file ??= open(this.#path, "r");
     try {
-      await (await file).datasync();
-      hasFailed = false;
+      await (await this.#file).datasync();
+      this.#hasFailed = false;
     } catch (error) {
-      hasFailed = true;
-      await close().catch(() => {});
+      this.#hasFailed = true;
+      await this.#closeFile().catch(() => {});
       throw error;
     }
-  });
+  }
 
-  async function abandonWal(): Promise<void> {
-    const [result] = await checkpoint();
-    if (result === undefined || integer(result, "busy") !== 0) throw new Error("the store's log is in use");
+  async #abandonWal(): Promise<void> {
+    const [result] = await this.#checkpoint();
+    if (result === undefined || integer(result, "busy") !== 0)
+      throw new Error("the write-ahead log is in use");
   }
 
   /** A later flush opens the file again. */
-  async function close(): Promise<void> {
-    const opened = await file?.catch(() => null);
-    file = null;
+  async #closeFile(): Promise<void> {
+    const opened = await this.#file?.catch(() => null);
+    this.#file = null;
     await opened?.close();
   }
-
-  return {
-    flush: shared.flush,
-    async close(): Promise<void> {
-      await shared.rest();
-      await close();
-    },
-  };
 }
 
-/** A prepared statement. `gives`: it returns rows. Running one that returns none is cheaper. */
 interface CachedStatement {
   statement: Statement<Row, SqlValue[]>;
-  gives: boolean;
+  /** Running a statement that returns no rows is cheaper. */
+  returnsRows: boolean;
 }
 
-function createStatementCache(driver: Database) {
-  const cache = new Map<string, CachedStatement>();
+class StatementCache {
+  readonly #driver: Database;
+  readonly #statements = new Map<string, CachedStatement>();
 
-  function prepare(text: string): CachedStatement {
-    const cached = cache.get(text);
+  constructor(driver: Database) {
+    this.#driver = driver;
+  }
+
+  execute(text: string, values: readonly SqlValue[]): Row[] {
+    const { statement, returnsRows } = this.#prepare(text);
+    if (returnsRows) return statement.all(...values);
+    statement.run(...values);
+    return [];
+  }
+
+  executeEach(text: string, rows: readonly (readonly SqlValue[])[]): void {
+    const { statement } = this.#prepare(text);
+    for (const values of rows) statement.run(...values);
+  }
+
+  finalize(): void {
+    for (const { statement } of this.#statements.values()) statement.finalize();
+    this.#statements.clear();
+  }
+
+  #prepare(text: string): CachedStatement {
+    const cached = this.#statements.get(text);
     if (cached !== undefined) return cached;
-    const statement = driver.prepare<Row, SqlValue[]>(text);
-    const created = { statement, gives: statement.columnNames.length > 0 };
-    cache.set(text, created);
-    for (const [oldest, { statement: old }] of cache) {
-      if (cache.size <= STATEMENT_CACHE_MAX) break;
-      cache.delete(oldest);
+    const statement = this.#driver.prepare<Row, SqlValue[]>(text);
+    const created = { statement, returnsRows: statement.columnNames.length > 0 };
+    this.#statements.set(text, created);
+    for (const [oldest, { statement: old }] of this.#statements) {
+      if (this.#statements.size <= STATEMENT_CACHE_MAX) break;
+      this.#statements.delete(oldest);
       old.finalize();
     }
     return created;
   }
-
-  return {
-    executeEach(text: string, rows: readonly (readonly SqlValue[])[]): void {
-      const { statement } = prepare(text);
-      for (const values of rows) statement.run(...values);
-    },
-    execute(text: string, values: readonly SqlValue[]): Row[] {
-      const { statement, gives } = prepare(text);
-      if (gives) return statement.all(...values);
-      statement.run(...values);
-      return [];
-    },
-    finalize(): void {
-      for (const { statement } of cache.values()) statement.finalize();
-      cache.clear();
-    },
-  };
 }
 
 /** Runs synchronously and returns the result as a promise. */

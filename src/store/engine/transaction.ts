@@ -84,16 +84,16 @@ export function createSql({ engine, run, each, script }: Omit<StoreConnection, "
   return Object.assign(tag, { text: run, each, script });
 }
 
-const texts = {
+const statementTexts = {
   sqlite: new WeakMap<TemplateStringsArray, string>(),
   postgres: new WeakMap<TemplateStringsArray, string>(),
 };
 
 function buildStatementText(engine: Engine, strings: TemplateStringsArray): string {
-  const cached = texts[engine].get(strings);
+  const cached = statementTexts[engine].get(strings);
   if (cached !== undefined) return cached;
   const text = strings.reduce((before, part, index) => `${before}${placeholder(engine, index)}${part}`);
-  texts[engine].set(strings, text);
+  statementTexts[engine].set(strings, text);
   return text;
 }
 
@@ -107,12 +107,12 @@ export async function withinTransaction<T>(
   depth = 0,
 ): Promise<T> {
   const { engine } = connection;
-  const inTurn = createQueue();
+  const runInOrder = createQueue();
   let isOpen = true;
   let hasFailed = false;
 
   function whileOpen<R>(step: () => Promise<R>): Promise<R> {
-    return inTurn(() => {
+    return runInOrder(() => {
       if (!isOpen) throw new Error(TRANSACTION_OVER);
       return step();
     });
@@ -139,18 +139,18 @@ export async function withinTransaction<T>(
     }),
     begin: (_mode, nested) => whileOpen(() => withinSavepoint(connection, nested, depth, withinTransaction)),
     isAwaited: connection.isAwaited,
-    flush: () => Promise.reject(new Error("A transaction is flushed after its end.")),
-    close: () => Promise.reject(new Error("A transaction ends with its work; it is not closed.")),
+    flush: () => Promise.reject(new Error("A transaction cannot be flushed before its end.")),
+    close: () => Promise.reject(new Error("A transaction cannot be closed; it ends with its callback.")),
   };
 
   try {
     const result = await work(tx);
-    await inTurn(async () => {});
+    await runInOrder(async () => {});
     // Here PostgreSQL would turn the commit into a silent rollback, and SQLite would commit the rest.
-    if (hasFailed) throw new Error("A statement failed within the transaction, and its error was swallowed.");
+    if (hasFailed) throw new Error("A statement failed within the transaction, and its error was ignored.");
     return result;
   } finally {
-    await inTurn(async () => {
+    await runInOrder(async () => {
       isOpen = false;
     });
   }
@@ -202,14 +202,14 @@ export async function withinWrite<T>(
     }),
     begin: (_mode, inner) => beginNested(inner),
     isAwaited: connection.isAwaited,
-    flush: () => Promise.reject(new Error("A transaction is flushed after its end.")),
-    close: () => Promise.reject(new Error("A transaction ends with its work; it is not closed.")),
+    flush: () => Promise.reject(new Error("A transaction cannot be flushed before its end.")),
+    close: () => Promise.reject(new Error("A transaction cannot be closed; it ends with its callback.")),
   };
 
   try {
     const result = await work(tx);
     while (nested !== null) await nested;
-    if (hasFailed) throw new Error("A statement failed within the transaction, and its error was swallowed.");
+    if (hasFailed) throw new Error("A statement failed within the transaction, and its error was ignored.");
     return result;
   } finally {
     while (nested !== null) await nested;
@@ -217,7 +217,7 @@ export async function withinWrite<T>(
   }
 }
 
-const TRANSACTION_OVER = "This transaction is over: its handle was used after its work had ended.";
+const TRANSACTION_OVER = "This transaction has ended; its handle was used afterwards.";
 
 type TransactionRunner = <T>(
   connection: StoreConnection,

@@ -5,7 +5,7 @@
 
 export interface WalCheckpointer {
   /** Starts a checkpoint unless one is running. */
-  move(): void;
+  checkpoint(): void;
   close(): Promise<void>;
 }
 
@@ -38,7 +38,7 @@ export function openWalCheckpointer(databaseUrl: string): WalCheckpointer {
   }
 
   return {
-    move() {
+    checkpoint() {
       checkpoint ??= send({ kind: "move", databaseUrl }).then(() => {
         checkpoint = null;
       });

@@ -92,7 +92,7 @@ export interface AccessEnd {
 }
 
 /** Deletes every credential of the user except the password: sessions, tokens, links and the second factor. */
-export async function forgetWaysIn(tx: Db, userId: string): Promise<AccessEnd> {
+export async function revokeAccess(tx: Db, userId: string): Promise<AccessEnd> {
   const [before] = await tx.sql`SELECT totp_since_ms FROM app_user WHERE id = ${userId}`;
   await tx.sql`
     UPDATE app_user SET sealed_totp = NULL, totp_since_ms = NULL, recovery_digests = '[]' WHERE id = ${userId}`;

@@ -97,7 +97,7 @@ eachEngine(({ open }) => {
   }
 
   describe("sessions", () => {
-    test("are found by their digest, with who they stand for", async () => {
+    test("are found by their digest, with their owner", async () => {
       const db = await withUsers();
       await insertSession(db, session("s1"), "digest");
       expect(await findSession(db, "digest", ever)).toEqual({
@@ -107,7 +107,7 @@ eachEngine(({ open }) => {
       expect(await findSession(db, "other", ever)).toBeNull();
     });
 
-    test("are over when they are too old, or were not used for too long", async () => {
+    test("expire by age and by inactivity", async () => {
       const db = await withUsers();
       await insertSession(db, session("s1", { createdAtMs: 10, seenAtMs: 20 }), "d");
       expect(await findSession(db, "d", { createdAfterMs: 9, seenAfterMs: 19 })).not.toBeNull();
@@ -119,7 +119,7 @@ eachEngine(({ open }) => {
       expect(await listSessions(db, ada.id, ever)).toHaveLength(0);
     });
 
-    test("are their owner's alone to end", async () => {
+    test("can be deleted by their owner only", async () => {
       const db = await withUsers();
       for (const id of ["s1", "s2", "s3"]) await insertSession(db, session(id), id);
       await insertSession(db, session("s4", { userId: bob.id }), "s4");
@@ -131,7 +131,7 @@ eachEngine(({ open }) => {
       expect(await deleteSessions(db, ada.id, null)).toBe(1);
     });
 
-    test("the one used last comes first", async () => {
+    test("are listed by last use, newest first", async () => {
       const db = await withUsers();
       for (const id of ["s1", "s2"]) await insertSession(db, session(id), id);
       await touchSession(db, "s1", { seenAtMs: NOW_MS + 5, address: "::1", userAgent: "other" });
@@ -143,9 +143,9 @@ eachEngine(({ open }) => {
 
     test.each([
       ["a new password", { passwordHash: "other" }],
-      ["another role", { role: "admin" }],
-      ["being disabled", { status: "disabled" }],
-    ] as const)("end by %s, and by nothing less", async (_, change) => {
+      ["a new role", { role: "admin" }],
+      ["disabling the user", { status: "disabled" }],
+    ] as const)("end by %s, and by no smaller change", async (_, change) => {
       const db = await withUsers();
       await insertSession(db, session("s1"), "d");
       await putUser(db, { ...ada, email: "ada2@example.com", limits: { ...NO_LIMITS, rpm: 3 } });
@@ -154,7 +154,7 @@ eachEngine(({ open }) => {
       expect(await listSessions(db, ada.id, ever)).toEqual([]);
     });
 
-    test("go with their user", async () => {
+    test("are deleted with their user", async () => {
       const db = await withUsers();
       await insertSession(db, session("s1"), "d");
       await insertAccessToken(db, token, "t");
@@ -176,7 +176,7 @@ eachEngine(({ open }) => {
       expect(await findAccessToken(db, "d", NOW_MS)).toBeNull();
     });
 
-    test("remember their last use, and are their owner's alone", async () => {
+    test("record their last use and belong to one user", async () => {
       const db = await withUsers();
       await insertAccessToken(db, token, "d");
       await touchAccessToken(db, token.id, NOW_MS + 7);
@@ -188,7 +188,7 @@ eachEngine(({ open }) => {
   });
 
   describe("links", () => {
-    test("are taken once, for what they are, until they expire", async () => {
+    test("are used once, for their purpose, until they expire", async () => {
       const db = await withUsers();
       await insertLink(db, link("l1"), "d");
       expect(await takeLink(db, "d", "sign_in", NOW_MS)).toBeNull();
@@ -202,7 +202,7 @@ eachEngine(({ open }) => {
       expect(await deleteLink(db, "l1")).toBeNull();
     });
 
-    test("a newer one replaces an older one of the same kind for the same address", async () => {
+    test("a newer link replaces an older one of the same purpose and address", async () => {
       const db = await withUsers();
       await insertLink(db, link("l1"), "d1");
       await insertLink(db, link("l2", { purpose: "sign_in" }), "d2");
@@ -219,7 +219,7 @@ eachEngine(({ open }) => {
       expect(await listLinks(db, 0, { after: null, limit: 9 })).toEqual([]);
     });
 
-    test("those that verify an address stand side by side until one is opened", async () => {
+    test("verification links coexist until one is opened", async () => {
       const db = await withUsers();
       const verify = { purpose: "verify", userId: null } as const;
       await insertLink(db, link("l1", verify), "d1");
@@ -232,7 +232,7 @@ eachEngine(({ open }) => {
   });
 
   describe("credentials", () => {
-    test("are found by an address in any case", async () => {
+    test("are found by e-mail address, regardless of case", async () => {
       const db = await withUsers();
       expect(await findCredentialsByEmail(db, "ADA@EXAMPLE.com")).toMatchObject({
         userId: ada.id,
@@ -243,7 +243,7 @@ eachEngine(({ open }) => {
       expect(await findCredentials(db, "user_none")).toBeNull();
     });
 
-    test("a new password ends sessions, and is a change that files hear of", async () => {
+    test("a new password ends sessions and increases the revision of keys", async () => {
       const db = await withUsers();
       await insertSession(db, session("s1"), "d");
       const before = await readRevisions(db);
@@ -253,7 +253,7 @@ eachEngine(({ open }) => {
       expect((await readRevisions(db)).keys).toBeGreaterThan(before.keys);
     });
 
-    test("a new password ends the links that would let somebody in past it, however it came", async () => {
+    test("a new password deletes the links that would bypass it", async () => {
       const db = await withUsers();
       const insertAll = async () => {
         for (const purpose of ["reset", "sign_in", "verify"] as const) {
@@ -270,7 +270,7 @@ eachEngine(({ open }) => {
       expect(await left()).toEqual(["l-bob"]);
     });
 
-    test("no new secret takes the place of one in force, and none is confirmed that was replaced", async () => {
+    test("an active secret cannot be replaced, and a replaced secret cannot be confirmed", async () => {
       const db = await withUsers();
       const confirm = (sealedSecret: string, sinceMs: number) =>
         confirmSecondFactor(db, ada.id, { sealedSecret, sinceMs }, []);
@@ -286,7 +286,7 @@ eachEngine(({ open }) => {
       });
     });
 
-    test("a second factor counts from its confirmation until it is removed", async () => {
+    test("a second factor is active from its confirmation until it is removed", async () => {
       const db = await withUsers();
       expect(await removeSecondFactor(db, ada.id)).toBe(false);
       await beginSecondFactor(db, ada.id, "sealed");
@@ -303,7 +303,7 @@ eachEngine(({ open }) => {
       expect(await findCredentials(db, ada.id)).toMatchObject({ secondFactor: null, recoveryDigests: [] });
     });
 
-    test("no step is taken twice, and none before a later one", async () => {
+    test("a TOTP step is accepted once, and none older than the last", async () => {
       const db = await withUsers();
       const both = await Promise.all([takeTotpStep(db, ada.id, 7), takeTotpStep(db, ada.id, 7)]);
       expect(both.toSorted()).toEqual([false, true]);
@@ -321,7 +321,7 @@ eachEngine(({ open }) => {
       expect((await findCredentials(db, ada.id))?.recoveryDigests).toEqual(["b"]);
     });
 
-    test("an address is unverified until it was shown to be theirs", async () => {
+    test("an e-mail address is unverified until it is marked as verified", async () => {
       const db = await withUsers();
       await db.sql`UPDATE app_user SET must_verify = 1 WHERE id = ${ada.id}`;
       expect(await findCredentials(db, ada.id)).toMatchObject({ mustVerify: true, emailVerifiedAtMs: null });
@@ -332,7 +332,7 @@ eachEngine(({ open }) => {
       });
     });
 
-    test("a disabled administrator is none", async () => {
+    test("a disabled administrator does not count as administrator", async () => {
       const db = await withUsers();
       expect(await hasAdministrator(db)).toBe(false);
       await putUser(db, { ...ada, role: "admin", status: "disabled" });

@@ -6,7 +6,7 @@ import type { UserRecord } from "../../records.ts";
 import type { Db } from "../engine/db.ts";
 import { putPlan } from "../money/plans.ts";
 import { countActive, listSubscriptionPage, type SubscriptionCursor } from "../money/subscription-list.ts";
-import { subscriptionsCalled } from "../money/subscription-standing.ts";
+import { readSubscriptionStandings } from "../money/subscription-standing.ts";
 import { putSubscription } from "../money/subscriptions.ts";
 import { changeWallet, lockWallet } from "../money/wallets.ts";
 import { lookUpNames } from "../reports/names.ts";
@@ -22,7 +22,7 @@ async function putUsers(db: Db, emails: readonly string[], change: Partial<UserR
 }
 
 eachEngine(({ open }) => {
-  test("users are listed by address, page by page, with what they have", async () => {
+  test("users are listed by e-mail address, page by page, with their balance and usage", async () => {
     const db = await open();
     await putUsers(db, ["b@x.io", "a@x.io", "C@x.io"]);
     await putUsers(db, ["z@x.io"], { role: "admin", status: "disabled" });
@@ -88,7 +88,7 @@ eachEngine(({ open }) => {
         ["p2", 1],
       ]),
     );
-    const standings = await subscriptionsCalled(db, ["sub_0", "sub_2"], NOW_MS);
+    const standings = await readSubscriptionStandings(db, ["sub_0", "sub_2"], NOW_MS);
     expect(standings.map(({ id, standing }) => [id, standing]).toSorted()).toEqual([
       ["sub_0", "cancelled"],
       ["sub_2", "running"],

@@ -104,7 +104,7 @@ export async function putUser(db: Db, user: UserRecord): Promise<void> {
     const [before] = await tx.sql`
       SELECT id, limits, status, role, password_hash FROM app_user WHERE id = ${user.id}`;
     await orDuplicate(
-      `Another user has the address "${user.email}" already.`,
+      `Another user already has the address "${user.email}".`,
       tx.sql`
         INSERT INTO app_user (id, email, email_folded, role, status, password_hash, limits, created_at_ms)
         VALUES (${user.id}, ${user.email}, ${foldEmail(user.email)}, ${user.role}, ${user.status}, ${user.passwordHash},

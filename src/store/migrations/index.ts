@@ -1,4 +1,7 @@
-/** The schema migrations, in order, forward only. A migration that has shipped is never edited: write a new one. */
+/**
+ * The schema migrations, in order, forward only. A migration that has shipped is never edited: write a new one.
+ * docs/internals/store.md has the rules for migrations while nodes of two versions run.
+ */
 
 import foundation from "./0001-foundation.sql" with { type: "text" };
 import limits from "./0002-limits.sql" with { type: "text" };
@@ -20,18 +23,38 @@ import tokenScopes from "./0017-token-scopes.sql" with { type: "text" };
 import moneyOrders from "./0018-money-orders.sql" with { type: "text" };
 import processIdentity from "./0019-process-identity.sql" with { type: "text" };
 import requestCount from "./0020-request-count.sql" with { type: "text" };
+import oldestReader from "./0021-oldest-reader.sql" with { type: "text" };
+import nodes from "./0022-nodes.sql" with { type: "text" };
+import tracePropagation from "./0023-trace-propagation.sql" with { type: "text" };
+import sharedFacts from "./0024-shared-facts.sql" with { type: "text" };
+import costHeaders from "./0025-cost-headers.sql" with { type: "text" };
+import messagesUsage from "./0026-messages-usage.sql" with { type: "text" };
+import vendorPresets from "./0027-vendor-presets.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
   name: string;
   sql: string;
-  /**
-   * Existing tables that must not be written to during the migration. On SQLite no table can be written to anyway.
-   */
-  locks?: readonly string[];
-  /** What operators of a large store should know before the migration begins. */
-  takes?: string;
+  /** Omitted: `expand`. */
+  phase?: MigrationPhase;
 }
+
+export type MigrationPhase =
+  /** Only adds. Programs of the earlier version run on while it is applied and afterwards. */
+  | { readonly kind: "expand" }
+  /**
+   * Removes what programs older than `oldestReader` (the schema that they know) still use. On a shared database it
+   * waits until every running process knows that schema. Afterwards older programs do not start.
+   */
+  | { readonly kind: "contract"; readonly oldestReader: number }
+  /** Rewrites large tables. All other nodes must be stopped. */
+  | {
+      readonly kind: "offline";
+      /** Existing tables that must not be written to meanwhile. On SQLite no table can be written to anyway. */
+      readonly locks: readonly string[];
+      /** What operators of a large store should know before the migration begins. */
+      readonly takes?: string;
+    };
 
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: "foundation", sql: foundation },
@@ -51,13 +74,26 @@ export const MIGRATIONS: readonly Migration[] = [
     version: 14,
     name: "short-rows",
     sql: shortRows,
-    locks: ["usage"],
-    takes: "Rows of requests are rewritten, which takes ten to thirty seconds for a million of them.",
+    phase: {
+      kind: "offline",
+      locks: ["usage"],
+      takes: "Request rows are rewritten, which takes ten to thirty seconds per million rows.",
+    },
   },
-  { version: 15, name: "debt", sql: debt, locks: ["wallet"] },
+  { version: 15, name: "debt", sql: debt, phase: { kind: "offline", locks: ["wallet"] } },
   { version: 16, name: "on-disconnect", sql: onDisconnect },
   { version: 17, name: "token-scopes", sql: tokenScopes },
   { version: 18, name: "money-orders", sql: moneyOrders },
   { version: 19, name: "process-identity", sql: processIdentity },
   { version: 20, name: "request-count", sql: requestCount },
+  { version: 21, name: "oldest-reader", sql: oldestReader },
+  { version: 22, name: "nodes", sql: nodes },
+  { version: 23, name: "trace-propagation", sql: tracePropagation },
+  { version: 24, name: "shared-facts", sql: sharedFacts },
+  { version: 25, name: "cost-headers", sql: costHeaders },
+  { version: 26, name: "messages-usage", sql: messagesUsage },
+  { version: 27, name: "vendor-presets", sql: vendorPresets },
 ];
+
+/** The schema that this program knows. */
+export const SCHEMA_KNOWN = MIGRATIONS.at(-1)?.version ?? 0;

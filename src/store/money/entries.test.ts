@@ -5,7 +5,7 @@ import { BY_HAND, refundedNano } from "./entries.ts";
 import { insertEntries } from "./ledger.ts";
 
 eachEngine(({ open }) => {
-  test("what went back for a request is found among a great many charges without reading them", async () => {
+  test("the refunds of a request are found by index, without reading the charges", async () => {
     const db = await open();
     const entry = (kind: "charge" | "refund", i: number) => ({
       id: `${kind}:r${i}`,

@@ -6,7 +6,7 @@ import { nano, text, textOrNull } from "../engine/row.ts";
 import { findEntry, REVENUE, type Transfer, toTransfer } from "./ledger.ts";
 
 /** Newest first. `before`: the last entry of the previous page. */
-export async function listEntriesOfUser(
+export async function listUserEntries(
   db: Db,
   userId: string,
   { limit, before }: { limit: number; before?: Pick<Transfer, "atMs" | "id"> },
@@ -39,7 +39,7 @@ export async function refundedNano(db: Db, requestId: string): Promise<Nano> {
      WHERE ${BY_HAND} AND kind = 'refund' AND request_id = ${placeholder(db.engine, 1)}`,
     [requestId],
   );
-  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  if (row === undefined) throw new Error("A sum returned no row.");
   return nano(row, "amount_nano");
 }
 

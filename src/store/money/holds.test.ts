@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { findRoute } from "../usage/usage.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
-import { endHolds, findHolds, type Hold, insertHolds, isHeld, noteResponse } from "./holds.ts";
+import { endHolds, findHolds, type Hold, insertHolds, isHeld, recordResponse } from "./holds.ts";
 
 const hold = (requestId: string, change: Partial<Hold> = {}): Hold => ({
   requestId,
@@ -29,10 +29,10 @@ const hold = (requestId: string, change: Partial<Hold> = {}): Hold => ({
 const made = (responseId: string) => ({ responseId, accountId: "a7", upstreamModel: "gpt-6" });
 
 eachEngine(({ open }) => {
-  test("a response under way leads back to the key and the account that make it, until its hold ends", async () => {
+  test("a response in flight has a route to its key and account until its hold ends", async () => {
     const db = await open();
     await insertHolds(db, [hold("r1"), hold("r2", { keyId: "k2" })]);
-    await noteResponse(db, "r1", made("resp_1"));
+    await recordResponse(db, "r1", made("resp_1"));
     expect(await findRoute(db, "resp_1")).toEqual({
       requestId: "r1",
       keyId: "k1",
@@ -49,21 +49,21 @@ eachEngine(({ open }) => {
     expect([await isHeld(db, "r1"), await findRoute(db, "resp_1")]).toEqual([false, null]);
   });
 
-  test("a response that has a row is not taken over by another that is under way", async () => {
+  test("a response with a usage row is not replaced by another one in flight", async () => {
     const db = await open();
     await insertUsage(db, [
       usageRow({ requestId: "r1", interface: "responses", responseId: "resp_1", atMs: 9 }),
     ]);
     await insertHolds(db, [hold("r2", { keyId: "k2" })]);
-    await noteResponse(db, "r2", made("resp_1"));
+    await recordResponse(db, "r2", made("resp_1"));
     expect(await findRoute(db, "resp_1")).toMatchObject({ requestId: "r1", isHeld: false });
   });
 
-  test("an id that cannot be stored, and a hold that has ended, change nothing", async () => {
+  test("an id that cannot be stored and a hold that has ended change nothing", async () => {
     const db = await open();
     await insertHolds(db, [hold("r1")]);
-    await noteResponse(db, "r1", made("x".repeat(9_000)));
-    await noteResponse(db, "gone", made("resp_1"));
+    await recordResponse(db, "r1", made("x".repeat(9_000)));
+    await recordResponse(db, "gone", made("resp_1"));
     expect((await findHolds(db, ["r1"])).get("r1")).toEqual(hold("r1"));
     expect(await findRoute(db, "resp_1")).toBeNull();
   });

@@ -6,7 +6,7 @@ import { type Db, placeholder, type Row } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
-import { clip, storableId } from "../usage/usage-row.ts";
+import { clip, storableId } from "../usage/storable-values.ts";
 
 export const HOLD_STATES = ["admitted", "dispatched"] as const;
 export type HoldState = (typeof HOLD_STATES)[number];
@@ -145,7 +145,7 @@ export async function listHolds(
 }
 
 /** The oldest holds of one user, of any payer. */
-export async function listHoldsOfUser(db: Db, userId: string, limit: number): Promise<Hold[]> {
+export async function listUserHolds(db: Db, userId: string, limit: number): Promise<Hold[]> {
   const mark = (number: number) => placeholder(db.engine, number);
   const rows = await db.sql.text(
     `SELECT ${READ_COLUMNS} FROM hold WHERE user_id = ${mark(1)} ORDER BY at_ms, request_id LIMIT ${mark(2)}`,
@@ -158,7 +158,7 @@ export async function listHoldsOfUser(db: Db, userId: string, limit: number): Pr
  * Records a response that the account continues to produce after the request. It is found by its id until the
  * request has a usage row.
  */
-export async function noteResponse(
+export async function recordResponse(
   db: Db,
   requestId: string,
   response: { responseId: string; accountId: string; upstreamModel: string },

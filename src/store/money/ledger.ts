@@ -41,7 +41,7 @@ export interface Transfer {
 export class TransferConflict extends Error {
   override readonly name = "TransferConflict";
   constructor(id: string) {
-    super(`The entry ${id} was booked before with another content. Nothing was booked.`);
+    super(`The entry ${id} was already posted with different content. No entry was posted.`);
   }
 }
 
@@ -50,7 +50,7 @@ export class InsufficientFunds extends Error {
   override readonly name = "InsufficientFunds";
   readonly availableNano: Nano;
   constructor(availableNano: Nano) {
-    super("The balance that is not held for requests under way is too small.");
+    super("The available balance is too small.");
     this.availableNano = availableNano;
   }
 }

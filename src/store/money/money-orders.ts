@@ -21,6 +21,6 @@ export async function claimMoneyOrder(
     INSERT INTO money_order (idempotency_key, kind, at_ms) VALUES (${idempotencyKey}, ${kind}, ${nowMs})
     ON CONFLICT (idempotency_key) DO UPDATE SET kind = money_order.kind
     RETURNING kind`;
-  if (row === undefined) throw new Error("A claim returns its row.");
+  if (row === undefined) throw new Error("A claim returned no row.");
   return oneOf(row, "kind", MONEY_ORDER_KINDS);
 }

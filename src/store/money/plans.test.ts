@@ -46,7 +46,7 @@ async function refusal(attempt: Promise<unknown>): Promise<string> {
 }
 
 eachEngine(({ open }) => {
-  test("plans and subscriptions come back as they were put, and putting them again changes them", async () => {
+  test("plans and subscriptions are read back as written, and writing again updates them", async () => {
     const db = await open();
     await putUser(db, user);
     await putPlan(db, plan("p"));
@@ -61,26 +61,24 @@ eachEngine(({ open }) => {
     expect((await listPlans(db)).map(({ timeZone }) => timeZone)).toEqual(["UTC"]);
   });
 
-  test("a name is taken once, and a subscription needs its user and its plan", async () => {
+  test("plan names are unique, and a subscription needs its user and its plan", async () => {
     const db = await open();
     await putUser(db, user);
     await putPlan(db, plan("p"));
     expect(await refusal(putPlan(db, { ...plan("q"), name: "name of p" }))).toBe(
-      'duplicate: Another plan is named "name of p" already.',
+      'duplicate: Another plan is already named "name of p".',
     );
     expect(await refusal(putSubscription(db, subscription("s", { planId: "x" })))).toStartWith("missing: ");
     expect(await refusal(putSubscription(db, subscription("s", { userId: "x" })))).toStartWith("missing: ");
-    expect(putPlan(db, { ...plan("p"), windows: [] })).rejects.toThrow("without a window");
+    expect(putPlan(db, { ...plan("p"), windows: [] })).rejects.toThrow("at least one window");
   });
 
-  test("a plan that a group names or that was ever granted is not deleted", async () => {
+  test("a plan that a group names or that was ever granted cannot be deleted", async () => {
     const db = await open();
     await putUser(db, user);
     await putPlan(db, plan("p"));
     await putGroup(db, group(["name of p"]));
-    expect(await refusal(deletePlan(db, "p"))).toBe(
-      'referenced: The plan "name of p" is named by group "g".',
-    );
+    expect(await refusal(deletePlan(db, "p"))).toBe('referenced: The plan "name of p" is used by group "g".');
     await putGroup(db, group(null));
     await putSubscription(db, subscription("s", { status: "cancelled" }));
     expect(await refusal(deletePlan(db, "p"))).toBe(
@@ -92,7 +90,7 @@ eachEngine(({ open }) => {
     expect(await deletePlan(db, "q")).toBe(false);
   });
 
-  test("a user who goes leaves cancelled subscriptions behind", async () => {
+  test("deleting a user cancels the user's subscriptions", async () => {
     const db = await open();
     await putUser(db, user);
     await putPlan(db, plan("p"));
@@ -101,7 +99,7 @@ eachEngine(({ open }) => {
     expect((await listSubscriptions(db)).map(({ status }) => status)).toEqual(["cancelled"]);
   });
 
-  test("every change is told to those who follow: a plan file made before it does not apply", async () => {
+  test("every change increases the revision, so that an outdated plan does not apply", async () => {
     const db = await open();
     const seen = [await readRevisions(db)];
     await putUser(db, user);

@@ -1,6 +1,7 @@
 /** Plans and their windows. */
 
 import { z } from "zod";
+import { Cache } from "../../net/wire/cache.ts";
 import { COUNTED, PLAN_PERIODS, type PlanRecord, type PlanWindow } from "../../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
@@ -26,11 +27,11 @@ export async function listPlans(db: Db): Promise<PlanRecord[]> {
 
 /** Changed windows are summed again from the ledger, so a change does not reset the used quota. */
 export async function putPlan(db: Db, plan: PlanRecord): Promise<void> {
-  if (plan.windows.length === 0) throw new Error("A plan without a window would be a plan without a limit.");
+  if (plan.windows.length === 0) throw new Error("A plan must have at least one window.");
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
     await orDuplicate(
-      `Another plan is named "${plan.name}" already.`,
+      `Another plan is already named "${plan.name}".`,
       tx.sql`
         INSERT INTO plan (id, name, time_zone, windows, created_at_ms)
         VALUES (${plan.id}, ${plan.name}, ${plan.timeZone}, ${JSON.stringify(plan.windows)},
@@ -64,28 +65,22 @@ export async function deletePlan(db: Db, id: string): Promise<boolean> {
       const names = batches.map((row) => text(row, "name"));
       throw new StoreConflict(
         "referenced",
-        `Codes were made for the plan "${name}": ${enumerate("batch", names)}.`,
+        `Redeem codes exist for the plan "${name}": ${enumerate("batch", names)}.`,
       );
     }
     const groups = (await listGroups(tx)).filter(({ billing }) => billing.plans?.includes(name));
     if (groups.length > 0) {
       const names = groups.map((group) => group.name);
-      throw new StoreConflict("referenced", `The plan "${name}" is named by ${enumerate("group", names)}.`);
+      throw new StoreConflict("referenced", `The plan "${name}" is used by ${enumerate("group", names)}.`);
     }
     await tx.sql`DELETE FROM plan WHERE id = ${id}`;
     return true;
   });
 }
 
-const windowsByText = new Map<string, PlanWindow[]>();
-const CACHED_WINDOWS_MAX = 1_000;
+const windowsByText = new Cache<string, PlanWindow[]>({ name: "plan windows by text", entriesMax: 1_000 });
 
 /** Cached by text: windows are read at every admission, and there are few different ones. */
 export function planWindows(row: Row, column: string): PlanWindow[] {
-  const source = text(row, column);
-  const cached = windowsByText.get(source);
-  if (cached !== undefined) return cached;
-  const windows = json(row, column, windowsSchema);
-  if (windowsByText.size < CACHED_WINDOWS_MAX) windowsByText.set(source, windows);
-  return windows;
+  return windowsByText.getOrCreate(text(row, column), () => json(row, column, windowsSchema));
 }

@@ -1,8 +1,11 @@
 /** Gateway processes that may own holds, with their heartbeats. */
 
 import type { Clock } from "../../net/wire/clock.ts";
-import type { Db } from "../engine/db.ts";
+import { type Db, transaction } from "../engine/db.ts";
+import { readServerClock } from "../engine/dialect.ts";
+import { checkSchemaForRegistration } from "../engine/migrate.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+import { SCHEMA_KNOWN } from "../migrations/index.ts";
 
 export interface ProcessRecord {
   id: string;
@@ -18,23 +21,32 @@ export interface ProcessRecord {
 }
 
 /**
+ * Call it before the process serves. Until its row is deleted, no migration removes what the process needs. Throws
+ * `ProgramTooOld` if a migration has removed it since the start.
+ */
+export async function registerProcess(db: Db, incarnation: ProcessRecord): Promise<void> {
+  await transaction(db, async (tx) => {
+    await checkSchemaForRegistration(tx);
+    await writeHeartbeat(tx, incarnation);
+  });
+}
+
+/**
  * Creates the row again if another process has deleted it as dead. The value always increases, even if the clock
  * goes back: other nodes look only for a change.
  */
 export async function writeHeartbeat(db: Db, incarnation: ProcessRecord): Promise<void> {
   const { id, host, pid, startedAtMs, beatAtMs, folderId, startTicks } = incarnation;
   await db.sql`
-    INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks)
-    VALUES (${id}, ${host}, ${pid}, ${startedAtMs}, ${beatAtMs}, ${folderId}, ${startTicks})
+    INSERT INTO incarnation (id, host, pid, started_at_ms, beat_at_ms, folder_id, start_ticks, schema_known)
+    VALUES (${id}, ${host}, ${pid}, ${startedAtMs}, ${beatAtMs}, ${folderId}, ${startTicks}, ${SCHEMA_KNOWN})
     ON CONFLICT (id) DO UPDATE SET beat_at_ms = CASE WHEN excluded.beat_at_ms > incarnation.beat_at_ms
       THEN excluded.beat_at_ms ELSE incarnation.beat_at_ms + 1 END`;
 }
 
 /** The database's clock, which all nodes share: their own clocks may differ by more than the heartbeat timeout. */
 export async function storeNowMs(db: Db, clock: Pick<Clock, "nowMs">): Promise<number> {
-  if (db.engine === "sqlite") return clock.nowMs();
-  const [row] = await db.sql`SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now_ms`;
-  return row === undefined ? clock.nowMs() : integer(row, "now_ms");
+  return (await readServerClock(db)) ?? clock.nowMs();
 }
 
 export async function listProcesses(db: Db): Promise<ProcessRecord[]> {

@@ -176,7 +176,7 @@ export async function voidRedeemCode(db: Db, batch: string, digest: string, nowM
 }
 
 /** Ids of the plans that redeem codes exist for. */
-export async function plansOfCodes(db: Db): Promise<Set<string>> {
+export async function listCodePlanIds(db: Db): Promise<Set<string>> {
   const rows = await db.sql`SELECT DISTINCT plan_id FROM redeem_batch WHERE plan_id IS NOT NULL`;
   return new Set(rows.map((row) => text(row, "plan_id")));
 }

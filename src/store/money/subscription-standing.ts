@@ -3,10 +3,10 @@
 import { type Nano, parseUsd } from "../../money/nano.ts";
 import { type WindowInstants, windowAt } from "../../money/plan-windows.ts";
 import {
-  byTurn,
+  comparePayingOrder,
+  computeCurrentEnd,
+  computeCurrentTime,
   computeSubscriptionState,
-  presentEnd,
-  presentMoment,
   type SubscriptionState,
 } from "../../money/subscription.ts";
 import type { PlanWindow } from "../../records.ts";
@@ -50,12 +50,12 @@ export function listSubscriptionStandings(
   return readStandings(db, (tx) => listGranted(tx, userId), nowMs, options.past ?? false);
 }
 
-export function allSubscriptions(db: Db, nowMs: number, options: { past?: boolean } = {}) {
+export function listAllSubscriptionStandings(db: Db, nowMs: number, options: { past?: boolean } = {}) {
   return readStandings(db, (tx) => listGranted(tx, null), nowMs, options.past ?? false);
 }
 
 /** Exactly these subscriptions, in any state. */
-export function subscriptionsCalled(db: Db, ids: readonly string[], nowMs: number) {
+export function readSubscriptionStandings(db: Db, ids: readonly string[], nowMs: number) {
   return readStandings(db, (tx) => findGranted(tx, ids), nowMs, true);
 }
 
@@ -77,13 +77,13 @@ async function readStandings(
     );
     const granted = candidates
       .map((subscription) => {
-        const atMs = presentMoment(opened.get(subscription.id) ?? [], nowMs);
+        const atMs = computeCurrentTime(opened.get(subscription.id) ?? [], nowMs);
         return { subscription, atMs, standing: computeSubscriptionState(subscription, atMs) };
       })
       .filter(({ standing }) => past || standing === "running" || standing === "upcoming");
     const spans = granted
       .filter(({ standing }) => standing === "running")
-      .flatMap(({ subscription, atMs }) => presentWindows(subscription, atMs));
+      .flatMap(({ subscription, atMs }) => buildCurrentWindows(subscription, atMs));
     const windowUses = await readWindows(tx, spans, opened);
     const windows = spans.map((span, i) => {
       const { usedNano, heldNano } = windowUses[i] ?? { usedNano: 0n, heldNano: 0n };
@@ -99,7 +99,7 @@ async function readStandings(
         timeZone: subscription.plan.timeZone,
         standing,
         startsAtMs: subscription.startsAtMs,
-        endsAtMs: presentEnd(subscription, subscription.plan.timeZone, atMs),
+        endsAtMs: computeCurrentEnd(subscription, subscription.plan.timeZone, atMs),
         renews: subscription.renews,
         priority: subscription.priority,
         createdAtMs: subscription.createdAtMs,
@@ -107,12 +107,12 @@ async function readStandings(
           ({ subscriptionId: _, ...window }) => window,
         ),
       }))
-      .sort(byTurn);
+      .sort(comparePayingOrder);
   });
 }
 
 /** The windows of a running subscription that contain a time. */
-export function presentWindows({ id, startsAtMs, plan }: GrantedPlan, atMs: number) {
+export function buildCurrentWindows({ id, startsAtMs, plan }: GrantedPlan, atMs: number) {
   return plan.windows.map((window) => {
     const span = windowAt(window, plan.timeZone, startsAtMs, atMs);
     return {
@@ -126,13 +126,13 @@ export function presentWindows({ id, startsAtMs, plan }: GrantedPlan, atMs: numb
   });
 }
 
-const limits = new WeakMap<PlanWindow, Nano>();
+const limitNanoByWindow = new WeakMap<PlanWindow, Nano>();
 
 /** Cached: used at every admission, for windows that the store parses once. */
 function windowLimit(window: PlanWindow): Nano {
-  const cached = limits.get(window);
+  const cached = limitNanoByWindow.get(window);
   if (cached !== undefined) return cached;
   const limitNano = parseUsd(window.usd);
-  limits.set(window, limitNano);
+  limitNanoByWindow.set(window, limitNano);
   return limitNano;
 }

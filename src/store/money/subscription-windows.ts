@@ -7,6 +7,7 @@
 import type { Nano } from "../../money/nano.ts";
 import { PLAN_PERIODS, type PlanPeriod } from "../../records.ts";
 import { type Db, placeholder, type Row } from "../engine/db.ts";
+import { isSharedServer } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, nano, oneOf, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -96,7 +97,7 @@ export async function openWindows(
   const created = groupBySubscription(summed);
   return spans.map((span, i) => {
     const use = found[i] ?? findUse(created, span);
-    if (use === undefined) throw new Error("The window of a subscription was not made.");
+    if (use === undefined) throw new Error("The window of a subscription was not created.");
     return use;
   });
 }
@@ -132,7 +133,7 @@ export interface WrongWindow extends WindowSpan {
 }
 
 /** Finds windows that differ from the sums of ledger and holds. Any row is an error. */
-export async function wrongWindows(db: Db, limit: number): Promise<WrongWindow[]> {
+export async function findWrongWindows(db: Db, limit: number): Promise<WrongWindow[]> {
   // Joins from the few refunds and holds to their windows; otherwise each window would read all entries after it.
   const sumByWindow = (amount: string, from: string, at: string) =>
     `(SELECT ${KEY_COLUMNS.map((column) => `span.${column}`).join(", ")}, SUM(${amount}) AS nano
@@ -174,16 +175,21 @@ export interface WindowChange extends WindowUse {
 /** Adds each change to every row whose span contains its time. */
 export async function addToWindows(tx: Db, changes: readonly WindowChange[]): Promise<void> {
   if (changes.length === 0) return;
-  // Measured: on SQLite this takes half the time of reading and writing the rows.
-  if (tx.engine === "sqlite") {
-    for (const { subscriptionId, atMs, usedNano, heldNano } of mergeChanges(changes)) {
-      await tx.sql`
-        UPDATE subscription_window SET used_nano = used_nano + CAST(${usedNano.toString()} AS BIGINT),
-          held_nano = held_nano + CAST(${heldNano.toString()} AS BIGINT)
-        WHERE subscription_id = ${subscriptionId} AND ends_at_ms > ${atMs} AND starts_at_ms <= ${atMs}`;
-    }
-    return;
+  // Measured: without round trips, one statement per change takes half the time of reading and writing the rows.
+  if (isSharedServer(tx)) await rewriteWindows(tx, changes);
+  else await updateWindows(tx, mergeChanges(changes));
+}
+
+async function updateWindows(tx: Db, changes: Iterable<WindowChange>): Promise<void> {
+  for (const { subscriptionId, atMs, usedNano, heldNano } of changes) {
+    await tx.sql`
+      UPDATE subscription_window SET used_nano = used_nano + CAST(${usedNano.toString()} AS BIGINT),
+        held_nano = held_nano + CAST(${heldNano.toString()} AS BIGINT)
+      WHERE subscription_id = ${subscriptionId} AND ends_at_ms > ${atMs} AND starts_at_ms <= ${atMs}`;
   }
+}
+
+async function rewriteWindows(tx: Db, changes: readonly WindowChange[]): Promise<void> {
   const earliestMs = changes.reduce((least, { atMs }) => Math.min(least, atMs), Number.MAX_SAFE_INTEGER);
   const bySubscription = Map.groupBy(changes, ({ subscriptionId }) => subscriptionId);
   const open = await selectRowsAfter(tx, [...bySubscription.keys()], earliestMs);

@@ -3,6 +3,7 @@
 import { type PlanRecord, RENEWALS, type SubscriptionRecord } from "../../records.ts";
 import { StoreConflict } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, transaction } from "../engine/db.ts";
+import { lockClause, lockIn } from "../engine/dialect.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -20,7 +21,10 @@ export async function listSubscriptions(db: Db): Promise<SubscriptionRecord[]> {
   return rows.map(toSubscription);
 }
 
-export async function listSubscriptionsOf(db: Db, userIds: readonly string[]): Promise<SubscriptionRecord[]> {
+export async function listUserSubscriptions(
+  db: Db,
+  userIds: readonly string[],
+): Promise<SubscriptionRecord[]> {
   const rows = await selectIn(
     db,
     `SELECT id, user_id, plan_id, starts_at_ms, ends_at_ms, renews, priority, status, created_at_ms
@@ -43,9 +47,9 @@ export async function putSubscription(db: Db, subscription: SubscriptionRecord):
     // Takes the lock: neither the user nor the plan may be deleted between the check and the commit.
     await bumpKeyRevision(tx);
     const [user] = await tx.sql`SELECT id FROM app_user WHERE id = ${userId}`;
-    if (user === undefined) throw new StoreConflict("missing", `There is no user "${userId}".`);
+    if (user === undefined) throw new StoreConflict("missing", `The user "${userId}" does not exist.`);
     const [plan] = await tx.sql`SELECT id FROM plan WHERE id = ${planId}`;
-    if (plan === undefined) throw new StoreConflict("missing", `There is no plan "${planId}".`);
+    if (plan === undefined) throw new StoreConflict("missing", `The plan "${planId}" does not exist.`);
     await tx.sql`
       INSERT INTO subscription (id, user_id, plan_id, starts_at_ms, ends_at_ms, renews, priority, status,
         created_at_ms)
@@ -89,8 +93,7 @@ export async function findGranted(db: Db, ids: readonly string[]): Promise<Grant
   return (await selectIn(db, `${GRANTED} WHERE s.id`, ids)).map(toGranted);
 }
 
-/** The same lock order everywhere, so that two nodes wait for each other instead of deadlocking. */
-const LOCK_ORDER = "ORDER BY s.user_id, s.id FOR UPDATE OF s";
+const LOCK_ORDER = "s.user_id, s.id";
 
 /** Locks the running subscriptions and their windows until the transaction ends. */
 export async function lockRunning(tx: Db, userIds: readonly string[], nowMs: number): Promise<GrantedPlan[]> {
@@ -101,16 +104,16 @@ export async function lockRunning(tx: Db, userIds: readonly string[], nowMs: num
      AND (s.ends_at_ms IS NULL OR s.renews <> 'none' OR s.ends_at_ms > ${placeholder(engine, 2)})
      AND s.user_id`,
     [...new Set(userIds)].sort(),
-    engine === "postgres" ? LOCK_ORDER : "",
+    lockClause(tx, LOCK_ORDER, "s"),
     [nowMs, nowMs],
   );
   return rows.map(toGranted);
 }
 
-/** Takes the same lock for known ids. SQLite has a single writer anyway. */
+/** Takes the same lock for known ids. */
 export async function lockSubscriptions(tx: Db, ids: readonly string[]): Promise<void> {
-  if (tx.engine === "postgres")
-    await selectIn(tx, "SELECT s.id FROM subscription s WHERE s.id", ids, LOCK_ORDER);
+  const head = "SELECT s.id FROM subscription s WHERE s.id";
+  await lockIn(tx, { head, order: LOCK_ORDER, table: "s" }, ids);
 }
 
 function toGranted(row: Row): GrantedPlan {

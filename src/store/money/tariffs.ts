@@ -5,7 +5,10 @@ import { insertRows } from "../engine/insert-rows.ts";
 import { text } from "../engine/row.ts";
 
 /** The id is a digest of the terms, so an existing row is identical. */
-export async function keepTariffs(tx: Db, tariffs: readonly { id: string; terms: string }[]): Promise<void> {
+export async function insertTariffs(
+  tx: Db,
+  tariffs: readonly { id: string; terms: string }[],
+): Promise<void> {
   const rows = tariffs.toSorted((a, b) => (a.id < b.id ? -1 : 1)).map(({ id, terms }) => [id, terms]);
   await insertRows(tx, "tariff", ["id", "terms"], rows, "ON CONFLICT (id) DO NOTHING");
 }

@@ -6,6 +6,7 @@
 import type { Nano } from "../../money/nano.ts";
 import type { Db } from "../engine/db.ts";
 import { placeholder } from "../engine/db.ts";
+import { lockClause } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { nano, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -15,7 +16,7 @@ export interface WalletChange {
   userId: string;
   balanceNano: Nano;
   heldNano: Nano;
-  leasedNano: Nano;
+  reservedNano: Nano;
 }
 
 const COLUMNS = ["incarnation", "user_id", "amount_nano"] as const;
@@ -29,15 +30,15 @@ export async function changeWallets(
   const mark = (number: number) => placeholder(tx.engine, number);
   // The same lock order everywhere, so that two processes wait for each other instead of deadlocking.
   const ordered = changes.toSorted((a, b) => (a.userId < b.userId ? -1 : 1));
-  const increased = ordered.filter(({ leasedNano }) => leasedNano > 0n);
+  const increased = ordered.filter(({ reservedNano: leasedNano }) => leasedNano > 0n);
   await insertRows(
     tx,
     "lease",
     COLUMNS,
-    increased.map(({ userId, leasedNano }) => [incarnation, userId, leasedNano.toString()]),
+    increased.map(({ userId, reservedNano: leasedNano }) => [incarnation, userId, leasedNano.toString()]),
     "ON CONFLICT (incarnation, user_id) DO UPDATE SET amount_nano = lease.amount_nano + excluded.amount_nano",
   );
-  const decreased = ordered.filter(({ leasedNano }) => leasedNano < 0n);
+  const decreased = ordered.filter(({ reservedNano: leasedNano }) => leasedNano < 0n);
   const lost = await findLostReservations(
     tx,
     incarnation,
@@ -47,7 +48,7 @@ export async function changeWallets(
   await tx.sql.each(
     `UPDATE lease SET amount_nano = amount_nano + CAST(${mark(1)} AS BIGINT)
      WHERE incarnation = ${mark(2)} AND user_id = ${mark(3)}`,
-    decreased.map(({ userId, leasedNano }) => [leasedNano.toString(), incarnation, userId]),
+    decreased.map(({ userId, reservedNano: leasedNano }) => [leasedNano.toString(), incarnation, userId]),
   );
   const walletChanges = ordered.filter(({ balanceNano, heldNano }) => balanceNano !== 0n || heldNano !== 0n);
   await tx.sql.each(
@@ -77,19 +78,18 @@ export async function findLostReservations(
   incarnation: string,
   userIds: readonly string[],
 ): Promise<string[]> {
-  const lock = tx.engine === "postgres" ? "ORDER BY user_id FOR UPDATE" : "";
   const head = `SELECT user_id FROM lease WHERE incarnation = ${placeholder(tx.engine, 1)} AND user_id`;
-  const rows = await selectIn(tx, head, userIds, lock, [incarnation]);
+  const rows = await selectIn(tx, head, userIds, lockClause(tx, "user_id"), [incarnation]);
   const present = new Set(rows.map((row) => text(row, "user_id")));
   return userIds.filter((userId) => !present.has(userId));
 }
 
 /** Another process considered this one dead and released its reservations. */
 export class ReservationLost extends Error {
-  override readonly name = "LeaseLost";
+  override readonly name = "ReservationLost";
   readonly userIds: readonly string[];
   constructor(userIds: readonly string[]) {
-    super(`Nothing is set aside any more of the wallets of ${userIds.join(", ")}.`);
+    super(`The wallet reservations of ${userIds.join(", ")} no longer exist.`);
     this.userIds = userIds;
   }
 }
@@ -105,7 +105,7 @@ export async function listReservations(db: Db, incarnation: string): Promise<Map
 export async function sumReservations(db: Db, userId: string): Promise<Nano> {
   const [row] = await db.sql`
     SELECT CAST(COALESCE(SUM(amount_nano), 0) AS TEXT) AS amount_nano FROM lease WHERE user_id = ${userId}`;
-  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  if (row === undefined) throw new Error("A sum returned no row.");
   return nano(row, "amount_nano");
 }
 

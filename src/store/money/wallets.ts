@@ -5,6 +5,7 @@
 
 import type { Nano } from "../../money/nano.ts";
 import type { Db } from "../engine/db.ts";
+import { lockClause } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { nano, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -18,7 +19,7 @@ export interface Wallet {
 const EMPTY: Wallet = { balanceNano: 0n, heldNano: 0n };
 
 /** The amount that the balance lacks to cover all holds. */
-export function debtIn({ balanceNano, heldNano }: Wallet): Nano {
+export function computeDebt({ balanceNano, heldNano }: Wallet): Nano {
   return heldNano > balanceNano ? heldNano - balanceNano : 0n;
 }
 
@@ -31,8 +32,8 @@ export interface LockedWallet extends Wallet {
 }
 
 /** The debt after a change that is not an overrun: released or added money reduces it. */
-export function remainingDebt(changed: LockedWallet): Nano {
-  const lackingNano = debtIn(changed);
+export function computeRemainingDebt(changed: LockedWallet): Nano {
+  const lackingNano = computeDebt(changed);
   return lackingNano < changed.debtNano ? lackingNano : changed.debtNano;
 }
 
@@ -54,13 +55,12 @@ export async function readFunds(db: Db): Promise<Map<string, Nano>> {
 
 /** Locks the wallets until the transaction ends. Users without a wallet are omitted. */
 export async function lockWallets(tx: Db, userIds: readonly string[]): Promise<Map<string, LockedWallet>> {
-  // The same lock order everywhere, so that two nodes wait for each other instead of deadlocking.
   const rows = await selectIn(
     tx,
     `SELECT user_id, CAST(balance_nano AS TEXT) AS balance_nano, CAST(held_nano AS TEXT) AS held_nano,
        CAST(debt_nano AS TEXT) AS debt_nano FROM wallet WHERE user_id`,
     userIds.toSorted(),
-    tx.engine === "postgres" ? "ORDER BY user_id FOR UPDATE" : "",
+    lockClause(tx, "user_id"),
   );
   return new Map(
     rows.map((row) => [

@@ -1,5 +1,6 @@
 /** Account records: credentials at upstreams, with their models and limits. */
 
+import { z } from "zod";
 import { ACCOUNT_KINDS, type AccountRecord } from "../../records.ts";
 import { enumerate, orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
@@ -9,8 +10,8 @@ import { rateLimits, rateLimitsText } from "./limits-column.ts";
 
 export async function listAccounts(db: Db): Promise<AccountRecord[]> {
   const rows = await db.sql`
-    SELECT id, name, kind, base_url, sealed_credential, interfaces, websocket, api_version, private_network, priority,
-      weight, models, limits, enabled, created_at_ms
+    SELECT id, name, kind, vendor, profile, base_url, sealed_credential, interfaces, websocket, api_version,
+      propagate_trace, private_network, priority, weight, models, limits, enabled, created_at_ms
     FROM account ORDER BY created_at_ms, id`;
   return rows.map(toAccount);
 }
@@ -24,17 +25,20 @@ export async function putAccount(db: Db, account: AccountRecord): Promise<void> 
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
     await orDuplicate(
-      `Another account is named "${account.name}" already.`,
+      `Another account is already named "${account.name}".`,
       tx.sql`
-        INSERT INTO account (id, name, kind, base_url, sealed_credential, interfaces, websocket, api_version,
-          private_network, priority, weight, models, limits, enabled, created_at_ms)
-        VALUES (${account.id}, ${account.name}, ${account.kind}, ${account.baseUrl}, ${account.sealedCredential},
+        INSERT INTO account (id, name, kind, vendor, profile, base_url, sealed_credential, interfaces, websocket,
+          api_version, propagate_trace, private_network, priority, weight, models, limits, enabled, created_at_ms)
+        VALUES (${account.id}, ${account.name}, ${account.kind}, ${account.vendor ?? null}, ${profileText(account)},
+          ${account.baseUrl}, ${account.sealedCredential},
           ${JSON.stringify(account.interfaces)}, ${Number(account.websocket)}, ${account.apiVersion},
-          ${Number(account.privateNetwork)}, ${account.priority}, ${account.weight}, ${JSON.stringify(account.models)},
-          ${rateLimitsText(account.limits)}, ${Number(account.enabled)}, ${account.createdAtMs})
-        ON CONFLICT (id) DO UPDATE SET name = excluded.name, kind = excluded.kind, base_url = excluded.base_url,
+          ${Number(account.propagateTrace)}, ${Number(account.privateNetwork)}, ${account.priority}, ${account.weight},
+          ${JSON.stringify(account.models)}, ${rateLimitsText(account.limits)}, ${Number(account.enabled)}, ${account.createdAtMs})
+        ON CONFLICT (id) DO UPDATE SET name = excluded.name, kind = excluded.kind, vendor = excluded.vendor,
+          profile = excluded.profile, base_url = excluded.base_url,
           sealed_credential = excluded.sealed_credential, interfaces = excluded.interfaces,
-          websocket = excluded.websocket, api_version = excluded.api_version, private_network = excluded.private_network,
+          websocket = excluded.websocket, api_version = excluded.api_version,
+          propagate_trace = excluded.propagate_trace, private_network = excluded.private_network,
           priority = excluded.priority, weight = excluded.weight, models = excluded.models,
           limits = excluded.limits, enabled = excluded.enabled, created_at_ms = excluded.created_at_ms`,
     );
@@ -60,16 +64,31 @@ export async function deleteAccount(db: Db, id: string): Promise<boolean> {
   });
 }
 
+function profileText({ profile }: AccountRecord): string | null {
+  return profile == null || Object.keys(profile).length === 0 ? null : JSON.stringify(profile);
+}
+
+const profileSchema = z.record(z.string(), z.union([z.string(), z.boolean()]));
+
+function readProfile(json: string): NonNullable<AccountRecord["profile"]> {
+  return profileSchema.parse(JSON.parse(json));
+}
+
 function toAccount(row: Row): AccountRecord {
+  const vendor = textOrNull(row, "vendor");
+  const profile = textOrNull(row, "profile");
   return {
     id: text(row, "id"),
     name: text(row, "name"),
     kind: oneOf(row, "kind", ACCOUNT_KINDS),
+    ...(vendor === null ? {} : { vendor }),
+    ...(profile === null ? {} : { profile: readProfile(profile) }),
     baseUrl: text(row, "base_url"),
     sealedCredential: textOrNull(row, "sealed_credential"),
     interfaces: interfaces(row, "interfaces"),
     websocket: flag(row, "websocket"),
     apiVersion: textOrNull(row, "api_version"),
+    propagateTrace: flag(row, "propagate_trace"),
     privateNetwork: flag(row, "private_network"),
     priority: integer(row, "priority"),
     weight: integer(row, "weight"),

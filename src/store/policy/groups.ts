@@ -32,7 +32,8 @@ const UNSET = "default";
 export async function listGroups(db: Db): Promise<GroupRecord[]> {
   return snapshot(db, async (tx) => {
     const rows = await tx.sql`
-      SELECT id, name, interfaces, access, billing, on_disconnect, websocket, limits, group_limits, queue, created_at_ms
+      SELECT id, name, interfaces, access, billing, on_disconnect, websocket, cost_headers, limits, group_limits, queue,
+        created_at_ms
       FROM grp ORDER BY created_at_ms, id`;
     const models = groupMembers(
       await tx.sql`SELECT group_id, model_id AS member FROM publication ORDER BY group_id, position`,
@@ -51,21 +52,21 @@ export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
     await rejectMissing(tx, group, "model", group.models);
     await rejectMissing(tx, group, "account", group.accounts);
     await orDuplicate(
-      `Another group is named "${group.name}" already.`,
+      `Another group is already named "${group.name}".`,
       tx.sql`
-        INSERT INTO grp (id, name, interfaces, access, billing, on_disconnect, websocket, limits, group_limits, queue,
-          created_at_ms)
+        INSERT INTO grp (id, name, interfaces, access, billing, on_disconnect, websocket, cost_headers, limits,
+          group_limits, queue, created_at_ms)
         VALUES (${group.id}, ${group.name}, ${JSON.stringify(group.interfaces)}, ${group.access},
           ${JSON.stringify(group.billing)}, ${group.onDisconnect ?? UNSET}, ${Number(group.websocket)},
-          ${callerLimitsText(group.limits)}, ${callerLimitsText(group.groupLimits)}, ${JSON.stringify(group.queue)},
+          ${Number(group.costHeaders)}, ${callerLimitsText(group.limits)}, ${callerLimitsText(group.groupLimits)}, ${JSON.stringify(group.queue)},
           ${group.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, interfaces = excluded.interfaces,
           access = excluded.access, billing = excluded.billing, on_disconnect = excluded.on_disconnect,
-          websocket = excluded.websocket, limits = excluded.limits, group_limits = excluded.group_limits,
-          queue = excluded.queue, created_at_ms = excluded.created_at_ms`,
+          websocket = excluded.websocket, cost_headers = excluded.cost_headers, limits = excluded.limits,
+          group_limits = excluded.group_limits, queue = excluded.queue, created_at_ms = excluded.created_at_ms`,
     );
     await deletePublicationsAndPool(tx, group.id);
-    const twice = `The group "${group.name}" names a model or an account twice.`;
+    const twice = `The group "${group.name}" lists a model or an account twice.`;
     const publications = group.models.map((id, position) => [group.id, id, position]);
     await orDuplicate(
       twice,
@@ -110,7 +111,7 @@ async function rejectMissing(
   if (missing.length === 0) return;
   throw new StoreConflict(
     "missing",
-    `The group "${group.name}" names ${enumerate(noun, missing)}, which does not exist.`,
+    `The group "${group.name}" lists ${enumerate(noun, missing)}, which does not exist.`,
   );
 }
 
@@ -141,6 +142,7 @@ function toGroup(
     billing: json(row, "billing", billingSchema),
     onDisconnect: readOnDisconnect(row),
     websocket: flag(row, "websocket"),
+    costHeaders: flag(row, "cost_headers"),
     limits: callerLimits(row, "limits"),
     groupLimits: callerLimits(row, "group_limits"),
     queue: json(row, "queue", queueSchema),

@@ -7,7 +7,7 @@ import { putUser } from "../identity/users.ts";
 import { DAY_MS, foldDay, HOUR_MS } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { putGroup } from "./groups.ts";
-import { countKeysByGroup, type KeyFilter, listKeyDays, listKeyPage, newestKeys } from "./key-list.ts";
+import { countKeysByGroup, type KeyFilter, listKeyDays, listKeyPage, listNewestKeys } from "./key-list.ts";
 import { insertKey } from "./keys.ts";
 
 const key = (id: string, change: Partial<KeyRecord> = {}): KeyRecord =>
@@ -26,7 +26,7 @@ async function idsOf(db: Db, filter: Partial<KeyFilter> = {}): Promise<string[]>
 }
 
 eachEngine(({ open }) => {
-  test("pages follow each other, newest first, and hold nobody else's keys", async () => {
+  test("keys are paged, newest first, without keys of other users", async () => {
     const made = Array.from({ length: 7 }, (_, i) =>
       key(`k${i}`, { createdAtMs: 1_000 + Math.floor(i / 2) }),
     );
@@ -41,7 +41,7 @@ eachEngine(({ open }) => {
     expect(seen).toEqual(["k6", "k5", "k4", "k3", "k2", "k1", "k0"]);
   });
 
-  test("they are those of a user or of a group, and of a status", async () => {
+  test("keys are filtered by user or group, and by status", async () => {
     const db = await furnished(await open(), [
       key("k1"),
       key("k2", { status: "revoked" }),
@@ -52,7 +52,7 @@ eachEngine(({ open }) => {
     expect(await idsOf(db, { owner: { groupId: "g2" } })).toEqual(["k3"]);
   });
 
-  test("a search finds a part of the name in any case, and the beginning of a public id", async () => {
+  test("a search matches part of the name in any case, and the start of a public id", async () => {
     const db = await furnished(await open(), [
       key("k1", { name: "Laptop 50%" }),
       key("k2", { name: "ÜBUNG_2", publicId: "Zz9" }),
@@ -65,7 +65,7 @@ eachEngine(({ open }) => {
     expect(await idsOf(db, { search: "z9" })).toEqual([]);
   });
 
-  test("each says when it was used last, if ever", async () => {
+  test("each key has the time of its last use, or null", async () => {
     const db = await furnished(await open(), [key("k1"), key("k2")]);
     await insertUsage(db, [usageRow({ keyId: "k1", atMs: 4_000 }), usageRow({ keyId: "k1", atMs: 9_000 })]);
     const { keys } = await listKeyPage(db, { owner: { userId: "u1" } }, { after: null, limit: 9 });
@@ -75,7 +75,7 @@ eachEngine(({ open }) => {
     ]);
   });
 
-  test("keys that work are counted by group, and the newest of a group named", async () => {
+  test("usable keys are counted by group, with the newest key of each group", async () => {
     const db = await furnished(await open(), [
       key("k1"),
       key("k2"),
@@ -91,11 +91,11 @@ eachEngine(({ open }) => {
       ]),
     );
     expect((await countKeysByGroup(db, "u1", 5_000)).get("g1")).toBe(2);
-    const newest = await newestKeys(db, { userId: "u1", groupId: "g1", nowMs: 5_000, limit: 1 });
+    const newest = await listNewestKeys(db, { userId: "u1", groupId: "g1", nowMs: 5_000, limit: 1 });
     expect(newest).toEqual([{ id: "k2", name: "name of k2" }]);
   });
 
-  test("days come from what was folded and from the hours since, each once", async () => {
+  test("daily usage combines folded days and later hours, each counted once", async () => {
     const db = await furnished(await open(), [key("k1"), key("k2"), key("k3")]);
     const day = (number: number) => 20_000 * DAY_MS + number * DAY_MS;
     const used = (keyId: string, atMs: number, costNano: bigint) =>

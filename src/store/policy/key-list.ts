@@ -139,7 +139,7 @@ export async function countKeysByGroup(db: Db, userId: string, nowMs: number): P
 }
 
 /** The newest valid keys of a user in one group. */
-export async function newestKeys(
+export async function listNewestKeys(
   db: Db,
   { userId, groupId, nowMs, limit }: { userId: string; groupId: string; nowMs: number; limit: number },
 ): Promise<{ id: string; name: string }[]> {

@@ -19,7 +19,7 @@ import {
   readKeyCeiling,
   readKeys,
   revokeKey,
-  revokeKeysOf,
+  revokeUserKeys,
   rotateKey,
 } from "./keys.ts";
 
@@ -43,7 +43,7 @@ async function withGroups(db: Db): Promise<Db> {
 const idsOf = (keys: readonly KeyRecord[]) => keys.map(({ id }) => id).sort();
 
 eachEngine(({ open }) => {
-  test("a key comes back as it was inserted, by list, by revision and by public id", async () => {
+  test("a key is read back as inserted, by list, by revision and by public id", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     expect(await listKeys(db)).toEqual([key("k1")]);
@@ -54,7 +54,7 @@ eachEngine(({ open }) => {
     expect(await findKeyByPublicId(db, "pub-k2")).toBeNull();
   });
 
-  test("reading after a revision gives what has changed since, and nothing else", async () => {
+  test("reading after a revision returns only the keys changed since", async () => {
     const db = await withGroups(await open());
     for (const id of ["k1", "k2", "k3"]) await insertKey(db, key(id));
     const { keys, revision } = await readKeys(db, 0, 0);
@@ -78,18 +78,18 @@ eachEngine(({ open }) => {
     for (const id of ["k1", "k2", "k3"]) await insertKey(db, { ...key(id), name: id, userId: "u1" });
     await insertKey(db, { ...key("k4"), name: "k4", userId: "u2" });
     const { revision } = await readKeys(db, 0, 0);
-    expect(await revokeKeysOf(db, "u1", { ids: [], sinceMs: null }, 5)).toEqual([]);
+    expect(await revokeUserKeys(db, "u1", { ids: [], sinceMs: null }, 5)).toEqual([]);
     const named = { ids: ["k1", "k4", "none"], sinceMs: null };
-    expect(await revokeKeysOf(db, "u1", named, 5)).toEqual([{ id: "k1", name: "k1" }]);
+    expect(await revokeUserKeys(db, "u1", named, 5)).toEqual([{ id: "k1", name: "k1" }]);
     expect(idsOf((await readKeys(db, revision, 0)).keys)).toEqual(["k1"]);
-    const rest = await revokeKeysOf(db, "u1", "all", 6);
+    const rest = await revokeUserKeys(db, "u1", "all", 6);
     expect(rest.map(({ id }) => id).sort()).toEqual(["k2", "k3"]);
     expect(await findKey(db, "k1")).toMatchObject({ status: "revoked", revokedAtMs: 5 });
     expect(await findKey(db, "k4")).toMatchObject({ status: "active" });
-    expect(await revokeKeysOf(db, "u1", "all", 7)).toEqual([]);
+    expect(await revokeUserKeys(db, "u1", "all", 7)).toEqual([]);
   });
 
-  test("a revoked key is still told of, with the time of its revocation", async () => {
+  test("a revoked key is still returned, with its revocation time", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     const { revision } = await readKeys(db, 0, 0);
@@ -98,7 +98,7 @@ eachEngine(({ open }) => {
     expect(keys).toMatchObject([{ ...key("k1"), status: "revoked", revokedAtMs: 1_794_000_000_999 }]);
   });
 
-  test("revoking twice keeps the first time; revoking nobody says so; neither is a new revision", async () => {
+  test("revoking a revoked or unknown key returns false and changes nothing", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     await revokeKey(db, "k1", 5);
@@ -109,7 +109,7 @@ eachEngine(({ open }) => {
     expect((await readRevisions(db)).keys).toBe(revision);
   });
 
-  test("a key moves to another group, but not to one that does not exist", async () => {
+  test("a key can move to another existing group only", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     expect(
@@ -128,7 +128,7 @@ eachEngine(({ open }) => {
     ).toBe(false);
   });
 
-  test("limits come back as they were put, whatever of them is set", async () => {
+  test("limits are read back as written, for any combination", async () => {
     const db = await withGroups(await open());
     const window = { perMs: 18_000_000, requests: 7, tokens: null, nano: null };
     const all: CallerLimits[] = [
@@ -149,7 +149,7 @@ eachEngine(({ open }) => {
     }
   });
 
-  test("a key is told of with its user's limits, and again when these change", async () => {
+  test("a key is returned with its user's limits, and again when these change", async () => {
     const db = await withGroups(await open());
     const user: UserRecord = {
       id: "u1",
@@ -175,7 +175,7 @@ eachEngine(({ open }) => {
     expect(third.keys.map(({ id, userLimits }) => [id, userLimits.concurrency])).toEqual([["k1", 9]]);
   });
 
-  test("a rotated key is told of with the secrets that still work, under the same id", async () => {
+  test("a rotated key keeps its id and is returned with its former secrets that still work", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     const { revision } = await readKeys(db, 0, 0);
@@ -191,7 +191,7 @@ eachEngine(({ open }) => {
     expect(await readFormerDigests(db)).toEqual(new Set(["digest-k1"]));
   });
 
-  test("no former secret works longer than the one that was replaced after it", async () => {
+  test("no former secret works longer than the one that replaced it", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     const turn = async (digest: string, atMs: number, worksUntilMs: number) => {
@@ -213,7 +213,7 @@ eachEngine(({ open }) => {
     expect((await readKeys(db, 0, 4_000)).keys[0]?.formerSecrets).toEqual([]);
   });
 
-  test("only so many former secrets work: of more, the one replaced first ends", async () => {
+  test("the number of working former secrets is limited; the oldest ends first", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     await insertKey(db, key("k2"));
@@ -232,7 +232,7 @@ eachEngine(({ open }) => {
     expect((await readFormerDigests(db)).has("digest-k1")).toBe(true);
   });
 
-  test("what an operator gave a key is remembered when its owner takes less", async () => {
+  test("the limits set by an operator are kept as a ceiling when the owner sets lower ones", async () => {
     const db = await withGroups(await open());
     const given = { expiresAtMs: 9_000, limits: { ...NO_LIMITS, rpm: 60 } };
     await insertKey(db, { ...key("k1"), ...given });
@@ -247,7 +247,7 @@ eachEngine(({ open }) => {
     expect(await readKeyCeiling(db, "k2")).toEqual(NO_CEILING);
   });
 
-  test("a secret that was rotated away is never taken again", async () => {
+  test("a former secret cannot be reused", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     await rotateKey(
@@ -272,7 +272,7 @@ eachEngine(({ open }) => {
     expect((await findKey(db, "k1"))?.digest).toBe("digest-k1");
   });
 
-  test("a name is taken by an active key of the same user, or of nobody", async () => {
+  test("a key name is unique among the active keys of a user, and among those without a user", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     const taken = (userId: string | null, otherThan = "k2") =>
@@ -284,7 +284,7 @@ eachEngine(({ open }) => {
     expect(await taken(null)).toBe(false);
   });
 
-  test("a key needs a group and a user that exist", async () => {
+  test("a key needs an existing group and user", async () => {
     const db = await withGroups(await open());
     const lost = [
       { ...key("k1"), groupId: "nowhere" },
@@ -297,7 +297,7 @@ eachEngine(({ open }) => {
     expect(await listKeys(db)).toEqual([]);
   });
 
-  test("a secret or public id that another key has is a conflict", async () => {
+  test("a secret or public id of another key is a conflict", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     for (const twin of [
@@ -309,7 +309,7 @@ eachEngine(({ open }) => {
     }
   });
 
-  test("writers at once each get a revision of their own, and a follower misses none of them", async () => {
+  test("concurrent writers get distinct revisions, and a follower sees every change", async () => {
     const db = await withGroups(await open());
     const seen = new Set<string>();
     let revision = 0;
@@ -333,13 +333,13 @@ eachEngine(({ open }) => {
     expect(stamps).toEqual([{ many: 40 }]);
   });
 
-  test("a group deleted while a key is added to it: one of the two is refused", async () => {
+  test("of a concurrent group deletion and key creation, one is rejected", async () => {
     const db = await withGroups(await open());
     const results = await Promise.allSettled([insertKey(db, key("k1")), deleteGroup(db, "g1")]);
     expect(results.filter(({ status }) => status === "rejected")).toHaveLength(1);
   });
 
-  test("many keys in one transaction all stand, or none", async () => {
+  test("many keys in one transaction are all inserted, or none", async () => {
     const db = await withGroups(await open());
     const failing = transaction(db, async (tx) => {
       await insertKey(tx, key("k1"));

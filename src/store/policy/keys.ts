@@ -38,7 +38,7 @@ export async function readKeys(
       FROM former_secret JOIN api_key ON api_key.id = key_id
       WHERE works_until_ms > ${nowMs} AND api_key.revision > ${afterRevision}`;
     const formerByKey = Map.groupBy(formerRows, (row) => text(row, "key_id"));
-    return { keys: rows.map((row) => toKeyOfUser(row, formerByKey.get(text(row, "id")) ?? [])), revision };
+    return { keys: rows.map((row) => toUserKey(row, formerByKey.get(text(row, "id")) ?? [])), revision };
   });
 }
 
@@ -105,7 +105,7 @@ export async function insertKey(db: Db, key: KeyRecord, ceiling: KeyCeiling = ke
     await rejectMissingUser(tx, key.userId);
     await rejectFormerSecret(tx, key);
     await orDuplicate(
-      `The key "${key.name}" exists already: its id, secret or public id is taken.`,
+      `The key "${key.name}" already exists: its id, secret or public id is taken.`,
       tx.sql`
         INSERT INTO api_key (id, name, user_id, group_id, digest, public_id, last4, status, expires_at_ms,
           limits, ceiling_expires_at_ms, ceiling_limits, created_at_ms, revoked_at_ms, revision)
@@ -144,7 +144,7 @@ export interface NamedKeys {
 }
 
 /** Revokes the named keys of one user, or all. Returns the keys that were active until now. */
-export async function revokeKeysOf(
+export async function revokeUserKeys(
   db: Db,
   userId: string,
   which: NamedKeys | "all",
@@ -276,7 +276,7 @@ async function rejectMissingUser(tx: Db, userId: string | null): Promise<void> {
   if (found.length === 0) throw new StoreConflict("missing", `The user "${userId}" does not exist.`);
 }
 
-function toKeyOfUser(row: Row, former: readonly Row[]): KeyOfUser {
+function toUserKey(row: Row, former: readonly Row[]): KeyOfUser {
   return {
     ...toKey(row),
     userLimits: row.user_limits === null ? NO_LIMITS : callerLimits(row, "user_limits"),

@@ -1,6 +1,7 @@
 /** Limits as a database column: JSON of the limits that are set; `{}` means no limits. */
 
 import { z } from "zod";
+import { Cache } from "../../net/wire/cache.ts";
 import {
   type CallerLimits,
   NO_LIMITS,
@@ -27,8 +28,7 @@ export function rateLimits(row: Row, column: string): RateLimits {
   return text(row, column) === NO_LIMITS_TEXT ? NO_RATE_LIMITS : json(row, column, rateSchema);
 }
 
-const CACHED_LIMITS_MAX = 1_000;
-const limitsByText = new Map<string, CallerLimits>([[NO_LIMITS_TEXT, NO_LIMITS]]);
+const limitsByText = new Cache<string, CallerLimits>({ name: "caller limits by text", entriesMax: 1_000 });
 
 /**
  * Cached: a hundred thousand keys have few different limits. Each text is parsed once, and equal limits share one
@@ -36,11 +36,8 @@ const limitsByText = new Map<string, CallerLimits>([[NO_LIMITS_TEXT, NO_LIMITS]]
  */
 export function callerLimits(row: Row, column: string): CallerLimits {
   const source = text(row, column);
-  const cached = limitsByText.get(source);
-  if (cached !== undefined) return cached;
-  const limits = json(row, column, callerSchema);
-  if (limitsByText.size < CACHED_LIMITS_MAX) limitsByText.set(source, limits);
-  return limits;
+  if (source === NO_LIMITS_TEXT) return NO_LIMITS;
+  return limitsByText.getOrCreate(source, () => json(row, column, callerSchema));
 }
 
 export function rateLimitsText({ concurrency, rpm, tpm }: RateLimits): string {

@@ -38,6 +38,7 @@ const account = (id: string): AccountRecord => ({
   interfaces: ["chat"],
   websocket: true,
   apiVersion: "2025-01-01",
+  propagateTrace: true,
   privateNetwork: true,
   priority: 1,
   weight: 3,
@@ -55,6 +56,7 @@ const group = (id: string, models: string[], accounts: string[]): GroupRecord =>
   billing: NO_BILLING,
   access: "members",
   onDisconnect: "drain",
+  costHeaders: true,
   websocket: false,
   limits: { ...NO_LIMITS, rpm: 60 },
   groupLimits: {
@@ -106,7 +108,7 @@ async function seed(db: Db): Promise<void> {
 }
 
 eachEngine(({ open }) => {
-  test("records come back exactly as they were put, members in the operator's order", async () => {
+  test("records are read back as written, with members in the configured order", async () => {
     const db = await open();
     await seed(db);
     expect(await readPolicy(db)).toEqual({
@@ -117,9 +119,15 @@ eachEngine(({ open }) => {
     });
   });
 
-  test("what may be absent comes back as null", async () => {
+  test("absent values are read back as null", async () => {
     const db = await open();
-    const bare = { ...account("a1"), sealedCredential: null, apiVersion: null, baseUrl: "" };
+    const bare = {
+      ...account("a1"),
+      sealedCredential: null,
+      apiVersion: null,
+      propagateTrace: true,
+      baseUrl: "",
+    };
     await putAccount(db, bare);
     await putModel(db, { ...model("m1"), price: null });
     const { models, accounts } = await readPolicy(db);
@@ -127,7 +135,7 @@ eachEngine(({ open }) => {
     expect(models[0]?.price).toBeNull();
   });
 
-  test("putting again changes the record in place", async () => {
+  test("writing again updates the record in place", async () => {
     const db = await open();
     await seed(db);
     await putModel(db, { ...model("m1"), interfaces: ["embeddings"], price: null });
@@ -136,6 +144,7 @@ eachEngine(({ open }) => {
     const changed = {
       access: "everyone",
       onDisconnect: "cancel",
+      costHeaders: true,
       websocket: true,
       limits: NO_LIMITS,
       groupLimits: NO_LIMITS,
@@ -148,7 +157,7 @@ eachEngine(({ open }) => {
     expect(groups).toEqual([{ ...group("g1", ["m2"], []), ...changed }]);
   });
 
-  test("a group may publish hundreds of models", async () => {
+  test("a group can publish hundreds of models", async () => {
     const db = await open();
     const ids = Array.from({ length: 250 }, (_, index) => `m${index}`);
     await transaction(db, async (tx) => {
@@ -158,7 +167,7 @@ eachEngine(({ open }) => {
     expect((await readPolicy(db)).groups[0]?.models).toEqual(ids.toReversed());
   });
 
-  test("every write of policy is a new policy revision, and none of keys", async () => {
+  test("every policy write increases the policy revision, and not the key revision", async () => {
     const db = await open();
     const writes = [
       () => putModel(db, model("m1")),
@@ -175,7 +184,7 @@ eachEngine(({ open }) => {
     }
   });
 
-  test("a write that fails is no new revision", async () => {
+  test("a failed write does not increase the revision", async () => {
     const db = await open();
     await seed(db);
     const before = await readRevisions(db);
@@ -183,7 +192,7 @@ eachEngine(({ open }) => {
     expect(await readRevisions(db)).toEqual(before);
   });
 
-  test("a model that a group publishes cannot be deleted; the group is named", async () => {
+  test("a published model cannot be deleted, and the error names the group", async () => {
     const db = await open();
     await seed(db);
     expect(await conflictOf(deleteModel(db, "m1"))).toEqual([
@@ -194,7 +203,7 @@ eachEngine(({ open }) => {
     expect(await deleteModel(db, "m2")).toBe(false);
   });
 
-  test("an account in a pool cannot be deleted; of many groups the first are named", async () => {
+  test("an account in a pool cannot be deleted, and the error names the first groups", async () => {
     const db = await open();
     await seed(db);
     for (const id of ["g2", "g3", "g4", "g5"]) await putGroup(db, group(id, [], ["a1"]));
@@ -216,7 +225,7 @@ eachEngine(({ open }) => {
     expect(await deleteModel(db, "m1")).toBe(true);
   });
 
-  test("a group cannot name what does not exist, nor anything twice", async () => {
+  test("a group cannot name unknown records, nor one record twice", async () => {
     const db = await open();
     await seed(db);
     const [reason, message] = (await conflictOf(putGroup(db, group("g2", ["m1", "nope"], [])))) ?? [];
@@ -227,17 +236,17 @@ eachEngine(({ open }) => {
     expect((await readPolicy(db)).groups).toHaveLength(1);
   });
 
-  test("names of accounts and groups are taken once", async () => {
+  test("names of accounts and groups are unique", async () => {
     const db = await open();
     await seed(db);
     const taken = await conflictOf(putAccount(db, { ...account("a3"), name: "name of a1" }));
-    expect(taken).toEqual(["duplicate", 'Another account is named "name of a1" already.']);
+    expect(taken).toEqual(["duplicate", 'Another account is already named "name of a1".']);
     expect((await conflictOf(putGroup(db, { ...group("g2", [], []), name: "name of g1" })))?.[0]).toBe(
       "duplicate",
     );
   });
 
-  test("a conflict within a larger transaction leaves the rest of it standing", async () => {
+  test("a conflict within a larger transaction does not undo the rest of it", async () => {
     const db = await open();
     await seed(db);
     await transaction(db, async (tx) => {
@@ -248,7 +257,7 @@ eachEngine(({ open }) => {
     expect((await readPolicy(db)).models.map(({ id }) => id)).toEqual(["m1", "m2", "m3", "m4", "m5"]);
   });
 
-  test("a column that does not hold what it should is refused by name", async () => {
+  test("a column with an invalid value is rejected by name", async () => {
     const db = await open();
     await seed(db);
     await db.sql`UPDATE model SET interfaces = '["telepathy"]' WHERE id = 'm2'`;
@@ -256,7 +265,7 @@ eachEngine(({ open }) => {
     expect(String(error)).toContain("interfaces of row m2");
   });
 
-  test("a user is found by address, whatever its case, and has it alone", async () => {
+  test("a user is found by e-mail address in any case, and the address is unique", async () => {
     const db = await open();
     await putUser(db, user("u1", "Ops@Example.com"));
     expect(await findUserByEmail(db, "ops@example.COM")).toEqual(user("u1", "Ops@Example.com"));
@@ -268,7 +277,7 @@ eachEngine(({ open }) => {
     ]);
   });
 
-  test("a user is a member of groups that exist, in the order that was put", async () => {
+  test("a user is a member of existing groups, in the written order", async () => {
     const db = await open();
     await seed(db);
     await putGroup(db, group("g2", [], []));

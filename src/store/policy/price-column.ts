@@ -3,7 +3,7 @@
  */
 
 import { z } from "zod";
-import type { LongContextUnit, Price, PriceList, TokenUnit } from "../../records.ts";
+import type { CallUnit, LongContextUnit, Price, PriceList, ServiceTier, TokenUnit } from "../../records.ts";
 
 const usdSchema = z.string().regex(/^\d{1,9}(\.\d{1,6})?$/);
 const optionalUsd = z.exactOptional(usdSchema);
@@ -12,6 +12,7 @@ const tokenFields = {
   input: optionalUsd,
   cached_input: optionalUsd,
   cache_write: optionalUsd,
+  cache_write_1h: optionalUsd,
   output: optionalUsd,
   reasoning: optionalUsd,
   image_input: optionalUsd,
@@ -24,6 +25,7 @@ const longContextSchema = z.object({
   input: usdSchema,
   cached_input: optionalUsd,
   cache_write: optionalUsd,
+  cache_write_1h: optionalUsd,
   output: optionalUsd,
   reasoning: optionalUsd,
 } satisfies Record<LongContextUnit | "above", unknown>);
@@ -34,6 +36,13 @@ export const priceForm: z.ZodType<Price> = z.object({
   images: z.exactOptional(z.record(z.string(), usdSchema)),
   request: optionalUsd,
   long_context: z.exactOptional(longContextSchema),
+  per_call: z.exactOptional(z.object({ web_search: optionalUsd } satisfies Record<CallUnit, unknown>)),
+  tier: z.exactOptional(
+    z.object({ flex: optionalUsd, priority: optionalUsd, fast: optionalUsd } satisfies Record<
+      ServiceTier,
+      unknown
+    >),
+  ),
 });
 
 const tokensSchema = z.int().positive().nullable();

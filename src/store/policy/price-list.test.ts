@@ -8,7 +8,7 @@ import { readPolicy } from "./policy.ts";
 import { readPriceList, writePriceList } from "./price-list.ts";
 
 eachEngine(({ open }) => {
-  test("a price list comes back as it was written, with the policy, whose revision it moves", async () => {
+  test("a price list is read back as written, with the policy, and increases the policy revision", async () => {
     const db = await open();
     expect((await readPolicy(db)).priceList).toBeNull();
     const before = await readRevisions(db);
@@ -18,7 +18,7 @@ eachEngine(({ open }) => {
     expect((await readRevisions(db)).policy).toBe(before.policy + 1);
   });
 
-  test("a list that was tampered with is refused rather than half read", async () => {
+  test("a price list with an invalid entry is rejected as a whole", async () => {
     const db = await open();
     const entry = { price: { input: "-1" }, contextTokens: null, outputTokensMax: null };
     await writeSetting(db, "price_list", JSON.stringify({ date: "2026-11-01", models: { m: entry } }));

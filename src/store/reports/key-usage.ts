@@ -33,7 +33,7 @@ export async function readFoldedBefore(db: Db): Promise<number> {
 }
 
 /** In order of time. An hour or day without usage has no point. */
-export async function keyPoints(
+export async function readKeyPoints(
   db: Db,
   request: KeyUsageRequest,
   foldedBeforeMs: number,
@@ -49,7 +49,7 @@ export async function keyPoints(
 }
 
 /** Highest cost first, then most requests. */
-export async function keyModels(
+export async function readKeyModels(
   db: Db,
   request: KeyUsageRequest,
   foldedBeforeMs: number,
@@ -64,10 +64,14 @@ export async function keyModels(
   return rows.map((row) => ({ model: text(row, "public_model"), ...toTotals(row) }));
 }
 
-export async function keySum(db: Db, request: KeyUsageRequest, foldedBeforeMs: number): Promise<UsageTotals> {
+export async function readKeySum(
+  db: Db,
+  request: KeyUsageRequest,
+  foldedBeforeMs: number,
+): Promise<UsageTotals> {
   const { from, values } = buildSource(db, request, foldedBeforeMs);
   const [row] = await db.sql.text(`SELECT ${TOTALS} FROM ${from}`, values);
-  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  if (row === undefined) throw new Error("A sum returned no row.");
   return toTotals(row);
 }
 

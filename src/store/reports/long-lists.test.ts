@@ -6,16 +6,20 @@ import { groupRecord } from "../../records.test-support.ts";
 import { openDb } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { migrate } from "../engine/migrate.ts";
-import { listMembers } from "../policy/group-facts.ts";
+import { listMembers } from "../policy/group-usage.ts";
 import { putGroup } from "../policy/groups.ts";
 
-describe("a question that names", () => {
+describe("a query for", () => {
   test.each([
-    ["an address's links", "one_time_link WHERE email = '' AND purpose = ''", "one_time_link_email"],
-    ["links that have expired", "one_time_link WHERE expires_at_ms < 1", "one_time_link_expires"],
-    ["an action of the log", "audit WHERE action = '' ORDER BY seq DESC", "audit_action"],
     [
-      "the subscriptions to a plan",
+      "the links of an e-mail address",
+      "one_time_link WHERE email = '' AND purpose = ''",
+      "one_time_link_email",
+    ],
+    ["expired links", "one_time_link WHERE expires_at_ms < 1", "one_time_link_expires"],
+    ["an action of the change log", "audit WHERE action = '' ORDER BY seq DESC", "audit_action"],
+    [
+      "the subscriptions of a plan",
       "subscription WHERE plan_id = '' ORDER BY created_at_ms DESC, id DESC",
       "subscription_plan_at",
     ],
@@ -30,7 +34,7 @@ describe("a question that names", () => {
 });
 
 eachEngine((engine) => {
-  test("members of a large group are paged by address", async () => {
+  test("members of a large group are paged by e-mail address", async () => {
     const db = await engine.open();
     for (const id of ["large", "other"]) {
       await putGroup(db, groupRecord(id, { name: id, access: "members" }));

@@ -8,7 +8,7 @@ import { migrate } from "../engine/migrate.ts";
 import { settlePending, type UsageRow } from "../usage/usage.ts";
 import { DAY_MS, HOUR_MS, markLate, readFoldState, startOfDay } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
-import { type ChartScope, topUsage, usageSeries } from "./usage-charts.ts";
+import { type ChartScope, readTopUsage, readUsageSeries } from "./usage-charts.ts";
 
 const TODAY_MS = Date.parse("2026-09-03T00:00:00Z");
 const NOW_MS = TODAY_MS + 12 * HOUR_MS;
@@ -48,12 +48,12 @@ async function seedKeys(db: Db): Promise<void> {
 const RANGE = { fromMs: TODAY_MS - 20 * DAY_MS, toMs: TODAY_MS + DAY_MS };
 
 async function requests(db: Db, scope: ChartScope, granularity: "day" | "hour" = "day") {
-  const points = await usageSeries(db, { scope, ...RANGE, granularity, by: "total" });
+  const points = await readUsageSeries(db, { scope, ...RANGE, granularity, by: "total" });
   return points.map(({ atMs, requests }) => [atMs, requests]);
 }
 
 eachEngine(({ open, emptyUrl }) => {
-  test("a fold makes a day of its hours, for everybody, each group, each user and each key", async () => {
+  test("a fold sums the hours of a day for all callers, each group, each user and each key", async () => {
     const db = await open();
     await seedKeys(db);
     await insertUsage(db, [
@@ -75,7 +75,7 @@ eachEngine(({ open, emptyUrl }) => {
       [TODAY_MS, 2],
     ]);
     expect(await requests(db, { kind: "key", id: "k4" })).toEqual([[TODAY_MS, 0]]);
-    const byModel = await usageSeries(db, {
+    const byModel = await readUsageSeries(db, {
       scope: { kind: "all" },
       fromMs: TODAY_MS,
       toMs: NOW_MS,
@@ -106,7 +106,7 @@ eachEngine(({ open, emptyUrl }) => {
     });
   });
 
-  test("hours are told for every scope", async () => {
+  test("hourly usage is available for every scope", async () => {
     const db = await open();
     await seedKeys(db);
     await insertUsage(db, [row({ atMs: NOW_MS }), row({ atMs: NOW_MS + HOUR_MS, keyId: "k2" })]);
@@ -121,7 +121,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await requests(db, { kind: "key", id: "k2" }, "hour")).toEqual([[NOW_MS + HOUR_MS, 1]]);
   });
 
-  test("however rows and folds take turns, the days end up as the hours", async () => {
+  test("for any order of rows and folds, the days equal their hours", async () => {
     const moment = fc.record({
       hours: fc.integer({ min: 0, max: 60 }),
       key: fc.constantFrom("k1", "k2", "k3", "k4"),
@@ -161,7 +161,7 @@ eachEngine(({ open, emptyUrl }) => {
     );
   }, 60_000);
 
-  test("folding twice, or by two at once, changes nothing", async () => {
+  test("a repeated or concurrent fold changes nothing", async () => {
     const url = await emptyUrl();
     const [one, other] = [await openDb(url), await openDb(url)];
     try {
@@ -182,14 +182,14 @@ eachEngine(({ open, emptyUrl }) => {
     }
   });
 
-  test("the first fold takes up all that was before it", async () => {
+  test("the first fold covers all earlier days", async () => {
     const db = await open();
     await insertUsage(db, [row({ atMs: TODAY_MS - 15 * DAY_MS })]);
     expect(await foldDays(db, NOW_MS, false)).toEqual([TODAY_MS - 15 * DAY_MS]);
     expect((await readFoldState(db)).foldedAtMs).toBe(NOW_MS);
   });
 
-  test("a day that is settled late is marked, folded again, and the mark goes", async () => {
+  test("a day with a late settlement is marked and folded again, and the mark is removed", async () => {
     const db = await open();
     const pending = row({
       atMs: TODAY_MS - 10 * DAY_MS,
@@ -205,7 +205,7 @@ eachEngine(({ open, emptyUrl }) => {
       { requestId: pending.requestId, dayMs: startOfDay(pending.atMs) },
     ]);
     await foldDays(db, NOW_MS + 60_000, false);
-    const [point] = await usageSeries(db, {
+    const [point] = await readUsageSeries(db, {
       scope: { kind: "all" },
       ...RANGE,
       granularity: "day",
@@ -215,7 +215,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect((await readFoldState(db)).marks).toEqual([]);
   });
 
-  test("only what is hours late is marked, and a repeat changes nothing", async () => {
+  test("only rows that are hours late are marked, and a repeat changes nothing", async () => {
     const db = await open();
     const late = row({ atMs: NOW_MS - 10 * DAY_MS });
     const rows = [late, row({ atMs: NOW_MS - HOUR_MS }), row()];
@@ -226,7 +226,7 @@ eachEngine(({ open, emptyUrl }) => {
     ]);
   });
 
-  test("rankings add up whole weeks and the days at both ends", async () => {
+  test("rankings sum whole weeks and the days at both ends", async () => {
     const db = await open();
     await seedKeys(db);
     const rows = Array.from({ length: 40 }, (_, i) => [
@@ -250,19 +250,26 @@ eachEngine(({ open, emptyUrl }) => {
         ];
         return slow.costNano > fast.costNano ? both : both.toReversed();
       };
-      const top = (of: "key" | "user" | "model") => topUsage(db, { of, within: { kind: "all" }, ...range });
+      const top = (of: "key" | "user" | "model") =>
+        readTopUsage(db, { rankBy: of, within: { kind: "all" }, ...range });
       expect(await top("key")).toEqual(inOrder("k3", "k1"));
       expect(await top("user")).toEqual(inOrder("u2", "u1"));
       expect(await top("model")).toEqual(inOrder("slow", "fast"));
-      expect(await topUsage(db, { of: "key", within: { kind: "user", id: "u1" }, ...range })).toEqual([
-        { id: "k1", ...fast },
-      ]);
+      expect(await readTopUsage(db, { rankBy: "key", within: { kind: "user", id: "u1" }, ...range })).toEqual(
+        [{ id: "k1", ...fast }],
+      );
     }
   });
 
-  test("a ranking within something that has no such parts is refused", async () => {
+  test("a ranking by parts that the scope does not have is rejected", async () => {
     const db = await open();
-    const asked = { of: "user", within: { kind: "key", id: "k1" }, fromMs: 0, toMs: 1, limit: 1 } as const;
-    expect(topUsage(db, asked)).rejects.toThrow("no ranking");
+    const asked = {
+      rankBy: "user",
+      within: { kind: "key", id: "k1" },
+      fromMs: 0,
+      toMs: 1,
+      limit: 1,
+    } as const;
+    expect(readTopUsage(db, asked)).rejects.toThrow("is not supported");
   });
 });

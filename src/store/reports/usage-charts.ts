@@ -31,7 +31,7 @@ export interface ChartPoint extends UsageTotals {
 }
 
 /** Ordered by time, then by model. A day or hour without usage has no point. */
-export async function usageSeries(db: Db, request: ChartRequest): Promise<ChartPoint[]> {
+export async function readUsageSeries(db: Db, request: ChartRequest): Promise<ChartPoint[]> {
   const { from, values, at } =
     request.granularity === "day" ? buildDaySource(request) : buildHourSource(request);
   const by = request.by === "model" ? ", public_model" : "";
@@ -106,7 +106,7 @@ function buildHourSource({ scope, fromMs, toMs }: ChartRequest): Source {
 }
 
 export interface RankingRequest {
-  of: "key" | "user" | "group" | "model";
+  rankBy: "key" | "user" | "group" | "model";
   /** Whose keys or models are ranked. A key counts towards the group it belongs to now. */
   within: ChartScope;
   fromMs: number;
@@ -123,9 +123,9 @@ export interface TopEntry {
 }
 
 /** Counts whole days. Ordered by cost, then by requests. */
-export async function topUsage(db: Db, request: RankingRequest): Promise<TopEntry[]> {
+export async function readTopUsage(db: Db, request: RankingRequest): Promise<TopEntry[]> {
   const { from, values } =
-    request.of === "model" ? buildModelSource(request) : buildOwnerSource(request.of, request);
+    request.rankBy === "model" ? buildModelSource(request) : buildOwnerSource(request.rankBy, request);
   const rows = await db.sql.text(
     numberPlaceholders(
       db,
@@ -153,11 +153,11 @@ function buildModelSource({ within, fromMs, toMs }: RankingRequest): Omit<Source
 
 /** Uses whole weeks within the range, and days at its ends. */
 function buildOwnerSource(
-  of: "key" | "user" | "group",
+  rankBy: "key" | "user" | "group",
   { within, fromMs, toMs }: RankingRequest,
 ): Omit<Source, "at"> {
-  if (within.kind === "key" || (within.kind !== "all" && of !== "key")) {
-    throw new Error(`There is no ranking of ${of}s within one ${within.kind}.`);
+  if (within.kind === "key" || (within.kind !== "all" && rankBy !== "key")) {
+    throw new Error(`A ranking of ${rankBy}s within one ${within.kind} is not supported.`);
   }
   const ownerCondition =
     within.kind === "all" ? "" : `AND scope_id IN (SELECT id FROM api_key WHERE ${within.kind}_id = ?)`;
@@ -171,11 +171,11 @@ function buildOwnerSource(
   const weeksToMs = startOfWeek(toMs);
   const parts =
     weeksFromMs >= weeksToMs
-      ? [part(`${of}_sum`, startMs, toMs)]
+      ? [part(`${rankBy}_sum`, startMs, toMs)]
       : [
-          part(`${of}_sum`, startMs, weeksFromMs),
-          part(`${of}_week`, weeksFromMs, weeksToMs),
-          part(`${of}_sum`, weeksToMs, toMs),
+          part(`${rankBy}_sum`, startMs, weeksFromMs),
+          part(`${rankBy}_week`, weeksFromMs, weeksToMs),
+          part(`${rankBy}_sum`, weeksToMs, toMs),
         ];
   return {
     from: parts.map(({ from }) => from).join(" UNION ALL "),

@@ -60,8 +60,8 @@ const filterOf: fc.Arbitrary<UsageFilter> = fc.record(
 
 /** So small that a page often ends before it is full. */
 const bounds = fc.record({
-  rowsPerLook: fc.integer({ min: 1, max: 5 }),
-  looksMax: fc.integer({ min: 1, max: 3 }),
+  rowsPerScan: fc.integer({ min: 1, max: 5 }),
+  scansMax: fc.integer({ min: 1, max: 3 }),
 });
 
 function matches(one: UsageRow, filter: UsageFilter): boolean {
@@ -79,7 +79,7 @@ function matches(one: UsageRow, filter: UsageFilter): boolean {
 }
 
 eachEngine(({ open }) => {
-  test("the pages of any filter hold every row that matches, once, newest first", async () => {
+  test("the pages of any filter contain every matching row once, newest first", async () => {
     const db = await open();
     await seedKeys(db);
     await fc.assert(
@@ -112,7 +112,7 @@ eachEngine(({ open }) => {
     await db.close();
   });
 
-  test("a row that arrives between two pages is in neither the next page nor twice", async () => {
+  test("a row inserted between two pages does not change the next page", async () => {
     const db = await open();
     await insertUsage(
       db,
@@ -130,7 +130,7 @@ eachEngine(({ open }) => {
     expect(second.next).toBeNull();
   });
 
-  test("a search that finds nothing in a full hour goes on before that hour, and ends", async () => {
+  test("a search without a match in a full hour continues before that hour, and ends", async () => {
     const db = await open();
     await seedKeys(db);
     const hour = (hours: number) => (1_000 + hours) * HOUR_MS;
@@ -141,7 +141,7 @@ eachEngine(({ open }) => {
     const listed: string[] = [];
     let after: UsageCursor | null = null;
     for (let page = 0; page < 20; page++) {
-      const bound = { rowsPerLook: 1, looksMax: 1 };
+      const bound = { rowsPerScan: 1, scansMax: 1 };
       const found = await listUsage(db, { groupId: "g1", outcome: "failed" }, { after, limit: 5 }, bound);
       listed.push(...found.rows.map(({ requestId }) => requestId));
       after = found.next;
@@ -151,7 +151,7 @@ eachEngine(({ open }) => {
     expect(after).toBeNull();
   });
 
-  test("a page of one key is read along its index, and only rows of one instant are sorted", async () => {
+  test("a page of one key is read by its index, and only rows of equal time are sorted", async () => {
     const db = await open();
     const filler = Array.from({ length: 2_000 }, (_, i) =>
       row(`req_${String(i).padStart(5, "0")}`, { atMs: i, keyId: `k${i % 50}` }),
@@ -172,11 +172,11 @@ eachEngine(({ open }) => {
     );
   });
 
-  test("what is rare is looked for in so many rows and no more, and the next page goes on from there", async () => {
+  test("a search for rare rows reads a limited number of rows, and the next page continues there", async () => {
     const db = await open();
     const filler = Array.from({ length: 30 }, (_, i) => row(`req_${i + 10}`, { atMs: i + 10 }));
     await insertUsage(db, [...filler, row("req_01", { atMs: 1, outcome: "failed" })]);
-    const look = { rowsPerLook: 5, looksMax: 2 };
+    const look = { rowsPerScan: 5, scansMax: 2 };
     const first = await listUsage(db, { outcome: "failed" }, { after: null, limit: 3 }, look);
     expect(first).toEqual({ rows: [], next: { atMs: 30, requestId: "" } });
     const second = await listUsage(db, { outcome: "failed" }, { after: first.next, limit: 3 }, look);
@@ -186,7 +186,7 @@ eachEngine(({ open }) => {
     expect(fourth.next).toBeNull();
   });
 
-  test("a group of many keys is listed too", async () => {
+  test("lists the rows of a group with many keys", async () => {
     const db = await open();
     const filler = Array.from({ length: 450 }, (_, i) =>
       row(`req_${String(i).padStart(5, "0")}`, { atMs: i, keyId: `k${i % 225}`, groupId: `g${i % 2}` }),

@@ -48,15 +48,15 @@ const KEYS_MAX = 200;
 
 /** SQLite runs within this process, so each scan must be short, and a page must not scan without end. */
 interface ScanBounds {
-  rowsPerLook: number;
-  looksMax: number;
+  rowsPerScan: number;
+  scansMax: number;
 }
-const SCAN_BOUNDS: ScanBounds = { rowsPerLook: 10_000, looksMax: 10 };
+const SCAN_BOUNDS: ScanBounds = { rowsPerScan: 10_000, scansMax: 10 };
 
 interface ScanResult {
   rows: UsageRow[];
   /** Everything up to here was scanned; null if the scan reached the end or found enough rows. */
-  lookedTo: UsageCursor | null;
+  scannedTo: UsageCursor | null;
 }
 
 export async function listUsage(
@@ -70,7 +70,7 @@ export async function listUsage(
   const rows = found.rows.slice(0, page.limit);
   const last = rows.at(-1);
   const more = found.rows.length > page.limit && last !== undefined;
-  return { rows, next: more ? { atMs: last.atMs, requestId: last.requestId } : found.lookedTo };
+  return { rows, next: more ? { atMs: last.atMs, requestId: last.requestId } : found.scannedTo };
 }
 
 type ScanStrategy = (
@@ -102,7 +102,7 @@ async function scanIndex(
   after: UsageCursor | null,
   rowsWanted: number,
 ): Promise<ScanResult> {
-  return { rows: await selectRows(db, filter, after, rowsWanted), lookedTo: null };
+  return { rows: await selectRows(db, filter, after, rowsWanted), scannedTo: null };
 }
 
 /** Scans the index in batches of `rowsPerLook` rows, whether they match or not. */
@@ -111,17 +111,17 @@ async function scanInBatches(
   filter: UsageFilter,
   after: UsageCursor | null,
   rowsWanted: number,
-  { rowsPerLook, looksMax }: ScanBounds,
+  { rowsPerScan: rowsPerLook, scansMax: looksMax }: ScanBounds,
 ): Promise<ScanResult> {
   const rows: UsageRow[] = [];
   let from = after;
   for (let look = 0; look < looksMax; look += 1) {
     const to = await findBatchEnd(db, filter, from, rowsPerLook);
     rows.push(...(await selectRows(db, filter, from, rowsWanted - rows.length, { to })));
-    if (to === null || rows.length >= rowsWanted) return { rows, lookedTo: null };
+    if (to === null || rows.length >= rowsWanted) return { rows, scannedTo: null };
     from = to;
   }
-  return { rows, lookedTo: from };
+  return { rows, scannedTo: from };
 }
 
 /**
@@ -180,7 +180,7 @@ async function scanByRollUp(
   filter: UsageFilter,
   after: UsageCursor | null,
   rowsWanted: number,
-  { rowsPerLook, looksMax }: ScanBounds,
+  { rowsPerScan: rowsPerLook, scansMax: looksMax }: ScanBounds,
 ): Promise<ScanResult> {
   const rows: UsageRow[] = [];
   // No id sorts before the empty one, so nothing is left of the cursor's own millisecond.
@@ -190,7 +190,7 @@ async function scanByRollUp(
   const fromMs = filter.fromMs ?? 0;
   let scannedRows = 0;
   for (let hoursMax = HOURS_INITIAL; rows.length < rowsWanted && fromMs < toMs; hoursMax *= 4) {
-    if (scannedRows >= rowsPerLook * looksMax) return { rows, lookedTo: { atMs: toMs, requestId: "" } };
+    if (scannedRows >= rowsPerLook * looksMax) return { rows, scannedTo: { atMs: toMs, requestId: "" } };
     const span = await findSpanWithUse(db, filter, fromMs, toMs, {
       requests: needsRowScan(filter) ? rowsPerLook : rowsWanted - rows.length,
       hours: Math.min(hoursMax, HOURS_MAX),
@@ -203,7 +203,7 @@ async function scanByRollUp(
     toMs = part.fromMs;
     scannedRows += span.many;
   }
-  return { rows, lookedTo: null };
+  return { rows, scannedTo: null };
 }
 
 /** Whether the roll-up cannot count the matching requests. */

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { HOUR_MS } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
-import { splitUsage } from "./usage-series.ts";
-import { splitRows } from "./usage-series-rows.ts";
+import { readSplitUsage } from "./usage-series.ts";
+import { readSplitRows } from "./usage-series-rows.ts";
 
 const AT_MS = Date.parse("2026-09-03T00:00:00Z");
 const ASKED = {
@@ -17,7 +17,7 @@ const ASKED = {
 const BOUNDS = { ranked: 10, drawn: 5, rows: 1_000 };
 
 eachEngine(({ open }) => {
-  test("an account's requests are split as the roll-ups would, were all of them its own", async () => {
+  test("requests of an account are split like roll-ups with the same rows", async () => {
     const db = await open();
     await insertUsage(
       db,
@@ -32,28 +32,28 @@ eachEngine(({ open }) => {
         }),
       ),
     );
-    const { sinceMs, ...fromRows } = await splitRows(db, ASKED, BOUNDS);
+    const { sinceMs, ...fromRows } = await readSplitRows(db, ASKED, BOUNDS);
     expect(sinceMs).toBe(AT_MS);
-    expect(fromRows).toEqual(await splitUsage(db, ASKED, BOUNDS));
+    expect(fromRows).toEqual(await readSplitUsage(db, ASKED, BOUNDS));
   });
 
-  test("what other accounts served is not counted", async () => {
+  test("requests served by other accounts are not counted", async () => {
     const db = await open();
     await insertUsage(db, [
       usageRow({ atMs: AT_MS, accountId: "a1" }),
       usageRow({ atMs: AT_MS, accountId: "a2" }),
       usageRow({ atMs: AT_MS, accountId: null }),
     ]);
-    expect((await splitRows(db, ASKED, BOUNDS)).total.requests).toBe(1);
+    expect((await readSplitRows(db, ASKED, BOUNDS)).total.requests).toBe(1);
   });
 
-  test("of too many rows only the latest are read, and the answer says since when", async () => {
+  test("with too many rows, only the newest are read, and the result says since when", async () => {
     const db = await open();
     await insertUsage(
       db,
       Array.from({ length: 10 }, (_, i) => usageRow({ atMs: AT_MS + i, accountId: "a1" })),
     );
-    const { sinceMs, total } = await splitRows(db, ASKED, { ...BOUNDS, rows: 4 });
+    const { sinceMs, total } = await readSplitRows(db, ASKED, { ...BOUNDS, rows: 4 });
     expect([sinceMs, total.requests]).toEqual([AT_MS + 6, 4]);
   });
 });

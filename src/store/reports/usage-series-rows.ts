@@ -7,7 +7,15 @@
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { DAY_MS, HOUR_MS } from "../usage/usage-day.ts";
-import { noUse, plus, TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
+import {
+  buildEmptyTotals,
+  plus,
+  ROW_VALUES,
+  SUM_COLUMNS,
+  TOTALS,
+  toTotals,
+  type UsageTotals,
+} from "../usage/usage-hour.ts";
 import type { SeriesBounds, SeriesPoint, SeriesRequest, SplitUsage } from "./usage-series.ts";
 
 export interface SeriesRowsRequest extends SeriesRequest {
@@ -19,7 +27,7 @@ export interface SplitRows extends SplitUsage {
   sinceMs: number;
 }
 
-export async function splitRows(
+export async function readSplitRows(
   db: Db,
   request: SeriesRowsRequest,
   bounds: SeriesBounds & { rows: number },
@@ -33,7 +41,7 @@ export async function splitRows(
   const ranked = request.by === "total" ? [] : ranking.slice(0, bounds.ranked);
   return {
     sinceMs,
-    total: cells.map(({ totals }) => totals).reduce(plus, noUse()),
+    total: cells.map(({ totals }) => totals).reduce(plus, buildEmptyTotals()),
     points: sumByTime(cells),
     ranking: ranked,
     series: ranked.slice(0, bounds.drawn).map(({ id }) => ({ id, points: sumByTime(byName.get(id) ?? []) })),
@@ -70,14 +78,8 @@ const NAMES = {
   group: "group_id",
 } as const;
 
-/** Counts one row as `computeTotals` does. */
-const ROW_TOTALS = `CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END AS requests,
-  CASE WHEN outcome = 'refused' THEN request_count ELSE 0 END AS refused,
-  CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END AS failed,
-  input_tokens, cached_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, duration_ms,
-  COALESCE(first_byte_ms, 0) AS first_byte_ms,
-  CASE WHEN first_byte_ms IS NULL THEN 0 ELSE 1 END AS first_bytes,
-  cost_nano, charged_nano, upstream_nano`;
+/** What one row adds to each sum, as columns named like those of the roll-ups. */
+const ROW_TOTALS = SUM_COLUMNS.map((column, index) => `${ROW_VALUES[index]} AS ${column}`).join(", ");
 
 async function readCells(
   db: Db,

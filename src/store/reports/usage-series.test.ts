@@ -7,7 +7,13 @@ import { insertRows } from "../engine/insert-rows.ts";
 import type { UsageRow } from "../usage/usage.ts";
 import { DAY_MS, HOUR_MS, startOfDay } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
-import { canSplit, SERIES_SPLITS, type SeriesRequest, splitUsage, totalUsage } from "./usage-series.ts";
+import {
+  canSplit,
+  readSplitUsage,
+  readTotalUsage,
+  SERIES_SPLITS,
+  type SeriesRequest,
+} from "./usage-series.ts";
 
 const TODAY_MS = Date.parse("2026-09-03T00:00:00Z");
 const NOW_MS = TODAY_MS + 12 * HOUR_MS;
@@ -92,7 +98,7 @@ const counts = (rows: readonly UsageRow[]) => ({
 });
 
 eachEngine(({ open }) => {
-  test("every split of every scope says what the rows say, whether they were folded or not", async () => {
+  test("every split of every scope matches the rows, folded or not", async () => {
     await fc.assert(
       fc.asyncProperty(rowsOf, rowsOf, askedOf, async (before, after, asked) => {
         fc.pre(canSplit(asked));
@@ -104,7 +110,7 @@ eachEngine(({ open }) => {
         await foldDays(db, NOW_MS, true);
         await insertUsage(db, recent.map(usageRow));
         const rows = [...before, ...recent].map(usageRow).filter((row) => isAsked(asked, row));
-        const split = await splitUsage(db, asked, BOUNDS);
+        const split = await readSplitUsage(db, asked, BOUNDS);
         const unit = (ms: number) => (asked.granularity === "day" ? startOfDay(ms) : ms - (ms % HOUR_MS));
         expect(split.total).toMatchObject(counts(rows));
         expect(split.points.map(({ atMs }) => atMs)).toEqual(
@@ -118,14 +124,14 @@ eachEngine(({ open }) => {
           const sum = points.reduce((all, { costNano }) => all + costNano, 0n);
           expect(sum).toBe(counts(byName.get(id) ?? []).costNano);
         }
-        expect(await totalUsage(db, asked)).toEqual(split.total);
+        expect(await readTotalUsage(db, asked)).toEqual(split.total);
         await db.close();
       }),
       { numRuns: 25 },
     );
   }, 60_000);
 
-  test("the dearest come first, and only so many are ranked and drawn", async () => {
+  test("series are ordered by cost, and the number of ranked and drawn ones is limited", async () => {
     const db = await open();
     await seedKeys(db);
     await insertUsage(
@@ -136,7 +142,7 @@ eachEngine(({ open }) => {
     );
     const asked = { scope: { userId: "u1" }, by: "model", granularity: "day" } as const;
     const range = { fromMs: TODAY_MS, toMs: TODAY_MS + DAY_MS };
-    const split = await splitUsage(db, { ...asked, ...range }, { ranked: 3, drawn: 2 });
+    const split = await readSplitUsage(db, { ...asked, ...range }, { ranked: 3, drawn: 2 });
     expect(split.ranking.map(({ id }) => id)).toEqual(["d", "c", "b"]);
     expect(split.series.map(({ id }) => id)).toEqual(["d", "c"]);
     expect(split.total.requests).toBe(4);

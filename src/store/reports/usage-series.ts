@@ -9,7 +9,7 @@ import { integer, text } from "../engine/row.ts";
 import { DAY_MS, FOLD_GRACE_MS, HOUR_MS, readFoldState, startOfDay } from "../usage/usage-day.ts";
 import { SUM_COLUMNS, TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
 import { readFoldedBefore } from "./key-usage.ts";
-import { topUsage } from "./usage-charts.ts";
+import { readTopUsage } from "./usage-charts.ts";
 
 /** Empty: all callers. Several fields: the intersection. */
 export interface SeriesScope {
@@ -52,7 +52,11 @@ export interface SeriesBounds {
   drawn: number;
 }
 
-export async function splitUsage(db: Db, request: SeriesRequest, bounds: SeriesBounds): Promise<SplitUsage> {
+export async function readSplitUsage(
+  db: Db,
+  request: SeriesRequest,
+  bounds: SeriesBounds,
+): Promise<SplitUsage> {
   const folded = await readFolded(db);
   const totalSource = buildSource({ ...request, by: "total" }, folded, null);
   const points = await readPoints(db, request, totalSource);
@@ -65,7 +69,7 @@ export async function splitUsage(db: Db, request: SeriesRequest, bounds: SeriesB
 }
 
 /** Totals of a range, as in `splitUsage`. */
-export async function totalUsage(db: Db, request: Omit<SeriesRequest, "by">): Promise<UsageTotals> {
+export async function readTotalUsage(db: Db, request: Omit<SeriesRequest, "by">): Promise<UsageTotals> {
   return readTotals(db, buildSource({ ...request, by: "total" }, await readFolded(db), null));
 }
 
@@ -246,7 +250,13 @@ async function rankUsage(
   if (by !== "total" && by !== "model" && (kind === "all" || (kind === "group" && by === "key"))) {
     const within =
       kind === "all" ? ({ kind } as const) : ({ kind: "group", id: request.scope.groupId ?? "" } as const);
-    const top = await topUsage(db, { of: by, within, fromMs: request.fromMs, toMs: request.toMs, limit });
+    const top = await readTopUsage(db, {
+      rankBy: by,
+      within,
+      fromMs: request.fromMs,
+      toMs: request.toMs,
+      limit,
+    });
     // Owners whose first usage is recent are not folded yet.
     const sinceMs = Math.max(request.fromMs, folded.hoursBeforeMs);
     const recent = await selectRanking(
@@ -278,7 +288,7 @@ async function selectRanking(
 
 async function readTotals(db: Db, { text: from, values }: Source): Promise<UsageTotals> {
   const [row] = await db.sql.text(numberPlaceholders(db, `SELECT ${TOTALS} FROM ${from}`), values);
-  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  if (row === undefined) throw new Error("A sum returned no row.");
   return toTotals(row);
 }
 

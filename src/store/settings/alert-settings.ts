@@ -33,7 +33,7 @@ export async function readAlertSettings(db: Db): Promise<AlertsRecord> {
   try {
     return alertsSchema.parse(JSON.parse(stored));
   } catch {
-    throw new CorruptRow(`The setting ${SETTING} does not say what is watched.`);
+    throw new CorruptRow(`The setting ${SETTING} is not valid.`);
   }
 }
 

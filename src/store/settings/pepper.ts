@@ -21,8 +21,7 @@ export async function loadPepper(
 ): Promise<Uint8Array> {
   const sealed = (await readSetting(db, PEPPER_SETTING)) ?? (await createPepper(db, keyring, randomBytes));
   const pepper = Buffer.from(unsealPepper(keyring, sealed), "base64");
-  if (pepper.length !== PEPPER_BYTES)
-    throw new SealError("corrupt", "The pepper has not the length it was made with.");
+  if (pepper.length !== PEPPER_BYTES) throw new SealError("corrupt", "The pepper has an invalid length.");
   return new Uint8Array(pepper);
 }
 
@@ -33,7 +32,7 @@ function unsealPepper(keyring: Keyring, sealed: string): string {
     if (!(error instanceof SealError) || error.reason !== "unknown_key") throw error;
     throw new SealError(
       "unknown_key",
-      `This database was sealed with a master key that is not here. ${error.message} It is a line of master.key or of MODEL_GATEWAY_MASTER_KEY.`,
+      `The secrets of this database were encrypted with another master key. ${error.message} It is a line of master.key or of MODEL_GATEWAY_MASTER_KEY.`,
     );
   }
 }
@@ -43,7 +42,7 @@ async function createPepper(db: Db, keyring: Keyring, randomBytes: RandomBytes):
     const keys = await tx.sql`SELECT id FROM api_key UNION ALL SELECT digest FROM redeem_code LIMIT 1`;
     if (keys.length > 0) {
       throw new Error(
-        "The database holds keys or redeem codes but not the pepper of their digests: restore the setting from a backup.",
+        "The database has keys or redeem codes, but not the pepper of their digests. Restore the setting from a backup.",
       );
     }
     const sealed = seal(

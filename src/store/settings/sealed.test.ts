@@ -30,6 +30,7 @@ async function putSealed(db: Db, id: string, credential: string | null): Promise
     interfaces: ["chat"],
     websocket: false,
     apiVersion: null,
+    propagateTrace: false,
     privateNetwork: false,
     priority: 1,
     weight: 1,
@@ -52,7 +53,7 @@ eachEngine(({ open }) => {
     expect(await readSetting(db, "a")).toBeNull();
   });
 
-  test("the pepper is made once and is not in the database in the clear", async () => {
+  test("the pepper is created once and is not stored in plain text", async () => {
     const db = await open();
     const pepper = await loadPepper(db, old);
     expect(pepper).toHaveLength(32);
@@ -60,13 +61,13 @@ eachEngine(({ open }) => {
     expect(await readSetting(db, "pepper")).toMatch(/^v1:old:/);
   });
 
-  test("first starts at once agree on one pepper", async () => {
+  test("concurrent first starts agree on one pepper", async () => {
     const db = await open();
     const peppers = await Promise.all(Array.from({ length: 5 }, () => loadPepper(db, old)));
     for (const pepper of peppers) expect(pepper).toEqual(peppers[0] ?? new Uint8Array());
   });
 
-  test("without the master key that sealed it the pepper is refused, not made anew", async () => {
+  test("without its master key, the pepper is an error and is not replaced", async () => {
     const db = await open();
     await loadPepper(db, old);
     const sealed = await readSetting(db, "pepper");
@@ -76,16 +77,16 @@ eachEngine(({ open }) => {
     expect(await readSetting(db, "pepper")).toBe(sealed);
   });
 
-  test("a pepper lost while keys exist is refused, not made anew", async () => {
+  test("a pepper lost while keys exist is an error and is not replaced", async () => {
     const db = await open();
     await putGroup(db, groupRecord("g1"));
     await insertKey(db, keyRecord("k1"));
     const error = await loadPepper(db, old).catch((reason: unknown) => reason);
-    expect(String(error)).toContain("restore");
+    expect(String(error)).toContain("Restore");
     expect(await readSetting(db, "pepper")).toBeNull();
   });
 
-  test("a rotation seals everything anew, and the old master key can go", async () => {
+  test("a rotation reseals everything, and the old master key can be removed", async () => {
     const db = await open();
     const pepper = await loadPepper(db, old);
     await putSealed(db, "a1", "sk-one");
@@ -99,7 +100,7 @@ eachEngine(({ open }) => {
     expect(opened).toEqual(["sk-one", "sk-two", null]);
   });
 
-  test("a rotation is told to those who hold compiled records", async () => {
+  test("a rotation increases the policy revision", async () => {
     const db = await open();
     await putSealed(db, "a1", "sk-one");
     const before = await readRevisions(db);
@@ -107,7 +108,7 @@ eachEngine(({ open }) => {
     expect((await readRevisions(db)).policy).toBe(before.policy + 1);
   });
 
-  test("a rotation that was done before changes nothing", async () => {
+  test("a repeated rotation changes nothing", async () => {
     const db = await open();
     await loadPepper(db, old);
     await rewrapSecrets(db, both);

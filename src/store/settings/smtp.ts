@@ -25,7 +25,7 @@ export async function readSmtp(db: Db): Promise<SmtpRecord | null> {
   try {
     return smtpSchema.parse(JSON.parse(stored));
   } catch {
-    throw new CorruptRow(`The setting ${SETTING} is not what mail is sent by.`);
+    throw new CorruptRow(`The setting ${SETTING} is not valid.`);
   }
 }
 

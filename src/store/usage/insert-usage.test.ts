@@ -37,7 +37,7 @@ async function insert(db: Db, rows: readonly ChargedRow[]): Promise<number> {
     for (const step of [rows.slice(0, 70), rows.slice(70)]) {
       const kinds: SameKindRows[] = [];
       for (const [row, chargedWith] of step) groupByKind(kinds, row).add(row, chargedWith);
-      for (const alike of kinds) ready.add(alike);
+      for (const sameKindRows of kinds) ready.add(sameKindRows);
       await insertFull(tx, numbering, ready.full.splice(0));
     }
     await insertRest(tx, numbering, ready.rest(), async () => {
@@ -48,7 +48,7 @@ async function insert(db: Db, rows: readonly ChargedRow[]): Promise<number> {
 }
 
 eachEngine(({ open }) => {
-  test("rows of any kinds are written whole, each once", async () => {
+  test("rows of any kinds are inserted completely, each once", async () => {
     const db = await open();
     await fc.assert(
       fc.asyncProperty(rowsOf, async (drawn) => {
@@ -64,7 +64,7 @@ eachEngine(({ open }) => {
     );
   });
 
-  test("one row that is there already fails all of them", async () => {
+  test("one duplicate row fails the whole batch", async () => {
     const db = await open();
     const rows = Array.from(
       { length: 40 },
@@ -76,7 +76,7 @@ eachEngine(({ open }) => {
   });
 });
 
-test("on SQLite somebody else has a turn after every few that were left over", async () => {
+test("on SQLite, the insert yields after every few leftover rows", async () => {
   const db = await openDb("sqlite::memory:");
   await migrate(db);
   const rows = Array.from(
@@ -87,7 +87,7 @@ test("on SQLite somebody else has a turn after every few that were left over", a
   await db.close();
 });
 
-test("rows that wait for the store can be had back", () => {
+test("rows that wait to be written can be read back", () => {
   fc.assert(
     fc.property(rowsOf, (drawn) => {
       const rows = drawn.map(({ chargedWith: _, ...row }) => usageRow(row));

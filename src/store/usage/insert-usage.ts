@@ -1,7 +1,8 @@
 /** Inserts usage rows with few, long statements. Rows that share most of their values are written together. */
 
-import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
-import { insertRows } from "../engine/insert-rows.ts";
+import type { Db, SqlValue } from "../engine/db.ts";
+import { canShareValues, isSharedServer } from "../engine/dialect.ts";
+import { buildSharingInsert, insertRows } from "../engine/insert-rows.ts";
 import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { clampCount, toUsageRow, type UsageRow } from "./usage-row.ts";
 import {
@@ -9,10 +10,11 @@ import {
   isSameKind,
   KIND_COLUMNS,
   kindValues,
+  NUMBER_COLUMNS,
+  NUMBERED_COLUMNS,
   pushRest,
   REST_COLUMNS,
-  TOLD_IN_ROW,
-  TOLD_ONCE,
+  ROW_KIND_COLUMNS,
   toValues,
   USAGE_COLUMNS,
 } from "./usage-values.ts";
@@ -52,13 +54,13 @@ export class SameKindRows {
    * Adds a row that is already clamped. `chargedWith` is the request whose ledger entry it shares; null if it has
    * its own.
    */
-  add(row: UsageRow, chargedWith: string | null): void {
+  add(row: UsageRow, sharedChargeIds: string | null): void {
     pushRest(this.rest, row);
-    this.rest.push(chargedWith);
+    this.rest.push(sharedChargeIds);
   }
 
   /** Sets the shared ledger entry of a row afterwards. */
-  chargeWith(index: number, requestId: string): void {
+  setSharedCharge(index: number, requestId: string): void {
     this.rest[(index + 1) * REST_COUNT - 1] = requestId;
   }
 
@@ -82,7 +84,7 @@ export class SameKindRows {
 
 /** Returns the group of this row's kind. A linear search: there are few kinds. */
 export function groupByKind(kinds: SameKindRows[], row: UsageRow): SameKindRows {
-  for (const alike of kinds) if (isSameKind(alike.first, row)) return alike;
+  for (const sameKindRows of kinds) if (isSameKind(sameKindRows.first, row)) return sameKindRows;
   const created = new SameKindRows(row);
   kinds.push(created);
   return created;
@@ -112,7 +114,7 @@ export class ReadyRows {
   add({ first, rest }: SameKindRows): void {
     if (first.requestCount === 0) return;
     for (let at = 0; at < rest.length; ) {
-      const kind = this.kindOf(first);
+      const kind = this.findPendingKind(first);
       const { values } = kind;
       const end = Math.min(rest.length, at + STATEMENT_VALUES - values.length);
       for (; at < end; at++) values.push(rest[at] ?? null);
@@ -127,7 +129,7 @@ export class ReadyRows {
     return [...this.single, ...this.waiting.flatMap(({ values }) => splitStatement(values))];
   }
 
-  private kindOf(row: UsageRow): PendingKind {
+  private findPendingKind(row: UsageRow): PendingKind {
     for (const kind of this.waiting) if (isSameKind(kind.first, row)) return kind;
     if (this.waiting.length === PENDING_KINDS_MAX) {
       const [longest] = this.waiting.splice(0, 1);
@@ -156,13 +158,13 @@ export async function insertFull(
   statements: readonly SqlValue[][],
 ): Promise<void> {
   if (statements.length === 0) return;
-  if (tx.engine === "sqlite") await tx.sql.each(ALIKE_INSERT, await shortenAll(tx, numbering, statements));
+  if (canShareValues(tx)) await tx.sql.each(SHARING_INSERT, await shortenAll(tx, numbering, statements));
   else await insertShort(tx, numbering, statements.flatMap(splitStatement));
 }
 
 /** Inserts rows in this order, also when other processes write the same rows concurrently. */
 export async function insertUsage(tx: Db, numbering: Numbering, rows: readonly UsageRow[]): Promise<void> {
-  if (tx.engine === "postgres") {
+  if (!canShareValues(tx)) {
     const counting = rows.filter(({ requestCount }) => requestCount > 0);
     await insertShort(tx, numbering, counting.map(allValues));
     return;
@@ -170,7 +172,7 @@ export async function insertUsage(tx: Db, numbering: Numbering, rows: readonly U
   const kinds: SameKindRows[] = [];
   for (const row of rows) groupByKind(kinds, row).add(row, null);
   const ready = new ReadyRows();
-  for (const alike of kinds) ready.add(alike);
+  for (const sameKindRows of kinds) ready.add(sameKindRows);
   await insertFull(tx, numbering, ready.full);
   await insertRest(tx, numbering, ready.rest(), async () => {});
 }
@@ -198,31 +200,29 @@ async function insertShort(tx: Db, numbering: Numbering, rows: readonly SqlValue
   await insertRows(tx, "usage_row", SHORT_COLUMNS, await shortenAll(tx, numbering, rows));
 }
 
-const NUMBER_COLUMNS: Readonly<Record<string, string>> = {
-  key_id: "key_no",
-  user_id: "user_no",
-  group_id: "group_no",
-  account_id: "account_no",
-};
 /** Columns as stored: those that the rows of a statement share, then the rest. */
-const SHARED_COLUMNS = ["kind_no", "asked_model", ...TOLD_IN_ROW] as const;
+const SHARED_COLUMNS = ["kind_no", "asked_model", ...ROW_KIND_COLUMNS] as const;
 const SHORT_COLUMNS = [
   ...SHARED_COLUMNS,
-  ...REST_COLUMNS.map((column) => NUMBER_COLUMNS[column] ?? column),
+  ...REST_COLUMNS.map((column) => NUMBER_COLUMNS.get(column) ?? column),
   "charged_with",
 ] as const;
 
 const MODEL_AT = KIND_COLUMNS.indexOf("public_model");
 const OUTCOME_AT = KIND_COLUMNS.indexOf("outcome");
 /** Which of the rest are ids that are stored as numbers. */
-const IS_ID = [...REST_COLUMNS.map((column) => column in NUMBER_COLUMNS), false];
+const IS_ID = [...REST_COLUMNS.map((column) => NUMBER_COLUMNS.has(column)), false];
 
 /**
- * Registers the numbers that these rows are likely to need. On PostgreSQL this runs in its own transaction: a new
+ * Registers the numbers that these rows are likely to need. On a shared server this runs in its own transaction: a new
  * number blocks every other writer that needs it, and the transaction that books the rows may take long.
  */
-export async function learnBefore(db: Db, numbers: UsageNumbers, rows: readonly UsageRow[]): Promise<void> {
-  if (db.engine === "sqlite") return;
+export async function registerNumbers(
+  db: Db,
+  numbers: UsageNumbers,
+  rows: readonly UsageRow[],
+): Promise<void> {
+  if (!isSharedServer(db)) return;
   const lists = rows.map((row) => allValues(clampCount(row)));
   const numbering = new Numbering(numbers);
   for (const values of lists) shorten(values, numbering);
@@ -234,18 +234,18 @@ async function shortenAll(tx: Db, numbering: Numbering, lists: readonly SqlValue
   for (;;) {
     const short = lists.map((values) => shorten(values, numbering));
     // Nearly always all numbers are known already.
-    if (!(await numbering.learn(tx))) return short;
+    if (!(await numbering.register(tx))) return short;
   }
 }
 
 function shorten(values: readonly SqlValue[], numbering: Numbering): SqlValue[] {
   const isRefused = values[OUTCOME_AT] === "refused";
-  const short = [numbering.ofKind(extractKind(values)), isRefused ? (values[MODEL_AT] ?? null) : null];
-  for (let at = TOLD_ONCE.length; at < KIND_COLUMNS.length; at++) short.push(values[at] ?? null);
+  const short = [numbering.lookUpKind(extractKind(values)), isRefused ? (values[MODEL_AT] ?? null) : null];
+  for (let at = NUMBERED_COLUMNS.length; at < KIND_COLUMNS.length; at++) short.push(values[at] ?? null);
   for (let at = KIND_COLUMNS.length; at < values.length; at += REST_COUNT) {
     for (let i = 0; i < REST_COUNT; i++) {
       const value = values[at + i] ?? null;
-      short.push(IS_ID[i] === true && typeof value === "string" ? numbering.ofId(value) : value);
+      short.push(IS_ID[i] === true && typeof value === "string" ? numbering.lookUpId(value) : value);
     }
   }
   return short;
@@ -256,7 +256,7 @@ function shorten(values: readonly SqlValue[], numbering: Numbering): SqlValue[] 
  * of this table, whose rows are never deleted.
  */
 function extractKind(kind: readonly SqlValue[]): SqlValue[] {
-  const kindColumns = kind.slice(0, TOLD_ONCE.length);
+  const kindColumns = kind.slice(0, NUMBERED_COLUMNS.length);
   if (kind[OUTCOME_AT] === "refused") kindColumns[MODEL_AT] = "";
   return kindColumns;
 }
@@ -265,23 +265,14 @@ function extractKind(kind: readonly SqlValue[]): SqlValue[] {
 export async function kindNumber(tx: Db, row: UsageRow): Promise<number> {
   const numbering = new Numbering(new UsageNumbers());
   const kindColumns = extractKind(kindValues(row));
-  numbering.ofKind(kindColumns);
-  await numbering.learn(tx);
-  return numbering.ofKind(kindColumns);
+  numbering.lookUpKind(kindColumns);
+  await numbering.register(tx);
+  return numbering.lookUpKind(kindColumns);
 }
 
-function buildAlikeInsert(): string {
-  const first = SHORT_COLUMNS.map((_, i) => placeholder("sqlite", i));
-  const next = SHORT_COLUMNS.map((_, i) =>
-    i < SHARED_COLUMNS.length ? `?${i + 1}` : placeholder("sqlite", i),
-  );
-  const tuples = Array.from(
-    { length: ROWS_PER_STATEMENT },
-    (_, row) => `(${(row === 0 ? first : next).join(", ")})`,
-  );
-  // `OR FAIL` skips the statement journal: to undo a statement of several rows, SQLite would copy every changed page
-  // to a separate file. A failure here rolls back the whole transaction anyway.
-  return `INSERT OR FAIL INTO usage_row (${SHORT_COLUMNS.join(", ")}) VALUES ${tuples.join(", ")}`;
-}
-
-const ALIKE_INSERT = buildAlikeInsert();
+const SHARING_INSERT = buildSharingInsert({
+  table: "usage_row",
+  columns: SHORT_COLUMNS,
+  sharedCount: SHARED_COLUMNS.length,
+  rowCount: ROWS_PER_STATEMENT,
+});

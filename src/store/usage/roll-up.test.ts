@@ -18,9 +18,11 @@ const row = fc
 
 /** A roll-up does not distinguish times within one hour. */
 const linesOf = (sums: RollUp) =>
-  sums.entries().map(({ of, totals }) => ({ ...of, atMs: Math.floor(of.atMs / 3_600_000), totals }));
+  sums
+    .entries()
+    .map(({ dimensions: of, totals }) => ({ ...of, atMs: Math.floor(of.atMs / 3_600_000), totals }));
 
-test("however rows are cut into batches, the sums of the batches add up to those of all", () => {
+test("the merged roll-ups of any batches equal the roll-up of all rows", () => {
   fc.assert(
     fc.property(fc.array(fc.array(row)), (batches) => {
       const whole = new RollUp();

@@ -84,7 +84,7 @@ export async function writeFolded(db: Db, atMs: number, marks: FoldState["marks"
   });
 }
 
-export async function firstHour(db: Db): Promise<number | null> {
+export async function readFirstHour(db: Db): Promise<number | null> {
   const [row] = await db.sql`SELECT hour_ms FROM usage_hour ORDER BY hour_ms LIMIT 1`;
   return row === undefined ? null : integer(row, "hour_ms");
 }

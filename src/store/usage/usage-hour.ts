@@ -1,16 +1,21 @@
 /** The hourly roll-up: sums of usage rows by hour, key, group, model and interface. */
 
 import type { Nano } from "../../money/nano.ts";
+import type { TokenCounts } from "../../money/token-counts.ts";
 import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, nano, text, textOrNull } from "../engine/row.ts";
-import type { UsageOutcome, UsageRow, UsageTokens } from "./usage-row.ts";
-import { nanoValue } from "./usage-values.ts";
+import { compile } from "./compile-fields.ts";
+import { nanoValue } from "./storable-values.ts";
+import { USAGE_FIELDS, type UsageOutcome, type UsageRow } from "./usage-row.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** Image and audio tokens are included in input and output. Only usage rows store them separately. */
-type SummedTokens = Omit<UsageTokens, "imageInputTokens" | "audioInputTokens" | "audioOutputTokens">;
+/** The other parts of input and output, and the searches, are stored in usage rows only. */
+type SummedTokens = Pick<
+  TokenCounts,
+  "inputTokens" | "cachedTokens" | "cacheWriteTokens" | "outputTokens" | "reasoningTokens" | "images"
+>;
 
 export interface UsageTotals extends SummedTokens {
   /** Admitted requests. Refused ones are counted separately. */
@@ -28,103 +33,117 @@ export interface UsageTotals extends SummedTokens {
 }
 
 type NanoField = "costNano" | "chargedNano" | "upstreamNano";
+type CountField = Exclude<keyof UsageTotals, NanoField>;
+/** The sums that add up the row's field of the same name. */
+type RowField = Exclude<keyof UsageTotals & keyof UsageRow, NanoField | "firstByteMs">;
 
 export interface RollUpEntry {
-  of: Pick<UsageRow, "atMs" | "keyId" | "groupId" | "publicModel" | "interface">;
+  dimensions: Pick<UsageRow, "atMs" | "keyId" | "groupId" | "publicModel" | "interface">;
   totals: UsageTotals;
 }
 
-const SUMS: readonly (readonly [column: string, field: Exclude<keyof UsageTotals, NanoField>])[] = [
-  ["requests", "requests"],
-  ["refused", "refused"],
-  ["failed", "failed"],
-  ["input_tokens", "inputTokens"],
-  ["cached_tokens", "cachedTokens"],
-  ["cache_write_tokens", "cacheWriteTokens"],
-  ["output_tokens", "outputTokens"],
-  ["reasoning_tokens", "reasoningTokens"],
-  ["images", "images"],
-  ["duration_ms", "durationMs"],
-  ["first_byte_ms", "firstByteMs"],
-  ["first_bytes", "firstBytes"],
-];
-const NANO_SUMS: readonly (readonly [column: string, field: NanoField])[] = [
-  ["cost_nano", "costNano"],
-  ["charged_nano", "chargedNano"],
-  ["upstream_nano", "upstreamNano"],
-];
-/** Every sum of a roll-up, in no particular order. Reconciliation compares them with the rows. */
-export const SUM_COLUMNS: readonly string[] = [...SUMS, ...NANO_SUMS].map(([column]) => column);
+/** A sum of the roll-up: its column, and the SQL of what one usage row adds to it. */
+interface Sum {
+  column: string;
+  rowValue: string;
+}
+
+const sumField = (field: keyof UsageRow): Sum => {
+  const { column } = USAGE_FIELDS[field];
+  return { column, rowValue: column };
+};
+
+const ROW_SUMS: Readonly<Record<RowField, Sum>> = {
+  inputTokens: sumField("inputTokens"),
+  cachedTokens: sumField("cachedTokens"),
+  cacheWriteTokens: sumField("cacheWriteTokens"),
+  outputTokens: sumField("outputTokens"),
+  reasoningTokens: sumField("reasoningTokens"),
+  images: sumField("images"),
+  durationMs: sumField("durationMs"),
+};
+const COUNT_SUMS: Readonly<Record<CountField, Sum>> = {
+  requests: {
+    column: "requests",
+    rowValue: "CASE WHEN outcome = 'refused' THEN 0 ELSE request_count END",
+  },
+  refused: {
+    column: "refused",
+    rowValue: "CASE WHEN outcome = 'refused' THEN request_count ELSE 0 END",
+  },
+  failed: { column: "failed", rowValue: "CASE WHEN outcome IN ('failed', 'upstream_cut') THEN 1 ELSE 0 END" },
+  ...ROW_SUMS,
+  firstByteMs: { column: "first_byte_ms", rowValue: "COALESCE(first_byte_ms, 0)" },
+  firstBytes: { column: "first_bytes", rowValue: "CASE WHEN first_byte_ms IS NULL THEN 0 ELSE 1 END" },
+};
+const NANO_SUMS: Readonly<Record<NanoField, Sum>> = {
+  costNano: sumField("costNano"),
+  chargedNano: sumField("chargedNano"),
+  upstreamNano: sumField("upstreamNano"),
+};
+
+const ROW_FIELDS = Object.keys(ROW_SUMS) as readonly RowField[];
+const COUNT_FIELDS = Object.keys(COUNT_SUMS) as readonly CountField[];
+const NANO_FIELDS = Object.keys(NANO_SUMS) as readonly NanoField[];
+const SUMS: readonly Sum[] = [...Object.values(COUNT_SUMS), ...Object.values(NANO_SUMS)];
+
+/** Every sum of a roll-up, in the order of ROW_VALUES. Reconciliation compares them with the rows. */
+export const SUM_COLUMNS: readonly string[] = SUMS.map(({ column }) => column);
+/** SQL of what one usage row adds to each sum. */
+export const ROW_VALUES: readonly string[] = SUMS.map(({ rowValue }) => rowValue);
 const KEY_COLUMNS = ["key_id", "hour_ms", "group_id", "public_model", "interface"];
 const COLUMNS = [...KEY_COLUMNS, ...SUM_COLUMNS];
 const ADD_TO_PRESENT = `ON CONFLICT (${KEY_COLUMNS.join(", ")}) DO UPDATE SET ${SUM_COLUMNS.map(
   (column) => `${column} = usage_hour.${column} + excluded.${column}`,
 ).join(", ")}`;
 
+type RowFigures = Pick<UsageRow, RowField | NanoField | "requestCount" | "firstByteMs">;
+
 /** The totals of a single row. */
-export function computeTotals(
-  used: SummedTokens & Pick<UsageRow, NanoField | "requestCount" | "durationMs" | "firstByteMs">,
-  outcome: UsageOutcome,
-): UsageTotals {
-  const totals = noUse();
+export function computeTotals(used: RowFigures, outcome: UsageOutcome): UsageTotals {
+  const totals = buildEmptyTotals();
   addTo(totals, used, outcome);
   return totals;
 }
 
-export const noUse = (): UsageTotals => ({
-  requests: 0,
-  refused: 0,
-  failed: 0,
-  inputTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-  images: 0,
-  durationMs: 0,
-  firstByteMs: 0,
-  firstBytes: 0,
-  costNano: 0n,
-  chargedNano: 0n,
-  upstreamNano: 0n,
-});
+const EMPTY_TOTALS = {
+  ...Object.fromEntries(COUNT_FIELDS.map((field) => [field, 0])),
+  ...Object.fromEntries(NANO_FIELDS.map((field) => [field, 0n])),
+} as Readonly<UsageTotals>;
 
-/** Field by field: a loop over the field names takes several times as long, and this runs for every request. */
-function addTo(
-  sum: UsageTotals,
-  used: SummedTokens & Pick<UsageRow, NanoField | "requestCount" | "durationMs" | "firstByteMs">,
-  outcome: UsageOutcome,
-): void {
+export const buildEmptyTotals = (): UsageTotals => ({ ...EMPTY_TOTALS });
+
+/** Money is skipped where it is zero, as for every unpaid request: adding bigints allocates. */
+const addRowFields = compile<(sum: UsageTotals, used: RowFigures) => void>(
+  `(sum, used) => {
+    ${ROW_FIELDS.map((field) => `sum.${field} += used.${field};`).join(" ")}
+    ${NANO_FIELDS.map((field) => `if (used.${field} !== 0n) sum.${field} += used.${field};`).join(" ")}
+  }`,
+);
+
+/** Counts one row as `ROW_VALUES` does. */
+function addTo(sum: UsageTotals, used: RowFigures, outcome: UsageOutcome): void {
   if (outcome === "refused") sum.refused += used.requestCount;
   else sum.requests += used.requestCount;
   if (outcome === "failed" || outcome === "upstream_cut") sum.failed += 1;
-  sum.inputTokens += used.inputTokens;
-  sum.cachedTokens += used.cachedTokens;
-  sum.cacheWriteTokens += used.cacheWriteTokens;
-  sum.outputTokens += used.outputTokens;
-  sum.reasoningTokens += used.reasoningTokens;
-  sum.images += used.images;
-  sum.durationMs += used.durationMs;
   if (used.firstByteMs !== null) {
     sum.firstByteMs += used.firstByteMs;
     sum.firstBytes += 1;
   }
-  if (used.costNano !== 0n) sum.costNano += used.costNano;
-  if (used.chargedNano !== 0n) sum.chargedNano += used.chargedNano;
-  if (used.upstreamNano !== 0n) sum.upstreamNano += used.upstreamNano;
+  addRowFields(sum, used);
 }
 
 export function difference(after: UsageTotals, before: UsageTotals): UsageTotals {
   const result = { ...after };
-  for (const [, field] of SUMS) result[field] -= before[field];
-  for (const [, field] of NANO_SUMS) result[field] -= before[field];
+  for (const field of COUNT_FIELDS) result[field] -= before[field];
+  for (const field of NANO_FIELDS) result[field] -= before[field];
   return result;
 }
 
 export function plus(one: UsageTotals, other: UsageTotals): UsageTotals {
   const result = { ...one };
-  for (const [, field] of SUMS) result[field] += other[field];
-  for (const [, field] of NANO_SUMS) result[field] += other[field];
+  for (const field of COUNT_FIELDS) result[field] += other[field];
+  for (const field of NANO_FIELDS) result[field] += other[field];
   return result;
 }
 
@@ -135,18 +154,18 @@ export class RollUp {
 
   add(row: UsageRow): void {
     if (row.requestCount === 0) return;
-    addTo(this.lineOf(row).totals, row, row.outcome);
+    addTo(this.findLine(row).totals, row, row.outcome);
   }
 
   /** Adds totals that were summed elsewhere. */
   merge(lines: readonly RollUpEntry[]): void {
-    for (const { of, totals } of lines) {
-      const line = this.lineOf(of);
+    for (const { dimensions: of, totals } of lines) {
+      const line = this.findLine(of);
       line.totals = plus(line.totals, totals);
     }
   }
 
-  private lineOf(row: RollUpEntry["of"]): RollUpEntry {
+  private findLine(row: RollUpEntry["dimensions"]): RollUpEntry {
     let lines = this.byKey.get(row.keyId);
     if (lines === undefined) {
       lines = [];
@@ -172,9 +191,9 @@ export function addToLines(lines: RollUpEntry[], row: UsageRow): void {
 }
 
 /** Returns the line of a row, and creates it if it is new. */
-function findOrAddLine(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntry {
+function findOrAddLine(lines: RollUpEntry[], row: RollUpEntry["dimensions"]): RollUpEntry {
   for (const line of lines) {
-    const { of } = line;
+    const { dimensions: of } = line;
     if (
       of.keyId === row.keyId &&
       of.publicModel === row.publicModel &&
@@ -186,26 +205,29 @@ function findOrAddLine(lines: RollUpEntry[], row: RollUpEntry["of"]): RollUpEntr
   }
   // Not the row itself: the line would keep the whole row from being garbage collected.
   const { atMs, keyId, groupId, publicModel, interface: family } = row;
-  const created = { of: { atMs, keyId, groupId, publicModel, interface: family }, totals: noUse() };
+  const created = {
+    dimensions: { atMs, keyId, groupId, publicModel, interface: family },
+    totals: buildEmptyTotals(),
+  };
   lines.push(created);
   return created;
 }
 
 function sortLines(lines: readonly RollUpEntry[]): RollUpEntry[] {
-  const keyedLines = lines.map((line) => [buildLineKey(line.of), line] as const);
+  const keyedLines = lines.map((line) => [buildLineKey(line.dimensions), line] as const);
   return keyedLines.sort(([a], [b]) => (a < b ? -1 : 1)).map(([, line]) => line);
 }
 
 /** Identifies a line among those of one key. */
-function buildLineKey({ atMs, groupId, interface: family, publicModel }: RollUpEntry["of"]): string {
+function buildLineKey({ atMs, groupId, interface: family, publicModel }: RollUpEntry["dimensions"]): string {
   return `${startOfHour(atMs)} ${groupId} ${family} ${publicModel}`;
 }
 
 export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Promise<void> {
-  const rows = entries.map(({ of, totals }) => {
+  const rows = entries.map(({ dimensions: of, totals }) => {
     const line: SqlValue[] = [of.keyId, startOfHour(of.atMs), of.groupId, of.publicModel, of.interface];
-    for (const [, field] of SUMS) line.push(totals[field]);
-    for (const [, field] of NANO_SUMS) line.push(nanoValue(totals[field]));
+    for (const field of COUNT_FIELDS) line.push(totals[field]);
+    for (const field of NANO_FIELDS) line.push(nanoValue(totals[field]));
     return line;
   });
   await insertRows(tx, "usage_hour", COLUMNS, rows, ADD_TO_PRESENT);
@@ -213,38 +235,27 @@ export async function addToRollUp(tx: Db, entries: readonly RollUpEntry[]): Prom
 
 /** Read by `toTotals`. SUM of BIGINT is NUMERIC on PostgreSQL. */
 export const TOTALS = [
-  ...SUMS.map(([column]) => `CAST(COALESCE(SUM(${column}), 0) AS BIGINT) AS ${column}`),
-  ...NANO_SUMS.map(([column]) => `CAST(COALESCE(SUM(${column}), 0) AS TEXT) AS ${column}`),
+  ...Object.values(COUNT_SUMS).map(
+    ({ column }) => `CAST(COALESCE(SUM(${column}), 0) AS BIGINT) AS ${column}`,
+  ),
+  ...Object.values(NANO_SUMS).map(({ column }) => `CAST(COALESCE(SUM(${column}), 0) AS TEXT) AS ${column}`),
 ].join(", ");
 
 /** Counts whole hours, including the hour that contains `fromMs`. Null: since the beginning. */
-export async function keyTotals(db: Db, keyId: string, fromMs: number | null): Promise<UsageTotals> {
+export async function readKeyTotals(db: Db, keyId: string, fromMs: number | null): Promise<UsageTotals> {
   const [row] = await db.sql.text(
     `SELECT ${TOTALS} FROM usage_hour WHERE key_id = ${placeholder(db.engine, 1)} AND hour_ms >= ${placeholder(db.engine, 2)}`,
     [keyId, fromMs === null ? 0 : startOfHour(fromMs)],
   );
-  if (row === undefined) throw new Error("A sum without rows is still one row.");
+  if (row === undefined) throw new Error("A sum returned no row.");
   return toTotals(row);
 }
 
 export function toTotals(row: Row): UsageTotals {
-  return {
-    requests: integer(row, "requests"),
-    refused: integer(row, "refused"),
-    failed: integer(row, "failed"),
-    inputTokens: integer(row, "input_tokens"),
-    cachedTokens: integer(row, "cached_tokens"),
-    cacheWriteTokens: integer(row, "cache_write_tokens"),
-    outputTokens: integer(row, "output_tokens"),
-    reasoningTokens: integer(row, "reasoning_tokens"),
-    images: integer(row, "images"),
-    durationMs: integer(row, "duration_ms"),
-    firstByteMs: integer(row, "first_byte_ms"),
-    firstBytes: integer(row, "first_bytes"),
-    costNano: nano(row, "cost_nano"),
-    chargedNano: nano(row, "charged_nano"),
-    upstreamNano: nano(row, "upstream_nano"),
-  };
+  const totals = buildEmptyTotals();
+  for (const field of COUNT_FIELDS) totals[field] = integer(row, COUNT_SUMS[field].column);
+  for (const field of NANO_FIELDS) totals[field] = nano(row, NANO_SUMS[field].column);
+  return totals;
 }
 
 export interface KeyHour {
@@ -264,7 +275,7 @@ export interface KeyHour {
  * Usage of each key since then, by hour, so that a window that began before this process continues. An hour counts
  * as used at its end: after a restart a limit may apply up to an hour too long, but never too short.
  */
-export async function useByHour(db: Db, sinceMs: number): Promise<KeyHour[]> {
+export async function readUsageByHour(db: Db, sinceMs: number): Promise<KeyHour[]> {
   const rows = await db.sql`
     SELECT key_id, user_id, usage_hour.group_id, hour_ms, CAST(SUM(requests) AS BIGINT) AS requests,
       CAST(SUM(input_tokens + output_tokens) AS BIGINT) AS tokens, CAST(SUM(cost_nano) AS TEXT) AS cost_nano

@@ -18,7 +18,7 @@ const countOf = async (db: Db, table: string) =>
   Number((await db.sql.text(`SELECT COUNT(*) AS many FROM ${table}`, []))[0]?.many);
 
 eachEngine(({ open, emptyUrl }) => {
-  test("what many rows say is told once", async () => {
+  test("values shared by many rows are stored once", async () => {
     const db = await open();
     const rows = Array.from({ length: 50 }, (_, i) => usageRow({ userId: "u1", accountId: `a${i % 2}` }));
     await insertUsage(db, rows.slice(0, 20));
@@ -28,17 +28,17 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await countOf(db, "usage_kind")).toBe(1);
   });
 
-  test("what is known is not asked for again", async () => {
+  test("known numbers are not queried again", async () => {
     const db = await open();
     const numbers = new UsageNumbers();
     await insertWith(db, numbers, [usageRow({ userId: "u1" })]);
     const numbering = new Numbering(numbers);
     expect([...numbers.ids.keys()].sort()).toEqual(["g1", "k1", "u1"]);
-    for (const [id, no] of numbers.ids) expect(numbering.ofId(id)).toBe(no);
-    await transaction(db, async (tx) => expect(await numbering.learn(tx)).toBe(false));
+    for (const [id, no] of numbers.ids) expect(numbering.lookUpId(id)).toBe(no);
+    await transaction(db, async (tx) => expect(await numbering.register(tx)).toBe(false));
   });
 
-  test("what a transaction learnt that failed is forgotten, with all the rest", async () => {
+  test("a failed transaction clears the cached numbers", async () => {
     const db = await open();
     const numbers = new UsageNumbers();
     await insertWith(db, numbers, [usageRow({ requestId: "known" })]);
@@ -50,7 +50,7 @@ eachEngine(({ open, emptyUrl }) => {
     await tell(db, rows);
   });
 
-  test("what is forgotten while a transaction is under way is not brought back by it", async () => {
+  test("numbers cleared during a transaction are not cached again by it", async () => {
     const db = await open();
     const numbers = new UsageNumbers();
     await numbers.within(db, async (tx, numbering) => {
@@ -60,7 +60,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(numbers.ids.size + numbers.kinds.size).toBe(0);
   });
 
-  test("what is learnt beforehand needs nothing more when rows are written, where others write too", async () => {
+  test("on PostgreSQL, numbers learned beforehand need no queries during the insert", async () => {
     const db = await open();
     const numbers = new UsageNumbers();
     const rows = [usageRow({ userId: "u1" }), usageRow({ outcome: "refused" })];
@@ -70,13 +70,13 @@ eachEngine(({ open, emptyUrl }) => {
     if (db.engine === "postgres") {
       await transaction(db, async (tx) => {
         await insertNewUsage(tx, numbering, rows);
-        expect(await numbering.learn(tx)).toBe(false);
+        expect(await numbering.register(tx)).toBe(false);
       });
     } else await insertWith(db, numbers, rows);
     await tell(db, rows);
   });
 
-  test("where others write too, nothing is trusted for long", async () => {
+  test("on PostgreSQL, cached numbers are trusted for a limited time", async () => {
     const db = await open();
     const numbers = new UsageNumbers();
     await insertWith(db, numbers, [usageRow()]);
@@ -88,7 +88,7 @@ eachEngine(({ open, emptyUrl }) => {
     await tell(db, rows);
   });
 
-  test("a store that has lost a number gets the same one again", async () => {
+  test("a deleted number is assigned again with the same value", async () => {
     const db = await open();
     const [before, after] = [usageRow(), usageRow()];
     await insertUsage(db, [before]);
@@ -98,7 +98,7 @@ eachEngine(({ open, emptyUrl }) => {
     await tell(db, [before, after]);
   });
 
-  test("a number that something else has already is not taken", async () => {
+  test("a number that is used by another value is not assigned", async () => {
     const db = await open();
     const numbers = new UsageNumbers();
     await insertWith(db, numbers, [usageRow()]);
@@ -111,12 +111,12 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await countOf(db, "usage_id")).toBe(4);
   });
 
-  test("an id that the store does not give back as it was is refused", async () => {
+  test("an id that the database does not return unchanged is rejected", async () => {
     const db = await open();
     await expect(insertUsage(db, [usageRow({ accountId: "a\ud800" })])).rejects.toThrow(CorruptRow);
   });
 
-  test("several that meet the same ids at the same time agree on their numbers", async () => {
+  test("concurrent writers of the same ids agree on their numbers", async () => {
     const url = await emptyUrl();
     const [one, two] = [await openDb(url), await openDb(url)];
     await migrate(one);
@@ -133,7 +133,7 @@ eachEngine(({ open, emptyUrl }) => {
     await two.close();
   });
 
-  test("what callers ask for in vain stands in their rows, and not among the kinds", async () => {
+  test("unknown models of rejected requests are stored in their rows, not in the kinds", async () => {
     const db = await open();
     const rows = Array.from({ length: 40 }, (_, i) => usageRow({ outcome: "refused", publicModel: `x${i}` }));
     await insertUsage(db, rows);
@@ -141,7 +141,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await db.sql`SELECT public_model FROM usage_kind`).toEqual([{ public_model: "" }]);
   });
 
-  test("a response that ends later is of another kind, and the others of its kind stay as they are", async () => {
+  test("settling a pending row changes its kind and not other rows of that kind", async () => {
     const db = await open();
     const rows = ["r1", "r2"].map((requestId) => usageRow({ requestId, outcome: "pending" }));
     await insertUsage(db, rows);
@@ -151,7 +151,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect((await findUsage(db, "r2"))?.outcome).toBe("pending");
   });
 
-  test("no more is kept in memory than a process needs", async () => {
+  test("the cache is bounded", async () => {
     const db = await open();
     const numbers = new UsageNumbers();
     for (let i = 0; i <= 100_000; i++) numbers.ids.set(`gone${i}`, i);

@@ -6,10 +6,11 @@
  */
 
 import { type Db, type SqlValue, transaction } from "../engine/db.ts";
+import { isSharedServer } from "../engine/dialect.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { CorruptRow, integer, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
-import { TOLD_ONCE } from "./usage-values.ts";
+import { NUMBERED_COLUMNS } from "./usage-values.ts";
 
 /** A table of numbered values, and the column that identifies a value. */
 interface NumberedTable {
@@ -20,7 +21,7 @@ interface NumberedTable {
 const IDS: NumberedTable = { table: "usage_id", columns: ["no", "id"], known: "id" };
 const KINDS: NumberedTable = {
   table: "usage_kind",
-  columns: ["no", "digest", ...TOLD_ONCE],
+  columns: ["no", "digest", ...NUMBERED_COLUMNS],
   known: "digest",
 };
 
@@ -45,11 +46,11 @@ export class UsageNumbers {
   /** Runs a transaction. Numbers learnt in it are cached after the commit. */
   async within<T>(db: Db, work: (tx: Db, numbering: Numbering) => Promise<T>): Promise<T> {
     const isLong = this.ids.size > CACHED_MAX || this.kinds.size > CACHED_MAX;
-    if (isLong || (db.engine === "postgres" && ++this.trusted > TRUSTED_TRANSACTIONS_MAX)) this.forget();
+    if (isLong || (isSharedServer(db) && ++this.trusted > TRUSTED_TRANSACTIONS_MAX)) this.forget();
     const numbering = new Numbering(this);
     try {
       const result = await transaction(db, (tx) => work(tx, numbering));
-      numbering.keep();
+      numbering.copyToCache();
       return result;
     } catch (error) {
       this.forget();
@@ -65,9 +66,9 @@ export class UsageNumbers {
   }
 }
 
-/** Numbers within one transaction. Unknown values are collected and then registered by `learn`. */
+/** Numbers within one transaction. Unknown values are collected and then registered by `register`. */
 export class Numbering {
-  private readonly kept: Pick<UsageNumbers, "ids" | "kinds">;
+  private readonly cache: Pick<UsageNumbers, "ids" | "kinds">;
   private readonly ids = new Map<string, number>();
   private readonly kinds = new Map<string, number>();
   private readonly missing = { ids: new Set<string>(), kinds: new Map<string, readonly SqlValue[]>() };
@@ -77,7 +78,7 @@ export class Numbering {
    * used by others.
    */
   constructor({ ids, kinds }: UsageNumbers) {
-    this.kept = { ids, kinds };
+    this.cache = { ids, kinds };
   }
 
   /** Whether all requested values were known. */
@@ -86,40 +87,45 @@ export class Numbering {
   }
 
   /** Returns 0, which no value has, if the number has to be learnt first. */
-  ofId(id: string): number {
-    const no = this.kept.ids.get(id) ?? this.ids.get(id);
+  lookUpId(id: string): number {
+    const no = this.cache.ids.get(id) ?? this.ids.get(id);
     if (no === undefined) this.missing.ids.add(id);
     return no ?? 0;
   }
 
-  /** For the values of `TOLD_ONCE`; 0 if unknown, too. */
-  ofKind(kind: readonly SqlValue[]): number {
-    const told = JSON.stringify(kind);
-    const no = this.kept.kinds.get(told) ?? this.kinds.get(told);
-    if (no === undefined) this.missing.kinds.set(told, kind);
+  /** For the values of `NUMBERED_COLUMNS`; 0 if unknown, too. */
+  lookUpKind(kind: readonly SqlValue[]): number {
+    const cacheKey = JSON.stringify(kind);
+    const no = this.cache.kinds.get(cacheKey) ?? this.kinds.get(cacheKey);
+    if (no === undefined) this.missing.kinds.set(cacheKey, kind);
     return no ?? 0;
   }
 
   /** Registers all unknown values. Returns false if there were none. */
-  async learn(tx: Db): Promise<boolean> {
+  async register(tx: Db): Promise<boolean> {
     if (this.isComplete) return false;
     const { ids, kinds } = this.missing;
-    const idLines = [...ids].map((id) => ({ known: id, digest: computeDigest(id), values: [], told: id }));
-    const kindLines = [...kinds].map(([told, values]) => {
-      const digest = computeDigest(told);
-      return { known: digest, digest, values, told };
+    const idLines = [...ids].map((id) => ({
+      identifier: id,
+      digest: computeDigest(id),
+      values: [],
+      cacheKey: id,
+    }));
+    const kindLines = [...kinds].map(([cacheKey, values]) => {
+      const digest = computeDigest(cacheKey);
+      return { identifier: digest, digest, values, cacheKey };
     });
-    await learnLines(tx, IDS, idLines, this.ids);
-    await learnLines(tx, KINDS, kindLines, this.kinds);
+    await registerLines(tx, IDS, idLines, this.ids);
+    await registerLines(tx, KINDS, kindLines, this.kinds);
     ids.clear();
     kinds.clear();
     return true;
   }
 
   /** Call after the commit. */
-  keep(): void {
-    for (const [id, no] of this.ids) this.kept.ids.set(id, no);
-    for (const [told, no] of this.kinds) this.kept.kinds.set(told, no);
+  copyToCache(): void {
+    for (const [id, no] of this.ids) this.cache.ids.set(id, no);
+    for (const [cacheKey, no] of this.kinds) this.cache.kinds.set(cacheKey, no);
   }
 }
 
@@ -129,40 +135,40 @@ function computeDigest(value: string): string {
 
 interface Line {
   /** The value that identifies it in the table. */
-  known: string;
+  identifier: string;
   digest: string;
   /** The other columns, for inserting it. */
   values: readonly SqlValue[];
   /** The key in `learnt`. */
-  told: string;
+  cacheKey: string;
 }
 
 /** Numbers in the database take precedence: those of an earlier version are not derived from a digest. */
-async function learnLines(
+async function registerLines(
   tx: Db,
   { table, columns, known }: NumberedTable,
   lines: readonly Line[],
-  learnt: Map<string, number>,
+  registered: Map<string, number>,
 ): Promise<void> {
   // The same order everywhere, so that of two transactions that add the same values one waits and neither deadlocks.
   // This holds for a transaction that learns once. SQLite has a single writer anyway.
-  let missing = lines.toSorted((a, b) => (a.known < b.known ? -1 : 1));
+  let missing = lines.toSorted((a, b) => (a.identifier < b.identifier ? -1 : 1));
   for (let attempt = 0; ; attempt++) {
     const found = new Map<string, number>();
-    const wanted = missing.map((line) => line.known);
+    const wanted = missing.map((line) => line.identifier);
     for (const row of await selectIn(tx, `SELECT no, ${known} FROM ${table} WHERE ${known}`, wanted)) {
       found.set(text(row, known), integer(row, "no"));
     }
     for (const line of missing) {
-      const no = found.get(line.known);
-      if (no !== undefined) learnt.set(line.told, no);
+      const no = found.get(line.identifier);
+      if (no !== undefined) registered.set(line.cacheKey, no);
     }
-    missing = missing.filter((line) => !found.has(line.known));
+    missing = missing.filter((line) => !found.has(line.identifier));
     if (missing.length === 0) return;
-    if (attempt === ATTEMPTS_MAX) throw new CorruptRow(`${table} does not give back what it was told.`);
-    const added = missing.map(({ known: of, digest, values }) => [
+    if (attempt === ATTEMPTS_MAX) throw new CorruptRow(`${table} did not return the inserted rows.`);
+    const added = missing.map(({ identifier, digest, values }) => [
       deriveNumber(digest, attempt),
-      of,
+      identifier,
       ...values,
     ]);
     // Another node may have added the same value, or another value with the same number.

@@ -3,6 +3,7 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import { startRemovingRows } from "../../billing/maintenance/remove-rows.ts";
 import { openLog } from "../../observe/log.ts";
 import type { Db } from "../engine/db.ts";
+import { runAlone } from "../nodes/job-leases.test-support.ts";
 import { keyTotals, type UsageRow } from "./usage.ts";
 import { readUsageRowsRemovedBefore, removeUsageRows, writeUsageRowsKept } from "./usage-removal.ts";
 import { insertUsage, usageRow } from "./usage-row.test-support.ts";
@@ -26,11 +27,12 @@ function removal(db: Db, nowMs: number) {
     everyMs: 3_600_000,
     rowsMax: 2,
     pauseMs: 0,
+    runJob: runAlone,
   });
 }
 
 eachEngine(({ open }) => {
-  test("old rows go in small batches, and with each the bound of what may be missing", async () => {
+  test("old rows are removed in small batches, each together with the retention bound", async () => {
     const db = await open();
     await insertUsage(db, [row("r1", 10), row("r2", 20), row("r3", 20), row("r4", 30), row("r5", 40)]);
     expect(await readUsageRowsRemovedBefore(db)).toBe(0);
@@ -44,7 +46,7 @@ eachEngine(({ open }) => {
     expect(await readUsageRowsRemovedBefore(db)).toBe(31);
   });
 
-  test("the bound never goes back", async () => {
+  test("the retention bound never decreases", async () => {
     const db = await open();
     await insertUsage(db, [row("r1", 50)]);
     await removeUsageRows(db, 100, 10);
@@ -54,7 +56,7 @@ eachEngine(({ open }) => {
     expect(await readUsageRowsRemovedBefore(db)).toBe(51);
   });
 
-  test("roll-ups stay, and so does a row that may still be settled", async () => {
+  test("roll-ups and pending rows are kept", async () => {
     const db = await open();
     await insertUsage(db, [row("r1", 10), row("r2", 11, "pending")]);
     await removeUsageRows(db, 100, 10);
@@ -62,7 +64,7 @@ eachEngine(({ open }) => {
     expect((await keyTotals(db, "k1", null)).requests).toBe(2);
   });
 
-  test("the job keeps what the setting says, and everything without one", async () => {
+  test("the job applies the retention setting, and removes nothing without one", async () => {
     const db = await open();
     await insertUsage(
       db,

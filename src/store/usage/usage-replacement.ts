@@ -2,20 +2,19 @@
 
 import type { Db } from "../engine/db.ts";
 import { placeholder } from "../engine/db.ts";
+import { lockIn } from "../engine/dialect.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { insertUsage } from "./insert-usage.ts";
 import { markDays } from "./usage-day.ts";
-import { addToRollUp, computeTotals, difference, noUse, RollUp } from "./usage-hour.ts";
+import { addToRollUp, buildEmptyTotals, computeTotals, difference, RollUp } from "./usage-hour.ts";
 import type { Numbering } from "./usage-numbers.ts";
 import { clampCount, toUsageRow, type UsageRow } from "./usage-row.ts";
 import { SELECT_USAGE } from "./usage-values.ts";
 
 /** Returns the rows of these requests that are flagged `recovered`, and locks them until the transaction ends. */
 export async function lockRecovered(tx: Db, requestIds: readonly string[]): Promise<UsageRow[]> {
-  if (tx.engine === "postgres") {
-    const lock = "ORDER BY request_id FOR UPDATE";
-    await selectIn(tx, "SELECT request_id FROM usage_row WHERE request_id", requestIds, lock);
-  }
+  const head = "SELECT request_id FROM usage_row WHERE request_id";
+  await lockIn(tx, { head, order: "request_id" }, requestIds);
   return findRecovered(tx, requestIds);
 }
 
@@ -43,7 +42,9 @@ export async function replaceUsage(
   );
   const sums = new RollUp();
   for (const { before, row } of changes) {
-    sums.merge([{ of: before, totals: difference(noUse(), computeTotals(before, before.outcome)) }]);
+    sums.merge([
+      { dimensions: before, totals: difference(buildEmptyTotals(), computeTotals(before, before.outcome)) },
+    ]);
     sums.add(row);
   }
   await addToRollUp(tx, sums.entries());

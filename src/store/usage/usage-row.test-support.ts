@@ -5,13 +5,13 @@ import { insertNewUsage } from "./usage.ts";
 import { UsageNumbers } from "./usage-numbers.ts";
 import { NO_MONEY, type UsageRow } from "./usage-row.ts";
 
-let made = 0;
+let createdRows = 0;
 
 /** A typical request; tests change the fields that matter to them. */
 export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
-  made += 1;
+  createdRows += 1;
   return {
-    requestId: `req_${String(made).padStart(6, "0")}`,
+    requestId: `req_${String(createdRows).padStart(6, "0")}`,
     requestCount: 1,
     atMs: 1_000,
     keyId: "k1",
@@ -29,12 +29,14 @@ export function usageRow(change: Partial<UsageRow> = {}): UsageRow {
     inputTokens: 10,
     cachedTokens: 4,
     cacheWriteTokens: 1,
+    cacheWrite1hTokens: 0,
     outputTokens: 5,
     reasoningTokens: 2,
     imageInputTokens: 0,
     audioInputTokens: 0,
     audioOutputTokens: 0,
     images: 0,
+    webSearches: 0,
     usageSource: "upstream",
     attempts: 1,
     firstByteMs: null,

@@ -1,9 +1,23 @@
-/** The usage row: its fields, and the limits that make it storable. */
+/**
+ * The usage row, declared once: each field with its column, its kind and its place in the database. Columns, values,
+ * comparison, clamping and reading are derived from this table. A field of `UsageRow` that the table lacks does not
+ * compile.
+ */
 
 import type { Nano } from "../../money/nano.ts";
+import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import { INTERFACES, type Interface } from "../../records.ts";
-import type { Row } from "../engine/db.ts";
+import type { Row, SqlValue } from "../engine/db.ts";
 import { flag, integer, integerOrNull, nano, oneOf, text, textOrNull } from "../engine/row.ts";
+import { compile } from "./compile-fields.ts";
+import {
+  clip,
+  nanoValue,
+  storableCost,
+  storableCount,
+  storableId,
+  storableTrace,
+} from "./storable-values.ts";
 
 export const USAGE_OUTCOMES = [
   "completed",
@@ -33,19 +47,6 @@ export type UsagePayer = (typeof USAGE_PAYERS)[number];
 export const USAGE_FLAGS = ["estimated", "partial", "clamped", "overrun", "recovered", "capped"] as const;
 export type UsageFlag = (typeof USAGE_FLAGS)[number];
 
-export interface UsageTokens {
-  inputTokens: number;
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  outputTokens: number;
-  reasoningTokens: number;
-  /** Parts of input and output that are not text and have their own price. */
-  imageInputTokens: number;
-  audioInputTokens: number;
-  audioOutputTokens: number;
-  images: number;
-}
-
 export interface UsageMoney {
   /** Cost by the tariff. */
   costNano: Nano;
@@ -68,7 +69,7 @@ export const NO_MONEY: UsageMoney = {
   flags: [],
 };
 
-export interface UsageRow extends UsageTokens, UsageMoney {
+export interface UsageRow extends TokenCounts, UsageMoney {
   /** For a row that counts several requests: the id of the first one. */
   requestId: string;
   /**
@@ -101,190 +102,170 @@ export interface UsageRow extends UsageTokens, UsageMoney {
   trace: string | null;
 }
 
-/** PostgreSQL rejects index entries above some 2,700 bytes. */
-const TEXT_CHARS_MAX = 512;
-const TRACE_BYTES_MAX = 16 * 1024;
-/** Far above any real count, and a thousand hours of such counts still sum to less than 2^53. */
-const COUNT_MAX = 1e12;
+/** How values of one type are stored and read. */
+interface FieldKind<T> {
+  read: (row: Row, column: string) => T;
+  /** Converts the value to the form in which the database takes it. Without it, values are stored as they are. */
+  toValue?: (value: T) => SqlValue;
+  /** Returns the nearest value that the database accepts. Without it, every value is accepted. */
+  clamp?: (value: T) => T;
+  /** The values are not compared by identity, but as they are stored. */
+  isComparedAsStored?: true;
+  /** The column is selected as text. */
+  isMoney?: true;
+}
+
 /**
- * $100,000: far above the cost of any request at a sensible price, and 90,000 such costs still sum to a storable
- * value. Charges need no such bound, because the payer had the money.
+ * Where the database stores a field. `kind`: once for all rows with the same values, in `usage_kind`. `shared`: in
+ * each row, because the column is indexed or has many values, but rows written together mostly agree in it. `row`: in
+ * each row.
  */
-const COST_NANO_MAX: Nano = 100_000n * 1_000_000_000n;
+type FieldPlace = "kind" | "shared" | "row";
 
-/**
- * Clamps values to what the database accepts. Callers choose model names, and upstreams choose ids and counts. An
- * invalid value would make the database reject the whole batch.
- */
-export function clampCount(row: UsageRow): UsageRow {
-  if (isStorable(row)) return row;
-  // Field by field: spreading this many fields takes several times as long, and this runs for every request.
-  return {
-    requestId: row.requestId,
-    requestCount: row.requestCount,
-    atMs: Math.round(row.atMs),
-    keyId: row.keyId,
-    userId: row.userId,
-    groupId: row.groupId,
-    accountId: row.accountId,
-    interface: row.interface,
-    endpoint: row.endpoint,
-    publicModel: clip(row.publicModel),
-    upstreamModel: row.upstreamModel === null ? null : clip(row.upstreamModel),
-    stream: row.stream,
-    status: row.status,
-    outcome: row.outcome,
-    errorCode: row.errorCode,
-    inputTokens: clampToCount(row.inputTokens),
-    cachedTokens: clampToCount(row.cachedTokens),
-    cacheWriteTokens: clampToCount(row.cacheWriteTokens),
-    outputTokens: clampToCount(row.outputTokens),
-    reasoningTokens: clampToCount(row.reasoningTokens),
-    imageInputTokens: clampToCount(row.imageInputTokens),
-    audioInputTokens: clampToCount(row.audioInputTokens),
-    audioOutputTokens: clampToCount(row.audioOutputTokens),
-    images: clampToCount(row.images),
-    usageSource: row.usageSource,
-    attempts: row.attempts,
-    firstByteMs: row.firstByteMs === null ? null : clampToCount(row.firstByteMs),
-    durationMs: clampToCount(row.durationMs),
-    waitMs: clampToCount(row.waitMs),
-    responseId: storableId(row.responseId),
-    upstreamRequestId: row.upstreamRequestId === null ? null : clip(row.upstreamRequestId),
-    trace: storableTrace(row.trace),
-    costNano: storableCost(row.costNano, row.chargedNano),
-    chargedNano: row.chargedNano,
-    upstreamNano: storableCost(row.upstreamNano),
-    payer: row.payer,
-    tariffId: row.tariffId,
-    flags: isCostStorable(row) || row.flags.includes("clamped") ? row.flags : [...row.flags, "clamped"],
-  };
+interface UsageField<T> extends FieldKind<T> {
+  column: string;
+  place: FieldPlace;
+  /** The column of `usage_row` that stores the number of this id (`usage-numbers.ts`). */
+  numberColumn?: string;
 }
 
-function isStorable(row: UsageRow): boolean {
-  return (
-    Number.isInteger(row.atMs) &&
-    clip(row.publicModel) === row.publicModel &&
-    (row.upstreamModel === null || clip(row.upstreamModel) === row.upstreamModel) &&
-    isCount(row.inputTokens) &&
-    isCount(row.cachedTokens) &&
-    isCount(row.cacheWriteTokens) &&
-    isCount(row.outputTokens) &&
-    isCount(row.reasoningTokens) &&
-    isCount(row.imageInputTokens) &&
-    isCount(row.audioInputTokens) &&
-    isCount(row.audioOutputTokens) &&
-    isCount(row.images) &&
-    (row.firstByteMs === null || isCount(row.firstByteMs)) &&
-    isCount(row.durationMs) &&
-    isCount(row.waitMs) &&
-    storableId(row.responseId) === row.responseId &&
-    (row.upstreamRequestId === null || clip(row.upstreamRequestId) === row.upstreamRequestId) &&
-    storableTrace(row.trace) === row.trace &&
-    isCostStorable(row)
-  );
+const id: FieldKind<string> = { read: text };
+const idOrNull: FieldKind<string | null> = { read: textOrNull };
+const name: FieldKind<string> = { read: text, clamp: clip };
+const nameOrNull: FieldKind<string | null> = {
+  read: textOrNull,
+  clamp: (value) => (value === null ? null : clip(value)),
+};
+const integers: FieldKind<number> = { read: integer };
+const count: FieldKind<number> = { read: integer, clamp: storableCount };
+const countOrNull: FieldKind<number | null> = {
+  read: integerOrNull,
+  clamp: (value) => (value === null ? null : storableCount(value)),
+};
+/** Journals and spools of earlier versions lack these columns. */
+const laterCount: FieldKind<number> = {
+  read: (row, column) => (row[column] === undefined ? 0 : integer(row, column)),
+  clamp: storableCount,
+};
+const money: FieldKind<Nano> = { read: nano, toValue: nanoValue, isMoney: true };
+
+function oneOfThese<T extends string>(allowed: readonly T[]): FieldKind<T> {
+  return { read: (row, column) => oneOf(row, column, allowed) };
 }
 
-function isCostStorable({ costNano, chargedNano, upstreamNano }: UsageMoney): boolean {
-  return costNano === storableCost(costNano, chargedNano) && upstreamNano === storableCost(upstreamNano);
+function flagsValue(flags: readonly UsageFlag[]): string | null {
+  return flags.length === 0 ? null : flags.join(",");
 }
 
-export function storableTokens(tokens: UsageTokens): UsageTokens {
-  return {
-    inputTokens: clampToCount(tokens.inputTokens),
-    cachedTokens: clampToCount(tokens.cachedTokens),
-    cacheWriteTokens: clampToCount(tokens.cacheWriteTokens),
-    outputTokens: clampToCount(tokens.outputTokens),
-    reasoningTokens: clampToCount(tokens.reasoningTokens),
-    imageInputTokens: clampToCount(tokens.imageInputTokens),
-    audioInputTokens: clampToCount(tokens.audioInputTokens),
-    audioOutputTokens: clampToCount(tokens.audioOutputTokens),
-    images: clampToCount(tokens.images),
-  };
+function readFlags(row: Row, column: string): UsageFlag[] {
+  const names = textOrNull(row, column)?.split(",") ?? [];
+  return USAGE_FLAGS.filter((one) => names.includes(one));
 }
 
-/** An id is stored whole or not at all: two ids with the same beginning must not become equal. */
-export function storableId(id: string | null): string | null {
-  return id === null || id.length > TEXT_CHARS_MAX || clip(id) !== id ? null : id;
-}
+/** In the order of the columns in statements and in the journal. */
+export const USAGE_FIELDS: Readonly<{ [Field in keyof UsageRow]: UsageField<UsageRow[Field]> }> = {
+  publicModel: { column: "public_model", place: "kind", ...name },
+  upstreamModel: { column: "upstream_model", place: "kind", ...nameOrNull },
+  endpoint: { column: "endpoint", place: "kind", read: text },
+  stream: { column: "stream", place: "kind", read: flag, toValue: Number },
+  outcome: { column: "outcome", place: "kind", ...oneOfThese(USAGE_OUTCOMES) },
+  status: { column: "status", place: "kind", ...integers },
+  errorCode: { column: "error_code", place: "kind", read: textOrNull },
+  usageSource: { column: "usage_source", place: "kind", ...oneOfThese(USAGE_SOURCES) },
+  attempts: { column: "attempts", place: "kind", ...integers },
+  payer: {
+    column: "payer",
+    place: "kind",
+    read: (row, column) => (row[column] === null ? null : oneOf(row, column, USAGE_PAYERS)),
+  },
+  tariffId: { column: "tariff_id", place: "kind", ...idOrNull },
+  flags: { column: "flags", place: "kind", read: readFlags, toValue: flagsValue, isComparedAsStored: true },
 
-/** A truncated JSON text is invalid, so a trace that is too long is omitted. */
-function storableTrace(trace: string | null): string | null {
-  if (trace === null || Buffer.byteLength(trace) > TRACE_BYTES_MAX) return null;
-  return trace.isWellFormed() && !trace.includes("\0") ? trace : null;
-}
-
-export function clip(value: string): string {
-  const short = value.length > TEXT_CHARS_MAX ? value.slice(0, TEXT_CHARS_MAX) : value;
-  if (short.isWellFormed() && !short.includes("\0")) return short;
-  return short.toWellFormed().replaceAll("\0", "\uFFFD");
-}
-
-function clampToCount(value: number): number {
-  return value > 0 ? Math.round(Math.min(value, COUNT_MAX)) : 0;
-}
-
-/** Never less than the charged amount. */
-export function storableCost(nano: Nano, chargedNano: Nano = 0n): Nano {
-  if (nano <= COST_NANO_MAX) return nano;
-  return chargedNano > COST_NANO_MAX ? chargedNano : COST_NANO_MAX;
-}
-
-function isCount(value: number): boolean {
-  return Number.isInteger(value) && value >= 0 && value <= COUNT_MAX;
-}
-
-function toTokens(row: Row): UsageTokens {
-  return {
-    inputTokens: integer(row, "input_tokens"),
-    cachedTokens: integer(row, "cached_tokens"),
-    cacheWriteTokens: integer(row, "cache_write_tokens"),
-    outputTokens: integer(row, "output_tokens"),
-    reasoningTokens: integer(row, "reasoning_tokens"),
-    imageInputTokens: integer(row, "image_input_tokens"),
-    audioInputTokens: integer(row, "audio_input_tokens"),
-    audioOutputTokens: integer(row, "audio_output_tokens"),
-    images: integer(row, "images"),
-  };
-}
-
-export function toUsageRow(row: Row): UsageRow {
-  return {
-    requestId: text(row, "request_id"),
+  interface: { column: "interface", place: "shared", ...oneOfThese(INTERFACES) },
+  requestCount: {
+    column: "request_count",
+    place: "shared",
     // Journals and spools of earlier versions lack this column.
-    requestCount: row.request_count === undefined ? 1 : integer(row, "request_count"),
-    atMs: integer(row, "at_ms"),
-    keyId: text(row, "key_id"),
-    userId: textOrNull(row, "user_id"),
-    groupId: text(row, "group_id"),
-    accountId: textOrNull(row, "account_id"),
-    interface: oneOf(row, "interface", INTERFACES),
-    endpoint: text(row, "endpoint"),
-    publicModel: text(row, "public_model"),
-    upstreamModel: textOrNull(row, "upstream_model"),
-    stream: flag(row, "stream"),
-    status: integer(row, "status"),
-    outcome: oneOf(row, "outcome", USAGE_OUTCOMES),
-    errorCode: textOrNull(row, "error_code"),
-    ...toTokens(row),
-    usageSource: oneOf(row, "usage_source", USAGE_SOURCES),
-    attempts: integer(row, "attempts"),
-    firstByteMs: integerOrNull(row, "first_byte_ms"),
-    durationMs: integer(row, "duration_ms"),
-    waitMs: integer(row, "wait_ms"),
-    responseId: textOrNull(row, "response_id"),
-    upstreamRequestId: textOrNull(row, "upstream_request_id"),
-    trace: textOrNull(row, "trace"),
-    costNano: nano(row, "cost_nano"),
-    chargedNano: nano(row, "charged_nano"),
-    upstreamNano: nano(row, "upstream_nano"),
-    payer: row.payer === null ? null : oneOf(row, "payer", USAGE_PAYERS),
-    tariffId: textOrNull(row, "tariff_id"),
-    flags: toFlags(textOrNull(row, "flags")),
-  };
+    read: (row, column) => (row[column] === undefined ? 1 : integer(row, column)),
+  },
+  cacheWriteTokens: { column: "cache_write_tokens", place: "shared", ...count },
+  cacheWrite1hTokens: { column: "cache_write_1h_tokens", place: "shared", ...laterCount },
+  images: { column: "images", place: "shared", ...count },
+  webSearches: { column: "web_searches", place: "shared", ...laterCount },
+  imageInputTokens: { column: "image_input_tokens", place: "shared", ...count },
+  audioInputTokens: { column: "audio_input_tokens", place: "shared", ...count },
+  audioOutputTokens: { column: "audio_output_tokens", place: "shared", ...count },
+
+  requestId: { column: "request_id", place: "row", ...id },
+  atMs: { column: "at_ms", place: "row", read: integer, clamp: Math.round },
+  keyId: { column: "key_id", place: "row", numberColumn: "key_no", ...id },
+  userId: { column: "user_id", place: "row", numberColumn: "user_no", ...idOrNull },
+  groupId: { column: "group_id", place: "row", numberColumn: "group_no", ...id },
+  accountId: { column: "account_id", place: "row", numberColumn: "account_no", ...idOrNull },
+  inputTokens: { column: "input_tokens", place: "row", ...count },
+  cachedTokens: { column: "cached_tokens", place: "row", ...count },
+  outputTokens: { column: "output_tokens", place: "row", ...count },
+  reasoningTokens: { column: "reasoning_tokens", place: "row", ...count },
+  firstByteMs: { column: "first_byte_ms", place: "row", ...countOrNull },
+  durationMs: { column: "duration_ms", place: "row", ...count },
+  waitMs: { column: "wait_ms", place: "row", ...count },
+  responseId: { column: "response_id", place: "row", read: textOrNull, clamp: storableId },
+  upstreamRequestId: { column: "upstream_request_id", place: "row", ...nameOrNull },
+  trace: { column: "trace", place: "row", read: textOrNull, clamp: storableTrace },
+  // Costs are clamped together (`clampCosts`), because their limit depends on the charge.
+  costNano: { column: "cost_nano", place: "row", ...money },
+  chargedNano: { column: "charged_nano", place: "row", ...money },
+  upstreamNano: { column: "upstream_nano", place: "row", ...money },
+};
+
+export const FIELD_NAMES = Object.keys(USAGE_FIELDS) as readonly (keyof UsageRow)[];
+export const TOKEN_FIELDS = Object.keys(NO_TOKENS) as readonly (keyof TokenCounts)[];
+
+/** The functions of the table, as names for compiled functions: `clamp_publicModel`. */
+export const FIELD_FUNCTIONS: Readonly<Record<string, unknown>> = Object.fromEntries(
+  FIELD_NAMES.flatMap((field) => {
+    const { read, toValue, clamp } = USAGE_FIELDS[field];
+    return [
+      [`read_${field}`, read],
+      [`toValue_${field}`, toValue],
+      [`clamp_${field}`, clamp],
+    ];
+  }),
+);
+
+const CLAMPED_FIELDS = FIELD_NAMES.filter((field) => USAGE_FIELDS[field].clamp !== undefined);
+
+const clampSource = (field: keyof UsageRow): string =>
+  USAGE_FIELDS[field].clamp === undefined ? `row.${field}` : `clamp_${field}(row.${field})`;
+
+/** Returns the row itself if all of its values are storable. */
+const clampFields = compile<(row: UsageRow) => UsageRow>(
+  `(row) => ${CLAMPED_FIELDS.map((field) => `${clampSource(field)} === row.${field}`).join(" && ")}
+    ? row
+    : { ${FIELD_NAMES.map((field) => `${field}: ${clampSource(field)}`).join(", ")} }`,
+  FIELD_FUNCTIONS,
+);
+
+/** Clamps values to what the database accepts. */
+export function clampCount(row: UsageRow): UsageRow {
+  return clampCosts(clampFields(row));
 }
 
-function toFlags(joined: string | null): UsageFlag[] {
-  const names = joined?.split(",") ?? [];
-  return USAGE_FLAGS.filter((flag) => names.includes(flag));
+function clampCosts(row: UsageRow): UsageRow {
+  const costNano = storableCost(row.costNano, row.chargedNano);
+  const upstreamNano = storableCost(row.upstreamNano);
+  if (costNano === row.costNano && upstreamNano === row.upstreamNano) return row;
+  const flags: readonly UsageFlag[] = row.flags.includes("clamped") ? row.flags : [...row.flags, "clamped"];
+  return { ...row, costNano, upstreamNano, flags };
 }
+
+export function storableTokens(tokens: TokenCounts): TokenCounts {
+  const storable = { ...NO_TOKENS };
+  for (const field of TOKEN_FIELDS) storable[field] = storableCount(tokens[field]);
+  return storable;
+}
+
+export const toUsageRow = compile<(row: Row) => UsageRow>(
+  `(row) => ({ ${FIELD_NAMES.map((field) => `${field}: read_${field}(row, "${USAGE_FIELDS[field].column}")`).join(", ")} })`,
+  FIELD_FUNCTIONS,
+);

@@ -3,140 +3,65 @@
  * written to the database and the journal once for many rows.
  */
 
-import type { Nano } from "../../money/nano.ts";
 import type { Row, SqlValue } from "../engine/db.ts";
-import type { UsageFlag, UsageRow } from "./usage-row.ts";
+import { compile } from "./compile-fields.ts";
+import { FIELD_FUNCTIONS, FIELD_NAMES, USAGE_FIELDS, type UsageRow } from "./usage-row.ts";
+
+export { nanoValue } from "./storable-values.ts";
+
+type Field = keyof UsageRow;
+
+const listFields = (...places: readonly string[]): readonly Field[] =>
+  FIELD_NAMES.filter((field) => places.includes(USAGE_FIELDS[field].place));
+const listColumns = (fields: readonly Field[]): readonly string[] =>
+  fields.map((field) => USAGE_FIELDS[field].column);
+
+const KIND_FIELDS = [...listFields("kind"), ...listFields("shared")];
+const ROW_FIELDS = listFields("row");
 
 /** Columns that the database stores once per kind; rows refer to them by number (`usage-numbers.ts`). */
-export const TOLD_ONCE = [
-  "public_model",
-  "upstream_model",
-  "endpoint",
-  "stream",
-  "outcome",
-  "status",
-  "error_code",
-  "usage_source",
-  "attempts",
-  "payer",
-  "tariff_id",
-  "flags",
-] as const;
-/** Columns of the kind that are stored in each row: counts with many possible values, and indexed columns. */
-export const TOLD_IN_ROW = [
-  "interface",
-  "request_count",
-  "cache_write_tokens",
-  "images",
-  "image_input_tokens",
-  "audio_input_tokens",
-  "audio_output_tokens",
-] as const;
-export const KIND_COLUMNS = [...TOLD_ONCE, ...TOLD_IN_ROW] as const;
+export const NUMBERED_COLUMNS = listColumns(listFields("kind"));
+/** Columns of the kind that are stored in each row. */
+export const ROW_KIND_COLUMNS = listColumns(listFields("shared"));
+export const KIND_COLUMNS = listColumns(KIND_FIELDS);
+export const REST_COLUMNS = listColumns(ROW_FIELDS);
+export const USAGE_COLUMNS = [...KIND_COLUMNS, ...REST_COLUMNS];
+
+/** The columns of `usage_row` that store the number of an id, by the column of the id. */
+export const NUMBER_COLUMNS: ReadonlyMap<string, string> = new Map(
+  ROW_FIELDS.flatMap((field) => {
+    const { column, numberColumn } = USAGE_FIELDS[field];
+    return numberColumn === undefined ? [] : [[column, numberColumn]];
+  }),
+);
+
+/** Source text of the stored value of a field. */
+const toSource = (field: Field, row: string): string =>
+  USAGE_FIELDS[field].toValue === undefined ? `${row}.${field}` : `toValue_${field}(${row}.${field})`;
+const listSource = (fields: readonly Field[]): string =>
+  fields.map((field) => toSource(field, "row")).join(", ");
 
 /** In the order of KIND_COLUMNS. */
-export function kindValues(row: UsageRow): SqlValue[] {
-  return [
-    row.publicModel,
-    row.upstreamModel,
-    row.endpoint,
-    Number(row.stream),
-    row.outcome,
-    row.status,
-    row.errorCode,
-    row.usageSource,
-    row.attempts,
-    row.payer,
-    row.tariffId,
-    flagsValue(row.flags),
-    row.interface,
-    row.requestCount,
-    row.cacheWriteTokens,
-    row.images,
-    row.imageInputTokens,
-    row.audioInputTokens,
-    row.audioOutputTokens,
-  ];
-}
+export const kindValues = compile<(row: UsageRow) => SqlValue[]>(
+  `(row) => [${listSource(KIND_FIELDS)}]`,
+  FIELD_FUNCTIONS,
+);
 
 /** Compares all KIND_COLUMNS. */
-export function isSameKind(one: UsageRow, other: UsageRow): boolean {
-  return (
-    one.publicModel === other.publicModel &&
-    one.upstreamModel === other.upstreamModel &&
-    one.endpoint === other.endpoint &&
-    one.interface === other.interface &&
-    one.requestCount === other.requestCount &&
-    one.stream === other.stream &&
-    one.outcome === other.outcome &&
-    one.status === other.status &&
-    one.errorCode === other.errorCode &&
-    one.usageSource === other.usageSource &&
-    one.attempts === other.attempts &&
-    one.payer === other.payer &&
-    one.tariffId === other.tariffId &&
-    flagsValue(one.flags) === flagsValue(other.flags) &&
-    one.cacheWriteTokens === other.cacheWriteTokens &&
-    one.images === other.images &&
-    one.imageInputTokens === other.imageInputTokens &&
-    one.audioInputTokens === other.audioInputTokens &&
-    one.audioOutputTokens === other.audioOutputTokens
-  );
-}
-
-export const REST_COLUMNS = [
-  "request_id",
-  "at_ms",
-  "key_id",
-  "user_id",
-  "group_id",
-  "account_id",
-  "input_tokens",
-  "cached_tokens",
-  "output_tokens",
-  "reasoning_tokens",
-  "first_byte_ms",
-  "duration_ms",
-  "wait_ms",
-  "response_id",
-  "upstream_request_id",
-  "trace",
-  "cost_nano",
-  "charged_nano",
-  "upstream_nano",
-] as const;
+export const isSameKind = compile<(one: UsageRow, other: UsageRow) => boolean>(
+  `(one, other) => ${KIND_FIELDS.map((field) =>
+    USAGE_FIELDS[field].isComparedAsStored === true
+      ? `${toSource(field, "one")} === ${toSource(field, "other")}`
+      : `one.${field} === other.${field}`,
+  ).join(" && ")}`,
+  FIELD_FUNCTIONS,
+);
 
 /** Appends in the order of REST_COLUMNS. Appending avoids one more array per row. */
-export function pushRest(values: SqlValue[], row: UsageRow): void {
-  values.push(
-    row.requestId,
-    row.atMs,
-    row.keyId,
-    row.userId,
-    row.groupId,
-    row.accountId,
-    row.inputTokens,
-    row.cachedTokens,
-    row.outputTokens,
-    row.reasoningTokens,
-    row.firstByteMs,
-    row.durationMs,
-    row.waitMs,
-    row.responseId,
-    row.upstreamRequestId,
-    row.trace,
-    nanoValue(row.costNano),
-    nanoValue(row.chargedNano),
-    nanoValue(row.upstreamNano),
-  );
-}
-
-export const USAGE_COLUMNS = [...KIND_COLUMNS, ...REST_COLUMNS] as const;
-
-/** Selects every column that `toUsageRow` reads. */
-export const SELECT_USAGE = `SELECT ${USAGE_COLUMNS.map((column) =>
-  column.endsWith("_nano") ? `CAST(${column} AS TEXT) AS ${column}` : column,
-).join(", ")} FROM usage`;
+export const pushRest = compile<(values: SqlValue[], row: UsageRow) => void>(
+  `(values, row) => { values.push(${listSource(ROW_FIELDS)}); }`,
+  FIELD_FUNCTIONS,
+);
 
 /** In the order of USAGE_COLUMNS. */
 export function toValues(row: UsageRow): SqlValue[] {
@@ -145,22 +70,22 @@ export function toValues(row: UsageRow): SqlValue[] {
   return values;
 }
 
+/** Money is read as text, because a bigint of the database may exceed the exact range of numbers. */
+const MONEY_COLUMNS: ReadonlySet<string> = new Set(
+  listColumns(FIELD_NAMES.filter((field) => USAGE_FIELDS[field].isMoney === true)),
+);
+
+/** Selects every column that `toUsageRow` reads. */
+export const SELECT_USAGE = `SELECT ${USAGE_COLUMNS.map((column) =>
+  MONEY_COLUMNS.has(column) ? `CAST(${column} AS TEXT) AS ${column}` : column,
+).join(", ")} FROM usage`;
+
 /** Converts values to the form in which the database returns them, for `toUsageRow`: money is text. */
 export function asStored(columns: readonly string[], values: readonly SqlValue[]): Row {
   return Object.fromEntries(
     columns.map((column, index) => {
       const value = values[index] ?? null;
-      return [column, column.endsWith("_nano") ? String(value) : value];
+      return [column, MONEY_COLUMNS.has(column) ? String(value) : value];
     }),
   );
-}
-
-export function flagsValue(flags: readonly UsageFlag[]): string | null {
-  return flags.length === 0 ? null : flags.join(",");
-}
-
-/** A number if it is exact: writing a bigint as text takes several times as long. */
-export function nanoValue(nano: Nano): number | string {
-  const number = Number(nano);
-  return Number.isSafeInteger(number) ? number : nano.toString();
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../../test/support/postgres.ts";
+import type { TokenCounts } from "../../money/token-counts.ts";
 import { groupRecord, keyRecord, userRecord } from "../../records.test-support.ts";
 import { type Db, isUniqueViolation, openDb } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
@@ -15,7 +16,6 @@ import {
   type PendingUse,
   settlePending,
   type UsageRow,
-  type UsageTokens,
   useByHour,
 } from "./usage.ts";
 import { insertUsage } from "./usage-row.test-support.ts";
@@ -32,8 +32,10 @@ const summed = (scale: number) => ({
   images: scale,
 });
 
-const tokens = (scale: number): UsageTokens => ({
+const tokens = (scale: number): TokenCounts => ({
   ...summed(scale),
+  cacheWrite1hTokens: 4 * scale,
+  webSearches: scale,
   imageInputTokens: 3 * scale,
   audioInputTokens: 2 * scale,
   audioOutputTokens: scale,
@@ -189,6 +191,8 @@ eachEngine(({ open, emptyUrl }) => {
       input_tokens: 100,
       cached_tokens: 10,
       cache_write_tokens: 5,
+      cache_write_1h_tokens: 4,
+      web_searches: 1,
       output_tokens: 50,
       reasoning_tokens: 20,
       images: 1,
@@ -203,7 +207,7 @@ eachEngine(({ open, emptyUrl }) => {
     });
   });
 
-  test("whatever the batches, the roll-up is the sum of the rows", async () => {
+  test("for any batches, the roll-up is the sum of the rows", async () => {
     const db = await open();
     const rowsArbitrary = fc.uniqueArray(rowArbitrary, { selector: ({ requestId }) => requestId });
     await fc.assert(
@@ -220,7 +224,7 @@ eachEngine(({ open, emptyUrl }) => {
     );
   });
 
-  test("a batch with a row that is known is refused whole", async () => {
+  test("a batch with a duplicate row is rejected as a whole", async () => {
     const db = await open();
     await insertUsage(db, [row("r1")]);
     // Takes several statements of several rows each; the conflict is in the last one.
@@ -230,7 +234,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await db.sql`SELECT request_id FROM usage`).toEqual([{ request_id: "r1" }]);
   });
 
-  test("batches written at once by two connections, with hours in common, are all counted", async () => {
+  test("concurrent batches of two connections in the same hours are all counted", async () => {
     const url = await emptyUrl();
     const [one, two] = [await openDb(url), await openDb(url)];
     await migrate(one);
@@ -248,7 +252,7 @@ eachEngine(({ open, emptyUrl }) => {
     await two.close();
   });
 
-  test("totals are of one key, from an hour on, with the refused apart", async () => {
+  test("totals cover one key from an hour on, with rejected requests separate", async () => {
     const db = await open();
     await insertUsage(db, [
       row("r1", { atMs: NOON_MS - 1 }),
@@ -263,7 +267,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await keyTotals(db, "nobody", null)).toMatchObject(counted(0, 0, 0, 0));
   });
 
-  test("nothing that a caller or an upstream may send loses the batch", async () => {
+  test("no value from a caller or an upstream makes a batch fail", async () => {
     const db = await open();
     const strange = [
       row("r1", { publicModel: "nul\0byte", responseId: "nul\0byte" }),
@@ -280,7 +284,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect((await keyTotals(db, "k1", null)).requests).toBe(8);
   });
 
-  test("a cost that no request has is bounded and flagged, and what was charged stays as it is", async () => {
+  test("an excessive cost is clamped and flagged, and the charge is unchanged", async () => {
     const db = await open();
     const dear = 10n ** 30n;
     const rows = [
@@ -303,7 +307,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect((await keyTotals(db, "k1", null)).costNano).toBe(4n * 10n ** 14n);
   });
 
-  test("a response leads back to the request, key and account that made it", async () => {
+  test("a response id leads to the request, key and account that created it", async () => {
     const db = await open();
     const made = { interface: "responses", responseId: "resp_1" } as const;
     await insertUsage(db, [
@@ -324,7 +328,7 @@ eachEngine(({ open, emptyUrl }) => {
       expect(await findRoute(db, unknown)).toBeNull();
   });
 
-  test("a request is found whole by its id", async () => {
+  test("a request is found by its id, with all columns", async () => {
     const db = await open();
     const trace = JSON.stringify({ attempts: [{ account: "a1", says: "\0 and 🙂" }] });
     const full = row("r1", {
@@ -343,7 +347,7 @@ eachEngine(({ open, emptyUrl }) => {
       expect(await findUsage(db, unknown)).toBeNull();
   });
 
-  test("a trace that is too long or no text is left out, and its row is not", async () => {
+  test("a too long or invalid trace is dropped, and its row is kept", async () => {
     const db = await open();
     const whole = JSON.stringify("x".repeat(16_384 - 2));
     await insertUsage(db, [
@@ -357,7 +361,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(traces.map((found) => found?.trace)).toEqual([whole, null, null, null, null]);
   });
 
-  test("what a window has seen is told by hour, key and group, and refused requests are no use", async () => {
+  test("use is returned by hour, key and group, without rejected requests", async () => {
     const db = await open();
     await seedKeys(db);
     await insertUsage(db, [
@@ -412,7 +416,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(written).toEqual(expected);
   });
 
-  test("a pending row that fails without a word of usage counts as failed", async () => {
+  test("a pending row that fails without usage counts as failed", async () => {
     const db = await open();
     await insertUsage(db, [row("r1", { outcome: "pending", usageSource: "none", ...tokens(0) })]);
     expect(await settlePending(db, "r1", null, "failed")).toBe(true);
@@ -421,7 +425,7 @@ eachEngine(({ open, emptyUrl }) => {
     expect(settled).toEqual({ usage_source: "none" });
   });
 
-  test("a row that is not pending, or not there, is not settled", async () => {
+  test("a row that is missing or not pending is not settled", async () => {
     const db = await open();
     await insertUsage(db, [row("r1")]);
     expect(await settlePending(db, "r1", late(9), "completed")).toBe(false);

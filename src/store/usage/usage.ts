@@ -2,28 +2,34 @@
 
 import type { Nano } from "../../money/nano.ts";
 import type { Costs } from "../../money/tariff.ts";
-import { type Db, placeholder, transaction } from "../engine/db.ts";
+import type { TokenCounts } from "../../money/token-counts.ts";
+import { type Db, type Engine, placeholder, transaction } from "../engine/db.ts";
 import { flag, integer, nano, oneOf, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { insertUsage, kindNumber } from "./insert-usage.ts";
+import { nanoValue, storableCost, storableId } from "./storable-values.ts";
 import { markDays } from "./usage-day.ts";
 import { addToRollUp, computeTotals, difference, RollUp } from "./usage-hour.ts";
 import type { Numbering } from "./usage-numbers.ts";
 import {
   clampCount,
-  storableCost,
-  storableId,
   storableTokens,
+  TOKEN_FIELDS,
   toUsageRow,
+  USAGE_FIELDS,
   USAGE_OUTCOMES,
   type UsageOutcome,
   type UsageRow,
-  type UsageTokens,
 } from "./usage-row.ts";
-import { nanoValue, SELECT_USAGE } from "./usage-values.ts";
+import { SELECT_USAGE } from "./usage-values.ts";
 
-export { learnBefore } from "./insert-usage.ts";
-export { type KeyHour, keyTotals, type UsageTotals, useByHour } from "./usage-hour.ts";
+export { registerNumbers as learnBefore } from "./insert-usage.ts";
+export {
+  type KeyHour,
+  readKeyTotals as keyTotals,
+  readUsageByHour as useByHour,
+  type UsageTotals,
+} from "./usage-hour.ts";
 export { UsageNumbers } from "./usage-numbers.ts";
 export {
   NO_MONEY,
@@ -33,7 +39,6 @@ export {
   type UsagePayer,
   type UsageRow,
   type UsageSource,
-  type UsageTokens,
 } from "./usage-row.ts";
 
 export interface StoredResponseRoute {
@@ -57,7 +62,7 @@ export async function insertNewUsage(tx: Db, numbering: Numbering, rows: readonl
 }
 
 /** The requests among these that have a row, with their charge. */
-export async function knownUsage(db: Db, requestIds: readonly string[]): Promise<Map<string, Nano>> {
+export async function readStoredCharges(db: Db, requestIds: readonly string[]): Promise<Map<string, Nano>> {
   const rows = await selectIn(
     db,
     "SELECT request_id, CAST(charged_nano AS TEXT) AS charged_nano FROM usage_row WHERE request_id",
@@ -68,7 +73,7 @@ export async function knownUsage(db: Db, requestIds: readonly string[]): Promise
 
 /** Usage of an unpaid background response, known only at its end, and its cost at list prices. */
 export interface PendingUse extends Costs {
-  tokens: UsageTokens;
+  tokens: TokenCounts;
 }
 
 /** When a background response ends, its times stay unchanged, and it is not charged. */
@@ -130,21 +135,34 @@ export async function settlePending(
     const usageSource = used === null ? pendingRow.usageSource : "upstream";
     const settledRow: UsageRow = { ...pendingRow, ...tokens, outcome, usageSource };
     const kindNo = await kindNumber(tx, settledRow);
-    const settled = await tx.sql`
-      UPDATE usage_row SET kind_no = ${kindNo}, input_tokens = ${settledRow.inputTokens},
-        cached_tokens = ${settledRow.cachedTokens}, cache_write_tokens = ${settledRow.cacheWriteTokens},
-        output_tokens = ${settledRow.outputTokens}, reasoning_tokens = ${settledRow.reasoningTokens}, images = ${settledRow.images},
-        image_input_tokens = ${settledRow.imageInputTokens}, audio_input_tokens = ${settledRow.audioInputTokens},
-        audio_output_tokens = ${settledRow.audioOutputTokens}, cost_nano = cost_nano + ${nanoValue(costNano)},
-        upstream_nano = upstream_nano + ${nanoValue(upstreamNano)}
-      WHERE request_id = ${requestId} AND kind_no = ${integer(found, "kind_no")} RETURNING request_id`;
+    const settled = await tx.sql.text(buildSettlePending(tx.engine), [
+      kindNo,
+      ...TOKEN_FIELDS.map((field) => settledRow[field]),
+      nanoValue(costNano),
+      nanoValue(upstreamNano),
+      requestId,
+      integer(found, "kind_no"),
+    ]);
     if (settled.length === 0) return false;
     const change = difference(
       computeTotals({ ...settledRow, ...UNCHANGED, costNano, upstreamNano }, outcome),
       computeTotals({ ...pendingRow, ...UNCHANGED, costNano: 0n, upstreamNano: 0n }, "pending"),
     );
-    await addToRollUp(tx, [{ of: pendingRow, totals: change }]);
+    await addToRollUp(tx, [{ dimensions: pendingRow, totals: change }]);
     await markDays(tx, [pendingRow]);
     return true;
   });
+}
+
+/** Values: the new kind, the token counts, the added costs; then the request and the kind that it had. */
+function buildSettlePending(engine: Engine): string {
+  let last = 0;
+  const mark = () => placeholder(engine, ++last);
+  const sets = [
+    `kind_no = ${mark()}`,
+    ...TOKEN_FIELDS.map((field) => `${USAGE_FIELDS[field].column} = ${mark()}`),
+    `cost_nano = cost_nano + ${mark()}`,
+    `upstream_nano = upstream_nano + ${mark()}`,
+  ];
+  return `UPDATE usage_row SET ${sets.join(", ")} WHERE request_id = ${mark()} AND kind_no = ${mark()} RETURNING request_id`;
 }

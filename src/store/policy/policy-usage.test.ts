@@ -6,7 +6,7 @@ import { groupRecord, keyRecord, userRecord } from "../../records.test-support.t
 import { putUser } from "../identity/users.ts";
 import { readAccountUsage } from "../reports/account-usage.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
-import { listMembers, readGroupFacts } from "./group-facts.ts";
+import { listMembers, readGroupFacts } from "./group-usage.ts";
 import { putGroup } from "./groups.ts";
 import { insertKey, revokeKey } from "./keys.ts";
 
@@ -17,7 +17,7 @@ const group = (id: string) => groupRecord(id, { access: "members" });
 const user = (email: string) => userRecord(`id of ${email}`, { email, groups: ["g1"] });
 
 eachEngine((engine) => {
-  test("a group's keys, members and last day are counted, and nobody else's", async () => {
+  test("counts the keys, members and last day of one group only", async () => {
     const db = await engine.open();
     for (const id of ["g1", "g2"]) await putGroup(db, group(id));
     for (const email of ["b@example.com", "A@example.com", "c_d@example.com"]) await putUser(db, user(email));
@@ -39,7 +39,7 @@ eachEngine((engine) => {
     expect(await emails(null, "_")).toEqual(["c_d@example.com"]);
   });
 
-  test("an account's use is summed for each span, as far back as the rows may be read", async () => {
+  test("the usage of an account is summed for each span, as far back as rows may be read", async () => {
     const db = await engine.open();
     const money = { upstreamNano: 2n, costNano: 3n, chargedNano: 3n };
     await insertUsage(db, [
@@ -59,7 +59,7 @@ eachEngine((engine) => {
     expect(sinceMs).toBe(NOW_MS - 7 * DAY_MS);
   });
 
-  test("where there are too many rows, it says since when they were counted", async () => {
+  test("with too many rows, the result says since when they were counted", async () => {
     const db = await engine.open();
     const rows = Array.from({ length: 2_500 }, (_, i) => usageRow({ atMs: NOW_MS - i, accountId: "a" }));
     await insertUsage(db, rows);

@@ -1,0 +1,67 @@
+/**
+ * Wakes other nodes when something has changed, with PostgreSQL's NOTIFY. A notification may be lost: nodes also poll.
+ * Only for rare changes, because a transaction with a notification takes a lock of the whole server at its commit.
+ */
+
+import { SQL } from "bun";
+import { isSharedServer } from "./dialect.ts";
+import type { Db } from "./transaction.ts";
+
+/** `policy`: keys and policy. `health`: the health of upstream accounts. */
+export const TOPICS = ["policy", "health"] as const;
+export type Topic = (typeof TOPICS)[number];
+
+const CHANNEL = "model_gateway";
+const CONNECT_TIMEOUT_S = 5;
+const RETRY_MS = 5_000;
+
+/** Delivered when the transaction commits. Does nothing where the database has one node. */
+export async function notifyNodes(tx: Db, topic: Topic): Promise<void> {
+  if (isSharedServer(tx)) await tx.sql`SELECT pg_notify(${CHANNEL}, ${topic})`;
+}
+
+export interface WakeUps {
+  stop(): Promise<void>;
+}
+
+export interface WakeUpOptions {
+  /** A connection to the server itself: a pooler that shares connections between transactions loses notifications. */
+  readonly url: string;
+  onTopic(topic: Topic): void;
+  /** The connection was opened, also again after it was lost: notifications may have been missed. */
+  onConnected(): void;
+  onFailure(error: unknown): void;
+}
+
+/** Returns at once. The driver reconnects by itself once the first connection has succeeded. */
+export function listenForChanges({ url, onTopic, onConnected, onFailure }: WakeUpOptions): WakeUps {
+  let retry: ReturnType<typeof setTimeout> | null = null;
+  let isStopped = false;
+  const driver = new SQL({
+    adapter: "postgres",
+    url,
+    max: 1,
+    connectionTimeout: CONNECT_TIMEOUT_S,
+    connection: { application_name: "model-gateway listener" },
+  });
+  const onNotification = (payload: string) => {
+    const topic = TOPICS.find((known) => known === payload);
+    // A newer node may send a topic that this version does not know.
+    if (topic !== undefined) onTopic(topic);
+  };
+  const listen = () => {
+    driver.listen(CHANNEL, onNotification, onConnected).catch((error: unknown) => {
+      if (isStopped) return;
+      onFailure(error);
+      retry = setTimeout(listen, RETRY_MS);
+    });
+  };
+  listen();
+  return {
+    async stop() {
+      isStopped = true;
+      if (retry !== null) clearTimeout(retry);
+      await driver.close({ timeout: 0 });
+    },
+  };
+}

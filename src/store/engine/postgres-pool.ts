@@ -1,0 +1,197 @@
+/**
+ * Connections to PostgreSQL that cannot hang. The server ends statements and transactions that take too long, which
+ * also frees the locks of a node that stopped responding. If the server does not answer at all, the statement is
+ * abandoned here and all connections are replaced: a connection that was lost without a reset never reports it.
+ */
+
+import { SQL } from "bun";
+import type { Row, SqlValue } from "./transaction.ts";
+
+/** What a pool is used for. It determines how long the server may take. */
+export type Workload = "general" | "billing" | "maintenance";
+
+export interface PoolLimits {
+  connectionsMax: number;
+  /** How long a statement may wait for a lock. 0: no limit, as for the following ones. */
+  lockMs: number;
+  statementMs: number;
+  /** How long a transaction may be open without a statement. The server then ends it. */
+  idleTransactionMs: number;
+  transactionMs: number;
+  /** How long after its own limit the server may take to report that it ended a statement. */
+  answerGraceMs: number;
+  /** After this much silence, another statement checks whether the server still answers, for `probeMs` at most. */
+  silenceMs: number;
+  probeMs: number;
+}
+
+const SILENCE = { answerGraceMs: 2_000, silenceMs: 3_000, probeMs: 2_000 };
+
+export const POOL_LIMITS: Readonly<Record<Workload, PoolLimits>> = {
+  /** The console and the policy: reports may take long. */
+  general: {
+    connectionsMax: 10,
+    lockMs: 5_000,
+    statementMs: 60_000,
+    idleTransactionMs: 10_000,
+    transactionMs: 300_000,
+    ...SILENCE,
+  },
+  /** Requests wait for these transactions, and their locks block the same users on every node. */
+  billing: {
+    connectionsMax: 6,
+    lockMs: 300,
+    statementMs: 5_000,
+    idleTransactionMs: 3_000,
+    transactionMs: 10_000,
+    ...SILENCE,
+  },
+  /** Migrations, reconciliation, the commands of an operator. */
+  maintenance: {
+    connectionsMax: 4,
+    lockMs: 0,
+    statementMs: 0,
+    idleTransactionMs: 600_000,
+    transactionMs: 0,
+    ...SILENCE,
+  },
+};
+
+const CONNECT_TIMEOUT_S = 5;
+const CHECK_INTERVAL_MS = 250;
+/** Statements that still run on replaced connections may take this long to end. */
+const REPLACED_GRACE_S = 5;
+
+/** The server did not answer in time. Whether the statement took effect is unknown. */
+export class StoreSilent extends Error {
+  override readonly name = "StoreSilent";
+}
+
+export interface Driver {
+  unsafe(text: string, values?: SqlValue[]): SQL.Query<Row[]>;
+}
+
+interface Waiting {
+  sinceMs: number;
+  untilMs: number;
+  abandon(): void;
+}
+
+export class PostgresPool {
+  readonly #url: string;
+  readonly #limits: PoolLimits;
+  readonly #waiting = new Set<Waiting>();
+  readonly #timer: ReturnType<typeof setInterval> | null;
+  #driver: SQL;
+  #isProbing = false;
+
+  constructor(url: string, limits: PoolLimits) {
+    this.#url = url;
+    this.#limits = limits;
+    this.#driver = this.#connect();
+    this.#timer =
+      limits.statementMs === 0 ? null : setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+  }
+
+  get driver(): SQL {
+    return this.#driver;
+  }
+
+  /** Runs one statement. Cancels it on the server when it is abandoned. */
+  run(driver: Driver, text: string, values?: SqlValue[]): Promise<Row[]> {
+    const query = driver.unsafe(text, values);
+    return this.#guard(query, this.#limits.statementMs, () => query.cancel());
+  }
+
+  /** Waits for a transaction, or until its time is over. `onAbandon` must make its further statements fail. */
+  guardTransaction<T>(running: Promise<T>, onAbandon: () => void): Promise<T> {
+    return this.#guard(running, this.#limits.transactionMs, onAbandon);
+  }
+
+  async close(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    await this.#driver.close();
+  }
+
+  #connect(): SQL {
+    const { connectionsMax, lockMs, statementMs, idleTransactionMs } = this.#limits;
+    const database = decodeURIComponent(new URL(this.#url).pathname.slice(1));
+    return new SQL({
+      adapter: "postgres",
+      url: this.#url,
+      // Set explicitly: otherwise PGDATABASE in the environment would override the URL.
+      ...(database === "" ? {} : { database }),
+      max: connectionsMax,
+      connectionTimeout: CONNECT_TIMEOUT_S,
+      connection: {
+        application_name: "model-gateway",
+        lock_timeout: String(lockMs),
+        statement_timeout: String(statementMs),
+        idle_in_transaction_session_timeout: String(idleTransactionMs),
+        // The server notices within half a minute that the machine of this process is gone.
+        tcp_keepalives_idle: "10",
+        tcp_keepalives_interval: "5",
+        tcp_keepalives_count: "3",
+      },
+    });
+  }
+
+  #guard<T>(work: PromiseLike<T>, limitMs: number, onAbandon: () => void): Promise<T> {
+    if (this.#timer === null || limitMs === 0) return Promise.resolve(work);
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const sinceMs = performance.now();
+    const waiting: Waiting = {
+      sinceMs,
+      untilMs: sinceMs + limitMs + this.#limits.answerGraceMs,
+      abandon: () => {
+        this.#waiting.delete(waiting);
+        onAbandon();
+        reject(new StoreSilent("the database does not respond"));
+      },
+    };
+    this.#waiting.add(waiting);
+    work.then(
+      (result) => {
+        this.#waiting.delete(waiting);
+        resolve(result);
+      },
+      (error) => {
+        this.#waiting.delete(waiting);
+        reject(error);
+      },
+    );
+    return promise;
+  }
+
+  #check(): void {
+    const nowMs = performance.now();
+    const overdue = [...this.#waiting].filter(({ untilMs }) => nowMs >= untilMs);
+    if (overdue.length > 0) {
+      this.#replaceConnections();
+      for (const waiting of overdue) waiting.abandon();
+      return;
+    }
+    const [oldest] = this.#waiting;
+    if (oldest !== undefined && nowMs - oldest.sinceMs >= this.#limits.silenceMs && !this.#isProbing)
+      void this.#probe();
+  }
+
+  /** A long statement is no fault while others are answered. */
+  async #probe(): Promise<void> {
+    this.#isProbing = true;
+    const driver = this.#driver;
+    const answered = driver.unsafe("SELECT 1").then(
+      () => true,
+      () => false,
+    );
+    const isAnswered = await Promise.race([answered, Bun.sleep(this.#limits.probeMs).then(() => false)]);
+    this.#isProbing = false;
+    if (!isAnswered && driver === this.#driver) this.#replaceConnections();
+  }
+
+  #replaceConnections(): void {
+    const replaced = this.#driver;
+    this.#driver = this.#connect();
+    replaced.close({ timeout: REPLACED_GRACE_S }).catch(() => {});
+  }
+}

@@ -1,0 +1,94 @@
+/** The nodes of an installation: the facts that each running process publishes about itself. */
+
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Db } from "../engine/db.ts";
+import { readServerClock } from "../engine/dialect.ts";
+import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+import { listJobs } from "./job-leases.ts";
+
+export const NODE_STATES = ["starting", "ready", "draining"] as const;
+export type NodeState = (typeof NODE_STATES)[number];
+
+/** What a process publishes besides its heartbeat. */
+export interface NodeFacts {
+  readonly version: string;
+  /** Host name and port; null until the process listens. */
+  readonly address: string | null;
+  readonly state: NodeState;
+  /** Where the node counts the limits of keys, users, groups and accounts: `memory`, or a shared coordinator. */
+  readonly coordinator: string;
+  readonly clockSkewMs: number;
+}
+
+export interface NodeRecord {
+  readonly id: string;
+  readonly hostName: string;
+  readonly pid: number;
+  readonly startedAtMs: number;
+  /** By the clock of the database. */
+  readonly sinceHeartbeatMs: number;
+  /** Null for a process of another version that does not publish it; the same for the fields below. */
+  readonly schemaKnown: number | null;
+  readonly version: string | null;
+  readonly address: string | null;
+  readonly state: NodeState | null;
+  readonly coordinator: string | null;
+  readonly clockSkewMs: number | null;
+  /** Names of the jobs that this node runs for all nodes. */
+  readonly jobs: readonly string[];
+}
+
+/** `silent`: no heartbeat for some time. `unknown`: a version that does not publish its state. */
+export const NODE_CONDITIONS = [...NODE_STATES, "silent", "unknown"] as const;
+export type NodeCondition = (typeof NODE_CONDITIONS)[number];
+
+/** Three heartbeats. Only for display: a node is dead when its heartbeat was observed unchanged for longer. */
+const SILENT_AFTER_MS = 15_000;
+
+export function findCondition({ state, sinceHeartbeatMs }: NodeRecord): NodeCondition {
+  return sinceHeartbeatMs > SILENT_AFTER_MS ? "silent" : (state ?? "unknown");
+}
+
+/** Does nothing if another process has deleted the row as dead: the next heartbeat creates it again. */
+export async function publishFacts(db: Db, id: string, facts: NodeFacts): Promise<void> {
+  const { version, address, state, coordinator, clockSkewMs } = facts;
+  await db.sql`
+    UPDATE incarnation SET version = ${version}, address = ${address}, state = ${state},
+      coordinator = ${coordinator}, clock_skew_ms = ${clockSkewMs}
+    WHERE id = ${id}`;
+}
+
+/** Oldest first. */
+export async function listNodes(db: Db, clock: Pick<Clock, "nowMs">): Promise<NodeRecord[]> {
+  const nowMs = (await readServerClock(db)) ?? clock.nowMs();
+  const jobs = await listJobs(db, nowMs);
+  const rows = await db.sql`
+    SELECT id, host, pid, started_at_ms, beat_at_ms, schema_known, version, address, state, coordinator, clock_skew_ms
+    FROM incarnation ORDER BY started_at_ms, id`;
+  return rows.map((row) => {
+    const id = text(row, "id");
+    return {
+      id,
+      // The host is followed by the ids of its boot and its PID namespace.
+      hostName: text(row, "host").split(" ")[0] ?? "",
+      pid: integer(row, "pid"),
+      startedAtMs: integer(row, "started_at_ms"),
+      sinceHeartbeatMs: Math.max(0, nowMs - integer(row, "beat_at_ms")),
+      schemaKnown: integerOrNull(row, "schema_known"),
+      version: textOrNull(row, "version"),
+      address: textOrNull(row, "address"),
+      state: NODE_STATES.find((state) => state === row.state) ?? null,
+      coordinator: textOrNull(row, "coordinator"),
+      clockSkewMs: integerOrNull(row, "clock_skew_ms"),
+      jobs: jobs.filter(({ holder }) => holder === id).map(({ name }) => name),
+    };
+  });
+}
+
+/** The clock of this process minus the clock of the database, without half of the round trip. */
+export async function measureClockSkew(db: Db, clock: Pick<Clock, "nowMs">): Promise<number> {
+  const sentAtMs = clock.nowMs();
+  const storeMs = await readServerClock(db);
+  if (storeMs === null) return 0;
+  return Math.round((sentAtMs + clock.nowMs()) / 2 - storeMs);
+}
