@@ -19,17 +19,17 @@ describe("the elements of an array", () => {
     ["[1]", ["1"]],
     ['[ 1e9 , "a,]\\"b" ,{"x":[1,{}]}\n,[ ],null ]', ["1e9", '"a,]\\"b"', '{"x":[1,{}]}', "[ ]", "null"]],
     ['["é😀","\\u005d"]', ['"é😀"', '"\\u005d"']],
-  ])("of %s stand where they are", (text, wanted) => {
+  ])("of %s are found", (text, wanted) => {
     expect(elements(text)).toEqual(wanted);
   });
 
-  test("are found up to the number asked for", () => {
+  test("are found up to the requested number", () => {
     expect(elements("[1,2,3]", 2)).toEqual(["1", "2"]);
     expect(elements("[1,2,3]", 0)).toEqual([]);
     expect(elements("[1]", 3)).toEqual(["1"]);
   });
 
-  test("are found in the middle of other text", () => {
+  test("are found inside a larger text", () => {
     const bytes = utf8.encode('{"a":[1,2],"b":[3]}');
     const found = firstElements(bytes, { start: 5, end: 10 }, 9);
     expect(found.map(({ start, end }) => [start, end])).toEqual([
@@ -38,7 +38,7 @@ describe("the elements of an array", () => {
     ]);
   });
 
-  test("of any array are its elements, however it is laid out", () => {
+  test("of any array are found, with any whitespace", () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue()), fc.constantFrom(undefined, 1, "\t"), (values, space) => {
         const found = elements(JSON.stringify(values, null, space)).map((text) => JSON.parse(text));

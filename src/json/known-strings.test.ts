@@ -9,7 +9,7 @@ function placed(text: string): { bytes: Uint8Array; field: JsonField } {
   return { bytes, field: { keyStart: 1, start: 9, end: bytes.length - 1, kind: "string" } };
 }
 
-test("what is found is what the bytes say, whatever came before", () => {
+test("a lookup matches the bytes, whatever was added before", () => {
   fc.assert(
     fc.property(
       fc.array(fc.constantFrom(..."abc", "ab", "ba", "a\\b", "ä", ""), { maxLength: 40 }),
@@ -26,7 +26,7 @@ test("what is found is what the bytes say, whatever came before", () => {
   );
 });
 
-test("the bytes may be used for something else afterwards", () => {
+test("the bytes can be reused afterwards", () => {
   const known = openKnownStrings();
   const { bytes, field } = placed("fast");
   known.add(bytes, field, "fast");
@@ -36,7 +36,7 @@ test("the bytes may be used for something else afterwards", () => {
   expect(known.find(again.bytes, again.field)).toBe("fast");
 });
 
-test("as many as are looked through are kept, the last ones", () => {
+test("keeps the latest strings, up to the capacity", () => {
   const known = openKnownStrings();
   const texts = Array.from({ length: 20 }, (_, i) => `model-${i}`);
   for (const text of texts) known.add(placed(text).bytes, placed(text).field, text);

@@ -14,7 +14,7 @@ function variant(key: string): string | undefined {
 }
 
 describe("a member name in another case", () => {
-  test("is found whatever letters fold to the name", () => {
+  test("is found for all letters that fold to the name", () => {
     for (const key of [
       "Max_Tokens",
       "MAX_TOKENS",
@@ -28,13 +28,13 @@ describe("a member name in another case", () => {
     for (const key of ["\u0130nput", "\u0131nput"]) expect(variant(key)).toBe("input");
   });
 
-  test("is nothing where the name is another one, or is not JSON", () => {
+  test("is not found for another name or invalid JSON", () => {
     for (const key of ["temperature", "Temperature", "max_tokens_", "st\\xream", "", "𝐦odel"]) {
       expect(variant(key)).toBeUndefined();
     }
   });
 
-  test("fails a scan only where variants are refused", () => {
+  test("fails a scan only if case variants are rejected", () => {
     const bytes = Buffer.from('{"model":"a","Model":"b"}');
     const scan = (refusesCaseVariants: boolean) =>
       scanObject(bytes, 0, bytes.length, wantedFields(["model"], { refusesCaseVariants }), { depthMax: 8 });
@@ -42,7 +42,7 @@ describe("a member name in another case", () => {
     expect(scan(true)).toMatchObject({ ok: false, reason: "case_variant", field: "model", offset: 13 });
   });
 
-  test("an escaped name is the name it decodes to", () => {
+  test("an escaped name is decoded", () => {
     const bytes = Buffer.from('{"mod\\u0065l":"a"}');
     const scan = scanObject(bytes, 0, bytes.length, wantedFields(["model"], { refusesCaseVariants: true }), {
       depthMax: 8,

@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import {
   booleanValue,
-  describeScanError,
   integerValue,
   isValidUtf8,
   type JsonField,
@@ -11,6 +10,7 @@ import {
   stringValue,
   wantedFields,
 } from "./scan.ts";
+import { describeScanError } from "./scan-error.ts";
 
 const WANTED = wantedFields(["model", "stream", "n", "max_tokens"]);
 type Wanted = "model" | "stream" | "n" | "max_tokens";
@@ -41,8 +41,8 @@ function explain(body: string): string {
   return result.ok ? "ok" : describeScanError(utf8.encode(body), result);
 }
 
-describe("capturing", () => {
-  test("a wanted member is found with its range and kind", () => {
+describe("capturing fields", () => {
+  test("a wanted member is captured with its range and kind", () => {
     const body = '{"a":[1,{"model":"inner"}], "model" : "gpt-4o" ,"stream":true,"n":null}';
     expect(captured(body, "model")).toEqual({
       field: { keyStart: body.indexOf('"model" '), start: body.indexOf('"gpt'), end: 46, kind: "string" },
@@ -52,14 +52,14 @@ describe("capturing", () => {
     expect(captured(body, "n").field.kind).toBe("null");
   });
 
-  test("each kind of value is told apart", () => {
+  test("the kinds of values are distinguished", () => {
     const kinds = ['"s"', "-1.5e3", "true", "false", "null", "{}", "[]"].map(
       (value) => captured(`{"model":${value}}`, "model").field.kind,
     );
     expect(kinds).toEqual(["string", "number", "true", "false", "null", "object", "array"]);
   });
 
-  test("a member of a nested object is not mistaken for a top-level one", () => {
+  test("a member of a nested object is not captured as a top-level one", () => {
     const result = scan('{"x":{"model":"a"},"y":[{"model":"b"}]}');
     expect(result.ok && result.fields.model).toBeUndefined();
   });
@@ -74,7 +74,7 @@ describe("capturing", () => {
     expect(model && stringValue(bytes, model)).toBe("m");
   });
 
-  test("a wanted key written with escapes is that key", () => {
+  test("a wanted key with escapes is captured", () => {
     expect(captured('{"mod\\u0065l":1}', "model").text).toBe("1");
     const spelledOut = [..."max_tokens"].map(
       (char) => `\\u00${char.charCodeAt(0).toString(16).toUpperCase()}`,
@@ -83,7 +83,7 @@ describe("capturing", () => {
     expect(reason('{"model":1,"mod\\u0065l":2}')).toBe("duplicate_field");
   });
 
-  test("a repeated wanted field is refused and named; other fields may repeat", () => {
+  test("a duplicate wanted field is rejected by name; other fields may repeat", () => {
     expect(scan('{"model":1,"model":1}')).toMatchObject({
       reason: "duplicate_field",
       field: "model",
@@ -92,12 +92,12 @@ describe("capturing", () => {
     expect(reason('{"x":1,"x":2,"model":{"model":1}}')).toBe("ok");
   });
 
-  test("the result says where a member can be put in", () => {
+  test("the result has the position where a member can be inserted", () => {
     expect(scan(" { } ")).toMatchObject({ ok: true, insertAt: 2, empty: true });
     expect(scan('{"a":1}')).toMatchObject({ ok: true, insertAt: 1, empty: false });
   });
 
-  test("a scan of a range sees nothing outside it", () => {
+  test("a scan of a range reads nothing outside it", () => {
     const bytes = utf8.encode('xx{"model":1}}}"');
     expect(scanObject(bytes, 2, 13, WANTED, LIMITS).ok).toBe(true);
     expect(scanObject(bytes, 2, 12, WANTED, LIMITS)).toMatchObject({ reason: "unterminated" });
@@ -110,7 +110,7 @@ describe("capturing", () => {
   });
 });
 
-describe("refusing", () => {
+describe("rejected bodies", () => {
   test.each([
     ["", "not_object"],
     ["  ", "not_object"],
@@ -149,7 +149,7 @@ describe("refusing", () => {
     expect(reason(body)).toBe(expected);
   });
 
-  test("the message names line, column and what was expected", () => {
+  test("the message contains line, column and the expected token", () => {
     expect(explain('{"model" "gpt-4o"}')).toBe("line 1, column 10: expected ':' after the key, found '\"'");
     expect(explain('{\n  "é": "ü", x\n}')).toBe(
       "line 2, column 13: expected a key in double quotes, found 'x'",
@@ -157,14 +157,14 @@ describe("refusing", () => {
     expect(explain('{"a":\u0001}')).toBe("line 1, column 6: expected a value, found byte 0x01");
     expect(explain('{"\\u0061\\x":1}')).toBe("line 1, column 9: malformed escape in the key, found '\\'");
     expect(explain('{"a":1')).toBe("line 1, column 7: the object has no end");
-    expect(explain('{"n":1,"n":1}')).toBe('line 1, column 8: the field "n" is given more than once');
+    expect(explain('{"n":1,"n":1}')).toBe('line 1, column 8: the field "n" appears more than once');
   });
 
-  test("the message never carries more than one byte of the body", () => {
+  test("the message contains at most one byte of the body", () => {
     expect(explain('{"a":secret-token}')).toBe("line 1, column 6: expected a value, found 's'");
   });
 
-  test("nesting is allowed up to the limit and not one level more", () => {
+  test("nesting is allowed up to the limit", () => {
     const nested = (levels: number) => `{"a":${"[".repeat(levels - 1)}${"]".repeat(levels - 1)}}`;
     expect(scan(nested(4), 4).ok).toBe(true);
     expect(scan(nested(5), 4)).toMatchObject({ reason: "depth", offset: 8 });
@@ -178,13 +178,13 @@ describe("refusing", () => {
     expect(reason("[".repeat(10_000_000))).toBe("not_object");
   });
 
-  test("megabytes of backslashes and escaped quotes are passed in one go", () => {
+  test("megabytes of backslashes and escaped quotes are scanned", () => {
     expect(reason(`{"a":"${"\\\\".repeat(1_000_000)}"}`)).toBe("ok");
     expect(reason(`{"a":"${'\\"'.repeat(1_000_000)}"}`)).toBe("ok");
     expect(reason(`{"a":"${"\\".repeat(1_000_001)}"}`)).toBe("unterminated");
   });
 
-  test("invalid UTF-8 is told from valid", () => {
+  test("detects invalid UTF-8", () => {
     expect(isValidUtf8(utf8.encode('{"a":"é€😀"}'))).toBe(true);
     expect(isValidUtf8(Uint8Array.of(0x22, 0xc3, 0x28, 0x22))).toBe(false);
     expect(isValidUtf8(Uint8Array.of(0xed, 0xa0, 0x80))).toBe(false);
@@ -196,21 +196,21 @@ describe("values", () => {
   const string = (text: string) => stringValue(utf8.encode(`{"model":${text}}`), value(text));
   const integer = (text: string) => integerValue(utf8.encode(`{"model":${text}}`), value(text));
 
-  test("a string is decoded, escapes and all", () => {
+  test("a string is decoded, including escapes", () => {
     expect(string('"gpt-4o"')).toBe("gpt-4o");
     expect(string('""')).toBe("");
     expect(string('"\ufeffé😀"')).toBe("\ufeffé😀");
     expect(string('"a\\u0062\\n\\"c"')).toBe('ab\n"c');
   });
 
-  test("a string that JSON forbids has no value", () => {
+  test("an invalid string has no value", () => {
     expect(string('"a\nb"')).toBeNull();
     expect(string('"a\\xb"')).toBeNull();
     expect(string('"a\\n\u0001"')).toBeNull();
     expect(string("1")).toBeNull();
   });
 
-  test("an integer is read, a fraction or anything unsafe is not", () => {
+  test("an integer is read; a fraction or an unsafe number is not", () => {
     expect(["0", "-0", "256", "-7", "1e3", "10.0", "999999999999999"].map(integer)).toEqual([
       0, 0, 256, -7, 1000, 10, 999999999999999,
     ]);
@@ -234,7 +234,7 @@ describe("values", () => {
   });
 });
 
-describe("against JSON.parse", () => {
+describe("compared with JSON.parse", () => {
   const space = fc.string({ unit: fc.constantFrom(" ", "\n", "\t", "\r"), maxLength: 2 });
   const escapedChar = fc
     .integer({ min: 0, max: 0xffff })
@@ -300,7 +300,7 @@ describe("against JSON.parse", () => {
     return typeof value === "object" && value !== null && !Array.isArray(value);
   }
 
-  test("any object is accepted and each captured range holds the member's value", () => {
+  test("any object is accepted, and each captured range contains the member's value", () => {
     fc.assert(
       fc.property(body, (text) => {
         const bytes = utf8.encode(text);
@@ -335,7 +335,7 @@ describe("against JSON.parse", () => {
     .array(fc.tuple(stretch, escapes), { maxLength: 12 })
     .map((runs) => runs.map(([length, run]) => "x".repeat(length) + run.join("")).join(""));
 
-  test("a string ends at its first quote that is not escaped, however near or far its quotes are", () => {
+  test("a string ends at its first unescaped quote, at any distance", () => {
     fc.assert(
       fc.property(quotedText, stretch, (quoted, length) => {
         const string = `"${quoted}${"x".repeat(length)}"`;
@@ -350,7 +350,7 @@ describe("against JSON.parse", () => {
     );
   });
 
-  test("an escape is passed wherever it stands in a string, and one backslash more or less is seen", () => {
+  test("an escape is recognized at any position of a string, with any number of backslashes", () => {
     for (let before = 0; before < 100; before++) {
       for (const start of ["", '\\"', `${"x".repeat(60)}\\"\\"`]) {
         const text = `${start}${"x".repeat(before)}`;
@@ -364,7 +364,7 @@ describe("against JSON.parse", () => {
     }
   });
 
-  test("a string may hold every byte but the quote, and a range is not left in search of its end", () => {
+  test("a string may contain every byte but the quote, and a scan stays within its range", () => {
     const every = Uint8Array.from({ length: 256 }, (_, byte) => byte).filter((byte) => byte !== 0x22);
     for (const length of [1, 40, 41, 255]) {
       for (let from = 0; from + length <= every.length; from += 7) {
@@ -388,7 +388,7 @@ describe("against JSON.parse", () => {
     ),
   });
 
-  test("a damaged body is accepted exactly when its structure is JSON, or refused by a stated rule", () => {
+  test("a damaged body is accepted exactly if its structure is JSON, or rejected by a stated rule", () => {
     const verdicts = { accepted: 0, refused: 0 };
     fc.assert(
       fc.property(body, fc.array(mutation, { minLength: 1, maxLength: 3 }), (text, mutations) => {

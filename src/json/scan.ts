@@ -23,7 +23,6 @@ import {
   isFault,
   KEY,
   KEY_ESCAPE,
-  LF,
   NOT_OBJECT,
   OBJECT_CLOSE,
   OBJECT_OPEN,
@@ -132,34 +131,15 @@ export function scanObject<Name extends string>(
   while (!empty) {
     const keyStart = at;
     if (byteAt(bytes, at, end) !== QUOTE) return failure(isFault(KEY, at, end));
-    at++;
-    // One pass over a key that is short enough to match: it finds the end and detects escapes.
-    const keyLimit = Math.min(end, at + wanted.keyBytesMax + 1);
-    let escaped = false;
-    let c = END;
-    while (at < keyLimit) {
-      c = bytes[at] ?? END;
-      if (c === QUOTE) break;
-      if (c === BACKSLASH) {
-        escaped = true;
-        at += 2;
-        continue;
-      }
-      at++;
-    }
+    // Only a key that is short enough can match.
+    const keyLimit = Math.min(end, keyStart + wanted.keyBytesMax + 2);
+    const keyEnd = shortKeyEnd(bytes, keyStart + 1, keyLimit);
+    at = keyEnd < 0 ? ~keyEnd : keyEnd;
     let name: Name | undefined;
     if (at < keyLimit) {
-      if (escaped) {
-        const key = unescapeKey(bytes, keyStart + 1, at);
-        if (typeof key === "number") return failure(fault(KEY_ESCAPE, key));
-        name = wanted.byName.get(key);
-      } else {
-        name = wantedName(bytes, keyStart + 1, at, wanted);
-      }
-      if (name === undefined && wanted.refusesCaseVariants) {
-        const variant = caseVariant(bytes, keyStart + 1, at, wanted.byName);
-        if (variant !== undefined) return caseVariantFailure(variant, keyStart);
-      }
+      const match = matchKey(bytes, keyStart + 1, keyEnd, wanted);
+      if (typeof match === "object") return match;
+      name = match;
       at++;
     } else {
       at = stringEnd(bytes, at, end, keyStart);
@@ -178,7 +158,7 @@ export function scanObject<Name extends string>(
     }
 
     if (byteAt(bytes, at, end) <= SPACE) at = skipSpace(bytes, at, end);
-    c = byteAt(bytes, at, end);
+    const c = byteAt(bytes, at, end);
     if (c !== COMMA && c !== OBJECT_CLOSE) return failure(isFault(AFTER_MEMBER, at, end));
     at++;
     if (c === OBJECT_CLOSE) break;
@@ -190,6 +170,46 @@ export function scanObject<Name extends string>(
   return { ok: true, fields, insertAt, empty };
 }
 
+/**
+ * Returns the offset of the quote that closes a key, or at least `limit` if that is further away. The offset is inverted
+ * (`~`) if the key contains an escape: one pass finds both, and a number costs no allocation.
+ */
+function shortKeyEnd(bytes: Uint8Array, start: number, limit: number): number {
+  let at = start;
+  let isEscaped = false;
+  while (at < limit) {
+    const c = bytes[at];
+    if (c === QUOTE) break;
+    if (c === BACKSLASH) {
+      isEscaped = true;
+      at++;
+    }
+    at++;
+  }
+  return isEscaped ? ~at : at;
+}
+
+/** Returns which of the wanted fields a key is, or undefined. Takes the end as `shortKeyEnd` returns it. */
+function matchKey<Name extends string>(
+  bytes: Uint8Array,
+  start: number,
+  keyEnd: number,
+  wanted: WantedFields<Name>,
+): Name | undefined | ScanFailure {
+  const end = keyEnd < 0 ? ~keyEnd : keyEnd;
+  let name: Name | undefined;
+  if (keyEnd < 0) {
+    const key = unescapeKey(bytes, start, end);
+    if (typeof key === "number") return failure(fault(KEY_ESCAPE, key));
+    name = wanted.byName.get(key);
+  } else {
+    name = wantedName(bytes, start, end, wanted);
+  }
+  if (name !== undefined || !wanted.refusesCaseVariants) return name;
+  const variant = caseVariant(bytes, start, end, wanted.byName);
+  return variant === undefined ? undefined : caseVariantFailure(variant, start - 1);
+}
+
 function failure(encoded: number): ScanFailure {
   const offset = Math.floor((-1 - encoded) / FAULTS.length);
   const { reason, detail } = FAULTS[(-1 - encoded) % FAULTS.length] ?? FAULTS[NOT_OBJECT];
@@ -197,7 +217,7 @@ function failure(encoded: number): ScanFailure {
 }
 
 function duplicateField(field: string, offset: number): ScanFailure {
-  const detail = `the field "${field}" is given more than once`;
+  const detail = `the field "${field}" appears more than once`;
   return { ok: false, reason: "duplicate_field", offset, detail, field };
 }
 
@@ -306,37 +326,6 @@ export function startsWithBom(bytes: Uint8Array, start: number, end: number): bo
     bytes[start + 1] === 0xbb &&
     bytes[start + 2] === 0xbf
   );
-}
-
-/** Beyond this offset the position is reported as a byte offset: counting lines would take too long. */
-const LOCATED_BYTES_MAX = 1024 * 1024;
-
-/** Describes the position and the fault, with at most one byte of the body. `start` is where the scan began. */
-export function describeScanError(bytes: Uint8Array, failure: ScanFailure, start = 0): string {
-  if (failure.offset - start > LOCATED_BYTES_MAX) {
-    return `byte ${failure.offset - start + 1}: ${failure.detail}${describeByte(bytes, failure)}`;
-  }
-  let line = 1;
-  let column = 1;
-  for (let at = start; at < failure.offset; at++) {
-    const c = bytes[at] ?? END;
-    if (c === LF) {
-      line++;
-      column = 1;
-    } else if ((c & 0xc0) !== 0x80) {
-      // UTF-8 continuation bytes belong to the character before them.
-      column++;
-    }
-  }
-  return `line ${line}, column ${column}: ${failure.detail}${describeByte(bytes, failure)}`;
-}
-
-function describeByte(bytes: Uint8Array, failure: ScanFailure): string {
-  if (failure.reason !== "syntax" && failure.reason !== "trailing") return "";
-  const c = bytes[failure.offset];
-  if (c === undefined) return "";
-  const printable = c > 0x20 && c < 0x7f;
-  return `, found ${printable ? `'${String.fromCharCode(c)}'` : `byte 0x${c.toString(16).padStart(2, "0")}`}`;
 }
 
 /** Whether the array is valid UTF-8 from `start` on, which is the start of a character. */

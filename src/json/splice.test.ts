@@ -30,12 +30,12 @@ function splice(start: number, end: number, insert: string): Splice {
 }
 
 describe("splices", () => {
-  test("no splice gives the same array back", () => {
+  test("without a splice, the same array is returned", () => {
     const bytes = utf8.encode("abc");
     expect(applySplices(bytes, [])).toBe(bytes);
   });
 
-  test("splices may come in any order, and several at one place keep theirs", () => {
+  test("splices can be in any order, and several at one position keep theirs", () => {
     const bytes = utf8.encode("0123456789");
     const result = applySplices(bytes, [
       splice(8, 10, "end"),
@@ -46,7 +46,7 @@ describe("splices", () => {
     expect(decoder.decode(result)).toBe("ab01567end");
   });
 
-  test("splicing a part of an array looks at nothing outside it", () => {
+  test("splicing a part of an array does not touch bytes outside it", () => {
     const bytes = utf8.encode("..0123..");
     const changed = applySplices(bytes, [splice(3, 4, "one")], 2, 6);
     expect(decoder.decode(changed)).toBe("0one23");
@@ -58,14 +58,14 @@ describe("splices", () => {
   test.each([
     ['{"model":"a"}', '{"n":2,"model":"a"}'],
     [" { } ", ' {"n":2 } '],
-  ])("a member that %s does not have goes in front", (body, changed) => {
+  ])("a member missing in %s is inserted in front", (body, changed) => {
     const bytes = utf8.encode(body);
     const scan = scanObject(bytes, 0, bytes.length, WANTED, { depthMax: 128 });
     if (!scan.ok) throw new Error(scan.detail);
     expect(decoder.decode(applySplices(bytes, [addMember(scan, "n", "2")]))).toBe(changed);
   });
 
-  test("overlapping splices and splices outside the body are a mistake of the caller", () => {
+  test("overlapping splices and splices outside the body throw", () => {
     const bytes = utf8.encode("0123");
     expect(() => applySplices(bytes, [splice(0, 2, ""), splice(1, 3, "")])).toThrow(RangeError);
     expect(() => applySplices(bytes, [splice(3, 5, "")])).toThrow(RangeError);
@@ -73,7 +73,7 @@ describe("splices", () => {
     expect(() => applySplices(bytes, [splice(2, 1, "")])).toThrow(RangeError);
   });
 
-  test("every byte outside the spliced ranges survives", () => {
+  test("every byte outside the spliced ranges is unchanged", () => {
     const cuts = fc.uniqueArray(fc.nat(200), { maxLength: 10 }).map((list) => list.sort((a, b) => a - b));
     fc.assert(
       fc.property(
@@ -102,13 +102,13 @@ describe("splices", () => {
 });
 
 describe("members", () => {
-  test("a value is replaced where it stands", () => {
+  test("a value is replaced in place", () => {
     expect(edit('{ "model" : "a" , "x":1e999}', { model: jsonString("b") })).toBe(
       '{ "model" : "b" , "x":1e999}',
     );
   });
 
-  test("a single value can be replaced through its field alone", () => {
+  test("a single value can be replaced by its field alone", () => {
     const bytes = utf8.encode('{"model":"a"}');
     const result = applySplices(bytes, [
       replaceValue({ keyStart: 1, start: 9, end: 12, kind: "string" }, jsonString("é")),
@@ -116,12 +116,12 @@ describe("members", () => {
     expect(decoder.decode(result)).toBe('{"model":"é"}');
   });
 
-  test("a new member goes in front", () => {
+  test("a new member is inserted in front", () => {
     expect(edit('{"x":1}', { n: utf8.encode("2") })).toBe('{"n":2,"x":1}');
     expect(edit("{ }", { n: utf8.encode("2"), user: jsonString('"') })).toBe('{"n":2,"user":"\\"" }');
   });
 
-  test("a member leaves with one comma, wherever it stands", () => {
+  test("a member is removed with one comma, at any position", () => {
     expect(edit('{"n":1,"x":2}', { n: null })).toBe('{"x":2}');
     expect(edit('{"x":2 , "n":1 }', { n: null })).toBe('{"x":2  }');
     expect(edit('{"x":2,"n":1,"y":3}', { n: null })).toBe('{"x":2,"y":3}');
@@ -129,17 +129,17 @@ describe("members", () => {
     expect(edit('{"x":1}', { n: null })).toBe('{"x":1}');
   });
 
-  test("neighbours that leave together take their commas with them", () => {
+  test("adjacent members are removed with their commas", () => {
     expect(edit('{"n":1,"user":"u"}', { n: null, user: null })).toBe("{}");
     expect(edit('{"x":0,"user":"u", "n":1}', { n: null, user: null })).toBe('{"x":0}');
     expect(edit('{"n":1,"user":"u","x":0}', { n: null, user: null })).toBe('{"x":0}');
   });
 
-  test("a member can come while the only one goes", () => {
+  test("a member can be added while the only one is removed", () => {
     expect(edit('{"n":1}', { n: null, user: utf8.encode("0") })).toBe('{"user":0}');
   });
 
-  test("any mix of edits gives the object that the edits describe, other members as they were", () => {
+  test("any mix of edits produces the described object and leaves other members unchanged", () => {
     const member = fc.constantFrom("model", "stream", "n", "user", "x", "y", "z");
     const members = fc.uniqueArray(member, { maxLength: 7 });
     const edits = fc.dictionary(fc.constantFrom(...NAMES), fc.constantFrom("true", '"new"', "[9]", null));

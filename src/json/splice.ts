@@ -1,6 +1,7 @@
 /** Replaces a few byte ranges of a body; every other byte stays as received. */
 
 import { copyBytes, writeBytes } from "../net/wire/bytes.ts";
+import { Cache } from "../net/wire/cache.ts";
 import type { Part } from "../net/wire/parts.ts";
 import type { JsonField, ObjectScan } from "./scan.ts";
 import { COMMA, LF, skipSpace } from "./walk.ts";
@@ -12,24 +13,18 @@ export interface Splice {
 }
 
 const utf8 = new TextEncoder();
-const NOTHING = new Uint8Array(0);
+const NO_BYTES = new Uint8Array(0);
 
-/** The inserted bytes are nearly the same for every request. The cache is cleared when it is full. */
-type ByteCache = Map<string, Uint8Array>;
-const CACHED_MAX = 4_096;
-const cachedStrings: ByteCache = new Map();
-const cachedMembers: ByteCache = new Map();
+/** The inserted bytes are nearly the same for every request. */
+const stringBytes = new Cache<string, Uint8Array>({ name: "JSON strings as bytes", entriesMax: 4_096 });
+const memberBytes = new Cache<string, Uint8Array>({ name: "JSON members as bytes", entriesMax: 4_096 });
 
-function cacheBytes(cache: ByteCache, key: string, json: string): Uint8Array {
-  const encoded = utf8.encode(json);
-  if (cache.size >= CACHED_MAX) cache.clear();
-  cache.set(key, encoded);
-  return encoded;
-}
+const encodeString = (text: string): Uint8Array => utf8.encode(JSON.stringify(text));
+const encodeMember = (member: string): Uint8Array => utf8.encode(member);
 
 /** The bytes are shared: do not write to them. */
 export function jsonString(text: string): Uint8Array {
-  return cachedStrings.get(text) ?? cacheBytes(cachedStrings, text, JSON.stringify(text));
+  return stringBytes.getOrCreate(text, encodeString);
 }
 
 export function replaceValue(field: JsonField, value: Uint8Array): Splice {
@@ -43,7 +38,7 @@ export function addMember(
   json: string,
 ): Splice {
   const member = `${JSON.stringify(name)}:${json}${scan.empty ? "" : ","}`;
-  const insert = cachedMembers.get(member) ?? cacheBytes(cachedMembers, member, member);
+  const insert = memberBytes.getOrCreate(member, encodeMember);
   return { start: scan.insertAt, end: scan.insertAt, insert };
 }
 
@@ -99,14 +94,14 @@ function removeMembers(bytes: Uint8Array, members: JsonField[], splices: Splice[
       next = skipSpace(bytes, after + 1, bytes.length);
     }
     if (next >= 0) {
-      splices.push({ start, end: next, insert: NOTHING });
+      splices.push({ start, end: next, insert: NO_BYTES });
       continue;
     }
     // The last member of the object: the comma to remove is before it.
     const before = lastBefore(bytes, start);
-    if (bytes[before] === COMMA) splices.push({ start: before, end, insert: NOTHING });
+    if (bytes[before] === COMMA) splices.push({ start: before, end, insert: NO_BYTES });
     else {
-      splices.push({ start, end, insert: NOTHING });
+      splices.push({ start, end, insert: NO_BYTES });
       emptied = true;
     }
   }
@@ -144,7 +139,7 @@ export function spliceParts(
 function sortSplices(splices: readonly Splice[], first: number, last: number): readonly Splice[] {
   if (areInOrder(splices, first, last)) return splices;
   const sorted = splices.toSorted((a, b) => a.start - b.start || a.end - b.end);
-  if (!areInOrder(sorted, first, last)) throw new RangeError("splices overlap or leave the body");
+  if (!areInOrder(sorted, first, last)) throw new RangeError("splices overlap or exceed the body");
   return sorted;
 }
 

@@ -4,8 +4,8 @@ import { stringFault } from "./strings.ts";
 
 const faultIn = (text: string) => stringFault(Buffer.from(text));
 
-describe("the contents of strings", () => {
-  test("are sound in whatever a serialiser writes", () => {
+describe("string validation", () => {
+  test("accepts everything that JSON.stringify writes", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.constantFrom(undefined, 2), (value, indent) => {
         expect(faultIn(JSON.stringify({ value }, null, indent))).toBeNull();
@@ -18,13 +18,18 @@ describe("the contents of strings", () => {
     ["a tab in a key", '{"\ta":1}', 2, "a control character in a string (write it as \\t)"],
     ["a NUL", '{"a":"\0"}', 6, "a control character in a string (write it as \\u0000)"],
     ["an unknown escape", '{"a":"\\\\ \\x41"}', 9, "malformed escape in a string (write \\ as \\\\)"],
-    ["a short code", '{"a":"\\u12"}', 6, "malformed escape in a string (write \\ as \\\\)"],
-    ["a code of other letters", '{"a":"\\u12g4"}', 6, "malformed escape in a string (write \\ as \\\\)"],
-  ])("%s is found where it stands", (_, text, offset, detail) => {
+    ["a short Unicode escape", '{"a":"\\u12"}', 6, "malformed escape in a string (write \\ as \\\\)"],
+    [
+      "a Unicode escape with other letters",
+      '{"a":"\\u12g4"}',
+      6,
+      "malformed escape in a string (write \\ as \\\\)",
+    ],
+  ])("reports %s at its position", (_, text, offset, detail) => {
     expect(faultIn(text)).toEqual({ ok: false, reason: "string", offset, detail });
   });
 
-  test("one byte changed in a string is a fault exactly where a strict parser finds one", () => {
+  test("one changed byte is an error exactly if a strict parser rejects it", () => {
     const text = fc.string({ unit: fc.constantFrom("a", "\\", '"', "\n", "/", "é"), minLength: 1 });
     const byte = fc.constantFrom("\n", "\\", "u", "x", "0");
     fc.assert(

@@ -63,15 +63,15 @@ function jsonHeard(reader: StreamReader, chunks: readonly unknown[]): unknown[] 
   return play(reader, chunks.map(block)).data.map((text) => JSON.parse(text));
 }
 
-describe("an error inside of a chunk", () => {
+describe("an error within a chunk", () => {
   const error = {
     code: "overloaded",
     message: "org-secret is over capacity",
     metadata: { raw: "up-3.internal" },
   };
-  const told = { code: "overloaded", message: "The model failed to answer." };
+  const told = { code: "overloaded", message: "The model failed to respond." };
 
-  test("of a choice is told by its code alone", () => {
+  test("of a choice is reduced to its code", () => {
     const failing = chunk({
       choices: [{ index: 0, delta: { content: "x" }, finish_reason: "error", error }],
     });
@@ -83,17 +83,17 @@ describe("an error inside of a chunk", () => {
   test.each([
     { x_groq: { error: "org-secret" }, ...chunk() },
     { choices: [{ index: 0, delta: { content: "x" }, error }], model: "gpt-6-eu" },
-  ])("is told so in every chunk that begins with it", (failing) => {
+  ])("is redacted in every chunk that begins with it", (failing) => {
     const heard = jsonHeard(open(), [chunk(), failing, failing, failing]);
     expect(heard).toHaveLength(4);
     expect(JSON.stringify(heard)).not.toContain("org-secret");
   });
 
-  test("of Groq's own is told in a sentence of ours, also beside usage", () => {
+  test("of Groq is replaced by a message of the gateway, also next to usage", () => {
     const x_groq = { id: "req_1", error: "org-secret is over capacity" };
     const heard = jsonHeard(open(ASKED), [chunk(), { ...finish(), usage: USAGE, x_groq }]);
     expect(JSON.stringify(heard)).not.toContain("org-secret");
-    expect(heard[1]).toMatchObject({ x_groq: { id: "req_1", error: "The model failed to answer." } });
+    expect(heard[1]).toMatchObject({ x_groq: { id: "req_1", error: "The model failed to respond." } });
     const { data } = play(
       open(ASKED),
       [chunk(), { ...finish(), usage: USAGE, x_groq }].map(block).concat(DONE),
@@ -103,30 +103,30 @@ describe("an error inside of a chunk", () => {
   });
 });
 
-describe("the model's name", () => {
-  test("is the public one in every chunk", () => {
+describe("the model name", () => {
+  test("is the public model in every chunk", () => {
     const heard = jsonHeard(open(), [role, chunk(), chunk(), chunk({ id: "other" }), finish()]);
     expect(heard).toHaveLength(5);
     for (const json of heard) expect(json).toHaveProperty("model", "fast");
   });
 
-  test("is replaced where it stands, and nothing else changes", () => {
+  test("is replaced in place, and nothing else changes", () => {
     const text = '{"id":"x", "model" : "gpt-6-eu","n":1.50,"choices":[{"delta":{"content":"\\u00e9"}}]}';
     const { data } = play(open(), [`data: ${text}`, `data:${text}`]);
     expect(data).toEqual([text.replace("gpt-6-eu", "fast"), text.replace("gpt-6-eu", "fast")]);
   });
 
-  test("is replaced when the upstream names none, or another in the middle", () => {
+  test("is replaced if the upstream sends an empty one, or another one mid-stream", () => {
     const heard = jsonHeard(open(), [chunk({ model: "" }), chunk(), chunk({ model: "gpt-6-us" }), chunk()]);
     for (const json of heard) expect(json).toHaveProperty("model", "fast");
   });
 
-  test("is not added where there is none", () => {
+  test("is not added if there is none", () => {
     const { model: _, ...nameless } = chunk();
     expect(jsonHeard(open(), [nameless, nameless])).toEqual([nameless, nameless]);
   });
 
-  test("is left alone inside the text", () => {
+  test("is unchanged within the text", () => {
     const said = chunk({ choices: [{ index: 0, delta: { content: '"model":"gpt-6-eu"' } }] });
     expect(jsonHeard(open(), [said, said])).toEqual([
       { ...said, model: "fast" },
@@ -135,14 +135,14 @@ describe("the model's name", () => {
   });
 });
 
-describe("usage the client did not ask for", () => {
-  test("is read from the usage chunk, which does not reach the client", () => {
+describe("usage that the client did not request", () => {
+  test("is read from the usage chunk, which is not sent to the client", () => {
     const reader = open();
     expect(jsonHeard(reader, [role, chunk(), finish(), usageChunk])).toHaveLength(3);
     expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
   });
 
-  test("leaves no `usage:null` behind in any chunk", () => {
+  test("leaves no `usage:null` in any chunk", () => {
     const quiet = { ...chunk(), usage: null };
     const spaced = JSON.stringify(quiet).replace('"usage":null', '"usage": null');
     const { data } = play(open(), [block(quiet), block(quiet), `data: ${spaced}`]);
@@ -150,7 +150,7 @@ describe("usage the client did not ask for", () => {
     for (const text of data) expect(JSON.parse(text)).toEqual({ ...chunk(), model: "fast" });
   });
 
-  test("is taken out of a chunk that also says something", () => {
+  test("is removed from a chunk that also has content", () => {
     const reader = open();
     const both = { ...finish(), usage: USAGE };
     expect(jsonHeard(reader, [chunk(), both])).toEqual([
@@ -160,12 +160,12 @@ describe("usage the client did not ask for", () => {
     expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
   });
 
-  test("is taken out when it stands before the model", () => {
+  test("is removed if it comes before the model", () => {
     const early = { usage: null, ...chunk() };
     for (const json of jsonHeard(open(), [early, early, early])) expect(json).not.toHaveProperty("usage");
   });
 
-  test("counts by its last report", () => {
+  test("is the last one reported", () => {
     const reader = open();
     const growing = [1, 2, 3].map((count) => ({ ...chunk(), usage: { ...USAGE, completion_tokens: count } }));
     jsonHeard(reader, growing);
@@ -174,7 +174,7 @@ describe("usage the client did not ask for", () => {
     expect(reader.usage?.outputTokens).toBe(3);
   });
 
-  test("is early until the answer has given its reasons, and when more was said since", () => {
+  test("is early until all finish reasons arrived, and if more content followed", () => {
     const early = { ...chunk(), usage: { prompt_tokens: 3, completion_tokens: 0 } };
     const reader = open();
     jsonHeard(reader, [early]);
@@ -185,7 +185,7 @@ describe("usage the client did not ask for", () => {
     expect(reader.usage).toMatchObject({ outputTokens: 4, isEarly: false });
   });
 
-  test("is read from the error that ends an answer, named as one or not, and is its last word", () => {
+  test("is read from a final error, with or without an event name, and is not early", () => {
     for (const name of ["", "event: error\n"]) {
       const reader = open();
       jsonHeard(reader, [role, chunk()]);
@@ -194,15 +194,15 @@ describe("usage the client did not ask for", () => {
     }
   });
 
-  test("an explicit 0 is a usage", () => {
+  test("may be an explicit 0", () => {
     const reader = open();
     jsonHeard(reader, [chunk(), chunk({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0 } })]);
     expect(reader.usage).toMatchObject({ inputTokens: 0, outputTokens: 0 });
   });
 });
 
-describe("usage the client asked for", () => {
-  test("reaches it in a chunk of its own, with `usage:null` in the others", () => {
+describe("usage that the client requested", () => {
+  test("is sent in its own chunk, with `usage:null` in the others", () => {
     const quiet = { ...chunk(), usage: null };
     const last = { ...finish(), usage: null };
     const reader = open(ASKED);
@@ -220,7 +220,7 @@ describe("usage the client asked for", () => {
   const dataOf = (reader: StreamReader, blocks: readonly string[]) =>
     play(reader, blocks).data.map((data) => (data === "[DONE]" ? data : JSON.parse(data)));
 
-  test("gets a chunk of its own before the end where it came beside a choice", () => {
+  test("is sent in its own chunk before the end if it arrived with a choice", () => {
     const reader = open(ASKED);
     expect(dataOf(reader, [block(chunk()), block(both), DONE])).toEqual([
       { ...chunk(), model: "fast" },
@@ -231,7 +231,7 @@ describe("usage the client asked for", () => {
     expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4, isEarly: false });
   });
 
-  test("is told once, as it was counted last, where it came with every chunk", () => {
+  test("is sent once, with the last counts, if it arrived with every chunk", () => {
     const growing = [1, 2].map((count) => block({ ...both, usage: { ...USAGE, completion_tokens: count } }));
     expect(dataOf(open(ASKED), [...growing, block(chunk()), block(both), DONE])).toEqual([
       quiet,
@@ -243,7 +243,7 @@ describe("usage the client asked for", () => {
     ]);
   });
 
-  test("is not told twice where a chunk of its own follows", () => {
+  test("is not sent twice if its own chunk follows", () => {
     expect(dataOf(open(ASKED), [block(chunk()), block(both), block(usageChunk), DONE])).toEqual([
       { ...chunk(), model: "fast" },
       quiet,
@@ -252,7 +252,7 @@ describe("usage the client asked for", () => {
     ]);
   });
 
-  test("is told last where it came before the answer had ended", () => {
+  test("is sent last if it arrived before the response ended", () => {
     expect(dataOf(open(ASKED), [block(usageChunk), block(chunk()), block(finish()), DONE])).toEqual([
       { ...chunk(), model: "fast" },
       { ...finish(), model: "fast" },
@@ -261,11 +261,11 @@ describe("usage the client asked for", () => {
     ]);
   });
 
-  test("is told as well where the upstream forgets its [DONE]", () => {
+  test("is sent even if the upstream omits [DONE]", () => {
     const reader = open(ASKED);
     play(reader, [block(chunk()), block(both)]);
-    expect(reader.saidEverything("closed")).toBe(true);
-    expect(Buffer.from(reader.done ?? []).toString()).toBe(`${block(told(USAGE))}\n\n${DONE}\n\n`);
+    expect(reader.isCompleteWithoutTerminal("closed")).toBe(true);
+    expect(Buffer.from(reader.endMarker ?? []).toString()).toBe(`${block(told(USAGE))}\n\n${DONE}\n\n`);
   });
 
   test("keeps every other byte of its chunk", () => {
@@ -278,12 +278,12 @@ describe("usage the client asked for", () => {
     ]);
   });
 
-  test("is not made up where the upstream tells none", () => {
+  test("is not invented if the upstream reports none", () => {
     expect(dataOf(open(ASKED), [block(chunk()), block(finish()), DONE])).toHaveLength(3);
   });
 });
 
-describe("what counts as content", () => {
+describe("detection of content", () => {
   const phases = (json: unknown) => play(open(), [block(json)]).phases;
   const delta = (value: unknown) => chunk({ choices: [{ index: 0, delta: value, finish_reason: null }] });
 
@@ -292,8 +292,8 @@ describe("what counts as content", () => {
     ["a role with empty content", role],
     ["null fields", delta({ role: "assistant", content: null, refusal: null, tool_calls: [] })],
     ["no choices yet", chunk({ choices: [], prompt_filter_results: [] })],
-    ["an end without text", finish()],
-  ])("%s says nothing yet", (_, json) => {
+    ["a finish reason without text", finish()],
+  ])("%s is not content", (_, json) => {
     expect(phases(json)).toEqual(["lifecycle"]);
   });
 
@@ -303,11 +303,11 @@ describe("what counts as content", () => {
     ["reasoning", delta({ reasoning_content: "hm" })],
     ["a refusal", delta({ refusal: "no" })],
     ["a tool call", delta({ tool_calls: [{ index: 0, id: "c", function: { name: "f", arguments: "" } }] })],
-  ])("%s does", (_, json) => {
+  ])("%s is content", (_, json) => {
     expect(phases(json)).toEqual(["content"]);
   });
 
-  test("after the first content everything is content", () => {
+  test("everything after the first content is content", () => {
     expect(play(open(), [role, chunk(), role].map(block)).phases).toEqual([
       "lifecycle",
       "content",
@@ -315,7 +315,7 @@ describe("what counts as content", () => {
     ]);
   });
 
-  test("chunks of a tool call pass with their pieces of arguments", () => {
+  test("chunks of a tool call pass with their argument fragments", () => {
     const call = (piece: unknown) => delta({ tool_calls: [{ index: 0, ...Object(piece) }] });
     const chunks = [
       role,
@@ -328,13 +328,13 @@ describe("what counts as content", () => {
   });
 });
 
-describe("errors in place of chunks", () => {
+describe("errors instead of chunks", () => {
   test("a chunk with an error fails the stream", () => {
     const heard = play(open(), [block(chunk()), block({ error: { code: "overloaded", message: "m" } })]);
     expect(heard.failed).toEqual({ code: "overloaded", type: null, param: null, message: "m" });
   });
 
-  test("so does an error in a chunk that begins like all others", () => {
+  test("an error in a chunk that begins like the others fails the stream", () => {
     const broken = {
       ...chunk(),
       choices: [{ index: 0, delta: { content: "" }, finish_reason: "error" }],
@@ -346,32 +346,32 @@ describe("errors in place of chunks", () => {
   });
 
   test.each([
-    ["is named so", 'event: error\ndata: {"message":"m","code":500}', "500"],
-    ["says so by its object", 'data: {"object":"error","message":"m","code":503}', "503"],
-    ["says so by its type", 'data: {"type":"error","message":"m","code":"c"}', "c"],
-  ])("so does one whose fields stand at the top and that %s", (_, text, code) => {
+    ["has an error event name", 'event: error\ndata: {"message":"m","code":500}', "500"],
+    ["has the object error", 'data: {"object":"error","message":"m","code":503}', "503"],
+    ["has the type error", 'data: {"type":"error","message":"m","code":"c"}', "c"],
+  ])("an error with top-level fields fails the stream if it %s", (_, text, code) => {
     const heard = play(open(), [block(chunk()), text]);
     expect(heard.failed).toMatchObject({ code, message: "m" });
   });
 
-  test("a null error is none", () => {
+  test("a null error is no error", () => {
     expect(play(open(), [block({ ...chunk(), error: null })]).failed).toBeNull();
   });
 
-  test("the word error in a text is none", () => {
+  test("the word error in a text is no error", () => {
     const said = chunk({ choices: [{ index: 0, delta: { content: 'an "error": {}' } }] });
     expect(play(open(), [block(said), block(said)]).phases).toEqual(["content", "content"]);
   });
 });
 
-describe("lines that are no chunks", () => {
+describe("invalid events", () => {
   test.each([
     "data: {not json",
     "data: ",
     "data: [1]",
     "data: null",
     `data: ${JSON.stringify(chunk()).slice(0, -1)}`,
-  ])("%s is dropped and counted, and the stream goes on", (bad) => {
+  ])("%s is dropped and counted, and the stream continues", (bad) => {
     const reader = open();
     const { data, phases } = play(reader, [block(chunk()), bad, block(chunk()), DONE]);
     expect(data).toHaveLength(3);
@@ -389,7 +389,7 @@ describe("lines that are no chunks", () => {
     expect(reader.badEvents).toBe(0);
   });
 
-  test("a chunk spread over several data lines stays one event", () => {
+  test("a chunk in several data lines stays one event", () => {
     const lines = JSON.stringify(chunk(), null, 1)
       .split("\n")
       .map((line) => `data: ${line}`)
@@ -399,7 +399,7 @@ describe("lines that are no chunks", () => {
   });
 });
 
-describe("the end", () => {
+describe("the end of a chat stream", () => {
   test("[DONE] after content completes the stream", () => {
     const reader = open();
     const heard = play(reader, [block(chunk()), block(finish()), DONE]);
@@ -408,37 +408,37 @@ describe("the end", () => {
     expect(reader.outcome).toBe("completed");
   });
 
-  test("[DONE] without a finish reason completes it as well", () => {
+  test("[DONE] without a finish reason completes the stream", () => {
     const reader = open();
     play(reader, [block(chunk()), DONE]);
     expect(reader.outcome).toBe("completed");
   });
 
-  test("[DONE] without an answer is a failure", () => {
+  test("[DONE] without content is a failure", () => {
     expect(play(open(), [DONE]).failed).not.toBeNull();
     expect(play(open(), [block(role), DONE]).failed).not.toBeNull();
     expect(play(open(), [block(usageChunk), DONE]).failed).not.toBeNull();
   });
 
-  test("without [DONE] everything was said once the choice gave its reason", () => {
+  test("without [DONE], the stream is complete once the choice has a finish reason", () => {
     const reader = open();
     play(reader, [block(chunk())]);
-    expect(reader.saidEverything("closed")).toBe(false);
+    expect(reader.isCompleteWithoutTerminal("closed")).toBe(false);
     expect(reader.outcome).toBe("failed");
     play(reader, [block(finish())]);
-    expect(reader.saidEverything("closed")).toBe(true);
+    expect(reader.isCompleteWithoutTerminal("closed")).toBe(true);
     expect(reader.outcome).toBe("completed");
   });
 
-  test("of several choices all have to give their reason", () => {
+  test("all of several choices must have a finish reason", () => {
     const reader = open({ choices: 3 });
     play(reader, [finish(0), finish(0), finish(2)].map(block));
-    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([false, false]);
+    expect([reader.isCompleteWithoutTerminal("closed"), reader.isEnding()]).toEqual([false, false]);
     play(reader, [block(finish(1))]);
-    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([true, true]);
+    expect([reader.isCompleteWithoutTerminal("closed"), reader.isEnding()]).toEqual([true, true]);
   });
 
-  test("several choices may give it in one chunk", () => {
+  test("several choices may finish in one chunk", () => {
     const reader = open({ choices: 2 });
     const both = chunk({
       choices: [
@@ -447,17 +447,17 @@ describe("the end", () => {
       ],
     });
     play(reader, [block(chunk()), block(both)]);
-    expect(reader.saidEverything("closed")).toBe(true);
+    expect(reader.isCompleteWithoutTerminal("closed")).toBe(true);
   });
 
-  test("the reason is found however the upstream spaces its JSON", () => {
+  test("the finish reason is found with any whitespace in the JSON", () => {
     const reader = open();
     const spaced = JSON.stringify(finish()).replaceAll('":', '" : ');
     play(reader, [block(chunk()), `data: ${spaced}`]);
-    expect(reader.saidEverything("closed")).toBe(true);
+    expect(reader.isCompleteWithoutTerminal("closed")).toBe(true);
   });
 
-  test("a stream that broke ends with one error chunk and no [DONE]", () => {
+  test("a stream that broke off ends with one error chunk and no [DONE]", () => {
     const error = new ApiError("upstream_error", "It broke.");
     const text = new TextDecoder().decode(open().failure(error, "req_1"));
     expect(text.endsWith("\n\n")).toBe(true);
@@ -473,8 +473,8 @@ describe("the end", () => {
     });
   });
 
-  test("there is no data event to keep a chat alive with", () => {
-    expect(open().stillWorking()).toBeNull();
+  test("a chat stream has no keep-alive event", () => {
+    expect(open().progressEvent()).toBeNull();
   });
 });
 
@@ -511,7 +511,7 @@ function plainReading(blocks: readonly string[], hidesUsage: boolean): unknown[]
   return heard;
 }
 
-test("any sequence of chunks is heard as a plain reading of them has it", () => {
+test("any sequence of chunks is read like by the reference implementation", () => {
   const text = fc.oneof(
     fc.string({ unit: "binary" }),
     fc.constantFrom('"usage":null}', '"error"', '"finish_reason":"stop"', '\\"model\\":', ',"usage":null}'),

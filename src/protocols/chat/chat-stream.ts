@@ -4,14 +4,14 @@
  */
 
 import { type ApiError, errorObject } from "../../errors.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
-import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
-import { editMembers, jsonString, spliceParts } from "../../json/splice.ts";
-import { ARRAY_OPEN, LF, OBJECT_CLOSE, QUOTE, skipSpace } from "../../json/walk.ts";
+import { parseJson } from "../../json/parse.ts";
+import { type JsonField, scanObject } from "../../json/scan.ts";
+import { editMembers, jsonString, type Splice, spliceParts } from "../../json/splice.ts";
+import { LF, OBJECT_CLOSE } from "../../json/walk.ts";
 import { copyBytes, findBytes, startsWithAt } from "../../net/wire/bytes.ts";
 import { joinParts, type Part, wholeBytesPart, wholePart } from "../../net/wire/parts.ts";
 import { isDone, readEvent } from "../../net/wire/sse.ts";
-import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../../net/wire/sse-write.ts";
+import { BLANK_LINE, DATA_FIELD, DONE, eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { addChatDelta } from "../shared/delta-text.ts";
 import { rewriteInnerErrors } from "../shared/inner-errors.ts";
 import {
@@ -21,12 +21,21 @@ import {
   type StreamReader,
   type TextSink,
 } from "../shared/stream.ts";
-import { readUpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
-
-const CHUNK_FIELDS = ["model", "usage", "error", "choices", "object", "type"] as const;
-const CHUNK = wantedFields(CHUNK_FIELDS);
-type ChunkFields = ObjectScan<(typeof CHUNK_FIELDS)[number]>["fields"];
+import {
+  CHUNK,
+  type ChunkScan,
+  containsBytes,
+  hasDeltaContent,
+  hasFinishReason,
+  isEmptyArray,
+  isErrorName,
+  isErrorObject,
+  isRepeatable,
+  listChoices,
+  mentionsError,
+  readError,
+} from "./chat-chunk.ts";
 
 const CLOSE_AND_END = wholeBytesPart(Buffer.from("}\n\n"));
 const DONE_PART = wholeBytesPart(DONE);
@@ -34,10 +43,8 @@ const JSON_NULL = Buffer.from("null");
 const NO_CHOICES = Buffer.from("[]");
 const USAGE = Buffer.from('"usage"');
 const USAGE_NULL_AT_END = Buffer.from(',"usage":null}');
-const ERROR = Buffer.from('"error"');
 const DELTA = Buffer.from('"delta"');
-const FINISH_REASON = Buffer.from('"finish_reason"');
-const FOLLOWING_BYTES_MAX = 2_048;
+const FOLLOWING_EVENTS_BYTES_MAX = 2_048;
 
 export interface ChatReaderOptions {
   publicModel: string;
@@ -48,257 +55,258 @@ export interface ChatReaderOptions {
 }
 
 export function openChatReader(options: ChatReaderOptions): StreamReader {
-  const { publicModel, hidesUsage, depthMax } = options;
-  const sink = options.sink ?? null;
-  let usage: TokenUsage | null = null;
-  /** More content followed the usage. */
-  let isUsageOld = false;
-  /** The usage arrived with the error that ended the response. */
-  let isUsageLast = false;
+  return new ChatReader(options);
+}
+
+/** The bytes that the chunks of one response have in common, up to the end of the model name. */
+interface SharedPrefix {
+  /** As the upstream writes it. */
+  readonly upstreamPrefix: Uint8Array;
+  /** `data: ` and the same with the public model name. */
+  readonly publicPrefix: Part;
+}
+
+interface ScannedChunk {
+  readonly bytes: Uint8Array;
+  readonly scan: ChunkScan;
+  readonly hasUsage: boolean;
+  readonly hasChoices: boolean;
+}
+
+class ChatReader implements StreamReader {
+  readonly images = 0;
+  readonly imageKind = null;
+  readonly responseId = null;
+  outcome: StreamOutcome = "failed";
+  badEvents = 0;
+
+  readonly #publicModelJson: Uint8Array;
+  readonly #hidesUsage: boolean;
+  readonly #choices: number;
+  readonly #depthMax: number;
+  readonly #sink: TextSink | null;
+  #usage: TokenUsage | null = null;
+  /** Outdated if content followed the usage, final if the usage arrived with the error that ended the response. */
+  #usageState: "outdated" | "current" | "final" = "current";
   /** Indexes of the choices that have a finish reason. */
-  const finished = new Set<unknown>();
-  let outcome: StreamOutcome = "failed";
-  let badEvents = 0;
-  let hasContent = false;
+  readonly #finishedChoices = new Set<unknown>();
+  #hasContent = false;
   /**
    * `[DONE]`, preceded by the usage if the client requested it and the upstream sent it too early or only together with
    * choices.
    */
-  let done = DONE;
-  /** The shared prefix as the upstream writes it, and `data: ` plus the same with the public model name. */
-  let prefix: { theirs: Uint8Array; ours: Part } | null = null;
+  #done: Uint8Array = DONE;
+  #prefix: SharedPrefix | null = null;
 
-  function read(bytes: Uint8Array, start: number, end: number): EventVerdict {
+  constructor(options: ChatReaderOptions) {
+    this.#publicModelJson = jsonString(options.publicModel);
+    this.#hidesUsage = options.hidesUsage;
+    this.#choices = options.choices;
+    this.#depthMax = options.depthMax;
+    this.#sink = options.sink ?? null;
+  }
+
+  read(bytes: Uint8Array, start: number, end: number): EventVerdict {
     const { type, data } = readEvent(bytes, start, end);
     if (data === null) return DROPPED;
-    if (isDone(data)) return readDone();
-    const isNamedError = type !== null && isErrorName(type);
+    if (isDone(data)) return this.#readDone();
     // Data of several lines was joined into a separate array and needs the general path.
-    const mayHavePrefix = hasContent && !isNamedError && data.bytes === bytes;
-    const verdict = mayHavePrefix ? readPlain(bytes, data.start, data.end) : null;
-    return verdict ?? readAny(copyBytes(data.bytes, data.start, data.end), isNamedError);
+    if (this.#hasContent && !isErrorName(type) && data.bytes === bytes) {
+      const verdict = this.#readPlain(bytes, data.start, data.end);
+      if (verdict !== null) return verdict;
+    }
+    return this.#readAny(copyBytes(data.bytes, data.start, data.end), type);
   }
 
   /** A search runs to the end of the array. If many more events follow in it, a view of this one is faster. */
-  function readPlain(bytes: Uint8Array, start: number, end: number): EventVerdict | null {
-    return bytes.length - end > FOLLOWING_BYTES_MAX
-      ? readWithPrefix(bytes.subarray(start, end), 0, end - start)
-      : readWithPrefix(bytes, start, end);
+  #readPlain(bytes: Uint8Array, start: number, end: number): EventVerdict | null {
+    return bytes.length - end > FOLLOWING_EVENTS_BYTES_MAX
+      ? this.#readWithPrefix(bytes.subarray(start, end), 0, end - start)
+      : this.#readWithPrefix(bytes, start, end);
   }
 
-  function readDone(): EventVerdict {
+  #readDone(): EventVerdict {
     // An upstream that sends `[DONE]` without any content has failed.
-    if (finished.size === 0 && !hasContent) {
+    if (this.#finishedChoices.size === 0 && !this.#hasContent) {
       return { phase: "failed", error: { code: null, type: null, param: null, message: "" } };
     }
-    outcome = "completed";
-    return { phase: "terminal", replacement: wholePart(done) };
+    this.outcome = "completed";
+    return { phase: "terminal", replacement: wholePart(this.#done) };
   }
 
   /**
    * The common case: a chunk with the shared prefix and without usage or error. Returns null otherwise. In JSON a quote
    * inside a string is escaped, so a field name in quotes is found without parsing.
    */
-  function readWithPrefix(bytes: Uint8Array, start: number, end: number): EventVerdict | null {
-    if (prefix === null) return null;
-    const { theirs, ours } = prefix;
-    const from = start + theirs.length;
-    if (from > end || !startsWithAt(bytes, start, theirs) || bytes[end - 1] !== OBJECT_CLOSE) return null;
-    if (isWithin(bytes, ERROR, from, end)) return null;
+  #readWithPrefix(bytes: Uint8Array, start: number, end: number): EventVerdict | null {
+    if (this.#prefix === null) return null;
+    const { upstreamPrefix, publicPrefix } = this.#prefix;
+    const from = start + upstreamPrefix.length;
+    if (from > end || !startsWithAt(bytes, start, upstreamPrefix)) return null;
+    if (bytes[end - 1] !== OBJECT_CLOSE || mentionsError(bytes, from, end)) return null;
     let to = end;
     if (startsWithAt(bytes, end - USAGE_NULL_AT_END.length, USAGE_NULL_AT_END)) {
-      if (hidesUsage) to -= USAGE_NULL_AT_END.length;
-    } else if (isWithin(bytes, USAGE, from, end)) {
+      if (this.#hidesUsage) to -= USAGE_NULL_AT_END.length;
+    } else if (containsBytes(bytes, USAGE, from, end)) {
       return null;
     }
-    isUsageOld = true;
-    noteFinished(bytes, from, start, end);
-    if (sink !== null) noteText(bytes, from, start, end, sink);
+    this.#usageState = "outdated";
+    this.#recordFinishedChoices(bytes, from, start, end);
+    this.#addText(bytes, from, start, end);
     // This line is the last of the event, so the blank line after it can be forwarded with it.
     const isLast = to === end && bytes[end + 1] === LF;
     const replacement = isLast
-      ? [ours, { bytes, start: from, end: end + 2 }]
-      : [ours, { bytes, start: from, end: to }, to === end ? BLANK_LINE : CLOSE_AND_END];
+      ? [publicPrefix, { bytes, start: from, end: end + 2 }]
+      : [publicPrefix, { bytes, start: from, end: to }, to === end ? BLANK_LINE : CLOSE_AND_END];
     return { phase: "content", replacement };
   }
 
-  function readAny(chunk: Uint8Array, isNamedError: boolean): EventVerdict {
-    const scan = scanObject(chunk, 0, chunk.length, CHUNK, { depthMax });
+  #readAny(bytes: Uint8Array, eventName: Part | null): EventVerdict {
+    const scan = scanObject(bytes, 0, bytes.length, CHUNK, { depthMax: this.#depthMax });
     if (!scan.ok) {
-      badEvents++;
+      this.badEvents++;
       return DROPPED;
     }
-    const { model, usage: counted, error, choices } = scan.fields;
-    if (isNamedError || (error && error.kind !== "null") || isError(chunk, scan.fields)) {
-      isUsageLast = counted?.kind === "object" && takeUsage(parseJson(chunk, counted.start, counted.end));
-      return readError(chunk);
+    const { usage, error, choices } = scan.fields;
+    if (isErrorName(eventName) || (error && error.kind !== "null") || isErrorObject(bytes, scan)) {
+      this.#takeUsage(bytes, usage, "final");
+      return { phase: "failed", error: readError(bytes) };
     }
-    isUsageOld = true;
-    const isCounted = counted?.kind === "object";
-    if (isCounted) takeUsage(parseJson(chunk, counted.start, counted.end));
-    const empty = choices === undefined || isEmptyArray(chunk, choices);
-    if (isCounted && empty && hidesUsage) return DROPPED;
-    noteFinished(chunk, 0, 0, chunk.length);
-    if (sink !== null) noteText(chunk, 0, 0, chunk.length, sink);
-    const name = jsonString(publicModel);
-    if (model?.kind === "string" && isRepeatable(chunk, model, counted)) learnPrefix(chunk, model, name);
-    const named = model?.kind === "string" ? { model: name } : {};
-    const isWithChoices = isCounted && !empty;
-    if (isCounted && !hidesUsage) {
-      const isEarly = isWithChoices || finished.size < options.choices;
-      const alone = { ...named, ...(isWithChoices ? { choices: NO_CHOICES } : {}) };
-      const edits = [...editMembers(chunk, scan, alone), ...errorsIn(chunk, undefined)];
-      const json = isEarly ? spliceParts(chunk, edits) : null;
-      done = json === null ? DONE : joinParts([...eventParts(null, json), DONE_PART]);
-      if (isEarly && !isWithChoices) return DROPPED;
+    const hasChoices = choices !== undefined && !isEmptyArray(bytes, choices);
+    return this.#readChunk({ bytes, scan, hasUsage: usage?.kind === "object", hasChoices });
+  }
+
+  #readChunk(chunk: ScannedChunk): EventVerdict {
+    const { bytes, hasUsage, hasChoices } = chunk;
+    const { model, usage, choices } = chunk.scan.fields;
+    this.#usageState = "outdated";
+    this.#takeUsage(bytes, usage, "current");
+    if (hasUsage && !hasChoices && this.#hidesUsage) return DROPPED;
+    this.#recordFinishedChoices(bytes, 0, 0, bytes.length);
+    this.#addText(bytes, 0, 0, bytes.length);
+    if (model?.kind === "string" && isRepeatable(bytes, model, usage)) this.#learnPrefix(bytes, model);
+    if (hasUsage && !this.#hidesUsage) {
+      const isPostponed = this.#postponeUsage(chunk);
+      if (isPostponed && !hasChoices) return DROPPED;
     }
-    const usageEdit = hidesUsage && counted ? { usage: null } : isWithChoices ? { usage: JSON_NULL } : {};
-    const edits = editMembers(chunk, scan, { ...named, ...usageEdit });
-    edits.push(...errorsIn(chunk, choices));
-    const json = spliceParts(chunk, edits);
-    if (!hasContent && choices !== undefined) {
-      hasContent = hasDeltaContent(parseJson(chunk, choices.start, choices.end));
+    if (!this.#hasContent && choices !== undefined) {
+      this.#hasContent = hasDeltaContent(parseJson(bytes, choices.start, choices.end));
     }
-    return { phase: hasContent ? "content" : "lifecycle", replacement: eventParts(null, json) };
+    const replacement = eventParts(null, this.#buildPublicChunk(chunk));
+    return { phase: this.#hasContent ? "content" : "lifecycle", replacement };
   }
 
-  const errorsIn = (chunk: Uint8Array, choices: JsonField | undefined) =>
-    rewriteInnerErrors(wholeBytesPart(chunk), choices, depthMax, noMessage);
-
-  function readError(chunk: Uint8Array): EventVerdict {
-    const json = parseJson(chunk);
-    const upstreamError = readUpstreamError(json) ?? readUpstreamError({ error: json });
-    return { phase: "failed", error: upstreamError ?? { code: null, type: null, param: null, message: "" } };
+  /**
+   * Usage that arrives too early or together with choices is sent in a chunk of its own before `[DONE]`, where clients
+   * expect it. Returns whether it is.
+   */
+  #postponeUsage(chunk: ScannedChunk): boolean {
+    const isPostponed = chunk.hasChoices || this.#finishedChoices.size < this.#choices;
+    this.#done = isPostponed
+      ? joinParts([...eventParts(null, this.#buildUsageChunk(chunk)), DONE_PART])
+      : DONE;
+    return isPostponed;
   }
 
-  function learnPrefix(chunk: Uint8Array, model: JsonField, name: Uint8Array): void {
-    if (prefix !== null && startsWithAt(chunk, 0, prefix.theirs)) return;
-    const ours = joinParts([DATA_FIELD, { bytes: chunk, start: 0, end: model.start }, wholeBytesPart(name)]);
-    prefix = { theirs: copyBytes(chunk, 0, model.end), ours: wholeBytesPart(ours) };
+  #buildUsageChunk({ bytes, scan, hasChoices }: ScannedChunk): Part[] {
+    const choicesEdit = hasChoices ? { choices: NO_CHOICES } : {};
+    const edits = editMembers(bytes, scan, { ...this.#modelEdit(scan), ...choicesEdit });
+    edits.push(...this.#innerErrorEdits(bytes, undefined));
+    return spliceParts(bytes, edits);
   }
 
-  function takeUsage(json: unknown): boolean {
-    const reported = readUsage(json);
-    if (reported === null) return false;
-    usage = reported;
-    isUsageOld = false;
-    return true;
+  #buildPublicChunk({ bytes, scan, hasUsage, hasChoices }: ScannedChunk): Part[] {
+    const { usage, choices } = scan.fields;
+    let usageEdit: { usage?: Uint8Array | null } = {};
+    if (this.#hidesUsage && usage) usageEdit = { usage: null };
+    else if (hasUsage && hasChoices) usageEdit = { usage: JSON_NULL };
+    const edits = editMembers(bytes, scan, { ...this.#modelEdit(scan), ...usageEdit });
+    edits.push(...this.#innerErrorEdits(bytes, choices));
+    return spliceParts(bytes, edits);
   }
 
-  function noteFinished(bytes: Uint8Array, from: number, start: number, end: number): void {
+  #modelEdit({ fields }: ChunkScan): { model?: Uint8Array } {
+    return fields.model?.kind === "string" ? { model: this.#publicModelJson } : {};
+  }
+
+  #innerErrorEdits(bytes: Uint8Array, choices: JsonField | undefined): Splice[] {
+    return rewriteInnerErrors(wholeBytesPart(bytes), choices, this.#depthMax, genericErrorMessage);
+  }
+
+  #learnPrefix(chunk: Uint8Array, model: JsonField): void {
+    if (this.#prefix !== null && startsWithAt(chunk, 0, this.#prefix.upstreamPrefix)) return;
+    const publicPrefix = joinParts([
+      DATA_FIELD,
+      { bytes: chunk, start: 0, end: model.start },
+      wholeBytesPart(this.#publicModelJson),
+    ]);
+    this.#prefix = {
+      upstreamPrefix: copyBytes(chunk, 0, model.end),
+      publicPrefix: wholeBytesPart(publicPrefix),
+    };
+  }
+
+  #takeUsage(chunk: Uint8Array, field: JsonField | undefined, state: "current" | "final"): void {
+    if (field?.kind !== "object") return;
+    const usage = readUsage(parseJson(chunk, field.start, field.end));
+    if (usage === null) return;
+    this.#usage = usage;
+    this.#usageState = state;
+  }
+
+  #recordFinishedChoices(bytes: Uint8Array, from: number, start: number, end: number): void {
     if (!hasFinishReason(bytes, from, end)) return;
-    for (const choice of choicesIn(parseJson(bytes, start, end))) {
-      if (typeof choice.finish_reason === "string") finished.add(choice.index);
+    for (const choice of listChoices(parseJson(bytes, start, end))) {
+      if (typeof choice.finish_reason === "string") this.#finishedChoices.add(choice.index);
     }
   }
 
-  function noteText(bytes: Uint8Array, from: number, start: number, end: number, to: TextSink): void {
+  #addText(bytes: Uint8Array, from: number, start: number, end: number): void {
+    const sink = this.#sink;
+    if (sink === null) return;
     const at = findBytes(bytes, DELTA, from);
     if (at === -1 || at >= end) return;
-    if (options.choices === 1) {
-      addChatDelta(bytes, at + DELTA.length, end, 0, to);
+    if (this.#choices === 1) {
+      addChatDelta(bytes, at + DELTA.length, end, 0, sink);
       return;
     }
     // Deltas of several choices are mixed, and the index may be before or after the delta.
-    for (const { index, delta } of choicesIn(parseJson(bytes, start, end))) {
+    for (const { index, delta } of listChoices(parseJson(bytes, start, end))) {
       const json = Buffer.from(JSON.stringify(delta ?? {}));
-      addChatDelta(json, 0, json.length, typeof index === "number" ? index : 0, to);
+      addChatDelta(json, 0, json.length, typeof index === "number" ? index : 0, sink);
     }
   }
 
-  return {
-    read,
-    saidEverything() {
-      const all = finished.size >= options.choices;
-      if (all) outcome = "completed";
-      return all;
-    },
-    isEnding: () => finished.size >= options.choices,
-    // `[DONE]` is the terminal event itself. It is added if an upstream omits it after a complete response.
-    get done() {
-      return done;
-    },
-    failure: (error: ApiError, requestId: string) =>
-      formatEvent(null, JSON.stringify({ error: errorObject(error, requestId) })),
-    stillWorking: () => null,
-    // Some upstreams report usage with every chunk, or zeros at first. It is final only after the finish reasons.
-    get usage() {
-      const isEarly = !isUsageLast && (isUsageOld || finished.size === 0);
-      return usage !== null && isEarly ? { ...usage, isEarly } : usage;
-    },
-    images: 0,
-    imageKind: null,
-    responseId: null,
-    get outcome() {
-      return outcome;
-    },
-    get badEvents() {
-      return badEvents;
-    },
-  };
-}
+  isCompleteWithoutTerminal(): boolean {
+    const isComplete = this.isEnding();
+    if (isComplete) this.outcome = "completed";
+    return isComplete;
+  }
 
-/** A prefix that contains usage or an error must be read each time. */
-function isRepeatable(chunk: Uint8Array, model: JsonField, usage: JsonField | undefined): boolean {
-  return !(usage && usage.start < model.start) && !isWithin(chunk, ERROR, 0, model.end);
+  isEnding(): boolean {
+    return this.#finishedChoices.size >= this.#choices;
+  }
+
+  /** `[DONE]` is the terminal event itself. It is added if an upstream omits it after a complete response. */
+  get endMarker(): Uint8Array {
+    return this.#done;
+  }
+
+  failure(error: ApiError, requestId: string): Uint8Array {
+    return formatEvent(null, JSON.stringify({ error: errorObject(error, requestId) }));
+  }
+
+  progressEvent(): null {
+    return null;
+  }
+
+  /** Some upstreams report usage with every chunk, or zeros at first. It is final only after the finish reasons. */
+  get usage(): TokenUsage | null {
+    const isEarly =
+      this.#usageState === "outdated" || (this.#usageState === "current" && this.#finishedChoices.size === 0);
+    return this.#usage !== null && isEarly ? { ...this.#usage, isEarly } : this.#usage;
+  }
 }
 
 /** The audience of the message is not known here. */
-const noMessage = () => "";
-
-/** The first chunk usually has only a role: content begins with the first delta that is not empty. */
-function hasDeltaContent(choices: unknown): boolean {
-  return objectsIn(choices).some((choice) => {
-    const delta = choice.delta;
-    if (!isObject(delta)) return false;
-    return Object.entries(delta).some(([field, value]) => field !== "role" && !isNothing(value));
-  });
-}
-
-function isNothing(value: unknown): boolean {
-  return value === null || value === "" || (Array.isArray(value) && value.length === 0);
-}
-
-function choicesIn(chunk: unknown): Record<string, unknown>[] {
-  return isObject(chunk) ? objectsIn(chunk.choices) : [];
-}
-
-function objectsIn(array: unknown): Record<string, unknown>[] {
-  return Array.isArray(array) ? array.filter(isObject) : [];
-}
-
-/** Nearly every chunk has the field, nearly always null: only a string is worth parsing for. */
-function hasFinishReason(bytes: Uint8Array, from: number, end: number): boolean {
-  for (
-    let at = findBytes(bytes, FINISH_REASON, from);
-    at !== -1 && at < end;
-    at = findBytes(bytes, FINISH_REASON, at)
-  ) {
-    at += FINISH_REASON.length;
-    while (bytes[at] === 0x3a || bytes[at] === 0x20) at++;
-    if (bytes[at] === QUOTE) return true;
-  }
-  return false;
-}
-
-function isWithin(bytes: Uint8Array, needle: Uint8Array, from: number, end: number): boolean {
-  const at = findBytes(bytes, needle, from);
-  return at !== -1 && at < end;
-}
-
-const ERROR_NAME = Buffer.from("error");
-
-/** Chunks have no event name: an event named `error` is an error in any format. */
-function isErrorName({ bytes, start, end }: Part): boolean {
-  return end - start === ERROR_NAME.length && startsWithAt(bytes, start, ERROR_NAME);
-}
-
-/** Errors of vLLM and others, whose fields are at the top level. */
-function isError(chunk: Uint8Array, { object, type, choices }: ChunkFields): boolean {
-  if (choices !== undefined) return false;
-  return [object, type].some((field) => field !== undefined && stringValue(chunk, field) === "error");
-}
-
-function isEmptyArray(bytes: Uint8Array, { start, end }: JsonField): boolean {
-  return bytes[start] === ARRAY_OPEN && skipSpace(bytes, start + 1, end) === end - 1;
-}
+const genericErrorMessage = () => "";

@@ -12,16 +12,16 @@ const ENTRY = wantedFields(["embedding"]);
  * list of numbers, none is checked further.
  */
 export function packVectors(bytes: Uint8Array, data: JsonField, depthMax: number): Splice[] {
-  const numbersIn = (entry: ByteRange): JsonField | null => {
+  const readNumbers = (entry: ByteRange): JsonField | null => {
     const scan = scanObject(bytes, entry.start, entry.end, ENTRY, { depthMax });
     const vector = scan.ok ? scan.fields.embedding : undefined;
     return vector?.kind === "array" ? vector : null;
   };
   const [first] = firstElements(bytes, data, 1);
-  if (first === undefined || numbersIn(first) === null) return [];
+  if (first === undefined || readNumbers(first) === null) return [];
   const splices: Splice[] = [];
   for (const entry of firstElements(bytes, data, Number.POSITIVE_INFINITY)) {
-    const field = numbersIn(entry);
+    const field = readNumbers(entry);
     const vector = field && parseJson(bytes, field.start, field.end);
     if (field !== null && isVector(vector)) splices.push(replaceValue(field, encodeVector(vector)));
   }

@@ -20,29 +20,26 @@ const block = (type: string, rest: Record<string, unknown> = {}) =>
 const USAGE = { input_tokens: 3, output_tokens: 4, total_tokens: 7 };
 const COMPLETED = block("image_generation.completed", { b64_json: "AAAA", usage: USAGE });
 
-describe("a stream of images", () => {
-  test.each(["image_generation.partial_image", "image_edit.partial_image"])(
-    "%s passes as it came",
-    (type) => {
-      expect(read(open(), block(type, { b64_json: "AAAA" }))).toEqual({
-        phase: "content",
-        replacement: null,
-      });
-    },
-  );
+describe("an image stream", () => {
+  test.each(["image_generation.partial_image", "image_edit.partial_image"])("%s passes unchanged", (type) => {
+    expect(read(open(), block(type, { b64_json: "AAAA" }))).toEqual({
+      phase: "content",
+      replacement: null,
+    });
+  });
 
-  test.each(["image_generation.completed", "image_edit.completed"])("%s ends it, as it came", (type) => {
+  test.each(["image_generation.completed", "image_edit.completed"])("%s ends it and is unchanged", (type) => {
     const reader = open();
     expect(read(reader, block(type, { usage: USAGE }))).toEqual({ phase: "terminal", replacement: null });
     expect(reader).toMatchObject({ images: 1, outcome: "completed" });
     expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
   });
 
-  test("has no events but those of pictures", () => {
+  test("contains image events only", () => {
     expect(read(open(), block("codex.rate_limits", { plan: "org-1" })).phase).toBe("dropped");
   });
 
-  test("tells nothing of headers, wherever they stand in an event", () => {
+  test("contains no headers of the upstream, at any position of an event", () => {
     const headers = { "openai-organization": "org-1" };
     const picture = { type: "image_generation.partial_image", b64_json: "AAAA" };
     for (const event of [
@@ -57,7 +54,7 @@ describe("a stream of images", () => {
     }
   });
 
-  test("of several pictures ends with the last", () => {
+  test("of several images ends with the last", () => {
     const reader = open(3);
     expect(read(reader, COMPLETED).phase).toBe("content");
     expect(read(reader, COMPLETED).phase).toBe("content");
@@ -66,27 +63,27 @@ describe("a stream of images", () => {
     expect(reader).toMatchObject({ images: 3, outcome: "completed" });
   });
 
-  test("that is closed early is complete if a finished picture came last", () => {
+  test("that is closed early is complete if a finished image came last", () => {
     const reader = open(3);
     read(reader, block("image_generation.partial_image"));
-    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([false, false]);
+    expect([reader.isCompleteWithoutTerminal("closed"), reader.isEnding()]).toEqual([false, false]);
     read(reader, COMPLETED);
     read(reader, block("image_generation.partial_image"));
-    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([false, false]);
+    expect([reader.isCompleteWithoutTerminal("closed"), reader.isEnding()]).toEqual([false, false]);
     expect(reader).toMatchObject({ images: 2, outcome: "failed" });
     read(reader, COMPLETED);
-    expect([reader.saidEverything("closed"), reader.isEnding()]).toEqual([true, true]);
+    expect([reader.isCompleteWithoutTerminal("closed"), reader.isEnding()]).toEqual([true, true]);
     expect(reader).toMatchObject({ images: 2, outcome: "completed" });
   });
 
-  test("that breaks off early is not complete, whatever it brought", () => {
+  test("that breaks off early is not complete", () => {
     const reader = open(2);
     read(reader, COMPLETED);
-    expect(reader.saidEverything("broke off")).toBe(false);
+    expect(reader.isCompleteWithoutTerminal("broke off")).toBe(false);
     expect(reader).toMatchObject({ images: 1, outcome: "failed" });
   });
 
-  test("has not told all with one picture while the next is under way", () => {
+  test("has early usage after one image while the next is in progress", () => {
     const reader = open(2);
     read(reader, COMPLETED);
     expect(reader.usage).toMatchObject({ outputTokens: 4, isEarly: false });
@@ -96,7 +93,7 @@ describe("a stream of images", () => {
     expect(reader.usage).toMatchObject({ outputTokens: 4, isEarly: false });
   });
 
-  test("tells of which kind its pictures are", () => {
+  test("has the kind of its images", () => {
     const reader = open();
     expect(reader.imageKind).toBeNull();
     read(reader, block("image_generation.partial_image", { size: "1024x1024", quality: "high" }));
@@ -104,14 +101,14 @@ describe("a stream of images", () => {
     expect(reader.imageKind).toBe("1024x1024/high");
   });
 
-  test("that failed has told what it used all the same", () => {
+  test("that failed still has its usage", () => {
     const reader = open(2);
     read(reader, block("image_generation.partial_image"));
     read(reader, block("error", { error: { message: "m" }, usage: USAGE }));
     expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4, isEarly: false });
   });
 
-  test("that breaks off in a picture counts it, unless its upstream says that it failed", () => {
+  test("that breaks off within an image counts it, unless the upstream reports a failure", () => {
     const reader = open(2);
     expect(reader.images).toBe(0);
     read(reader, block("image_generation.partial_image"));
@@ -122,19 +119,19 @@ describe("a stream of images", () => {
     expect(reader.images).toBe(1);
   });
 
-  test("that ends early has the pictures that were finished", () => {
+  test("that ends early counts the finished images", () => {
     const reader = open(2);
     read(reader, block("image_generation.partial_image"));
     read(reader, COMPLETED);
-    reader.saidEverything("closed");
+    reader.isCompleteWithoutTerminal("closed");
     expect(reader.images).toBe(1);
   });
 
   test.each([
-    ["at the front", '{"model":"gpt-image-eu","type":"image_edit.completed","b64_json":"AAAA","n":1.0}'],
+    ["at the start", '{"model":"gpt-image-eu","type":"image_edit.completed","b64_json":"AAAA","n":1.0}'],
     ["in the middle", '{"type":"image_edit.completed", "model" : "gpt-image-eu","b64_json":"AAAA"}'],
     ["at the end", '{"type":"image_edit.completed","b64_json":"AAAA","model":"gpt-image-eu"}'],
-  ])("has the public model in place of the upstream's, %s, and else every byte", (_, json) => {
+  ])("has the public model instead of the upstream model, %s, and every other byte unchanged", (_, json) => {
     const expected = `event: image_edit.completed\ndata: ${json.replace("gpt-image-eu", "painter")}\n\n`;
     for (const text of [
       `event: image_edit.completed\ndata: ${json}`,
@@ -146,7 +143,7 @@ describe("a stream of images", () => {
     }
   });
 
-  test("its picture is not copied for that", () => {
+  test("is rewritten without copying the image", () => {
     const bytes = utf8.encode(
       `${block("image_generation.partial_image", { model: "up", b64_json: "AAAA" })}\n\n`,
     );
@@ -159,12 +156,12 @@ describe("a stream of images", () => {
     ["null", null],
     ["a number", 7],
     ["an object", { model: "x" }],
-  ])("a model that is %s is left alone", (_, model) => {
+  ])("a model that is %s is unchanged", (_, model) => {
     const text = block("image_generation.partial_image", { model });
     expect(read(open(), text)).toEqual({ phase: "content", replacement: null });
   });
 
-  test("an event without its event line gets it", () => {
+  test("adds a missing event line", () => {
     const verdict = read(open(), 'data: {"type":"image_generation.partial_image","n":1.0}');
     expect(
       verdict.phase === "content" && verdict.replacement && joinParts(verdict.replacement).toString(),
@@ -173,20 +170,20 @@ describe("a stream of images", () => {
     );
   });
 
-  test("an error in place of a picture is a failure", () => {
+  test("an error instead of an image is a failure", () => {
     const error = { code: "moderation_blocked", message: "m" };
     expect(read(open(), block("error", { error }))).toMatchObject({ phase: "failed", error });
     expect(read(open(), block("error", error))).toMatchObject({ phase: "failed", error });
     expect(read(open(), `data: ${JSON.stringify({ error })}`)).toMatchObject({ phase: "failed", error });
   });
 
-  test("[DONE] is dropped: this family does not have it", () => {
+  test("[DONE] is dropped, because the images API does not have it", () => {
     expect(read(open(), "data: [DONE]").phase).toBe("dropped");
-    expect(open().done).toBeNull();
+    expect(open().endMarker).toBeNull();
   });
 
   test.each(["data: {", "data: {}", `data: ${JSON.stringify({ type: "a\nb" })}`])(
-    "a bad line is dropped and counted: %s",
+    "an invalid event is dropped and counted: %s",
     (bad) => {
       const reader = open();
       expect(read(reader, bad).phase).toBe("dropped");
@@ -194,7 +191,7 @@ describe("a stream of images", () => {
     },
   );
 
-  test("that broke ends with one error event", () => {
+  test("that broke off ends with one error event", () => {
     const text = Buffer.from(open().failure(new ApiError("upstream_error", "It broke."), "req_1")).toString();
     expect(text).toBe(
       `event: error\ndata: ${JSON.stringify({

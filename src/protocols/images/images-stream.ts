@@ -6,7 +6,7 @@ import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields 
 import { editMembers, jsonString, spliceParts } from "../../json/splice.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
-import { eventParts, formatEvent } from "../../net/wire/sse-write.ts";
+import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
 import { readImageKind } from "../shared/image-kind.ts";
 import {
   DROPPED,
@@ -29,108 +29,137 @@ export interface ImagesReaderOptions {
   depthMax: number;
 }
 
-export function openImagesReader(options: ImagesReaderOptions): StreamReader {
-  const publicModel = jsonString(options.publicModel);
-  let usage: TokenUsage | null = null;
-  let images = 0;
-  let imageKind: string | null = null;
-  /** Another image has begun. */
-  let isBegun = false;
-  /** The last event was a finished image. */
-  let lastFinished = false;
-  let outcome: StreamOutcome = "failed";
-  let badEvents = 0;
+interface ImageEvent {
+  readonly type: string;
+  readonly data: Part;
+  /** The event with its blank line, if it has no lines besides its name and its data. */
+  readonly block: Part | null;
+  readonly scan: EventScan;
+}
 
-  function read(bytes: Uint8Array, start: number, end: number): EventVerdict {
+export function openImagesReader(options: ImagesReaderOptions): StreamReader {
+  return new ImagesReader(options);
+}
+
+class ImagesReader implements StreamReader {
+  readonly endMarker = null;
+  readonly responseId = null;
+  imageKind: string | null = null;
+  outcome: StreamOutcome = "failed";
+  badEvents = 0;
+
+  readonly #publicModelJson: Uint8Array;
+  readonly #choices: number;
+  readonly #depthMax: number;
+  #usage: TokenUsage | null = null;
+  #finishedImages = 0;
+  /** A partial image was received, so an image may be in progress until the response ends. */
+  #hasPartialImages = false;
+  #lastEventFinishedImage = false;
+
+  constructor(options: ImagesReaderOptions) {
+    this.#publicModelJson = jsonString(options.publicModel);
+    this.#choices = options.choices;
+    this.#depthMax = options.depthMax;
+  }
+
+  read(bytes: Uint8Array, start: number, end: number): EventVerdict {
     const event = readEvent(bytes, start, end);
     const { data } = event;
     if (data === null || isDone(data)) return DROPPED;
-    const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax: options.depthMax });
+    const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax: this.#depthMax });
     const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
     if (scan.ok && (type === "error" || (scan.fields.error && scan.fields.error.kind !== "null"))) {
-      isBegun = false;
-      takeUsage(data, scan.fields.usage);
-      const upstreamError = readUpstreamError(parseJson(data.bytes, data.start, data.end));
-      return {
-        phase: "failed",
-        error: upstreamError ?? { code: null, type: null, param: null, message: "" },
-      };
+      return this.#readError(data, scan);
     }
     if (!scan.ok || type === null || !isEventName(type)) {
-      badEvents++;
+      this.badEvents++;
       return DROPPED;
     }
     if (!isImageEvent(type)) return DROPPED;
-    const { size, quality, usage: counted } = scan.fields;
-    imageKind = readImageKind(textIn(data, size), textIn(data, quality)) ?? imageKind;
+    this.#takeImageKind(data, scan);
     const block = isPlain(event, bytes, start, end) ? { bytes, start, end: end + 2 } : null;
-    const replacement = buildPublicEvent(type, data, block, scan);
-    lastFinished = type.endsWith(".completed");
-    if (!lastFinished) {
-      isBegun = true;
-      return replacement === null ? PASS_CONTENT : { phase: "content", replacement };
-    }
-    images++;
-    takeUsage(data, counted);
-    if (images < options.choices) return { phase: "content", replacement };
-    outcome = "completed";
+    const replacement = this.#buildPublicEvent({ type, data, block, scan });
+    this.#lastEventFinishedImage = type.endsWith(".completed");
+    if (this.#lastEventFinishedImage) return this.#readFinishedImage(data, scan, replacement);
+    this.#hasPartialImages = true;
+    return replacement === null ? PASS_CONTENT : { phase: "content", replacement };
+  }
+
+  #readError(data: Part, scan: EventScan): EventVerdict {
+    this.#hasPartialImages = false;
+    this.#takeUsage(data, scan);
+    const error = readUpstreamError(parseJson(data.bytes, data.start, data.end));
+    return { phase: "failed", error: error ?? { code: null, type: null, param: null, message: "" } };
+  }
+
+  #readFinishedImage(data: Part, scan: EventScan, replacement: Part[] | null): EventVerdict {
+    this.#finishedImages++;
+    this.#takeUsage(data, scan);
+    if (this.#finishedImages < this.#choices) return { phase: "content", replacement };
+    this.outcome = "completed";
     return { phase: "terminal", replacement };
   }
 
-  function takeUsage({ bytes }: Part, counted: JsonField | undefined): void {
-    if (counted?.kind === "object") usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
+  #takeImageKind(data: Part, { fields }: EventScan): void {
+    const kind = readImageKind(readString(data, fields.size), readString(data, fields.quality));
+    this.imageKind = kind ?? this.imageKind;
   }
 
-  function isImageInProgress(): boolean {
-    return isBegun && outcome !== "completed";
+  #takeUsage({ bytes }: Part, { fields: { usage } }: EventScan): void {
+    if (usage?.kind !== "object") return;
+    this.#usage = readUsage(parseJson(bytes, usage.start, usage.end)) ?? this.#usage;
   }
 
   /**
    * Replaces the model name and removes `headers`. Returns null for a plain block that can be forwarded unchanged.
    * Image data is not copied.
    */
-  function buildPublicEvent(type: string, data: Part, block: Part | null, scan: EventScan): Part[] | null {
-    const named = scan.fields.model?.kind === "string" ? { model: publicModel } : {};
-    const splices = editMembers(data.bytes, scan, { headers: null, ...named });
+  #buildPublicEvent({ type, data, block, scan }: ImageEvent): Part[] | null {
+    const modelEdit = scan.fields.model?.kind === "string" ? { model: this.#publicModelJson } : {};
+    const splices = editMembers(data.bytes, scan, { headers: null, ...modelEdit });
     if (block !== null && splices.length === 0) return null;
     const { bytes, start, end } = block ?? data;
     const parts = spliceParts(bytes, splices, start, end);
     return block === null ? eventParts(type, parts) : parts;
   }
 
-  return {
-    read,
-    // Some upstreams generate fewer images than requested and then close. A stream that breaks off is not complete.
-    saidEverything(how) {
-      const all = how === "closed" && lastFinished;
-      if (all) outcome = "completed";
-      return all;
-    },
-    isEnding: () => lastFinished,
-    done: null,
-    failure: (error: ApiError, requestId: string) =>
-      formatEvent("error", JSON.stringify({ type: "error", error: errorObject(error, requestId) })),
-    stillWorking: () => null,
-    // Usage reported with one image is not final while the next one is in progress.
-    get usage() {
-      return usage !== null && isImageInProgress() ? { ...usage, isEarly: true } : usage;
-    },
-    // An image that the client or the upstream aborted was generated all the same. The last of several may be in
-    // progress too.
-    get images() {
-      return isImageInProgress() ? images + 1 : images;
-    },
-    get imageKind() {
-      return imageKind;
-    },
-    responseId: null,
-    get outcome() {
-      return outcome;
-    },
-    get badEvents() {
-      return badEvents;
-    },
-  };
+  /** Some upstreams generate fewer images than requested and then close. A stream that breaks off is not complete. */
+  isCompleteWithoutTerminal(how: "closed" | "broke off"): boolean {
+    const isComplete = how === "closed" && this.#lastEventFinishedImage;
+    if (isComplete) this.outcome = "completed";
+    return isComplete;
+  }
+
+  isEnding(): boolean {
+    return this.#lastEventFinishedImage;
+  }
+
+  failure(error: ApiError, requestId: string): Uint8Array {
+    return formatEvent("error", JSON.stringify({ type: "error", error: errorObject(error, requestId) }));
+  }
+
+  progressEvent(): null {
+    return null;
+  }
+
+  /** Usage reported with one image is not final while the next one is in progress. */
+  get usage(): TokenUsage | null {
+    const isEarly = this.#isImageInProgress();
+    return this.#usage !== null && isEarly ? { ...this.#usage, isEarly } : this.#usage;
+  }
+
+  /**
+   * An image that the client or the upstream aborted was generated all the same. The last of several may be in progress
+   * too.
+   */
+  get images(): number {
+    return this.#isImageInProgress() ? this.#finishedImages + 1 : this.#finishedImages;
+  }
+
+  #isImageInProgress(): boolean {
+    return this.#hasPartialImages && this.outcome !== "completed";
+  }
 }
 
 /** Other events are private between the upstream and the gateway, as in Responses streams. */
@@ -138,6 +167,6 @@ function isImageEvent(type: string): boolean {
   return type.startsWith("image_");
 }
 
-function textIn({ bytes }: Part, field: JsonField | undefined): string | null {
+function readString({ bytes }: Part, field: JsonField | undefined): string | null {
   return field === undefined ? null : stringValue(bytes, field);
 }

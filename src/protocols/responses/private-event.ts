@@ -38,12 +38,12 @@ export function hasDeclaredType(name: Part, data: Part): boolean {
   const length = name.end - name.start;
   const last = data.end - 1 - TYPE_LAST.length - length - 1;
   return (
-    isTyped(data.bytes, data.start, TYPE_FIRST, name, length) ||
-    (last > data.start && isTyped(data.bytes, last, TYPE_LAST, name, length))
+    hasTypeAt(data.bytes, data.start, TYPE_FIRST, name, length) ||
+    (last > data.start && hasTypeAt(data.bytes, last, TYPE_LAST, name, length))
   );
 }
 
-function isTyped(bytes: Uint8Array, at: number, member: Uint8Array, name: Part, length: number): boolean {
+function hasTypeAt(bytes: Uint8Array, at: number, member: Uint8Array, name: Part, length: number): boolean {
   const from = at + member.length;
   return (
     bytes[from + length] === QUOTE &&

@@ -7,7 +7,7 @@ function idIn(text: string): string | null {
   return findResponseId(bytes, start, start + Buffer.byteLength(text));
 }
 
-test("the id of a response is found where it stands, and nowhere else", () => {
+test("the response id is found at its position only", () => {
   const near =
     '{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","model":"m","output":[]}}';
   expect(idIn(near)).toBe("resp_1");
@@ -24,7 +24,7 @@ test("the id of a response is found where it stands, and nowhere else", () => {
   expect(idIn("")).toBeNull();
 });
 
-test("it is found however its names and the space around them are written", () => {
+test("the response id is found with any escapes and whitespace", () => {
   expect(idIn(' { "n" : [ 1 , {} ] , "response" : { "object" : "response" , "id" : "resp_1" } } ')).toBe(
     "resp_1",
   );
@@ -32,7 +32,7 @@ test("it is found however its names and the space around them are written", () =
   expect(idIn('{"response":{"id":"resp_\\u0031"}}')).toBe("resp_1");
 });
 
-test("what breaks off before it has none", () => {
+test("an event truncated before the id has none", () => {
   const event = '{"type":"response.created","sequence_number":0,"response":{"id":"resp_1"';
   for (let end = 0; end < event.length; end++) expect(idIn(event.slice(0, end))).toBeNull();
 });

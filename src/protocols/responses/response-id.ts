@@ -16,12 +16,12 @@ const DEPTH_MAX = 128;
 
 /** Returns null if the event has no id. */
 export function findResponseId(bytes: Uint8Array, start: number, end: number): string | null {
-  const id = nearId(bytes, start, end) ?? scannedId(bytes, start, end);
+  const id = readNearId(bytes, start, end) ?? scanForId(bytes, start, end);
   return id === null ? null : stringValue(bytes, id);
 }
 
 /** Handles the usual layout without walking the rest of the event, which contains the whole output. */
-function nearId(bytes: Uint8Array, start: number, end: number): JsonField | null {
+function readNearId(bytes: Uint8Array, start: number, end: number): JsonField | null {
   const response = memberStart(bytes, start, end, RESPONSE);
   const id = response < 0 ? response : memberStart(bytes, response, end, ID);
   if (id < 0 || bytes[id] !== QUOTE) return null;
@@ -29,7 +29,7 @@ function nearId(bytes: Uint8Array, start: number, end: number): JsonField | null
   return idEnd < 0 ? null : { keyStart: id, start: id, end: idEnd, kind: "string" };
 }
 
-function scannedId(bytes: Uint8Array, start: number, end: number): JsonField | null {
+function scanForId(bytes: Uint8Array, start: number, end: number): JsonField | null {
   const event = scanObject(bytes, start, end, EVENT_FIELDS, { depthMax: DEPTH_MAX });
   const response = event.ok ? event.fields.response : undefined;
   if (response?.kind !== "object") return null;

@@ -51,7 +51,7 @@ function told(reader: StreamReader, text: string): { event: string | undefined; 
 }
 
 test.each(["response.completed", "response.in_progress", "response.done"])(
-  "a response with an error has failed, though its event is called %s",
+  "a response with an error is a failure even in a %s event",
   (type) => {
     const verdict = read(
       open(),
@@ -63,7 +63,7 @@ test.each(["response.completed", "response.in_progress", "response.done"])(
 
 const USAGE = { input_tokens: 3, output_tokens: 4, total_tokens: 7 };
 
-describe("what the client goes on from", () => {
+describe("the previous response id", () => {
   const previousOf = (change: object, previousResponseId: string | null) => {
     const reader = openResponsesReader({
       publicModel: "fast",
@@ -74,13 +74,13 @@ describe("what the client goes on from", () => {
     return told(reader, block("response.created", { response: response({ ...change }) }));
   };
 
-  test("is named where the upstream, which was told everything, does not know it", () => {
+  test("is inserted if the upstream got the whole conversation and does not know it", () => {
     expect(previousOf({ previous_response_id: null }, "resp_0")).toMatchObject({
       json: { response: { previous_response_id: "resp_0", model: "fast" } },
     });
   });
 
-  test("is left as it came where the upstream knows it, or there is nothing", () => {
+  test("is unchanged if the upstream knows it, or if there is none", () => {
     expect(previousOf({ previous_response_id: "resp_up" }, "resp_0")).toMatchObject({
       json: { response: { previous_response_id: "resp_up" } },
     });
@@ -90,7 +90,7 @@ describe("what the client goes on from", () => {
   });
 });
 
-test("what an upstream says of its headers goes no further, wherever it stands in an event", () => {
+test("upstream headers are removed from any position of an event", () => {
   const headers = { "openai-organization": "org-1" };
   const reader = open();
   for (const type of ["response.created", "response.in_progress", "response.completed"]) {
@@ -114,11 +114,11 @@ test("what an upstream says of its headers goes no further, wherever it stands i
   expect(failed?.data).not.toContain("org-1");
 });
 
-describe("what an event carries besides its content", () => {
+describe("event fields other than content", () => {
   const DELTA = "response.output_text.delta";
 
   test.each(["response.done", "response.compaction.compacting", "response.steer.accepted", DELTA])(
-    "the response in %s is under the public name, and without headers",
+    "the response in %s has the public model and no headers",
     (type) => {
       const rest = { sequence_number: 4, response: response({ headers: { "openai-model": "gpt-6-eu" } }) };
       expect(told(open(), block(type, rest))).toEqual({
@@ -128,14 +128,14 @@ describe("what an event carries besides its content", () => {
     },
   );
 
-  test("a model of its own is under the public name, one of something in it stays", () => {
+  test("a top-level model is replaced by the public model, a nested one is not", () => {
     const item = { type: "image_generation_call", model: "gpt-image-2" };
     const named = (change: object) => told(open(), block("response.something.new", { item, ...change }));
     expect(named({ model: "gpt-6-eu" })).toMatchObject({ json: { model: "fast", item } });
     expect(named({})).toMatchObject({ json: { item } });
   });
 
-  test("headers go, of every event of many that came together", () => {
+  test("headers are removed from each of several events that arrive together", () => {
     const events = [{ delta: "a" }, { delta: "b", headers: { "x-codex-plan": "pro" } }, { delta: "c" }];
     const bytes = utf8.encode(events.map((event) => `${block(DELTA, event)}\n\n`).join(""));
     const reader = open();
@@ -153,17 +153,17 @@ describe("what an event carries besides its content", () => {
     ]);
   });
 
-  test("a text that speaks of models and headers passes as the very bytes that came", () => {
+  test("a text about models and headers passes byte for byte", () => {
     const text = block(DELTA, { delta: '{"model":"x","headers":{}}', sequence_number: 3 });
     expect(read(open(), text)).toEqual({ phase: "content", replacement: null });
   });
 
-  test("a private event is none the less so under another's name", () => {
+  test("a private event is dropped under another event name as well", () => {
     const json = JSON.stringify({ type: "codex.rate_limits", plan_type: "pro" });
     expect(told(open(), `event: response.output_item.added\ndata: ${json}`)).toBe("dropped");
   });
 
-  test("what it says of itself is its name, wherever it says so", () => {
+  test("the type field determines the event name, at any position", () => {
     const json = { delta: "hi", type: "response.refusal.delta", sequence_number: 3 };
     expect(told(open(), `event: ${DELTA}\ndata: ${JSON.stringify(json)}`)).toEqual({
       event: json.type,
@@ -176,7 +176,7 @@ describe("what an event carries besides its content", () => {
   });
 });
 
-test("usage is believed at the end only, for some begin with one of zeros", () => {
+test("usage is read at the end only, because some upstreams start with zeros", () => {
   const reader = open();
   const zeros = { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
   read(reader, block("response.created", { response: response({ usage: zeros }) }));
@@ -186,7 +186,7 @@ test("usage is believed at the end only, for some begin with one of zeros", () =
   expect(reader.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
 });
 
-describe("life-cycle events", () => {
+describe("lifecycle events", () => {
   test.each([
     ["response.created", "lifecycle"],
     ["response.queued", "lifecycle"],
@@ -194,7 +194,7 @@ describe("life-cycle events", () => {
     ["response.completed", "terminal"],
     ["response.incomplete", "terminal"],
     ["response.cancelled", "terminal"],
-  ] as const)("%s carries the public model", (type, phase) => {
+  ] as const)("%s has the public model", (type, phase) => {
     const reader = open();
     const event = { type, sequence_number: 0, response: response() };
     expect(told(reader, block(type, event))).toEqual({
@@ -204,7 +204,7 @@ describe("life-cycle events", () => {
     expect(read(reader, block(type, event)).phase).toBe(phase);
   });
 
-  test("only the response's own model is replaced", () => {
+  test("only the model of the response is replaced", () => {
     const tools = [{ type: "x", model: "gpt-6-eu" }];
     const text = block("response.created", { model: "gpt-6-eu", response: { tools, model: "gpt-6-eu" } });
     expect(told(open(), text)).toMatchObject({
@@ -212,7 +212,7 @@ describe("life-cycle events", () => {
     });
   });
 
-  test("every other byte of them stays", () => {
+  test("every other byte is unchanged", () => {
     const data =
       '{"type":"response.created", "n":12345678901234567890,"response":{ "a":1.0,"model":"gpt-6-eu" } }';
     const verdict = read(open(), `event: response.created\ndata: ${data}`);
@@ -221,7 +221,7 @@ describe("life-cycle events", () => {
     ).toBe(`event: response.created\ndata: ${data.replace("gpt-6-eu", "fast")}\n\n`);
   });
 
-  test("spread over several data lines, they stay one event", () => {
+  test("in several data lines stay one event", () => {
     const json = { type: "response.created", response: response() };
     const lines = JSON.stringify(json, null, 1)
       .split("\n")
@@ -232,7 +232,7 @@ describe("life-cycle events", () => {
     });
   });
 
-  test("and are one line then", () => {
+  test("in several data lines are sent as one line", () => {
     const verdict = read(open(), 'data: {"type":"response.output_text.delta",\ndata: "delta":"x"}');
     const parts = verdict.phase === "content" ? (verdict.replacement ?? []) : [];
     expect(decoder.decode(joinParts(parts))).toBe(
@@ -240,14 +240,14 @@ describe("life-cycle events", () => {
     );
   });
 
-  test("the response's id is known from the first of them", () => {
+  test("the first one contains the response id", () => {
     const reader = open();
     expect(reader.responseId).toBeNull();
     read(reader, block("response.created", { response: response() }));
     expect(reader.responseId).toBe("resp_1");
   });
 
-  test("how the stream ended is known from the last", () => {
+  test("the last one determines the outcome", () => {
     for (const [type, outcome] of [
       ["response.completed", "completed"],
       ["response.incomplete", "incomplete"],
@@ -283,34 +283,34 @@ describe("content events", () => {
     "response.audio.delta",
     "response.mcp_call.failed",
     "response.something.new",
-  ])("%s passes as the very bytes that came", (type) => {
+  ])("%s passes byte for byte", (type) => {
     const text = `event: ${type}\ndata: {"type":"${type}", "delta":"gpt-6-eu","n":1.0}`;
     expect(read(open(), text)).toEqual({ phase: "content", replacement: null });
   });
 
-  test("one without its event line gets it", () => {
+  test("a missing event line is added", () => {
     const json = { type: "response.output_text.delta", delta: "hi", sequence_number: 3 };
     expect(told(open(), `data: ${JSON.stringify(json)}`)).toEqual({ event: json.type, json });
   });
 
-  test("one under a wrong name gets the right one", () => {
+  test("a wrong event name is corrected", () => {
     const json = { type: "response.output_text.delta", delta: "hi" };
     expect(told(open(), `event: message\ndata: ${JSON.stringify(json)}`)).toEqual({ event: json.type, json });
   });
 
-  test("life-cycle events without their event line get it as well", () => {
+  test("lifecycle events get a missing event line as well", () => {
     const json = { type: "response.completed", response: response({ model: "fast" }) };
     expect(told(open(), `data: ${JSON.stringify(json)}`)).toEqual({ event: json.type, json });
   });
 
-  test("a type that every object inherits is just another type", () => {
+  test("an inherited property name is treated as any other type", () => {
     expect(told(open(), block("constructor"))).toBe("dropped");
     expect(read(open(), block("response.constructor"))).toEqual({ phase: "content", replacement: null });
   });
 });
 
-describe("what does not reach the client", () => {
-  test("[DONE] is left to us", () => {
+describe("dropped events", () => {
+  test("[DONE], which the gateway sends itself", () => {
     expect(told(open(), "data: [DONE]")).toBe("dropped");
   });
 
@@ -326,7 +326,7 @@ describe("what does not reach the client", () => {
     'data: {"type":7}',
     "event: error\ndata: nope",
     'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"hal',
-  ])("a bad line, which is counted: %j", (bad) => {
+  ])("an invalid event, which is counted: %j", (bad) => {
     const reader = open();
     expect(told(reader, bad)).toBe("dropped");
     expect(reader.badEvents).toBe(1);
@@ -339,14 +339,14 @@ describe("what does not reach the client", () => {
     "realtime.some_event_of_theirs",
     "response.metadata",
     "keepalive",
-  ])("%s, which is between the upstream and us", (type) => {
+  ])("%s, a private event of the upstream", (type) => {
     const json = JSON.stringify({ type, sequence_number: 9, plan_type: "pro" });
 
     test.each([
       ["as usual", block(type, { sequence_number: 9, plan_type: "pro" })],
       ["without its event line", `data: ${json}`],
-      ["under another name", `event: response.created\ndata: ${json}`],
-      ["beside other lines", `id: 7\nevent: ${type}\ndata: ${json}`],
+      ["under another event name", `event: response.created\ndata: ${json}`],
+      ["next to other lines", `id: 7\nevent: ${type}\ndata: ${json}`],
     ])("%s", (_, text) => {
       const reader = open();
       read(reader, block("response.output_text.done", { sequence_number: 3 }));
@@ -376,7 +376,7 @@ describe("failures", () => {
     });
   });
 
-  test("an error event is a failure, its fields at the top or nested", () => {
+  test("an error event is a failure, with top-level or nested fields", () => {
     expect(read(open(), block("error", { code: "c", message: "m", param: null }))).toMatchObject({
       phase: "failed",
       error: { code: "c", message: "m" },
@@ -387,14 +387,14 @@ describe("failures", () => {
     });
   });
 
-  test("one without a reason is a server error", () => {
+  test("a failure without a reason is a server error", () => {
     expect(read(open(), block("response.failed", { response: response() }))).toEqual({
       phase: "failed",
       error: { code: "server_error", type: null, param: null, message: "" },
     });
   });
 
-  test("a stream whose last event closed something is ending, until it begins something else", () => {
+  test("a stream is ending after an event that closes an item, until another one begins", () => {
     const reader = open();
     const endings = ["output_text.delta", "output_text.done", "output_item.done", "output_item.added"].map(
       (type) => {
@@ -408,10 +408,10 @@ describe("failures", () => {
     expect(reader.isEnding()).toBe(true);
   });
 
-  test("a stream without a terminal event never said everything", () => {
+  test("a stream without a terminal event is never complete", () => {
     const reader = open();
     read(reader, block("response.output_text.delta", { delta: "hi" }));
-    expect(reader.saidEverything("closed")).toBe(false);
+    expect(reader.isCompleteWithoutTerminal("closed")).toBe(false);
   });
 });
 
@@ -450,7 +450,7 @@ const KEYS = [
   "prompt_cache_key",
 ];
 
-describe("the failure we write ourselves", () => {
+describe("the failure that the gateway writes", () => {
   const error = new ApiError("upstream_error", "It broke.");
 
   function failure(reader: StreamReader) {
@@ -483,7 +483,7 @@ describe("the failure we write ourselves", () => {
     });
   });
 
-  test("takes the number after the last event that the client saw", () => {
+  test("has the sequence number after the last event sent to the client", () => {
     const reader = open();
     read(reader, block("response.created", { sequence_number: 0, response: response() }));
     read(reader, block("response.output_text.delta", { delta: "x", sequence_number: 41 }));
@@ -492,7 +492,7 @@ describe("the failure we write ourselves", () => {
     expect(failure(reader)[0].sequence_number).toBe(43);
   });
 
-  test("takes the place of the upstream's own failure, number included", () => {
+  test("replaces the upstream's failure, including its sequence number", () => {
     const reader = open();
     read(reader, block("response.output_text.delta", { delta: "x", sequence_number: 4 }));
     const theirs = response({ error: { code: "c", message: "org-CANARY" }, usage: USAGE });
@@ -503,7 +503,7 @@ describe("the failure we write ourselves", () => {
     expect(JSON.stringify(failed)).not.toContain("CANARY");
   });
 
-  test("counts what the client had when the upstream does not number its events", () => {
+  test("counts the sent events if the upstream does not number them", () => {
     const reader = open();
     read(reader, block("response.created", { response: response() }));
     read(reader, block("codex.rate_limits", { plan_type: "pro" }));
@@ -512,7 +512,7 @@ describe("the failure we write ourselves", () => {
     expect(failure(reader)[0].sequence_number).toBe(2);
   });
 
-  test("is called by the words that Responses have, or by the upstream's own", () => {
+  test("has an error code of the Responses API, or the upstream's code", () => {
     const codeOf = (code: ApiErrorCode) =>
       JSON.parse(heard(open().failure(new ApiError(code, "m"), "req_1"))[1]?.data ?? "").response.error.code;
     expect(codeOf("upstream_timeout")).toBe("server_error");
@@ -521,7 +521,7 @@ describe("the failure we write ourselves", () => {
     }
   });
 
-  test("is preceded by a beginning when the client has seen none", () => {
+  test("is preceded by response.created if the client has received none", () => {
     const [created, failed, ...more] = failure(open());
     expect(more).toEqual([]);
     expect(created).toMatchObject({
@@ -538,19 +538,19 @@ describe("the failure we write ourselves", () => {
     expect(failed.response.id).toMatch(/^resp_/);
   });
 
-  test("is whole even if what the upstream said of the response was not", () => {
+  test("is complete even if the upstream's response was not", () => {
     const reader = open();
     read(reader, block("response.created", { sequence_number: 0, response: { id: "resp_1" } }));
     expect(failure(reader)[0].response).toMatchObject({ id: "resp_1", model: "fast", status: "failed" });
   });
 });
 
-describe("keeping a client that counts data events", () => {
-  test("repeats that the response is in progress, as the client knows it", () => {
+describe("keep-alive by data events", () => {
+  test("repeats response.in_progress with the state that the client knows", () => {
     const reader = open();
-    expect(reader.stillWorking()).toBeNull();
+    expect(reader.progressEvent()).toBeNull();
     read(reader, block("response.created", { sequence_number: 0, response: response() }));
-    const [event, ...more] = heard(reader.stillWorking() ?? new Uint8Array());
+    const [event, ...more] = heard(reader.progressEvent() ?? new Uint8Array());
     expect(more).toEqual([]);
     expect(event?.event).toBe("response.in_progress");
     expect(JSON.parse(event?.data ?? "")).toEqual({

@@ -3,8 +3,8 @@
  * with members that deltas do not have, are examined.
  */
 
-import type { ApiError, ApiErrorCode } from "../../errors.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import type { ApiError } from "../../errors.ts";
+import { parseJson } from "../../json/parse.ts";
 import {
   integerValue,
   type JsonField,
@@ -17,7 +17,7 @@ import { applySplices, editMembers, jsonString, replaceValue, type Splice } from
 import { decodeText, findBytes } from "../../net/wire/bytes.ts";
 import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
-import { DONE, eventParts, formatEvent } from "../../net/wire/sse-write.ts";
+import { DONE, eventParts } from "../../net/wire/sse-format.ts";
 import { addResponsesDelta } from "../shared/delta-text.ts";
 import { readResponseTexts } from "../shared/response-text.ts";
 import {
@@ -25,13 +25,14 @@ import {
   type EventVerdict,
   isEventName,
   PASS_CONTENT,
-  reasoningLane,
+  reasoningChannel,
   type StreamOutcome,
   type StreamReader,
   type TextSink,
 } from "../shared/stream.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
+import { formatFailure, formatProgress, type LifecycleEvent } from "./generated-events.ts";
 import { hasDeclaredType, isPrivateEvent, isResponseEvent } from "./private-event.ts";
 
 const EVENT_FIELDS = ["type", "response", "sequence_number", "headers", "model"] as const;
@@ -64,13 +65,6 @@ const OUTCOME: ReadonlyMap<string, StreamOutcome> = new Map([
   ["response.cancelled", "cancelled"],
 ]);
 
-/** The Responses API has no error code for a broken stream. */
-const RESPONSE_CODES: ReadonlyMap<ApiErrorCode, ApiErrorCode> = new Map([
-  ["upstream_error", "server_error"],
-  ["upstream_unavailable", "server_error"],
-  ["upstream_timeout", "server_error"],
-]);
-
 export interface ResponsesReaderOptions {
   publicModel: string;
   /** The response that the client continues, if the upstream was sent the whole conversation instead. */
@@ -80,118 +74,144 @@ export interface ResponsesReaderOptions {
   sink?: TextSink | null | undefined;
 }
 
-export function openResponsesReader(options: ResponsesReaderOptions): StreamReader {
-  const { publicModel, depthMax } = options;
-  const publicName = jsonString(publicModel);
-  const sink = options.sink ?? null;
-  const previousId = options.previousResponseId ?? null;
-  let usage: TokenUsage | null = null;
-  let responseId: string | null = null;
-  let outcome: StreamOutcome = "failed";
-  let badEvents = 0;
-  /** The number of events that the client has received. */
-  let forwardedEvents = 0;
-  const hasModel = openSearch(MODEL);
-  const hasHeaders = openSearch(HEADERS);
-  /** Some text went to the sink. */
-  let hasText = false;
-  /** The last event ended an item or a part of one. */
-  let lastClosed = false;
-  /** The last event, kept for the sequence number that the gateway's own terminal event must follow. */
-  let last: Part | null = null;
-  /** The last lifecycle event and its `response`, as sent to the client. */
-  let lastLifecycle: { event: Part; response: Part } | null = null;
+interface ContentEvent {
+  readonly data: Part;
+  readonly scan: EventScan;
+  readonly responseScan: ResponseScan | null;
+  readonly type: string;
+  /** The event has an `event:` line with its type, and no lines besides that and its data. */
+  readonly isNamed: boolean;
+}
 
-  function read(bytes: Uint8Array, start: number, end: number): EventVerdict {
-    const event = readEvent(bytes, start, end);
-    if (event.data === null) return DROPPED;
-    const named = event.type;
-    const plain = isPlain(event, bytes, start, end);
-    if (
-      plain &&
-      named !== null &&
-      named.end - named.start > LIFECYCLE_NAME_BYTES_MAX &&
-      isResponseEvent(bytes, named.start) &&
-      hasDeclaredType(named, event.data) &&
-      !hasModel(bytes, start, end) &&
-      !hasHeaders(bytes, start, end)
-    ) {
-      if (!looksWhole(event.data)) return dropBadEvent();
-      forwardedEvents++;
-      last = event.data;
-      lastClosed = endsWithDone(named);
-      if (sink !== null) hasText = addResponsesDelta(named, event.data, sink) || hasText;
-      return PASS_CONTENT;
-    }
-    if (isDone(event.data)) return DROPPED;
-    return readNamed(event.data, plain && named !== null ? text(named) : null);
+export function openResponsesReader(options: ResponsesReaderOptions): StreamReader {
+  return new ResponsesReader(options);
+}
+
+class ResponsesReader implements StreamReader {
+  readonly endMarker = DONE;
+  readonly images = 0;
+  readonly imageKind = null;
+  usage: TokenUsage | null = null;
+  responseId: string | null = null;
+  outcome: StreamOutcome = "failed";
+  badEvents = 0;
+
+  readonly #publicModel: string;
+  /** The public model name as JSON. */
+  readonly #publicModelJson: Uint8Array;
+  readonly #previousResponseId: string | null;
+  readonly #depthMax: number;
+  readonly #nowMs: () => number;
+  readonly #sink: TextSink | null;
+  readonly #modelSearch = new ForwardSearch(MODEL);
+  readonly #headersSearch = new ForwardSearch(HEADERS);
+  /** The number of events that the client has received. */
+  #forwardedEvents = 0;
+  /** Some text went to the sink. */
+  #hasText = false;
+  /** The last event ended an item or a part of one. */
+  #lastEventEndedItem = false;
+  /** The last event, kept for the sequence number that the gateway's own terminal event must follow. */
+  #lastEvent: Part | null = null;
+  #lastLifecycle: LifecycleEvent | null = null;
+
+  constructor(options: ResponsesReaderOptions) {
+    this.#publicModel = options.publicModel;
+    this.#publicModelJson = jsonString(options.publicModel);
+    this.#previousResponseId = options.previousResponseId ?? null;
+    this.#depthMax = options.depthMax;
+    this.#nowMs = options.nowMs;
+    this.#sink = options.sink ?? null;
   }
 
-  function readNamed(data: Part, named: string | null): EventVerdict {
-    const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax });
+  read(bytes: Uint8Array, start: number, end: number): EventVerdict {
+    const event = readEvent(bytes, start, end);
+    if (event.data === null) return DROPPED;
+    const eventName = event.type;
+    const isPlainEvent = isPlain(event, bytes, start, end);
+    if (
+      isPlainEvent &&
+      eventName !== null &&
+      eventName.end - eventName.start > LIFECYCLE_NAME_BYTES_MAX &&
+      isResponseEvent(bytes, eventName.start) &&
+      hasDeclaredType(eventName, event.data) &&
+      !this.#modelSearch.isIn(bytes, start, end) &&
+      !this.#headersSearch.isIn(bytes, start, end)
+    ) {
+      return this.#readDelta(eventName, event.data);
+    }
+    if (isDone(event.data)) return DROPPED;
+    return this.#readAny(event.data, isPlainEvent && eventName !== null ? decodePart(eventName) : null);
+  }
+
+  /** The common case: content that is forwarded unchanged. */
+  #readDelta(eventName: Part, data: Part): EventVerdict {
+    if (!looksComplete(data)) return this.#dropBadEvent();
+    this.#forwardedEvents++;
+    this.#lastEvent = data;
+    this.#lastEventEndedItem = endsWithDone(eventName);
+    if (this.#sink !== null && addResponsesDelta(eventName, data, this.#sink)) this.#hasText = true;
+    return PASS_CONTENT;
+  }
+
+  /** `eventName` is null if the event must be written again, because it has other lines or no name. */
+  #readAny(data: Part, eventName: string | null): EventVerdict {
+    const scan = scanObject(data.bytes, data.start, data.end, EVENT, { depthMax: this.#depthMax });
     const type = scan.ok && scan.fields.type ? stringValue(data.bytes, scan.fields.type) : null;
-    if (!scan.ok || type === null || !isEventName(type)) return dropBadEvent();
+    if (!scan.ok || type === null || !isEventName(type)) return this.#dropBadEvent();
     if (isPrivateEvent(type)) return DROPPED;
     // Members that would be headers over HTTP describe the upstream's account, so they are removed like headers.
     if (scan.fields.headers) {
       const splices = editMembers(data.bytes, scan, { headers: null });
-      return readNamed(wholeBytesPart(applySplices(data.bytes, splices, data.start, data.end)), null);
+      return this.#readAny(wholeBytesPart(applySplices(data.bytes, splices, data.start, data.end)), null);
     }
     const { response } = scan.fields;
-    const inner = response?.kind === "object" ? scanResponse(data, response) : null;
+    const responseScan = response?.kind === "object" ? this.#scanResponse(data, response) : null;
     // A response with an error has failed, under any event name. The client gets the gateway's own message.
-    const phase = inner !== null && hasError(inner) ? "failed" : LIFECYCLE_PHASE.get(type);
+    const phase = responseScan !== null && hasError(responseScan) ? "failed" : LIFECYCLE_PHASE.get(type);
     // A failure is replaced by the gateway's own event, which takes the sequence number of the upstream's.
     if (phase !== "failed") {
-      forwardedEvents++;
-      last = data;
+      this.#forwardedEvents++;
+      this.#lastEvent = data;
     }
-    lastClosed = type.endsWith(".done");
-    if (phase === undefined) return readContent(data, scan, inner, type, named);
-    const json = response && inner ? takeResponse(data, response, inner, phase !== "lifecycle") : data;
-    if (phase === "failed") return { phase, error: errorIn(json) };
-    const replacement = eventParts(type, [json]);
+    this.#lastEventEndedItem = type.endsWith(".done");
+    if (phase === undefined) {
+      this.#addText(data, scan);
+      const isNamed = eventName === type;
+      return this.#rewriteContent({ data, scan, responseScan, type, isNamed });
+    }
+    const json =
+      response && responseScan
+        ? this.#takeResponse(data, response, { responseScan, isEnd: phase !== "lifecycle" })
+        : data;
+    if (phase === "failed") return { phase, error: readError(json) };
     if (phase === "terminal") {
-      outcome = OUTCOME.get(type) ?? "completed";
-      if (sink !== null && usage === null && !hasText && response) addWholeText(data, response, sink);
+      this.outcome = OUTCOME.get(type) ?? "completed";
+      if (this.#sink !== null && this.usage === null && !this.#hasText && response)
+        addWholeText(data, response, this.#sink);
     }
-    return { phase, replacement };
+    return { phase, replacement: eventParts(type, [json]) };
   }
 
-  function readContent(
-    data: Part,
-    { fields }: EventScan,
-    inner: ResponseScan | null,
-    type: string,
-    named: string | null,
-  ): EventVerdict {
-    if (sink !== null && fields.type) {
-      const { start, end } = fields.type;
-      const name = { bytes: data.bytes, start: start + 1, end: end - 1 };
-      hasText = addResponsesDelta(name, data, sink) || hasText;
-    }
-    const splices = fields.model?.kind === "string" ? [replaceValue(fields.model, publicName)] : [];
-    if (inner !== null) splices.push(...responseEdits(data.bytes, inner));
+  #addText(data: Part, { fields }: EventScan): void {
+    if (this.#sink === null || !fields.type) return;
+    const eventName = { bytes: data.bytes, start: fields.type.start + 1, end: fields.type.end - 1 };
+    if (addResponsesDelta(eventName, data, this.#sink)) this.#hasText = true;
+  }
+
+  #rewriteContent({ data, scan, responseScan, type, isNamed }: ContentEvent): EventVerdict {
+    const { model } = scan.fields;
+    const splices = model?.kind === "string" ? [replaceValue(model, this.#publicModelJson)] : [];
+    if (responseScan !== null) splices.push(...this.#responseEdits(data.bytes, responseScan));
     // Rewritten if the `event:` line is missing, because clients that dispatch on it would see nothing, or if there are
     // other lines (ids, comments), which are private between the gateway and the upstream.
-    if (splices.length === 0 && named === type) return PASS_CONTENT;
+    if (splices.length === 0 && isNamed) return PASS_CONTENT;
     const json = wholeBytesPart(applySplices(data.bytes, splices, data.start, data.end));
     return { phase: "content", replacement: eventParts(type, [json]) };
   }
 
-  /** Reads the text from the terminal event of an upstream that streams no deltas and reports no usage. */
-  function addWholeText(data: Part, response: JsonField, to: TextSink): void {
-    const { said, reasoned } = readResponseTexts(parseJson(data.bytes, response.start, response.end));
-    const add = (text: string, lane: number): void => {
-      const json = jsonString(text);
-      to.addWhole(json, 1, json.length - 1, lane);
-    };
-    for (const text of said) add(text, 0);
-    for (const text of reasoned) add(text, reasoningLane(0));
-  }
-
-  function dropBadEvent(): EventVerdict {
-    badEvents++;
+  #dropBadEvent(): EventVerdict {
+    this.badEvents++;
     return DROPPED;
   }
 
@@ -199,172 +219,114 @@ export function openResponsesReader(options: ResponsesReaderOptions): StreamRead
    * Reads what metering needs from the response of an event. Returns the event's JSON with the public model name. Usage
    * counts only at the end: some upstreams begin with zeros.
    */
-  function takeResponse(data: Part, response: JsonField, inner: ResponseScan, isEnd: boolean): Part {
+  #takeResponse(
+    data: Part,
+    response: JsonField,
+    { responseScan, isEnd }: { responseScan: ResponseScan; isEnd: boolean },
+  ): Part {
     const { bytes } = data;
-    const { id, usage: counted } = inner.fields;
-    if (id) responseId = stringValue(bytes, id) ?? responseId;
-    if (isEnd && counted?.kind === "object") {
-      usage = readUsage(parseJson(bytes, counted.start, counted.end)) ?? usage;
+    const { id, usage } = responseScan.fields;
+    if (id) this.responseId = stringValue(bytes, id) ?? this.responseId;
+    if (isEnd && usage?.kind === "object") {
+      this.usage = readUsage(parseJson(bytes, usage.start, usage.end)) ?? this.usage;
     }
-    const event = wholeBytesPart(applySplices(bytes, responseEdits(bytes, inner), data.start, data.end));
+    const splices = this.#responseEdits(bytes, responseScan);
+    const event = wholeBytesPart(applySplices(bytes, splices, data.start, data.end));
     // All changes are within the response.
     const start = response.start - data.start;
     const end = event.end - (data.end - response.end);
-    lastLifecycle = { event, response: { bytes: event.bytes, start, end } };
+    this.#lastLifecycle = { event, response: { bytes: event.bytes, start, end } };
     return event;
   }
 
-  function scanResponse({ bytes }: Part, { start, end }: JsonField): ResponseScan | null {
-    const scan = scanObject(bytes, start, end, RESPONSE, { depthMax });
+  #scanResponse({ bytes }: Part, { start, end }: JsonField): ResponseScan | null {
+    const scan = scanObject(bytes, start, end, RESPONSE, { depthMax: this.#depthMax });
     return scan.ok ? scan : null;
   }
 
   /** The edits that make an upstream's response public. */
-  function responseEdits(bytes: Uint8Array, scan: ResponseScan): Splice[] {
+  #responseEdits(bytes: Uint8Array, scan: ResponseScan): Splice[] {
     const { model, previous_response_id: previous } = scan.fields;
     return editMembers(bytes, scan, {
       headers: null,
-      ...(model?.kind === "string" ? { model: publicName } : {}),
-      ...(previousId !== null && previous?.kind === "null"
-        ? { previous_response_id: jsonString(previousId) }
+      ...(model?.kind === "string" ? { model: this.#publicModelJson } : {}),
+      ...(this.#previousResponseId !== null && previous?.kind === "null"
+        ? { previous_response_id: jsonString(this.#previousResponseId) }
         : {}),
     });
   }
 
-  function failure(error: ApiError, requestId: string): Uint8Array {
-    const sequence = lastSequence() + 1;
-    const base = lastLifecycle ? parsePart(lastLifecycle.response) : null;
-    const response = {
-      ...emptyResponse(publicModel, Math.floor(options.nowMs() / 1000), requestId),
-      previous_response_id: previousId,
-      ...(isObject(base) ? base : {}),
-      status: "failed",
-      error: { code: RESPONSE_CODES.get(error.code) ?? error.code, message: error.message },
-    };
-    // A client that received only keep-alives has not seen its response begin.
-    const begin =
-      last === null
-        ? formatEvent(
-            "response.created",
-            JSON.stringify({
-              type: "response.created",
-              sequence_number: 0,
-              response: { ...response, status: "in_progress", error: null },
-            }),
-          )
-        : new Uint8Array(0);
-    const failed = formatEvent(
-      "response.failed",
-      JSON.stringify({
-        type: "response.failed",
-        sequence_number: last === null ? 1 : sequence,
-        response,
-      }),
-    );
-    return Buffer.concat([begin, failed, DONE]);
+  isCompleteWithoutTerminal(): boolean {
+    return false;
+  }
+
+  isEnding(): boolean {
+    return this.#lastEventEndedItem;
+  }
+
+  progressEvent(): Uint8Array | null {
+    return this.#lastLifecycle === null ? null : formatProgress(this.#lastLifecycle);
+  }
+
+  failure(error: ApiError, requestId: string): Uint8Array {
+    return formatFailure({
+      error,
+      requestId,
+      publicModel: this.#publicModel,
+      previousResponseId: this.#previousResponseId,
+      lastLifecycle: this.#lastLifecycle,
+      lastSequence: this.#lastEvent === null ? null : this.#readSequence(this.#lastEvent),
+      nowMs: this.#nowMs(),
+    });
   }
 
   /** If the upstream does not number its events, the number that the last one would have. */
-  function lastSequence(): number {
-    if (last === null) return -1;
-    const scan = scanObject(last.bytes, last.start, last.end, EVENT, { depthMax });
+  #readSequence(event: Part): number {
+    const scan = scanObject(event.bytes, event.start, event.end, EVENT, { depthMax: this.#depthMax });
     const field = scan.ok ? scan.fields.sequence_number : undefined;
-    return (field && integerValue(last.bytes, field)) ?? forwardedEvents - 1;
+    return (field && integerValue(event.bytes, field)) ?? this.#forwardedEvents - 1;
   }
-
-  return {
-    read,
-    saidEverything: () => false,
-    isEnding: () => lastClosed,
-    done: DONE,
-    failure,
-    stillWorking: () =>
-      lastLifecycle === null
-        ? null
-        : formatEvent("response.in_progress", asInProgress(lastLifecycle.event, lastLifecycle.response)),
-    get usage() {
-      return usage;
-    },
-    images: 0,
-    imageKind: null,
-    get responseId() {
-      return responseId;
-    },
-    get outcome() {
-      return outcome;
-    },
-    get badEvents() {
-      return badEvents;
-    },
-  };
 }
 
-function asInProgress(event: Part, response: Part): string {
-  const parsedEvent = parsePart(event);
-  const sequence = JSON.stringify((isObject(parsedEvent) ? parsedEvent.sequence_number : undefined) ?? 1);
-  return `{"type":"response.in_progress","sequence_number":${sequence},"response":${text(response)}}`;
+/** Reads the text from the terminal event of an upstream that streams no deltas and reports no usage. */
+function addWholeText(data: Part, response: JsonField, sink: TextSink): void {
+  const { outputTexts, reasoningTexts } = readResponseTexts(
+    parseJson(data.bytes, response.start, response.end),
+  );
+  const add = (text: string, channel: number): void => {
+    const json = jsonString(text);
+    sink.addWhole(json, 1, json.length - 1, channel);
+  };
+  for (const text of outputTexts) add(text, 0);
+  for (const text of reasoningTexts) add(text, reasoningChannel(0));
 }
 
 function hasError({ fields: { error } }: ResponseScan): boolean {
   return error?.kind === "object" || error?.kind === "string";
 }
 
-function errorIn(json: Part): UpstreamError {
+function readError(json: Part): UpstreamError {
   return readUpstreamError(parsePart(json)) ?? { code: "server_error", type: null, param: null, message: "" };
 }
 
-export interface EmptyResponse extends Record<string, unknown> {
-  readonly id: string;
-}
-
-/** All keys that a strict client checks, for a response that never got its own. */
-export function emptyResponse(model: string, createdAt: number, requestId: string): EmptyResponse {
-  return {
-    id: `resp_${requestId.replace(/^req_/, "")}`,
-    object: "response",
-    created_at: createdAt,
-    completed_at: null,
-    status: "in_progress",
-    incomplete_details: null,
-    model,
-    previous_response_id: null,
-    instructions: null,
-    output: [],
-    error: null,
-    tools: [],
-    tool_choice: "auto",
-    truncation: "disabled",
-    parallel_tool_calls: true,
-    text: { format: { type: "text" } },
-    top_p: 1,
-    presence_penalty: 0,
-    frequency_penalty: 0,
-    top_logprobs: 0,
-    temperature: 1,
-    reasoning: null,
-    usage: null,
-    max_output_tokens: null,
-    max_tool_calls: null,
-    store: false,
-    background: false,
-    service_tier: "default",
-    metadata: {},
-    safety_identifier: null,
-    prompt_cache_key: null,
-  };
-}
-
 /** Tests successive ranges for the needle. One search serves all ranges of the same array. */
-function openSearch(needle: Uint8Array): (bytes: Uint8Array, start: number, end: number) => boolean {
-  let searched: Uint8Array | null = null;
-  let at = -1;
-  return (bytes, start, end) => {
-    if (bytes !== searched || (at !== -1 && at < start)) {
-      searched = bytes;
-      at = findBytes(bytes, needle, start);
+class ForwardSearch {
+  readonly #needle: Uint8Array;
+  #searchedBytes: Uint8Array | null = null;
+  /** Where the needle is in the array, at or after the start of the last range; -1 if nowhere. */
+  #at = -1;
+
+  constructor(needle: Uint8Array) {
+    this.#needle = needle;
+  }
+
+  isIn(bytes: Uint8Array, start: number, end: number): boolean {
+    if (bytes !== this.#searchedBytes || (this.#at !== -1 && this.#at < start)) {
+      this.#searchedBytes = bytes;
+      this.#at = findBytes(bytes, this.#needle, start);
     }
-    return at !== -1 && at < end;
-  };
+    return this.#at !== -1 && this.#at < end;
+  }
 }
 
 /** `response.output_text.done` and similar; no other event name has these bytes. */
@@ -373,7 +335,7 @@ function endsWithDone({ bytes, end }: Part): boolean {
 }
 
 /** A truncated line would break the client's whole stream. This check finds nearly all of them without a scan. */
-function looksWhole(data: Part): boolean {
+function looksComplete(data: Part): boolean {
   return data.bytes[data.start] === 0x7b && data.bytes[data.end - 1] === 0x7d;
 }
 
@@ -381,6 +343,6 @@ function parsePart({ bytes, start, end }: Part): unknown {
   return parseJson(bytes, start, end);
 }
 
-function text({ bytes, start, end }: Part): string {
+function decodePart({ bytes, start, end }: Part): string {
   return decodeText(bytes, start, end);
 }

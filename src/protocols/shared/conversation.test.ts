@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { JsonField } from "../../json/scan.ts";
 import { readConversationStart, readSession } from "./conversation.ts";
 
-describe("the session a client names in its headers", () => {
+describe("the session in the request headers", () => {
   test.each(["session-id", "session_id", "thread-id", "x-session-affinity", "x-session-id"])(
     "is %s",
     (name) => {
@@ -10,20 +10,20 @@ describe("the session a client names in its headers", () => {
     },
   );
 
-  test("is the first of several", () => {
+  test("is the first of several headers", () => {
     expect(
       readSession(new Headers({ "x-session-id": "later", "thread-id": "thread", "session-id": "first" })),
     ).toBe("first");
   });
 
-  test("is none when there is no such header, or an empty one", () => {
+  test("is null without such a header or with an empty one", () => {
     expect(readSession(new Headers({ "x-request-id": "abc" }))).toBeNull();
     expect(readSession(new Headers({ "session-id": "" }))).toBeNull();
     expect(readSession(new Headers({ "session-id": "", "thread-id": "abc" }))).toBe("abc");
   });
 });
 
-describe("the beginning of a conversation", () => {
+describe("the start of a conversation", () => {
   const said = (role: string, content: string) => ({ role, content });
   const SYSTEM = said("system", "Be brief.");
 
@@ -32,7 +32,7 @@ describe("the beginning of a conversation", () => {
     return readConversationStart(bytes, { kind, keyStart: 0, start: 0, end: bytes.length });
   }
 
-  test("is the same for every turn that follows it", () => {
+  test("is the same for every following turn", () => {
     const turns = [
       SYSTEM,
       said("user", "Hi"),
@@ -45,7 +45,7 @@ describe("the beginning of a conversation", () => {
     expect(known[0]).not.toBeNull();
   });
 
-  test("differs by its first two messages, and by nothing after them", () => {
+  test("depends on the first two messages only", () => {
     const rest = said("user", "More");
     const of = (first: object, second: object, third: object) => beginning([first, second, third]);
     const known = of(SYSTEM, said("user", "Hi"), rest);
@@ -54,13 +54,13 @@ describe("the beginning of a conversation", () => {
     expect(of(SYSTEM, said("user", "Hi"), said("user", "Else"))).toBe(known);
   });
 
-  test("says nothing while there are only two: many begin alike", () => {
+  test("is null for fewer than three messages, because many conversations start alike", () => {
     expect(beginning([SYSTEM])).toBeNull();
     expect(beginning([SYSTEM, said("user", "Hi")])).toBeNull();
     expect(beginning([])).toBeNull();
   });
 
-  test("says nothing when there are no messages", () => {
+  test("is null without messages", () => {
     expect(readConversationStart(new Uint8Array(), undefined)).toBeNull();
     expect(beginning("a text", "string")).toBeNull();
   });

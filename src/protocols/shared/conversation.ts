@@ -8,6 +8,7 @@ import type { JsonField } from "../../json/scan.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 
 export const SESSION_HEADERS = [
+  "x-claude-code-session-id",
   "session-id",
   "session_id",
   "thread-id",

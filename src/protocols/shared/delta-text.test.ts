@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { openChatReader } from "../chat/chat-stream.ts";
 import { openResponsesReader } from "../responses/responses-stream.ts";
-import { reasoningLane, type StreamReader, type TextSink } from "./stream.ts";
+import { reasoningChannel, type StreamReader, type TextSink } from "./stream.ts";
 
 interface Heard extends TextSink {
   lanes: Record<number, string>;
@@ -30,7 +30,7 @@ function send(reader: StreamReader, event: string | null, json: unknown): void {
   reader.read(block, 0, block.length - 2);
 }
 
-describe("what a chat stream says", () => {
+describe("the text of a chat stream", () => {
   const heardOf = (deltas: readonly unknown[], choices = 1): Heard => {
     const heard = listen();
     const reader = openChatReader({ publicModel: "m", hidesUsage: true, choices, depthMax: 64, sink: heard });
@@ -48,24 +48,24 @@ describe("what a chat stream says", () => {
     return heard;
   };
 
-  test("is its content, with escapes undone", () => {
+  test("is its content, unescaped", () => {
     const said = ["Hel", "lo", ' "quoted" \\ ', "\n", "你好", "\ud83c", "\udf89", "end"];
     const heard = heardOf([{ role: "assistant", content: "" }, ...said.map((content) => ({ content }))]);
     expect(heard.lanes).toEqual({ 0: said.join("") });
     expect(heard.whole).toEqual([]);
   });
 
-  test("is reasoning too, once where it is given under two names", () => {
+  test("includes reasoning, once if it is sent under two names", () => {
     const heard = heardOf([
       { reasoning_content: "first ", content: null },
       { reasoning: "same", reasoning_content: "same", reasoning_details: [{ text: "same" }] },
       { reasoning: null, reasoning_content: " again" },
       { content: "then" },
     ]);
-    expect(heard.lanes).toEqual({ 0: "then", [reasoningLane(1)]: "first same again" });
+    expect(heard.lanes).toEqual({ 0: "then", [reasoningChannel(1)]: "first same again" });
   });
 
-  test("is the calls of tools and refusals", () => {
+  test("includes tool calls and refusals", () => {
     const heard = heardOf([
       {
         tool_calls: [{ index: 0, id: "call_1", type: "function", function: { name: "look", arguments: "" } }],
@@ -78,12 +78,12 @@ describe("what a chat stream says", () => {
     expect(heard.whole).toEqual(["look"]);
   });
 
-  test("is all of its choices, each apart", () => {
+  test("is separate for each choice", () => {
     const heard = heardOf([{ content: "a1" }, { content: "b1" }, { content: "a2" }, { content: "b2" }], 2);
     expect(Object.values(heard.lanes)).toEqual(["a1a2", "b1b2"]);
   });
 
-  test("is the text of parts, not the wrapping", () => {
+  test("is the text of content parts without their structure", () => {
     const heard = heardOf([
       { content: [{ type: "text", text: "part" }] },
       { audio: { id: "x", data: "QUJD" } },
@@ -92,14 +92,14 @@ describe("what a chat stream says", () => {
   });
 });
 
-describe("what a responses stream says", () => {
+describe("the text of a Responses stream", () => {
   const open = (): { heard: Heard; reader: StreamReader } => {
     const heard = listen();
     const options = { publicModel: "m", depthMax: 64, nowMs: () => 0, sink: heard };
     return { heard, reader: openResponsesReader(options) };
   };
 
-  test("is the deltas of every kind, reasoning apart, but no sound", () => {
+  test("is the deltas of every kind except audio, with reasoning separate", () => {
     const { heard, reader } = open();
     const delta = (kind: string, text: string): void =>
       send(reader, `response.${kind}.delta`, {
@@ -130,13 +130,13 @@ describe("what a responses stream says", () => {
     expect(heard.whole).toEqual(["look"]);
   });
 
-  test("is heard without event lines as well", () => {
+  test("is read without event lines as well", () => {
     const { heard, reader } = open();
     send(reader, null, { type: "response.output_text.delta", delta: "Hello" });
     expect(Object.values(heard.lanes)).toEqual(["Hello"]);
   });
 
-  test("is taken from the end when nothing was streamed and nothing counted", () => {
+  test("is read from the terminal event if nothing was streamed and no usage was reported", () => {
     const response = {
       id: "resp_1",
       model: "up",

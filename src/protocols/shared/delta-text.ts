@@ -3,7 +3,7 @@
 import { colonEnd, QUOTE, stringEnd, valueEnd } from "../../json/walk.ts";
 import { decodeText, findBytes, startsWithAt } from "../../net/wire/bytes.ts";
 import type { Part } from "../../net/wire/parts.ts";
-import { reasoningLane, type TextSink } from "./stream.ts";
+import { reasoningChannel, type TextSink } from "./stream.ts";
 
 const TEXT = 0;
 const REASONING = 1;
@@ -11,7 +11,7 @@ const REFUSAL = 2;
 const ARGUMENTS = 3;
 const NAME = 4;
 const NO_TEXT = -1;
-const LANES_PER_CHOICE = 4;
+const CHANNELS_PER_CHOICE = 4;
 
 /** Members of a chat delta, at any depth, whose strings the model wrote. */
 const KINDS: ReadonlyMap<string, number> = new Map([
@@ -46,7 +46,7 @@ export function addChatDelta(
     const quote = from + CONTENT_FIRST.length - 1;
     const close = stringEnd(bytes, quote + 1, end, quote);
     if (close > 0 && bytes[close] === OBJECT_CLOSE) {
-      if (close - quote > 2) sink.add(bytes, quote + 1, close - 1, choice * LANES_PER_CHOICE + TEXT);
+      if (close - quote > 2) sink.add(bytes, quote + 1, close - 1, choice * CHANNELS_PER_CHOICE + TEXT);
       return;
     }
   }
@@ -69,10 +69,10 @@ export function addChatDelta(
         continue;
       }
       if (kind !== NO_TEXT && close - at > 2) {
-        const first = choice * LANES_PER_CHOICE;
+        const first = choice * CHANNELS_PER_CHOICE;
         if (kind === REASONING) {
           reasoningKey ??= key;
-          if (key === reasoningKey) sink.add(bytes, at + 1, close - 1, reasoningLane(first + kind));
+          if (key === reasoningKey) sink.add(bytes, at + 1, close - 1, reasoningChannel(first + kind));
         } else if (kind === NAME) sink.addWhole(bytes, at + 1, close - 1, first + ARGUMENTS);
         else sink.add(bytes, at + 1, close - 1, first + kind);
       }
@@ -89,7 +89,7 @@ const DELTA_END = Buffer.from(".delta");
 const AUDIO_END = Buffer.from("audio.delta");
 const DELTA = Buffer.from('"delta"');
 const ITEM_ADDED = Buffer.from("response.output_item.added");
-const ARGUMENTS_LANE = "response.function_call_arguments.delta".length;
+const ARGUMENTS_CHANNEL = "response.function_call_arguments.delta".length;
 const NAME_KEY = Buffer.from('"name"');
 
 /**
@@ -103,8 +103,8 @@ export function addResponsesDelta(name: Part, data: Part, sink: TextSink): boole
     const at = memberQuote(data, DELTA);
     const close = at < 0 ? at : stringEnd(data.bytes, at + 1, data.end, at);
     if (close - at <= 2) return false;
-    const lane = name.end - name.start;
-    sink.add(data.bytes, at + 1, close - 1, isReasoning(name) ? reasoningLane(lane) : lane);
+    const channel = name.end - name.start;
+    sink.add(data.bytes, at + 1, close - 1, isReasoning(name) ? reasoningChannel(channel) : channel);
     return true;
   }
   if (name.end - name.start !== ITEM_ADDED.length || !startsWithAt(name.bytes, name.start, ITEM_ADDED))
@@ -112,7 +112,36 @@ export function addResponsesDelta(name: Part, data: Part, sink: TextSink): boole
   const at = memberQuote(data, NAME_KEY);
   const close = at < 0 ? at : stringEnd(data.bytes, at + 1, data.end, at);
   if (close - at <= 2) return false;
-  sink.addWhole(data.bytes, at + 1, close - 1, ARGUMENTS_LANE);
+  sink.addWhole(data.bytes, at + 1, close - 1, ARGUMENTS_CHANNEL);
+  return true;
+}
+
+const TEXT_MEMBER = Buffer.from('"text"');
+const THINKING_MEMBER = Buffer.from('"thinking"');
+const PARTIAL_JSON_MEMBER = Buffer.from('"partial_json"');
+
+/** The text of a `content_block_delta`, or the name of a tool in a `content_block_start` of the Messages API. */
+export function addMessagesDelta(data: Part, event: "delta" | "start", sink: TextSink): void {
+  if (event === "start") {
+    addMember(data, NAME_KEY, (start, end) => sink.addWhole(data.bytes, start, end, ARGUMENTS));
+    return;
+  }
+  const isText = addMember(data, TEXT_MEMBER, (start, end) => sink.add(data.bytes, start, end, TEXT));
+  if (
+    isText ||
+    addMember(data, PARTIAL_JSON_MEMBER, (start, end) => sink.add(data.bytes, start, end, ARGUMENTS))
+  )
+    return;
+  addMember(data, THINKING_MEMBER, (start, end) =>
+    sink.add(data.bytes, start, end, reasoningChannel(REASONING)),
+  );
+}
+
+function addMember(data: Part, key: Uint8Array, add: (start: number, end: number) => void): boolean {
+  const at = memberQuote(data, key);
+  const close = at < 0 ? at : stringEnd(data.bytes, at + 1, data.end, at);
+  if (close < 0) return false;
+  if (close - at > 2) add(at + 1, close - 1);
   return true;
 }
 

@@ -9,7 +9,7 @@ test.each([
   [null, "high", "auto/high"],
   ["auto", "auto", null],
   [null, null, null],
-])("a picture of size %s and quality %s is of the kind %s", (size, quality, kind) => {
+])("an image of size %s and quality %s is of the kind %s", (size, quality, kind) => {
   expect(readImageKind(size, quality)).toBe(kind);
 });
 
@@ -22,6 +22,6 @@ test.each([
   ["1024x1024", "auto/medium", "1024x1024/medium"],
   ["auto/low", "1024x1536", "1024x1536/low"],
   [null, null, null],
-])("where %s was asked for and the answer says %s, it is %s", (asked, told, kind) => {
+])("if %s was requested and the response has %s, the kind is %s", (asked, told, kind) => {
   expect(resolveImageKind(asked, told)).toBe(kind);
 });

@@ -3,19 +3,22 @@
  * leaves open ("auto" or absent) may be reported in the response.
  */
 
-const OPEN = "auto";
+const AUTOMATIC = "auto";
 
 /** "auto/high" if only the quality is set; null if neither is. */
 export function readImageKind(size: string | null, quality: string | null): string | null {
-  if (quality === null || quality === OPEN) return size === OPEN ? null : size;
-  return `${size ?? OPEN}/${quality}`;
+  if (quality === null || quality === AUTOMATIC) return size === AUTOMATIC ? null : size;
+  return `${size ?? AUTOMATIC}/${quality}`;
 }
 
 /** The requested kind, completed by the reported one where it was left open. */
 export function resolveImageKind(requested: string | null, reported: string | null): string | null {
   if (reported === null) return requested;
   if (requested === null) return reported;
-  const [size = OPEN, quality = OPEN] = requested.split("/");
-  const [reportedSize = OPEN, reportedQuality = OPEN] = reported.split("/");
-  return readImageKind(size === OPEN ? reportedSize : size, quality === OPEN ? reportedQuality : quality);
+  const [size = AUTOMATIC, quality = AUTOMATIC] = requested.split("/");
+  const [reportedSize = AUTOMATIC, reportedQuality = AUTOMATIC] = reported.split("/");
+  return readImageKind(
+    size === AUTOMATIC ? reportedSize : size,
+    quality === AUTOMATIC ? reportedQuality : quality,
+  );
 }

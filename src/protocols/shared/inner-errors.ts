@@ -16,7 +16,7 @@ const ERROR = wantedFields(["error"]);
 const GROQ = wantedFields(["x_groq"]);
 const ERROR_IN_QUOTES = Buffer.from('"error"');
 const ERROR_CODE = /^[a-z_]{1,64}$/;
-const FAILED = "The model failed to answer.";
+const FAILED = "The model failed to respond.";
 /** The maximum of `n`. */
 const CHOICES_MAX = 128;
 
@@ -28,12 +28,12 @@ export interface PublicError {
   message: string;
 }
 
-export function publicError(json: unknown, words: ErrorWriter): PublicError {
+export function publicError(json: unknown, toPublicMessage: ErrorWriter): PublicError {
   const error = readUpstreamError({ error: json });
   const code = error?.code ?? "";
   return {
     code: ERROR_CODE.test(code) ? code : "server_error",
-    message: words(error?.message ?? "") || FAILED,
+    message: toPublicMessage(error?.message ?? "") || FAILED,
   };
 }
 
@@ -45,41 +45,47 @@ export function rewriteInnerErrors(
   { bytes, start, end }: Part,
   choices: JsonField | undefined,
   depthMax: number,
-  words: ErrorWriter,
+  toPublicMessage: ErrorWriter,
 ): Splice[] {
   const errorAt = findBytes(bytes, ERROR_IN_QUOTES, start);
   if (errorAt === -1 || errorAt >= end) return [];
   const objects: ByteRange[] = choices?.kind === "array" ? firstElements(bytes, choices, CHOICES_MAX) : [];
   const scan = scanObject(bytes, start, end, GROQ, { depthMax });
   if (scan.ok && scan.fields.x_groq !== undefined) objects.push(scan.fields.x_groq);
-  return objects.flatMap((object) => errorSplice(bytes, object, depthMax, words) ?? []);
+  return objects.flatMap((object) => errorSplice(bytes, object, depthMax, toPublicMessage) ?? []);
 }
 
 function errorSplice(
   bytes: Uint8Array,
   object: ByteRange,
   depthMax: number,
-  words: ErrorWriter,
+  toPublicMessage: ErrorWriter,
 ): Splice | null {
   if (bytes[object.start] !== OBJECT_OPEN) return null;
   const scan = scanObject(bytes, object.start, object.end, ERROR, { depthMax });
-  if (!scan.ok) return { ...object, insert: rewriteObject(bytes, object, words) };
+  if (!scan.ok) return { ...object, insert: rewriteObject(bytes, object, toPublicMessage) };
   const { error } = scan.fields;
   if (error === undefined) return null;
   const json = parseJson(bytes, error.start, error.end);
-  return isEmptyError(json) ? null : replaceValue(error, encodeJson(rewriteError(json, words)));
+  return isEmptyError(json) ? null : replaceValue(error, encodeJson(rewriteError(json, toPublicMessage)));
 }
 
 /** The object has two errors, and clients differ in which one they show. */
-function rewriteObject(bytes: Uint8Array, { start, end }: ByteRange, words: ErrorWriter): Uint8Array {
+function rewriteObject(
+  bytes: Uint8Array,
+  { start, end }: ByteRange,
+  toPublicMessage: ErrorWriter,
+): Uint8Array {
   const json = parseJson(bytes, start, end);
   if (!isObject(json)) return encodeJson({});
-  return encodeJson(isEmptyError(json.error) ? json : { ...json, error: rewriteError(json.error, words) });
+  return encodeJson(
+    isEmptyError(json.error) ? json : { ...json, error: rewriteError(json.error, toPublicMessage) },
+  );
 }
 
 /** A string stays a string. */
-function rewriteError(json: unknown, words: ErrorWriter): PublicError | string {
-  const error = publicError(json, words);
+function rewriteError(json: unknown, toPublicMessage: ErrorWriter): PublicError | string {
+  const error = publicError(json, toPublicMessage);
   return typeof json === "string" ? error.message : error;
 }
 

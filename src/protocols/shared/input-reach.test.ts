@@ -19,8 +19,8 @@ const NOTHING = {
 };
 const content = (...parts: object[]) => ({ input: [{ role: "user", content: parts }] });
 
-describe("what a request may have read", () => {
-  test("is its text where it names nothing else", () => {
+describe("the input that a request can reach", () => {
+  test("is its text if it refers to nothing else", () => {
     const body = { model: "m", input: "hi", tools: [{ type: "function", parameters: { type: "object" } }] };
     expect(reachOf(body)).toEqual({ ...NOTHING, textBytes: JSON.stringify(body).length });
   });
@@ -43,7 +43,7 @@ describe("what a request may have read", () => {
     [{ tools: [{ type: "web_search" }] }, { hostsTools: true }],
     [{ tools: [{ type: "function" }, { type: "mcp", server_url: "https://a" }] }, { hostsTools: true }],
     [{ web_search_options: {} }, { hostsTools: true }],
-  ] as const)("includes what %# names", (body, found) => {
+  ] as const)("includes the references of case %#", (body, found) => {
     expect(reachOf(body)).toMatchObject({ ...NOTHING, ...found });
   });
 
@@ -54,11 +54,11 @@ describe("what a request may have read", () => {
     { tools: [{ type: "function", parameters: { properties: { file_id: { type: "string" } } } }] },
     { metadata: { type: "web_search" } },
     { messages: [{ role: "user", content: '{"file_id":"file-1"}' }] },
-  ])("has nothing more in %j", (body) => {
+  ])("contains nothing more in %j", (body) => {
     expect(reachOf(body)).toMatchObject(NOTHING);
   });
 
-  test("is found however a name is written", () => {
+  test("is found for escaped names", () => {
     expect(ofText('{"t\\u006fols" : [ {"typ\\u0065":"web_search"} ]}').hostsTools).toBe(true);
     expect(ofText('{"tools":[{"type":"web\\u005fsearch"}]}').hostsTools).toBe(true);
     expect(ofText('{"tools":[{"type":"f\\u0075nction"}]}').hostsTools).toBe(false);
@@ -66,7 +66,7 @@ describe("what a request may have read", () => {
     expect(ofText('{"input":[{"file\\u005fid":"f","role":"user"}]}').remoteFiles).toBe(1);
   });
 
-  test("has no more text for the space between its tokens, whatever it is", () => {
+  test("does not count whitespace between tokens as text", () => {
     fc.assert(
       fc.property(fc.object(), fc.constantFrom(1, 4, "\t", "  "), (body, indent) => {
         const plain = JSON.stringify(body);

@@ -15,7 +15,7 @@ import {
   skipSpace,
   stringEnd,
 } from "../../json/walk.ts";
-import { startsWithAt } from "../../net/wire/bytes.ts";
+import { findBytes, startsWithAt } from "../../net/wire/bytes.ts";
 import type { InputSize } from "./input-size.ts";
 
 export interface InputReach {
@@ -46,11 +46,27 @@ const MEMBERS = wantedFields([
   "input_audio",
   "audio_url",
   "video_url",
+  "media_type",
   "web_search_options",
   "role",
   "type",
   "tools",
   "input",
+  "inlineData",
+  "inline_data",
+  "fileData",
+  "googleSearch",
+  "google_search",
+  "googleSearchRetrieval",
+  "google_search_retrieval",
+  "codeExecution",
+  "code_execution",
+  "urlContext",
+  "url_context",
+  "googleMaps",
+  "google_maps",
+  "fileSearch",
+  "file_search",
 ]);
 const ITEM_REFERENCE = wantedFields(["item_reference"]);
 /** The client runs these tools: their results come with its next request. */
@@ -67,111 +83,170 @@ const CLIENT_TOOLS = wantedFields([
 const ARRAY_CLOSE = 0x5d;
 const NULL = Buffer.from("null");
 const DATA_URL = Buffer.from('"data:');
+/** The media types of Messages blocks and Gemini parts. A text file is counted as text. */
+const IMAGE_TYPE = Buffer.from('"image/');
+const PDF_TYPE = Buffer.from('"application/pdf"');
+/** `{"mimeType":"image/png"` with some white space. */
+const MEDIA_TYPE_BYTES_MAX = 64;
 /** The depth of the members of a tool or an item: in an object, in an array, in the body. */
 const ENTRY_DEPTH = 3;
 
-/** Ignores case: the estimate must hold for upstreams that fold case. */
-function memberName(body: Uint8Array, open: number, end: number): string | undefined {
-  const exact = wantedString(body, open, end, MEMBERS);
-  if (exact !== undefined || end - open > MEMBERS.keyBytesMax + 2) return exact;
-  return caseVariant(body, open + 1, end - 1, MEMBERS.byName);
-}
-
 /** The body was scanned before, so its structure is valid. `size` is that of the same body. */
 export function measureInputReach(body: Uint8Array, size: InputSize): InputReach {
-  const reach: InputReach = {
-    textBytes: size.textBytes,
-    pictures: 0,
-    remotePictures: 0,
-    files: 0,
-    remoteFiles: 0,
-    namesKept: false,
-    hostsTools: false,
-  };
-  let depth = 0;
-  /** The member of the body that contains `at`. */
-  let section: string | undefined;
-  /** An input item with neither a role nor a type is a reference to an earlier item. */
-  let isReference = false;
+  return new InputReachWalk(body, size).run();
+}
 
-  function passSpace(from: number): number {
-    const to = skipSpace(body, from, body.length);
-    reach.textBytes -= to - from;
+/** One pass over the JSON of a body. */
+class InputReachWalk {
+  readonly #body: Uint8Array;
+  readonly #reach: InputReach;
+  #depth = 0;
+  /** The member of the body that is being read. */
+  #section: string | undefined;
+  /** An input item with neither a role nor a type is a reference to an earlier item. */
+  #isReference = false;
+
+  constructor(body: Uint8Array, size: InputSize) {
+    this.#body = body;
+    this.#reach = {
+      textBytes: size.textBytes,
+      pictures: 0,
+      remotePictures: 0,
+      files: 0,
+      remoteFiles: 0,
+      namesKept: false,
+      hostsTools: false,
+    };
+  }
+
+  run(): InputReach {
+    const body = this.#body;
+    const reach = this.#reach;
+    for (let at = 0; at < body.length; ) {
+      const c = body[at] ?? 0;
+      if (c === QUOTE) {
+        const end = stringEnd(body, at + 1, body.length, at);
+        if (end < 0) break;
+        at = this.#readString(at, end);
+        continue;
+      }
+      if (c <= SPACE) reach.textBytes--;
+      else if (c === OBJECT_OPEN || c === ARRAY_OPEN) this.#enter(c);
+      else if (c === OBJECT_CLOSE || c === ARRAY_CLOSE) this.#leave();
+      at++;
+    }
+    reach.textBytes = Math.max(0, reach.textBytes);
+    return reach;
+  }
+
+  /** Reads the string at `[open, end)`, which may be a member name. Returns where to continue. */
+  #readString(open: number, end: number): number {
+    const next = this.#skipSpace(end);
+    if (this.#body[next] !== COLON) return next;
+    const value = this.#skipSpace(next + 1);
+    this.#readMember(readMemberName(this.#body, open, end), value);
+    return value;
+  }
+
+  #skipSpace(from: number): number {
+    const to = skipSpace(this.#body, from, this.#body.length);
+    this.#reach.textBytes -= to - from;
     return to;
   }
 
-  function noteMember(name: string | undefined, value: number): void {
-    if (depth === 1) section = name;
+  #enter(bracket: number): void {
+    this.#depth++;
+    if (this.#depth === ENTRY_DEPTH) this.#isReference = bracket === OBJECT_OPEN && this.#section === "input";
+  }
+
+  #leave(): void {
+    if (this.#depth === ENTRY_DEPTH && this.#isReference) this.#reach.namesKept = true;
+    this.#depth--;
+    // Only an entry itself can be a reference, not its contents.
+    if (this.#depth < ENTRY_DEPTH) this.#isReference = false;
+  }
+
+  #readMember(name: string | undefined, value: number): void {
+    if (this.#depth === 1) this.#section = name;
     if (name === undefined) return;
-    const isText = body[value] === QUOTE;
+    const isText = this.#body[value] === QUOTE;
     switch (name) {
       case "url":
       case "image_url":
         if (!isText) return;
-        reach.pictures++;
-        if (!startsWithAt(body, value, DATA_URL)) reach.remotePictures++;
+        this.#reach.pictures++;
+        if (!startsWithAt(this.#body, value, DATA_URL)) this.#reach.remotePictures++;
         return;
       case "file_data":
-        if (isText) reach.files++;
+        if (isText) this.#reach.files++;
+        else if (this.#body[value] === OBJECT_OPEN) this.#addGeminiFile();
+        return;
+      case "fileData":
+        this.#addGeminiFile();
+        return;
+      case "inlineData":
+      case "inline_data":
+        if (this.#isImage(value)) this.#reach.pictures++;
+        else this.#reach.files++;
         return;
       case "file_id":
       case "file_url":
         if (!isText) return;
-        reach.files++;
-        if (!startsWithAt(body, value, DATA_URL)) reach.remoteFiles++;
+        this.#reach.files++;
+        if (!startsWithAt(this.#body, value, DATA_URL)) this.#reach.remoteFiles++;
         return;
       case "input_audio":
       case "audio_url":
       case "video_url":
-        if (isText || body[value] === OBJECT_OPEN) reach.files++;
+        if (isText || this.#body[value] === OBJECT_OPEN) this.#reach.files++;
+        return;
+      case "media_type":
+        if (startsWithAt(this.#body, value, IMAGE_TYPE)) this.#reach.pictures++;
+        else if (startsWithAt(this.#body, value, PDF_TYPE)) this.#reach.files++;
         return;
       case "web_search_options":
-        if (depth === 1 && !startsWithAt(body, value, NULL)) reach.hostsTools = true;
+        if (this.#depth === 1 && !startsWithAt(this.#body, value, NULL)) this.#reach.hostsTools = true;
         return;
       case "role":
-        if (depth === ENTRY_DEPTH && isText) isReference = false;
+        if (this.#depth === ENTRY_DEPTH && isText) this.#isReference = false;
         return;
       case "type":
-        if (depth === ENTRY_DEPTH) noteType(value, isText);
+        if (this.#depth === ENTRY_DEPTH) this.#readEntryType(value);
+        return;
+      default:
+        // The rest are the names of tools that Google runs.
+        if (this.#depth === ENTRY_DEPTH && this.#section === "tools") this.#reach.hostsTools = true;
     }
   }
 
-  function noteType(value: number, isText: boolean): void {
-    if (isText) isReference = false;
-    if (section === "tools" && !isOneOf(CLIENT_TOOLS, value, isText)) reach.hostsTools = true;
-    if (section === "input" && isOneOf(ITEM_REFERENCE, value, isText)) reach.namesKept = true;
+  /** A file that Google stores, or a video at a URL. */
+  #addGeminiFile(): void {
+    this.#reach.files++;
+    this.#reach.remoteFiles++;
   }
 
-  function isOneOf(names: WantedFields<string>, open: number, isText: boolean): boolean {
-    const end = isText ? stringEnd(body, open + 1, body.length, open) : -1;
-    return end > 0 && wantedString(body, open, end, names) !== undefined;
+  #isImage(value: number): boolean {
+    const head = this.#body.subarray(value, value + MEDIA_TYPE_BYTES_MAX);
+    return findBytes(head, IMAGE_TYPE, 0) !== -1;
   }
 
-  for (let at = 0; at < body.length; ) {
-    const c = body[at] ?? 0;
-    if (c === QUOTE) {
-      const end = stringEnd(body, at + 1, body.length, at);
-      if (end < 0) break;
-      const next = passSpace(end);
-      if (body[next] === COLON) {
-        const value = passSpace(next + 1);
-        noteMember(memberName(body, at, end), value);
-        at = value;
-      } else at = next;
-      continue;
-    }
-    if (c <= SPACE) reach.textBytes--;
-    else if (c === OBJECT_OPEN || c === ARRAY_OPEN) {
-      depth++;
-      if (depth === ENTRY_DEPTH) isReference = c === OBJECT_OPEN && section === "input";
-    } else if (c === OBJECT_CLOSE || c === ARRAY_CLOSE) {
-      if (depth === ENTRY_DEPTH && isReference) reach.namesKept = true;
-      depth--;
-      // Only an entry itself can be a reference, not its contents.
-      if (depth < ENTRY_DEPTH) isReference = false;
-    }
-    at++;
+  /** The type of a tool or an input item. */
+  #readEntryType(value: number): void {
+    if (this.#body[value] === QUOTE) this.#isReference = false;
+    if (this.#section === "tools" && !this.#isOneOf(CLIENT_TOOLS, value)) this.#reach.hostsTools = true;
+    if (this.#section === "input" && this.#isOneOf(ITEM_REFERENCE, value)) this.#reach.namesKept = true;
   }
-  reach.textBytes = Math.max(0, reach.textBytes);
-  return reach;
+
+  #isOneOf(names: WantedFields<string>, open: number): boolean {
+    if (this.#body[open] !== QUOTE) return false;
+    const end = stringEnd(this.#body, open + 1, this.#body.length, open);
+    return end > 0 && wantedString(this.#body, open, end, names) !== undefined;
+  }
+}
+
+/** Ignores case: the estimate must hold for upstreams that fold case. */
+function readMemberName(body: Uint8Array, open: number, end: number): string | undefined {
+  const exact = wantedString(body, open, end, MEMBERS);
+  if (exact !== undefined || end - open > MEMBERS.keyBytesMax + 2) return exact;
+  return caseVariant(body, open + 1, end - 1, MEMBERS.byName);
 }

@@ -6,12 +6,12 @@ const sizeOf = (json: unknown) => measureInputSize(Buffer.from(JSON.stringify(js
 const BASE64 = "iVBORw0KGgo".repeat(3_000);
 const chat = (content: unknown) => ({ model: "m", messages: [{ role: "user", content }] });
 
-test("text counts by its bytes", () => {
+test("text is counted in bytes", () => {
   const body = chat("Grüße, 世界");
   expect(sizeOf(body)).toEqual({ textBytes: Buffer.byteLength(JSON.stringify(body)), media: 0 });
 });
 
-test("a picture, a file and a sound do not count as text", () => {
+test("images, files and audio do not count as text", () => {
   const body = chat([
     { type: "text", text: "What is this?" },
     { type: "image_url", image_url: { url: `data:image/png;base64,${BASE64}` } },
@@ -24,12 +24,12 @@ test("a picture, a file and a sound do not count as text", () => {
   expect(textBytes).toBeLessThan(600);
 });
 
-test("what is written as text is text, however much it looks like a picture", () => {
+test("text that looks like an image is counted as text", () => {
   const body = chat(`data:image/png;base64,${BASE64}`);
   expect(sizeOf(body)).toEqual({ textBytes: JSON.stringify(body).length, media: 0 });
 });
 
-test("no body makes it fail, and none has more text than bytes", () => {
+test("no body makes it fail, and text never exceeds the body size", () => {
   const bits = fc.constantFrom(
     '"',
     ":",

@@ -1,6 +1,7 @@
 /** Measures the input of a request body, before its tokens are counted. */
 
-import { COLON, QUOTE, SPACE, stringEnd } from "../../json/walk.ts";
+import { scanObject, stringValue, wantedFields } from "../../json/scan.ts";
+import { COLON, colonEnd, OBJECT_OPEN, QUOTE, SPACE, stringEnd, valueEnd } from "../../json/walk.ts";
 import { decodeText, findBytes } from "../../net/wire/bytes.ts";
 
 export interface InputSize {
@@ -11,18 +12,24 @@ export interface InputSize {
 }
 
 const DATA_URL = Buffer.from(";base64,");
-const AUDIO = Buffer.from('"input_audio"');
+const SOURCE = Buffer.from('"source"');
+const SOURCE_FIELDS = wantedFields(["type", "data"]);
+const SOURCE_DEPTH_MAX = 4;
+const AUDIO = [Buffer.from('"input_audio"')];
 const DATA = Buffer.from('"data"');
 /** `data:` and a media type are between the opening quote and the marker. */
 const DATA_URL_HEAD_BYTES_MAX = 160;
-/** A brace, a colon and perhaps the format are between `input_audio` and its data. */
-const AUDIO_HEAD_BYTES_MAX = 128;
+/** A brace, a colon and perhaps the format are between the marker and its data. */
+const INLINE_HEAD_BYTES_MAX = 128;
 /** A data URL is an image or file only under these names. In a text it is read, and charged, as text. */
 const MEDIA_KEYS: ReadonlySet<string> = new Set(["url", "image_url", "file_data", "video_url", "file_url"]);
 const KEY_BYTES_MAX = 16;
 
-/** One pass: every search near a marker has a bounded distance. */
-export function measureInputSize(body: Uint8Array): InputSize {
+/**
+ * One pass for each marker: every search near one has a bounded distance. `inlineMarkers` are the members that contain
+ * media as Base64 in their `data`.
+ */
+export function measureInputSize(body: Uint8Array, inlineMarkers: readonly Uint8Array[] = AUDIO): InputSize {
   const size: InputSize = { textBytes: body.length, media: 0 };
   for (let at = findBytes(body, DATA_URL, 0); at !== -1; at = findBytes(body, DATA_URL, at)) {
     const open = quoteBefore(body, at, DATA_URL_HEAD_BYTES_MAX);
@@ -30,14 +37,40 @@ export function measureInputSize(body: Uint8Array): InputSize {
     at += DATA_URL.length;
     if (isMedia) at = skipMedia(body, open, size);
   }
-  for (let at = findBytes(body, AUDIO, 0); at !== -1; at = findBytes(body, AUDIO, at)) {
-    at += AUDIO.length;
+  for (const marker of inlineMarkers) skipInlineMedia(body, marker, size);
+  skipSourceMedia(body, size);
+  return size;
+}
+
+function skipInlineMedia(body: Uint8Array, marker: Uint8Array, size: InputSize): void {
+  for (let at = findBytes(body, marker, 0); at !== -1; at = findBytes(body, marker, at)) {
+    at += marker.length;
     const data = dataAfter(body, at);
     if (data === -1) continue;
     const open = body.indexOf(QUOTE, data + DATA.length);
     if (open !== -1) at = skipMedia(body, open, size);
   }
-  return size;
+}
+
+function skipSourceMedia(body: Uint8Array, size: InputSize): void {
+  for (let at = findBytes(body, SOURCE, 0); at !== -1; at = findBytes(body, SOURCE, at)) {
+    at += SOURCE.length;
+    const open = sourceData(body, at);
+    if (open !== -1) at = skipMedia(body, open, size);
+  }
+}
+
+/** The Base64 data of an image or file of the Messages API; -1 if the source is a text, a URL or no source at all. */
+function sourceData(body: Uint8Array, afterKey: number): number {
+  const start = colonEnd(body, afterKey, body.length);
+  if (start < 0 || body[start] !== OBJECT_OPEN) return -1;
+  const end = valueEnd(body, start, body.length, SOURCE_DEPTH_MAX);
+  const scan = end < 0 ? null : scanObject(body, start, end, SOURCE_FIELDS, { depthMax: SOURCE_DEPTH_MAX });
+  if (scan === null || !scan.ok) return -1;
+  const { type, data } = scan.fields;
+  return data?.kind === "string" && type !== undefined && stringValue(body, type) === "base64"
+    ? data.start
+    : -1;
 }
 
 function quoteBefore(body: Uint8Array, from: number, bytesMax: number): number {
@@ -47,7 +80,7 @@ function quoteBefore(body: Uint8Array, from: number, bytesMax: number): number {
 }
 
 function dataAfter(body: Uint8Array, from: number): number {
-  const last = Math.min(body.length - DATA.length, from + AUDIO_HEAD_BYTES_MAX);
+  const last = Math.min(body.length - DATA.length, from + INLINE_HEAD_BYTES_MAX);
   for (let at = from; at <= last; at++) if (body[at] === QUOTE && isData(body, at)) return at;
   return -1;
 }
@@ -70,9 +103,9 @@ function skipMedia(body: Uint8Array, open: number, size: InputSize): number {
 
 /** The name of the member whose string value opens at `open`; empty if there is none. */
 function keyBefore(body: Uint8Array, open: number): string {
-  let at = passSpaceBefore(body, open - 1);
+  let at = skipSpaceBefore(body, open - 1);
   if (body[at] !== COLON) return "";
-  at = passSpaceBefore(body, at - 1);
+  at = skipSpaceBefore(body, at - 1);
   if (body[at] !== QUOTE) return "";
   const start = quoteBefore(body, at - 1, KEY_BYTES_MAX);
   return start === -1 ? "" : decodeText(body, start + 1, at);
@@ -81,7 +114,7 @@ function keyBefore(body: Uint8Array, open: number): string {
 /** With more whitespace, the value counts as text. */
 const SPACE_BYTES_MAX = 64;
 
-function passSpaceBefore(body: Uint8Array, from: number): number {
+function skipSpaceBefore(body: Uint8Array, from: number): number {
   const first = Math.max(0, from - SPACE_BYTES_MAX);
   let at = from;
   while (at > first && (body[at] ?? 0) <= SPACE) at--;

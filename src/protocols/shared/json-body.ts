@@ -2,13 +2,13 @@
 
 import { ApiError } from "../../errors.ts";
 import {
-  describeScanError,
   integerValue,
   type JsonField,
   type ObjectScan,
   type ScanFailure,
   wantedFields,
 } from "../../json/scan.ts";
+import { describeScanError } from "../../json/scan-error.ts";
 import {
   addMember,
   editMembers,
@@ -21,7 +21,7 @@ import { StringFaultSearch } from "../../json/strings.ts";
 import { findBytes } from "../../net/wire/bytes.ts";
 import { nextTurn } from "../../net/wire/next-turn.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
-import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
+import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { Endpoint, KnownConversationPrefix, RequestBody } from "./request.ts";
 
@@ -56,7 +56,7 @@ export type RoutingScan = ObjectScan<RoutingField>;
 /** Nor may they occur in another case: decoders that fold case would obey a field that was never checked. */
 export const ROUTING = wantedFields(ROUTING_FIELDS, { refusesCaseVariants: true });
 
-const NOTHING = new Uint8Array(0);
+const NO_BYTES = new Uint8Array(0);
 
 export function isPresent(field: JsonField | undefined): field is JsonField {
   return field !== undefined && field.kind !== "null";
@@ -65,9 +65,13 @@ export function isPresent(field: JsonField | undefined): field is JsonField {
 /** Only the limits of this interface: an upstream ignores those of another, so they must not reduce a hold. */
 const CHAT_BOUNDS = ["max_completion_tokens", "max_tokens"] as const;
 const RESPONSES_BOUNDS = ["max_output_tokens"] as const;
+const MESSAGES_BOUNDS = ["max_tokens"] as const;
 
 /** The preferred name first. */
-export function readBounds(endpoint: Endpoint): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS {
+export function readBounds(
+  endpoint: Endpoint,
+): typeof CHAT_BOUNDS | typeof RESPONSES_BOUNDS | typeof MESSAGES_BOUNDS {
+  if (endpoint.interface === "messages") return MESSAGES_BOUNDS;
   return endpoint.interface === "responses" ? RESPONSES_BOUNDS : CHAT_BOUNDS;
 }
 
@@ -101,7 +105,7 @@ export function checkBounds(bytes: Uint8Array, endpoint: Endpoint, fields: Routi
     if (tokens !== null && (tokens >= 1 || tokens === UNBOUNDED)) continue;
     throw new ApiError(
       field.kind === "number" ? "invalid_value" : "invalid_type",
-      `\`${name}\` must be a whole number of tokens, 1 or more. Leave it out for the model's own bound.`,
+      `\`${name}\` must be a whole number of tokens, 1 or more. Remove it to use the model's maximum.`,
       { param: name },
     );
   }
@@ -152,16 +156,16 @@ interface BodyFindings {
 
 interface JsonBodyOptions {
   readonly isReduced?: boolean;
-  readonly disposed?: (() => void) | null;
+  readonly onDispose?: (() => void) | null;
   readonly inspection?: BodyFindings | null;
 }
 
 const NO_OPTIONS: JsonBodyOptions = {};
 
 /** In a longer body only both ends are searched: the search must not block other requests. */
-const SEARCHED_BYTES_MAX = 128 * 1024;
+const SEARCH_BYTES_MAX = 128 * 1024;
 /** How much `flaw` checks in one turn of the event loop. */
-const FLAW_BYTES_PER_TURN = 256 * 1024;
+const ERROR_SEARCH_BYTES_PER_TURN = 256 * 1024;
 
 /** A class, because one object per body is cheaper than closures. */
 export class JsonBody implements RequestBody {
@@ -169,12 +173,12 @@ export class JsonBody implements RequestBody {
   private readonly part: Part;
   private readonly scan: RoutingScan;
   private readonly endpoint: Endpoint;
-  private readonly always: readonly Splice[];
+  private readonly fixedSplices: readonly Splice[];
   private readonly depthMax: number;
   /** Reasoning was removed, so the part that an upstream already has can no longer be identified. */
   private readonly isReduced: boolean;
   /** Called when the body is no longer needed. Bodies derived from this one are never disposed themselves. */
-  private readonly disposed: (() => void) | null;
+  private readonly onDispose: (() => void) | null;
   private readonly inspection: BodyFindings | null;
 
   constructor(
@@ -183,20 +187,20 @@ export class JsonBody implements RequestBody {
     endpoint: Endpoint,
     always: readonly Splice[],
     depthMax: number,
-    { isReduced = false, disposed = null, inspection = null }: JsonBodyOptions = NO_OPTIONS,
+    { isReduced = false, onDispose: disposed = null, inspection = null }: JsonBodyOptions = NO_OPTIONS,
   ) {
     this.part = part;
     this.scan = scan;
     this.endpoint = endpoint;
-    this.always = always;
+    this.fixedSplices = always;
     this.depthMax = depthMax;
     this.isReduced = isReduced;
-    this.disposed = disposed;
+    this.onDispose = disposed;
     this.inspection = inspection;
   }
 
   forUpstream(upstreamModel: string): Part[] {
-    const { part, scan, always } = this;
+    const { part, scan, fixedSplices: always } = this;
     const { bytes, start, end } = part;
     const { model } = scan.fields;
     const named = jsonString(upstreamModel);
@@ -211,19 +215,23 @@ export class JsonBody implements RequestBody {
     upstreamModel: string,
     { responseId, inputBytes }: KnownConversationPrefix,
   ): Part[] | null {
-    const { part, scan, always } = this;
+    const { part, scan, fixedSplices: always } = this;
     const { bytes, start, end } = part;
     const { input } = scan.fields;
     if (this.isReduced || input?.kind !== "array" || scan.fields.previous_response_id !== undefined) {
       return null;
     }
     const edits = { model: jsonString(upstreamModel), previous_response_id: jsonString(responseId) };
-    const knownInput: Splice = { start: input.start + 1, end: input.start + 1 + inputBytes, insert: NOTHING };
+    const knownInput: Splice = {
+      start: input.start + 1,
+      end: input.start + 1 + inputBytes,
+      insert: NO_BYTES,
+    };
     return spliceParts(bytes, [...editMembers(bytes, scan, edits), knownInput, ...always], start, end);
   }
 
   withoutEncryptedReasoning(): RequestBody | null {
-    const { part, scan, endpoint, always, depthMax, inspection } = this;
+    const { part, scan, endpoint, fixedSplices: always, depthMax, inspection } = this;
     if (this.isReduced) return null;
     const dropped =
       inspection?.encryptedReasoning ?? dropEncryptedReasoning(part.bytes, scan.fields.input, depthMax);
@@ -235,7 +243,7 @@ export class JsonBody implements RequestBody {
   }
 
   withOutputCap(tokens: number, name?: string): RequestBody {
-    const { part, scan, endpoint, always, depthMax, isReduced, inspection } = this;
+    const { part, scan, endpoint, fixedSplices: always, depthMax, isReduced, inspection } = this;
     const cap = capSplices(part.bytes, endpoint, scan, tokens, name);
     return new JsonBody(part, scan, endpoint, [...always, ...cap], depthMax, { isReduced, inspection });
   }
@@ -243,8 +251,8 @@ export class JsonBody implements RequestBody {
   mentions(word: string): boolean {
     const { bytes, start, end } = this.part;
     const needle = Buffer.from(word);
-    if (end - start <= SEARCHED_BYTES_MAX) return findBytes(bytes, needle, start) !== -1;
-    const half = SEARCHED_BYTES_MAX / 2;
+    if (end - start <= SEARCH_BYTES_MAX) return findBytes(bytes, needle, start) !== -1;
+    const half = SEARCH_BYTES_MAX / 2;
     return (
       findBytes(bytes.subarray(start, start + half), needle, 0) !== -1 ||
       findBytes(bytes, needle, end - half) !== -1
@@ -255,15 +263,15 @@ export class JsonBody implements RequestBody {
     return this.inspection?.isPlain ?? isPlainBody(partBytes(this.part));
   }
 
-  async flaw(): Promise<ApiError | null> {
+  async findJsonError(): Promise<ApiError | null> {
     const bytes = partBytes(this.part);
     const search = new StringFaultSearch(bytes);
-    while (!search.run(FLAW_BYTES_PER_TURN)) await nextTurn();
+    while (!search.run(ERROR_SEARCH_BYTES_PER_TURN)) await nextTurn();
     const { fault } = search;
     return fault && invalidJsonError(bytes, fault, 0);
   }
 
   async dispose(): Promise<void> {
-    this.disposed?.();
+    this.onDispose?.();
   }
 }

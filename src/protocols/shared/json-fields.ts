@@ -9,7 +9,7 @@ import type { Endpoint, EndpointName } from "./request.ts";
 const cachedModels = openKnownStrings();
 
 export function readModel(bytes: Uint8Array, field: JsonField | undefined, charsMax: number): string {
-  if (!field || field.kind === "null") throw missing("model", "an id from GET /v1/models");
+  if (!field || field.kind === "null") throw missingFieldError("model", "an id from GET /v1/models");
   const cachedModel = cachedModels.find(bytes, field);
   if (cachedModel !== null) return cachedModel;
   // A longer name is not worth decoding.
@@ -27,7 +27,7 @@ export function readModel(bytes: Uint8Array, field: JsonField | undefined, chars
 export function readBoolean(field: JsonField | undefined, name: string): boolean {
   if (!field || field.kind === "null") return false;
   const value = booleanValue(field);
-  if (value === null) throw wrongType(name, "a boolean", field.kind);
+  if (value === null) throw wrongTypeError(name, "a boolean", field.kind);
   return value;
 }
 
@@ -37,7 +37,7 @@ export function readBackground({ background, store }: RoutingScan["fields"]): bo
   if (isBackground && store?.kind === "false") {
     throw new ApiError(
       "invalid_value",
-      "`background: true` requires `store: true`: a background response is retrieved later by its id. Leave `store` out, or `background`.",
+      "`background: true` requires `store: true`: a background response is retrieved later by its id. Remove `store` or `background`.",
       { param: "background" },
     );
   }
@@ -46,6 +46,7 @@ export function readBackground({ background, store }: RoutingScan["fields"]): bo
 
 /** Endpoints that do not stream. */
 const UNSTREAMED_ENDPOINTS: ReadonlySet<EndpointName> = new Set([
+  "messages.count_tokens",
   "embeddings",
   "responses.compact",
   "responses.input_tokens",
@@ -57,7 +58,7 @@ export function readStream(field: JsonField | undefined, { name, path }: Endpoin
   if (stream && UNSTREAMED_ENDPOINTS.has(name)) {
     throw new ApiError(
       "unsupported_parameter",
-      `The answer of POST /v1${path} comes whole. Leave \`stream\` out.`,
+      `POST /v1${path} does not support streaming. Remove \`stream\`.`,
       { param: "stream" },
     );
   }
@@ -67,7 +68,7 @@ export function readStream(field: JsonField | undefined, { name, path }: Endpoin
 export function readCount(bytes: Uint8Array, field: JsonField): number {
   if (field.kind === "null") return 1;
   const count = integerValue(bytes, field);
-  if (count === null) throw wrongType("n", "an integer", field.kind);
+  if (count === null) throw wrongTypeError("n", "an integer", field.kind);
   if (count < 1 || count > 128) {
     throw new ApiError("invalid_value", "`n` must be between 1 and 128.", { param: "n" });
   }
@@ -90,7 +91,7 @@ export function readPreviousResponse(bytes: Uint8Array, field: JsonField | undef
 }
 
 function readString(bytes: Uint8Array, field: JsonField, name: RoutingField): string {
-  if (field.kind !== "string") throw wrongType(name, "a string", field.kind);
+  if (field.kind !== "string") throw wrongTypeError(name, "a string", field.kind);
   const value = stringValue(bytes, field);
   if (value !== null) return value;
   throw new ApiError("invalid_json", `The value of \`${name}\` is not a valid JSON string.`, { param: name });
@@ -100,6 +101,10 @@ function readString(bytes: Uint8Array, field: JsonField, name: RoutingField): st
 export function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoint: EndpointName): void {
   switch (endpoint) {
     case "chat.completions":
+    case "messages":
+    case "messages.count_tokens":
+      if (endpoint === "messages" && !isPresent(fields.max_tokens))
+        throw missingFieldError("max_tokens", "the maximum number of output tokens");
       requireKind(bytes, fields.messages, "messages", ["array"], "an array of messages");
       return;
     case "embeddings":
@@ -112,14 +117,14 @@ export function checkContent(bytes: Uint8Array, { fields }: RoutingScan, endpoin
     case "responses":
     case "responses.compact":
     case "responses.input_tokens": {
-      if (continues(fields) && !isPresent(fields.input)) return;
+      if (continuesConversation(fields) && !isPresent(fields.input)) return;
       requireKind(bytes, fields.input, "input", ["string", "array"], "a string or an array of items");
     }
   }
 }
 
 /** The response builds on something that the upstream stores. */
-export function continues(fields: RoutingScan["fields"]): boolean {
+export function continuesConversation(fields: RoutingScan["fields"]): boolean {
   return isPresent(fields.previous_response_id) || isPresent(fields.conversation) || isPresent(fields.prompt);
 }
 
@@ -130,8 +135,8 @@ function requireKind(
   kinds: readonly ValueKind[],
   description: string,
 ): void {
-  if (!isPresent(field)) throw missing(name, description);
-  if (!kinds.includes(field.kind)) throw wrongType(name, description, field.kind);
+  if (!isPresent(field)) throw missingFieldError(name, description);
+  if (!kinds.includes(field.kind)) throw wrongTypeError(name, description, field.kind);
   if (name === "messages" && isEmptyArray(bytes, field)) {
     throw new ApiError("invalid_value", "`messages` is empty. Send at least one message.", { param: name });
   }
@@ -153,7 +158,7 @@ export function readText(bytes: Uint8Array, field: JsonField | undefined): strin
   return stringValue(bytes, field);
 }
 
-function missing(name: string, description: string): ApiError {
+function missingFieldError(name: string, description: string): ApiError {
   return new ApiError(
     "missing_required_parameter",
     `Missing required parameter: \`${name}\` (${description}).`,
@@ -163,7 +168,7 @@ function missing(name: string, description: string): ApiError {
   );
 }
 
-export function wrongType(name: string, expected: string, kind: ValueKind): ApiError {
+export function wrongTypeError(name: string, expected: string, kind: ValueKind): ApiError {
   return new ApiError(
     "invalid_type",
     `Invalid type for \`${name}\`: expected ${expected}, got ${KIND_NAMES[kind]}.`,

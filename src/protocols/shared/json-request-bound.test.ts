@@ -27,7 +27,7 @@ function sent(body: RequestBody): string {
   return new TextDecoder().decode(joinParts(content));
 }
 
-describe("the bound of an answer", () => {
+describe("the output limit", () => {
   test.each([
     ["chat.completions", {}, null],
     ["chat.completions", { max_tokens: 7 }, 7],
@@ -47,17 +47,17 @@ describe("the bound of an answer", () => {
     ["chat.completions", { max_tokens: -1 }],
     ["chat.completions", { max_tokens: 1.5 }],
     ["chat.completions", { max_completion_tokens: 1, max_tokens: 1e300 }],
-  ] as const)("is none where its upstream may not keep it: %s with %j", (name, fields) => {
+  ] as const)("is none if the upstream may ignore it: %s with %j", (name, fields) => {
     expect(readWith(name, fields).outputTokensMax).toBeNull();
   });
 
-  test("of two is the larger, for upstreams differ in which one they keep", () => {
+  test("is the larger of two, because upstreams differ in which one they apply", () => {
     const fields = { max_completion_tokens: 1, max_tokens: 900 };
     expect(readWith("chat.completions", fields).outputTokensMax).toBe(900);
   });
 });
 
-describe("a bound that is none", () => {
+describe("an invalid output limit", () => {
   test.each([
     ["chat.completions", { max_tokens: 0 }, "invalid_value"],
     ["chat.completions", { max_tokens: -2 }, "invalid_value"],
@@ -67,7 +67,7 @@ describe("a bound that is none", () => {
     ["chat.completions", { max_tokens: true }, "invalid_type"],
     ["responses", { max_output_tokens: [] }, "invalid_type"],
     ["responses", { max_output_tokens: {} }, "invalid_type"],
-  ] as const)("is refused where somebody pays: %s with %j is %s", (name, fields, code) => {
+  ] as const)("is rejected for paid requests: %s with %j is %s", (name, fields, code) => {
     const request = readWith(name, fields);
     expect(() => request.checkBounds()).toThrow(expect.objectContaining({ code }));
   });
@@ -79,12 +79,12 @@ describe("a bound that is none", () => {
     ["chat.completions", { max_tokens: -1 }],
     ["chat.completions", { max_output_tokens: "another family's" }],
     ["responses", { max_output_tokens: 16 }],
-  ] as const)("is not %s with %j", (name, fields) => {
+  ] as const)("does not include %s with %j", (name, fields) => {
     expect(() => readWith(name, fields).checkBounds()).not.toThrow();
   });
 });
 
-describe("a cap of 50 tokens", () => {
+describe("an output cap of 50 tokens", () => {
   const capped = (name: Bounded, fields: Record<string, unknown>) =>
     JSON.parse(sent(readWith(name, fields).body.withOutputCap(50)));
 
@@ -107,11 +107,11 @@ describe("a cap of 50 tokens", () => {
     ["responses", {}, { max_output_tokens: 50 }],
     ["responses", { max_output_tokens: 900 }, { max_output_tokens: 50 }],
     ["responses", { max_output_tokens: null, max_tokens: 900 }, { max_output_tokens: 50, max_tokens: 900 }],
-  ] as const)("makes of %s with %j one with %j", (name, fields, bounds) => {
+  ] as const)("changes %s with %j to %j", (name, fields, bounds) => {
     expect(capped(name, fields)).toEqual({ ...LEAST[name], model: "up", ...bounds });
   });
 
-  test("stands beside the usage that a chat stream is made to tell", () => {
+  test("works together with the forced usage of a chat stream", () => {
     for (const fields of [{}, { max_tokens: 900 }, { stream_options: { include_obfuscation: false } }]) {
       const body = capped("chat.completions", { stream: true, ...fields });
       expect(body.stream_options.include_usage).toBe(true);
@@ -120,7 +120,7 @@ describe("a cap of 50 tokens", () => {
     }
   });
 
-  test("stays when reasoning that another account encrypted is dropped", () => {
+  test("is kept when encrypted reasoning of another account is removed", () => {
     const input = [{ type: "reasoning", id: "rs_1", summary: [], encrypted_content: "x" }, { role: "user" }];
     const body = readWith("responses", { input }).body.withOutputCap(50).withoutEncryptedReasoning();
     if (body === null) throw new Error("there was reasoning in it");
@@ -129,13 +129,13 @@ describe("a cap of 50 tokens", () => {
     expect(text).not.toContain("encrypted_content");
   });
 
-  test("leaves the request itself as it was", () => {
+  test("does not change the request itself", () => {
     const request = readWith("chat.completions", { max_tokens: 900 });
     request.body.withOutputCap(50);
     expect(JSON.parse(sent(request.body)).max_tokens).toBe(900);
   });
 
-  test("holds for every bound that is there, and changes nothing else, whatever the body", () => {
+  test("applies to every limit of any body and changes nothing else", () => {
     const bound = fc.option(
       fc.oneof(fc.nat(200), fc.constant("x"), fc.double({ noNaN: true, noDefaultInfinity: true })),
     );
@@ -165,7 +165,7 @@ describe("a cap of 50 tokens", () => {
   });
 });
 
-test("a response that builds on what its upstream keeps is told from one that does not", () => {
+test("detects responses that build on stored upstream state", () => {
   expect(readWith("responses", {}).readsKept).toBe(false);
   expect(readWith("responses", { previous_response_id: null, conversation: null }).readsKept).toBe(false);
   for (const fields of [{ previous_response_id: "r" }, { conversation: "c" }, { prompt: { id: "p" } }]) {

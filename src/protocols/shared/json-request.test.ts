@@ -4,7 +4,15 @@ import { ApiError } from "../../errors.ts";
 import { joinParts } from "../../net/wire/parts.ts";
 import { ROUTING_FIELDS } from "./json-body.ts";
 import { readJsonRequest } from "./json-request.ts";
-import { ENDPOINTS, type EndpointName, type ModelRequest } from "./request.ts";
+import {
+  type EndpointName as AnyEndpointName,
+  COUNT_TOKENS_ENDPOINT,
+  ENDPOINTS,
+  type ModelRequest,
+} from "./request.ts";
+
+/** Gemini's bodies have a reader of their own. */
+type EndpointName = Exclude<AnyEndpointName, `gemini.${string}`>;
 
 const LIMITS = { depthMax: 16, modelNameCharsMax: 32 };
 const utf8 = new TextEncoder();
@@ -16,6 +24,8 @@ const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
   "responses.compact": { model: "m", input: "hi" },
   "responses.input_tokens": { model: "m", input: "hi" },
   "chat.completions": { model: "m", messages: [{ role: "user", content: "hi" }] },
+  messages: { model: "m", messages: [{ role: "user", content: "hi" }], max_tokens: 100 },
+  "messages.count_tokens": { model: "m", messages: [{ role: "user", content: "hi" }] },
   embeddings: { model: "m", input: "hi" },
   "images.generations": { model: "m", prompt: "a cat" },
   "images.edits": { model: "m", prompt: "a cat" },
@@ -25,7 +35,7 @@ const LEAST: Readonly<Record<EndpointName, Record<string, unknown>>> = {
 const ROUTING = new Set<string>([...ROUTING_FIELDS, "__proto__"]);
 
 function read(endpoint: EndpointName, body: string | Uint8Array): ModelRequest {
-  const found = ENDPOINTS.find(({ name }) => name === endpoint);
+  const found = [...ENDPOINTS, COUNT_TOKENS_ENDPOINT].find(({ name }) => name === endpoint);
   if (!found) throw new Error(`no endpoint ${endpoint}`);
   // As received: after the head, which may contain a byte that is not UTF-8.
   const bytes = Buffer.concat([HEAD, typeof body === "string" ? utf8.encode(body) : body]);
@@ -71,7 +81,7 @@ const ALL = Object.keys(LEAST) as EndpointName[];
 const RESPONSES = ALL.filter((name) => name.startsWith("responses"));
 
 describe("required fields", () => {
-  test.each(ALL)("%s takes its least body", (endpoint) => {
+  test.each(ALL)("%s accepts its minimal body", (endpoint) => {
     expect(refusalWith(endpoint, {})).toBeNull();
     expect(readWith(endpoint, {})).toMatchObject({ publicModel: "m", stream: false, choices: 1 });
   });
@@ -96,27 +106,30 @@ describe("required fields", () => {
     expect(refusalWith(endpoint, { [field]: {} })).toBe(`invalid_type: ${field}`);
   });
 
-  test.each(RESPONSES)("%s needs no input when it continues something", (endpoint) => {
-    for (const earlier of [
-      { previous_response_id: "resp_1" },
-      { conversation: "c" },
-      { prompt: { id: "p" } },
-    ]) {
-      expect(refusalWith(endpoint, { input: undefined, ...earlier })).toBeNull();
-      expect(refusalWith(endpoint, { input: 7, ...earlier })).toBe("invalid_type: input");
-    }
-    expect(refusalWith(endpoint, { input: undefined, previous_response_id: null })).toBe(
-      "missing_required_parameter: input",
-    );
-  });
+  test.each(RESPONSES)(
+    "%s needs no input if it continues a conversation or uses a stored prompt",
+    (endpoint) => {
+      for (const earlier of [
+        { previous_response_id: "resp_1" },
+        { conversation: "c" },
+        { prompt: { id: "p" } },
+      ]) {
+        expect(refusalWith(endpoint, { input: undefined, ...earlier })).toBeNull();
+        expect(refusalWith(endpoint, { input: 7, ...earlier })).toBe("invalid_type: input");
+      }
+      expect(refusalWith(endpoint, { input: undefined, previous_response_id: null })).toBe(
+        "missing_required_parameter: input",
+      );
+    },
+  );
 
-  test("embeddings take tokens as well as texts", () => {
+  test("embeddings accept tokens as well as texts", () => {
     for (const input of ["a", ["a", "b"], [1, 2], [[1], [2]]]) {
       expect(refusalWith("embeddings", { input })).toBeNull();
     }
   });
 
-  test("a chat without any message is refused", () => {
+  test("a chat without messages is rejected", () => {
     expect(refusalWith("chat.completions", { messages: [] })).toBe("invalid_value: messages");
     expect(refusal("chat.completions", '{"model":"m","messages":[ \n\t]}')).toBe("invalid_value: messages");
   });
@@ -129,13 +142,13 @@ describe("types", () => {
     }
   });
 
-  test("a model name has 1 to the allowed number of characters", () => {
+  test("a model name has at least one character and at most the allowed number", () => {
     expect(refusalWith("embeddings", { model: "" })).toBe("invalid_value: model");
     expect(refusalWith("embeddings", { model: "x".repeat(33) })).toBe("invalid_value: model");
     expect(readWith("embeddings", { model: "é".repeat(32) }).publicModel).toBe("é".repeat(32));
   });
 
-  test("an escaped model name is read as what it says", () => {
+  test("an escaped model name is decoded", () => {
     expect(read("embeddings", '{"m\\u006fdel":"a\\u002fb","input":""}').publicModel).toBe("a/b");
   });
 
@@ -147,7 +160,7 @@ describe("types", () => {
     },
   );
 
-  test("a response in the background has to be stored", () => {
+  test("a background response must be stored", () => {
     expect(refusalWith("responses", { background: true, store: false })).toBe("invalid_value: background");
     for (const store of [true, null]) {
       expect(readWith("responses", { background: true, store }).background).toBe(true);
@@ -155,7 +168,7 @@ describe("types", () => {
     expect(readWith("responses", { background: false, store: false }).background).toBe(false);
   });
 
-  test("the background of a picture is a word of the images API", () => {
+  test("the background of an image is a parameter of the images API", () => {
     expect(readWith("images.generations", { prompt: "A cat", background: "opaque" }).background).toBe(false);
   });
 
@@ -175,7 +188,7 @@ describe("types", () => {
     });
   });
 
-  test("n is a whole number from 1 to 128", () => {
+  test("n is an integer from 1 to 128", () => {
     expect(readWith("chat.completions", { n: 3 }).choices).toBe(3);
     expect(readWith("chat.completions", { n: null }).choices).toBe(1);
     expect(refusalWith("chat.completions", { n: 0 })).toBe("invalid_value: n");
@@ -191,7 +204,7 @@ describe("types", () => {
     expect(refusalWith("responses", { previous_response_id: 7 })).toBe("invalid_type: previous_response_id");
   });
 
-  test("the message says what was expected and what came", () => {
+  test("the message contains the expected and the actual type", () => {
     expect(messageOf("embeddings", '{"model":"m","input":7}')).toBe(
       "Invalid type for `input`: expected a string or an array, got a number.",
     );
@@ -206,45 +219,45 @@ describe("types", () => {
     );
   });
 
-  test("a model name with a raw control character is refused as JSON, not as a type", () => {
+  test("a model name with a raw control character is rejected as invalid JSON", () => {
     expect(refusal("embeddings", '{"model":"a\u0001b","input":""}')).toBe("invalid_json: model");
   });
 });
 
-describe("bodies that are not one sound JSON object", () => {
+describe("bodies that are not one valid JSON object", () => {
   test.each([
-    ["nothing", ""],
+    ["an empty body", ""],
     ["an array", "[]"],
     ["a string", '"model"'],
-    ["a cut object", '{"model":"m","input":"hi"'],
+    ["a truncated object", '{"model":"m","input":"hi"'],
     ["a second object", '{"model":"m","input":"hi"}{}'],
     ["a trailing comma", '{"model":"m","input":"hi",}'],
     ["single quotes", "{'model':'m'}"],
     ["NaN", '{"model":"m","input":NaN}'],
     ["a byte order mark", '\ufeff{"model":"m","input":"hi"}'],
-  ])("%s is refused", (_, body) => {
+  ])("%s is rejected", (_, body) => {
     expect(refusal("embeddings", body)).toBe("invalid_json");
   });
 
-  test("bytes that are not UTF-8 are refused, wherever they stand", () => {
+  test("invalid UTF-8 is rejected at any position", () => {
     const body = utf8.encode('{"model":"m","input":"x"}');
     body[body.length - 3] = 0xff;
     expect(refusal("embeddings", body)).toBe("invalid_json");
   });
 
-  test("the place of the fault is named, and nothing of the body but one character", () => {
+  test("the message contains the position of the error and at most one character of the body", () => {
     expect(messageOf("embeddings", '{"model":"m",\n  "input" "hi"}')).toBe(
       "The request body is not a valid JSON object: line 2, column 11: expected ':' after the key, found '\"'.",
     );
   });
 
-  test("nesting is allowed up to the limit and not beyond", () => {
+  test("nesting is allowed up to the limit", () => {
     const nested = (levels: number) => `{"model":"m","input":${"[".repeat(levels)}${"]".repeat(levels)}}`;
     expect(refusal("embeddings", nested(LIMITS.depthMax - 1))).toBeNull();
     expect(refusal("embeddings", nested(LIMITS.depthMax))).toBe("invalid_json");
   });
 
-  test("ten megabytes of brackets are refused like any other depth", () => {
+  test("ten megabytes of brackets are rejected by the nesting limit", () => {
     expect(refusal("embeddings", `{"model":"m","input":${"[".repeat(10_000_000)}`)).toBe("invalid_json");
   });
 
@@ -265,17 +278,17 @@ describe("bodies that are not one sound JSON object", () => {
     expect(refusal("embeddings", twice)).toBe(`duplicate_parameter: ${field}`);
   });
 
-  test("a repeated field is noticed in any spelling", () => {
+  test("a repeated field is detected in any spelling", () => {
     expect(refusal("embeddings", '{"model":"m","input":"hi","\\u006dodel":"other"}')).toBe(
       "duplicate_parameter: model",
     );
   });
 
-  test("fields that mean nothing to the gateway may repeat", () => {
+  test("fields that the gateway does not read may repeat", () => {
     expect(refusal("embeddings", '{"model":"m","input":"hi","user":"a","user":"b"}')).toBeNull();
   });
 
-  test("a repeated include_usage is refused", () => {
+  test("a repeated include_usage is rejected", () => {
     const body =
       '{"model":"m","messages":[1],"stream":true,"stream_options":{"include_usage":true,"include_usage":false}}';
     expect(refusal("chat.completions", body)).toBe("duplicate_parameter: stream_options");
@@ -291,7 +304,7 @@ describe("bodies that are not one sound JSON object", () => {
 describe("usage of a chat stream", () => {
   const stream = (body: Record<string, unknown>) => readWith("chat.completions", { stream: true, ...body });
 
-  test("is forced when the client did not ask for it, and then hidden", async () => {
+  test("is forced if the client did not request it, and then hidden", async () => {
     for (const asked of [undefined, null, {}, { include_usage: false }, { include_usage: null }]) {
       const request = stream({ stream_options: asked });
       expect(request.hidesUsage).toBe(true);
@@ -299,7 +312,7 @@ describe("usage of a chat stream", () => {
     }
   });
 
-  test("is left alone when the client asked for it", async () => {
+  test("is unchanged if the client requested it", async () => {
     const request = stream({ stream_options: { include_usage: true } });
     expect(request.hidesUsage).toBe(false);
     expect(await sent(request, "m")).toBe(
@@ -307,7 +320,7 @@ describe("usage of a chat stream", () => {
     );
   });
 
-  test("leaves the client's other stream options as they are", async () => {
+  test("leaves other stream options unchanged", async () => {
     const request = stream({ stream_options: { include_obfuscation: false } });
     expect(JSON.parse(await sent(request)).stream_options).toEqual({
       include_usage: true,
@@ -315,7 +328,7 @@ describe("usage of a chat stream", () => {
     });
   });
 
-  test("is not asked for where there is no stream or no chat", async () => {
+  test("is not requested without a stream or outside of chat", async () => {
     expect(await sent(readWith("chat.completions", {}), "m")).toBe(JSON.stringify(LEAST["chat.completions"]));
     const request = readWith("responses", { stream: true });
     expect(request.hidesUsage).toBe(false);
@@ -323,7 +336,7 @@ describe("usage of a chat stream", () => {
   });
 });
 
-test("vectors are to come in Base64 where an embeddings request says so, and nowhere else", () => {
+test("base64 embeddings are requested by encoding_format of an embeddings request only", () => {
   expect(readWith("embeddings", { encoding_format: "base64" }).wantsBase64).toBe(true);
   for (const encoding_format of ["float", "hex", null, 64, undefined]) {
     expect(readWith("embeddings", { encoding_format }).wantsBase64).toBe(false);
@@ -332,34 +345,34 @@ test("vectors are to come in Base64 where an embeddings request says so, and now
 });
 
 describe("stored responses", () => {
-  test("a response is kept upstream unless the client says not to", () => {
-    expect(readWith("responses", {}).keepsResponse).toBe(true);
-    expect(readWith("responses", { store: null }).keepsResponse).toBe(true);
-    expect(readWith("responses", { store: true }).keepsResponse).toBe(true);
-    expect(readWith("responses", { store: false }).keepsResponse).toBe(false);
+  test("a response is stored upstream unless the client sets store to false", () => {
+    expect(readWith("responses", {}).storesResponse).toBe(true);
+    expect(readWith("responses", { store: null }).storesResponse).toBe(true);
+    expect(readWith("responses", { store: true }).storesResponse).toBe(true);
+    expect(readWith("responses", { store: false }).storesResponse).toBe(false);
   });
 
-  test("nothing but a response is kept", () => {
+  test("only responses are stored", () => {
     for (const endpoint of ALL.filter((name) => name !== "responses")) {
-      expect(readWith(endpoint, {}).keepsResponse).toBe(false);
+      expect(readWith(endpoint, {}).storesResponse).toBe(false);
     }
   });
 });
 
-describe("what the upstream gets", () => {
-  test("the same body can be sent to several accounts, each under its own model name", async () => {
+describe("the upstream request body", () => {
+  test("can be sent to several accounts, each with its own upstream model", async () => {
     const request = readWith("embeddings", {});
     expect(JSON.parse(await sent(request, 'a "b"')).model).toBe('a "b"');
     expect(JSON.parse(await sent(request, "c")).model).toBe("c");
   });
 
-  test("big numbers, odd spacing, key order and unknown fields survive", async () => {
+  test("keeps big numbers, whitespace, key order and unknown fields", async () => {
     const body =
       '{ "zeta":123456789012345678901234567890,\t"model" : "m","big":1e999,"input":"\\u00e9\\ud83d","__proto__":{"a":1},"a":-0.0 }';
     expect(await sent(read("embeddings", body), "up")).toBe(body.replace('"m"', '"up"'));
   });
 
-  test("the body knows the words that the client sent", () => {
+  test("knows which words the client sent", () => {
     const { body } = read("embeddings", '{"model":"m","input":"my-tool_42"}');
     expect(body.mentions("my-tool_42")).toBe(true);
     expect(body.mentions("other")).toBe(false);
@@ -396,7 +409,7 @@ describe("what the upstream gets", () => {
     return `${space}{${parts.map(({ text }) => text).join(",")}}${space}`;
   }
 
-  test("any body that is taken reaches the upstream byte for byte but for model and include_usage", async () => {
+  test("is the received body byte for byte, except for model and include_usage", async () => {
     await fc.assert(
       fc.asyncProperty(
         others,
@@ -440,7 +453,7 @@ describe("what the upstream gets", () => {
     );
   });
 
-  test("no text whatever makes the reader throw anything but a refusal", () => {
+  test("no text makes the reader throw anything but an ApiError", () => {
     const parts = fc.constantFrom(
       ...[
         "{",
@@ -470,7 +483,7 @@ describe("what the upstream gets", () => {
   });
 });
 
-test("a picture is not counted by its bytes when tokens are estimated", () => {
+test("an image is not counted by its bytes when tokens are estimated", () => {
   const picture = `data:image/png;base64,${"A".repeat(4_000_000)}`;
   const withPicture = JSON.stringify({
     model: "m",
@@ -490,12 +503,12 @@ test.each([
   ["responses", { reasoning: { effort: 3 } }, null],
   ["responses", { reasoning: "high" }, null],
   ["responses", {}, null],
-] as const)("the effort of %s with %p is %p", (name, fields, effort) => {
+] as const)("the reasoning effort of %s with %p is %p", (name, fields, effort) => {
   const body = JSON.stringify({ ...LEAST[name], model: "m", ...fields });
   expect(read(name, body).reasoningEffort()).toBe(effort);
 });
 
-test("the tokens of a request count its bound for each of its choices", () => {
+test("the token estimate counts the output limit once per choice", () => {
   const estimate = (more: object) => {
     const body = JSON.stringify({
       model: "m",

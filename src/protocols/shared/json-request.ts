@@ -4,13 +4,14 @@
  */
 
 import { ApiError } from "../../errors.ts";
-import { describeScanError, isValidUtf8, scanObject, wantedFields } from "../../json/scan.ts";
+import { isValidUtf8, scanObject, wantedFields } from "../../json/scan.ts";
+import { describeScanError } from "../../json/scan-error.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
 import { findBytes } from "../../net/wire/bytes.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { caseVariantError } from "./case-variant-error.ts";
 import { readConversationStart } from "./conversation.ts";
-import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
+import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 import { readImageKind } from "./image-kind.ts";
 import { type InputReach, measureInputReach } from "./input-reach.ts";
 import { type InputSize, measureInputSize } from "./input-size.ts";
@@ -24,14 +25,14 @@ import {
 } from "./json-body.ts";
 import {
   checkContent,
-  continues,
+  continuesConversation,
   readBackground,
   readCount,
   readModel,
   readPreviousResponse,
   readStream,
   readText,
-  wrongType,
+  wrongTypeError,
 } from "./json-fields.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
 
@@ -41,7 +42,7 @@ const REASONING_DEPTH_MAX = 16;
 const BYTES_PER_TOKEN = 4;
 /** The usual tokens of an image. */
 const IMAGE_TOKENS = 1_000;
-const OUTPUT_TOKENS_USUAL = 500;
+const OUTPUT_TOKENS_DEFAULT = 500;
 const TRUE = new TextEncoder().encode("true");
 const INCLUDE_USAGE = new TextEncoder().encode('{"include_usage":true}');
 
@@ -58,9 +59,9 @@ export function readJsonRequest(
   body: Part,
   endpoint: Endpoint,
   limits: JsonRequestLimits,
-  disposed: (() => void) | null = null,
+  onDispose: (() => void) | null = null,
 ): ModelRequest {
-  return new JsonRequest(body, scanRouting(body, limits.depthMax), endpoint, limits, disposed, null);
+  return new JsonRequest(body, scanRouting(body, limits.depthMax), endpoint, limits, onDispose, null);
 }
 
 /** What the inspection thread found in a long body: everything that requires walking all of it. Plain data. */
@@ -95,9 +96,9 @@ export function openInspectedRequest(
   inspection: BodyInspection,
   endpoint: Endpoint,
   limits: JsonRequestLimits,
-  disposed: (() => void) | null,
+  onDispose: (() => void) | null,
 ): ModelRequest {
-  return new JsonRequest(body, inspection.scan, endpoint, limits, disposed, inspection);
+  return new JsonRequest(body, inspection.scan, endpoint, limits, onDispose, inspection);
 }
 
 /** More items than any conversation has: such a body is not repaired, and the client gets the upstream's rejection. */
@@ -120,7 +121,7 @@ class JsonRequest implements ModelRequest {
   readonly choices: number;
   readonly previousResponseId: string | null;
   readonly readsKept: boolean;
-  readonly keepsResponse: boolean;
+  readonly storesResponse: boolean;
   readonly background: boolean;
   readonly outputTokensMax: number | null;
   readonly imageKind: string | null;
@@ -134,14 +135,14 @@ class JsonRequest implements ModelRequest {
   private readonly fields: RoutingScan["fields"];
   private size: InputSize | null;
   private reach: InputReach | null;
-  private own: Uint8Array | null = null;
+  private ownBytes: Uint8Array | null = null;
 
   constructor(
     part: Part,
     scan: RoutingScan,
     endpoint: Endpoint,
     limits: JsonRequestLimits,
-    disposed: (() => void) | null,
+    onDispose: (() => void) | null,
     inspection: BodyInspection | null,
   ) {
     const { bytes } = part;
@@ -166,15 +167,15 @@ class JsonRequest implements ModelRequest {
     this.outputTokensMax = outputBound(bytes, endpoint, fields);
     this.choices = fields.n ? readCount(bytes, fields.n) : 1;
     this.previousResponseId = readPreviousResponse(bytes, fields.previous_response_id);
-    this.readsKept = endpoint.interface === "responses" && continues(fields);
-    this.keepsResponse = endpoint.name === "responses" && fields.store?.kind !== "false";
+    this.readsKept = endpoint.interface === "responses" && continuesConversation(fields);
+    this.storesResponse = endpoint.name === "responses" && fields.store?.kind !== "false";
     this.imageKind =
       endpoint.interface === "images"
         ? readImageKind(readText(bytes, fields.size), readText(bytes, fields.quality))
         : null;
     this.inputText = { kind: "json", body: part };
     this.body = new JsonBody(part, scan, endpoint, this.usage ?? [], limits.depthMax, {
-      disposed,
+      onDispose,
       inspection,
     });
   }
@@ -200,19 +201,19 @@ class JsonRequest implements ModelRequest {
 
   /** Searches the whole body, so it is called only if tokens are limited or charged. */
   inputSize(): InputSize {
-    this.size ??= measureInputSize(this.alone());
+    this.size ??= measureInputSize(this.bodyBytes());
     return this.size;
   }
 
   inputReach(): InputReach {
-    this.reach ??= measureInputReach(this.alone(), this.inputSize());
+    this.reach ??= measureInputReach(this.bodyBytes(), this.inputSize());
     return this.reach;
   }
 
   /** Functions that search the whole body need it as a separate array. */
-  private alone(): Uint8Array {
-    this.own ??= partBytes(this.part);
-    return this.own;
+  private bodyBytes(): Uint8Array {
+    this.ownBytes ??= partBytes(this.part);
+    return this.ownBytes;
   }
 
   conversation(): string | null {
@@ -236,7 +237,7 @@ function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan
     const field = scan.field ?? "";
     throw new ApiError(
       "duplicate_parameter",
-      `The field \`${field}\` appears more than once (${describeScanError(bytes, scan, start)}). Send it once, so that what is checked is what is served.`,
+      `The field \`${field}\` appears more than once (${describeScanError(bytes, scan, start)}). Send it once.`,
       { param: field },
     );
   }
@@ -250,7 +251,7 @@ function scanRouting({ bytes, start, end }: Part, depthMax: number): RoutingScan
 function forceUsage(bytes: Uint8Array, scan: RoutingScan, depthMax: number): Splice[] | null {
   const field = scan.fields.stream_options;
   if (!field || field.kind === "null") return editMembers(bytes, scan, { stream_options: INCLUDE_USAGE });
-  if (field.kind !== "object") throw wrongType("stream_options", "an object", field.kind);
+  if (field.kind !== "object") throw wrongTypeError("stream_options", "an object", field.kind);
   const options = scanObject(bytes, field.start, field.end, STREAM_OPTIONS, { depthMax });
   if (!options.ok) {
     if (options.reason === "case_variant") {
@@ -274,5 +275,5 @@ function estimateTokens(
   choices: number,
 ): number {
   const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * IMAGE_TOKENS;
-  return input + (outputTokensMax ?? OUTPUT_TOKENS_USUAL) * choices;
+  return input + (outputTokensMax ?? OUTPUT_TOKENS_DEFAULT) * choices;
 }

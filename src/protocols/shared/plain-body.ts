@@ -11,7 +11,9 @@ const ORDINARY: ReadonlySet<string> = new Set(
   (
     "model messages input prompt instructions role content type text stream stream_options include_usage store " +
     "n stop seed size quality temperature top_p presence_penalty frequency_penalty max_tokens " +
-    "max_completion_tokens max_output_tokens encoding_format dimensions user prompt_cache_key safety_identifier"
+    "max_completion_tokens max_output_tokens encoding_format dimensions user prompt_cache_key safety_identifier " +
+    "contents parts systemInstruction generationConfig maxOutputTokens topP topK stopSequences candidateCount " +
+    "thinkingConfig includeThoughts thinkingBudget thinkingLevel requests taskType outputDimensionality"
   ).split(" "),
 );
 const NAME_BYTES_MAX = 24;

@@ -161,6 +161,6 @@ test.each([
   ["gateway.internal and model.local are down", "[redacted] and [redacted] are down"],
   ["acme_prod and model_acme_error", "[redacted] and [redacted]"],
   ["--acme-token and Acme/Project", "[redacted] and [redacted]"],
-])("names pass in no new shape: %s", (message, expected) => {
+])("redacts names in every known notation: %s", (message, expected) => {
   expect(publicMessage(message, { ...AUDIENCE, account: null })).toBe(expected);
 });

@@ -11,7 +11,7 @@ const sentBy = (request: string, change: Partial<Audience> = {}): Audience => ({
   ...change,
 });
 
-describe("messages stay readable", () => {
+describe("readable messages", () => {
   /** An upstream message, and the words in it that the client sent. */
   const KEPT: readonly [message: string, request: string][] = [
     [
@@ -77,7 +77,7 @@ describe("messages stay readable", () => {
       '{"id":"rs_0a1b2c"}',
     ],
     [
-      "We could not parse the JSON body of your request. What was sent was not valid JSON (e.g. a trailing comma).",
+      "We could not parse the JSON body of your request. The request was not valid JSON (e.g. a trailing comma).",
       "",
     ],
     ["Invalid type for 'metadata.my_field': expected a string.", '{"metadata":{"my_field":1}}'],
@@ -89,30 +89,30 @@ describe("messages stay readable", () => {
     expect(publicMessage(message, sentBy(request))).toBe(message);
   });
 
-  test("the upstream's model name becomes the public one", () => {
+  test("the upstream model is replaced by the public model", () => {
     const message = "The model `gpt-6-eu-0419` does not exist (asked for gpt-6-eu-0419).";
     expect(publicMessage(message, sentBy(""))).toBe("The model `fast` does not exist (asked for fast).");
   });
 
-  test("a public model name is taken as it is, whatever characters it has", () => {
+  test("a public model with special characters is inserted literally", () => {
     const audience = sentBy("", { publicModel: "$&-$1" });
     expect(publicMessage("No model gpt-6-eu-0419 here", audience)).toBe("No model $&-$1 here");
   });
 
-  test("what is left out leaves a mark, one for a run of words", () => {
+  test("removed words leave a marker, one for a run of words", () => {
     expect(publicMessage("Key sk-abc123 of org-x9 'acct_7' failed", sentBy(""))).toBe(
       "Key [redacted] of [redacted] '[redacted]' failed",
     );
     expect(publicMessage("at 10.0.0.7:443 10.0.0.8:443 now", sentBy(""))).toBe("at [redacted] now");
   });
 
-  test("a long message ends between words", () => {
+  test("a long message is cut between words", () => {
     const shown = publicMessage(`${"word ".repeat(199)}unspeakable`, sentBy(""));
     expect(shown).toBe("word ".repeat(199).trim());
   });
 });
 
-describe("real messages stay whole", () => {
+describe("real messages are unchanged", () => {
   const FILTERED =
     "To learn more about our content filtering policies please read our documentation: https://go.microsoft.com/fwlink/?linkid=2198766";
   test.each([
@@ -152,17 +152,17 @@ describe("real messages stay whole", () => {
     ["maximum context length of 'um' is 4096", "maximum context length of 'fast' is 4096"],
     ["the model um is not multimodal, um", "the model fast is not multimodal, um"],
     ["registry.ollama.ai/library/um does not support tools", "fast does not support tools"],
-  ])("a model's name of plain letters is replaced where it is a name: %s", (message, told) => {
+  ])("an upstream model of plain letters is replaced where it is a name: %s", (message, told) => {
     expect(publicMessage(message, sentBy("", { upstreamModel: "um" }))).toBe(told);
   });
 
-  test("a model's name is left alone within other words", () => {
+  test("an upstream model is not replaced within other words", () => {
     const message = "This operation is not supported by the chat completions endpoint of chatty models.";
     expect(publicMessage(message, sentBy("", { upstreamModel: "chat" }))).toBe(message);
   });
 });
 
-describe("what an account is called by never passes", () => {
+describe("names of the account are redacted", () => {
   const account = {
     name: "acme",
     credential: "opensesame",
@@ -182,11 +182,11 @@ describe("what an account is called by never passes", () => {
     expect(told(message)).toBe(shown);
   });
 
-  test("unless the client itself speaks of it", () => {
+  test("unless the client sent the name itself", () => {
     expect(told("no tool acme and no globex", '{"name":"acme"}')).toBe("no tool acme and no [redacted]");
   });
 
-  test("but a name that messages are made of tells nothing", () => {
+  test("but common words in the account's name are not redacted", () => {
     const plain = { name: "openai-main", credential: "key", baseUrl: "https://api.openai.com/v1" };
     const message = "Only the main API of OpenAI takes the default value.";
     expect(publicMessage(message, sentBy("", { account: plain }))).toBe(message);
@@ -194,23 +194,23 @@ describe("what an account is called by never passes", () => {
   });
 });
 
-describe("names never pass", () => {
+describe("names are redacted", () => {
   test.each([
-    ["in capitals", "token CANARYSECRET is wrong", "token [redacted] is wrong"],
+    ["in capital letters", "token CANARYSECRET is wrong", "token [redacted] is wrong"],
     ["within a sentence", "limits of Acme Corp are reached", "limits of [redacted] are reached"],
-    ["in mixed letters", "AcmeCorp is limited", "[redacted] is limited"],
-    ["of an organisation", "organization acme is limited", "organization [redacted] is limited"],
-    ["of one in quotes", "for organization 'acme', in", "for organization '[redacted]', in"],
+    ["in mixed case", "AcmeCorp is limited", "[redacted] is limited"],
+    ["of an organization", "organization acme is limited", "organization [redacted] is limited"],
+    ["of an organization in quotes", "for organization 'acme', in", "for organization '[redacted]', in"],
     ["after a colon", "Project: globex", "Project: [redacted]"],
     ["of an id", "account id 123456 was not found", "account id [redacted] was not found"],
-    ["of a person", "User bob has no access", "User [redacted] has no access"],
-    ["of one that is called so", "tenant named initech", "tenant named [redacted]"],
+    ["of a user", "User bob has no access", "User [redacted] has no access"],
+    ["after named", "tenant named initech", "tenant named [redacted]"],
   ])("%s", (_, message, shown) => {
     expect(publicMessage(message, sentBy(""))).toBe(shown);
   });
 });
 
-describe("secrets never pass", () => {
+describe("secrets are redacted", () => {
   const letters = "abcdefghijklmnopqrstuvwxyz";
   const alphabet = (chars: string, minLength: number, maxLength: number) =>
     fc.string({ unit: fc.constantFrom(...chars), minLength, maxLength });
@@ -268,7 +268,7 @@ describe("secrets never pass", () => {
     (secret) => `${secret}:gpt-6-eu-0419`,
   );
 
-  test("a secret of any shape, planted anywhere in a message, is not in what the client gets", () => {
+  test("a secret of any format, at any position of a message, does not reach the client", () => {
     fc.assert(
       fc.property(plain, plain, secrets, wrapped, (before, after, secret, wrap) => {
         const message = [...before, wrap(secret), ...after].join(" ");
@@ -278,7 +278,7 @@ describe("secrets never pass", () => {
     );
   });
 
-  test("a message cut at its limit does not end with a piece of one", () => {
+  test("a message cut at its limit does not end with a part of a secret", () => {
     fc.assert(
       fc.property(fc.integer({ min: 940, max: 1_000 }), secrets, (length, secret) => {
         const filler = "a ".repeat(500).slice(0, length - (length % 2));
@@ -288,7 +288,7 @@ describe("secrets never pass", () => {
     );
   });
 
-  test("a word that the client sent itself is no secret", () => {
+  test("a word that the client sent is not a secret", () => {
     expect(publicMessage("No file file-9f3a_01.", sentBy('{"file_id":"file-9f3a_01"}'))).toBe(
       "No file file-9f3a_01.",
     );

@@ -14,6 +14,9 @@ const API_WORDS = wordSet(
     "frequency_penalty input_text output_text input_image image_url input_file file_data function_call " +
     "function_call_output custom_tool_call encrypted_content context_length_exceeded invalid_request_error " +
     "content_filter response_id item_reference output_format input_fidelity partial_images encoding_format " +
+    "tool_use tool_use_id tool_result tool_results redacted_thinking budget_tokens input_schema cache_control media_type " +
+    "stop_sequences output_config context_management stop_reason system_prompt web_search code_execution " +
+    "disable_parallel_tool_use anthropic-beta anthropic-version x-api-key count_tokens thinking_delta input_tokens " +
     "tool_call_ids additionalProperties patternProperties chatCompletion max_model_len base64 base64-encoded UTF-8 e.g i.e",
 );
 
@@ -21,6 +24,7 @@ const API_WORDS = wordSet(
 const PARAM_NAMES = wordSet(
   "messages input tools functions text reasoning metadata prompt image images mask audio content role name url " +
     "function parameters type format schema arguments id output strict description detail file_id filename data " +
+    "thinking signature source system custom base64 enabled adaptive cache_control document ttl " +
     "summary effort properties items status refusal body query model stream seed stop user tool temperature index",
 );
 
@@ -57,8 +61,8 @@ const NAMING_LINKS = wordSet("id name named called");
 /** Parts of hosts and account names that identify nothing. */
 const GENERIC_LABELS = wordSet("com net org dev app www cloud local localhost inference models up");
 
-/** The last bracket may have been split off as punctuation. */
-const PARAM_PATH = /^(?:[A-Za-z_]\w*|\$)(?:\[\d{1,6}(?:\]|$)|\.[A-Za-z_]\w*)+$/;
+/** Never two numbers in a row, which could be an address. The last bracket may have been split off as punctuation. */
+const PARAM_PATH = /^(?:[A-Za-z_]\w*|\$)(?:\[\d{1,6}(?:\]|$)|\.[A-Za-z_]\w*|\.\d{1,4}(?=\.[A-Za-z_]|$))+$/;
 const PARAM = /^[A-Za-z_][\w.[\]]{0,127}$/;
 
 const MESSAGE_CHARS_MAX = 1000;
@@ -117,17 +121,17 @@ export function publicMessage(message: string, audience: Audience): string {
     isName: false,
     isModel: false,
   };
-  const shown: string[] = [];
+  const publicWords: string[] = [];
   for (const text of truncateMessage(message).split(/\s+/)) {
     if (text === "") continue;
-    let written = "";
+    let publicText = "";
     for (const word of splitWords(text)) {
-      written += `${word.before}${publicWord(word, wordContext, accountTerms, audience)}${word.after}`;
+      publicText += `${word.before}${publicWord(word, wordContext, accountTerms, audience)}${word.after}`;
       wordContext = contextAfter(word, wordContext);
     }
-    shown.push(written);
+    publicWords.push(publicText);
   }
-  return shown.join(" ").replace(/\[redacted\](?: \[redacted\])+/g, "[redacted]");
+  return publicWords.join(" ").replace(/\[redacted\](?: \[redacted\])+/g, "[redacted]");
 }
 
 /**
@@ -181,8 +185,8 @@ function publicWord(
   audience: Audience,
 ): string {
   const { core } = word;
-  const assigned = ASSIGNMENT.exec(core);
-  if (assigned !== null) return publicAssignment(assigned, wordContext, accountTerms, audience);
+  const assignment = ASSIGNMENT.exec(core);
+  if (assignment !== null) return publicAssignment(assignment, wordContext, accountTerms, audience);
   if (isUpstreamModel(word, wordContext, audience.upstreamModel)) return audience.publicModel;
   if (core === audience.publicModel) return core;
   const isSafe = !isAccountWord(core, accountTerms, audience) && isSafeWord(core, wordContext, audience);

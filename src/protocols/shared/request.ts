@@ -2,7 +2,7 @@
 
 import type { ApiError } from "../../errors.ts";
 import type { Part } from "../../net/wire/parts.ts";
-import type { Interface } from "../../records.ts";
+import type { Dialect, Interface } from "../../records.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";
 
@@ -28,7 +28,7 @@ export interface RequestBody {
   /** Only text and ordinary settings: nothing that exists at one account and not at another. Called after a failure. */
   isPlain(): boolean;
   /** The fault of the JSON text that only the upstream detected. Called after the upstream rejected the request. */
-  flaw(): Promise<ApiError | null>;
+  findJsonError(): Promise<ApiError | null>;
   dispose(): Promise<void>;
 }
 
@@ -59,7 +59,7 @@ export interface ModelRequest {
   /** The model reads more than the body: a conversation or a prompt that its upstream stores. */
   readonly readsKept: boolean;
   /** The upstream stores the response, so that later calls can reference it. */
-  readonly keepsResponse: boolean;
+  readonly storesResponse: boolean;
   readonly background: boolean;
   /** The estimated tokens of input and output, from the size and the client's own limit. For limits; settled later. */
   tokensEstimate(): number;
@@ -86,8 +86,15 @@ export interface ModelRequest {
 export interface Endpoint {
   readonly name: EndpointName;
   readonly interface: Interface;
-  /** Below `/v1` here and below the base URL upstream. */
+  /** The dialect of its requests, if they can be translated. */
+  readonly dialect: Dialect | null;
+  /**
+   * Below `/v1`, or `/v1beta` for Gemini, here, and below the base URL upstream. In Gemini's paths `{model}` stands for
+   * the name of the model.
+   */
   readonly path: string;
+  /** The model that the path of this request names: Gemini's requests have none in their body. */
+  readonly model?: string;
 }
 
 export type EndpointName =
@@ -95,16 +102,72 @@ export type EndpointName =
   | "responses.compact"
   | "responses.input_tokens"
   | "chat.completions"
+  | "messages"
+  | "messages.count_tokens"
   | "embeddings"
   | "images.generations"
-  | "images.edits";
+  | "images.edits"
+  | "gemini.generate_content"
+  | "gemini.stream_generate_content"
+  | "gemini.count_tokens"
+  | "gemini.embed_content"
+  | "gemini.batch_embed_contents";
 
 export const ENDPOINTS: readonly Endpoint[] = [
-  { name: "responses", interface: "responses", path: "/responses" },
-  { name: "responses.compact", interface: "responses", path: "/responses/compact" },
-  { name: "responses.input_tokens", interface: "responses", path: "/responses/input_tokens" },
-  { name: "chat.completions", interface: "chat", path: "/chat/completions" },
-  { name: "embeddings", interface: "embeddings", path: "/embeddings" },
-  { name: "images.generations", interface: "images", path: "/images/generations" },
-  { name: "images.edits", interface: "images", path: "/images/edits" },
+  { name: "responses", interface: "responses", dialect: "responses", path: "/responses" },
+  { name: "responses.compact", interface: "responses", dialect: null, path: "/responses/compact" },
+  { name: "responses.input_tokens", interface: "responses", dialect: null, path: "/responses/input_tokens" },
+  { name: "chat.completions", interface: "chat", dialect: "chat", path: "/chat/completions" },
+  { name: "messages", interface: "messages", dialect: "messages", path: "/messages" },
+  { name: "embeddings", interface: "embeddings", dialect: null, path: "/embeddings" },
+  { name: "images.generations", interface: "images", dialect: null, path: "/images/generations" },
+  { name: "images.edits", interface: "images", dialect: null, path: "/images/edits" },
+  {
+    name: "gemini.generate_content",
+    interface: "gemini",
+    dialect: "gemini",
+    path: "/models/{model}:generateContent",
+  },
+  {
+    name: "gemini.stream_generate_content",
+    interface: "gemini",
+    dialect: "gemini",
+    path: "/models/{model}:streamGenerateContent",
+  },
+  { name: "gemini.count_tokens", interface: "gemini", dialect: null, path: "/models/{model}:countTokens" },
+  {
+    name: "gemini.embed_content",
+    interface: "embeddings",
+    dialect: null,
+    path: "/models/{model}:embedContent",
+  },
+  {
+    name: "gemini.batch_embed_contents",
+    interface: "embeddings",
+    dialect: null,
+    path: "/models/{model}:batchEmbedContents",
+  },
 ];
+
+/** Served without the pipeline: it is free and has no account slot. */
+export const COUNT_TOKENS_ENDPOINT: Endpoint = {
+  name: "messages.count_tokens",
+  interface: "messages",
+  dialect: "messages",
+  path: "/messages/count_tokens",
+};
+
+/** The endpoint speaks Gemini's API: its path and its bodies are Google's. */
+export function isGeminiEndpoint({ name }: Pick<Endpoint, "name">): boolean {
+  return name.startsWith("gemini.");
+}
+
+/** The endpoint only counts tokens, which is free. */
+export function countsTokens({ name }: Pick<Endpoint, "name">): boolean {
+  return name === "responses.input_tokens" || name === "gemini.count_tokens";
+}
+
+/** The path of the endpoint on this gateway. */
+export function publicPath(endpoint: Endpoint): string {
+  return `${isGeminiEndpoint(endpoint) ? "/v1beta" : "/v1"}${endpoint.path}`;
+}

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { readWholeResponseTexts } from "./response-text.ts";
 
-test("a chat completion says its contents, refusals and calls, and its reasoning apart", () => {
+test("a chat completion contains content, refusals and tool calls, with reasoning separate", () => {
   const answer = {
     choices: [
       { message: { role: "assistant", content: "Hello", reasoning_content: "hm", refusal: null } },
@@ -13,10 +13,13 @@ test("a chat completion says its contents, refusals and calls, and its reasoning
       },
     ],
   };
-  expect(readWholeResponseTexts(answer)).toEqual({ said: ["Hello", "part", "look", "{}"], reasoned: ["hm"] });
+  expect(readWholeResponseTexts(answer)).toEqual({
+    outputTexts: ["Hello", "part", "look", "{}"],
+    reasoningTexts: ["hm"],
+  });
 });
 
-test("a response says the texts of its items, and its reasoning apart", () => {
+test("a response contains the texts of its items, with reasoning separate", () => {
   const answer = {
     output: [
       { type: "reasoning", summary: [{ type: "summary_text", text: "why" }] },
@@ -24,10 +27,13 @@ test("a response says the texts of its items, and its reasoning apart", () => {
       { type: "function_call", call_id: "c", name: "look", arguments: "{}" },
     ],
   };
-  expect(readWholeResponseTexts(answer)).toEqual({ said: ["Hello", "look", "{}"], reasoned: ["why"] });
+  expect(readWholeResponseTexts(answer)).toEqual({
+    outputTexts: ["Hello", "look", "{}"],
+    reasoningTexts: ["why"],
+  });
 });
 
-test("vectors, pictures and nonsense say nothing", () => {
+test("embeddings, images and invalid responses contain no text", () => {
   for (const answer of [
     null,
     [],
@@ -36,6 +42,6 @@ test("vectors, pictures and nonsense say nothing", () => {
     { data: [{ embedding: [1] }] },
     { data: [{ b64_json: "QUJD" }] },
   ]) {
-    expect(readWholeResponseTexts(answer)).toEqual({ said: [], reasoned: [] });
+    expect(readWholeResponseTexts(answer)).toEqual({ outputTexts: [], reasoningTexts: [] });
   }
 });

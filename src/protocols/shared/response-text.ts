@@ -3,19 +3,50 @@
 import { isObject } from "../../json/parse.ts";
 
 export interface ResponseTexts {
-  said: string[];
+  outputTexts: string[];
   /** The reasoning, as far as it is shown. */
-  reasoned: string[];
+  reasoningTexts: string[];
 }
 
 /** For any interface; empty if there is no text. */
 export function readWholeResponseTexts(json: unknown): ResponseTexts {
-  if (!isObject(json)) return { said: [], reasoned: [] };
+  if (!isObject(json)) return { outputTexts: [], reasoningTexts: [] };
   if (Array.isArray(json.output)) return readResponseTexts(json);
+  if (Array.isArray(json.candidates)) return readCandidateTexts(json.candidates);
+  if (Array.isArray(json.content)) return readMessageTexts(objects(json.content));
   const messages = objects(json.choices).flatMap(({ message }) => (isObject(message) ? [message] : []));
   return {
-    said: strings(messages.flatMap(messageTexts)),
-    reasoned: strings(messages.map((message) => message.reasoning_content ?? message.reasoning)),
+    outputTexts: strings(messages.flatMap(messageTexts)),
+    reasoningTexts: strings(messages.map((message) => message.reasoning_content ?? message.reasoning)),
+  };
+}
+
+/** The blocks of the Messages API. */
+function readMessageTexts(blocks: readonly Record<string, unknown>[]): ResponseTexts {
+  const calls = blocks.filter(({ input }) => isObject(input));
+  return {
+    outputTexts: [
+      ...strings(blocks.map(({ text }) => text)),
+      ...strings(calls.map(({ name }) => name)),
+      ...calls.map(({ input }) => JSON.stringify(input)),
+    ],
+    reasoningTexts: strings(blocks.map(({ thinking }) => thinking)),
+  };
+}
+
+/** Parts of Gemini's candidates: thoughts are marked, and the arguments of a call are an object. */
+function readCandidateTexts(candidates: readonly unknown[]): ResponseTexts {
+  const parts = objects(candidates).flatMap(({ content }) =>
+    isObject(content) ? objects(content.parts) : [],
+  );
+  const answerParts = parts.filter(({ thought }) => thought !== true);
+  return {
+    outputTexts: strings(
+      answerParts.flatMap(({ text, functionCall }) =>
+        isObject(functionCall) ? [functionCall.name, JSON.stringify(functionCall.args ?? {})] : [text],
+      ),
+    ),
+    reasoningTexts: strings(parts.filter(({ thought }) => thought === true).map(({ text }) => text)),
   };
 }
 
@@ -34,9 +65,12 @@ function messageTexts(message: Record<string, unknown>): unknown[] {
 
 export function readResponseTexts(response: unknown): ResponseTexts {
   const items = isObject(response) ? objects(response.output) : [];
-  const thoughts = items.filter(({ type }) => type === "reasoning");
-  const others = items.filter(({ type }) => type !== "reasoning");
-  return { said: strings(others.flatMap(itemTexts)), reasoned: strings(thoughts.flatMap(itemTexts)) };
+  const reasoningItems = items.filter(({ type }) => type === "reasoning");
+  const outputItems = items.filter(({ type }) => type !== "reasoning");
+  return {
+    outputTexts: strings(outputItems.flatMap(itemTexts)),
+    reasoningTexts: strings(reasoningItems.flatMap(itemTexts)),
+  };
 }
 
 function itemTexts(item: Record<string, unknown>): unknown[] {

@@ -32,16 +32,18 @@ export interface StreamReader {
    * The upstream ended without a terminal event, by closing or by breaking off. Returns true if the response is
    * complete all the same.
    */
-  saidEverything(how: "closed" | "broke off"): boolean;
+  isCompleteWithoutTerminal(how: "closed" | "broke off"): boolean;
   /** The last event ended an item: unless another one begins, only the terminal event and its usage follow. */
   isEnding(): boolean;
   /** Written after the terminal event, or at the end of a complete response without one. */
-  readonly done: Uint8Array | null;
+  readonly endMarker: Uint8Array | null;
   /** The end of a broken stream: exactly one terminal event of this interface. */
   failure(error: ApiError, requestId: string): Uint8Array;
   /** A data event that reports continued work, for clients that ignore comments; null if the interface has none. */
-  stillWorking(): Uint8Array | null;
+  progressEvent(): Uint8Array | null;
 
+  /** The response was filtered: it is a response although it has no output. */
+  readonly isFiltered?: boolean;
   readonly usage: TokenUsage | null;
   readonly images: number;
   /** Size and quality of those images, as the upstream reports them (`image-kind.ts`). */
@@ -54,18 +56,18 @@ export interface StreamReader {
 
 /**
  * Receives the text of the model as it passes, for streams that are counted. `bytes[start, end)` is the content of a
- * JSON string with its escapes, and the array may be reused afterwards. Texts of one lane are consecutive; a reader
- * uses a separate lane for every choice and kind of text, and negative lanes for reasoning.
+ * JSON string with its escapes, and the array may be reused afterwards. Texts of one channel are consecutive; a
+ * reader uses a separate channel for every choice and kind of text, and negative channels for reasoning.
  */
 export interface TextSink {
-  add(bytes: Uint8Array, start: number, end: number, lane: number): void;
+  add(bytes: Uint8Array, start: number, end: number, channel: number): void;
   /** A text that is independent of the texts around it: the name of a tool. */
-  addWhole(bytes: Uint8Array, start: number, end: number, lane: number): void;
+  addWhole(bytes: Uint8Array, start: number, end: number, channel: number): void;
 }
 
-/** The reasoning lane that corresponds to this lane. */
-export function reasoningLane(lane: number): number {
-  return -1 - lane;
+/** The reasoning channel that corresponds to this channel. */
+export function reasoningChannel(channel: number): number {
+  return -1 - channel;
 }
 
 export const PASS_CONTENT: EventVerdict = { phase: "content", replacement: null };

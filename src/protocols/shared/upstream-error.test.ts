@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { readRefusal, readUpstreamError } from "./upstream-error.ts";
 
-describe("finding the error", () => {
+describe("reading an upstream error", () => {
   const found = { code: "c", type: "t", param: "p", message: "m" };
 
-  test("in an error envelope", () => {
+  test("from an error envelope", () => {
     expect(readUpstreamError({ error: found })).toEqual(found);
   });
 
-  test("in a failed response", () => {
+  test("from a failed response", () => {
     const json = {
       type: "response.failed",
       response: { status: "failed", error: { code: "c", message: "m" } },
@@ -16,12 +16,12 @@ describe("finding the error", () => {
     expect(readUpstreamError(json)).toEqual({ code: "c", type: null, param: null, message: "m" });
   });
 
-  test("in an error event, whose fields stand at the top", () => {
+  test("from an error event with top-level fields", () => {
     const json = { type: "error", code: "c", message: "m", param: null, sequence_number: 3 };
     expect(readUpstreamError(json)).toEqual({ code: "c", type: "error", param: null, message: "m" });
   });
 
-  test("in an error whose object says that it is one", () => {
+  test("from an object of type error", () => {
     const json = { object: "error", message: "m", type: "BadRequestError", param: null, code: 400 };
     expect(readUpstreamError(json)).toEqual({
       code: "400",
@@ -31,11 +31,11 @@ describe("finding the error", () => {
     });
   });
 
-  test("in an error event that nests them", () => {
+  test("from an error event with a nested error", () => {
     expect(readUpstreamError({ type: "error", error: found })).toEqual(found);
   });
 
-  test("in a bare string", () => {
+  test("from a plain string", () => {
     expect(readUpstreamError({ error: "no" })).toEqual({
       code: null,
       type: null,
@@ -44,11 +44,11 @@ describe("finding the error", () => {
     });
   });
 
-  test("with a code that is a number", () => {
+  test("with a numeric code", () => {
     expect(readUpstreamError({ error: { code: 429, message: "m" } })?.code).toBe("429");
   });
 
-  test("with the time of its reset, as a time or a moment", () => {
+  test("with its reset, as a duration or a timestamp", () => {
     const read = (more: object) => readUpstreamError({ error: { ...found, ...more } });
     expect(read({ resets_in_seconds: 90 })).toEqual({ ...found, resetsInMs: 90_000 });
     expect(read({ resets_at: 1_788_264_000 })).toEqual({ ...found, resetsAtMs: 1_788_264_000_000 });
@@ -59,12 +59,12 @@ describe("finding the error", () => {
     expect(read({ resets_at: "soon", resets_in_seconds: -1 })).toEqual(found);
   });
 
-  test("with fields of any other type left out", () => {
+  test("without fields of other types", () => {
     const odd = { error: { code: {}, type: [], param: true, message: null } };
     expect(readUpstreamError(odd)).toEqual({ code: null, type: null, param: null, message: "" });
   });
 
-  test("or not, where there is none", () => {
+  test("returns null if there is none", () => {
     for (const json of [
       null,
       7,
@@ -81,14 +81,14 @@ describe("finding the error", () => {
   });
 });
 
-describe("the reason of a refusal is also found", () => {
+describe("reading the reason of a rejection", () => {
   const reason = { code: null, type: null, param: null, message: "too hot" };
 
-  test("in what FastAPI calls a detail", () => {
+  test("from FastAPI's detail", () => {
     expect(readRefusal({ detail: "too hot" })).toEqual(reason);
   });
 
-  test("in its list of fields that are wrong, under the name that OpenAI has for the first", () => {
+  test("from FastAPI's list of invalid fields, with the first as OpenAI's param", () => {
     const detail = [
       { loc: ["body", "messages", 0, "content"], msg: "field required", type: "missing" },
       { loc: ["body", "n"], msg: "too many", type: "less_than" },
@@ -100,16 +100,16 @@ describe("the reason of a refusal is also found", () => {
     });
   });
 
-  test("in a list that holds the error", () => {
+  test("from a list that contains the error", () => {
     const error = { code: 400, message: "too hot", status: "INVALID_ARGUMENT" };
-    expect(readRefusal([{ error }])).toEqual({ ...reason, code: "400" });
+    expect(readRefusal([{ error }])).toEqual({ ...reason, code: "400", type: "INVALID_ARGUMENT" });
   });
 
-  test("in a message alone", () => {
+  test("from a plain message", () => {
     expect(readRefusal({ message: "too hot" })).toEqual(reason);
   });
 
-  test("and not where there is none", () => {
+  test("returns null if there is none", () => {
     for (const json of [
       null,
       [],

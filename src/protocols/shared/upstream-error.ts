@@ -1,6 +1,7 @@
 /** Reads the errors of upstreams. `publicMessage` rewrites them for clients. */
 
 import { isObject } from "../../json/parse.ts";
+import { isGoogleError, readGoogleError } from "./google-error.ts";
 
 export interface UpstreamError {
   code: string | null;
@@ -20,8 +21,9 @@ export function readUpstreamError(json: unknown): UpstreamError | null {
   const error = json.error ?? (isObject(response) ? response.error : undefined) ?? flatError(json);
   if (typeof error === "string") return { code: null, type: null, param: null, message: error };
   if (!isObject(error)) return null;
+  if (isGoogleError(error)) return readGoogleError(error);
   return {
-    code: toText(error.code),
+    code: toText(error.code) ?? (isObject(error.details) ? toText(error.details.error_code) : null),
     type: toText(error.type),
     param: toText(error.param),
     message: toText(error.message) ?? "",

@@ -6,14 +6,17 @@ const counted = (change: Partial<TokenUsage>): TokenUsage => ({
   inputTokens: 0,
   cachedTokens: 0,
   cacheWriteTokens: 0,
+  cacheWrite1hTokens: 0,
+  webSearches: 0,
+  tier: null,
   outputTokens: 0,
   reasoningTokens: 0,
   imageInputTokens: 0,
   audioInputTokens: 0,
   audioOutputTokens: 0,
-  lacks: null,
+  missing: null,
   isEarly: false,
-  absurd: false,
+  hasImpossibleCount: false,
   ...change,
 });
 
@@ -50,7 +53,7 @@ describe("usage", () => {
     );
   });
 
-  test("of a picture made from a picture", () => {
+  test("of an image edit", () => {
     const usage = {
       input_tokens: 100,
       input_tokens_details: { text_tokens: 20, image_tokens: 80 },
@@ -61,7 +64,7 @@ describe("usage", () => {
     expect(readUsage(usage)).toEqual(counted({ inputTokens: 100, imageInputTokens: 80, outputTokens: 272 }));
   });
 
-  test("of a chat that heard, saw and spoke", () => {
+  test("of a chat with audio and image input and audio output", () => {
     const usage = {
       prompt_tokens: 100,
       prompt_tokens_details: { audio_tokens: 30, image_tokens: 20 },
@@ -79,24 +82,24 @@ describe("usage", () => {
     );
   });
 
-  test("the half that is not told follows from the total, or is told to be lacking", () => {
+  test("a missing count is computed from the total, or marked as missing", () => {
     expect(readUsage({ prompt_tokens: 8, total_tokens: 20 })).toEqual(
       counted({ inputTokens: 8, outputTokens: 12 }),
     );
     expect(readUsage({ completion_tokens: 5, total_tokens: 20 })).toEqual(
       counted({ inputTokens: 15, outputTokens: 5 }),
     );
-    expect(readUsage({ prompt_tokens: 8 })).toEqual(counted({ inputTokens: 8, lacks: "output" }));
+    expect(readUsage({ prompt_tokens: 8 })).toEqual(counted({ inputTokens: 8, missing: "output" }));
     expect(readUsage({ prompt_tokens: null, output_tokens: 8 })).toEqual(
-      counted({ outputTokens: 8, lacks: "input" }),
+      counted({ outputTokens: 8, missing: "input" }),
     );
   });
 
-  test("of an embedding, which has no output", () => {
+  test("of an embedding, without output", () => {
     expect(readUsage({ prompt_tokens: 8, total_tokens: 8 })).toEqual(counted({ inputTokens: 8 }));
   });
 
-  test("of an upstream that counts cache hits beside the details", () => {
+  test("of an upstream that reports cache hits outside the details", () => {
     const usage = { prompt_tokens: 9, completion_tokens: 1, prompt_cache_hit_tokens: 4 };
     expect(readUsage(usage)).toEqual(counted({ inputTokens: 9, cachedTokens: 4, outputTokens: 1 }));
   });
@@ -106,7 +109,7 @@ describe("usage", () => {
     expect(readUsage({ input_tokens: 0, prompt_tokens: 9, output_tokens: 0 })).toEqual(counted({}));
   });
 
-  test("null details are no details", () => {
+  test("null details are ignored", () => {
     const usage = {
       input_tokens: 5,
       output_tokens: 1,
@@ -116,7 +119,7 @@ describe("usage", () => {
     expect(readUsage(usage)).toEqual(counted({ inputTokens: 5, outputTokens: 1 }));
   });
 
-  test("there is none where no count is named", () => {
+  test("is null without any count", () => {
     for (const json of [
       undefined,
       null,
@@ -133,7 +136,7 @@ describe("usage", () => {
   });
 
   test.each([-1, -0.5, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 1e18, 2 ** 53, "12", true, {}])(
-    "%s tokens count as none, and the usage as absurd",
+    "%s tokens count as zero, and the usage as absurd",
     (bad) => {
       const usage = {
         input_tokens: bad,
@@ -141,29 +144,31 @@ describe("usage", () => {
         output_tokens: bad,
         output_tokens_details: { reasoning_tokens: bad },
       };
-      expect(readUsage(usage)).toEqual(counted({ absurd: true }));
+      expect(readUsage(usage)).toEqual(counted({ hasImpossibleCount: true }));
       const oneBad = { input_tokens: 7, output_tokens: 3, output_tokens_details: { reasoning_tokens: bad } };
-      expect(readUsage(oneBad)).toEqual(counted({ inputTokens: 7, outputTokens: 3, absurd: true }));
+      expect(readUsage(oneBad)).toEqual(
+        counted({ inputTokens: 7, outputTokens: 3, hasImpossibleCount: true }),
+      );
     },
   );
 
-  test("a count beyond what the model can take or give is absurd", () => {
+  test("a count above the limits of the model is absurd", () => {
     const window = { contextTokens: 1_000, outputTokensMax: 100 };
     expect(isImpossibleUsage(counted({ inputTokens: 1_000, outputTokens: 100 }), window)).toBe(false);
     expect(isImpossibleUsage(counted({ inputTokens: 1_001 }), window)).toBe(true);
     expect(isImpossibleUsage(counted({ outputTokens: 101 }), window)).toBe(true);
     expect(isImpossibleUsage(counted({ outputTokens: 300 }), window, 3)).toBe(false);
-    expect(isImpossibleUsage(counted({ absurd: true }), window)).toBe(true);
+    expect(isImpossibleUsage(counted({ hasImpossibleCount: true }), window)).toBe(true);
   });
 
-  test("a count that no model has is absurd even where the window is not known", () => {
+  test("a count above the limits of any model is absurd even without a known context size", () => {
     const window = { contextTokens: null, outputTokensMax: null };
     expect(isImpossibleUsage(counted({ inputTokens: 2_000_000, outputTokens: 500_000 }), window)).toBe(false);
     expect(isImpossibleUsage(counted({ inputTokens: 1e12 }), window)).toBe(true);
     expect(isImpossibleUsage(counted({ outputTokens: 1e12 }), window)).toBe(true);
   });
 
-  test("a part is never more than the whole", () => {
+  test("a part is never more than the total", () => {
     const usage = {
       input_tokens: 10,
       input_tokens_details: { cached_tokens: 11, cache_write_tokens: 12 },
@@ -181,7 +186,7 @@ describe("usage", () => {
     );
   });
 
-  test("whatever an upstream writes, every count is a whole number that credits nobody", () => {
+  test("for any upstream data, every count is a non-negative integer", () => {
     const anything = fc.oneof(fc.double(), fc.integer(), fc.anything());
     const details = fc.oneof(
       anything,

@@ -1,24 +1,19 @@
 /** Token usage as responses report it, in one format for all interfaces. */
 
 import { isObject } from "../../json/parse.ts";
+import type { TokenCounts } from "../../money/token-counts.ts";
+import { SERVICE_TIERS, type ServiceTier } from "../../records.ts";
 
-export interface TokenUsage {
-  inputTokens: number;
-  /** Part of `inputTokens`, like the other kinds of input. */
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  imageInputTokens: number;
-  audioInputTokens: number;
-  outputTokens: number;
-  /** Part of `outputTokens`, like audio. */
-  reasoningTokens: number;
-  audioOutputTokens: number;
+/** Images are not part of a report: the readers of responses count them. */
+export interface TokenUsage extends Omit<TokenCounts, "images"> {
+  /** The service tier, if it is one with prices of its own. */
+  tier: ServiceTier | null;
   /** The half that was not reported and does not follow from the total. It is 0 here and must be counted. */
-  lacks: "input" | "output" | null;
+  missing: "input" | "output" | null;
   /** Reported before the response had ended: more output may have followed. */
   isEarly: boolean;
   /** The report contains an impossible count. That count is 0 here, and the others must not be trusted. */
-  absurd: boolean;
+  hasImpossibleCount: boolean;
 }
 
 /**
@@ -41,14 +36,17 @@ export function readUsage(json: unknown): TokenUsage | null {
     inputTokens,
     cachedTokens: countPart(inputTokens, cached),
     cacheWriteTokens: countPart(inputTokens, inputDetails.cache_write_tokens),
+    cacheWrite1hTokens: 0,
     imageInputTokens: countPart(inputTokens, inputDetails.image_tokens),
     audioInputTokens: countPart(inputTokens, inputDetails.audio_tokens),
     outputTokens,
     reasoningTokens: countPart(outputTokens, outputDetails.reasoning_tokens),
     audioOutputTokens: countPart(outputTokens, outputDetails.audio_tokens),
-    lacks: total !== null ? null : input === null ? "input" : output === null ? "output" : null,
+    webSearches: 0,
+    tier: readTier(json.service_tier),
+    missing: total !== null ? null : input === null ? "input" : output === null ? "output" : null,
     isEarly: false,
-    absurd:
+    hasImpossibleCount:
       isInvalidCount(input) ||
       isInvalidCount(output) ||
       isInvalidCount(total) ||
@@ -59,6 +57,11 @@ export function readUsage(json: unknown): TokenUsage | null {
       isInvalidCount(outputDetails.reasoning_tokens) ||
       isInvalidCount(outputDetails.audio_tokens),
   };
+}
+
+/** Null for the standard tier, and for tiers that have no prices of their own. */
+export function readTier(value: unknown): ServiceTier | null {
+  return SERVICE_TIERS.find((tier) => tier === value) ?? null;
 }
 
 /** The limits of a model; null if unknown. */
@@ -78,7 +81,7 @@ const OUTPUT_TOKENS_SANE_MAX = 5_000_000;
 export function isImpossibleUsage(usage: TokenUsage, window: ModelWindow, choices = 1): boolean {
   const inputMax = window.contextTokens ?? INPUT_TOKENS_SANE_MAX;
   const outputMax = window.outputTokensMax ?? window.contextTokens ?? OUTPUT_TOKENS_SANE_MAX;
-  return usage.absurd || usage.inputTokens > inputMax || usage.outputTokens > outputMax * choices;
+  return usage.hasImpossibleCount || usage.inputTokens > inputMax || usage.outputTokens > outputMax * choices;
 }
 
 function readDetails(json: unknown): Record<string, unknown> {
@@ -90,7 +93,7 @@ function countPart(whole: number, part: unknown): number {
 }
 
 /** A value was reported that is not a count. */
-function isInvalidCount(value: unknown): boolean {
+export function isInvalidCount(value: unknown): boolean {
   return value !== undefined && value !== null && !isCount(value);
 }
 
@@ -102,6 +105,6 @@ function count(value: unknown): number {
   return isCount(value) ? value : 0;
 }
 
-function isCount(value: unknown): value is number {
+export function isCount(value: unknown): value is number {
   return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }

@@ -28,8 +28,8 @@ function answer(endpoint: EndpointName, body: unknown, audience: Audience = AUDI
 
 const USAGE = { prompt_tokens: 3, completion_tokens: 4 };
 
-describe("an answer", () => {
-  test("has the public model in place of the upstream's, and is otherwise as it came", () => {
+describe("a whole response", () => {
+  test("has the public model instead of the upstream model, and is otherwise unchanged", () => {
     const body = '{ "id":"x", "model" : "gpt-6-eu-0419",\n"big":12345678901234567890, "a":1.0, "a":2 }';
     expect(answer("chat.completions", body).text).toBe(body.replace("gpt-6-eu-0419", "fast"));
   });
@@ -37,7 +37,7 @@ describe("an answer", () => {
   test.each([
     [{ code: "rate_limit", message: "Account acct-77 of org-secret is out of credits" }, "rate_limit"],
     [{ code: 502, message: "host up-3.internal went away", metadata: { raw: "org-secret" } }, "server_error"],
-  ])("tells of a choice that failed no more than its code and public words", (error, code) => {
+  ])("shows of a failed choice only its code and a public message", (error, code) => {
     const body = {
       choices: [
         { index: 0, message: { content: "hi" }, error },
@@ -53,7 +53,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("tells of Groq's own errors no more either, and of two of a choice the last", () => {
+  test("redacts Groq's own errors, and keeps the last of duplicate errors of a choice", () => {
     const groq = { choices: [], x_groq: { id: "req_1", error: "org-secret is over capacity" } };
     expect(JSON.parse(answer("chat.completions", groq).text).x_groq.error).not.toContain("org-secret");
     const twice = (last: string) =>
@@ -68,12 +68,12 @@ describe("an answer", () => {
     });
   });
 
-  test.each(["null", "false", '""', "{}"])("whose choice has %s for an error stays as it came", (none) => {
+  test.each(["null", "false", '""', "{}"])("with the choice error %s is unchanged", (none) => {
     const body = `{"choices":[{"index":0,"error":${none}}],"x_groq":{"error":${none}},"x_groq":7}`;
     expect(answer("chat.completions", body).text).toBe(body);
   });
 
-  test("of Responses tells an error as an object, whatever the upstream wrote", () => {
+  test("of Responses has its error as an object, whatever the upstream sent", () => {
     const { text } = answer("responses", {
       status: "failed",
       output: [],
@@ -83,17 +83,17 @@ describe("an answer", () => {
     expect(text).not.toContain("org-secret");
   });
 
-  test("that only speaks of errors stays as it came", () => {
+  test("with the word error in its content is unchanged", () => {
     const body = '{"choices":[{"message":{"content":"an \\"error\\"","error":"mine"}}],"error":null}';
     expect(answer("chat.completions", body).text).toBe(body);
   });
 
-  test("loses a byte order mark", () => {
+  test("loses its byte order mark", () => {
     const body = '{"choices":[]}';
     expect(answer("chat.completions", `\ufeff${body}`).text).toBe(body);
   });
 
-  test("without a model stays without one", () => {
+  test("without a model is sent without one", () => {
     const body = '{"created":1,"data":[]}';
     expect(answer("images.generations", body).text).toBe(body);
   });
@@ -106,13 +106,13 @@ describe("an answer", () => {
     ["embeddings", { data: [] }],
     ["images.generations", { data: [] }],
     ["images.edits", { data: [] }],
-  ] as const)("of %s is whole with what such answers are made of", (endpoint, substance) => {
-    expect(answer(endpoint, { id: "x", ...substance }).hasSubstance).toBe(true);
-    expect(answer(endpoint, { object: "error", message: "m" }).hasSubstance).toBe(false);
-    expect(answer(endpoint, { status: "error", detail: "m" }).hasSubstance).toBe(false);
+  ] as const)("of %s is complete with the field that such responses must have", (endpoint, substance) => {
+    expect(answer(endpoint, { id: "x", ...substance }).hasExpectedContent).toBe(true);
+    expect(answer(endpoint, { object: "error", message: "m" }).hasExpectedContent).toBe(false);
+    expect(answer(endpoint, { status: "error", detail: "m" }).hasExpectedContent).toBe(false);
   });
 
-  test("tells its usage", () => {
+  test("has its usage", () => {
     expect(answer("chat.completions", { model: "m", usage: USAGE }).usage).toMatchObject({
       inputTokens: 3,
       outputTokens: 4,
@@ -121,7 +121,7 @@ describe("an answer", () => {
     expect(answer("chat.completions", { model: "m", usage: null }).usage).toBeNull();
   });
 
-  test("of images tells how many there are", () => {
+  test("of images has the number of images", () => {
     const data = [{ b64_json: 'x"{}[{' }, { url: "u", more: [{}, { a: {} }] }, { b64_json: "\\" }];
     expect(answer("images.generations", { data }).images).toBe(3);
     expect(answer("images.edits", { data: [] }).images).toBe(0);
@@ -129,14 +129,14 @@ describe("an answer", () => {
     expect(answer("embeddings", { data }).images).toBe(0);
   });
 
-  test("of images tells of which kind they are, and no other does", () => {
+  test("of images has the kind of its images, and no other response does", () => {
     const told = { created: 1, size: "1024x1024", quality: "high", data: [{ b64_json: "x" }] };
     expect(answer("images.edits", told).imageKind).toBe("1024x1024/high");
     expect(answer("images.edits", { data: [] }).imageKind).toBeNull();
     expect(answer("chat.completions", told).imageKind).toBeNull();
   });
 
-  test("images are counted right whatever their texts hold", () => {
+  test("counts images correctly for any content", () => {
     const image = fc.record({
       b64_json: fc.string({ unit: "binary" }),
       other: fc.jsonValue({ maxDepth: 2 }),
@@ -148,12 +148,12 @@ describe("an answer", () => {
     );
   });
 
-  test("of the Responses family tells its id and where it stands", () => {
+  test("of the Responses API has its id and status", () => {
     const found = answer("responses", { id: "resp_1", status: "queued", model: "m" });
     expect(found).toMatchObject({ responseId: "resp_1", status: "queued" });
   });
 
-  test("of another family has neither, whatever its id is", () => {
+  test("of another API has neither, whatever its id is", () => {
     const found = answer("chat.completions", { id: "chatcmpl-1", status: "queued" });
     expect(found).toMatchObject({ responseId: null, status: null });
     expect(answer("responses.compact", { id: "resp_1" }).responseId).toBeNull();
@@ -165,7 +165,7 @@ describe("embeddings", () => {
     '{"object":"list", "data":[ {"object":"embedding","embedding":[0.1, -2.5e0,3e-8],"index":1,"x":1e400},' +
     '{"embedding" : [],"index":0}, {"index":2}, 7 ],"model":"gpt-6-eu-0419","usage":{"prompt_tokens":3}}';
 
-  test("asked for in Base64 come in it, and every other byte as it came", () => {
+  test("are converted to base64 if requested, and every other byte is unchanged", () => {
     const packed = answer("embeddings", NUMBERS, { ...AUDIENCE, wantsBase64: true });
     const floats = Buffer.alloc(12);
     [0.1, -2.5, 3e-8].forEach((value, index) => void floats.writeFloatLE(value, 4 * index));
@@ -177,31 +177,31 @@ describe("embeddings", () => {
     expect(packed.usage).toMatchObject({ inputTokens: 3 });
   });
 
-  test("not asked for in Base64 stay numbers", () => {
+  test("stay numbers if base64 was not requested", () => {
     expect(answer("embeddings", NUMBERS).text).toBe(NUMBERS.replace("gpt-6-eu-0419", "fast"));
   });
 
   test.each([
-    ["packed already", '{"data":[{"embedding":"AACAPw=="},{"embedding":[1]}]}'],
-    ["no vectors", '{"data":[{"embedding":[1,null]},{"embedding":[[1]]},{"embedding":{}}]}'],
-    ["not there", '{"data":[]}'],
-    ["no list", '{"data":{"embedding":[1]}}'],
-  ])("that are %s stay as they came", (_, body) => {
+    ["encoded already", '{"data":[{"embedding":"AACAPw=="},{"embedding":[1]}]}'],
+    ["not vectors", '{"data":[{"embedding":[1,null]},{"embedding":[[1]]},{"embedding":{}}]}'],
+    ["missing", '{"data":[]}'],
+    ["not a list", '{"data":{"embedding":[1]}}'],
+  ])("that are %s are unchanged", (_, body) => {
     expect(answer("embeddings", body, { ...AUDIENCE, wantsBase64: true }).text).toBe(body);
   });
 });
 
-describe("a response that failed", () => {
+describe("a failed response", () => {
   const failed = (error: unknown) => ({ id: "resp_1", status: "failed", error, model: "m", usage: USAGE });
 
-  test("is an answer: it has an id, a status and a usage", () => {
+  test("is a response with an id, a status and usage", () => {
     const found = answer("responses", failed({ code: "server_error", message: "Sorry" }));
     expect(found).toMatchObject({ responseId: "resp_1", status: "failed" });
     expect(found.usage?.inputTokens).toBe(3);
     expect(JSON.parse(found.text).error).toEqual({ code: "server_error", message: "Sorry" });
   });
 
-  test("tells its reason without naming an account", () => {
+  test("has its reason without the name of an account", () => {
     const message = "Organization org-CANARY7 has no quota for gpt-6-eu-0419.";
     const { text } = answer("responses", failed({ code: "rate_limit_exceeded", message, key: "sk-CANARY7" }));
     expect(JSON.parse(text).error).toEqual({
@@ -210,18 +210,18 @@ describe("a response that failed", () => {
     });
   });
 
-  test("has a code of the API's own form", () => {
+  test("has an error code in the format of the API", () => {
     const { text } = answer("responses", failed({ code: "acct-CANARY7", message: "" }));
-    expect(JSON.parse(text).error).toEqual({ code: "server_error", message: "The model failed to answer." });
+    expect(JSON.parse(text).error).toEqual({ code: "server_error", message: "The model failed to respond." });
   });
 
-  test("and one that did not keeps its null", () => {
+  test("keeps a null error if it did not fail", () => {
     const body = '{"id":"r","status":"completed","error":null}';
     expect(answer("responses", body).text).toBe(body);
   });
 });
 
-describe("what only looks like an answer", () => {
+describe("invalid responses", () => {
   const error = { message: "no", type: "server_error", param: null, code: "c" };
 
   test.each([
@@ -235,21 +235,21 @@ describe("what only looks like an answer", () => {
     expect(read(endpoint, { error: "no" })).toMatchObject({ kind: "error", error: { message: "no" } });
   });
 
-  test("an error beside choices is an error", () => {
+  test("an error next to choices is an error", () => {
     expect(read("chat.completions", { id: "x", choices: [], error }).kind).toBe("error");
   });
 
-  test("a null error is none", () => {
+  test("a null error is no error", () => {
     expect(read("chat.completions", { id: "x", error: null }).kind).toBe("answer");
   });
 
   test.each([
-    ["nothing", ""],
+    ["an empty body", ""],
     ["an HTML page", "<!doctype html><title>Sign in</title>"],
     ["a list", "[]"],
-    ["a cut object", '{"id":"x","choices":[{"message":{"content":"hel'],
+    ["a truncated object", '{"id":"x","choices":[{"message":{"content":"hel'],
     ["two models", '{"model":"a","model":"b"}'],
-    ["too deep an object", `{"a":${"[".repeat(40)}${"]".repeat(40)}}`],
+    ["an object nested too deep", `{"a":${"[".repeat(40)}${"]".repeat(40)}}`],
   ])("%s is malformed", (_, body) => {
     expect(read("chat.completions", body)).toEqual({ kind: "malformed" });
   });
@@ -259,16 +259,16 @@ test.each([
   ["a response without output", { object: "response", output: [] }, true],
   ["a response with an item", { object: "response", output: [{ type: "message" }] }, false],
   [
-    "a blank choice",
+    "an empty choice",
     { choices: [{ message: { role: "assistant", content: "", refusal: null, annotations: [] } }] },
     true,
   ],
   ["a choice with text", { choices: [{ message: { role: "assistant", content: "hi" } }] }, false],
   [
-    "a choice with a call",
+    "a choice with a tool call",
     { choices: [{ message: { role: "assistant", content: null, tool_calls: [{}] } }] },
     false,
   ],
-])("%s says nothing or something", (_, json, nothing) => {
+])("detects whether a response is empty: %s", (_, json, nothing) => {
   expect(isEmptyResponse(wholePart(Buffer.from(JSON.stringify(json))))).toBe(nothing);
 });

@@ -15,14 +15,16 @@ import {
 import { jsonString, replaceValue, type Splice, spliceParts } from "../../json/splice.ts";
 import { joinParts, type Part } from "../../net/wire/parts.ts";
 import { packVectors } from "../embeddings/vectors.ts";
+import { readGeminiUsage } from "./gemini-usage.ts";
 import { readImageKind } from "./image-kind.ts";
 import { publicError, rewriteInnerErrors } from "./inner-errors.ts";
+import { readMessagesUsage } from "./messages-usage.ts";
 import { publicMessage } from "./public-message.ts";
 import type { EndpointName } from "./request.ts";
 import { type Audience, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
 import { readUsage, type TokenUsage } from "./usage.ts";
 
-const ANSWER = wantedFields([
+const RESPONSE_FIELDS = wantedFields([
   "id",
   "model",
   "status",
@@ -31,18 +33,33 @@ const ANSWER = wantedFields([
   "data",
   "choices",
   "output",
+  "content",
   "input_tokens",
+  "modelVersion",
+  "usageMetadata",
+  "candidates",
+  "promptFeedback",
+  "totalTokens",
+  "embedding",
+  "embeddings",
 ]);
 
 /** The member that every response of the endpoint has. */
 const REQUIRED_MEMBER = {
   "chat.completions": "choices",
+  messages: "content",
+  "messages.count_tokens": "input_tokens",
   responses: "output",
   "responses.compact": "output",
   "responses.input_tokens": "input_tokens",
   embeddings: "data",
   "images.generations": "data",
   "images.edits": "data",
+  "gemini.generate_content": "candidates",
+  "gemini.stream_generate_content": "candidates",
+  "gemini.count_tokens": "totalTokens",
+  "gemini.embed_content": "embedding",
+  "gemini.batch_embed_contents": "embeddings",
 } as const satisfies Record<EndpointName, string>;
 
 const IMAGE_FIELDS = wantedFields(["size", "quality"]);
@@ -59,7 +76,7 @@ export interface UpstreamResponse {
   responseId: string | null;
   status: string | null;
   /** The required member of the endpoint is present. A response may also have only a status. */
-  hasSubstance: boolean;
+  hasExpectedContent: boolean;
 }
 
 export type WholeResponseResult =
@@ -67,12 +84,12 @@ export type WholeResponseResult =
   | { kind: "error"; error: UpstreamError }
   | { kind: "malformed" };
 
-const ENDS = ["completed", "incomplete", "failed", "cancelled"] as const;
-export type ResponseEnd = (typeof ENDS)[number];
+const RESPONSE_ENDS = ["completed", "incomplete", "failed", "cancelled"] as const;
+export type ResponseEnd = (typeof RESPONSE_ENDS)[number];
 
 /** How a response ended, by its status; null while it is in progress. */
 export function readResponseEnd({ status }: Pick<UpstreamResponse, "status">): ResponseEnd | null {
-  return ENDS.find((end) => end === status) ?? null;
+  return RESPONSE_ENDS.find((end) => end === status) ?? null;
 }
 
 /** Whether it is a known status of a response. */
@@ -88,9 +105,9 @@ export function readWholeResponse(
 ): WholeResponseResult {
   // Clients ignore a byte order mark, so the gateway does too.
   const start = startsWithBom(bytes, from, end) ? from + BOM_BYTES : from;
-  const scan = scanObject(bytes, start, end, ANSWER, { depthMax });
+  const scan = scanObject(bytes, start, end, RESPONSE_FIELDS, { depthMax });
   if (!scan.ok) return { kind: "malformed" };
-  const { id, model, status, usage, error, data } = scan.fields;
+  const { id, model, modelVersion, status, error, data } = scan.fields;
   const isResponse = endpoint === "responses";
   const hasError = error?.kind === "object" || error?.kind === "string";
   // A response object has its own `error` and is a response all the same. Elsewhere an error means failure.
@@ -99,28 +116,46 @@ export function readWholeResponse(
     return { kind: "error", error: upstreamError ?? { code: null, type: null, param: null, message: "" } };
   }
   const splices: Splice[] = [];
-  if (model?.kind === "string") splices.push(replaceValue(model, jsonString(audience.publicModel)));
+  for (const name of [model, modelVersion]) {
+    if (name?.kind === "string") splices.push(replaceValue(name, jsonString(audience.publicModel)));
+  }
   if (data?.kind === "array" && audience.wantsBase64) splices.push(...packVectors(bytes, data, depthMax));
-  const words = (message: string) => publicMessage(message, audience);
+  const publicErrorMessage = (message: string) => publicMessage(message, audience);
   if (error && hasError) {
-    const errorForClient = publicError(parseJson(bytes, error.start, error.end), words);
+    const errorForClient = publicError(parseJson(bytes, error.start, error.end), publicErrorMessage);
     splices.push(replaceValue(error, Buffer.from(JSON.stringify(errorForClient))));
   }
   if (endpoint === "chat.completions") {
-    splices.push(...rewriteInnerErrors({ bytes, start, end }, scan.fields.choices, depthMax, words));
+    splices.push(
+      ...rewriteInnerErrors({ bytes, start, end }, scan.fields.choices, depthMax, publicErrorMessage),
+    );
   }
   const isImages = endpoint.startsWith("images.");
   const statusText = isResponse && status ? stringValue(bytes, status) : null;
   return {
     kind: "answer",
     body: spliceParts(bytes, splices, start, end),
-    usage: usage?.kind === "object" ? readUsage(parseJson(bytes, usage.start, usage.end)) : null,
+    usage: readReportedUsage(bytes, endpoint, scan.fields),
     images: isImages && data?.kind === "array" ? countObjects(bytes, data) : 0,
     imageKind: isImages ? readReportedKind(bytes, start, end, depthMax) : null,
     responseId: isResponse && id ? stringValue(bytes, id) : null,
     status: statusText,
-    hasSubstance: scan.fields[REQUIRED_MEMBER[endpoint]] !== undefined || isKnownStatus(statusText),
+    hasExpectedContent:
+      scan.fields[REQUIRED_MEMBER[endpoint]] !== undefined ||
+      isKnownStatus(statusText) ||
+      // Gemini answers a blocked prompt without candidates.
+      scan.fields.promptFeedback !== undefined,
   };
+}
+
+function readReportedUsage(
+  bytes: Uint8Array,
+  endpoint: EndpointName,
+  { usage, usageMetadata }: { readonly usage?: JsonField; readonly usageMetadata?: JsonField },
+): TokenUsage | null {
+  if (usage?.kind === "object") return readUsageOf(endpoint)(parseJson(bytes, usage.start, usage.end));
+  if (usageMetadata?.kind !== "object") return null;
+  return readGeminiUsage(parseJson(bytes, usageMetadata.start, usageMetadata.end));
 }
 
 /** A separate scan, so that responses without images are not searched for it. */
@@ -131,18 +166,33 @@ function readReportedKind(bytes: Uint8Array, start: number, end: number, depthMa
   return readImageKind(size ? stringValue(bytes, size) : null, quality ? stringValue(bytes, quality) : null);
 }
 
-/** True for a chat completion whose choices are all blank, and for a response without output. */
+function readUsageOf(endpoint: EndpointName): (json: unknown) => TokenUsage | null {
+  return endpoint === "messages" ? readMessagesUsage : readUsage;
+}
+
+/** True for a chat completion or Gemini response whose choices are all blank, and for a message or a response without content. */
 export function isEmptyResponse(body: readonly Part[]): boolean {
   const json = parseJson(joinParts(body));
   if (!isObject(json)) return true;
   if (Array.isArray(json.output)) return json.output.length === 0;
+  if (Array.isArray(json.candidates)) return json.candidates.every(isEmptyCandidate);
+  if (Array.isArray(json.content)) return json.content.length === 0 && json.stop_reason === "end_turn";
   const choices = Array.isArray(json.choices) ? json.choices.filter(isObject) : [];
-  return choices.every(({ message }) => {
+  return choices.every(({ message, finish_reason }) => {
+    if (finish_reason === "content_filter") return false;
     if (!isObject(message)) return true;
     return Object.entries(message).every(
       ([field, value]) => field === "role" || !value || (Array.isArray(value) && value.length === 0),
     );
   });
+}
+
+/** Gemini sometimes finishes normally without any part. A candidate that was stopped for a reason is a response. */
+function isEmptyCandidate(candidate: unknown): boolean {
+  if (!isObject(candidate)) return true;
+  const { content, finishReason } = candidate;
+  if (finishReason !== undefined && finishReason !== "STOP") return false;
+  return !isObject(content) || !Array.isArray(content.parts) || content.parts.length === 0;
 }
 
 /** Counts the elements of an array of objects. An image is megabytes of base64, so strings are skipped. */
@@ -152,7 +202,7 @@ function countObjects(bytes: Uint8Array, array: JsonField): number {
   for (let at = array.start; at < array.end; at++) {
     const byte = bytes[at];
     if (byte === 0x22) {
-      at = endOfString(bytes, at);
+      at = findStringEnd(bytes, at);
     } else if (byte === 0x7b || byte === 0x5b) {
       if (byte === 0x7b && depth === 1) count++;
       depth++;
@@ -163,7 +213,7 @@ function countObjects(bytes: Uint8Array, array: JsonField): number {
   return count;
 }
 
-function endOfString(bytes: Uint8Array, quote: number): number {
+function findStringEnd(bytes: Uint8Array, quote: number): number {
   for (let at = bytes.indexOf(0x22, quote + 1); at !== -1; at = bytes.indexOf(0x22, at + 1)) {
     let slashes = 0;
     while (bytes[at - 1 - slashes] === 0x5c) slashes++;

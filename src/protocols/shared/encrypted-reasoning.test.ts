@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { applySplices } from "../../json/splice.ts";
-import { dropEncryptedReasoning } from "./foreign-reasoning.ts";
+import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 
 const ENCRYPTED = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA=="}`;
 const OPEN = `{"type":"reasoning","id":"rs_2","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":null}`;
@@ -29,26 +29,26 @@ describe("encrypted reasoning", () => {
     ["last", [MESSAGE, RESULT, ENCRYPTED], [MESSAGE, RESULT]],
     ["several in a row", [MESSAGE, ENCRYPTED, ENCRYPTED, RESULT, ENCRYPTED], [MESSAGE, RESULT]],
     ["alone", [ENCRYPTED], []],
-  ])("%s is taken out, and the others stay as they came", (_, items, left) => {
+  ])("%s is removed, and the other items are unchanged", (_, items, left) => {
     expect(dropFrom(`[${items.join(",")}]`)).toBe(`[${left.join(",")}]`);
     expect(dropFrom(`[ ${items.join(" ,\n ")} ]`)).toBe(`[${left.join(",")}]`);
   });
 
   test.each([
-    ["an input without any", `[${MESSAGE},${RESULT}]`],
-    ["reasoning that anyone can read", `[${OPEN}]`],
+    ["an input without encrypted reasoning", `[${MESSAGE},${RESULT}]`],
+    ["unencrypted reasoning", `[${OPEN}]`],
     ["an empty input", "[]"],
-    ["items that are no objects", `["reasoning", 1, null, [${ENCRYPTED}]]`],
-  ])("%s is left alone", (_, input) => {
+    ["items that are not objects", `["reasoning", 1, null, [${ENCRYPTED}]]`],
+  ])("%s is unchanged", (_, input) => {
     expect(dropFrom(input)).toBeNull();
   });
 
-  test("an input that is a text is left alone", () => {
+  test("an input that is a text is unchanged", () => {
     expect(dropFrom(JSON.stringify(ENCRYPTED), "string")).toBeNull();
     expect(dropEncryptedReasoning(new Uint8Array(), undefined, 16)).toEqual([]);
   });
 
-  test("what is left is always what other items there were, in their order", () => {
+  test("the result always contains the other items in their order", () => {
     const item = fc.oneof(
       fc.constant(ENCRYPTED),
       fc.constant(MESSAGE),

@@ -8,7 +8,7 @@ import { type JsonField, scanObject, stringValue, wantedFields } from "../../jso
 import type { Splice } from "../../json/splice.ts";
 
 const ITEM = wantedFields(["type", "encrypted_content"]);
-const NOTHING = new Uint8Array(0);
+const NO_BYTES = new Uint8Array(0);
 const COMMA = Uint8Array.of(0x2c);
 
 /** Returns the splices that remove the items; empty if there are none. */
@@ -25,10 +25,10 @@ export function dropEncryptedReasoning(
   const splices: Splice[] = [];
   let from = input.start + 1;
   for (const [i, item] of keep.entries()) {
-    splices.push({ start: from, end: item.start, insert: i === 0 ? NOTHING : COMMA });
+    splices.push({ start: from, end: item.start, insert: i === 0 ? NO_BYTES : COMMA });
     from = item.end;
   }
-  splices.push({ start: from, end: input.end - 1, insert: NOTHING });
+  splices.push({ start: from, end: input.end - 1, insert: NO_BYTES });
   return splices;
 }
 

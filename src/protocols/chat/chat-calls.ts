@@ -1,0 +1,52 @@
+/** Reads the tool calls of a Chat Completions response: their tools and their ids. */
+
+import { unwrapCustomInput } from "../hub/custom-input.ts";
+import type { ClientTool, ToolNames } from "../hub/dialect-codec.ts";
+import { type Json, readObject, readString } from "../hub/json-values.ts";
+
+/** A call, or a part of one. */
+export interface ChatCall {
+  readonly name: string | null;
+  /** Arguments of a function, or the input of a custom tool. */
+  readonly text: string;
+  /** The upstream itself has custom tools, so the text is the input and not JSON. */
+  readonly isCustom: boolean;
+}
+
+export function readChatCall(call: Json): ChatCall {
+  const custom = readObject(call.custom);
+  const definition = custom ?? readObject(call.function);
+  const text = custom === null ? definition?.arguments : definition?.input;
+  return {
+    name: readString(definition?.name) || null,
+    text: typeof text === "object" && text !== null ? JSON.stringify(text) : (readString(text) ?? ""),
+    isCustom: custom !== null,
+  };
+}
+
+/** A name that the request does not contain is passed on: the client reports it to the model. */
+export function resolveTool(toolNames: ToolNames, { name, isCustom }: Omit<ChatCall, "text">): ClientTool {
+  const known = toolNames.resolve(name ?? "");
+  return known ?? { name: name ?? "", namespace: null, tool: isCustom ? "custom" : "function" };
+}
+
+export function readCallInput(tool: ClientTool, { text, isCustom }: Omit<ChatCall, "name">): string {
+  return tool.tool === "custom" && !isCustom ? unwrapCustomInput(text) : text;
+}
+
+/** Ids of calls. Some upstreams send none, or the same one for several calls of a response. */
+export class CallIds {
+  readonly #used = new Set<string>();
+  readonly #responseId: string;
+
+  constructor(responseId: string) {
+    this.#responseId = responseId.replace(/[^A-Za-z0-9_-]/g, "").slice(0, 40);
+  }
+
+  assign(id: unknown): string {
+    let callId = readString(id) || `call_${this.#responseId}_${this.#used.size}`;
+    if (this.#used.has(callId)) callId = `${callId}_${this.#used.size}`;
+    this.#used.add(callId);
+    return callId;
+  }
+}

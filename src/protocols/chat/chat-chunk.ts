@@ -1,0 +1,89 @@
+/** What a chunk of a Chat Completions stream contains, read from its bytes. */
+
+import { isObject, parseJson } from "../../json/parse.ts";
+import { type JsonField, type ObjectScan, stringValue, wantedFields } from "../../json/scan.ts";
+import { ARRAY_OPEN, QUOTE, skipSpace } from "../../json/walk.ts";
+import { findBytes, startsWithAt } from "../../net/wire/bytes.ts";
+import type { Part } from "../../net/wire/parts.ts";
+import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+
+const CHUNK_FIELDS = ["model", "usage", "error", "choices", "object", "type"] as const;
+export const CHUNK = wantedFields(CHUNK_FIELDS);
+export type ChunkScan = ObjectScan<(typeof CHUNK_FIELDS)[number]>;
+
+const ERROR = Buffer.from('"error"');
+const ERROR_NAME = Buffer.from("error");
+const FINISH_REASON = Buffer.from('"finish_reason"');
+
+export function readError(chunk: Uint8Array): UpstreamError {
+  const json = parseJson(chunk);
+  const upstreamError = readUpstreamError(json) ?? readUpstreamError({ error: json });
+  return upstreamError ?? { code: null, type: null, param: null, message: "" };
+}
+
+/** In JSON a quote inside a string is escaped, so a field name in quotes is found without parsing. */
+export function mentionsError(bytes: Uint8Array, from: number, end: number): boolean {
+  return containsBytes(bytes, ERROR, from, end);
+}
+
+/** A prefix that contains usage or an error must be read each time. */
+export function isRepeatable(chunk: Uint8Array, model: JsonField, usage: JsonField | undefined): boolean {
+  return !(usage && usage.start < model.start) && !mentionsError(chunk, 0, model.end);
+}
+
+/** The first chunk usually has only a role: content begins with the first delta that is not empty. */
+export function hasDeltaContent(choices: unknown): boolean {
+  return listObjects(choices).some((choice) => {
+    const delta = choice.delta;
+    if (!isObject(delta)) return false;
+    return Object.entries(delta).some(([field, value]) => field !== "role" && !isEmptyValue(value));
+  });
+}
+
+function isEmptyValue(value: unknown): boolean {
+  return value === null || value === "" || (Array.isArray(value) && value.length === 0);
+}
+
+export function listChoices(chunk: unknown): Record<string, unknown>[] {
+  return isObject(chunk) ? listObjects(chunk.choices) : [];
+}
+
+function listObjects(array: unknown): Record<string, unknown>[] {
+  return Array.isArray(array) ? array.filter(isObject) : [];
+}
+
+/** Nearly every chunk has the field, nearly always null: only a string is worth parsing for. */
+export function hasFinishReason(bytes: Uint8Array, from: number, end: number): boolean {
+  for (
+    let at = findBytes(bytes, FINISH_REASON, from);
+    at !== -1 && at < end;
+    at = findBytes(bytes, FINISH_REASON, at)
+  ) {
+    at += FINISH_REASON.length;
+    while (bytes[at] === 0x3a || bytes[at] === 0x20) at++;
+    if (bytes[at] === QUOTE) return true;
+  }
+  return false;
+}
+
+export function containsBytes(bytes: Uint8Array, needle: Uint8Array, from: number, end: number): boolean {
+  const at = findBytes(bytes, needle, from);
+  return at !== -1 && at < end;
+}
+
+/** Chunks have no event name: an event named `error` is an error in any format. */
+export function isErrorName(name: Part | null): boolean {
+  if (name === null || name.end - name.start !== ERROR_NAME.length) return false;
+  return startsWithAt(name.bytes, name.start, ERROR_NAME);
+}
+
+/** Errors of vLLM and others, whose fields are at the top level. */
+export function isErrorObject(chunk: Uint8Array, { fields }: ChunkScan): boolean {
+  const { object, type, choices } = fields;
+  if (choices !== undefined) return false;
+  return [object, type].some((field) => field !== undefined && stringValue(chunk, field) === "error");
+}
+
+export function isEmptyArray(bytes: Uint8Array, { start, end }: JsonField): boolean {
+  return bytes[start] === ARRAY_OPEN && skipSpace(bytes, start + 1, end) === end - 1;
+}

@@ -1,0 +1,244 @@
+/**
+ * Reads the chunks of a Chat Completions stream as events between dialects. The usage follows the finish reason, so the
+ * end is reported at `[DONE]` or when the upstream closes.
+ */
+
+import { isObject } from "../../json/parse.ts";
+import { isCutInput } from "../hub/custom-input.ts";
+import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
+import type { HubEvent, HubStop } from "../hub/hub-response.ts";
+import { ItemSequencer } from "../hub/item-sequencer.ts";
+import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { readUsage } from "../shared/usage.ts";
+import { CallIds, type ChatCall, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
+
+const DONE = "[DONE]";
+const NO_EVENTS: readonly HubEvent[] = [];
+const BROKEN_OFF: UpstreamError = {
+  code: "server_error",
+  type: null,
+  param: null,
+  message: "The stream ended before the response was complete.",
+};
+
+/** A call in progress, by the index of the upstream. */
+interface OpenCall {
+  readonly key: string;
+  /** Null until the name is known: the call is not announced before. */
+  tool: ClientTool | null;
+  readonly callId: string;
+  isCustom: boolean;
+  text: string;
+}
+
+export class ChatHubReader implements HubStreamReader {
+  readonly #options: ResponseReadOptions;
+  #events: HubEvent[] = [];
+  #items = new ItemSequencer(this.#events);
+  #callIds: CallIds | null = null;
+  readonly #calls = new Map<number, OpenCall>();
+  #stop: HubStop | null = null;
+  #hasCalls = false;
+  /** The output limit cut a call off, so that it cannot be run. */
+  #hasCutCall = false;
+  #isOver = false;
+
+  constructor(options: ResponseReadOptions) {
+    this.#options = options;
+  }
+
+  read(data: string, name: string | null): readonly HubEvent[] {
+    if (this.#isOver) return NO_EVENTS;
+    if (data === DONE) return this.#finish();
+    const json = parseObject(data);
+    if (json === null) return NO_EVENTS;
+    const error =
+      name === "error" || json.error != null || isErrorObject(json) ? readUpstreamError(json) : null;
+    if (error !== null) return this.#fail(error);
+    this.#begin(json);
+    const usage = readUsage(json.usage);
+    if (usage !== null) this.#events.push({ type: "usage", usage });
+    const [choice] = readObjects(json.choices);
+    if (choice !== undefined) this.#readChoice(choice);
+    return this.#take();
+  }
+
+  close(): readonly HubEvent[] {
+    if (this.#isOver) return NO_EVENTS;
+    return this.#stop === null ? this.#fail(BROKEN_OFF) : this.#finish();
+  }
+
+  #begin(json: Json): void {
+    if (this.#callIds !== null) return;
+    const responseId = readString(json.id);
+    this.#callIds = new CallIds(responseId ?? "");
+    this.#events.push({ type: "start", responseId, createdAtSeconds: readNumber(json.created) });
+  }
+
+  #readChoice(choice: Json): void {
+    const delta = readObject(choice.delta) ?? readObject(choice.message);
+    if (delta !== null) this.#readDelta(delta);
+    const stop = readStop(choice.finish_reason);
+    if (stop === null) return;
+    this.#stop = stop;
+    this.#endItems();
+  }
+
+  #readDelta(delta: Json): void {
+    const reasoning = readString(delta.reasoning_content) || readString(delta.reasoning);
+    if (reasoning) this.#addText("reasoning", reasoning);
+    const text = readContent(delta.content);
+    if (text !== "") this.#addText("text", text);
+    const refusal = readString(delta.refusal);
+    if (refusal) this.#addText("refusal", refusal);
+    const calls = delta.tool_calls;
+    if (Array.isArray(calls)) for (const call of calls) if (isObject(call)) this.#readCall(call);
+    const legacy = readObject(delta.function_call);
+    if (legacy !== null) this.#readCall({ index: 0, function: legacy });
+  }
+
+  #addText(kind: "reasoning" | "text" | "refusal", text: string): void {
+    if (!this.#items.has(kind)) {
+      this.#endBefore(kind);
+      this.#items.start(kind, kind === "reasoning" ? { kind, isSummary: false } : { kind });
+    }
+    this.#items.delta(kind, text);
+  }
+
+  #readCall(json: Json): void {
+    const index = readNumber(json.index) ?? this.#calls.size;
+    const part = readChatCall(json);
+    const call = this.#calls.get(index) ?? this.#openCall(index, json.id);
+    if (call.tool === null && part.name !== null) this.#announce(call, part);
+    this.#addArguments(call, part.text);
+  }
+
+  #openCall(index: number, id: unknown): OpenCall {
+    const callId = (this.#callIds ?? new CallIds("")).assign(id);
+    const call: OpenCall = { key: `call ${index}`, tool: null, callId, isCustom: false, text: "" };
+    this.#calls.set(index, call);
+    return call;
+  }
+
+  #announce(call: OpenCall, part: ChatCall): void {
+    call.tool = resolveTool(this.#options.toolNames, part);
+    call.isCustom = part.isCustom;
+    this.#hasCalls = true;
+    this.#endBefore(call.key);
+    this.#items.start(call.key, { kind: "call", callId: call.callId, ...call.tool });
+    if (!this.#isWrapped(call)) this.#items.delta(call.key, call.text);
+  }
+
+  #addArguments(call: OpenCall, text: string): void {
+    if (text === "") return;
+    call.text += text;
+    if (call.tool !== null && !this.#isWrapped(call)) this.#items.delta(call.key, text);
+  }
+
+  /** A function stands in for the custom tool: its input is known when the arguments are complete. */
+  #isWrapped({ tool, isCustom }: OpenCall): boolean {
+    return tool?.tool === "custom" && !isCustom;
+  }
+
+  /** Another item begins: texts end, and calls whose arguments are complete. The others wait for more. */
+  #endBefore(key: string): void {
+    for (const open of this.#items.openKeys) {
+      if (open === key) continue;
+      const call = this.#findCall(open);
+      if (call === null) this.#items.end(open);
+      else if (call.isCustom || !isCutInput(call.text)) this.#endCall(call, false);
+    }
+  }
+
+  #findCall(key: string): OpenCall | null {
+    for (const call of this.#calls.values()) if (call.key === key) return call;
+    return null;
+  }
+
+  #endCall(call: OpenCall, isCut: boolean): void {
+    if (this.#isWrapped(call) && call.tool !== null && !isCut)
+      this.#items.delta(call.key, readCallInput(call.tool, call));
+    this.#items.end(call.key, { isCut });
+  }
+
+  #endItems(): void {
+    const isLength = this.#stop === "length";
+    for (const key of this.#items.openKeys) {
+      const call = this.#findCall(key);
+      const isCut = isLength && (call === null || (!call.isCustom && isCutInput(call.text)));
+      if (call === null) this.#items.end(key, { isCut });
+      else {
+        this.#hasCutCall ||= isCut;
+        this.#endCall(call, isCut);
+      }
+    }
+  }
+
+  #finish(): readonly HubEvent[] {
+    this.#isOver = true;
+    this.#endItems();
+    // `[DONE]` without any chunk: the upstream has failed.
+    if (this.#callIds === null) return this.#fail({ ...BROKEN_OFF, message: "" });
+    const stop = computeStop(this.#stop, this.#hasCalls && !this.#hasCutCall);
+    this.#events.push({ type: "end", stop, stopSequence: null });
+    return this.#take();
+  }
+
+  #fail(error: UpstreamError): readonly HubEvent[] {
+    this.#isOver = true;
+    this.#events.push({ type: "error", error });
+    return this.#take();
+  }
+
+  #take(): readonly HubEvent[] {
+    const events = this.#events;
+    if (events.length === 0) return NO_EVENTS;
+    return events.splice(0);
+  }
+}
+
+function parseObject(data: string): Json | null {
+  try {
+    const json: unknown = JSON.parse(data);
+    return isObject(json) ? json : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Errors of vLLM and others, whose fields are at the top level. */
+function isErrorObject({ object, type, choices }: Json): boolean {
+  return choices === undefined && (object === "error" || type === "error");
+}
+
+/** A text, or for some vendors a list of parts. */
+export function readContent(content: unknown): string {
+  if (typeof content === "string") return content;
+  return readObjects(content)
+    .map(({ text }) => readString(text) ?? "")
+    .join("");
+}
+
+/** Calls decide, whatever finish reason the upstream reports. */
+export function computeStop(reported: HubStop | null, hasCalls: boolean): HubStop {
+  if (hasCalls) return "tools";
+  return reported === null || reported === "tools" ? "end" : reported;
+}
+
+export function readStop(reason: unknown): HubStop | null {
+  switch (reason) {
+    case "stop":
+    case "eos":
+      return "end";
+    case "tool_calls":
+    case "function_call":
+      return "tools";
+    case "length":
+      return "length";
+    case "content_filter":
+      return "filtered";
+    default:
+      return typeof reason === "string" ? "end" : null;
+  }
+}

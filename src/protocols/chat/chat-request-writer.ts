@@ -1,0 +1,173 @@
+/** Writes a Chat Completions request for an upstream. */
+
+import type { AccountProfile } from "../hub/account-profile.ts";
+import { customToolSchema } from "../hub/custom-input.ts";
+import type { WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
+import { DroppedFields } from "../hub/dropped-fields.ts";
+import type { HubRequest, HubTool } from "../hub/hub-request.ts";
+import { formatCacheControl } from "../hub/media.ts";
+import { selectTools } from "../hub/select-tools.ts";
+import { ToolNameTable } from "../hub/tool-names.ts";
+import { writeEffort } from "../hub/write-effort.ts";
+import { writeChatMessages } from "./chat-message-writer.ts";
+
+export function writeChatRequest(request: HubRequest, target: WriteTarget): WrittenRequest {
+  const { profile } = target;
+  const dropped = new DroppedFields(request.unread);
+  const names = new ToolNameTable(request.tools, request.items);
+  const selection = selectTools(request, dropped);
+  const tools = selection.tools.map((tool) => writeTool(tool, profile, names, dropped));
+  const format = writeFormat(request, profile, dropped);
+  const body: Record<string, unknown> = {
+    model: target.upstreamModel,
+    messages: writeChatMessages(request, { target, names, dropped, formatText: format.text }),
+    ...(tools.length === 0 ? {} : { tools }),
+    ...(tools.length === 0 || selection.choice === null
+      ? {}
+      : { tool_choice: writeToolChoice(selection.choice, names, profile, request.tools) }),
+    ...(tools.length === 0 ? {} : writeParallelCalls(request, profile, dropped)),
+    ...(format.field === null ? {} : { response_format: format.field }),
+    ...writeSettings(request, target, dropped),
+    stream: request.stream,
+    ...(request.stream && profile.streamUsage === "option"
+      ? { stream_options: { include_usage: true } }
+      : {}),
+  };
+  return { body, headers: {}, dropped: dropped.list(), toolNames: names };
+}
+
+function writeTool(
+  tool: Exclude<HubTool, { kind: "hosted" }>,
+  profile: AccountProfile,
+  names: ToolNameTable,
+  dropped: DroppedFields,
+): Record<string, unknown> {
+  const name = names.upstreamName(tool.name, tool.namespace);
+  const description = tool.description === null ? {} : { description: tool.description };
+  if (tool.kind === "custom") {
+    if (profile.customTools) return writeCustomTool(tool, name);
+    return { type: "function", function: { name, ...description, parameters: customToolSchema(tool) } };
+  }
+  const isStrict = tool.strict === true && profile.strictSchema;
+  if (tool.strict === true && !profile.strictSchema) dropped.add("tools.strict");
+  const hint = tool.cacheHint === null || profile.cache !== "explicit" ? null : tool.cacheHint;
+  return {
+    type: "function",
+    function: {
+      name,
+      ...description,
+      parameters: tool.parameters ?? { type: "object", properties: {} },
+      ...(isStrict ? { strict: true } : {}),
+    },
+    ...(hint === null ? {} : { cache_control: formatCacheControl(hint) }),
+  };
+}
+
+function writeCustomTool(tool: Extract<HubTool, { kind: "custom" }>, name: string): Record<string, unknown> {
+  const { description, grammar, grammarSyntax = "lark" } = tool;
+  return {
+    type: "custom",
+    custom: {
+      name,
+      ...(description === null ? {} : { description }),
+      ...(grammar === null
+        ? {}
+        : { format: { type: "grammar", grammar: { syntax: grammarSyntax, definition: grammar } } }),
+    },
+  };
+}
+
+function writeToolChoice(
+  choice: NonNullable<ReturnType<typeof selectTools>["choice"]>,
+  names: ToolNameTable,
+  profile: AccountProfile,
+  tools: readonly HubTool[],
+): unknown {
+  if (choice.kind !== "tool") return choice.kind;
+  const name = names.upstreamName(choice.name, choice.namespace);
+  const isCustom = tools.some((tool) => tool.kind === "custom" && tool.name === choice.name);
+  return isCustom && profile.customTools
+    ? { type: "custom", custom: { name } }
+    : { type: "function", function: { name } };
+}
+
+function writeParallelCalls(
+  { settings: { parallelCalls } }: HubRequest,
+  { parallelTools }: AccountProfile,
+  dropped: DroppedFields,
+): Record<string, unknown> {
+  if (parallelCalls === null) return {};
+  if (parallelTools) return { parallel_tool_calls: parallelCalls };
+  if (!parallelCalls) dropped.add("parallel_tool_calls");
+  return {};
+}
+
+interface WrittenFormat {
+  readonly field: Record<string, unknown> | null;
+  /** Instructions for an upstream that cannot enforce the schema. */
+  readonly text: string | null;
+}
+
+function writeFormat(
+  { settings: { format } }: HubRequest,
+  profile: AccountProfile,
+  dropped: DroppedFields,
+): WrittenFormat {
+  if (format === null || format.kind === "text") return { field: null, text: null };
+  if (format.kind === "json") return { field: { type: "json_object" }, text: null };
+  const { name, description, schema, strict } = format;
+  if (profile.jsonSchema === "native") {
+    const json_schema = {
+      name,
+      ...(description === null ? {} : { description }),
+      schema,
+      ...(strict === null ? {} : { strict }),
+    };
+    return { field: { type: "json_schema", json_schema }, text: null };
+  }
+  dropped.add("strict");
+  return {
+    field: { type: "json_object" },
+    text: `Respond with one JSON object that matches this JSON schema:\n${JSON.stringify(schema)}`,
+  };
+}
+
+function writeSettings(
+  { settings, dialect }: HubRequest,
+  { profile, outputTokensMax }: WriteTarget,
+  dropped: DroppedFields,
+): Record<string, unknown> {
+  const fields: Record<string, unknown> = {};
+  const set = (name: string, value: unknown) => {
+    if (value !== null && value !== undefined) fields[name] = value;
+  };
+  const setIf = (isSupported: boolean, name: string, value: unknown) => {
+    if (isSupported) set(name, value);
+    else dropped.addIfSet(name, value);
+  };
+  const isOpenai = profile.openaiSettings !== false;
+  set(profile.maxTokensField, smaller(settings.outputTokensMax, outputTokensMax));
+  setIf(profile.sampling, "temperature", settings.temperature);
+  setIf(profile.sampling, "top_p", settings.topP);
+  setIf(false, "top_k", settings.topK);
+  set("stop", settings.stop);
+  set("seed", settings.seed);
+  set("presence_penalty", settings.presencePenalty);
+  set("frequency_penalty", settings.frequencyPenalty);
+  setIf(false, "top_logprobs", settings.logprobs || null);
+  if (settings.reasoning !== null) set("reasoning_effort", writeEffort(settings.reasoning, profile, dropped));
+  setIf(isOpenai && profile.strictSchema, "verbosity", settings.verbosity);
+  setIf(isOpenai, "service_tier", settings.serviceTier);
+  setIf(isOpenai, "prompt_cache_key", settings.promptCacheKey);
+  setIf(isOpenai, "prompt_cache_retention", settings.promptCacheRetention);
+  setIf(isOpenai, "prompt_cache_options", settings.promptCacheOptions);
+  setIf(isOpenai, "safety_identifier", settings.safetyIdentifier);
+  // The user of other dialects may contain names, which are meant for another vendor.
+  if (dialect === "responses" || dialect === "chat") set("user", settings.user);
+  setIf(isOpenai && profile.strictSchema, "metadata", settings.metadata);
+  return fields;
+}
+
+function smaller(first: number | null, second: number | null): number | null {
+  return first === null || second === null ? (first ?? second) : Math.min(first, second);
+}

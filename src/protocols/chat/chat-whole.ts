@@ -1,0 +1,107 @@
+/** Reads and writes whole Chat Completions responses. */
+
+import { isCutInput } from "../hub/custom-input.ts";
+import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
+import type { CallItem } from "../hub/hub-request.ts";
+import type { HubResponse, HubStop, OutputItem } from "../hub/hub-response.ts";
+import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { readUsage } from "../shared/usage.ts";
+import { CallIds, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
+import { computeStop, readContent, readStop } from "./chat-hub-reader.ts";
+import { writeFinishReason } from "./chat-hub-writer.ts";
+import { writeChatUsage } from "./chat-usage.ts";
+
+export function readChatResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
+  const [choice] = readObjects(json.choices);
+  const message = readObject(choice?.message);
+  if (choice === undefined || message === null) return null;
+  const responseId = readString(json.id);
+  const stop = readStop(choice.finish_reason) ?? "end";
+  const calls = readCalls(message, new CallIds(responseId ?? ""), stop, options);
+  return {
+    responseId,
+    createdAtSeconds: readNumber(json.created),
+    items: [...readTexts(message), ...calls],
+    stop: computeStop(stop, calls.length > 0),
+    stopSequence: null,
+    usage: readUsage(json.usage),
+  };
+}
+
+function readTexts(message: Json): OutputItem[] {
+  const items: OutputItem[] = [];
+  const reasoning = readString(message.reasoning_content) || readString(message.reasoning);
+  if (reasoning) items.push({ kind: "reasoning", text: reasoning, isSummary: false, opaque: null });
+  const text = readContent(message.content);
+  if (text !== "")
+    items.push({ kind: "message", role: "assistant", parts: [{ kind: "text", text, cacheHint: null }] });
+  const refusal = readString(message.refusal);
+  if (refusal)
+    items.push({ kind: "message", role: "assistant", parts: [{ kind: "refusal", text: refusal }] });
+  return items;
+}
+
+/** A call that the output limit cut off cannot be run, so it is left out. */
+function readCalls(
+  message: Json,
+  callIds: CallIds,
+  stop: HubStop,
+  { toolNames }: ResponseReadOptions,
+): CallItem[] {
+  const legacy = readObject(message.function_call);
+  const calls = [...readObjects(message.tool_calls), ...(legacy === null ? [] : [{ function: legacy }])];
+  return calls.flatMap((json: Json) => {
+    const call = readChatCall(json);
+    if (call.name === null || (stop === "length" && !call.isCustom && isCutInput(call.text))) return [];
+    const tool = resolveTool(toolNames, call);
+    const input = readCallInput(tool, call);
+    return [{ kind: "call" as const, callId: callIds.assign(json.id), ...tool, input, opaque: null }];
+  });
+}
+
+export function writeChatResponse(response: HubResponse, client: ClientTarget): Record<string, unknown> {
+  return {
+    id: client.responseId,
+    object: "chat.completion",
+    created: response.createdAtSeconds ?? Math.floor(client.nowMs / 1000),
+    model: client.publicModel,
+    choices: [
+      {
+        index: 0,
+        message: writeMessage(response.items),
+        logprobs: null,
+        finish_reason: writeFinishReason(response.stop),
+      },
+    ],
+    ...(response.usage === null ? {} : { usage: writeChatUsage(response.usage) }),
+  };
+}
+
+function writeMessage(items: readonly OutputItem[]): Record<string, unknown> {
+  let content: string | null = null;
+  let refusal: string | null = null;
+  let reasoning = "";
+  const calls: Record<string, unknown>[] = [];
+  for (const item of items) {
+    if (item.kind === "reasoning") reasoning += reasoning === "" ? item.text : `\n\n${item.text}`;
+    else if (item.kind === "call") calls.push(writeCall(item));
+    else if (item.kind === "message")
+      for (const part of item.parts) {
+        if (part.kind === "text") content = (content ?? "") + part.text;
+        else if (part.kind === "refusal") refusal = (refusal ?? "") + part.text;
+      }
+  }
+  return {
+    role: "assistant",
+    content,
+    refusal,
+    ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
+    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+  };
+}
+
+function writeCall({ callId, name, tool, input }: CallItem): Record<string, unknown> {
+  return tool === "custom"
+    ? { id: callId, type: "custom", custom: { name, input } }
+    : { id: callId, type: "function", function: { name, arguments: input === "" ? "{}" : input } };
+}

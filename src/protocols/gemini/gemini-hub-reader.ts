@@ -1,0 +1,92 @@
+/** Reads the events of a Gemini stream as events between dialects. Every event is a whole response with new parts. */
+
+import { isObject } from "../../json/parse.ts";
+import type { HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
+import type { HubEvent, HubStop } from "../hub/hub-response.ts";
+import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { readGeminiUsage } from "../shared/gemini-usage.ts";
+import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { OutputParts } from "./gemini-output-parts.ts";
+import { brokenResponse, readFinishReason } from "./gemini-stop.ts";
+
+const NO_EVENTS: readonly HubEvent[] = [];
+
+export class GeminiHubReader implements HubStreamReader {
+  readonly #events: HubEvent[] = [];
+  readonly #parts: OutputParts;
+  #hasStarted = false;
+  #isOver = false;
+  /** Set by the finish reason. The usage may follow. */
+  #stop: HubStop | null = null;
+
+  constructor(options: ResponseReadOptions) {
+    this.#parts = new OutputParts(options, this.#events);
+  }
+
+  read(data: string): readonly HubEvent[] {
+    const json = this.#isOver ? null : parseObject(data);
+    if (json === null) return NO_EVENTS;
+    if (json.error != null) return this.#fail(readUpstreamError(json) ?? brokenResponse(""));
+    this.#begin(json);
+    const usage = readGeminiUsage(json.usageMetadata);
+    if (usage !== null) this.#events.push({ type: "usage", usage });
+    const [candidate] = readObjects(json.candidates);
+    if (candidate !== undefined) this.#readCandidate(candidate);
+    else if (readObject(json.promptFeedback) !== null) this.#stop = "filtered";
+    if (this.#isOver) return this.#take();
+    return this.#stop !== null && usage !== null ? this.#finish() : this.#take();
+  }
+
+  close(): readonly HubEvent[] {
+    if (this.#isOver) return NO_EVENTS;
+    return this.#stop === null
+      ? this.#fail(brokenResponse("The stream ended before the response was complete."))
+      : this.#finish();
+  }
+
+  #begin(json: Json): void {
+    if (this.#hasStarted) return;
+    this.#hasStarted = true;
+    const responseId = readString(json.responseId);
+    this.#parts.setResponseId(responseId);
+    this.#events.push({ type: "start", responseId, createdAtSeconds: null });
+  }
+
+  #readCandidate(candidate: Json): void {
+    for (const part of readObjects(readObject(candidate.content)?.parts)) this.#parts.add(part);
+    const reason = readString(candidate.finishReason);
+    if (reason === null || reason === "") return;
+    const stop = readFinishReason(reason);
+    if (stop === "broken") this.#fail(brokenResponse(readString(candidate.finishMessage) ?? reason));
+    // Gemini sometimes finishes normally without any part: another account may do better.
+    else if (stop === "end" && !this.#parts.hasContent) this.#fail(brokenResponse("an empty response"));
+    else this.#stop = stop;
+  }
+
+  #finish(): readonly HubEvent[] {
+    this.#isOver = true;
+    this.#parts.end(this.#stop === "length");
+    const stop = this.#parts.hasCalls ? "tools" : (this.#stop ?? "end");
+    this.#events.push({ type: "end", stop, stopSequence: null });
+    return this.#take();
+  }
+
+  #fail(error: UpstreamError): readonly HubEvent[] {
+    this.#isOver = true;
+    this.#events.push({ type: "error", error });
+    return this.#take();
+  }
+
+  #take(): readonly HubEvent[] {
+    return this.#events.length === 0 ? NO_EVENTS : this.#events.splice(0);
+  }
+}
+
+function parseObject(data: string): Json | null {
+  try {
+    const json: unknown = JSON.parse(data);
+    return isObject(json) ? json : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,83 @@
+/** Writes the events of a response as a Gemini stream. Calls are sent when they are complete: Gemini has no partial ones. */
+
+import type { ApiError } from "../../errors.ts";
+import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
+import type { HubEvent, HubStop, StartedItem } from "../hub/hub-response.ts";
+import type { TokenUsage } from "../shared/usage.ts";
+import { writeFinishReason, writeUsageMetadata } from "./gemini-stop.ts";
+import { writeCallPart } from "./gemini-whole.ts";
+import { googleErrorBody } from "./google-error-body.ts";
+import { type SignedThought, writeSignature } from "./thought-signature.ts";
+
+export class GeminiHubWriter implements HubStreamWriter {
+  readonly #showsThoughts: boolean;
+  readonly #tail: string;
+  #usage: TokenUsage | null = null;
+  #item: StartedItem | null = null;
+  /** The text of the open item, for calls and reasoning. */
+  #text = "";
+  /** State that the next call carries, or the last event. */
+  #pending: SignedThought | null = null;
+
+  constructor({ publicModel, responseId, request }: ClientTarget) {
+    this.#showsThoughts = request.settings.reasoning?.isShown === true;
+    this.#tail = `"modelVersion":${JSON.stringify(publicModel)},"responseId":${JSON.stringify(responseId)}}\n\n`;
+  }
+
+  write(event: HubEvent): string {
+    switch (event.type) {
+      case "item_start":
+        this.#item = event.item;
+        this.#text = "";
+        return "";
+      case "delta":
+        return this.#writeDelta(event.text);
+      case "item_end":
+        return this.#endItem(event);
+      case "usage":
+        this.#usage = event.usage;
+        return "";
+      case "end":
+        return this.#writeEnd(event.stop);
+      case "start":
+      case "error":
+        return "";
+    }
+  }
+
+  keepAlive(): null {
+    return null;
+  }
+
+  fail(error: ApiError, requestId: string): string {
+    return `data: ${JSON.stringify(googleErrorBody(error, requestId))}\n\n`;
+  }
+
+  #writeDelta(text: string): string {
+    const kind = this.#item?.kind;
+    if (kind === "call" || kind === "reasoning") this.#text += text;
+    if (kind === "call" || (kind === "reasoning" && !this.#showsThoughts)) return "";
+    return this.#chunk(`{"text":${JSON.stringify(text)}${kind === "reasoning" ? ',"thought":true' : ""}}`);
+  }
+
+  #endItem({ opaque, isCut }: Extract<HubEvent, { type: "item_end" }>): string {
+    const item = this.#item;
+    this.#item = null;
+    if (item?.kind === "reasoning" && opaque !== null) this.#pending = { opaque, text: this.#text };
+    if (item?.kind !== "call" || isCut) return "";
+    const signed = this.#pending ?? (opaque === null ? null : { opaque, text: "" });
+    this.#pending = null;
+    return this.#chunk(JSON.stringify(writeCallPart({ ...item, input: this.#text }, signed)));
+  }
+
+  #writeEnd(stop: HubStop): string {
+    const signature = this.#pending === null ? "" : `,"thoughtSignature":"${writeSignature(this.#pending)}"`;
+    const usage =
+      this.#usage === null ? "" : `"usageMetadata":${JSON.stringify(writeUsageMetadata(this.#usage))},`;
+    return `data: {"candidates":[{"content":{"parts":[{"text":""${signature}}],"role":"model"},"finishReason":"${writeFinishReason(stop)}","index":0}],${usage}${this.#tail}`;
+  }
+
+  #chunk(part: string): string {
+    return `data: {"candidates":[{"content":{"parts":[${part}],"role":"model"},"index":0}],${this.#tail}`;
+  }
+}

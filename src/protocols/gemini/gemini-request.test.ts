@@ -1,0 +1,118 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
+import { inspectBody, openInspected, readModelRequest } from "../read-request.ts";
+import { ENDPOINTS, type EndpointName, type ModelRequest, type UpstreamBody } from "../shared/request.ts";
+
+const LIMITS = { depthMax: 32, modelNameCharsMax: 64 };
+
+function endpoint(name: EndpointName) {
+  const found = ENDPOINTS.find((one) => one.name === name);
+  if (found === undefined) throw new Error(name);
+  return { ...found, model: "public" };
+}
+
+const part = (json: unknown) => wholeBytesPart(Buffer.from(JSON.stringify(json)));
+
+function read(json: unknown, name: EndpointName = "gemini.generate_content"): ModelRequest {
+  return readModelRequest(part(json), endpoint(name), LIMITS);
+}
+
+function parse(body: UpstreamBody): unknown {
+  if ("open" in body) throw new Error("expected parts");
+  return JSON.parse(new TextDecoder().decode(joinParts(body)));
+}
+
+const contents = [{ role: "user", parts: [{ text: "Hello" }] }];
+
+test("the model and the stream come from the path", () => {
+  expect(read({ contents })).toMatchObject({ publicModel: "public", stream: false });
+  expect(read({ contents }, "gemini.stream_generate_content").stream).toBe(true);
+});
+
+describe("the output limit", () => {
+  test.each([
+    [{ contents }, null],
+    [{ contents, generationConfig: { maxOutputTokens: 9 } }, 9],
+    [{ contents, generation_config: { max_output_tokens: 9 } }, 9],
+  ])("of %j is %p", (json, tokens) => {
+    expect(read(json).outputTokensMax).toBe(tokens);
+  });
+
+  test.each([
+    [{ contents }, { contents, generationConfig: { maxOutputTokens: 5 } }],
+    [
+      { contents, generationConfig: {} },
+      { contents, generationConfig: { maxOutputTokens: 5 } },
+    ],
+    [
+      { contents, generationConfig: { temperature: 1, maxOutputTokens: 9 } },
+      { contents, generationConfig: { temperature: 1, maxOutputTokens: 5 } },
+    ],
+    [
+      { contents, generation_config: { max_output_tokens: 3 } },
+      { contents, generation_config: { max_output_tokens: 3 } },
+    ],
+  ])("a cap of 5 turns %j into %j", (json, expected) => {
+    expect(parse(read(json).body.withOutputCap(5).forUpstream("up"))).toEqual(expected);
+  });
+});
+
+describe("metering", () => {
+  const inlineData = (mimeType: string) => ({ inlineData: { mimeType, data: "A".repeat(4_000) } });
+  const withParts = (...parts: object[]) => ({ contents: [{ role: "user", parts }] });
+
+  test("inline media are not counted as text", () => {
+    const size = read(withParts({ text: "Hi" }, inlineData("image/png"))).inputSize();
+    expect(size.media).toBe(1);
+    expect(size.textBytes).toBeLessThan(200);
+  });
+
+  test("images, files and hosted tools are distinguished", () => {
+    const reach = read({
+      ...withParts(inlineData("image/png"), inlineData("application/pdf"), {
+        fileData: { fileUri: "gs://x/y" },
+      }),
+      tools: [{ googleSearch: {} }, { functionDeclarations: [{ name: "f" }] }],
+    }).inputReach();
+    expect(reach).toMatchObject({ pictures: 1, files: 2, remoteFiles: 1, hostsTools: true });
+    expect(
+      read({ contents, tools: [{ functionDeclarations: [{ name: "f" }] }] }).inputReach().hostsTools,
+    ).toBe(false);
+  });
+
+  test("cached content is read in addition to the body", () => {
+    expect(read({ contents, cachedContent: "cachedContents/1" }).readsKept).toBe(true);
+    expect(read({ contents }).readsKept).toBe(false);
+  });
+});
+
+test("a long body that a thread inspected is the same request", () => {
+  const json = { contents, generationConfig: { maxOutputTokens: 9, candidateCount: 2 } };
+  const name = endpoint("gemini.generate_content");
+  const inspection = structuredClone(inspectBody(part(json), name, LIMITS));
+  const opened = openInspected({ body: part(json), inspection, onDispose: null }, name, LIMITS);
+  const direct = read(json);
+  expect(opened).toMatchObject({ publicModel: "public", outputTokensMax: 9, choices: 2 });
+  expect(opened.inputSize()).toEqual(direct.inputSize());
+  expect(opened.tokensEstimate()).toBe(direct.tokensEstimate());
+  expect(parse(opened.body.withOutputCap(5).forUpstream("up"))).toEqual(
+    parse(direct.body.withOutputCap(5).forUpstream("up")),
+  );
+});
+
+test("every other member is forwarded unchanged", () => {
+  const names = fc
+    .string()
+    .filter(
+      (name) =>
+        !["model", "contents", "__proto__"].includes(name) &&
+        !/^generat|^cached|^tools|^requests|^content$/.test(name),
+    );
+  fc.assert(
+    fc.property(fc.dictionary(names, fc.jsonValue()), (rest) => {
+      const json = JSON.parse(JSON.stringify({ ...rest, contents }));
+      expect(parse(read(json).body.forUpstream("up"))).toEqual(json);
+    }),
+  );
+});

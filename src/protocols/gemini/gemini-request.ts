@@ -1,0 +1,190 @@
+/**
+ * Reads from a Gemini request what routing, metering and admission need, and forwards its bytes as received. The model
+ * and whether to stream are in the path; the body names the model only in a few places, which are rewritten.
+ */
+
+import { ApiError } from "../../errors.ts";
+import type { Part } from "../../net/wire/parts.ts";
+import { partBytes } from "../../net/wire/parts.ts";
+import { readConversationStart } from "../shared/conversation.ts";
+import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
+import { type InputSize, measureInputSize } from "../shared/input-size.ts";
+import type { JsonRequestLimits } from "../shared/json-request.ts";
+import { isPlainBody } from "../shared/plain-body.ts";
+import type { Endpoint, InputText, ModelRequest, RequestBody } from "../shared/request.ts";
+import { GeminiBody } from "./gemini-body.ts";
+import {
+  type ConfigScan,
+  type GeminiScan,
+  pick,
+  readCandidateCount,
+  readOutputLimit,
+  readThinkingLevel,
+  scanConfig,
+  scanGeminiBody,
+} from "./gemini-fields.ts";
+
+const BYTES_PER_TOKEN = 4;
+const MEDIA_TOKENS = 1_000;
+const OUTPUT_TOKENS_DEFAULT = 500;
+
+/** The members that contain media as Base64 in their `data`. */
+const INLINE_MEDIA = [Buffer.from('"inlineData"'), Buffer.from('"inline_data"')];
+
+/** What the inspection thread found in a long body. Plain data. */
+export interface GeminiInspection {
+  readonly kind: "gemini";
+  readonly scan: GeminiScan;
+  readonly config: ConfigScan | null;
+  readonly size: InputSize;
+  readonly reach: InputReach;
+  readonly conversation: string | null;
+  readonly isPlain: boolean;
+}
+
+interface GeminiRequestOptions {
+  readonly onDispose?: (() => void) | null;
+  readonly inspection?: GeminiInspection | null;
+}
+
+/** The body ends at the end of its array; bytes before it are ignored. */
+export function readGeminiRequest(
+  body: Part,
+  endpoint: Endpoint,
+  limits: JsonRequestLimits,
+  options: GeminiRequestOptions = {},
+): ModelRequest {
+  return new GeminiRequest(body, endpoint, limits, options);
+}
+
+export function inspectGeminiBody(
+  body: Part,
+  endpoint: Endpoint,
+  limits: JsonRequestLimits,
+): GeminiInspection {
+  const request = new GeminiRequest(body, endpoint, limits, {});
+  return {
+    kind: "gemini",
+    scan: request.scan,
+    config: request.config,
+    size: request.inputSize(),
+    reach: request.inputReach(),
+    conversation: request.conversation(),
+    isPlain: isPlainBody(partBytes(body)),
+  };
+}
+
+class GeminiRequest implements ModelRequest {
+  readonly publicModel: string;
+  readonly stream: boolean;
+  readonly hidesUsage = false;
+  readonly wantsBase64 = false;
+  readonly choices: number;
+  readonly previousResponseId = null;
+  readonly readsKept: boolean;
+  readonly storesResponse = false;
+  readonly background = false;
+  readonly outputTokensMax: number | null;
+  readonly imageKind = null;
+  readonly inputText: InputText;
+  readonly body: RequestBody;
+  readonly scan: GeminiScan;
+  readonly config: ConfigScan | null;
+  readonly #part: Part;
+  readonly #inspection: GeminiInspection | null;
+  #size: InputSize | null;
+  #reach: InputReach | null;
+
+  constructor(
+    part: Part,
+    endpoint: Endpoint,
+    limits: JsonRequestLimits,
+    { onDispose = null, inspection = null }: GeminiRequestOptions,
+  ) {
+    const { bytes } = part;
+    this.#part = part;
+    this.#inspection = inspection;
+    this.#size = inspection?.size ?? null;
+    this.#reach = inspection?.reach ?? null;
+    this.scan = inspection?.scan ?? scanGeminiBody(part, limits.depthMax);
+    this.publicModel = requireModel(endpoint, limits.modelNameCharsMax);
+    this.stream = endpoint.name === "gemini.stream_generate_content";
+    checkContent(this.scan, endpoint);
+    this.config = inspection === null ? scanConfig(bytes, this.scan, limits.depthMax) : inspection.config;
+    this.choices = readCandidateCount(bytes, this.config);
+    this.outputTokensMax = readOutputLimit(bytes, this.config);
+    const cached = pick(this.scan.fields, "cachedContent", "cached_content");
+    this.readsKept = cached !== undefined && cached.kind !== "null";
+    this.inputText = { kind: "json", body: part };
+    this.body = new GeminiBody(part, {
+      scan: this.scan,
+      config: this.config,
+      depthMax: limits.depthMax,
+      onDispose,
+      isPlain: inspection?.isPlain ?? null,
+    });
+  }
+
+  /** Google itself rejects an invalid limit, and treats none of them as unlimited. */
+  checkBounds(): void {}
+
+  reasoningEffort(): string | null {
+    return readThinkingLevel(this.#part.bytes, this.config);
+  }
+
+  tokensEstimate(): number {
+    const { textBytes, media } = this.inputSize();
+    const input = Math.ceil(textBytes / BYTES_PER_TOKEN) + media * MEDIA_TOKENS;
+    return input + (this.outputTokensMax ?? OUTPUT_TOKENS_DEFAULT) * this.choices;
+  }
+
+  inputSize(): InputSize {
+    this.#size ??= measureInputSize(partBytes(this.#part), INLINE_MEDIA);
+    return this.#size;
+  }
+
+  inputReach(): InputReach {
+    this.#reach ??= measureInputReach(partBytes(this.#part), this.inputSize());
+    return this.#reach;
+  }
+
+  conversation(): string | null {
+    if (this.#inspection !== null) return this.#inspection.conversation;
+    return readConversationStart(this.#part.bytes, this.scan.fields.contents);
+  }
+}
+
+function requireModel({ model = "" }: Endpoint, charsMax: number): string {
+  if (model !== "" && model.length <= charsMax) return model;
+  throw new ApiError("invalid_value", `The model in the path must be 1 to ${charsMax} characters long.`, {
+    param: "model",
+  });
+}
+
+/** Checks the member that every request needs. Finer checks are left to the upstream. */
+function checkContent({ fields }: GeminiScan, { name }: Endpoint): void {
+  if (
+    name === "gemini.count_tokens" &&
+    pick(fields, "generateContentRequest", "generate_content_request") !== undefined
+  )
+    return;
+  const required = name === "gemini.embed_content" ? "content" : isBatch(name) ? "requests" : "contents";
+  const kind = fields[required]?.kind ?? "null";
+  const isExpected = required === "content" ? kind === "object" : kind === "array";
+  // Google accepts a single content in place of a list.
+  if (isExpected || (required === "contents" && kind === "object")) return;
+  const expected = required === "content" ? "an object" : "an array";
+  throw kind === "null"
+    ? new ApiError(
+        "missing_required_parameter",
+        `Missing required parameter: \`${required}\` (${expected}).`,
+        { param: required },
+      )
+    : new ApiError("invalid_type", `Invalid type for \`${required}\`: expected ${expected}.`, {
+        param: required,
+      });
+}
+
+function isBatch(name: Endpoint["name"]): boolean {
+  return name === "gemini.batch_embed_contents";
+}

@@ -1,0 +1,108 @@
+/** Reads and writes whole Gemini responses. */
+
+import { isObject } from "../../json/parse.ts";
+import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
+import type { CallItem } from "../hub/hub-request.ts";
+import type { HubEvent, HubResponse, OutputItem } from "../hub/hub-response.ts";
+import { ItemCollector } from "../hub/item-collector.ts";
+import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { readGeminiUsage } from "../shared/gemini-usage.ts";
+import { OutputParts } from "./gemini-output-parts.ts";
+import { readFinishReason, writeFinishReason, writeUsageMetadata } from "./gemini-stop.ts";
+import { type SignedThought, writeSignature } from "./thought-signature.ts";
+
+export function readGeminiResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
+  const [candidate] = readObjects(json.candidates);
+  const responseId = readString(json.responseId);
+  const usage = readGeminiUsage(json.usageMetadata);
+  const base = { responseId, createdAtSeconds: null, stopSequence: null, usage };
+  if (candidate === undefined)
+    return readObject(json.promptFeedback) === null ? null : { ...base, items: [], stop: "filtered" };
+  const stop = readFinishReason(readString(candidate.finishReason) ?? "STOP");
+  const events: HubEvent[] = [];
+  const parts = new OutputParts(options, events);
+  parts.setResponseId(responseId);
+  for (const part of readObjects(readObject(candidate.content)?.parts)) parts.add(part);
+  parts.end(stop === "length");
+  // Gemini sometimes finishes normally without any part, or fails: another account may do better.
+  if (stop === "broken" || (stop === "end" && !parts.hasContent)) return null;
+  const collector = new ItemCollector();
+  for (const event of events) collector.add(event);
+  return { ...base, items: collector.items, stop: parts.hasCalls ? "tools" : stop };
+}
+
+export function writeGeminiResponse(response: HubResponse, client: ClientTarget): Record<string, unknown> {
+  const { publicModel, responseId, request } = client;
+  const parts = new PartsWriter(request.settings.reasoning?.isShown === true).write(response.items);
+  return {
+    candidates: [
+      { content: { parts, role: "model" }, finishReason: writeFinishReason(response.stop), index: 0 },
+    ],
+    ...(response.usage === null ? {} : { usageMetadata: writeUsageMetadata(response.usage) }),
+    modelVersion: publicModel,
+    responseId,
+  };
+}
+
+class PartsWriter {
+  readonly #showsThoughts: boolean;
+  readonly #parts: Record<string, unknown>[] = [];
+  /** State that the next call carries, or the last part. */
+  #pending: SignedThought | null = null;
+
+  constructor(showsThoughts: boolean) {
+    this.#showsThoughts = showsThoughts;
+  }
+
+  write(items: readonly OutputItem[]): Record<string, unknown>[] {
+    for (const item of items) this.#add(item);
+    if (this.#pending !== null)
+      this.#parts.push({ text: "", thoughtSignature: writeSignature(this.#pending) });
+    return this.#parts;
+  }
+
+  #add(item: OutputItem): void {
+    switch (item.kind) {
+      case "message":
+        for (const part of item.parts)
+          if (part.kind === "text" || part.kind === "refusal") this.#parts.push({ text: part.text });
+        return;
+      case "reasoning":
+        if (this.#showsThoughts && item.text !== "") this.#parts.push({ text: item.text, thought: true });
+        if (item.opaque !== null) this.#pending = { opaque: item.opaque, text: item.text };
+        return;
+      case "call":
+        this.#parts.push(
+          writeCallPart(
+            item,
+            this.#pending ?? (item.opaque === null ? null : { opaque: item.opaque, text: "" }),
+          ),
+        );
+        this.#pending = null;
+        return;
+      case "foreign":
+        return;
+    }
+  }
+}
+
+export function writeCallPart(
+  { callId, name, input }: Pick<CallItem, "callId" | "name" | "input">,
+  signed: SignedThought | null,
+): Record<string, unknown> {
+  return {
+    functionCall: { id: callId, name, args: parseArguments(input) },
+    ...(signed === null ? {} : { thoughtSignature: writeSignature(signed) }),
+  };
+}
+
+/** A model may have written invalid arguments. The client reports them to the model. */
+function parseArguments(input: string): unknown {
+  if (input.trim() === "") return {};
+  try {
+    const args: unknown = JSON.parse(input);
+    return isObject(args) ? args : { input: args };
+  } catch {
+    return { input };
+  }
+}

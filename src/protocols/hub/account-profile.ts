@@ -1,0 +1,79 @@
+/**
+ * What an account's upstream can express. Every kind of account and every vendor preset has a profile; the
+ * configuration file can override each field.
+ */
+
+import type { Effort } from "./hub-request.ts";
+
+export interface AccountProfile {
+  readonly maxTokensField: "max_completion_tokens" | "max_tokens";
+  /** The role of instructions in Chat Completions. */
+  readonly systemRole: "developer" | "system" | "user";
+  readonly systemPosition: "first" | "any";
+  readonly strictSchema: boolean;
+  readonly parallelTools: boolean;
+  readonly reasoningField: "reasoning_content" | "reasoning" | "none";
+  /** Whether earlier reasoning is sent back in Chat Completions. */
+  readonly reasoningReplay: "required" | "allowed" | "refused";
+  /** Whether temperature, top_p and top_k are accepted. */
+  readonly sampling: boolean;
+  readonly thinking: "effort" | "budget" | "adaptive" | "level" | "none";
+  readonly streamUsage: "option" | "always" | "never";
+  readonly customTools: boolean;
+  readonly jsonSchema: "native" | "tool" | "none";
+  readonly imageUrl: "remote" | "inline";
+  readonly pdf: boolean;
+  readonly cache: "explicit" | "implicit" | "none";
+  /** The highest effort of `reasoning_effort`; `high` if not set. */
+  readonly effortMax?: Effort;
+  /** False for servers that reject settings of OpenAI's own API, such as `service_tier` and `safety_identifier`. */
+  readonly openaiSettings?: boolean;
+}
+
+/** What OpenAI's own API can express. */
+export const OPENAI_PROFILE: AccountProfile = {
+  maxTokensField: "max_completion_tokens",
+  systemRole: "developer",
+  systemPosition: "any",
+  strictSchema: true,
+  parallelTools: true,
+  reasoningField: "none",
+  reasoningReplay: "refused",
+  sampling: true,
+  thinking: "effort",
+  streamUsage: "option",
+  customTools: true,
+  jsonSchema: "native",
+  imageUrl: "remote",
+  pdf: true,
+  cache: "implicit",
+  effortMax: "max",
+};
+
+/** What most servers with OpenAI's interfaces can express. */
+export const COMPATIBLE_PROFILE: AccountProfile = {
+  ...OPENAI_PROFILE,
+  maxTokensField: "max_tokens",
+  systemRole: "system",
+  strictSchema: false,
+  reasoningField: "reasoning_content",
+  reasoningReplay: "allowed",
+  customTools: false,
+  pdf: false,
+  effortMax: "high",
+};
+
+/** What Anthropic's API can express with every model: current models reject budgets and sampling. */
+export const ANTHROPIC_PROFILE: AccountProfile = {
+  ...OPENAI_PROFILE,
+  maxTokensField: "max_tokens",
+  systemRole: "system",
+  systemPosition: "first",
+  strictSchema: false,
+  reasoningReplay: "allowed",
+  sampling: false,
+  thinking: "adaptive",
+  streamUsage: "always",
+  customTools: false,
+  cache: "explicit",
+};

@@ -1,0 +1,47 @@
+/** Collects the items of a stream, for the conversation that a later request continues. */
+
+import type { HubEvent, OutputItem, StartedItem } from "./hub-response.ts";
+
+export class ItemCollector {
+  readonly #items: OutputItem[] = [];
+  #open: { readonly item: StartedItem; readonly texts: string[] } | null = null;
+
+  /** The items that are complete. */
+  get items(): readonly OutputItem[] {
+    return this.#items;
+  }
+
+  add(event: HubEvent): void {
+    switch (event.type) {
+      case "item_start":
+        this.#open = { item: event.item, texts: [] };
+        return;
+      case "delta":
+        this.#open?.texts.push(event.text);
+        return;
+      case "item_end":
+        // A call that was cut off cannot be run, so the conversation does not contain it.
+        if (this.#open !== null && !(event.isCut && this.#open.item.kind === "call"))
+          this.#items.push(buildItem(this.#open.item, this.#open.texts.join(""), event));
+        this.#open = null;
+        return;
+    }
+  }
+}
+
+function buildItem(
+  item: StartedItem,
+  text: string,
+  { opaque }: Extract<HubEvent, { type: "item_end" }>,
+): OutputItem {
+  switch (item.kind) {
+    case "text":
+      return { kind: "message", role: "assistant", parts: [{ kind: "text", text, cacheHint: null }] };
+    case "refusal":
+      return { kind: "message", role: "assistant", parts: [{ kind: "refusal", text }] };
+    case "reasoning":
+      return { kind: "reasoning", text, isSummary: item.isSummary, opaque };
+    case "call":
+      return { ...item, input: text, opaque };
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Puts the items of a stream one after the other. Upstreams may interleave them, for example parallel calls; clients
+ * of some dialects accept only one open item. The first open item flows; the deltas of others wait for its end.
+ */
+
+import type { OpaqueState } from "./hub-request.ts";
+import type { HubEvent, StartedItem } from "./hub-response.ts";
+
+interface Lane {
+  readonly item: StartedItem;
+  text: string;
+  end: { readonly opaque: OpaqueState | null; readonly isCut: boolean } | null;
+}
+
+export interface ItemEnd {
+  readonly opaque?: OpaqueState | null;
+  /** The upstream stopped in the middle of the item. */
+  readonly isCut?: boolean;
+}
+
+export class ItemSequencer {
+  /** Items that have begun and are not written completely, in order of their begin. The first one flows. */
+  readonly #lanes = new Map<string, Lane>();
+  readonly #events: HubEvent[];
+
+  /** Events are added to the list. */
+  constructor(events: HubEvent[]) {
+    this.#events = events;
+  }
+
+  has(key: string): boolean {
+    return this.#lanes.has(key);
+  }
+
+  get openKeys(): readonly string[] {
+    return [...this.#lanes.keys()];
+  }
+
+  start(key: string, item: StartedItem): void {
+    this.#lanes.set(key, { item, text: "", end: null });
+    if (this.#lanes.size === 1) this.#events.push({ type: "item_start", item });
+  }
+
+  delta(key: string, text: string): void {
+    const lane = this.#lanes.get(key);
+    if (lane === undefined || text === "") return;
+    if (this.#isFirst(key)) this.#events.push({ type: "delta", text });
+    else lane.text += text;
+  }
+
+  end(key: string, { opaque = null, isCut = false }: ItemEnd = {}): void {
+    const lane = this.#lanes.get(key);
+    if (lane === undefined) return;
+    lane.end = { opaque, isCut };
+    if (this.#isFirst(key)) this.#writeEnded();
+  }
+
+  endAll(end: ItemEnd = {}): void {
+    for (const key of this.openKeys) this.end(key, end);
+  }
+
+  #isFirst(key: string): boolean {
+    const first = this.#lanes.keys().next();
+    return !first.done && first.value === key;
+  }
+
+  /** Writes the end of the first item and what has waited for it. */
+  #writeEnded(): void {
+    let isFlowing = true;
+    for (const [key, lane] of this.#lanes) {
+      if (!isFlowing) {
+        this.#events.push({ type: "item_start", item: lane.item });
+        if (lane.text !== "") this.#events.push({ type: "delta", text: lane.text });
+        lane.text = "";
+      }
+      isFlowing = false;
+      if (lane.end === null) return;
+      this.#events.push({ type: "item_end", ...lane.end });
+      this.#lanes.delete(key);
+    }
+  }
+}

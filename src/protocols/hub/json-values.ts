@@ -1,0 +1,37 @@
+/** Reads members of parsed JSON. A member of another type reads as missing. */
+
+import { isObject } from "../../json/parse.ts";
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export function readString(value: unknown): string | null {
+  return typeof value === "string" ? value : null;
+}
+
+export function readNumber(value: unknown): number | null {
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+export function readBoolean(value: unknown): boolean | null {
+  return typeof value === "boolean" ? value : null;
+}
+
+export function readObject(value: unknown): Json | null {
+  return isObject(value) ? value : null;
+}
+
+export function readArray(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+export function readObjects(value: unknown): readonly Json[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+/** Only members that are strings. */
+export function readStringMap(value: unknown): Readonly<Record<string, string>> | null {
+  if (!isObject(value)) return null;
+  const strings: Record<string, string> = {};
+  for (const [name, member] of Object.entries(value)) if (typeof member === "string") strings[name] = member;
+  return strings;
+}

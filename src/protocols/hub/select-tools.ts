@@ -1,0 +1,43 @@
+/** Which tools an upstream is offered: hosted tools of another dialect are dropped, or refused if they are required. */
+
+import type { DroppedFields } from "./dropped-fields.ts";
+import type { Dialect, HostedTool, HubRequest, HubTool, HubToolChoice } from "./hub-request.ts";
+import { unsupportedField } from "./refuse.ts";
+
+export interface ToolSelection {
+  readonly tools: readonly Exclude<HubTool, { kind: "hosted" }>[];
+  readonly choice: Exclude<HubToolChoice, { kind: "allowed" }> | null;
+}
+
+/** A list of allowed tools becomes the list of tools, which every upstream understands. */
+export function selectTools(request: HubRequest, dropped: DroppedFields): ToolSelection {
+  const { toolChoice } = request;
+  const runnable = request.tools.filter((tool) => tool.kind !== "hosted");
+  for (const tool of request.tools) {
+    if (tool.kind !== "hosted") continue;
+    if (isForced(toolChoice, tool.json.type))
+      throw unsupportedField(tool.path, "Remove the tool, or choose a model that runs it.");
+    dropped.add(tool.path);
+  }
+  if (toolChoice?.kind !== "allowed") return { tools: runnable, choice: toolChoice };
+  const { mode, names } = toolChoice;
+  const allowed = runnable.filter(
+    ({ name, namespace }) => names.includes(name) || isMember(namespace, names),
+  );
+  return { tools: allowed, choice: allowed.length === 0 ? { kind: "none" } : { kind: mode } };
+}
+
+function isMember(namespace: string | null, names: readonly string[]): boolean {
+  return namespace !== null && names.includes(namespace);
+}
+
+function isForced(choice: HubToolChoice | null, type: unknown): boolean {
+  return choice?.kind === "tool" && choice.name === type;
+}
+
+/** The hosted tools that the dialect itself can run. */
+export function hostedTools(request: HubRequest, dialect: Dialect): readonly HostedTool[] {
+  return request.tools.filter(
+    (tool): tool is HostedTool => tool.kind === "hosted" && tool.dialect === dialect,
+  );
+}

@@ -1,0 +1,211 @@
+/** Reads the events of a Messages stream as events between dialects. */
+
+import { isObject } from "../../json/parse.ts";
+import { isCutInput, unwrapCustomInput } from "../hub/custom-input.ts";
+import type { ClientTool, HubStreamReader, ResponseReadOptions, ToolNames } from "../hub/dialect-codec.ts";
+import type { OpaqueState } from "../hub/hub-request.ts";
+import type { HubEvent, HubStop } from "../hub/hub-response.ts";
+import { ItemSequencer } from "../hub/item-sequencer.ts";
+import { type Json, readNumber, readObject, readString } from "../hub/json-values.ts";
+import { mergeMessagesUsage, readMessagesUsage } from "../shared/messages-usage.ts";
+import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+
+const NO_EVENTS: readonly HubEvent[] = [];
+const BROKEN_OFF: UpstreamError = {
+  code: null,
+  type: "api_error",
+  param: null,
+  message: "The stream ended before the response was complete.",
+};
+
+interface OpenBlock {
+  readonly key: string;
+  readonly kind: "text" | "reasoning" | "call";
+  /** A call of a custom tool: its input is known when the arguments are complete. */
+  readonly tool: ClientTool | null;
+  text: string;
+  opaque: OpaqueState | null;
+}
+
+export class MessagesHubReader implements HubStreamReader {
+  readonly #options: ResponseReadOptions;
+  readonly #events: HubEvent[] = [];
+  readonly #items = new ItemSequencer(this.#events);
+  readonly #blocks = new Map<number, OpenBlock>();
+  #usage: Readonly<Record<string, unknown>> = {};
+  #stop: HubStop | null = null;
+  #stopSequence: string | null = null;
+  #hasCalls = false;
+  #isOver = false;
+
+  constructor(options: ResponseReadOptions) {
+    this.#options = options;
+  }
+
+  read(data: string): readonly HubEvent[] {
+    const json = this.#isOver ? null : parseObject(data);
+    if (json === null) return NO_EVENTS;
+    switch (json.type) {
+      case "message_start":
+        this.#readStart(readObject(json.message) ?? {});
+        break;
+      case "content_block_start":
+        this.#readBlockStart(readNumber(json.index) ?? 0, readObject(json.content_block) ?? {});
+        break;
+      case "content_block_delta":
+        this.#readBlockDelta(readNumber(json.index) ?? 0, readObject(json.delta) ?? {});
+        break;
+      case "content_block_stop":
+        this.#endBlock(readNumber(json.index) ?? 0);
+        break;
+      case "message_delta":
+        this.#readMessageDelta(json);
+        break;
+      case "message_stop":
+        this.#finish();
+        break;
+      case "error":
+        this.#fail(readUpstreamError(json) ?? BROKEN_OFF);
+        break;
+    }
+    return this.#take();
+  }
+
+  close(): readonly HubEvent[] {
+    if (this.#isOver) return NO_EVENTS;
+    if (this.#stop === null) this.#fail(BROKEN_OFF);
+    else this.#finish();
+    return this.#take();
+  }
+
+  #readStart(message: Json): void {
+    this.#events.push({ type: "start", responseId: readString(message.id), createdAtSeconds: null });
+    this.#takeUsage(message.usage);
+  }
+
+  #readBlockStart(index: number, block: Json): void {
+    const open = this.#openBlock(`block ${index}`, block);
+    if (open === null) return;
+    this.#blocks.set(index, open);
+    const { key, kind, tool } = open;
+    if (tool !== null) {
+      this.#hasCalls = true;
+      this.#items.start(key, { kind: "call", callId: readString(block.id) ?? "", ...tool });
+    } else this.#items.start(key, kind === "text" ? { kind } : { kind: "reasoning", isSummary: false });
+    const text = readString(block.text) ?? readString(block.thinking);
+    if (text) this.#items.delta(key, text);
+  }
+
+  /** Null for a block that other dialects cannot express: the record of a tool that the upstream ran. */
+  #openBlock(key: string, block: Json): OpenBlock | null {
+    const { sealer, toolNames } = this.#options;
+    switch (block.type) {
+      case "text":
+        return { key, kind: "text", tool: null, text: "", opaque: null };
+      case "thinking":
+        return { key, kind: "reasoning", tool: null, text: "", opaque: null };
+      case "redacted_thinking": {
+        const data = readString(block.data);
+        const opaque = data === null ? null : sealer.seal({ field: "redacted_thinking", value: data });
+        return { key, kind: "reasoning", tool: null, text: "", opaque };
+      }
+      case "tool_use":
+        return {
+          key,
+          kind: "call",
+          tool: resolveTool(toolNames, readString(block.name) ?? ""),
+          text: "",
+          opaque: null,
+        };
+      default:
+        return null;
+    }
+  }
+
+  #readBlockDelta(index: number, delta: Json): void {
+    const block = this.#blocks.get(index);
+    if (block === undefined) return;
+    if (delta.type === "signature_delta") {
+      const value = readString(delta.signature);
+      if (value) block.opaque = this.#options.sealer.seal({ field: "signature", value });
+      return;
+    }
+    const text = readString(delta.text) ?? readString(delta.thinking) ?? readString(delta.partial_json) ?? "";
+    block.text += text;
+    if (block.tool?.tool !== "custom") this.#items.delta(block.key, text);
+  }
+
+  #endBlock(index: number): void {
+    const block = this.#blocks.get(index);
+    if (block === undefined) return;
+    this.#blocks.delete(index);
+    if (block.tool?.tool === "custom") this.#items.delta(block.key, unwrapCustomInput(block.text));
+    this.#items.end(block.key, { opaque: block.opaque });
+  }
+
+  #readMessageDelta(json: Json): void {
+    const delta = readObject(json.delta);
+    this.#stop = readStopReason(delta?.stop_reason) ?? this.#stop;
+    this.#stopSequence = readString(delta?.stop_sequence);
+    this.#takeUsage(json.usage);
+  }
+
+  #takeUsage(json: unknown): void {
+    if (!isObject(json)) return;
+    this.#usage = mergeMessagesUsage(this.#usage, json);
+    const usage = readMessagesUsage(this.#usage);
+    if (usage !== null) this.#events.push({ type: "usage", usage });
+  }
+
+  #finish(): void {
+    this.#isOver = true;
+    let isCut = false;
+    for (const block of this.#blocks.values()) {
+      isCut ||= block.tool !== null && isCutInput(block.text);
+      this.#items.end(block.key, { opaque: block.opaque, isCut });
+    }
+    const stop = this.#hasCalls && !isCut && this.#stop !== "length" ? "tools" : (this.#stop ?? "end");
+    this.#events.push({ type: "end", stop, stopSequence: this.#stopSequence });
+  }
+
+  #fail(error: UpstreamError): void {
+    this.#isOver = true;
+    this.#events.push({ type: "error", error });
+  }
+
+  #take(): readonly HubEvent[] {
+    return this.#events.length === 0 ? NO_EVENTS : this.#events.splice(0);
+  }
+}
+
+export function resolveTool(toolNames: ToolNames, name: string): ClientTool {
+  return toolNames.resolve(name) ?? { name, namespace: null, tool: "function" };
+}
+
+function parseObject(data: string): Json | null {
+  try {
+    const json: unknown = JSON.parse(data);
+    return isObject(json) ? json : null;
+  } catch {
+    return null;
+  }
+}
+
+export function readStopReason(reason: unknown): HubStop | null {
+  switch (reason) {
+    case "stop_sequence":
+      return "stop_sequence";
+    case "tool_use":
+      return "tools";
+    case "max_tokens":
+      return "length";
+    case "model_context_window_exceeded":
+      return "context";
+    case "refusal":
+      return "filtered";
+    case "pause_turn":
+      return "paused";
+    default:
+      return typeof reason === "string" ? "end" : null;
+  }
+}

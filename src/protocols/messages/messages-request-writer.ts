@@ -1,0 +1,186 @@
+/** Writes a request for an upstream with the Messages API. */
+
+import { createHash } from "node:crypto";
+import { customToolSchema } from "../hub/custom-input.ts";
+import type { WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
+import { DroppedFields } from "../hub/dropped-fields.ts";
+import type { Effort, HubReasoning, HubRequest, HubTool } from "../hub/hub-request.ts";
+import { unsupportedField } from "../hub/refuse.ts";
+import { selectTools, type ToolSelection } from "../hub/select-tools.ts";
+import { ToolNameTable } from "../hub/tool-names.ts";
+import { cacheControl, MessagesTurnWriter, type WrittenTurns } from "./messages-turn-writer.ts";
+
+const OUTPUT_TOKENS_DEFAULT = 32_000;
+const BUDGET_MIN = 1_024;
+const BUDGET_BY_EFFORT: Readonly<Partial<Record<Effort, number>>> = { low: 2_048, medium: 8_192 };
+const BUDGET_HIGH = 16_384;
+const AUTOMATIC_CACHE = { type: "ephemeral" } as const;
+
+export function writeMessagesRequest(request: HubRequest, target: WriteTarget): WrittenRequest {
+  const { settings } = request;
+  const dropped = new DroppedFields(request.unread);
+  if (settings.choices > 1) throw unsupportedField("n", "Send one request for each choice.");
+  const names = new ToolNameTable(request.tools, request.items);
+  const selection = selectTools(withoutWebSearch(request), dropped);
+  const turns = new MessagesTurnWriter(target, names, dropped).write(request.items);
+  const maxTokens = Math.min(
+    settings.outputTokensMax ?? target.modelOutputTokensMax ?? OUTPUT_TOKENS_DEFAULT,
+    target.outputTokensMax ?? Number.POSITIVE_INFINITY,
+  );
+  const system = request.instructions
+    .filter(({ text }) => text !== "")
+    .map(({ text, cacheHint }) => ({ type: "text", text, ...cacheControl(cacheHint) }));
+  const tools = [...selection.tools.map((tool) => writeTool(tool, names)), ...writeWebSearch(request)];
+  const thinking = writeThinking(settings.reasoning, { target, turns, selection, maxTokens, dropped });
+  const body: Record<string, unknown> = {
+    model: target.upstreamModel,
+    max_tokens: maxTokens,
+    ...(system.length === 0 ? {} : { system }),
+    messages: turns.messages,
+    ...(tools.length === 0 ? {} : { tools, ...writeChoice(request, selection, names) }),
+    ...(request.stream ? { stream: true } : {}),
+    ...thinking,
+    ...writeFormat(request, thinking),
+    ...writeSampling(request, target, { thinks: "thinking" in thinking, dropped }),
+    ...(settings.stop === null ? {} : { stop_sequences: settings.stop }),
+    ...(settings.user === null ? {} : { metadata: { user_id: digestUser(settings.user) } }),
+    ...writeCacheHint(request, target),
+  };
+  dropSettings(request, dropped);
+  return { body, headers: {}, dropped: dropped.list(), toolNames: names };
+}
+
+/** The counterpart of other vendors' web search is a tool of this API. */
+function withoutWebSearch(request: HubRequest): HubRequest {
+  const tools = request.tools.filter((tool) => tool.kind !== "hosted" || tool.type !== "web_search");
+  return tools.length === request.tools.length ? request : { ...request, tools };
+}
+
+function writeWebSearch({ tools }: HubRequest): object[] {
+  const hasSearch = tools.some((tool) => tool.kind === "hosted" && tool.type === "web_search");
+  return hasSearch ? [{ type: "web_search_20250305", name: "web_search" }] : [];
+}
+
+function writeTool(tool: Exclude<HubTool, { kind: "hosted" }>, names: ToolNameTable): object {
+  const schema = tool.kind === "custom" ? customToolSchema(tool) : (tool.parameters ?? {});
+  const isPlain = !["oneOf", "anyOf", "allOf"].some((name) => Object.hasOwn(schema, name));
+  return {
+    name: names.upstreamName(tool.name, tool.namespace),
+    ...(tool.description === null ? {} : { description: tool.description }),
+    // The API accepts no alternatives at the top level.
+    input_schema: isPlain
+      ? { ...schema, type: "object" }
+      : { type: "object", properties: { input: schema }, required: ["input"] },
+    ...(tool.kind === "function" ? cacheControl(tool.cacheHint) : {}),
+  };
+}
+
+function writeChoice(
+  { settings }: HubRequest,
+  { choice }: ToolSelection,
+  names: ToolNameTable,
+): Record<string, unknown> {
+  const single = settings.parallelCalls === false ? { disable_parallel_tool_use: true } : {};
+  switch (choice?.kind) {
+    case "none":
+      return { tool_choice: { type: "none" } };
+    case "required":
+      return { tool_choice: { type: "any", ...single } };
+    case "tool":
+      return {
+        tool_choice: { type: "tool", name: names.upstreamName(choice.name, choice.namespace), ...single },
+      };
+    default:
+      return settings.parallelCalls === false ? { tool_choice: { type: "auto", ...single } } : {};
+  }
+}
+
+interface ThinkingContext {
+  readonly target: WriteTarget;
+  readonly turns: WrittenTurns;
+  readonly selection: ToolSelection;
+  readonly maxTokens: number;
+  readonly dropped: DroppedFields;
+}
+
+function writeThinking(reasoning: HubReasoning | null, context: ThinkingContext): Record<string, unknown> {
+  const { target, turns, selection, maxTokens, dropped } = context;
+  const effort = reasoning?.effort ?? null;
+  if (reasoning === null || effort === "none" || effort === "minimal") return {};
+  const isForced = selection.choice?.kind === "required" || selection.choice?.kind === "tool";
+  switch (target.profile.thinking) {
+    case "adaptive":
+      return {
+        ...(isForced
+          ? {}
+          : { thinking: { type: "adaptive", display: reasoning.isShown ? "summarized" : "omitted" } }),
+        ...(effort === null ? {} : { output_config: { effort } }),
+      };
+    case "budget": {
+      const wanted = reasoning.budgetTokens ?? BUDGET_BY_EFFORT[effort ?? "medium"] ?? BUDGET_HIGH;
+      const budget = Math.min(wanted, Math.floor(maxTokens / 2));
+      // A turn with calls whose thinking was lost cannot be continued with thinking.
+      if (isForced || turns.hasLostThinking || budget < BUDGET_MIN) {
+        dropped.add("reasoning.effort");
+        return {};
+      }
+      return { thinking: { type: "enabled", budget_tokens: budget } };
+    }
+    default:
+      dropped.add("reasoning.effort");
+      return {};
+  }
+}
+
+function writeFormat(
+  { settings }: HubRequest,
+  thinking: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const { format } = settings;
+  if (format?.kind !== "json_schema") return {};
+  const config = typeof thinking.output_config === "object" ? thinking.output_config : {};
+  return { output_config: { ...config, format: { type: "json_schema", schema: format.schema } } };
+}
+
+function writeSampling(
+  { settings }: HubRequest,
+  { profile }: WriteTarget,
+  { thinks, dropped }: { readonly thinks: boolean; readonly dropped: DroppedFields },
+): Record<string, unknown> {
+  const { temperature, topP, topK } = settings;
+  const isSupported = profile.sampling && !thinks;
+  const fields: Record<string, unknown> = {};
+  for (const [name, value] of [
+    ["temperature", temperature === null ? null : Math.min(1, temperature)],
+    ["top_p", topP],
+    ["top_k", topK],
+  ] as const) {
+    if (value === null) continue;
+    if (isSupported) fields[name] = value;
+    else dropped.add(name);
+  }
+  return fields;
+}
+
+/** Clients of other dialects cannot say where to cache, so the upstream finds the place itself. */
+function writeCacheHint(request: HubRequest, { profile }: WriteTarget): Record<string, unknown> {
+  const { cacheHint } = request.settings;
+  if (cacheHint !== null) return cacheControl(cacheHint);
+  if (profile.cache !== "explicit" || JSON.stringify(request.original).includes('"cache_control"')) return {};
+  return { cache_control: AUTOMATIC_CACHE };
+}
+
+function dropSettings({ settings }: HubRequest, dropped: DroppedFields): void {
+  dropped.addIfSet("seed", settings.seed);
+  dropped.addIfSet("presence_penalty", settings.presencePenalty || null);
+  dropped.addIfSet("frequency_penalty", settings.frequencyPenalty || null);
+  dropped.addIfSet("logprobs", settings.logprobs);
+  dropped.addIfSet("verbosity", settings.verbosity);
+  dropped.addIfSet("metadata", settings.metadata);
+  if (settings.format?.kind === "json") dropped.add("response_format");
+}
+
+/** Never the client's own text: it may be an e-mail address. */
+function digestUser(user: string): string {
+  return createHash("sha256").update(user).digest("hex").slice(0, 32);
+}

@@ -1,0 +1,86 @@
+/** The tools of the Messages API: those of the client, those with a schema of their own, and those that Anthropic runs. */
+
+import type { HubTool } from "../hub/hub-request.ts";
+import { type Json, readBoolean, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { readCacheHint } from "../hub/media.ts";
+import { unsupportedField } from "../hub/refuse.ts";
+
+const TEXT = { type: "string" } as const;
+const NUMBERS = { type: "array", items: { type: "integer" } } as const;
+
+/** Tools that the client runs and whose schema the vendor's models know, by the start of their type. */
+const CLIENT_TOOLS: readonly {
+  readonly start: string;
+  readonly properties: object;
+  readonly required: string[];
+}[] = [
+  { start: "bash_", properties: { command: TEXT, restart: { type: "boolean" } }, required: [] },
+  {
+    start: "text_editor_",
+    properties: {
+      command: { type: "string", enum: ["view", "create", "str_replace", "insert", "undo_edit"] },
+      path: TEXT,
+      file_text: TEXT,
+      old_str: TEXT,
+      new_str: TEXT,
+      insert_line: { type: "integer" },
+      insert_text: TEXT,
+      view_range: NUMBERS,
+    },
+    required: ["command", "path"],
+  },
+  {
+    start: "memory_",
+    properties: {
+      command: { type: "string", enum: ["view", "create", "str_replace", "insert", "delete", "rename"] },
+      path: TEXT,
+      file_text: TEXT,
+      old_str: TEXT,
+      new_str: TEXT,
+      old_path: TEXT,
+      new_path: TEXT,
+      insert_line: { type: "integer" },
+      insert_text: TEXT,
+      view_range: NUMBERS,
+    },
+    required: ["command"],
+  },
+  {
+    start: "computer_",
+    properties: { action: TEXT, coordinate: NUMBERS, text: TEXT, duration: { type: "number" } },
+    required: ["action"],
+  },
+];
+
+export function readMessagesTools(tools: unknown): HubTool[] {
+  return readObjects(tools).flatMap((tool, at) => readTool(tool, at));
+}
+
+function readTool(tool: Json, at: number): HubTool[] {
+  const type = readString(tool.type) ?? "custom";
+  const name = readString(tool.name) ?? type;
+  const known = CLIENT_TOOLS.find(({ start }) => type.startsWith(start));
+  if (type === "custom" || known !== undefined) {
+    const own = readObject(tool.input_schema);
+    const parameters =
+      known === undefined ? own : { type: "object", properties: known.properties, required: known.required };
+    return [
+      {
+        kind: "function",
+        name,
+        namespace: null,
+        description: readString(tool.description),
+        parameters,
+        strict: readBoolean(tool.strict),
+        cacheHint: readCacheHint(tool.cache_control),
+      },
+    ];
+  }
+  const path = `tools[${at}].${type}`;
+  if (type.startsWith("web_search_"))
+    return [{ kind: "hosted", dialect: "messages", type: "web_search", path, json: tool }];
+  // The search for tools is not needed where all of them are loaded.
+  if (type.startsWith("tool_search_"))
+    return [{ kind: "hosted", dialect: "messages", type: "other", path, json: tool }];
+  throw unsupportedField(path, "Only Anthropic runs this tool. Remove it, or choose a model of Anthropic.");
+}

@@ -1,0 +1,173 @@
+/** Writes the items of a conversation as the turns of a Messages request. */
+
+import { wrapCustomInput } from "../hub/custom-input.ts";
+import type { WriteTarget } from "../hub/dialect-codec.ts";
+import type { DroppedFields } from "../hub/dropped-fields.ts";
+import type { CacheHint, HubItem, HubPart, MediaSource, ReasoningItem } from "../hub/hub-request.ts";
+import { formatCacheControl } from "../hub/media.ts";
+import { unsupportedField } from "../hub/refuse.ts";
+import type { ToolNameTable } from "../hub/tool-names.ts";
+import { type AnsweredCall, type AssistantTurn, groupTurns } from "../hub/turns.ts";
+import { parseInput } from "./messages-whole.ts";
+
+type Block = Record<string, unknown>;
+
+interface Message {
+  readonly role: "user" | "assistant";
+  readonly content: Block[];
+}
+
+const IMAGE_TYPES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
+const CALL_ID = /^[A-Za-z0-9_-]{1,128}$/;
+
+export interface WrittenTurns {
+  readonly messages: readonly Message[];
+  /** A turn with calls has lost its thinking: a budget of thinking would be rejected. */
+  readonly hasLostThinking: boolean;
+}
+
+export class MessagesTurnWriter {
+  readonly #target: WriteTarget;
+  readonly #names: ToolNameTable;
+  readonly #dropped: DroppedFields;
+  readonly #messages: Message[] = [];
+  #hasLostThinking = false;
+
+  constructor(target: WriteTarget, names: ToolNameTable, dropped: DroppedFields) {
+    this.#target = target;
+    this.#names = names;
+    this.#dropped = dropped;
+  }
+
+  write(items: readonly HubItem[]): WrittenTurns {
+    for (const turn of groupTurns(items)) {
+      if (turn.kind === "foreign") this.#dropped.add(turn.item.path);
+      else if (turn.kind === "assistant") this.#writeAssistant(turn);
+      else this.#add("user", this.#writeParts(turn.parts, turn.role === "system"));
+    }
+    if (this.#messages[0]?.role !== "user") this.#messages.unshift({ role: "user", content: [text(".")] });
+    this.#trimEnd();
+    return { messages: this.#messages, hasLostThinking: this.#hasLostThinking };
+  }
+
+  /** Neighbours of the same role are one message. */
+  #add(role: Message["role"], blocks: readonly Block[]): void {
+    if (blocks.length === 0) return;
+    const last = this.#messages.at(-1);
+    if (last?.role === role) last.content.push(...blocks);
+    else this.#messages.push({ role, content: [...blocks] });
+  }
+
+  #writeAssistant({ reasoning, parts, calls }: AssistantTurn): void {
+    const thinking = reasoning.flatMap((item): Block[] => this.#writeThinking(item));
+    this.#hasLostThinking = calls.length > 0 && thinking.length === 0;
+    const blocks = [
+      ...thinking,
+      ...this.#writeParts(parts, false),
+      ...calls.map((one) => this.#writeCall(one)),
+    ];
+    this.#add("assistant", blocks);
+    this.#add(
+      "user",
+      calls.map((one) => this.#writeOutput(one)),
+    );
+  }
+
+  /** Only thinking that this account has signed: another one would be rejected. */
+  #writeThinking({ text: thinking, opaque }: ReasoningItem): Block[] {
+    const state = opaque === null ? null : this.#target.sealer.open(opaque);
+    if (state?.field === "redacted_thinking") return [{ type: "redacted_thinking", data: state.value }];
+    if (state?.field === "signature") return [{ type: "thinking", thinking, signature: state.value }];
+    if (opaque !== null) this.#dropped.add("reasoning");
+    return [];
+  }
+
+  #writeCall({ call }: AnsweredCall): Block {
+    const input = call.tool === "custom" ? wrapCustomInput(call.input) : call.input;
+    return {
+      type: "tool_use",
+      id: writeCallId(call.callId),
+      name: this.#names.upstreamName(call.name, call.namespace),
+      input: parseInput(input),
+    };
+  }
+
+  #writeOutput({ call, output }: AnsweredCall): Block {
+    const id = { type: "tool_result", tool_use_id: writeCallId(call.callId) };
+    if (output === null) return { ...id, is_error: true, content: "No result was recorded." };
+    const content = this.#writeParts(output.parts, false);
+    return {
+      ...id,
+      ...(content.length === 0 ? {} : { content }),
+      ...(output.isError ? { is_error: true } : {}),
+      ...cacheControl(output.cacheHint),
+    };
+  }
+
+  #writeParts(parts: readonly HubPart[], isSystem: boolean): Block[] {
+    return parts.flatMap((part) => this.#writePart(part, isSystem));
+  }
+
+  #writePart(part: HubPart, isSystem: boolean): Block[] {
+    switch (part.kind) {
+      case "text": {
+        if (part.text === "") return [];
+        const value = isSystem ? `<system-reminder>\n${part.text}\n</system-reminder>` : part.text;
+        return [{ ...text(value), ...cacheControl(part.cacheHint) }];
+      }
+      case "refusal":
+        return part.text === "" ? [] : [text(part.text)];
+      case "image":
+        return [{ type: "image", source: writeImage(part.source), ...cacheControl(part.cacheHint) }];
+      case "file":
+        return [writeDocument(part.source, part.filename, part.cacheHint)];
+      case "audio":
+        throw unsupportedField("input_audio", "Send the text of the recording instead.");
+    }
+  }
+
+  /** The API rejects a last turn of the assistant that ends in white space. */
+  #trimEnd(): void {
+    const last = this.#messages.at(-1);
+    const block = last?.role === "assistant" ? last.content.at(-1) : undefined;
+    if (block !== undefined && typeof block.text === "string") block.text = block.text.trimEnd();
+  }
+}
+
+function text(value: string): Block {
+  return { type: "text", text: value };
+}
+
+export function cacheControl(hint: CacheHint | null): Block {
+  return hint === null ? {} : { cache_control: formatCacheControl(hint) };
+}
+
+/** Other dialects have ids with other characters. The same id is always written in the same way. */
+function writeCallId(id: string): string {
+  return CALL_ID.test(id) ? id : `call_${Bun.hash(id).toString(36)}`;
+}
+
+function writeImage(source: MediaSource): object {
+  if (source.kind === "url") return { type: "url", url: source.url };
+  if (source.kind === "file_id") throw unsupportedField("file_id", "Send the image as a data URL.");
+  if (!IMAGE_TYPES.has(source.mediaType))
+    throw unsupportedField("image_url", "Send a JPEG, PNG, GIF or WebP image.");
+  return { type: "base64", media_type: source.mediaType, data: source.base64 };
+}
+
+function writeDocument(source: MediaSource, filename: string | null, hint: CacheHint | null): Block {
+  if (source.kind === "file_id") throw unsupportedField("file_id", "Send the file as a data URL.");
+  const isText = source.kind === "base64" && source.mediaType.startsWith("text/");
+  const content =
+    source.kind === "url"
+      ? { type: "url", url: source.url }
+      : isText
+        ? { type: "text", media_type: "text/plain", data: Buffer.from(source.base64, "base64").toString() }
+        : { type: "base64", media_type: "application/pdf", data: source.base64 };
+  return {
+    type: "document",
+    source: content,
+    ...(filename === null ? {} : { title: filename }),
+    ...cacheControl(hint),
+  };
+}

@@ -1,0 +1,51 @@
+/** Reads the body of a model request in the dialect of its endpoint. */
+
+import type { Part } from "../net/wire/parts.ts";
+import { type GeminiInspection, inspectGeminiBody, readGeminiRequest } from "./gemini/gemini-request.ts";
+import {
+  type BodyInspection,
+  inspectJsonBody,
+  type JsonRequestLimits,
+  openInspectedRequest,
+  readJsonRequest,
+} from "./shared/json-request.ts";
+import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "./shared/request.ts";
+
+/** What the inspection thread found in a long body. Plain data. */
+export type RequestInspection = BodyInspection | GeminiInspection;
+
+/** `onDispose` is called when the body is no longer needed, possibly more than once. */
+export function readModelRequest(
+  body: Part,
+  endpoint: Endpoint,
+  limits: JsonRequestLimits,
+  onDispose: (() => void) | null = null,
+): ModelRequest {
+  return isGeminiEndpoint(endpoint)
+    ? readGeminiRequest(body, endpoint, limits, { onDispose })
+    : readJsonRequest(body, endpoint, limits, onDispose);
+}
+
+/** Throws the error of a body that cannot be served, like `readModelRequest`. */
+export function inspectBody(body: Part, endpoint: Endpoint, limits: JsonRequestLimits): RequestInspection {
+  return isGeminiEndpoint(endpoint)
+    ? inspectGeminiBody(body, endpoint, limits)
+    : inspectJsonBody(body, endpoint, limits);
+}
+
+interface InspectedBody {
+  readonly body: Part;
+  readonly inspection: RequestInspection;
+  readonly onDispose: (() => void) | null;
+}
+
+/** Builds the same request as `readModelRequest`, without walking through the body again. */
+export function openInspected(
+  { body, inspection, onDispose }: InspectedBody,
+  endpoint: Endpoint,
+  limits: JsonRequestLimits,
+): ModelRequest {
+  return "kind" in inspection
+    ? readGeminiRequest(body, endpoint, limits, { inspection, onDispose })
+    : openInspectedRequest(body, inspection, endpoint, limits, onDispose);
+}

@@ -1,0 +1,270 @@
+/** Reads the events of a Responses stream as events between dialects. */
+
+import { isObject } from "../../json/parse.ts";
+import type { ClientTool, HubStreamReader, ResponseReadOptions } from "../hub/dialect-codec.ts";
+import type { OpaqueState } from "../hub/hub-request.ts";
+import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
+import { ItemSequencer } from "../hub/item-sequencer.ts";
+import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
+import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import { readUsage } from "../shared/usage.ts";
+import { isWrappedCall, readOutputItems, readResponsesStop, resolveCall } from "./responses-output.ts";
+
+const NO_EVENTS: readonly HubEvent[] = [];
+const BROKEN_OFF: UpstreamError = {
+  code: "server_error",
+  type: null,
+  param: null,
+  message: "The stream ended before the response was complete.",
+};
+
+/** An output item or a content part in progress. */
+interface OpenItem {
+  readonly key: string;
+  /** A function that stands in for a custom tool: its input is known when the arguments are complete. */
+  readonly wrapped: ClientTool | null;
+  /** The text so far. */
+  text: string;
+}
+
+export class ResponsesHubReader implements HubStreamReader {
+  readonly #options: ResponseReadOptions;
+  readonly #events: HubEvent[] = [];
+  readonly #sequencer = new ItemSequencer(this.#events);
+  readonly #open = new Map<string, OpenItem>();
+  #hasStarted = false;
+  #hasItems = false;
+  #hasCalls = false;
+  #isOver = false;
+
+  constructor(options: ResponseReadOptions) {
+    this.#options = options;
+  }
+
+  read(data: string, name: string | null): readonly HubEvent[] {
+    if (this.#isOver) return NO_EVENTS;
+    const json = parseObject(data);
+    if (json === null) return NO_EVENTS;
+    this.#readEvent(readString(json.type) ?? name ?? "", json);
+    return this.#take();
+  }
+
+  close(): readonly HubEvent[] {
+    if (this.#isOver) return NO_EVENTS;
+    this.#fail(BROKEN_OFF);
+    return this.#take();
+  }
+
+  #readEvent(type: string, json: Json): void {
+    switch (type) {
+      case "response.created":
+      case "response.in_progress":
+        this.#begin(readObject(json.response));
+        return;
+      case "response.output_item.added":
+        this.#openItem(json, readObject(json.item) ?? {});
+        return;
+      case "response.output_item.done":
+        this.#endItem(json, readObject(json.item) ?? {});
+        return;
+      case "response.output_text.delta":
+      case "response.refusal.delta":
+        this.#addText(json, type === "response.refusal.delta" ? "refusal" : "text");
+        return;
+      case "response.reasoning_summary_text.delta":
+      case "response.reasoning_text.delta":
+        this.#addReasoning(json, type === "response.reasoning_summary_text.delta");
+        return;
+      case "response.function_call_arguments.delta":
+      case "response.custom_tool_call_input.delta":
+        this.#addInput(json);
+        return;
+      case "response.completed":
+      case "response.incomplete":
+      case "response.cancelled":
+        this.#finish(type, readObject(json.response) ?? {});
+        return;
+      case "response.failed":
+      case "error":
+        this.#fail(readUpstreamError(json) ?? BROKEN_OFF);
+        return;
+    }
+  }
+
+  #begin(response: Json | null): void {
+    if (this.#hasStarted) return;
+    this.#hasStarted = true;
+    this.#events.push({
+      type: "start",
+      responseId: readString(response?.id),
+      createdAtSeconds: readNumber(response?.created_at),
+    });
+  }
+
+  #openItem(event: Json, item: Json): void {
+    this.#begin(null);
+    if (item.type !== "function_call" && item.type !== "custom_tool_call") return;
+    this.#openCall(outputKey(event), item);
+  }
+
+  #openCall(key: string, item: Json): OpenItem {
+    const tool = resolveCall(item, this.#options.toolNames);
+    const callId = readString(item.call_id) ?? readString(item.id) ?? key;
+    this.#hasCalls = true;
+    const wrapped = isWrappedCall(item, tool) ? tool : null;
+    return this.#start({ key, wrapped, text: "" }, { kind: "call", callId, ...tool });
+  }
+
+  #start(open: OpenItem, item: StartedItem): OpenItem {
+    this.#begin(null);
+    this.#hasItems = true;
+    this.#open.set(open.key, open);
+    this.#sequencer.start(open.key, item);
+    return open;
+  }
+
+  #addText(event: Json, kind: "text" | "refusal"): void {
+    const key = `${outputKey(event)} ${readNumber(event.content_index) ?? 0}`;
+    const open = this.#open.get(key) ?? this.#start({ key, wrapped: null, text: "" }, { kind });
+    this.#add(open, readString(event.delta) ?? "");
+  }
+
+  #addReasoning(event: Json, isSummary: boolean): void {
+    const key = outputKey(event);
+    const part = readNumber(event.summary_index) ?? readNumber(event.content_index) ?? 0;
+    const open =
+      this.#open.get(key) ?? this.#start({ key, wrapped: null, text: "" }, { kind: "reasoning", isSummary });
+    const isNewPart = part > 0 && open.text !== "" && !this.#reasoningParts.has(`${key} ${part}`);
+    this.#reasoningParts.add(`${key} ${part}`);
+    this.#add(open, (isNewPart ? "\n\n" : "") + (readString(event.delta) ?? ""));
+  }
+
+  /** The parts of reasoning that have begun: a blank line separates them. */
+  readonly #reasoningParts = new Set<string>();
+
+  #addInput(event: Json): void {
+    const open = this.#open.get(outputKey(event));
+    if (open !== undefined) this.#add(open, readString(event.delta) ?? "");
+  }
+
+  #add(open: OpenItem, text: string): void {
+    open.text += text;
+    if (open.wrapped === null) this.#sequencer.delta(open.key, text);
+  }
+
+  #endItem(event: Json, item: Json): void {
+    const key = outputKey(event);
+    switch (item.type) {
+      case "message":
+        this.#endMessage(key, item);
+        return;
+      case "reasoning":
+        this.#endReasoning(key, item);
+        return;
+      case "function_call":
+      case "custom_tool_call":
+        this.#endCall(this.#open.get(key) ?? this.#openCall(key, item), item);
+        return;
+    }
+  }
+
+  /** Parts that came without deltas are in the item. */
+  #endMessage(key: string, item: Json): void {
+    const isCut = item.status === "incomplete";
+    readObjects(item.content).forEach((part, at) => {
+      const partKey = `${key} ${at}`;
+      const text = readString(part.text) ?? readString(part.refusal) ?? "";
+      if (!this.#open.has(partKey) && text !== "")
+        this.#start(
+          { key: partKey, wrapped: null, text: "" },
+          { kind: part.type === "refusal" ? "refusal" : "text" },
+        );
+      const open = this.#open.get(partKey);
+      if (open !== undefined) this.#end(open, text, { isCut, opaque: null });
+    });
+    // An item without its content: end the parts that have begun.
+    for (const open of [...this.#open.values()])
+      if (open.key.startsWith(`${key} `)) this.#end(open, open.text, { isCut, opaque: null });
+  }
+
+  #endReasoning(key: string, item: Json): void {
+    const [read] = readOutputItems([item], this.#options);
+    if (read?.kind !== "reasoning") return;
+    const { text, isSummary, opaque } = read;
+    if (!this.#open.has(key) && text === "" && opaque === null) return;
+    const open =
+      this.#open.get(key) ?? this.#start({ key, wrapped: null, text: "" }, { kind: "reasoning", isSummary });
+    this.#end(open, text, { isCut: false, opaque });
+  }
+
+  #endCall(open: OpenItem, item: Json): void {
+    const [read] = readOutputItems([item], this.#options);
+    if (read?.kind !== "call") return;
+    const isCut = item.status === "incomplete";
+    if (open.wrapped !== null && !isCut) this.#sequencer.delta(open.key, read.input);
+    this.#end(open, open.wrapped === null ? read.input : open.text, { isCut, opaque: null });
+  }
+
+  /** `text` is the whole text: it counts if no delta came. */
+  #end(open: OpenItem, text: string, end: { isCut: boolean; opaque: OpaqueState | null }): void {
+    if (open.text === "" && open.wrapped === null) this.#sequencer.delta(open.key, text);
+    this.#open.delete(open.key);
+    this.#sequencer.end(open.key, end);
+  }
+
+  #finish(type: string, response: Json): void {
+    this.#begin(response);
+    const stop = type === "response.completed" ? "end" : readResponsesStop(response);
+    for (const open of [...this.#open.values()]) this.#end(open, open.text, { isCut: true, opaque: null });
+    if (!this.#hasItems) this.#addWhole(response);
+    const usage = readUsage(response.usage);
+    if (usage !== null) this.#events.push({ type: "usage", usage });
+    this.#isOver = true;
+    const isCut = stop === "length" || stop === "filtered";
+    this.#events.push({ type: "end", stop: this.#hasCalls && !isCut ? "tools" : stop, stopSequence: null });
+  }
+
+  /** An upstream that streams nothing but the response as a whole. */
+  #addWhole(response: Json): void {
+    for (const item of readOutputItems(readObjects(response.output), this.#options)) {
+      if (item.kind === "call") {
+        const { input, opaque: _, ...call } = item;
+        this.#hasCalls = true;
+        this.#emit(call, input, null);
+      } else if (item.kind === "reasoning")
+        this.#emit({ kind: "reasoning", isSummary: item.isSummary }, item.text, item.opaque);
+      else if (item.kind === "message")
+        for (const part of item.parts)
+          if (part.kind === "text" || part.kind === "refusal")
+            this.#emit({ kind: part.kind }, part.text, null);
+    }
+  }
+
+  #emit(item: StartedItem, text: string, opaque: OpaqueState | null): void {
+    this.#events.push({ type: "item_start", item });
+    if (text !== "") this.#events.push({ type: "delta", text });
+    this.#events.push({ type: "item_end", opaque, isCut: false });
+  }
+
+  #fail(error: UpstreamError): void {
+    this.#isOver = true;
+    this.#events.push({ type: "error", error });
+  }
+
+  #take(): readonly HubEvent[] {
+    return this.#events.length === 0 ? NO_EVENTS : this.#events.splice(0);
+  }
+}
+
+function outputKey(event: Json): string {
+  return String(readNumber(event.output_index) ?? readString(event.item_id) ?? 0);
+}
+
+function parseObject(data: string): Json | null {
+  try {
+    const json: unknown = JSON.parse(data);
+    return isObject(json) ? json : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,94 @@
+/** Writes output items of a response for a client. */
+
+import type { ClientTarget } from "../hub/dialect-codec.ts";
+import type { BuiltInTool, CallItem, HubPart, OpaqueState, ReasoningItem } from "../hub/hub-request.ts";
+import { opaqueText } from "../hub/sealed-state.ts";
+
+type Item = Record<string, unknown>;
+export type ItemStatus = "in_progress" | "completed" | "incomplete";
+
+export function messageItem(id: string, status: ItemStatus, content: readonly Item[]): Item {
+  return { id, type: "message", status, role: "assistant", content };
+}
+
+export function outputTextPart(text: string): Item {
+  return { type: "output_text", text, annotations: [], logprobs: [] };
+}
+
+export function refusalPart(text: string): Item {
+  return { type: "refusal", refusal: text };
+}
+
+export function writeOutputPart(part: HubPart): Item[] {
+  if (part.kind === "text") return [outputTextPart(part.text)];
+  return part.kind === "refusal" ? [refusalPart(part.text)] : [];
+}
+
+/** All reasoning is written as a summary, which is what clients show. */
+export function reasoningItem(
+  id: string,
+  { text, opaque }: Pick<ReasoningItem, "text" | "opaque">,
+  { request }: ClientTarget,
+): Item {
+  return {
+    id,
+    type: "reasoning",
+    summary: text === "" ? [] : [{ type: "summary_text", text }],
+    ...encryptedContent(opaque, request.settings.wantsEncryptedReasoning),
+  };
+}
+
+function encryptedContent(opaque: OpaqueState | null, isWanted: boolean): Item {
+  return opaque === null || !isWanted ? {} : { encrypted_content: opaqueText(opaque) };
+}
+
+export type StartedCall = Pick<CallItem, "callId" | "name" | "namespace" | "tool">;
+
+/** The built-in tool that a function stands in for; null for the client's own tools. */
+export function findBuiltIn({ name, namespace }: StartedCall, { request }: ClientTarget): BuiltInTool | null {
+  if (namespace !== null) return null;
+  const tool = request.tools.find(
+    (one) => one.kind === "function" && one.name === name && one.builtIn !== undefined,
+  );
+  return tool?.kind === "function" ? (tool.builtIn ?? null) : null;
+}
+
+export function callItem(id: string, call: StartedCall, input: string, status: ItemStatus): Item {
+  const { callId, name, namespace, tool } = call;
+  const space = namespace === null ? {} : { namespace };
+  return tool === "custom"
+    ? { id, type: "custom_tool_call", status, call_id: callId, ...space, name, input }
+    : { id, type: "function_call", status, call_id: callId, ...space, name, arguments: input };
+}
+
+export function builtInCallItem(
+  id: string,
+  { callId }: StartedCall,
+  { builtIn, input, status }: { builtIn: BuiltInTool; input: string; status: ItemStatus },
+): Item {
+  const action = parseArguments(input);
+  const common = { id, status, call_id: callId };
+  switch (builtIn) {
+    case "tool_search":
+      return { ...common, type: "tool_search_call", execution: "client", arguments: action };
+    case "local_shell":
+      return { ...common, type: "local_shell_call", action: { type: "exec", env: {}, ...action } };
+    case "shell":
+      return {
+        ...common,
+        type: "shell_call",
+        action: { timeout_ms: null, max_output_length: null, ...action },
+      };
+    case "apply_patch":
+      return { ...common, type: "apply_patch_call", operation: action };
+  }
+}
+
+function parseArguments(text: string): Item {
+  try {
+    const json: unknown = JSON.parse(text);
+    return typeof json === "object" && json !== null && !Array.isArray(json) ? { ...json } : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,143 @@
+/** Reads a Responses request into the form between dialects. */
+
+import type { ReadOptions } from "../hub/dialect-codec.ts";
+import {
+  EFFORTS,
+  type HubFormat,
+  type HubReasoning,
+  type HubRequest,
+  type HubSettings,
+} from "../hub/hub-request.ts";
+import {
+  type Json,
+  readArray,
+  readBoolean,
+  readNumber,
+  readObject,
+  readString,
+  readStringMap,
+} from "../hub/json-values.ts";
+import { unsupportedField } from "../hub/refuse.ts";
+import { ResponsesItemReader } from "./responses-item-reader.ts";
+import { readResponsesToolChoice, readResponsesTools } from "./responses-tools.ts";
+
+const READ_FIELDS: ReadonlySet<string> = new Set([
+  "model",
+  "input",
+  "instructions",
+  "stream",
+  "stream_options",
+  "store",
+  "background",
+  "previous_response_id",
+  "conversation",
+  "prompt",
+  "include",
+  "tools",
+  "tool_choice",
+  "parallel_tool_calls",
+  "reasoning",
+  "text",
+  "max_output_tokens",
+  "temperature",
+  "top_p",
+  "top_logprobs",
+  "truncation",
+  "service_tier",
+  "metadata",
+  "prompt_cache_key",
+  "prompt_cache_options",
+  "prompt_cache_retention",
+  "safety_identifier",
+  "user",
+  // Codex describes itself here. No upstream of another dialect reads it.
+  "client_metadata",
+]);
+
+export function readResponsesRequest(json: Json, { publicModel, stream }: ReadOptions): HubRequest {
+  refuseStoredState(json);
+  const reader = new ResponsesItemReader();
+  const instructions = readString(json.instructions);
+  if (instructions !== null && instructions !== "")
+    reader.instructions.push({ kind: "text", text: instructions, cacheHint: null });
+  reader.read(json.input);
+  const unread = Object.keys(json).filter((name) => !READ_FIELDS.has(name) && json[name] !== null);
+  if (json.truncation === "auto") unread.push("truncation");
+  return {
+    dialect: "responses",
+    publicModel,
+    stream,
+    instructions: reader.instructions,
+    items: reader.items,
+    tools: [...readResponsesTools(json.tools, "tools"), ...reader.tools],
+    toolChoice: readResponsesToolChoice(json.tool_choice),
+    settings: readSettings(json),
+    unread: [...unread, ...reader.unread],
+    original: json,
+  };
+}
+
+/** State that exists at one vendor only, and work that goes on without the client. */
+function refuseStoredState(json: Json): void {
+  if (json.background === true) throw unsupportedField("background", "Send the request without it.");
+  if (json.conversation != null)
+    throw unsupportedField("conversation", "Send the conversation as input, or use `previous_response_id`.");
+  if (json.prompt != null) throw unsupportedField("prompt", "Send the prompt as `instructions` and `input`.");
+}
+
+function readSettings(json: Json): HubSettings {
+  const text = readObject(json.text);
+  const include = readArray(json.include);
+  return {
+    outputTokensMax: readNumber(json.max_output_tokens),
+    temperature: readNumber(json.temperature),
+    topP: readNumber(json.top_p),
+    topK: null,
+    stop: null,
+    seed: null,
+    presencePenalty: null,
+    frequencyPenalty: null,
+    logprobs: readNumber(json.top_logprobs),
+    choices: 1,
+    parallelCalls: readBoolean(json.parallel_tool_calls),
+    reasoning: readReasoning(readObject(json.reasoning)),
+    format: readFormat(readObject(text?.format)),
+    verbosity: readString(text?.verbosity),
+    serviceTier: readString(json.service_tier),
+    promptCacheKey: readString(json.prompt_cache_key),
+    promptCacheRetention: readString(json.prompt_cache_retention),
+    ...(json.prompt_cache_options == null ? {} : { promptCacheOptions: json.prompt_cache_options }),
+    safetyIdentifier: readString(json.safety_identifier),
+    user: readString(json.user),
+    metadata: readStringMap(json.metadata),
+    wantsEncryptedReasoning: include.includes("reasoning.encrypted_content"),
+    cacheHint: null,
+  };
+}
+
+function readReasoning(reasoning: Json | null): HubReasoning | null {
+  if (reasoning === null) return null;
+  const effort = EFFORTS.find((name) => name === reasoning.effort) ?? null;
+  const summary = readString(reasoning.summary) ?? readString(reasoning.generate_summary);
+  if (effort === null && summary === null) return null;
+  return { effort, budgetTokens: null, isShown: summary !== null && summary !== "none" };
+}
+
+function readFormat(format: Json | null): HubFormat | null {
+  switch (format?.type) {
+    case "text":
+      return { kind: "text" };
+    case "json_object":
+      return { kind: "json" };
+    case "json_schema":
+      return {
+        kind: "json_schema",
+        name: readString(format.name) ?? "response",
+        description: readString(format.description),
+        schema: readObject(format.schema) ?? {},
+        strict: readBoolean(format.strict),
+      };
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,157 @@
+/** Reads the tools of a Responses request: functions, custom tools, namespaces and built-in tools. */
+
+import type { BuiltInTool, FunctionTool, HubTool, HubToolChoice } from "../hub/hub-request.ts";
+import {
+  type Json,
+  readArray,
+  readBoolean,
+  readObject,
+  readObjects,
+  readString,
+} from "../hub/json-values.ts";
+
+export function readResponsesTools(value: unknown, path: string): HubTool[] {
+  return readObjects(value).flatMap((tool, at) =>
+    readTool(tool, { path: `${path}[${at}]`, namespace: null }),
+  );
+}
+
+interface ToolPlace {
+  readonly path: string;
+  readonly namespace: string | null;
+}
+
+function readTool(tool: Json, { path, namespace }: ToolPlace): HubTool[] {
+  switch (tool.type) {
+    case "function":
+      return isCallable(tool) ? [readFunction(tool, namespace)] : [];
+    case "custom":
+      return isCallable(tool) ? [readCustom(tool, namespace)] : [];
+    case "namespace": {
+      const name = readString(tool.name);
+      return readObjects(tool.tools).flatMap((child, at) =>
+        readTool(child, { path: `${path}.tools[${at}]`, namespace: name }),
+      );
+    }
+    case "tool_search":
+      return tool.execution === "client" ? [readToolSearch(tool)] : [readHosted(tool, path)];
+    case "local_shell":
+    case "shell":
+    case "apply_patch":
+      return [BUILT_IN_TOOLS[tool.type]];
+    default:
+      return [readHosted(tool, path)];
+  }
+}
+
+/** A tool that only programs of the model may call must not become callable by the model itself. */
+function isCallable(tool: Json): boolean {
+  const callers = tool.allowed_callers;
+  return callers === undefined || callers === null || readArray(callers).includes("direct");
+}
+
+function readFunction(tool: Json, namespace: string | null): FunctionTool {
+  return {
+    kind: "function",
+    name: readString(tool.name) ?? "",
+    namespace,
+    description: readString(tool.description),
+    parameters: readObject(tool.parameters),
+    strict: readBoolean(tool.strict),
+    cacheHint: null,
+  };
+}
+
+function readCustom(tool: Json, namespace: string | null): HubTool {
+  const format = readObject(tool.format);
+  const syntax = readString(format?.syntax);
+  return {
+    kind: "custom",
+    name: readString(tool.name) ?? "",
+    namespace,
+    description: readString(tool.description),
+    grammar: readString(format?.definition),
+    ...(syntax === null ? {} : { grammarSyntax: syntax }),
+  };
+}
+
+function readToolSearch(tool: Json): FunctionTool {
+  return { ...readFunction(tool, null), name: "tool_search", builtIn: "tool_search" };
+}
+
+function readHosted(tool: Json, path: string): HubTool {
+  const type = readString(tool.type) ?? "type";
+  return {
+    kind: "hosted",
+    dialect: "responses",
+    type: type.startsWith("web_search") ? "web_search" : "other",
+    path: `${path}.${type}`,
+    json: tool,
+  };
+}
+
+function builtIn(
+  name: Exclude<BuiltInTool, "tool_search">,
+  description: string,
+  parameters: Record<string, unknown>,
+): FunctionTool {
+  return {
+    kind: "function",
+    name,
+    namespace: null,
+    description,
+    parameters: { type: "object", ...parameters },
+    strict: null,
+    cacheHint: null,
+    builtIn: name,
+  };
+}
+
+const COMMANDS = { type: "array", items: { type: "string" } };
+
+/** The functions that stand in for built-in tools that the client runs. Their arguments are the action of the call. */
+const BUILT_IN_TOOLS: Readonly<Record<Exclude<BuiltInTool, "tool_search">, FunctionTool>> = {
+  local_shell: builtIn("local_shell", "Runs a command on the user's machine and returns its output.", {
+    properties: {
+      command: { ...COMMANDS, description: "The program and its arguments." },
+      working_directory: { type: "string" },
+      timeout_ms: { type: "integer" },
+    },
+    required: ["command"],
+  }),
+  shell: builtIn("shell", "Runs shell commands and returns their output.", {
+    properties: {
+      commands: { ...COMMANDS, description: "Shell commands, run one after the other." },
+      timeout_ms: { type: "integer" },
+      max_output_length: { type: "integer" },
+    },
+    required: ["commands"],
+  }),
+  apply_patch: builtIn("apply_patch", "Creates, updates or deletes one file by a patch.", {
+    properties: {
+      type: { type: "string", enum: ["create_file", "update_file", "delete_file"] },
+      path: { type: "string" },
+      diff: {
+        type: "string",
+        description: "The changed lines in the V4A diff format. Not used to delete a file.",
+      },
+    },
+    required: ["type", "path"],
+  }),
+};
+
+export function readResponsesToolChoice(choice: unknown): HubToolChoice | null {
+  if (choice === "auto" || choice === "required" || choice === "none") return { kind: choice };
+  const json = readObject(choice);
+  if (json === null) return null;
+  const { type } = json;
+  if (type === "auto" || type === "required" || type === "none") return { kind: type };
+  if (type === "allowed_tools") {
+    const names = readObjects(json.tools).flatMap(
+      (tool) => readString(tool.name) ?? readString(tool.type) ?? [],
+    );
+    return { kind: "allowed", mode: json.mode === "required" ? "required" : "auto", names };
+  }
+  const name = readString(json.name) ?? readString(type);
+  return name === null ? null : { kind: "tool", name, namespace: readString(json.namespace) };
+}

@@ -1,0 +1,73 @@
+/** Reads and writes whole responses of the Responses API. */
+
+import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
+import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
+import { type Json, readNumber, readObjects, readString } from "../hub/json-values.ts";
+import { readUsage } from "../shared/usage.ts";
+import { buildEnd, buildResponseBase, incompleteReason, writeResponsesUsage } from "./response-object.ts";
+import {
+  builtInCallItem,
+  callItem,
+  findBuiltIn,
+  type ItemStatus,
+  messageItem,
+  reasoningItem,
+  writeOutputPart,
+} from "./responses-item-writer.ts";
+import { readOutputItems, readResponsesStop } from "./responses-output.ts";
+
+export function readResponsesResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
+  if (!Array.isArray(json.output)) return null;
+  const output = readObjects(json.output);
+  // A call that the output limit cut off cannot be run, so it is left out.
+  const isCut = (item: Json) => item.status === "incomplete" && String(item.type).endsWith("_call");
+  const items = readOutputItems(
+    output.filter((item) => !isCut(item)),
+    options,
+  );
+  const stop = readResponsesStop(json);
+  const hasCalls = items.some(({ kind }) => kind === "call");
+  return {
+    responseId: readString(json.id),
+    createdAtSeconds: readNumber(json.created_at),
+    items,
+    stop: hasCalls && !output.some(isCut) ? "tools" : stop,
+    stopSequence: null,
+    usage: readUsage(json.usage),
+  };
+}
+
+export function writeResponsesResponse(response: HubResponse, client: ClientTarget): Record<string, unknown> {
+  const nowSeconds = Math.floor(client.nowMs / 1000);
+  // The limit cut the last item off.
+  const isCut = incompleteReason(response.stop) !== null;
+  return {
+    ...buildResponseBase(client, response.createdAtSeconds ?? nowSeconds),
+    ...buildEnd(response.stop, nowSeconds),
+    output: response.items.flatMap((item, at) =>
+      writeItem(item, client, isCut && at === response.items.length - 1 ? "incomplete" : "completed"),
+    ),
+    usage: response.usage === null ? null : writeResponsesUsage(response.usage),
+  };
+}
+
+function writeItem(item: OutputItem, client: ClientTarget, status: ItemStatus): Record<string, unknown>[] {
+  switch (item.kind) {
+    case "message":
+      return [messageItem(client.newId("msg_"), status, item.parts.flatMap(writeOutputPart))];
+    case "reasoning":
+      return [reasoningItem(client.newId("rs_"), item, client)];
+    case "call": {
+      const builtIn = findBuiltIn(item, client);
+      const input = item.input === "" && item.tool === "function" ? "{}" : item.input;
+      const id = client.newId(item.tool === "custom" ? "ctc_" : "fc_");
+      return [
+        builtIn === null
+          ? callItem(id, item, input, "completed")
+          : builtInCallItem(id, item, { builtIn, input, status: "completed" }),
+      ];
+    }
+    case "foreign":
+      return [];
+  }
+}
