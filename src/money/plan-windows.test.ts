@@ -27,8 +27,8 @@ function shown(span: { startsAtMs: number; endsAtMs: number }): string {
   return `${text(span.startsAtMs)} ${text(span.endsAtMs)}`;
 }
 
-describe("windows of any kind, zone and start", () => {
-  test("contain the moment asked for, and every moment of theirs has the same one", () => {
+describe("plan windows of any kind, time zone and start", () => {
+  test("contain the requested time, and are the same for every time they contain", () => {
     fc.assert(
       fc.property(
         window,
@@ -50,7 +50,7 @@ describe("windows of any kind, zone and start", () => {
     );
   });
 
-  test("follow one another without a gap or an overlap", () => {
+  test("follow one another without gap or overlap", () => {
     fc.assert(
       fc.property(window, fc.constantFrom(...ZONES), moment, moment, (kind, zone, start, now) => {
         const span = windowAt(kind, zone, start, now);
@@ -61,7 +61,7 @@ describe("windows of any kind, zone and start", () => {
     );
   });
 
-  test("that roll begin at the subscription's start", () => {
+  test("begin at the subscription's start if they are rolling", () => {
     fc.assert(
       fc.property(fc.constantFrom(...PLAN_PERIODS), fc.constantFrom(...ZONES), moment, (per, zone, start) => {
         expect(windowAt({ per, counted: "rolling" }, zone, start, start).startsAtMs).toBe(start);
@@ -69,7 +69,7 @@ describe("windows of any kind, zone and start", () => {
     );
   });
 
-  test("of the calendar begin on the right day, which a wall clock in that zone confirms", () => {
+  test("begin on the right local day if they are calendar windows", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...PLAN_PERIODS),
@@ -92,7 +92,7 @@ describe("windows of any kind, zone and start", () => {
   });
 });
 
-describe("days in a zone with summer time", () => {
+describe("calendar days in a zone with daylight saving time", () => {
   const day = { per: "day", counted: "calendar" } as const;
   const BERLIN = "Europe/Berlin";
 
@@ -108,24 +108,24 @@ describe("days in a zone with summer time", () => {
     expect(span.endsAtMs - span.startsAtMs).toBe(25 * HOUR_MS);
   });
 
-  test("begin at one o'clock where midnight is leapt over", () => {
+  test("begin at one o'clock if midnight is skipped", () => {
     const span = windowAt(day, "America/Sao_Paulo", 0, at("2018-11-04T12:00:00Z"));
     expect(shown(span)).toBe("2018-11-04T03:00Z 2018-11-05T02:00Z");
   });
 
-  test("begin with the first midnight where the clocks show it twice", () => {
+  test("begin at the first midnight if midnight occurs twice", () => {
     const span = windowAt(day, "America/St_Johns", 0, at("2010-11-07T12:00:00Z"));
     expect(shown(span)).toBe("2010-11-07T02:30Z 2010-11-08T03:30Z");
   });
 
-  test("that a country left out do not exist", () => {
+  test("do not exist if the country skipped them", () => {
     const before = windowAt(day, "Pacific/Apia", 0, at("2011-12-30T09:59:00Z"));
     const after = windowAt(day, "Pacific/Apia", 0, at("2011-12-30T10:00:00Z"));
     expect(shown(before)).toBe("2011-12-29T10:00Z 2011-12-30T10:00Z");
     expect(shown(after)).toBe("2011-12-30T10:00Z 2011-12-31T10:00Z");
   });
 
-  test("do not concern windows that roll: those have 24 hours always", () => {
+  test("do not affect rolling windows, which always have 24 hours", () => {
     const start = at("2027-03-27T12:00:00Z");
     const span = windowAt({ per: "day", counted: "rolling" }, BERLIN, start, start + 30 * HOUR_MS);
     expect(span).toEqual({ startsAtMs: start + DAY_MS, endsAtMs: start + 2 * DAY_MS });
@@ -143,7 +143,7 @@ describe("weeks and months", () => {
     expect(shown(span)).toBe("2027-01-31T15:00Z 2027-02-28T15:00Z");
   });
 
-  test("from the 31st, a rolling month is clipped to short months and comes back to the 31st", () => {
+  test("a rolling month from the 31st is clipped in short months and returns to the 31st", () => {
     const start = at("2027-01-31T08:00:00Z");
     const rolling = (now: string) => windowAt({ per: "month", counted: "rolling" }, "UTC", start, at(now));
     expect(shown(rolling("2027-02-01T00:00:00Z"))).toBe("2027-01-31T08:00Z 2027-02-28T08:00Z");
@@ -151,18 +151,18 @@ describe("weeks and months", () => {
     expect(shown(rolling("2028-02-29T07:00:00Z"))).toBe("2028-01-31T08:00Z 2028-02-29T08:00Z");
   });
 
-  test("a year from the 29th of February is the 28th", () => {
+  test("a year from 29 February ends on 28 February", () => {
     const end = monthsAfter(at("2028-02-29T00:00:00Z"), 12, "UTC");
     expect(new Date(end).toISOString()).toBe("2029-02-28T00:00:00.000Z");
   });
 
-  test("a rolling month keeps its hour on the wall clock through summer time", () => {
+  test("a rolling month keeps its local hour across daylight saving time", () => {
     const end = monthsAfter(at("2027-03-15T11:00:00Z"), 1, "Europe/Berlin");
     expect(new Date(end).toISOString()).toBe("2027-04-15T10:00:00.000Z");
   });
 });
 
-test("a time zone is one that the platform knows", () => {
+test("accepts only time zones that the platform knows", () => {
   expect(["UTC", "Europe/Berlin", "Asia/Kolkata"].filter(isTimeZone)).toHaveLength(3);
   expect(["", "Mars/Olympus", "Berlin"].filter(isTimeZone)).toEqual([]);
 });

@@ -4,6 +4,7 @@
  * zone: a day that a country skips is an empty window.
  */
 
+import { Cache } from "../net/wire/cache.ts";
 import type { PlanPeriod, PlanWindow } from "../records.ts";
 
 export interface WindowInstants {
@@ -19,9 +20,8 @@ const OFFSET_MS_MAX = 16 * 3_600_000;
 /** 1 January 1970 was a Thursday: Mondays are three days before a whole number of weeks. */
 const MONDAY_MS = -3 * DAY_MS;
 
-/** Cache of the last window per key: a time zone lookup costs a hundred times as much. */
-const recent = new Map<string, WindowInstants>();
-const RECENT_MAX = 10_000;
+/** The last window of each time zone and period: a time zone lookup costs a hundred times as much. */
+const lastWindows = new Cache<string, WindowInstants>({ name: "last plan windows", entriesMax: 10_000 });
 
 export function windowAt(
   window: Pick<PlanWindow, "per" | "counted">,
@@ -34,7 +34,7 @@ export function windowAt(
   if (isRolling && per !== "month")
     return evenSpan(per === "day" ? DAY_MS : WEEK_MS, subscriptionStartMs, atMs);
   const name = isRolling ? `${timeZone} ${subscriptionStartMs}` : `${timeZone} ${per}`;
-  const last = recent.get(name);
+  const last = lastWindows.get(name);
   if (last !== undefined && last.startsAtMs <= atMs && atMs < last.endsAtMs) return last;
   const boundary = isRolling
     ? (number: number) => monthsAfter(subscriptionStartMs, number, timeZone)
@@ -44,8 +44,7 @@ export function windowAt(
     ? monthNumber(localMs) - monthNumber(toLocalMs(subscriptionStartMs, timeZone))
     : calendarNumber(per, localMs);
   const span = spanAround(boundary, guess, atMs);
-  if (recent.size >= RECENT_MAX) recent.clear();
-  recent.set(name, span);
+  lastWindows.set(name, span);
   return span;
 }
 
@@ -127,25 +126,29 @@ function toLocalMs(atMs: number, timeZone: string): number {
   return atMs + offsetAt(atMs, timeZone);
 }
 
-const formats = new Map<string, Intl.DateTimeFormat>();
+/** More entries than there are time zones. */
+const dateFormats = new Cache<string, Intl.DateTimeFormat>({
+  name: "date formats by time zone",
+  entriesMax: 1_000,
+});
+
+function createDateFormat(timeZone: string): Intl.DateTimeFormat {
+  const two = "2-digit";
+  return new Intl.DateTimeFormat("en-US", {
+    timeZone,
+    hourCycle: "h23",
+    year: "numeric",
+    month: two,
+    day: two,
+    hour: two,
+    minute: two,
+    second: two,
+  });
+}
 
 function offsetAt(atMs: number, timeZone: string): number {
   if (timeZone === "UTC") return 0;
-  let format = formats.get(timeZone);
-  if (format === undefined) {
-    const two = "2-digit";
-    format = new Intl.DateTimeFormat("en-US", {
-      timeZone,
-      hourCycle: "h23",
-      year: "numeric",
-      month: two,
-      day: two,
-      hour: two,
-      minute: two,
-      second: two,
-    });
-    formats.set(timeZone, format);
-  }
+  const format = dateFormats.getOrCreate(timeZone, createDateFormat);
   // "MM/DD/YYYY, HH:MM:SS"
   const [month, day, year, hour, minute, second] = (format.format(atMs).match(/\d+/g) ?? []).map(Number);
   const localMs = Date.UTC(year ?? 0, (month ?? 0) - 1, day, hour, minute, second);

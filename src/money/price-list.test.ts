@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { BUNDLED_PRICES, findListed } from "./price-list.ts";
 import { computeTariffCost, makeTariff, NOTHING_USED } from "./tariff.ts";
 
-test("every bundled entry is a price that costs something", () => {
+test("every bundled price is above zero", () => {
   expect(BUNDLED_PRICES.date).toMatch(/^\d{4}-\d{2}-\d{2}$/);
   for (const [name, { price }] of Object.entries(BUNDLED_PRICES.models)) {
     const used = { ...NOTHING_USED, inputTokens: 1, outputTokens: 1, images: 1 };
@@ -10,7 +10,7 @@ test("every bundled entry is a price that costs something", () => {
   }
 });
 
-test("an image of a listed size costs what the list says", () => {
+test("an image of a listed size has the listed price", () => {
   const price = findListed("dall-e-3", null)?.model.price ?? {};
   const of = (imageKind: string) =>
     computeTariffCost(makeTariff(price), { ...NOTHING_USED, images: 1, imageKind });
@@ -21,7 +21,7 @@ test("an image of a listed size costs what the list says", () => {
   ]);
 });
 
-test("an entry of the operator's list stands for the bundled one, and the rest of the bundled list stays", () => {
+test("an entry of the operator's price list overrides the bundled entry only", () => {
   const mine = { price: { input: "9" }, contextTokens: null, outputTokensMax: null };
   const updated = { date: "2026-11-01", models: { "gpt-4o": mine } };
   expect(findListed("gpt-4o", updated)).toEqual({ model: mine, source: "updated list", date: "2026-11-01" });

@@ -4,8 +4,13 @@
  */
 
 import type { ListedModel, Price, PriceList } from "../records.ts";
+import { ANTHROPIC_MODELS, GOOGLE_MODELS } from "./vendor-prices.ts";
 
-function listed(price: Price, contextTokens: number | null, outputTokensMax: number | null): ListedModel {
+function buildListedModel(
+  price: Price,
+  contextTokens: number | null,
+  outputTokensMax: number | null,
+): ListedModel {
   return { price, contextTokens, outputTokensMax };
 }
 
@@ -15,20 +20,20 @@ const tokens = (input: string, cached_input: string, output: string): Price => (
   output,
 });
 
-const gpt5 = listed(tokens("1.25", "0.125", "10"), 400_000, 128_000);
-const gpt5mini = listed(tokens("0.25", "0.025", "2"), 400_000, 128_000);
-const gpt5chat = listed(tokens("1.25", "0.125", "10"), 128_000, 16_384);
-const gpt52 = listed(tokens("1.75", "0.175", "14"), 400_000, 128_000);
-const gpt4o = listed(tokens("2.50", "1.25", "10"), 128_000, 16_384);
-const gpt4oMini = listed(tokens("0.15", "0.075", "0.60"), 128_000, 16_384);
-const gpt41 = listed(tokens("2", "0.50", "8"), 1_047_576, 32_768);
-const gpt41mini = listed(tokens("0.40", "0.10", "1.60"), 1_047_576, 32_768);
-const gpt41nano = listed(tokens("0.10", "0.025", "0.40"), 1_047_576, 32_768);
-const o3 = listed(tokens("2", "0.50", "8"), 200_000, 100_000);
-const o4mini = listed(tokens("1.10", "0.275", "4.40"), 200_000, 100_000);
+const gpt5 = buildListedModel(tokens("1.25", "0.125", "10"), 400_000, 128_000);
+const gpt5mini = buildListedModel(tokens("0.25", "0.025", "2"), 400_000, 128_000);
+const gpt5chat = buildListedModel(tokens("1.25", "0.125", "10"), 128_000, 16_384);
+const gpt52 = buildListedModel(tokens("1.75", "0.175", "14"), 400_000, 128_000);
+const gpt4o = buildListedModel(tokens("2.50", "1.25", "10"), 128_000, 16_384);
+const gpt4oMini = buildListedModel(tokens("0.15", "0.075", "0.60"), 128_000, 16_384);
+const gpt41 = buildListedModel(tokens("2", "0.50", "8"), 1_047_576, 32_768);
+const gpt41mini = buildListedModel(tokens("0.40", "0.10", "1.60"), 1_047_576, 32_768);
+const gpt41nano = buildListedModel(tokens("0.10", "0.025", "0.40"), 1_047_576, 32_768);
+const o3 = buildListedModel(tokens("2", "0.50", "8"), 200_000, 100_000);
+const o4mini = buildListedModel(tokens("1.10", "0.275", "4.40"), 200_000, 100_000);
 
 /** Sizes of the GPT image models: square, tall, wide. */
-function bySize(quality: string, square: string, oblong: string): Record<string, string> {
+function buildSizePrices(quality: string, square: string, oblong: string): Record<string, string> {
   return {
     [`1024x1024/${quality}`]: square,
     [`1024x1536/${quality}`]: oblong,
@@ -39,15 +44,17 @@ function bySize(quality: string, square: string, oblong: string): Record<string,
 export const BUNDLED_PRICES: PriceList = {
   date: "2026-03-21",
   models: {
+    ...ANTHROPIC_MODELS,
+    ...GOOGLE_MODELS,
     "gpt-5": gpt5,
     "gpt-5-2025-08-07": gpt5,
     "gpt-5-codex": gpt5,
     "gpt-5-chat-latest": gpt5chat,
     "gpt-5-mini": gpt5mini,
     "gpt-5-mini-2025-08-07": gpt5mini,
-    "gpt-5-nano": listed(tokens("0.05", "0.005", "0.40"), 400_000, 128_000),
-    "gpt-5-nano-2025-08-07": listed(tokens("0.05", "0.005", "0.40"), 400_000, 128_000),
-    "gpt-5-pro": listed({ input: "15", output: "120" }, 400_000, 272_000),
+    "gpt-5-nano": buildListedModel(tokens("0.05", "0.005", "0.40"), 400_000, 128_000),
+    "gpt-5-nano-2025-08-07": buildListedModel(tokens("0.05", "0.005", "0.40"), 400_000, 128_000),
+    "gpt-5-pro": buildListedModel({ input: "15", output: "120" }, 400_000, 272_000),
     "gpt-5.1": gpt5,
     "gpt-5.1-codex": gpt5,
     "gpt-5.1-codex-mini": gpt5mini,
@@ -67,45 +74,45 @@ export const BUNDLED_PRICES: PriceList = {
     "gpt-4o-mini-2024-07-18": gpt4oMini,
     o3,
     "o3-2025-04-16": o3,
-    "o3-mini": listed(tokens("1.10", "0.55", "4.40"), 200_000, 100_000),
-    "o3-pro": listed({ input: "20", output: "80" }, 200_000, 100_000),
+    "o3-mini": buildListedModel(tokens("1.10", "0.55", "4.40"), 200_000, 100_000),
+    "o3-pro": buildListedModel({ input: "20", output: "80" }, 200_000, 100_000),
     "o4-mini": o4mini,
     "o4-mini-2025-04-16": o4mini,
-    o1: listed(tokens("15", "7.50", "60"), 200_000, 100_000),
-    "gpt-3.5-turbo": listed({ input: "0.50", output: "1.50" }, 16_385, 4_096),
-    "text-embedding-3-small": listed({ input: "0.02" }, 8_192, null),
-    "text-embedding-3-large": listed({ input: "0.13" }, 8_192, null),
-    "text-embedding-ada-002": listed({ input: "0.10" }, 8_192, null),
-    "gpt-image-1": listed(
+    o1: buildListedModel(tokens("15", "7.50", "60"), 200_000, 100_000),
+    "gpt-3.5-turbo": buildListedModel({ input: "0.50", output: "1.50" }, 16_385, 4_096),
+    "text-embedding-3-small": buildListedModel({ input: "0.02" }, 8_192, null),
+    "text-embedding-3-large": buildListedModel({ input: "0.13" }, 8_192, null),
+    "text-embedding-ada-002": buildListedModel({ input: "0.10" }, 8_192, null),
+    "gpt-image-1": buildListedModel(
       {
         ...tokens("5", "1.25", "40"),
         image_input: "10",
         // Used if no tokens are reported. A size or quality that the model chose is priced as large and high.
         image: "0.25",
         images: {
-          ...bySize("low", "0.011", "0.016"),
-          ...bySize("medium", "0.042", "0.063"),
-          ...bySize("high", "0.167", "0.25"),
+          ...buildSizePrices("low", "0.011", "0.016"),
+          ...buildSizePrices("medium", "0.042", "0.063"),
+          ...buildSizePrices("high", "0.167", "0.25"),
         },
       },
       null,
       null,
     ),
-    "gpt-image-1-mini": listed(
+    "gpt-image-1-mini": buildListedModel(
       {
         ...tokens("2", "0.20", "8"),
         image_input: "2.50",
         image: "0.052",
         images: {
-          ...bySize("low", "0.005", "0.006"),
-          ...bySize("medium", "0.011", "0.015"),
-          ...bySize("high", "0.036", "0.052"),
+          ...buildSizePrices("low", "0.005", "0.006"),
+          ...buildSizePrices("medium", "0.011", "0.015"),
+          ...buildSizePrices("high", "0.036", "0.052"),
         },
       },
       null,
       null,
     ),
-    "dall-e-3": listed(
+    "dall-e-3": buildListedModel(
       {
         image: "0.12",
         images: {
@@ -120,7 +127,7 @@ export const BUNDLED_PRICES: PriceList = {
       null,
       null,
     ),
-    "dall-e-2": listed(
+    "dall-e-2": buildListedModel(
       { image: "0.02", images: { "256x256": "0.016", "512x512": "0.018", "1024x1024": "0.02" } },
       null,
       null,

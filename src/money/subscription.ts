@@ -12,7 +12,7 @@ const MONTHS = { month: 1, year: 12 } as const;
  * end, so none can happen twice or be missed. Counting from the first end, not the last one, keeps the 31st after a
  * February.
  */
-export function presentEnd(
+export function computeCurrentEnd(
   { startsAtMs, endsAtMs, renews }: Term,
   timeZone: string,
   nowMs: number,
@@ -37,7 +37,7 @@ export function presentEnd(
  * The current time of a subscription: never before the start of a window that it has opened. Such a window proves
  * that the clock was there, and a clock that is set back must not grant anything again.
  */
-export function presentMoment(opened: readonly WindowInstants[], nowMs: number): number {
+export function computeCurrentTime(opened: readonly WindowInstants[], nowMs: number): number {
   return opened.reduce((latestMs, { startsAtMs }) => Math.max(latestMs, startsAtMs), nowMs);
 }
 
@@ -62,7 +62,7 @@ export interface PayingTurn {
 }
 
 /** Lowest priority first; among equals the one that ends sooner, then the older one. */
-export function byTurn(a: PayingTurn, b: PayingTurn): number {
+export function comparePayingOrder(a: PayingTurn, b: PayingTurn): number {
   return (
     a.priority - b.priority ||
     (a.endsAtMs ?? Number.MAX_SAFE_INTEGER) - (b.endsAtMs ?? Number.MAX_SAFE_INTEGER) ||

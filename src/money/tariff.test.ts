@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { LONG_CONTEXT_UNITS, type Price, TOKEN_UNITS } from "../records.ts";
+import { CALL_UNITS, LONG_CONTEXT_UNITS, type Price, SERVICE_TIERS, TOKEN_UNITS } from "../records.ts";
 import { decimalText } from "./nano.ts";
 import {
   affordableOutput,
@@ -11,9 +11,9 @@ import {
   costAtMost,
   costLines,
   type ForeseenInput,
-  type Metered,
   makeTariff,
   NOTHING_USED,
+  type PricedUsage,
   type Tariff,
 } from "./tariff.ts";
 
@@ -28,7 +28,13 @@ const price: fc.Arbitrary<Price> = fc
   .tuple(
     someUnits(TOKEN_UNITS),
     fc.record(
-      { image: usd, request: usd, images: fc.dictionary(fc.constantFrom(...KINDS), usd) },
+      {
+        image: usd,
+        request: usd,
+        images: fc.dictionary(fc.constantFrom(...KINDS), usd),
+        per_call: someUnits(CALL_UNITS),
+        tier: someUnits(SERVICE_TIERS),
+      },
       { requiredKeys: [] },
     ),
     fc.option(
@@ -42,38 +48,41 @@ const tariff: fc.Arbitrary<Tariff> = fc
   .tuple(price, decimal(5_000_000n), decimal(5_000_000n))
   .map(([terms, group, model]) => makeTariff(terms, { group, model }));
 const count = fc.oneof(fc.nat(500), fc.nat(2_000_000), fc.constantFrom(-1, Number.NaN, 0.5, Infinity));
-const used: fc.Arbitrary<Metered> = fc.record({
+const used: fc.Arbitrary<PricedUsage> = fc.record<PricedUsage>({
   inputTokens: count,
   cachedTokens: count,
   cacheWriteTokens: count,
+  cacheWrite1hTokens: count,
   outputTokens: count,
   reasoningTokens: count,
   imageInputTokens: count,
   audioInputTokens: count,
   audioOutputTokens: count,
   images: fc.nat(10),
+  webSearches: fc.nat(10),
   imageKind: fc.option(fc.constantFrom(...KINDS, "1024x1024/low", "9x9")),
+  tier: fc.option(fc.constantFrom(...SERVICE_TIERS)),
 });
 /** Details that fit into their totals, without the parts that replace each other. */
-const plain = used.map((some): Metered => ({ ...some, images: 0 }));
+const plain = used.map((some): PricedUsage => ({ ...some, images: 0 }));
 const nano = fc.bigInt(0n, 10n ** 13n);
 
 const scaled = (text: string) => {
   const [whole = "", rest = ""] = text.split(".");
   return BigInt(whole) * 1_000_000n + BigInt(rest.padEnd(6, "0"));
 };
-const metered = (change: Partial<Metered>): Metered => ({ ...NOTHING_USED, ...change });
-const cost = (terms: Price, change: Partial<Metered>) =>
+const metered = (change: Partial<PricedUsage>): PricedUsage => ({ ...NOTHING_USED, ...change });
+const cost = (terms: Price, change: Partial<PricedUsage>) =>
   computeTariffCost(makeTariff(terms), metered(change));
 
 describe("a price", () => {
-  test("is for a million tokens", () => {
+  test("is per million tokens", () => {
     expect(cost({ input: "0.15", output: "0.60" }, { inputTokens: 1_000_000, outputTokens: 500_000 })).toBe(
       450_000_000n,
     );
   });
 
-  test("is exact for sums that no number can hold, and at the edge of those", () => {
+  test("is exact for sums beyond the safe integer range, and at its edge", () => {
     const amount = fc.oneof(fc.nat(2_000_000), fc.maxSafeInteger());
     fc.assert(
       fc.property(tariff, amount, amount, (some, inputTokens, outputTokens) => {
@@ -81,7 +90,7 @@ describe("a price", () => {
         const lines = costLines(some, all);
         const pico = lines.reduce((sum, { count, picoEach }) => sum + BigInt(count) * picoEach, 0n);
         expect(computeListCost(some, all)).toBe((pico + 999n) / 1_000n);
-        expect(computeTariffCosts(some, all, null)).toEqual({
+        expect(computeTariffCosts(some, all, all)).toEqual({
           costNano: computeTariffCost(some, all),
           listNano: computeListCost(some, all),
         });
@@ -134,7 +143,7 @@ describe("a price", () => {
     );
   });
 
-  test("of a detail falls back to that of its total", () => {
+  test("of a detail falls back to the price of its total", () => {
     const details = { cachedTokens: 1, cacheWriteTokens: 1, imageInputTokens: 1, audioInputTokens: 1 };
     expect(cost({ input: "2" }, { inputTokens: 5, ...details })).toBe(
       cost({ input: "2" }, { inputTokens: 5 }),
@@ -142,13 +151,13 @@ describe("a price", () => {
     expect(cost({ output: "2" }, { outputTokens: 3, reasoningTokens: 1, audioOutputTokens: 1 })).toBe(6_000n);
   });
 
-  test("of a detail that claims more than its total is taken for the total alone", () => {
+  test("applies to at most the total if a detail exceeds it", () => {
     const terms = { input: "2", cached_input: "1", output: "4", reasoning: "8" };
     expect(cost(terms, { inputTokens: 10, cachedTokens: 99, imageInputTokens: 99 })).toBe(10_000n);
     expect(cost(terms, { outputTokens: 10, reasoningTokens: 99 })).toBe(80_000n);
   });
 
-  test("for an image is that of its size and quality, its size, or any", () => {
+  test("for an image depends on size and quality, then on size, then on the default", () => {
     const terms = { image: "0.05", images: { "1024x1024": "0.04", "1024x1024/hd": "0.08" } };
     const of = (imageKind: string | null) => cost(terms, { images: 2, imageKind });
     expect([of("1024x1024/hd"), of("1024x1024/standard"), of("1024x1024"), of("2x2/hd"), of(null)]).toEqual([
@@ -160,19 +169,19 @@ describe("a price", () => {
     ]);
   });
 
-  test("for tokens wins over that for an image where tokens of the answer were reported", () => {
+  test("for tokens takes precedence over the image price if output tokens were reported", () => {
     const terms = { input: "5", output: "40", image: "0.25" };
     expect(cost(terms, { inputTokens: 10, outputTokens: 1_000, images: 1 })).toBe(40_050_000n);
     expect(cost(terms, { inputTokens: 10, images: 1 })).toBe(250_050_000n);
     expect(cost({ image: "0.25" }, { inputTokens: 10, outputTokens: 1_000, images: 1 })).toBe(250_000_000n);
   });
 
-  test("for a request is paid once", () => {
+  test("for a request is charged once", () => {
     expect(cost({ request: "0.01" }, {})).toBe(10_000_000n);
     expect(cost({ request: "0.01" }, { inputTokens: 9, images: 3 })).toBe(10_000_000n);
   });
 
-  test("of a long context is for the whole request, and only above its bound", () => {
+  test("for a long context applies to the whole request, above its threshold only", () => {
     const terms = {
       input: "1",
       cached_input: "0.1",
@@ -187,14 +196,14 @@ describe("a price", () => {
     expect(costLines(makeTariff(terms), metered(long)).every(({ longContext }) => longContext)).toBe(true);
   });
 
-  test("without a word on the output of a long context keeps it", () => {
+  test("keeps its output price if the long context has none", () => {
     const terms = { input: "1", output: "10", reasoning: "11", long_context: { above: 100, input: "2" } };
     expect(cost(terms, { inputTokens: 101, outputTokens: 10, reasoningTokens: 5 })).toBe(307_000n);
   });
 });
 
 describe("a multiplier", () => {
-  test("of the group and of the model are multiplied exactly, and the upstream's cost knows neither", () => {
+  test("of the group and of the model are multiplied exactly, and do not affect the upstream cost", () => {
     const made = makeTariff({ input: "1" }, { group: "1.000001", model: "1.000001" });
     expect(made.multiplierTrillionths).toBe(1_000_002_000_001n);
     const million = metered({ inputTokens: 1_000_000_000_000 });
@@ -202,14 +211,14 @@ describe("a multiplier", () => {
     expect(computeListCost(made, million)).toBe(1_000_000_000_000_000n);
   });
 
-  test("of nought makes everything free", () => {
+  test("of zero makes everything free", () => {
     const free = makeTariff({ input: "1", output: "1" }, { group: "0" });
     expect(computeTariffCost(free, metered({ inputTokens: 5, outputTokens: 5 }))).toBe(0n);
     expect(affordableOutput(free, NOTHING_USED, 0n)).toBe(Number.MAX_SAFE_INTEGER);
   });
 });
 
-describe("numbers and bigints agree", () => {
+describe("number and bigint arithmetic agree", () => {
   const EXACT_PER_NANO = 10n ** 15n;
   /** The exact calculation. */
   const charged = (pico: bigint, { multiplierTrillionths }: Tariff) =>
@@ -231,7 +240,7 @@ describe("numbers and bigints agree", () => {
     .map((value) => (value < 0n ? 0n : value));
   const safe = amount.map((value) => Math.min(Number(value), Number.MAX_SAFE_INTEGER));
 
-  test("on what a number of tokens costs", () => {
+  test("on the cost of a number of tokens", () => {
     fc.assert(
       fc.property(decimal(10n ** 15n - 1n), multiplier, safe, (input, group, inputTokens) => {
         const some = makeTariff({ input }, { group });
@@ -244,7 +253,7 @@ describe("numbers and bigints agree", () => {
     );
   });
 
-  test("at a pico-dollar a token, where a thousandth decides", () => {
+  test("at one pico-dollar per token, where a thousandth decides", () => {
     fc.assert(
       fc.property(multiplier, safe, (group, inputTokens) => {
         const some = makeTariff({ input: "0.000001" }, { group });
@@ -254,7 +263,7 @@ describe("numbers and bigints agree", () => {
     );
   });
 
-  test("on what an amount of money pays for", () => {
+  test("on the tokens that an amount pays for", () => {
     const usd = fc.bigInt(1n, 10n ** 9n).map((value) => decimalText(value, 6));
     fc.assert(
       fc.property(
@@ -278,12 +287,12 @@ describe("numbers and bigints agree", () => {
   });
 });
 
-test("a price of a million tokens that no number can hold is refused", () => {
-  expect(() => makeTariff({ input: "9007199254.740992" })).toThrow("more than can be charged");
+test("a price per million tokens beyond the safe integer range is rejected", () => {
+  expect(() => makeTariff({ input: "9007199254.740992" })).toThrow("exceeds the maximum");
 });
 
 /** The same calculation again, exactly, in pico-USD. */
-function exactCost(terms: Price, what: Metered): bigint {
+function exactCost(terms: Price, what: PricedUsage): bigint {
   const whole = (value: number) => BigInt(Number.isSafeInteger(value) && value > 0 ? value : 0);
   const least = (a: bigint, b: bigint) => (a < b ? a : b);
   const long = terms.long_context;
@@ -295,16 +304,24 @@ function exactCost(terms: Price, what: Metered): bigint {
     : (terms.reasoning ?? output);
   const cached = (isLong ? long.cached_input : terms.cached_input) ?? input;
   const written = (isLong ? long.cache_write : terms.cache_write) ?? input;
+  const writtenForHour = (isLong ? long.cache_write_1h : terms.cache_write_1h) ?? written;
+  const tier = what.tier == null ? undefined : terms.tier?.[what.tier];
+  // The rate of a tier is rounded up to a whole pico-USD per token.
+  const rate = (usd: string) =>
+    tier === undefined ? scaled(usd) : (scaled(usd) * scaled(tier) + 999_999n) / 1_000_000n;
 
   let left = whole(what.inputTokens);
   let tokens = 0n;
   const take = (said: number, usd: string) => {
     const some = least(left, whole(said));
     left -= some;
-    tokens += some * scaled(usd);
+    tokens += some * rate(usd);
   };
   take(what.cachedTokens, cached);
-  take(what.cacheWriteTokens, written);
+  const all = least(left, whole(what.cacheWriteTokens));
+  const hour = least(all, whole(what.cacheWrite1hTokens));
+  take(Number(hour), writtenForHour);
+  take(Number(all - hour), written);
   take(what.imageInputTokens, terms.image_input ?? input);
   take(what.audioInputTokens, terms.audio_input ?? input);
   take(what.inputTokens, input);
@@ -318,11 +335,12 @@ function exactCost(terms: Price, what: Metered): bigint {
   const image = terms.images?.[kind] ?? terms.images?.[kind.split("/")[0] ?? ""] ?? terms.image ?? dearest;
   const byTokens = terms.output !== undefined && whole(what.outputTokens) > 0n;
   const images = byTokens ? 0n : whole(what.images) * scaled(image);
-  return tokens + (images + scaled(terms.request ?? "0")) * 1_000_000n;
+  const searches = whole(what.webSearches) * scaled(terms.per_call?.web_search ?? "0");
+  return tokens + (images + searches + scaled(terms.request ?? "0")) * 1_000_000n;
 }
 
 describe("for any tariff and any use", () => {
-  test("the cost is the exact one, rounded up by less than a nano, and never negative", () => {
+  test("the cost is exact, rounded up by less than one nano-USD, and never negative", () => {
     fc.assert(
       fc.property(price, decimal(5_000_000n), decimal(5_000_000n), used, (terms, group, model, what) => {
         const over =
@@ -333,7 +351,7 @@ describe("for any tariff and any use", () => {
     );
   });
 
-  test("the lines hold every token once and add up to the cost", () => {
+  test("the cost lines contain every token once and add up to the cost", () => {
     fc.assert(
       fc.property(tariff, used, (some, what) => {
         const lines = costLines(some, what);
@@ -342,9 +360,9 @@ describe("for any tariff and any use", () => {
         const tokens = (units: readonly string[]) =>
           lines.filter(({ unit }) => units.includes(unit)).reduce((sum, { count }) => sum + count, 0);
         const whole = (value: number) => (Number.isSafeInteger(value) && value > 0 ? value : 0);
-        expect(tokens(["input", "cached_input", "cache_write", "image_input", "audio_input"])).toBe(
-          whole(what.inputTokens),
-        );
+        expect(
+          tokens(["input", "cached_input", "cache_write", "cache_write_1h", "image_input", "audio_input"]),
+        ).toBe(whole(what.inputTokens));
         expect(tokens(["output", "reasoning", "audio_output"])).toBe(whole(what.outputTokens));
       }),
     );
@@ -383,11 +401,18 @@ describe("for any tariff and any use", () => {
     );
   });
 
-  test("the most it may cost is reached by some kind of its tokens, and exceeded by none, nor by less input", () => {
+  test("the maximum cost is reached by some kind of tokens, and never exceeded", () => {
     const INPUTS = {
       plain: ["inputTokens"],
-      text: ["inputTokens", "cachedTokens", "cacheWriteTokens"],
-      media: ["inputTokens", "cachedTokens", "cacheWriteTokens", "imageInputTokens", "audioInputTokens"],
+      text: ["inputTokens", "cachedTokens", "cacheWriteTokens", "cacheWrite1hTokens"],
+      media: [
+        "inputTokens",
+        "cachedTokens",
+        "cacheWriteTokens",
+        "cacheWrite1hTokens",
+        "imageInputTokens",
+        "audioInputTokens",
+      ],
     } as const;
     const OUTPUTS = ["outputTokens", "reasoningTokens", "audioOutputTokens"] as const;
     const foreseen = fc.constantFrom<ForeseenInput>("plain", "text", "media");
@@ -398,7 +423,14 @@ describe("for any tariff and any use", () => {
         const costs = [inputTokens, kind === "plain" ? inputTokens : short].flatMap((read) =>
           INPUTS[kind].flatMap((input) =>
             OUTPUTS.map((output) =>
-              computeTariffCost(some, { ...what, inputTokens: read, [input]: read, [output]: outputTokens }),
+              computeTariffCost(some, {
+                ...what,
+                inputTokens: read,
+                // A write for an hour is a write.
+                ...(input === "cacheWrite1hTokens" ? { cacheWriteTokens: read } : {}),
+                [input]: read,
+                [output]: outputTokens,
+              }),
             ),
           ),
         );
@@ -408,7 +440,7 @@ describe("for any tariff and any use", () => {
     );
   });
 
-  test("the most pictures may cost is reached by some kind that has a price, and exceeded by none", () => {
+  test("the maximum cost of images is reached by some priced kind, and exceeded by none", () => {
     fc.assert(
       fc.property(price, fc.constantFrom(null, "1024x1024", "1024x1024/hd"), (terms, asked) => {
         const some = makeTariff(terms);
@@ -424,12 +456,12 @@ describe("for any tariff and any use", () => {
     );
   });
 
-  test("its terms give the same tariff back", () => {
+  test("rebuilding a tariff from its terms returns the same tariff", () => {
     fc.assert(fc.property(tariff, (some) => expect(buildTariff(some.terms)).toEqual(some)));
   });
 });
 
-test("the same price written otherwise is the same tariff", () => {
+test("equal prices in another notation are the same tariff", () => {
   const one = makeTariff({ output: "0.60", input: "0.150", images: { b: "1.0", a: "2" } }, { group: "1.50" });
   const other = makeTariff({ input: "0.15", output: "0.6", images: { a: "2.00", b: "1" } }, { group: "1.5" });
   expect(other).toEqual(one);

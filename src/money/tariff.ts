@@ -4,16 +4,17 @@
  */
 
 import { createHash } from "node:crypto";
-import type { Price, TokenUnit } from "../records.ts";
+import type { CallUnit, Price, ServiceTier, TokenUnit } from "../records.ts";
 import { decimalText, type Nano, parseDecimal } from "./nano.ts";
 import {
   canonicalPrice,
   type Prices,
   parsePrices,
   type TokenRates,
-  withDearest,
-  withDearestPictures,
+  withHighestImagePrices,
+  withHighestRates,
 } from "./prices.ts";
+import { NO_TOKENS, type TokenCounts } from "./token-counts.ts";
 
 export interface Tariff {
   /** A hash of `terms`. */
@@ -44,53 +45,34 @@ interface NanoPerPico {
   readonly under: number;
 }
 
-/**
- * Measured use. Cached, written, image and audio tokens are part of `inputTokens`; reasoning and audio are part of
- * `outputTokens`.
- */
-export interface CountedUnits {
-  inputTokens: number;
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  outputTokens: number;
-  reasoningTokens: number;
-  imageInputTokens: number;
-  audioInputTokens: number;
-  audioOutputTokens: number;
-  images: number;
-}
+/** What a price depends on in addition to the counts. */
+export type UsageTerms = Pick<PricedUsage, "imageKind" | "tier">;
 
-export interface Metered extends CountedUnits {
+/** Measured or expected use, with all that its price depends on. */
+export interface PricedUsage extends TokenCounts {
   /** Size and quality: "1024x1024/high". */
   imageKind: string | null;
+  /** The tier that served the request; null or absent for the standard one. */
+  tier?: ServiceTier | null;
 }
 
-export const NOTHING_USED: Metered = {
-  inputTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-  imageInputTokens: 0,
-  audioInputTokens: 0,
-  audioOutputTokens: 0,
-  images: 0,
-  imageKind: null,
-};
+export const NOTHING_USED: PricedUsage = { ...NO_TOKENS, imageKind: null };
 
-export type CostUnit = TokenUnit | "image" | "request";
+export type CostUnit = TokenUnit | CallUnit | "image" | "request";
 
 /** In the order of the lines. */
 const COST_UNITS = [
   "input",
   "cached_input",
   "cache_write",
+  "cache_write_1h",
   "image_input",
   "audio_input",
   "output",
   "reasoning",
   "audio_output",
   "image",
+  "web_search",
   "request",
 ] as const satisfies readonly CostUnit[];
 
@@ -115,7 +97,7 @@ const ONE = 10n ** BigInt(MULTIPLIER_DECIMALS);
 const EXACT_PER_NANO = ONE * 1_000n;
 const LIST_PRICE: NanoPerPico = { over: 1, under: 1_000 };
 
-const TEXT_UNITS = ["input", "cached_input", "cache_write"] as const;
+const TEXT_UNITS = ["input", "cached_input", "cache_write", "cache_write_1h"] as const;
 const INPUT_UNITS = [...TEXT_UNITS, "image_input", "audio_input"] as const;
 const OUTPUT_UNITS = ["output", "reasoning", "audio_output"] as const;
 
@@ -142,16 +124,16 @@ function build(price: Price, multiplierTrillionths: bigint): Tariff {
     multiplier: multiplierText({ multiplierTrillionths }),
   });
   const prices = parsePrices(price);
-  const most = withDearestPictures(prices);
+  const most = withHighestImagePrices(prices);
   return {
     id: createHash("sha256").update(terms).digest("hex").slice(0, 32),
     terms,
     prices,
     multiplierTrillionths,
     atMost: {
-      plain: withDearest(prices, OUTPUT_UNITS),
-      text: withDearest(most, OUTPUT_UNITS, TEXT_UNITS),
-      media: withDearest(most, OUTPUT_UNITS, INPUT_UNITS),
+      plain: withHighestRates(prices, OUTPUT_UNITS),
+      text: withHighestRates(most, OUTPUT_UNITS, TEXT_UNITS),
+      media: withHighestRates(most, OUTPUT_UNITS, INPUT_UNITS),
     },
     charged: nanoPerPico(multiplierTrillionths),
   };
@@ -169,8 +151,8 @@ export function multiplierText({ multiplierTrillionths }: Pick<Tariff, "multipli
 }
 
 /** The charge: with multipliers. */
-export function computeTariffCost(tariff: Tariff, used: Metered): Nano {
-  return toCharge(tariff, sumPico(tariff.prices, used, used.imageKind));
+export function computeTariffCost(tariff: Tariff, used: PricedUsage): Nano {
+  return toCharge(tariff, sumPico(tariff.prices, used, used));
 }
 
 /** The cost with and without multipliers. */
@@ -182,27 +164,27 @@ export interface Costs {
 export const NO_COSTS: Costs = { costNano: 0n, listNano: 0n };
 
 /** Computes both for little more than the cost of one. */
-export function computeTariffCosts(tariff: Tariff, used: CountedUnits, imageKind: string | null): Costs {
-  const pico = sumPico(tariff.prices, used, imageKind);
+export function computeTariffCosts(tariff: Tariff, used: TokenCounts, terms: UsageTerms): Costs {
+  const pico = sumPico(tariff.prices, used, terms);
   const listNano = toListCost(pico);
   const isListed = tariff.charged.over === LIST_PRICE.over && tariff.charged.under === LIST_PRICE.under;
   return { costNano: isListed ? listNano : toCharge(tariff, pico), listNano };
 }
 
 /** The maximum cost: all of the output may turn out to be reasoning or audio, which may cost more. */
-export function costAtMost(tariff: Tariff, used: Metered, foreseen: ForeseenInput = "plain"): Nano {
+export function costAtMost(tariff: Tariff, used: PricedUsage, foreseen: ForeseenInput = "plain"): Nano {
   const prices = tariff.atMost[foreseen];
-  const asLong = sumPico(prices, used, used.imageKind);
+  const asLong = sumPico(prices, used, used);
   const above = foreseen === "plain" ? undefined : prices.longContext?.above;
   const mayBeShort = above !== undefined && used.inputTokens > above;
   if (!mayBeShort) return toCharge(tariff, asLong);
-  const asShort = sumPico(prices, { ...used, inputTokens: above }, used.imageKind);
+  const asShort = sumPico(prices, { ...used, inputTokens: above }, used);
   return toCharge(tariff, asLong > asShort ? asLong : asShort);
 }
 
 /** The upstream cost: without multipliers. */
-export function computeListCost(tariff: Tariff, used: Metered): Nano {
-  return toListCost(sumPico(tariff.prices, used, used.imageKind));
+export function computeListCost(tariff: Tariff, used: PricedUsage): Nano {
+  return toListCost(sumPico(tariff.prices, used, used));
 }
 
 /** Whether an image of this kind without reported tokens is charged per image. If not, its tokens must be estimated. */
@@ -211,10 +193,10 @@ export function isPaidByPiece({ prices }: Tariff, imageKind: string | null): boo
 }
 
 /** The same calculation line by line. Each line has the amount by which it raised the rounded sum. */
-export function costLines(tariff: Tariff, used: Metered): CostLine[] {
+export function costLines(tariff: Tariff, used: PricedUsage): CostLine[] {
   const { prices, multiplierTrillionths } = tariff;
-  const rates = ratesFor(prices, used);
-  const longContext = rates !== prices.tokens;
+  const rates = ratesFor(prices, used, used.tier);
+  const longContext = isLongContext(prices, used);
   const counts = countUnits(prices, used);
   const lines: CostLine[] = [];
   let exact = 0n;
@@ -235,12 +217,12 @@ export function costLines(tariff: Tariff, used: Metered): CostLine[] {
  * The most output tokens that `nano` pays for in addition to `used`; Number.MAX_SAFE_INTEGER if they are free, 0 if
  * `nano` does not even cover `used`.
  */
-export function affordableOutput(tariff: Tariff, used: Metered, nano: Nano): number {
+export function affordableOutput(tariff: Tariff, used: PricedUsage, nano: Nano): number {
   // The share of reasoning and audio is not known in advance, so the highest price counts.
   const prices = tariff.atMost.plain;
-  const each = ratesFor(prices, used).output;
+  const each = ratesFor(prices, used, used.tier).output;
   // From the first output token on, an image is charged by its tokens, so the cost without any token is no baseline.
-  const first = sumPico(prices, { ...used, outputTokens: 1 }, used.imageKind);
+  const first = sumPico(prices, { ...used, outputTokens: 1 }, used);
   const { over, under } = tariff.charged;
   const budget = Number(nano) * under;
   const firstCost = Number(first) * over;
@@ -286,18 +268,20 @@ function roundUp(exact: bigint): Nano {
   return (exact + EXACT_PER_NANO - 1n) / EXACT_PER_NANO;
 }
 
-function sumPico(prices: Prices, used: CountedUnits, imageKind: string | null): Pico {
+function sumPico(prices: Prices, used: TokenCounts, { imageKind, tier }: UsageTerms): Pico {
   const counts = countUnits(prices, used);
-  const rates = ratesFor(prices, used);
+  const rates = ratesFor(prices, used, tier);
   const sum =
     counts.input * rates.input +
     counts.cached_input * rates.cached_input +
     counts.cache_write * rates.cache_write +
+    counts.cache_write_1h * rates.cache_write_1h +
     counts.image_input * rates.image_input +
     counts.audio_input * rates.audio_input +
     counts.output * rates.output +
     counts.reasoning * rates.reasoning +
     counts.audio_output * rates.audio_output +
+    (counts.web_search === 0 ? 0 : counts.web_search * Number(prices.webSearch)) +
     (counts.image === 0 ? 0 : counts.image * Number(imagePrice(prices, imageKind))) +
     (counts.request === 0 ? 0 : Number(prices.request));
   if (sum <= Number.MAX_SAFE_INTEGER) return sum;
@@ -311,12 +295,13 @@ function sumPico(prices: Prices, used: CountedUnits, imageKind: string | null): 
  * Counts every token once: details are subtracted from their total one after the other, and a detail that exceeds the
  * rest gets the rest. Images are charged by their reported output tokens if these have a price, otherwise per image.
  */
-function countUnits(prices: Prices, used: CountedUnits): Record<CostUnit, number> {
+function countUnits(prices: Prices, used: TokenCounts): Record<CostUnit, number> {
   let input = validCount(used.inputTokens);
   const cached = Math.min(input, validCount(used.cachedTokens));
   input -= cached;
   const written = Math.min(input, validCount(used.cacheWriteTokens));
   input -= written;
+  const writtenForHour = Math.min(written, validCount(used.cacheWrite1hTokens));
   const imageInput = Math.min(input, validCount(used.imageInputTokens));
   input -= imageInput;
   const audioInput = Math.min(input, validCount(used.audioInputTokens));
@@ -330,13 +315,15 @@ function countUnits(prices: Prices, used: CountedUnits): Record<CostUnit, number
   return {
     input,
     cached_input: cached,
-    cache_write: written,
+    cache_write: written - writtenForHour,
+    cache_write_1h: writtenForHour,
     image_input: imageInput,
     audio_input: audioInput,
     output,
     reasoning,
     audio_output: audioOutput,
     image: paidByTokens ? 0 : validCount(used.images),
+    web_search: validCount(used.webSearches),
     request: prices.request > 0n ? 1 : 0,
   };
 }
@@ -344,11 +331,18 @@ function countUnits(prices: Prices, used: CountedUnits): Record<CostUnit, number
 /** The list price of one unit, in pico-USD. */
 function unitPrice(unit: CostUnit, prices: Prices, rates: TokenRates, imageKind: string | null): bigint {
   if (unit === "request") return prices.request;
+  if (unit === "web_search") return prices.webSearch;
   return unit === "image" ? imagePrice(prices, imageKind) : BigInt(rates[unit]);
 }
 
-function ratesFor({ tokens, longContext }: Prices, { inputTokens }: CountedUnits): TokenRates {
-  return longContext !== null && validCount(inputTokens) > longContext.above ? longContext.tokens : tokens;
+function ratesFor(prices: Prices, used: TokenCounts, tier: ServiceTier | null | undefined): TokenRates {
+  // Nearly all prices have no tiers.
+  const { tokens, longContext } = tier ? (prices.tiers.get(tier) ?? prices) : prices;
+  return longContext !== null && isLongContext(prices, used) ? longContext.tokens : tokens;
+}
+
+function isLongContext({ longContext }: Prices, { inputTokens }: TokenCounts): boolean {
+  return longContext !== null && validCount(inputTokens) > longContext.above;
 }
 
 /** "1024x1024/hd", else "1024x1024", else any image. */
