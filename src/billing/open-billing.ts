@@ -6,25 +6,26 @@ import { BillingFaults } from "../observe/billing-faults.ts";
 import type { Log } from "../observe/log.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
+import { isSharedServer } from "../store/engine/dialect.ts";
 import { openWalCheckpointer } from "../store/engine/wal-checkpointer.ts";
+import type { ProcessRecord } from "../store/money/processes.ts";
+import type { JobLeases } from "../store/nodes/job-leases.ts";
 import type { BillingEngine } from "./engine/billing-engine.ts";
-import { type BillingLimits, type DirectBillingOptions, openDirectBilling } from "./engine/direct-billing.ts";
+import { type BillingLimits, DirectBilling, type DirectBillingOptions } from "./engine/direct-billing.ts";
 import type { Durability } from "./engine/disk.ts";
-import { type HoldQueueLimits, withHoldQueue } from "./engine/hold-queue.ts";
+import { HoldQueueBilling, type HoldQueueLimits } from "./engine/hold-queue.ts";
 import { openReadiness, type ReadinessLimits } from "./engine/readiness.ts";
-import { openSettlementSpool } from "./engine/settlement-spool.ts";
-import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./idempotency/idempotency.ts";
-import { openJournal } from "./journal/journal.ts";
-import { withRowJournal } from "./journal/row-journal.ts";
-import { startFoldingDays } from "./maintenance/fold-days.ts";
-import { startHourlyReconciliation } from "./maintenance/hourly-reconciliation.ts";
-import { type RowRemovalOptions, startRemovingRows } from "./maintenance/remove-rows.ts";
-import { describeProcess } from "./recovery/process-watch.ts";
+import { SettlementSpool } from "./engine/settlement-spool.ts";
+import { Idempotency, type IdempotencyOptions } from "./idempotency/idempotency.ts";
+import { Journal } from "./journal/journal.ts";
+import { RowJournalBilling } from "./journal/row-journal.ts";
+import { type MaintenanceLimits, startMaintenance } from "./maintenance/start-maintenance.ts";
 import { type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
-import { openWriteBehindBilling, type WriteBehindLimits } from "./write-behind/write-behind-billing.ts";
+import { WriteBehindBilling } from "./write-behind/write-behind-billing.ts";
+import type { WriteBehindLimits } from "./write-behind/write-behind-options.ts";
 
 export interface Billing {
-  till: BillingEngine;
+  billingEngine: BillingEngine;
   idempotency: Idempotency;
   faults: BillingFaults;
   /**
@@ -36,26 +37,22 @@ export interface Billing {
   close(): Promise<void>;
 }
 
-export interface AllBillingLimits {
-  till: BillingLimits;
+export interface AllBillingLimits extends MaintenanceLimits {
+  billingEngine: BillingLimits;
   holdQueue: HoldQueueLimits;
-  express: WriteBehindLimits & { segmentBytes: number };
+  writeBehind: WriteBehindLimits & { segmentBytes: number };
   recovery: RecoveryLimits;
   readiness: ReadinessLimits;
   idempotency: Pick<IdempotencyOptions, "keptMs" | "answerBytesMax">;
-  idempotencySweepMs: number;
-  foldDaysMs: number;
-  usageRemoval: Pick<RowRemovalOptions, "everyMs" | "rowsMax" | "pauseMs">;
-  auditMs: number;
-  holdLeaseMs: number;
 }
 
 export interface BillingOptions {
   db: Db;
   databaseUrl: string;
   dataDir: string;
-  /** Id of the data folder, if this process has locked it. */
-  folderId?: string;
+  /** This process, registered in the database. */
+  self: ProcessRecord;
+  jobs: JobLeases;
   durability: Durability;
   clock: Clock;
   keyring: Keyring;
@@ -66,64 +63,65 @@ export interface BillingOptions {
 
 /** Settles the holds of processes that died before it resolves. */
 export async function openBilling(options: BillingOptions): Promise<Billing> {
-  const { db, clock, keyring, log, limits } = options;
-  const self = describeProcess(options.newId("inc"), clock.nowMs(), options.folderId ?? null);
+  // On a server, requests have connections of their own: a report or an apply cannot occupy all of them.
+  if (!isSharedServer(options.db)) return openBillingOn(options, options.db);
+  const billingDb = await openDb(options.databaseUrl, { workload: "billing" });
+  const opened = await openBillingOn(options, billingDb).catch(async (error: unknown) => {
+    await billingDb.close();
+    throw error;
+  });
+  return {
+    ...opened,
+    async close() {
+      await opened.close();
+      await billingDb.close();
+    },
+  };
+}
+
+async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> {
+  const { clock, keyring, log, limits, self } = options;
   const spoolDir = join(options.dataDir, "settlements");
   const faults = new BillingFaults(clock.nowMs);
-  const { till, close } = await openEngine(faults, options, self.id, spoolDir);
-  const idempotency = openIdempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
+  const { billingEngine, close } = await openEngine(faults, { ...options, db }, self.id, spoolDir);
+  const idempotency = new Idempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
     log,
     clock,
-    till,
+    billingEngine,
     self,
     spoolDir,
     faults,
     limits: limits.recovery,
-    buried: idempotency.recover,
+    onProcessesRemoved: () => idempotency.endOrphanedClaims(),
   }).catch(async (error: unknown) => {
     // The files of dead processes cannot be read. Close everything, so that nothing keeps the process alive.
     await close();
     throw error;
   });
-  await idempotency.recover();
+  await idempotency.endOrphanedClaims();
   const isReady = openReadiness({
-    sayAlive: recovery.sayAlive,
-    isWell: till.isWell,
+    sendHeartbeat: () => recovery.sendHeartbeat(),
+    acceptsHolds: () => billingEngine.acceptsHolds() && billingEngine.isStoreResponding(),
     spoolDir,
-    segmentBytes: limits.express.segmentBytes,
+    segmentBytes: limits.writeBehind.segmentBytes,
     monotonicMs: clock.monotonicMs,
     limits: limits.readiness,
   });
-  const sweepTimer = setInterval(() => {
-    Promise.all([idempotency.recover(), idempotency.sweep()]).catch((error: unknown) => {
-      log.warn("idempotency_sweep_failed", { reason: error instanceof Error ? error.message : "unknown" });
-    });
-  }, limits.idempotencySweepMs);
-  sweepTimer.unref();
-  const folding = startFoldingDays({ db, log, clock, everyMs: limits.foldDaysMs });
-  const removal = startRemovingRows({ db, log, clock, ...limits.usageRemoval });
-  const reconciliation = startHourlyReconciliation({
-    databaseUrl: options.databaseUrl,
-    log,
-    everyMs: limits.auditMs,
-    holdLeaseMs: limits.holdLeaseMs,
-  });
+  const maintenance = startMaintenance(options, idempotency);
   return {
-    till,
+    billingEngine,
     idempotency,
     faults,
     isReady,
     async close() {
-      clearInterval(sweepTimer);
-      reconciliation.stop();
-      await Promise.all([folding.stop(), removal.stop()]);
+      await maintenance.stop();
       // Recovery books through the billing engine, so it stops first.
       await recovery.stop();
       await close();
       // If the database is unavailable now, the next start removes this process.
-      await recovery.forget().catch(() => {});
+      await recovery.unregister().catch(() => {});
     },
   };
 }
@@ -137,35 +135,48 @@ async function openEngine(
   { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
   incarnation: string,
   spoolDir: string,
-): Promise<{ till: BillingEngine; close(): Promise<void> }> {
+): Promise<{ billingEngine: BillingEngine; close(): Promise<void> }> {
   const options: DirectBillingOptions = {
     db,
     log,
     clock,
     incarnation,
-    spool: openSettlementSpool(spoolDir, incarnation),
+    spool: new SettlementSpool(spoolDir, incarnation),
     durability,
     faults,
-    limits: limits.till,
+    limits: limits.billingEngine,
   };
-  const journal = openJournal(spoolDir, incarnation, limits.express.segmentBytes);
+  const journal = new Journal({ dir: spoolDir, incarnation, segmentBytes: limits.writeBehind.segmentBytes });
   if (db.engine === "postgres") {
-    const { lookMs } = limits.express;
-    const { retryMs } = limits.till;
-    const direct = withRowJournal({ till: openDirectBilling(options), journal, log, clock, lookMs, retryMs });
-    const till = withHoldQueue(direct, limits.holdQueue);
-    return { till, close: till.stop };
+    const direct = new RowJournalBilling({
+      billingEngine: new DirectBilling(options),
+      journal,
+      log,
+      clock,
+      checkIntervalMs: limits.writeBehind.checkIntervalMs,
+      retryMs: limits.billingEngine.retryMs,
+    });
+    const billingEngine = new HoldQueueBilling(direct, limits.holdQueue);
+    return { billingEngine, close: () => billingEngine.stop() };
   }
-  const books = await openDb(databaseUrl);
+  const bookingDb = await openDb(databaseUrl);
   const checkpointer = openWalCheckpointer(databaseUrl);
-  const writeBehind = { books, journal, express: limits.express, moveLog: checkpointer.move };
-  const till = withHoldQueue(openWriteBehindBilling({ ...options, ...writeBehind }), limits.holdQueue);
+  const writeBehind = {
+    bookingDb,
+    journal,
+    writeBehind: limits.writeBehind,
+    checkpointWal: checkpointer.checkpoint,
+  };
+  const billingEngine = new HoldQueueBilling(
+    new WriteBehindBilling({ ...options, ...writeBehind }),
+    limits.holdQueue,
+  );
   return {
-    till,
+    billingEngine,
     async close() {
-      await till.stop();
+      await billingEngine.stop();
       await checkpointer.close();
-      await books.close();
+      await bookingDb.close();
     },
   };
 }

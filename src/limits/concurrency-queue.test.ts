@@ -64,7 +64,7 @@ function setUp() {
         if (again.ok) return { taken: again.lease };
         return again.shortage.kind === "concurrency" ? "blocked" : "rejected";
       },
-      left: wish.signal ?? NEVER,
+      disconnectSignal: wish.signal ?? NEVER,
     });
   }
   return {
@@ -84,7 +84,7 @@ function setUp() {
   };
 }
 
-describe("a slot that is released", () => {
+describe("a released concurrency slot", () => {
   test("goes to the oldest request of its key, at once", async () => {
     const { ask, end, served, queue, occupancy } = setUp();
     for (const name of ["a1", "a2", "a3"]) void ask({ name, key: "a", keySlots: 1 });
@@ -104,7 +104,7 @@ describe("a slot that is released", () => {
     expect(served).toEqual(["a1", "a2", "b1", "a3", "b2", "a4", "b3", "a5"]);
   });
 
-  test("never goes to a newcomer while a request waits for it", () => {
+  test("never goes to a new request while another waits for it", () => {
     const { ask, end, served } = setUp();
     for (const name of ["a1", "a2"]) void ask({ name, key: "a", groupSlots: 1 });
     end("a1");
@@ -112,7 +112,7 @@ describe("a slot that is released", () => {
     expect(served).toEqual(["a1", "a2"]);
   });
 
-  test("of a cancelled request is given with all that it had taken", () => {
+  test("of a cancelled request is released together with its windows", () => {
     const { ask, cancel, served } = setUp();
     for (const name of ["a1", "a2"]) void ask({ name, key: "a", keySlots: 1, rpm: 1 });
     expect(served).toEqual(["a1"]);
@@ -122,8 +122,8 @@ describe("a slot that is released", () => {
   });
 });
 
-describe("all or nothing", () => {
-  test("a request that waits for its group holds no slot of its key or user", () => {
+describe("taking several slots", () => {
+  test("a request that waits for its group occupies no slot of its key or user", () => {
     const { ask, end, served, limiter } = setUp();
     const ada = { user: "ada", userSlots: 2, keySlots: 2, groupSlots: 2 };
     for (const name of ["b1", "b2"]) void ask({ name, key: "b", groupSlots: 2 });
@@ -136,7 +136,7 @@ describe("all or nothing", () => {
     expect(served).toEqual(["b1", "b2", "a1", "a2"]);
   });
 
-  test("a key that frees one limit and meets another goes on waiting there", () => {
+  test("a key that gets one slot and lacks another waits for the other", () => {
     const { ask, end, served } = setUp();
     void ask({ name: "a1", key: "a", keySlots: 1, groupSlots: 2 });
     void ask({ name: "b1", key: "b", groupSlots: 2 });
@@ -152,7 +152,7 @@ describe("all or nothing", () => {
     expect(served.toSorted()).toEqual(["a1", "a2", "b1", "b2", "b3"]);
   });
 
-  test("no subject is ever over its limit, and everybody is served in the end", () => {
+  test("no subject ever exceeds its limit, and every request is served", () => {
     const { ask, end, served, limiter } = setUp();
     let state = 11;
     const random = (below: number) => {
@@ -198,7 +198,7 @@ describe("a wait ends", () => {
     expect(await ask({ name: "a3", key: "a", keySlots: 1, maxWaiting: 1 })).toEqual({ kind: "full" });
   });
 
-  test("when its time is up, and leaves nothing behind", async () => {
+  test("at its timeout, and leaves the queue", async () => {
     const { ask, clock, occupancy, queue, end, served } = setUp();
     void ask({ name: "a1", key: "a", keySlots: 1 });
     const waiting = ask({ name: "a2", key: "a", keySlots: 1, timeoutMs: 5 });
@@ -209,7 +209,7 @@ describe("a wait ends", () => {
     expect(served).toEqual(["a1"]);
   });
 
-  test("when its client leaves, and the next one has its turn", async () => {
+  test("when its client disconnects, and the next request takes its turn", async () => {
     const { ask, end, served, occupancy } = setUp();
     const leaving = new AbortController();
     void ask({ name: "a1", key: "a", keySlots: 1 });
@@ -232,7 +232,7 @@ describe("a wait ends", () => {
   });
 });
 
-test("a release tries as many requests as it serves, however many wait", () => {
+test("a release tries as many requests as it serves, independent of the queue length", () => {
   const { ask, end, served, tries } = setUp();
   // One key waits for its own slot, 500 others wait for the slot of the group.
   for (let n = 0; n < 300; n++) void ask({ name: `own${n}`, key: "own", keySlots: 1, groupSlots: 10 });
@@ -244,7 +244,7 @@ test("a release tries as many requests as it serves, however many wait", () => {
   expect(tries() - before).toBeLessThanOrEqual(3 * 500);
 });
 
-test("a limit that was raised is noticed without a release", async () => {
+test("a raised limit takes effect without a release", async () => {
   const clock = { atMs: 0, monotonicMs: () => clock.atMs };
   const limiter = openLimiter(clock);
   const queue = new ConcurrencyQueue(limiter, new QueueOccupancy(), clock);
@@ -261,7 +261,7 @@ test("a limit that was raised is noticed without a release", async () => {
       const admission = limiter.admit(now(), 0, 0);
       return admission.ok ? { taken: admission.lease } : "blocked";
     },
-    left: NEVER,
+    disconnectSignal: NEVER,
   });
   allowed = 2;
   expect((await waiting).kind).toBe("taken");

@@ -5,8 +5,8 @@
  */
 
 import type { Clock } from "../net/wire/clock.ts";
+import type { ConcurrencyBlocker, Limiter, Subject } from "./limiter-types.ts";
 import { QueueOccupancy } from "./queue-occupancy.ts";
-import type { ConcurrencyBlocker, Limiter, Subject } from "./terms.ts";
 
 export interface SlotRequest<T> {
   keyId: string;
@@ -18,7 +18,7 @@ export interface SlotRequest<T> {
   /** Takes the limits if they allow it. `rejected` ends the wait, because another limit is exceeded now. */
   attempt(): { taken: T } | "blocked" | "rejected";
   /** Aborts when the client has disconnected. */
-  left: AbortSignal;
+  disconnectSignal: AbortSignal;
 }
 
 export type SlotResult<T> =
@@ -49,10 +49,10 @@ export class ConcurrencyQueue {
   private readonly limiter: Pick<Limiter, "findBlocker">;
   private readonly clock: Pick<Clock, "monotonicMs">;
   private readonly occupancy: QueueOccupancy;
-  private readonly own = new QueueOccupancy();
-  private readonly lineByKey = new Map<string, KeyQueue>();
+  private readonly slotOccupancy = new QueueOccupancy();
+  private readonly queueByKey = new Map<string, KeyQueue>();
   /** Keys in the order of their turns; a served key moves to the end. */
-  private readonly linesByBlocker = new Map<ConcurrencyBlocker, Set<KeyQueue>>();
+  private readonly queuesByBlocker = new Map<ConcurrencyBlocker, Set<KeyQueue>>();
   private timer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
@@ -67,20 +67,20 @@ export class ConcurrencyQueue {
 
   /** Requests of the group that wait for a slot. The occupancy also counts those that wait for an account. */
   waiting(groupId: string): number {
-    return this.own.waiting(groupId);
+    return this.slotOccupancy.waiting(groupId);
   }
 
   wait<T>(request: SlotRequest<T>): Promise<SlotResult<T>> {
-    if (request.left.aborted) return Promise.resolve({ kind: "left" });
+    if (request.disconnectSignal.aborted) return Promise.resolve({ kind: "left" });
     if (!this.occupancy.enter(request.groupId, request.maxWaiting)) return Promise.resolve({ kind: "full" });
     return new Promise((resolve) => {
       const end = (result: SlotResult<T>) => {
         clearTimeout(deadline);
-        request.left.removeEventListener("abort", onLeft);
+        request.disconnectSignal.removeEventListener("abort", onDisconnect);
         this.remove(keyQueue, waiter);
         resolve(result);
       };
-      const onLeft = () => end({ kind: "left" });
+      const onDisconnect = () => end({ kind: "left" });
       const waiter: Waiter = {
         subjects: request.subjects,
         groupId: request.groupId,
@@ -99,66 +99,66 @@ export class ConcurrencyQueue {
         else if (!waiter.tryNow()) end({ kind: "timeout" });
       };
       let deadline = setTimeout(onDeadline, request.timeoutMs);
-      request.left.addEventListener("abort", onLeft);
+      request.disconnectSignal.addEventListener("abort", onDisconnect);
       const keyQueue = this.add(request.keyId, waiter);
     });
   }
 
   private add(keyId: string, waiter: Waiter): KeyQueue {
-    let keyQueue = this.lineByKey.get(keyId);
+    let keyQueue = this.queueByKey.get(keyId);
     if (keyQueue === undefined) {
       keyQueue = { keyId, waiters: new Set(), blocker: null };
-      this.lineByKey.set(keyId, keyQueue);
+      this.queueByKey.set(keyId, keyQueue);
     }
     keyQueue.waiters.add(waiter);
-    this.own.enter(waiter.groupId, Number.POSITIVE_INFINITY);
+    this.slotOccupancy.enter(waiter.groupId, Number.POSITIVE_INFINITY);
     if (keyQueue.blocker === null) this.block(keyQueue, this.limiter.findBlocker(waiter.subjects));
-    this.timer ??= setTimeout(this.lookAgain, RETRY_MS);
+    this.timer ??= setTimeout(this.retryAll, RETRY_MS);
     return keyQueue;
   }
 
   private remove(keyQueue: KeyQueue, waiter: Waiter): void {
     if (!keyQueue.waiters.delete(waiter)) return;
-    this.own.leave(waiter.groupId);
+    this.slotOccupancy.leave(waiter.groupId);
     this.occupancy.leave(waiter.groupId);
     if (keyQueue.waiters.size > 0) return;
     this.unblock(keyQueue);
-    this.lineByKey.delete(keyQueue.keyId);
+    this.queueByKey.delete(keyQueue.keyId);
   }
 
   private block(keyQueue: KeyQueue, blocker: ConcurrencyBlocker | null): void {
     keyQueue.blocker = blocker;
     if (blocker === null) return;
-    let lines = this.linesByBlocker.get(blocker);
-    if (lines === undefined) {
-      lines = new Set();
-      this.linesByBlocker.set(blocker, lines);
+    let keyQueues = this.queuesByBlocker.get(blocker);
+    if (keyQueues === undefined) {
+      keyQueues = new Set();
+      this.queuesByBlocker.set(blocker, keyQueues);
       blocker.onRelease = () => this.serve(blocker);
     }
-    lines.add(keyQueue);
+    keyQueues.add(keyQueue);
   }
 
   private unblock(keyQueue: KeyQueue): void {
     const { blocker } = keyQueue;
     keyQueue.blocker = null;
-    const lines = blocker === null ? undefined : this.linesByBlocker.get(blocker);
-    if (blocker === null || lines === undefined) return;
-    lines.delete(keyQueue);
-    if (lines.size > 0) return;
-    this.linesByBlocker.delete(blocker);
+    const keyQueues = blocker === null ? undefined : this.queuesByBlocker.get(blocker);
+    if (blocker === null || keyQueues === undefined) return;
+    keyQueues.delete(keyQueue);
+    if (keyQueues.size > 0) return;
+    this.queuesByBlocker.delete(blocker);
     blocker.onRelease = null;
   }
 
   /** Gives the free slots of a subject to the keys in turn, until none is left or no key waits there. */
   private serve(blocker: ConcurrencyBlocker): void {
     for (;;) {
-      const lines = this.linesByBlocker.get(blocker);
-      const keyQueue = first(lines);
+      const keyQueues = this.queuesByBlocker.get(blocker);
+      const keyQueue = first(keyQueues);
       const head = first(keyQueue?.waiters);
-      if (lines === undefined || keyQueue === undefined || head === undefined) return;
+      if (keyQueues === undefined || keyQueue === undefined || head === undefined) return;
       if (head.tryNow()) {
         // `delete` returns false for a key whose last request was just served; it waits no longer.
-        if (lines.delete(keyQueue)) lines.add(keyQueue);
+        if (keyQueues.delete(keyQueue)) keyQueues.add(keyQueue);
         continue;
       }
       const next = this.limiter.findBlocker(head.subjects);
@@ -168,11 +168,11 @@ export class ConcurrencyQueue {
     }
   }
 
-  private readonly lookAgain = (): void => {
+  private readonly retryAll = (): void => {
     this.timer = null;
-    for (const blocker of [...this.linesByBlocker.keys()]) this.serve(blocker);
-    for (const keyQueue of [...this.lineByKey.values()]) if (keyQueue.blocker === null) this.retry(keyQueue);
-    if (this.lineByKey.size > 0) this.timer = setTimeout(this.lookAgain, RETRY_MS);
+    for (const blocker of [...this.queuesByBlocker.keys()]) this.serve(blocker);
+    for (const keyQueue of [...this.queueByKey.values()]) if (keyQueue.blocker === null) this.retry(keyQueue);
+    if (this.queueByKey.size > 0) this.timer = setTimeout(this.retryAll, RETRY_MS);
   };
 
   /** Retries a key that waits at no subject, because the limit that blocked it was changed. */

@@ -13,7 +13,7 @@ import {
 } from "./limiter.ts";
 
 const MINUTE_MS = 60_000;
-/** So short that its steps are finer than any time that passes here: it is exact too. */
+/** So short that its steps are finer than any time that passes here, which makes it exact too. */
 const WINDOW_MS = 110;
 const SCOPES: readonly Scope[] = ["key", "user", "group", "account"];
 const UNITS: readonly Unit[] = ["requests", "tokens", "nano"];
@@ -200,7 +200,7 @@ const anyStep = fc.oneof(
 
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0);
 
-test("any course of admissions, ends, settlements, jumps of the clock and new limits agrees with the reference", () => {
+test("any sequence of admissions, settlements, clock jumps and new limits matches a reference", () => {
   const seen = { admitted: 0, refused: 0, refusedForMoney: 0 };
   fc.assert(
     fc.property(
@@ -263,7 +263,7 @@ test("any course of admissions, ends, settlements, jumps of the clock and new li
             if (tokens) expect(tokens.used).toBe(model.used(scope, "tokens", model.now()));
             if (nano) expect(nano.used).toBe(model.used(scope, "nano", model.now()));
             if (concurrency) expect(concurrency.inUse).toBe(model.inUse(scope));
-            const shortage = limiter.shortageOf(subjectOf(scope), 7, 70);
+            const shortage = limiter.checkShortage(subjectOf(scope), 7, 70);
             const { waitMs, full } = model.verdict([scope], 7, 70);
             expect(shortage === null).toBe(waitMs === 0 && !full);
             if (shortage) checkShortage(shortage, [scope], 7, 70);
@@ -281,7 +281,7 @@ test("any course of admissions, ends, settlements, jumps of the clock and new li
   expect(seen.refusedForMoney).toBeGreaterThan(100);
 }, 60_000);
 
-test("no 60 seconds ever hold more than the limit, wherever they begin", () => {
+test("no 60 seconds ever contain more than the limit", () => {
   const gaps = fc.array(
     fc.record({
       afterMs: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 9_000 }), fc.constantFrom(59_999, 60_000)),
@@ -313,7 +313,7 @@ test("no 60 seconds ever hold more than the limit, wherever they begin", () => {
   );
 });
 
-test("no 5 hours ever hold more than the window's limit, and no wait is longer than a step of it too long", () => {
+test("no 5 hours ever contain more than the limit, and no wait is more than one step too long", () => {
   const perMs = 5 * 3_600_000;
   const stepMs = perMs / 480;
   const gaps = fc.array(fc.integer({ min: 0, max: perMs / 3 }), { maxLength: 120, size: "max" });

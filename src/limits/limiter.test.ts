@@ -9,8 +9,12 @@ function setUp() {
   const clock = { atMs: 1_000, monotonicMs: () => clock.atMs };
   const limiter = openLimiter(clock);
   return {
-    ...limiter,
     clock,
+    admit: limiter.admit.bind(limiter),
+    checkShortage: limiter.checkShortage.bind(limiter),
+    seed: limiter.seed.bind(limiter),
+    standing: limiter.standing.bind(limiter),
+    subjectCount: () => limiter.subjectCount(),
     take(subjects: Subject[], tokens = 0, nano = 0): LimitLease {
       const admission = limiter.admit(subjects, tokens, nano);
       if (!admission.ok) throw new Error(`refused: ${JSON.stringify(admission.shortage)}`);
@@ -30,8 +34,8 @@ function key(limits: Partial<CallerLimits>, id = "key_1"): Subject {
 
 const group = (limits: Partial<CallerLimits>): Subject => ({ ...key(limits, "grp_1"), scope: "group" });
 
-describe("requests a minute", () => {
-  test("the last request of a full minute frees its place after exactly 60,000 ms", () => {
+describe("requests per minute", () => {
+  test("a request leaves the window after exactly 60,000 ms", () => {
     const { take, refuse, clock } = setUp();
     const subject = key({ rpm: 2 });
     take([subject]);
@@ -52,7 +56,7 @@ describe("requests a minute", () => {
     expect(refuse([subject]).freesInMs).toBe(20_000);
   });
 
-  test("a burst across the turn of a minute is not let through twice", () => {
+  test("a burst across a minute boundary is not admitted twice", () => {
     const { take, refuse, clock } = setUp();
     clock.atMs = 59_999;
     for (let i = 0; i < 60; i++) take([key({ rpm: 60 })]);
@@ -68,8 +72,8 @@ describe("requests a minute", () => {
     expect(refuse([subject]).kind).toBe("rpm");
   });
 
-  test("a maximum of 0 refuses for good, and says no time", () => {
-    const { refuse, shortageOf } = setUp();
+  test("a limit of 0 rejects permanently, without a time", () => {
+    const { refuse, checkShortage: shortageOf } = setUp();
     for (const limits of [{ rpm: 0 }, { tpm: 0 }, { concurrency: 0 }]) {
       expect(shortageOf(key(limits, "key_unknown"), 0, 0)?.freesInMs).toBeNull();
       expect(refuse([key(limits)]).freesInMs).toBeNull();
@@ -77,8 +81,8 @@ describe("requests a minute", () => {
   });
 });
 
-describe("tokens a minute", () => {
-  test("the estimate is reserved, and the truth frees what was not needed", () => {
+describe("tokens per minute", () => {
+  test("the estimate is reserved, and settling releases the unused part", () => {
     const { take, refuse } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 900);
@@ -87,7 +91,7 @@ describe("tokens a minute", () => {
     take([subject], 700);
   });
 
-  test("an underestimate may go over the maximum, which then blocks until it frees", () => {
+  test("an underestimate may exceed the limit, which then rejects until it frees", () => {
     const { take, refuse, standing, clock } = setUp();
     const subject = key({ tpm: 1_000 });
     take([subject], 100).settle(5_000, 0);
@@ -98,7 +102,7 @@ describe("tokens a minute", () => {
     take([subject], 1);
   });
 
-  test("settling twice counts the last truth, after the release too as long as the estimate stands", () => {
+  test("settling again replaces the amount, even after the release while the estimate counts", () => {
     const { take, standing, clock } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
@@ -112,7 +116,7 @@ describe("tokens a minute", () => {
     expect(standing(subject).tokens?.used).toBe(0);
   });
 
-  test("what was cancelled is not settled any more", () => {
+  test("a cancelled reservation cannot be settled", () => {
     const { take, standing } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
@@ -121,7 +125,7 @@ describe("tokens a minute", () => {
     expect(standing(subject).tokens?.used).toBe(0);
   });
 
-  test("a request larger than the whole maximum waits for an empty window, and is then admitted", () => {
+  test("a request above the whole limit waits for an empty window, and is then admitted", () => {
     const { take, refuse, clock } = setUp();
     const subject = key({ tpm: 100 });
     take([subject], 10);
@@ -133,7 +137,7 @@ describe("tokens a minute", () => {
     expect(refuse([subject], 1).freesInMs).toBe(60_000);
   });
 
-  test("a wait names the moment when enough tokens have left, not the first of them", () => {
+  test("a wait ends when enough tokens have left the window, not at the first of them", () => {
     const { take, refuse, clock } = setUp();
     const subject = key({ tpm: 100 });
     for (const tokens of [10, 20, 70]) {
@@ -145,7 +149,7 @@ describe("tokens a minute", () => {
     expect(refuse([subject], 31).freesInMs).toBe(59_000);
   });
 
-  test("tokens beyond a reservation that has already left the window count from their settling", () => {
+  test("tokens above a reservation that has left the window count from their settlement", () => {
     const { take, standing, clock } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
@@ -158,7 +162,7 @@ describe("tokens a minute", () => {
     expect(standing(subject).tokens?.used).toBe(0);
   });
 
-  test("nonsense for a number of tokens counts as none", () => {
+  test("an invalid number of tokens counts as zero", () => {
     const { take, standing } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], Number.NaN);
@@ -171,7 +175,7 @@ describe("tokens a minute", () => {
 });
 
 describe("concurrency", () => {
-  test("a place is free again after its release, and only once", () => {
+  test("a slot is free after its release, and only once", () => {
     const { take, refuse } = setUp();
     const subject = key({ concurrency: 2 });
     const first = take([subject]);
@@ -192,7 +196,7 @@ describe("concurrency", () => {
     refuse([subject]);
   });
 
-  test("cancelling after the release takes nothing back", () => {
+  test("cancelling after the release changes nothing", () => {
     const { take, standing } = setUp();
     const subject = key({ rpm: 5, tpm: 100 });
     const lease = take([subject], 40);
@@ -247,7 +251,7 @@ describe("concurrency", () => {
 });
 
 describe("one admission over several subjects", () => {
-  test("a refusal by one consumes nothing of the others", () => {
+  test("a rejection by one subject takes nothing from the others", () => {
     const { take, refuse, standing } = setUp();
     const [mine, ours] = [key({ rpm: 10, tpm: 100, concurrency: 3 }), group({ rpm: 1 })];
     take([mine, ours], 10);
@@ -256,7 +260,7 @@ describe("one admission over several subjects", () => {
     expect(standing(mine)).toEqual(before);
   });
 
-  test("of several shortages the one that frees last is reported", () => {
+  test("of several exceeded limits, the one that frees last is reported", () => {
     const { take, refuse, clock } = setUp();
     const [mine, ours] = [key({ rpm: 1, concurrency: 1 }), group({ tpm: 100 })];
     take([ours], 100);
@@ -267,7 +271,7 @@ describe("one admission over several subjects", () => {
     expect(refuse([ours, mine], 10)).toMatchObject({ scope: "key", kind: "concurrency", freesInMs: null });
   });
 
-  test("a subject named twice counts once", () => {
+  test("a duplicate subject counts once", () => {
     const { take, standing } = setUp();
     const subject = key({ rpm: 5, concurrency: 1 });
     take([subject, subject]);
@@ -281,8 +285,8 @@ describe("one admission over several subjects", () => {
     take([{ scope: "user", id: "x", limits }]);
   });
 
-  test("asking what would be short takes nothing", () => {
-    const { shortageOf, take } = setUp();
+  test("shortageOf takes nothing", () => {
+    const { checkShortage: shortageOf, take } = setUp();
     const subject = key({ rpm: 1, tpm: 10 });
     for (let i = 0; i < 5; i++) expect(shortageOf(subject, 5, 0)).toBeNull();
     take([subject], 5);
@@ -291,7 +295,7 @@ describe("one admission over several subjects", () => {
 });
 
 describe("a clock that jumps back", () => {
-  test("grants nothing again, and holds nobody longer once it has caught up", () => {
+  test("admits nothing twice, and delays nothing once it has caught up", () => {
     const { take, refuse, clock } = setUp();
     const subject = key({ rpm: 1 });
     clock.atMs = 100_000;
@@ -305,8 +309,8 @@ describe("a clock that jumps back", () => {
   });
 });
 
-describe("limits that change", () => {
-  test("a raised limit remembers the past and a lowered one applies at once", () => {
+describe("changed limits", () => {
+  test("a raised limit keeps its history, and a lowered one applies at once", () => {
     const { take, refuse } = setUp();
     for (let i = 0; i < 3; i++) take([key({ rpm: 3 })]);
     take([key({ rpm: 4 })]);
@@ -315,7 +319,7 @@ describe("limits that change", () => {
     take([key({ rpm: 5 })]);
   });
 
-  test("a limit that is added counts from then; requests in flight of a known subject count at once", () => {
+  test("a new limit counts from now on; requests in flight count at once", () => {
     const { take, refuse, standing } = setUp();
     take([key({ rpm: 9 })], 500);
     const added = key({ rpm: 9, tpm: 100, concurrency: 1 });
@@ -323,7 +327,7 @@ describe("limits that change", () => {
     expect(refuse([added], 10)).toMatchObject({ kind: "concurrency", used: 1 });
   });
 
-  test("a lease outlives the limit it was taken under", () => {
+  test("a reservation outlives its limit", () => {
     const { take, standing } = setUp();
     const lease = take([key({ tpm: 100, concurrency: 1 })], 50);
     expect(standing(key({ concurrency: 1 })).tokens).toBeNull();
@@ -334,7 +338,7 @@ describe("limits that change", () => {
     expect(standing(again)).toMatchObject({ tokens: { used: 0 }, concurrency: { inUse: 0 } });
   });
 
-  test("two windows of one length and unit are the tighter of the two", () => {
+  test("two windows of the same length and unit are combined to the tighter one", () => {
     const { take, refuse } = setUp();
     const windows = [5, 2, 7].map((requests) => ({ perMs: HOUR_MS, requests, tokens: null, nano: null }));
     take([key({ windows })]);
@@ -344,7 +348,7 @@ describe("limits that change", () => {
 });
 
 describe("memory", () => {
-  test("a subject without limits leaves nothing behind", () => {
+  test("a subject without limits uses no memory", () => {
     const { take, subjectCount } = setUp();
     const none = { perMs: HOUR_MS, requests: null, tokens: null, nano: null };
     for (const subject of [key({}), key({ windows: [none] }, "key_2")]) {
@@ -356,8 +360,8 @@ describe("memory", () => {
     expect(subjectCount()).toBe(0);
   });
 
-  test("asking after unknown subjects leaves nothing behind", () => {
-    const { standing, shortageOf, subjectCount } = setUp();
+  test("queries of unknown subjects use no memory", () => {
+    const { standing, checkShortage: shortageOf, subjectCount } = setUp();
     for (let i = 0; i < 10; i++) {
       standing(key({ rpm: 1 }, `key_${i}`));
       shortageOf(key({ rpm: 1 }, `key_${i}`), 1, 0);
@@ -365,7 +369,7 @@ describe("memory", () => {
     expect(subjectCount()).toBe(0);
   });
 
-  test("100,000 idle subjects are forgotten by the work of one other", () => {
+  test("100,000 idle subjects are evicted by the requests of another", () => {
     const { take, subjectCount, clock } = setUp();
     const { limits } = key({ rpm: 5, concurrency: 5 });
     for (let i = 0; i < 100_000; i++) take([{ scope: "key", id: `key_${i}`, limits }]).release();
@@ -376,7 +380,7 @@ describe("memory", () => {
     expect(subjectCount()).toBe(1);
   }, 30_000);
 
-  test("an endless row of new subjects keeps no more than about twice those of the last minute", () => {
+  test("an endless sequence of new subjects keeps about twice those of the last minute", () => {
     const { take, subjectCount, clock } = setUp();
     let most = 0;
     for (let i = 0; i < 20_000; i++) {
@@ -387,7 +391,7 @@ describe("memory", () => {
     expect(most).toBeLessThan(2.2 * (60_000 / 200));
   });
 
-  test("a subject with a request in flight is not forgotten, however long that takes", () => {
+  test("a subject with a request in flight is never evicted", () => {
     const { take, refuse, clock } = setUp();
     const subject = key({ concurrency: 1, rpm: 10 });
     const lease = take([subject]);
@@ -399,8 +403,8 @@ describe("memory", () => {
   });
 });
 
-describe("how a subject stands", () => {
-  test("every limit tells its use, what remains and when it is whole again", () => {
+describe("the standing of a subject", () => {
+  test("contains usage, remainder and reset of every limit", () => {
     const { take, standing, clock } = setUp();
     const windows = [{ perMs: DAY_MS, requests: 100, tokens: null, nano: 5_000_000_000 }];
     const subject = key({ rpm: 10, tpm: 1_000, concurrency: 4, windows });
@@ -428,7 +432,7 @@ describe("how a subject stands", () => {
     });
   });
 
-  test("limits that are not set, and subjects never seen, are reported as such", () => {
+  test("is null for limits that are not set, and zero for unknown subjects", () => {
     const { standing } = setUp();
     expect(
       standing({ scope: "account", id: "acc_1", limits: { concurrency: null, rpm: 7, tpm: null } }),
@@ -444,7 +448,7 @@ describe("how a subject stands", () => {
 describe("long windows", () => {
   const windows = [{ perMs: 5 * HOUR_MS, requests: 3, tokens: 1_000, nano: null }];
 
-  test("use before a restart counts, each part until it is too old", () => {
+  test("usage before a restart counts, each part until it leaves the window", () => {
     const { seed, refuse, take, clock } = setUp();
     const subject = key({ windows });
     seed(subject, [
@@ -466,7 +470,7 @@ describe("long windows", () => {
     expect(refuse([subject], 1)).toMatchObject({ unit: "tokens", used: 1_000, freesInMs: 3 * HOUR_MS });
   });
 
-  test("past use that is restored late joins what was admitted meanwhile, and leases still find their own", () => {
+  test("usage that is seeded late is merged, and reservations still settle correctly", () => {
     const { seed, standing, take, clock } = setUp();
     const subject = key({ windows: [{ perMs: DAY_MS, requests: 100, tokens: 1_000, nano: 1_000 }] });
     const leases = [];
@@ -492,24 +496,24 @@ describe("long windows", () => {
     });
   });
 
-  test("the past of a minute is not restored, for a restart takes about as long", () => {
+  test("minute windows are not seeded, because a restart takes about as long", () => {
     const { seed, standing } = setUp();
     const subject = key({ rpm: 5, windows });
     seed(subject, [{ atAgoMs: 1_000, requests: 3, tokens: 0, nano: 0 }]);
     expect(standing(subject)).toMatchObject({ requests: { used: 0 }, windows: [{ requests: { used: 3 } }] });
   });
 
-  test("seeding a subject without limits leaves nothing behind", () => {
+  test("seeding a subject without limits uses no memory", () => {
     const { seed, subjectCount } = setUp();
     seed(key({}), [{ atAgoMs: 0, requests: 1, tokens: 1, nano: 1 }]);
     expect(subjectCount()).toBe(0);
   });
 });
 
-describe("windows of money", () => {
+describe("USD windows", () => {
   const dollars = (nano: number) => [{ perMs: 5 * HOUR_MS, requests: null, tokens: null, nano }];
 
-  test("the estimate is reserved, and the truth counts from the moment of admission", () => {
+  test("the estimate is reserved, and the cost counts from the time of admission", () => {
     const { take, refuse, standing, clock } = setUp();
     const subject = key({ windows: dollars(5_000_000_000) });
     const lease = take([subject], 0, 4_000_000_000);
@@ -534,7 +538,7 @@ describe("windows of money", () => {
     take([subject], 0, 4_876_543_211);
   });
 
-  test("a cost above its estimate may go over the maximum, which then blocks until it frees", () => {
+  test("a cost above its estimate may exceed the limit, which then rejects until it frees", () => {
     const { take, refuse, clock } = setUp();
     const subject = key({ windows: dollars(1_000) });
     take([subject], 0, 10).settle(0, 9_000);
@@ -544,7 +548,7 @@ describe("windows of money", () => {
     take([subject], 0, 1);
   });
 
-  test("what stays unknown keeps its estimate", () => {
+  test("an unknown amount keeps its estimate", () => {
     const { take, standing } = setUp();
     const subject = key({ tpm: 1_000, windows: dollars(1_000) });
     const lease = take([subject], 10, 20);
@@ -554,7 +558,7 @@ describe("windows of money", () => {
     expect(standing(subject)).toMatchObject({ tokens: { used: 3 }, windows: [{ nano: { used: 5 } }] });
   });
 
-  test("a refusal consumes no money, and a cancelled request gives its back", () => {
+  test("a rejection takes no money, and a cancelled request releases its amount", () => {
     const { take, refuse, standing } = setUp();
     const [mine, ours] = [key({ windows: dollars(1_000) }), group({ rpm: 2 })];
     take([mine, ours], 0, 100);
@@ -564,7 +568,7 @@ describe("windows of money", () => {
     expect(standing(mine).windows[0]?.nano?.used).toBe(100);
   });
 
-  test("millions of dollars are counted to the nano", () => {
+  test("millions of dollars are exact to the nano-USD", () => {
     const { take, standing, refuse } = setUp();
     const subject = key({ windows: dollars(9_000_000_000_000_000) });
     const leases = Array.from({ length: 8 }, () => take([subject], 0, 1_124_999_999_999_999));

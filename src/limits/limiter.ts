@@ -13,16 +13,24 @@
  */
 
 import type { Clock } from "../net/wire/clock.ts";
-import { countUses, FREE_LEASE, type MeterShare, openLease } from "./lease.ts";
+import { clampAmount, FREE_LEASE, type MeterShare, WindowLease } from "./lease.ts";
+import type {
+  Admission,
+  ConcurrencyBlocker,
+  Limiter,
+  LimitLease,
+  LimitStanding,
+  PastUse,
+  Shortage,
+  Subject,
+} from "./limiter-types.ts";
 import { advance, restore, take } from "./sliding-window.ts";
 import { computeStanding } from "./standing.ts";
+import { SubjectRegistry } from "./subject-registry.ts";
 import {
-  applyLimits,
   findShortage,
   hasNoSlot,
   isClosed,
-  isIdle,
-  isUnlimited,
   laterShortage,
   openState,
   type SubjectMeter,
@@ -30,7 +38,6 @@ import {
   touch,
   windowShortageIn,
 } from "./subject-state.ts";
-import type { Admission, Limiter, LimitLease, Scope, Shortage, Subject } from "./terms.ts";
 
 export type {
   Admission,
@@ -46,180 +53,147 @@ export type {
   Shortage,
   Subject,
   Unit,
-} from "./terms.ts";
+} from "./limiter-types.ts";
 
 /** The admission of a request without limits. */
 const UNLIMITED: Admission = { ok: true, lease: FREE_LEASE };
 
-/** Bounds the cost of dropping idle subjects in one admission, even if many subjects were just seeded. */
-const SWEEP_STEPS_MAX = 16;
-
 /** `subjectCount` is for memory monitoring: the number of subjects with any state. */
 export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subjectCount(): number } {
-  const states: Record<Scope, Map<string, SubjectState>> = {
-    key: new Map(),
-    user: new Map(),
-    group: new Map(),
-    account: new Map(),
+  return new InMemoryLimiter(clock);
+}
+
+class InMemoryLimiter implements Limiter {
+  readonly #clock: Pick<Clock, "monotonicMs">;
+  readonly #subjects = new SubjectRegistry();
+  #latestMs: number;
+
+  /**
+   * If the clock jumps back, time stands still here until the clock has caught up. Nothing is granted twice. A field,
+   * so that leases share it.
+   */
+  readonly #nowMs = (): number => {
+    const readMs = this.#clock.monotonicMs();
+    if (readMs > this.#latestMs) this.#latestMs = readMs;
+    return this.#latestMs;
   };
-  const all: SubjectState[] = [];
-  let sweepIndex = 0;
-  let openedSinceSweep = 0;
-  let latestMs = clock.monotonicMs();
 
-  /** If the clock jumps back, time stands still here until the clock has caught up. Nothing is granted twice. */
-  function nowMs(): number {
-    const readMs = clock.monotonicMs();
-    if (readMs > latestMs) latestMs = readMs;
-    return latestMs;
+  constructor(clock: Pick<Clock, "monotonicMs">) {
+    this.#clock = clock;
+    this.#latestMs = clock.monotonicMs();
   }
 
-  function findState({ scope, id, limits }: Subject): SubjectState | null {
-    const state = states[scope].get(id);
-    if (!state) return null;
-    if (state.limits !== limits) applyLimits(state, limits);
-    return state;
-  }
-
-  function getOrOpenState(subject: Subject): SubjectState | null {
-    const existing = findState(subject);
-    if (isUnlimited(subject.limits)) return null;
-    if (existing) return existing;
-    const state = openState(subject);
-    states[subject.scope].set(subject.id, state);
-    all.push(state);
-    openedSinceSweep += 1;
-    return state;
-  }
-
-  /** Checks two subjects for each new one, so that idle subjects do not accumulate. */
-  function dropIdle(now: number): void {
-    const steps = Math.min(all.length, 1 + 2 * openedSinceSweep, SWEEP_STEPS_MAX);
-    openedSinceSweep = 0;
-    for (let i = 0; i < steps; i++) {
-      if (sweepIndex >= all.length) sweepIndex = 0;
-      const state = all[sweepIndex];
-      if (!state) return;
-      if (!isIdle(state, now)) {
-        sweepIndex += 1;
-        continue;
-      }
-      states[state.scope].delete(state.id);
-      const last = all.pop();
-      if (last && last !== state) all[sweepIndex] = last;
+  admit(subjects: readonly Subject[], tokensEstimate: number, nanoEstimate: number): Admission {
+    const now = this.#nowMs();
+    const tokens = clampAmount("tokens", tokensEstimate);
+    const nano = clampAmount("nano", nanoEstimate);
+    this.#subjects.dropIdle(now);
+    const limited: SubjectState[] = [];
+    let shortage: Shortage | null = null;
+    for (const subject of subjects) {
+      const state = this.#subjects.findOrOpen(subject);
+      if (!state || limited.includes(state)) continue;
+      limited.push(state);
+      shortage = laterShortage(shortage, findShortage(state, tokens, nano, now));
     }
+    if (shortage) return { ok: false, shortage };
+    return limited.length === 0 ? UNLIMITED : { ok: true, lease: this.#take(limited, tokens, nano, now) };
   }
 
-  function takeAll(admitted: readonly SubjectState[], tokens: number, nano: number, now: number): LimitLease {
-    const requestMeters: SubjectMeter[] = [];
+  #take(states: readonly SubjectState[], tokens: number, nano: number, admittedAtMs: number): LimitLease {
+    const requestWindows: SubjectMeter[] = [];
     const shares: MeterShare[] = [];
-    for (const state of admitted) {
+    for (const state of states) {
       state.inUse += 1;
-      touch(state, now);
+      touch(state, admittedAtMs);
       for (const meter of state.meters) {
         if (meter.unit === "requests") {
-          take(meter, 1, now);
-          requestMeters.push(meter);
+          take(meter, 1, admittedAtMs);
+          requestWindows.push(meter);
         } else {
           const amount = meter.unit === "tokens" ? tokens : nano;
-          take(meter, amount, now);
+          take(meter, amount, admittedAtMs);
           meter.reserved += amount;
-          shares.push({ window: meter, atMs: now, amount, goneAmount: 0, reserved: amount });
+          shares.push({ window: meter, atMs: admittedAtMs, amount, expiredAmount: 0, reserved: amount });
         }
       }
     }
-    return openLease(admitted, requestMeters, shares, now, nowMs);
+    return new WindowLease({ states, requestWindows, shares, admittedAtMs, nowMs: this.#nowMs });
   }
 
-  return {
-    admit(subjects, tokensEstimate, nanoEstimate) {
-      const now = nowMs();
-      const tokens = countUses("tokens", tokensEstimate);
-      const nano = countUses("nano", nanoEstimate);
-      dropIdle(now);
-      const limited: SubjectState[] = [];
-      let shortage: Shortage | null = null;
-      for (const subject of subjects) {
-        const state = getOrOpenState(subject);
-        if (!state || limited.includes(state)) continue;
-        limited.push(state);
-        shortage = laterShortage(shortage, findShortage(state, tokens, nano, now));
-      }
-      if (shortage) return { ok: false, shortage };
-      return limited.length === 0 ? UNLIMITED : { ok: true, lease: takeAll(limited, tokens, nano, now) };
-    },
+  raise(
+    lease: LimitLease,
+    subjects: readonly Subject[],
+    tokensEstimate: number,
+    nanoEstimate: number,
+  ): Shortage | null {
+    const now = this.#nowMs();
+    const amounts = {
+      requests: 0,
+      tokens: clampAmount("tokens", tokensEstimate),
+      nano: clampAmount("nano", nanoEstimate),
+    };
+    let shortage: Shortage | null = null;
+    for (const subject of subjects) {
+      const state = this.#subjects.find(subject);
+      if (state) shortage = laterShortage(shortage, windowShortageIn(state, amounts, now));
+    }
+    if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
+    return shortage;
+  }
 
-    raise(lease, subjects, tokensEstimate, nanoEstimate) {
-      const now = nowMs();
-      const amounts = {
-        requests: 0,
-        tokens: countUses("tokens", tokensEstimate),
-        nano: countUses("nano", nanoEstimate),
-      };
-      let shortage: Shortage | null = null;
-      for (const subject of subjects) {
-        const state = findState(subject);
-        if (state) shortage = laterShortage(shortage, windowShortageIn(state, amounts, now));
-      }
-      if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
-      return shortage;
-    },
+  findBlocker(subjects: readonly Subject[]): ConcurrencyBlocker | null {
+    for (const subject of subjects) {
+      const state = this.#subjects.find(subject);
+      if (state !== null && hasNoSlot(state)) return state;
+    }
+    return null;
+  }
 
-    findBlocker(subjects) {
-      for (const subject of subjects) {
-        const state = findState(subject);
-        if (state !== null && hasNoSlot(state)) return state;
-      }
-      return null;
-    },
+  checkShortage(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null {
+    const existing = this.#subjects.find(subject);
+    if (!existing && !isClosed(subject.limits)) return null;
+    const tokens = clampAmount("tokens", tokensEstimate);
+    const nano = clampAmount("nano", nanoEstimate);
+    return findShortage(existing ?? openState(subject), tokens, nano, this.#nowMs());
+  }
 
-    shortageOf(subject, tokensEstimate, nanoEstimate) {
-      const existing = findState(subject);
-      if (!existing && !isClosed(subject.limits)) return null;
-      const state = existing ?? openState(subject);
-      return findShortage(
-        state,
-        countUses("tokens", tokensEstimate),
-        countUses("nano", nanoEstimate),
-        nowMs(),
-      );
-    },
-
-    windowRest(subjects) {
-      const now = nowMs();
-      let rest = Number.POSITIVE_INFINITY;
-      for (const subject of subjects) {
-        for (const meter of getOrOpenState(subject)?.meters ?? []) {
-          if (meter.unit !== "nano") continue;
-          advance(meter, now);
-          rest = Math.min(rest, Math.max(0, meter.max - meter.used));
-        }
-      }
-      return rest;
-    },
-
-    standing(subject) {
-      return computeStanding(subject, findState(subject), nowMs());
-    },
-
-    seed(subject, used) {
-      const state = getOrOpenState(subject);
-      if (!state) return;
-      const now = nowMs();
-      for (const meter of state.meters) {
-        if (meter.kind !== "window") continue;
-        const past = used
-          .map((use) => ({
-            atMs: now - Math.max(0, use.atAgoMs),
-            amount: countUses(meter.unit, use[meter.unit]),
-          }))
-          .filter(({ atMs, amount }) => amount > 0 && atMs + meter.perMs > now);
+  computeRemainingNano(subjects: readonly Subject[]): number {
+    const now = this.#nowMs();
+    let remaining = Number.POSITIVE_INFINITY;
+    for (const subject of subjects) {
+      for (const meter of this.#subjects.findOrOpen(subject)?.meters ?? []) {
+        if (meter.unit !== "nano") continue;
         advance(meter, now);
-        restore(meter, past);
+        remaining = Math.min(remaining, Math.max(0, meter.max - meter.used));
       }
-      touch(state, now);
-    },
+    }
+    return remaining;
+  }
 
-    subjectCount: () => all.length,
-  };
+  standing(subject: Subject): LimitStanding {
+    return computeStanding(subject, this.#subjects.find(subject), this.#nowMs());
+  }
+
+  seed(subject: Subject, used: readonly PastUse[]): void {
+    const state = this.#subjects.findOrOpen(subject);
+    if (!state) return;
+    const now = this.#nowMs();
+    for (const meter of state.meters) {
+      if (meter.kind !== "window") continue;
+      const past = used
+        .map((use) => ({
+          atMs: now - Math.max(0, use.atAgoMs),
+          amount: clampAmount(meter.unit, use[meter.unit]),
+        }))
+        .filter(({ atMs, amount }) => amount > 0 && atMs + meter.perMs > now);
+      advance(meter, now);
+      restore(meter, past);
+    }
+    touch(state, now);
+  }
+
+  subjectCount(): number {
+    return this.#subjects.size;
+  }
 }

@@ -2,11 +2,11 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import {
   advance,
-  giveBack,
   openWindow,
   resetMs,
   restore,
   type SlidingWindow,
+  subtract,
   take,
   waitMs,
 } from "./sliding-window.ts";
@@ -14,47 +14,47 @@ import {
 const entriesIn = (window: SlidingWindow) => window.mask + 1;
 
 describe("the memory of a window", () => {
-  test("nothing is kept for a window that was never used", () => {
+  test("a window that was never used has no entries", () => {
     expect(entriesIn(openWindow(60_000, 0))).toBe(0);
   });
 
-  test("uses at one moment share one entry", () => {
+  test("uses at the same time share one entry", () => {
     const window = openWindow(60_000, 0);
     for (let i = 0; i < 1_000; i++) take(window, 1, 5);
     expect([window.used, window.length]).toEqual([1_000, 1]);
   });
 
-  test("an exact window is at most four times as large as what it holds, however much is given back", () => {
+  test("an exact window has at most four times its used entries, even after cancellations", () => {
     const window = openWindow(60_000, 0);
     take(window, 1, 0);
     for (let atMs = 1; atMs < 50_000; atMs += 3) {
       for (const i of [0, 1, 2]) take(window, 1, atMs + i);
-      for (const i of [1, 0]) giveBack(window, 1, atMs + i);
-      giveBack(window, 1, atMs + 2);
+      for (const i of [1, 0]) subtract(window, 1, atMs + i);
+      subtract(window, 1, atMs + 2);
       if (atMs % 100 === 1) take(window, 1, atMs + 2);
       expect(entriesIn(window)).toBeLessThanOrEqual(4 * Math.max(window.used, 4));
     }
   });
 
-  test("holes in the middle are closed before the ring grows", () => {
+  test("holes in the middle are compacted before the ring grows", () => {
     const window = openWindow(60_000, 0);
     const isKept = (atMs: number) => atMs % 1_000 === 0;
     for (let atMs = 0; atMs < 40_000; atMs++) {
       take(window, 1, atMs);
-      if (!isKept(atMs - 1)) giveBack(window, atMs === 0 ? 0 : 1, atMs - 1);
+      if (!isKept(atMs - 1)) subtract(window, atMs === 0 ? 0 : 1, atMs - 1);
     }
     expect(window.used).toBe(41);
     expect(entriesIn(window)).toBeLessThanOrEqual(4 * 41);
   });
 
-  test("a large ring is given back once it has run empty", () => {
+  test("a large ring is released once it is empty", () => {
     const window = openWindow(60_000, 0);
     for (let atMs = 0; atMs < 10_000; atMs++) take(window, 1, atMs);
     advance(window, 70_000);
     expect([entriesIn(window), window.used]).toEqual([0, 0]);
   });
 
-  test("a long window in steady use has no more entries than it has grains, and a few", () => {
+  test("a long window in steady use has about as many entries as grains", () => {
     const perMs = 30 * 86_400_000;
     const window = openWindow(perMs, perMs / 480);
     for (let atMs = 0; atMs < 2.5 * perMs; atMs += perMs / 7_777) {
@@ -66,7 +66,7 @@ describe("the memory of a window", () => {
     expect(window.used).toBeLessThanOrEqual(7_777 * (1 + 1 / 480) + 1);
   });
 
-  test("a restored past is as coarse as the window", () => {
+  test("a restored window has the granularity of the window", () => {
     const window = openWindow(86_400_000, 180_000);
     restore(
       window,
@@ -78,7 +78,7 @@ describe("the memory of a window", () => {
   });
 });
 
-describe("a coarse window beside the truth", () => {
+describe("a coarse window compared with exact usage", () => {
   const PER_MS = 1_000;
   const GRAIN_MS = 50;
   const anyUse = fc.record({
@@ -89,7 +89,7 @@ describe("a coarse window beside the truth", () => {
   });
 
   test.each([0, GRAIN_MS])(
-    "with a grain of %d it forgets nothing early and holds nothing longer than that",
+    "with a grain of %d drops nothing early and keeps nothing longer than the grain",
     (grainMs) => {
       fc.assert(
         fc.property(fc.array(anyUse, { maxLength: 150, size: "max" }), (script) => {
@@ -111,7 +111,7 @@ describe("a coarse window beside the truth", () => {
               restore(window, [{ atMs, amount }]);
               truth.push({ atMs, amount, owned: false });
             } else if (chosen) {
-              giveBack(window, chosen.amount, chosen.atMs);
+              subtract(window, chosen.amount, chosen.atMs);
               truth = truth.filter((use) => use !== chosen);
             }
             expect(window.used).toBeGreaterThanOrEqual(within(PER_MS));
@@ -124,7 +124,7 @@ describe("a coarse window beside the truth", () => {
     },
   );
 
-  test("after the wait it names, an amount fits; a moment before, it does not", () => {
+  test("accepts an amount after the reported wait, and not earlier", () => {
     const amounts = fc.array(
       fc.record({ afterMs: fc.integer({ min: 0, max: 300 }), amount: fc.integer({ min: 1, max: 9 }) }),
       { minLength: 1, maxLength: 40, size: "max" },

@@ -21,7 +21,7 @@ export interface SlidingWindow {
   readonly grainMs: number;
   used: number;
   /** No entry leaves before this time, which saves most reads of the ring. */
-  leavesAtMs: number;
+  nextExpiryMs: number;
   /** `mask + 1` entries, a power of two. It grows as needed, and the limit bounds it. */
   ring: Float64Array;
   mask: number;
@@ -35,7 +35,7 @@ export interface Share {
   readonly window: SlidingWindow;
   atMs: number;
   amount: number;
-  goneAmount: number;
+  expiredAmount: number;
 }
 
 export function openWindow(perMs: number, grainMs: number): SlidingWindow {
@@ -43,7 +43,7 @@ export function openWindow(perMs: number, grainMs: number): SlidingWindow {
     perMs,
     grainMs,
     used: 0,
-    leavesAtMs: NEVER,
+    nextExpiryMs: NEVER,
     ring: NO_ENTRIES,
     mask: -1,
     head: 0,
@@ -54,7 +54,7 @@ export function openWindow(perMs: number, grainMs: number): SlidingWindow {
 
 /** Removes what is older than the window. All functions below expect that it was called for the current time. */
 export function advance(window: SlidingWindow, nowMs: number): void {
-  if (nowMs >= window.leavesAtMs) removeExpired(window, nowMs);
+  if (nowMs >= window.nextExpiryMs) removeExpired(window, nowMs);
 }
 
 function removeExpired(window: SlidingWindow, nowMs: number): void {
@@ -63,7 +63,7 @@ function removeExpired(window: SlidingWindow, nowMs: number): void {
     const offset = window.head * FIELDS;
     const leavesAtMs = (ring[offset + 1] ?? 0) + perMs;
     if (leavesAtMs > nowMs) {
-      window.leavesAtMs = leavesAtMs;
+      window.nextExpiryMs = leavesAtMs;
       return;
     }
     const amount = ring[offset + 2] ?? 0;
@@ -72,7 +72,7 @@ function removeExpired(window: SlidingWindow, nowMs: number): void {
     window.head = (window.head + 1) & mask;
     window.length -= 1;
   }
-  window.leavesAtMs = NEVER;
+  window.nextExpiryMs = NEVER;
   if (mask >= ENTRIES_KEPT) clear(window, 0);
 }
 
@@ -114,10 +114,10 @@ export function settleShare(share: Share, amount: number, nowMs: number): void {
   const { window } = share;
   const offset = share.amount === 0 ? GONE : findOffset(window, share.atMs);
   if (offset === GONE) {
-    share.goneAmount += share.amount;
+    share.expiredAmount += share.amount;
     share.amount = 0;
   }
-  const counted = Math.max(0, amount - share.goneAmount);
+  const counted = Math.max(0, amount - share.expiredAmount);
   if (share.amount > 0) change(window, offset, counted - share.amount);
   else if (counted > 0) {
     take(window, counted, nowMs);
@@ -131,7 +131,7 @@ export function isHeld({ window, amount, atMs }: Share): boolean {
   return amount > 0 && findOffset(window, atMs) !== GONE;
 }
 
-export function giveBack(window: SlidingWindow, amount: number, atMs: number): void {
+export function subtract(window: SlidingWindow, amount: number, atMs: number): void {
   const offset = amount === 0 ? GONE : findOffset(window, atMs);
   if (offset !== GONE) change(window, offset, -amount);
 }
@@ -167,7 +167,7 @@ function join(window: SlidingWindow, offset: number, amount: number, lastMs: num
 
 function push(window: SlidingWindow, firstMs: number, lastMs: number, amount: number): void {
   if (window.length > window.mask) growRing(window);
-  if (window.length === 0) window.leavesAtMs = lastMs + window.perMs;
+  if (window.length === 0) window.nextExpiryMs = lastMs + window.perMs;
   const offset = offsetAt(window, window.length);
   window.ring[offset] = firstMs;
   window.ring[offset + 1] = lastMs;
@@ -239,5 +239,5 @@ function clear(window: SlidingWindow, entries: number): void {
   window.length = 0;
   window.holes = 0;
   window.used = 0;
-  window.leavesAtMs = NEVER;
+  window.nextExpiryMs = NEVER;
 }

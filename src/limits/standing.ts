@@ -1,8 +1,8 @@
 /** Computes the used and remaining limits of a subject, for headers and `GET /v1/usage`. */
 
+import type { Allowance, LimitStanding, Subject, Unit } from "./limiter-types.ts";
 import { advance, resetMs } from "./sliding-window.ts";
 import { listWindows, MINUTE_MS, meterFor, type SubjectMeter, type SubjectState } from "./subject-state.ts";
-import type { Allowance, LimitStanding, Subject, Unit } from "./terms.ts";
 
 export function computeStanding(
   { limits }: Subject,

@@ -1,8 +1,8 @@
 /** The state of one subject: requests in flight, and one meter for each limit over time. */
 
 import type { CallerLimits, RateLimits, WindowLimit } from "../records.ts";
+import type { LimitKind, Scope, Shortage, Subject, Unit } from "./limiter-types.ts";
 import { advance, openWindow, type SlidingWindow, waitMs } from "./sliding-window.ts";
-import type { LimitKind, Scope, Shortage, Subject, Unit } from "./terms.ts";
 
 export const MINUTE_MS = 60_000;
 /** A long window is counted in this many steps: a use is held too long by at most this fraction of the window. */
@@ -28,7 +28,7 @@ export interface SubjectState {
   /** Wakes the requests that wait for a slot of this subject; null, the usual case, if none waits. */
   onRelease: (() => void) | null;
   /** When every window will be empty, if nothing more is used. */
-  quietAtMs: number;
+  idleAtMs: number;
 }
 
 export function openState({ scope, id, limits }: Subject): SubjectState {
@@ -41,7 +41,7 @@ export function openState({ scope, id, limits }: Subject): SubjectState {
     longestMs: longestWindowMs(meters),
     inUse: 0,
     onRelease: null,
-    quietAtMs: 0,
+    idleAtMs: 0,
   };
 }
 
@@ -75,11 +75,11 @@ export function listWindows(limits: CallerLimits | RateLimits): readonly WindowL
 }
 
 export function touch(state: SubjectState, nowMs: number): void {
-  state.quietAtMs = nowMs + state.longestMs;
+  state.idleAtMs = nowMs + state.longestMs;
 }
 
 export function isIdle(state: SubjectState, nowMs: number): boolean {
-  return state.inUse === 0 && nowMs >= state.quietAtMs && state.onRelease === null;
+  return state.inUse === 0 && nowMs >= state.idleAtMs && state.onRelease === null;
 }
 
 /**

@@ -27,20 +27,20 @@ function explain(
 
 const refusedBy = ({ steps }: Explanation) => steps.find(({ ok }) => !ok)?.text ?? null;
 
-describe("why a key may call a model", () => {
-  test("each step that a request passes is told", () => {
+describe("explaining an allowed model", () => {
+  test("lists each check that a request passes", () => {
     const { allowed, steps, accounts } = explain();
     expect(allowed).toBe(true);
     expect(steps).toEqual([
       { ok: true, reason: "key_active", text: "the key is active" },
-      { ok: true, reason: "group_found", text: "its group is team" },
+      { ok: true, reason: "group_found", text: "the key belongs to group team" },
       { ok: true, reason: "interface_included", text: "the group includes chat" },
       { ok: true, reason: "model_published", text: "the group publishes fast" },
-      { ok: true, reason: "model_serves_interface", text: "the model serves chat" },
-      { ok: true, reason: "account_serves", text: "1 of 1 accounts in the pool can serve it" },
+      { ok: true, reason: "model_serves_interface", text: "the model supports chat" },
+      { ok: true, reason: "account_serves", text: "1 of 1 accounts of the group can serve the model" },
     ]);
     expect(accounts).toEqual([
-      { name: "first", upstreamModel: "gpt-6", reason: null, priority: 1, weight: 2 },
+      { name: "first", upstreamModel: "gpt-6", reason: null, translation: null, priority: 1, weight: 2 },
     ]);
   });
 
@@ -48,35 +48,43 @@ describe("why a key may call a model", () => {
     expect(explain({}, { expiresAtMs: NOW_MS + 1 }).allowed).toBe(true);
   });
 
-  test("a model of a wildcard is sent under its own name", () => {
+  test("a model matched by a wildcard is sent under its own name", () => {
     const accounts = [account("first", { models: { "fa*": "upstream-*" } })];
     expect(explain({ accounts }).accounts[0]?.upstreamModel).toBe("upstream-st");
   });
 });
 
-describe("why a key may not call a model", () => {
+describe("explaining a rejected model", () => {
   test.each<[string, Partial<PolicyRecords>, Partial<KeyRecord>, string]>([
-    ["the key was revoked", {}, { status: "revoked" }, "fast"],
+    ["the key is revoked", {}, { status: "revoked" }, "fast"],
     ["the key has expired", {}, { expiresAtMs: NOW_MS }, "fast"],
-    ["its group no longer exists", { groups: [] }, {}, "fast"],
+    ["the group of the key no longer exists", { groups: [] }, {}, "fast"],
     ["the group does not include chat", { groups: [{ ...GROUP, interfaces: ["images"] }] }, {}, "fast"],
     ["the group does not publish fast", { groups: [{ ...GROUP, models: [] }] }, {}, "fast"],
-    ["there is no model nonsense", {}, {}, "nonsense"],
-    ["the model does not serve chat", { models: [{ ...MODEL, interfaces: ["images"] }] }, {}, "fast"],
+    ["the model nonsense does not exist", {}, {}, "nonsense"],
+    ["the model does not support chat", { models: [{ ...MODEL, interfaces: ["images"] }] }, {}, "fast"],
     [
-      "nobody has said a price for fast, which the group needs to charge it",
+      "fast has no price, and the group charges for requests",
       { groups: [{ ...GROUP, billing: { ...NO_BILLING, charge: "balance" } }] },
       {},
       "fast",
     ],
-    ["no account in the pool maps the model and speaks the interface", { accounts: [] }, {}, "fast"],
+    ["no account of the group maps the model and supports the interface", { accounts: [] }, {}, "fast"],
   ])("%s", (told, change, key, model) => {
     const explanation = explain(change, key, model);
     expect(explanation.allowed).toBe(false);
     expect(refusedBy(explanation)).toBe(told);
   });
 
-  test("each account of the pool says what it lacks", () => {
+  test("an account without the interface serves it by translation, which the explanation names", () => {
+    const accounts = [account("first", { interfaces: ["responses"] })];
+    expect(explain({ accounts })).toMatchObject({
+      allowed: true,
+      accounts: [{ name: "first", reason: null, translation: "responses" }],
+    });
+  });
+
+  test("lists what each account of the pool lacks", () => {
     const names = ["off", "mute", "other", "outside"];
     const { accounts, allowed } = explain({
       accounts: [

@@ -1,8 +1,9 @@
 /** Explains from the records, step by step, why a key can or cannot call a model. */
 
-import type { AccountRecord, Interface, KeyRecord, PolicyRecords } from "../records.ts";
+import type { AccountRecord, Dialect, Interface, KeyRecord, PolicyRecords } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 import { needsPrices, openPricing } from "./pricing.ts";
+import { findTranslation } from "./translation.ts";
 
 export interface Explanation {
   allowed: boolean;
@@ -42,6 +43,8 @@ export interface AccountExplanation {
   name: string;
   upstreamModel: string | null;
   reason: "disabled" | "no_interface" | "no_model" | null;
+  /** The dialect that requests are translated into; null if the account has the interface itself, or does not serve. */
+  translation: Dialect | null;
   priority: number;
   weight: number;
 }
@@ -63,12 +66,12 @@ export function explainAccess(
     step(
       key.status === "active" && !expired,
       ["key_active", "the key is active"],
-      expired ? ["key_expired", "the key has expired"] : ["key_revoked", "the key was revoked"],
+      expired ? ["key_expired", "the key has expired"] : ["key_revoked", "the key is revoked"],
     ),
     step(
       group !== undefined,
-      ["group_found", `its group is ${group?.name}`],
-      ["group_gone", "its group no longer exists"],
+      ["group_found", `the key belongs to group ${group?.name}`],
+      ["group_gone", "the group of the key no longer exists"],
     ),
     step(
       group?.interfaces.includes(iface) === true,
@@ -79,30 +82,27 @@ export function explainAccess(
       group?.models.includes(publicModel) === true,
       ["model_published", `the group publishes ${publicModel}`],
       model === undefined
-        ? ["model_unknown", `there is no model ${publicModel}`]
+        ? ["model_unknown", `the model ${publicModel} does not exist`]
         : ["model_not_published", `the group does not publish ${publicModel}`],
     ),
     step(
       model?.interfaces.includes(iface) === true,
-      ["model_serves_interface", `the model serves ${iface}`],
-      ["model_lacks_interface", `the model does not serve ${iface}`],
+      ["model_serves_interface", `the model supports ${iface}`],
+      ["model_lacks_interface", `the model does not support ${iface}`],
     ),
     ...(group !== undefined && model !== undefined && needsPrices(group)
       ? [
           step(
             openPricing(records)(group)(model).price !== null,
-            ["price_known", "it has a price"],
-            [
-              "price_unknown",
-              `nobody has said a price for ${publicModel}, which the group needs to charge it`,
-            ],
+            ["price_known", "the model has a price"],
+            ["price_unknown", `${publicModel} has no price, and the group charges for requests`],
           ),
         ]
       : []),
     step(
       serving > 0,
-      ["account_serves", `${serving} of ${accounts.length} accounts in the pool can serve it`],
-      ["no_account_serves", "no account in the pool maps the model and speaks the interface"],
+      ["account_serves", `${serving} of ${accounts.length} accounts of the group can serve the model`],
+      ["no_account_serves", "no account of the group maps the model and supports the interface"],
     ),
   ];
   return { allowed: steps.every(({ ok }) => ok), steps, accounts };
@@ -116,13 +116,16 @@ function step(ok: boolean, good: StepResult, bad: StepResult): ExplanationStep {
 }
 
 function explainAccount(account: AccountRecord, publicModel: string, iface: Interface): AccountExplanation {
+  const { name, priority, weight } = account;
   const upstreamModel = mapModel(account.models, publicModel);
+  const found = findTranslation(account.interfaces, iface);
   const reason = !account.enabled
     ? "disabled"
-    : !account.interfaces.includes(iface)
+    : found === "none"
       ? "no_interface"
       : upstreamModel === null
         ? "no_model"
         : null;
-  return { name: account.name, upstreamModel, reason, priority: account.priority, weight: account.weight };
+  const translation = reason !== null || found === "none" ? null : found;
+  return { name, upstreamModel, reason, translation, priority, weight };
 }

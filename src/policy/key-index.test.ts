@@ -31,7 +31,7 @@ describe("the key index", () => {
     expect(index.find("digest of k2", NOW_MS)).toBeUndefined();
   });
 
-  test("a revoked key is gone from the index", () => {
+  test("a revoked key is removed from the index", () => {
     const index = createKeyIndex();
     index.patch([record("k1"), record("k2")]);
     index.patch([record("k1", { status: "revoked", revokedAtMs: 9 })]);
@@ -40,7 +40,7 @@ describe("the key index", () => {
     expect(index.size).toBe(1);
   });
 
-  test("a key that was revoked before it was ever seen is not taken in", () => {
+  test("a key revoked before it was first seen is not added", () => {
     const index = createKeyIndex();
     index.patch([record("k1", { status: "revoked" })]);
     expect(index.find("digest of k1", NOW_MS)).toBeUndefined();
@@ -56,7 +56,7 @@ describe("the key index", () => {
     expect(index.size).toBe(1);
   });
 
-  test("a rotated key is found by its former secret too, up to the moment when that ends", () => {
+  test("a rotated key is also found by its former secret until that secret ends", () => {
     const index = createKeyIndex();
     index.patch([record("k1")]);
     const formerSecrets = [{ digest: "digest of k1", worksUntilMs: NOW_MS + 1 }];
@@ -82,7 +82,7 @@ describe("the key index", () => {
     expect(index.find("digest of k1", NOW_MS)?.groupId).toBe("g2");
   });
 
-  test("a key carries its own limits and its user's, as they were told last", () => {
+  test("a key has its own limits and its user's, as last patched", () => {
     const rpm = (value: number): CallerLimits => ({ ...NO_LIMITS, rpm: value });
     const index = createKeyIndex();
     index.patch([record("k1", { limits: rpm(1), userLimits: rpm(2) })]);
@@ -91,13 +91,13 @@ describe("the key index", () => {
     expect(index.find("digest of k1", NOW_MS)).toMatchObject({ limits: rpm(3), userLimits: NO_LIMITS });
   });
 
-  test("an expired key stays in the index, so that its caller can be told why it is refused", () => {
+  test("an expired key stays in the index, so that the error can name the reason", () => {
     const index = createKeyIndex();
     index.patch([record("k1", { expiresAtMs: 1 })]);
     expect(index.find("digest of k1", NOW_MS)?.expiresAtMs).toBe(1);
   });
 
-  test("patching step by step gives the same index as reading everything at once", () => {
+  test("incremental patches produce the same index as a full read", () => {
     const change = fc.record({
       id: fc.constantFrom("k1", "k2", "k3"),
       turn: fc.nat(5),

@@ -34,18 +34,19 @@ function keyring() {
 
 const account = (sealedCredential: string | null) => accountRecord("a1", { sealedCredential });
 
-async function open(store: Db, pollMs = 3_600_000): Promise<LivePolicy> {
+async function open(store: Db, pollMs = 3_600_000, timeoutMs = 5_000): Promise<LivePolicy> {
   const log = openLog(
     () => 0,
     (line) => logged.push(JSON.parse(line)),
   );
   return openLivePolicy({
     db: store,
-    clock: { nowMs: () => 0 },
+    clock: { nowMs: () => 0, monotonicMs: () => performance.now() },
     keyring: keyring(),
     simulatorUrl: null,
     log,
     pollMs,
+    timeoutMs,
   });
 }
 
@@ -84,19 +85,19 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe("the policy in force", () => {
-  test("holds what the store held at the start", () => {
+describe("the live policy", () => {
+  test("has the state of the database at the start", () => {
     expect(listed()).toEqual(["m1"]);
     expect(policy.keys.find("digest of k1", 0)?.id).toBe("k1");
   });
 
-  test("takes in a change of policy", async () => {
+  test("applies a policy change", async () => {
     await publish("m2");
     await policy.refresh();
     expect(listed()).toEqual(["m2"]);
   });
 
-  test("takes in a newer price list", async () => {
+  test("applies a newer price list", async () => {
     const priceOfM1 = () => policy.snapshot().groups.get("g1")?.models.get("m1")?.tariff?.prices.tokens.input;
     expect(priceOfM1()).toBeUndefined();
     const m1 = { price: { input: "1" }, contextTokens: null, outputTokensMax: null };
@@ -105,7 +106,7 @@ describe("the policy in force", () => {
     expect(priceOfM1()).toBe(1_000_000);
   });
 
-  test("takes in new and revoked keys", async () => {
+  test("applies new and revoked keys", async () => {
     await insertKey(db, key("k2"));
     await revokeKey(db, "k1", 5);
     await policy.refresh();
@@ -113,7 +114,7 @@ describe("the policy in force", () => {
     expect(policy.keys.find("digest of k1", 0)).toBeUndefined();
   });
 
-  test("takes in the changed limits of a user, for each of its keys", async () => {
+  test("applies changed user limits to each of the user's keys", async () => {
     await putUser(db, userRecord("u1", { limits: { ...NO_LIMITS, rpm: 5 } }));
     await insertKey(db, { ...key("k2"), userId: "u1" });
     await insertKey(db, { ...key("k3"), userId: "u1" });
@@ -131,7 +132,7 @@ describe("the policy in force", () => {
     expect(policy.snapshot()).toBe(before);
   });
 
-  test("a refresh sees what was written before it was asked for, even while another is under way", async () => {
+  test("a refresh sees everything written before it started, even while another one runs", async () => {
     policy.close();
     const gate = Promise.withResolvers<void>();
     let wait: Promise<void> | null = null;
@@ -146,13 +147,30 @@ describe("the policy in force", () => {
     expect(listed()).toEqual(["m2"]);
   });
 
-  test("opens sealed credentials with the keyring", async () => {
+  test("a check that the database does not answer is abandoned, and its late result is discarded", async () => {
+    policy.close();
+    const gate = Promise.withResolvers<void>();
+    let wait: Promise<void> | null = null;
+    policy = await open({ ...db, sql: answeringAfter(() => wait) }, 3_600_000, 50);
+    wait = gate.promise;
+    await publish("m2");
+    await expect(policy.refresh()).rejects.toThrow("does not respond");
+    wait = null;
+    await policy.refresh();
+    const current = policy.snapshot();
+    expect(listed()).toEqual(["m2"]);
+    gate.resolve();
+    await Bun.sleep(20);
+    expect(policy.snapshot()).toBe(current);
+  });
+
+  test("unseals credentials with the keyring", async () => {
     await putAccount(db, account(seal(keyring(), accountCredentialBinding("a1"), "upstream secret")));
     await policy.refresh();
     expect(policy.snapshot().accounts.get("a1")?.credential).toBe("upstream secret");
   });
 
-  test("a build that fails keeps the old snapshot, and the next good one replaces it", async () => {
+  test("a failed build keeps the old snapshot, and the next successful one replaces it", async () => {
     const before = policy.snapshot();
     await putAccount(db, account("v1:nobody:AAAA"));
     await publish("m2");
@@ -163,14 +181,14 @@ describe("the policy in force", () => {
     expect(listed()).toEqual(["m2"]);
   });
 
-  test("keys are taken in even while the policy cannot be built", async () => {
+  test("keys are updated even while the policy cannot be built", async () => {
     await putAccount(db, account("v1:nobody:AAAA"));
     await revokeKey(db, "k1", 5);
     await expect(policy.refresh()).rejects.toThrow();
     expect(policy.keys.find("digest of k1", 0)).toBeUndefined();
   });
 
-  test("it looks for changes by itself, and says so when that fails", async () => {
+  test("polls for changes, and logs a failed refresh", async () => {
     policy.close();
     policy = await open(db, 1);
     await putAccount(db, account("v1:nobody:AAAA"));

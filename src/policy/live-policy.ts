@@ -5,7 +5,7 @@
 
 import type { Clock } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
-import type { PolicyRecords } from "../records.ts";
+import type { AccountRecord, PolicyRecords } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Db } from "../store/engine/db.ts";
@@ -20,18 +20,22 @@ export interface LivePolicy {
   readonly keys: KeyIndex;
   /** Applies the changes since the last check; called by a timer and after own writes. */
   refresh(): Promise<void>;
+  /** The time since the last successful comparison with the database. */
+  ageMs(): number;
   close(): void;
 }
 
 export interface LivePolicyOptions {
   db: Db;
   keyring: Keyring;
-  clock: Pick<Clock, "nowMs">;
+  clock: Pick<Clock, "nowMs" | "monotonicMs">;
   /** Starts the built-in simulator when an account first needs it. */
   simulatorUrl: (() => string) | null;
   log: Log;
   /** How often the revision is checked: bounds how long a revoked key still works. */
   pollMs: number;
+  /** A check that takes longer is abandoned: the database does not respond, and the next check may succeed. */
+  timeoutMs: number;
 }
 
 export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePolicy> {
@@ -40,34 +44,35 @@ export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePo
   let keyRevision = 0;
   let policyRevision = -1;
   let snapshot: Snapshot | null = null;
+  let comparedMs = options.clock.monotonicMs();
   let running: Promise<void> = Promise.resolve();
   let queued: Promise<void> | null = null;
 
-  async function applyChanges(): Promise<void> {
+  async function applyChanges(isCurrent: () => boolean): Promise<void> {
     const revisions = await readRevisions(db);
     if (revisions.keys !== keyRevision) {
       const changed = await readKeys(db, keyRevision, options.clock.nowMs());
+      if (!isCurrent()) return;
       keys.patch(changed.keys);
       keyRevision = changed.revision;
     }
     if (revisions.policy !== policyRevision) {
       const records = await readPolicy(db);
+      if (!isCurrent()) return;
       snapshot = compileSnapshot(records, {
         simulatorUrl: isSimulated(records) ? (options.simulatorUrl?.() ?? null) : null,
-        unseal: (account) =>
-          account.sealedCredential === null
-            ? null
-            : unseal(keyring, accountCredentialBinding(account.id), account.sealedCredential),
+        unseal: (account) => unsealCredential(keyring, account),
       });
       policyRevision = revisions.policy;
     }
+    comparedMs = options.clock.monotonicMs();
   }
 
   /** A check in flight may have started before the caller's own write, so a new one is queued after it. */
   function refresh(): Promise<void> {
     queued ??= running.then(() => {
       queued = null;
-      const check = applyChanges();
+      const check = abandonAfter(options.timeoutMs, applyChanges);
       running = check.catch(() => {});
       return check;
     });
@@ -83,13 +88,33 @@ export async function openLivePolicy(options: LivePolicyOptions): Promise<LivePo
 
   return {
     snapshot() {
-      if (!snapshot) throw new Error("the policy was never compiled");
+      if (!snapshot) throw new Error("the policy has not been compiled");
       return snapshot;
     },
     keys,
     refresh,
+    ageMs: () => options.clock.monotonicMs() - comparedMs,
     close: () => clearInterval(timer),
   };
+}
+
+function unsealCredential(keyring: Keyring, { id, sealedCredential }: AccountRecord): string | null {
+  return sealedCredential === null ? null : unseal(keyring, accountCredentialBinding(id), sealedCredential);
+}
+
+/** The late result of an abandoned check must not replace that of a newer one. */
+async function abandonAfter(ms: number, check: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
+  let isCurrent = true;
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    isCurrent = false;
+    reject(new Error("the database does not respond"));
+  }, ms);
+  try {
+    await Promise.race([check(() => isCurrent), promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function isSimulated({ accounts }: PolicyRecords): boolean {

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { mapModel } from "./model-map.ts";
 
 describe("an account's model map", () => {
-  test("an exact entry gives its upstream name", () => {
+  test("an exact entry maps to its upstream model", () => {
     expect(mapModel({ fast: "gpt-6-mini" }, "fast")).toBe("gpt-6-mini");
   });
 
@@ -12,36 +12,36 @@ describe("an account's model map", () => {
     expect(mapModel({}, "slow")).toBeNull();
   });
 
-  test("a wildcard on both sides carries the rest of the name over", () => {
+  test("a wildcard on both sides copies the rest of the name", () => {
     expect(mapModel({ "gpt-*": "eu-gpt-*" }, "gpt-6")).toBe("eu-gpt-6");
     expect(mapModel({ "*": "*" }, "org/any-model")).toBe("org/any-model");
   });
 
-  test("a wildcard with a plain target sends every match to that one model", () => {
+  test("a wildcard with a plain target maps every match to that model", () => {
     expect(mapModel({ "gpt-*": "gpt-6" }, "gpt-anything")).toBe("gpt-6");
   });
 
-  test("a wildcard matches its bare beginning too", () => {
+  test("a wildcard also matches its bare prefix", () => {
     expect(mapModel({ "gpt-*": "eu-*" }, "gpt-")).toBe("eu-");
   });
 
-  test("the exact entry wins over any wildcard", () => {
+  test("an exact entry takes precedence over any wildcard", () => {
     expect(mapModel({ "*": "a", "gpt-*": "b", "gpt-6": "c" }, "gpt-6")).toBe("c");
   });
 
-  test("the longest wildcard wins, wherever it stands in the map", () => {
+  test("the longest wildcard wins, whatever its position in the map", () => {
     expect(mapModel({ "*": "a", "gpt-*": "b", "gpt-6-*": "c" }, "gpt-6-mini")).toBe("c");
     expect(mapModel({ "gpt-6-*": "c", "gpt-*": "b", "*": "a" }, "gpt-6-mini")).toBe("c");
     expect(mapModel({ "gpt-6-*": "c", "gpt-*": "b", "*": "a" }, "gpt-5")).toBe("b");
   });
 
-  test("names that every object inherits are not in the map", () => {
+  test("inherited property names are not in the map", () => {
     for (const name of ["constructor", "toString", "__proto__", "hasOwnProperty"]) {
       expect(mapModel({}, name)).toBeNull();
     }
   });
 
-  test("the choice never depends on the order of the entries", () => {
+  test("the result does not depend on the order of the entries", () => {
     const name = fc.stringMatching(/^[ab]{0,4}$/);
     const entry = fc.tuple(
       fc.tuple(name, fc.boolean()).map(([prefix, wild]) => (wild ? `${prefix}*` : `${prefix}x`)),

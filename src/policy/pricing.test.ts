@@ -34,7 +34,7 @@ const updated = {
   models: { "gpt-4o-mini": { price: { input: "7" }, contextTokens: 5, outputTokensMax: 4 } },
 };
 
-test("the group's price for a model wins, then the model's, then the updated list's, then the bundled one's", () => {
+test("price precedence is group, model, updated price list, bundled price list", () => {
   const own = model({ price: { input: "1" } });
   const special = group({ modelPrices: { fast: { input: "2" } } });
   expect(source({ priceList: updated }, own, special)).toBe("group");
@@ -43,14 +43,14 @@ test("the group's price for a model wins, then the model's, then the updated lis
   expect(source({})).toBe("bundled list");
 });
 
-test("a list is asked for the public name before the upstream's", () => {
+test("a price list is searched for the public name before the upstream name", () => {
   const named = model({ id: "gpt-4o" });
   const accounts = [account("a1", { models: { "gpt-4o": "gpt-4o-mini" } })];
   expect(terms({ accounts }, named).price?.listed?.name).toBe("gpt-4o");
   expect(terms({}).price?.listed).toEqual({ name: "gpt-4o-mini", date: BUNDLED_PRICES.date });
 });
 
-test("upstream names count only if all accounts that can serve the model agree", () => {
+test("the upstream name is used only if all accounts that can serve the model agree on it", () => {
   const other = account("a2", { models: { fast: "my-deployment" } });
   expect(source({ accounts: [account("a1"), other] })).toBeNull();
   expect(source({ accounts: [account("a1"), { ...other, enabled: false }] })).toBeNull();
@@ -60,7 +60,7 @@ test("upstream names count only if all accounts that can serve the model agree",
   expect(source({ accounts: [account("a1"), { ...other, models: {} }] })).toBe("bundled list");
 });
 
-test("a model's context is what its record says, or else a price list", () => {
+test("the context size comes from the model record, otherwise from a price list", () => {
   expect(terms({})).toMatchObject({ contextTokens: 128_000, outputTokensMax: 16_384 });
   expect(terms({ priceList: updated })).toMatchObject({ contextTokens: 5, outputTokensMax: 4 });
   const said = model({ contextTokens: 9, price: { input: "1" } });
@@ -78,7 +78,7 @@ function published(inGroup: GroupRecord, accounts = [account("a1", { models: { "
   return [...(snapshot.groups.get("g1")?.models.values() ?? [])];
 }
 
-test("without a price a model is served where nobody pays, and not published where somebody does", () => {
+test("a model without a price is published only in groups that do not charge", () => {
   expect(published(group())).toMatchObject([{ id: "fast", tariff: null }]);
   expect(published(group({ charge: "balance" }))).toEqual([]);
   expect(published(group({ charge: "subscription" }))).toEqual([]);

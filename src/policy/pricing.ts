@@ -4,6 +4,7 @@ import { findListed, type ListedPrice, type PriceSource } from "../money/price-l
 import { makeTariff, type Tariff } from "../money/tariff.ts";
 import type { AccountRecord, GroupRecord, Interface, ModelRecord, PolicyRecords, Price } from "../records.ts";
 import { mapModel } from "./model-map.ts";
+import { canServe } from "./translation.ts";
 
 export interface PricingTerms {
   /** Null if no price is configured or listed. */
@@ -121,7 +122,7 @@ function findCommonUpstreamName(
   const usable = sharedInterfaces(group, model);
   const names = new Set(
     pool
-      .filter(({ interfaces }) => usable.some((name) => interfaces.includes(name)))
+      .filter(({ interfaces }) => usable.some((name) => canServe(interfaces, name)))
       .flatMap(({ models }) => mapModel(models, model.id) ?? []),
   );
   const [only] = names;

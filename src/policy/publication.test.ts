@@ -12,9 +12,9 @@ const GROUP = groupRecord("g", { interfaces, models: ["fast"], accounts: ["a"] }
 const CHARGING: Partial<GroupRecord> = { billing: { ...NO_BILLING, charge: "balance" } };
 
 const CASES: [string, Partial<GroupRecord>, Partial<AccountRecord>, Shortcoming[]][] = [
-  ["all is well", {}, {}, []],
+  ["a complete publication has no shortcomings", {}, {}, []],
   ["the pool is empty", { accounts: [] }, {}, [{ kind: "no_account" }]],
-  ["nobody in the pool is enabled", {}, { enabled: false }, [{ kind: "no_account" }]],
+  ["no account in the pool is enabled", {}, { enabled: false }, [{ kind: "no_account" }]],
   ["no account maps the model", {}, { models: { other: "x" } }, [{ kind: "unmapped" }]],
   [
     "group and model share no interface",
@@ -23,17 +23,18 @@ const CASES: [string, Partial<GroupRecord>, Partial<AccountRecord>, Shortcoming[
     [{ kind: "no_shared_interface" }],
   ],
   [
-    "an interface is spoken by nobody",
+    "one interface is supported by no account",
     {},
     { interfaces: ["chat"] },
     [{ kind: "unspoken", interfaces: ["images"], all: false }],
   ],
   [
-    "no interface is spoken by anybody",
+    "no interface is supported by any account",
     {},
-    { interfaces: ["responses"] },
+    { interfaces: ["embeddings"] },
     [{ kind: "unspoken", interfaces: ["chat", "images"], all: true }],
   ],
+  ["one interface is supported by translation only", {}, { interfaces: ["responses", "images"] }, []],
   ["the group charges and there is no price", CHARGING, {}, [{ kind: "no_price" }]],
 ];
 
@@ -42,12 +43,12 @@ test.each(CASES)("%s", (_, groupChange, accountChange, expected) => {
   const records = { models: [MODEL], accounts: [{ ...ACCOUNT, ...accountChange }], groups: [group] };
   const [found] = openPublicationChecks(records)(group);
   expect(found?.shortcomings).toEqual(expected);
-  // The models hidden by this are those that the snapshot omits.
+  // The models hidden by these shortcomings are those that the snapshot omits.
   const snapshot = compileSnapshot(records, { unseal: () => null, simulatorUrl: null });
   expect(snapshot.groups.get("g")?.models.has("fast")).toBe(!expected.some(isHidden));
 });
 
-test("publications without a price are named for groups that charge", () => {
+test("lists publications without a price for groups that charge", () => {
   const groups = [GROUP, { ...GROUP, ...CHARGING, id: "h", name: "charging" }];
   expect(unpricedPublications({ models: [MODEL], accounts: [ACCOUNT], groups })).toEqual([
     { group: "charging", model: "fast" },

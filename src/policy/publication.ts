@@ -3,6 +3,7 @@
 import type { AccountRecord, GroupRecord, Interface, ModelRecord, PolicyRecords } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 import { needsPrices, openPricing } from "./pricing.ts";
+import { canServe } from "./translation.ts";
 
 export type Shortcoming =
   /** The pool is empty, or all of its accounts are disabled. */
@@ -57,9 +58,9 @@ function findShortcomings(
   if (mapping.length === 0) return [{ kind: "unmapped" }];
   const shared = model.interfaces.filter((name) => group.interfaces.includes(name));
   if (shared.length === 0) return [{ kind: "no_shared_interface" }];
-  const unspoken = shared.filter((name) => !mapping.some(({ interfaces }) => interfaces.includes(name)));
-  if (unspoken.length === 0) return [];
-  return [{ kind: "unspoken", interfaces: unspoken, all: unspoken.length === shared.length }];
+  const unsupported = shared.filter((name) => !mapping.some(({ interfaces }) => canServe(interfaces, name)));
+  if (unsupported.length === 0) return [];
+  return [{ kind: "unspoken", interfaces: unsupported, all: unsupported.length === shared.length }];
 }
 
 /** Publications without a price in groups that need one. */

@@ -13,6 +13,7 @@ import {
 import { createKeyIndex } from "./key-index.ts";
 import { mapModel } from "./model-map.ts";
 import { compileSnapshot, type Snapshot } from "./snapshot.ts";
+import { canServe } from "./translation.ts";
 
 const model = (id: string, interfaces: Interface[] = ["chat"]) => modelRecord(id, { interfaces });
 const group = (change: Partial<GroupRecord> = {}) =>
@@ -29,7 +30,10 @@ function published(snapshot: Snapshot): Record<string, Record<string, string[]>>
   for (const { id, routes } of snapshot.groups.get("g1")?.models.values() ?? []) {
     shown[id] = {};
     for (const [iface, ways] of routes) {
-      shown[id][iface] = ways.map((way) => `${way.account.id} as ${way.upstreamModel}`);
+      shown[id][iface] = ways.map(
+        ({ account: { id: accountId }, upstreamModel, translation }) =>
+          `${accountId} as ${upstreamModel}${translation === null ? "" : ` by ${translation}`}`,
+      );
     }
   }
   return shown;
@@ -52,7 +56,7 @@ describe("publication", () => {
     expect(published(compile({ accounts: [account("a1", { models: { other: "x" } })] }))).toEqual({});
   });
 
-  test("a model whose row is gone is not published", () => {
+  test("a model without a record is not published", () => {
     expect(published(compile({ models: [] }))).toEqual({});
   });
 
@@ -63,7 +67,7 @@ describe("publication", () => {
     expect(snapshot.groups.get("g1")?.accounts).toEqual([]);
   });
 
-  test("models keep the operator's order", () => {
+  test("models keep the configured order", () => {
     const models = [model("m1"), model("m2"), model("m3")];
     const snapshot = compile({ models, groups: [group({ models: ["m3", "m1", "m2"] })] });
     expect(Object.keys(published(snapshot))).toEqual(["m3", "m1", "m2"]);
@@ -71,36 +75,57 @@ describe("publication", () => {
 });
 
 describe("interfaces", () => {
-  test("a model is served through the interfaces that model, group and account have in common", () => {
+  test("a model is served through the interfaces shared by model, group and account", () => {
     const snapshot = compile({
       models: [model("m1", ["chat", "responses", "embeddings"])],
       accounts: [account("a1", { interfaces: ["responses", "embeddings", "images"] })],
       groups: [group({ interfaces: ["chat", "responses", "images"] })],
     });
-    expect(published(snapshot)).toEqual({ m1: { responses: ["a1 as m1"] } });
+    expect(published(snapshot)).toEqual({
+      m1: { chat: ["a1 as m1 by responses"], responses: ["a1 as m1"] },
+    });
   });
 
-  test("each interface lists only the accounts that have it", () => {
+  test("each interface lists the accounts that have it before those that serve it by translation", () => {
     const snapshot = compile({
-      models: [model("m1", ["chat", "responses"])],
+      models: [model("m1", ["chat", "responses", "embeddings"])],
       accounts: [
         account("a1", { interfaces: ["chat"] }),
         account("a2", { interfaces: ["chat", "responses"] }),
+        account("a3", { interfaces: ["embeddings"] }),
       ],
-      groups: [group({ accounts: ["a1", "a2"] })],
+      groups: [group({ accounts: ["a1", "a2", "a3"], interfaces: ["chat", "responses", "embeddings"] })],
     });
     expect(published(snapshot)).toEqual({
-      m1: { chat: ["a1 as m1", "a2 as m1"], responses: ["a2 as m1"] },
+      m1: {
+        chat: ["a1 as m1", "a2 as m1"],
+        responses: ["a2 as m1", "a1 as m1 by chat"],
+        embeddings: ["a3 as m1"],
+      },
     });
   });
 
-  test("with no interface in common the model is not published at all", () => {
+  test("a better priority counts more than a native interface", () => {
+    const snapshot = compile({
+      models: [model("m1", ["responses"])],
+      accounts: [
+        account("native", { interfaces: ["responses"], priority: 1 }),
+        account("translated", { interfaces: ["chat"], priority: 0 }),
+      ],
+      groups: [group({ accounts: ["native", "translated"], interfaces: ["responses"] })],
+    });
+    expect(published(snapshot)).toEqual({
+      m1: { responses: ["translated as m1 by chat", "native as m1"] },
+    });
+  });
+
+  test("a model without a shared interface is not published", () => {
     expect(published(compile({ groups: [group({ interfaces: ["images"] })] }))).toEqual({});
   });
 });
 
 describe("routes", () => {
-  test("the lower number is the better priority; equals keep the order of the pool", () => {
+  test("routes are ordered by ascending priority number, then by the order of the pool", () => {
     const accounts = [
       account("late", { priority: 7 }),
       account("b", { priority: 2 }),
@@ -121,13 +146,13 @@ describe("routes", () => {
 describe("limits", () => {
   const rpm = (value: number): CallerLimits => ({ ...NO_LIMITS, rpm: value });
 
-  test("a group has those of each key, those of all its keys, and its queue", () => {
+  test("a group has limits per key, limits over all its keys, and its queue", () => {
     const queue = { maxWaiting: 3, timeoutMs: 4_000 };
     const snapshot = compile({ groups: [group({ limits: rpm(1), groupLimits: rpm(2), queue })] });
     expect(snapshot.groups.get("g1")).toMatchObject({ limits: rpm(1), groupLimits: rpm(2), queue });
   });
 
-  test("an account has its own, and every route to it knows them", () => {
+  test("an account has its own limits, available on every route", () => {
     const limits = { concurrency: 5, rpm: null, tpm: 9 };
     const snapshot = compile({ accounts: [account("a1", { limits })] });
     const [route] = snapshot.groups.get("g1")?.models.get("m1")?.routes.get("chat") ?? [];
@@ -136,12 +161,12 @@ describe("limits", () => {
 });
 
 describe("accounts", () => {
-  test("the credential is opened once, at compile time", () => {
+  test("the credential is unsealed once, at compile time", () => {
     const snapshot = compile({ accounts: [account("a1", { sealedCredential: "opened" })] });
     expect(snapshot.accounts.get("a1")?.credential).toBe("opened");
   });
 
-  test("the simulator's address comes from where it listens, and is allowed to be private", () => {
+  test("the simulator's base URL is the address it listens on, and may be private", () => {
     const snapshot = compile(
       { accounts: [account("a1", { kind: "simulator", baseUrl: "" }), account("a2")] },
       "http://127.0.0.1:4010/v1",
@@ -156,7 +181,7 @@ describe("accounts", () => {
     });
   });
 
-  test("a credential that cannot be opened fails the whole build", () => {
+  test("a credential that cannot be unsealed fails the whole build", () => {
     const unseal = () => {
       throw new Error("sealed under a lost key");
     };
@@ -199,7 +224,7 @@ const policies: fc.Arbitrary<PolicyRecords> = fc.record({
   ),
 });
 
-test("every group's routes are what a plain reading of the records gives", () => {
+test("the routes of every group match a naive reading of the records", () => {
   fc.assert(
     fc.property(policies, (records) => {
       const named = records.groups.map((row, i) => ({ ...row, id: `g${i}` }));
@@ -211,9 +236,13 @@ test("every group's routes are what a plain reading of the records gives", () =>
             const ways = row.accounts
               .flatMap((accountId) => records.accounts.find((one) => one.id === accountId) ?? [])
               .filter(
-                (one) => one.enabled && one.interfaces.includes(iface) && mapModel(one.models, id) !== null,
+                (one) => one.enabled && canServe(one.interfaces, iface) && mapModel(one.models, id) !== null,
               )
-              .sort((a, b) => a.priority - b.priority);
+              .sort(
+                (a, b) =>
+                  a.priority - b.priority ||
+                  Number(b.interfaces.includes(iface)) - Number(a.interfaces.includes(iface)),
+              );
             const granted =
               row.models.includes(id) &&
               row.interfaces.includes(iface) &&
@@ -231,11 +260,11 @@ test("every group's routes are what a plain reading of the records gives", () =>
   );
 });
 
-describe("at the size of a large installation", () => {
+describe("a large installation", () => {
   const pick = (list: readonly string[], from: number, count: number) =>
     Array.from({ length: count }, (_, i) => list[(from * 7 + i) % list.length] ?? "");
 
-  test("1,000 groups over 1,000 accounts compile", () => {
+  test("compiles 1,000 groups over 1,000 accounts", () => {
     const models = Array.from({ length: 200 }, (_, i) => model(`model-${i}`, [...INTERFACES]));
     const accounts = Array.from({ length: 1_000 }, (_, i) =>
       account(`account-${i}`, {
@@ -264,7 +293,7 @@ describe("at the size of a large installation", () => {
     expect(snapshot.groups.get("g999")?.models.get("model-0")?.routes.get("chat")?.length).toBe(20);
   });
 
-  test("100,000 keys are indexed", () => {
+  test("indexes 100,000 keys", () => {
     const keys = Array.from(
       { length: 100_000 },
       (_, i): KeyOfUser => ({

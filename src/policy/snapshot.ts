@@ -9,6 +9,7 @@ import {
   type AccountRecord,
   type CallerLimits,
   type Charge,
+  type Dialect,
   defaultOnDisconnect,
   type GroupAccess,
   type GroupRecord,
@@ -22,11 +23,14 @@ import {
 } from "../records.ts";
 import { mapModel } from "./model-map.ts";
 import { type LookUpTerms, needsPrices, openPricing } from "./pricing.ts";
+import { findTranslation } from "./translation.ts";
 
 export interface PolicyAccount {
   readonly id: string;
   readonly name: string;
   readonly kind: AccountKind;
+  readonly vendor?: AccountRecord["vendor"];
+  readonly profile?: AccountRecord["profile"];
   readonly baseUrl: string;
   /** The path of the base URL, without a trailing slash. */
   readonly basePath: string;
@@ -35,6 +39,8 @@ export interface PolicyAccount {
   readonly interfaces: ReadonlySet<Interface>;
   /** Its `/responses` accepts WebSocket. */
   readonly websocket: boolean;
+  /** Its upstream receives the W3C trace context of requests. */
+  readonly propagateTrace: boolean;
   readonly privateNetwork: boolean;
   readonly priority: number;
   readonly weight: number;
@@ -42,16 +48,21 @@ export interface PolicyAccount {
   readonly limits: RateLimits;
 }
 
-/** One way to serve a public model: this account with this upstream model. */
+/** One way to serve a public model through an interface: this account with this upstream model. */
 export interface AccountRoute {
   readonly account: PolicyAccount;
   readonly upstreamModel: string;
+  /** The dialect that requests are translated into; null if the account has the interface itself. */
+  readonly translation: Dialect | null;
 }
 
 export interface PublishedModel {
   readonly id: string;
   readonly createdAtMs: number;
-  /** The interfaces that model, group and at least one account of the pool share, with the routes of each. */
+  /**
+   * The interfaces that model and group share and that at least one account of the pool serves, itself or by
+   * translation, with the routes of each.
+   */
   readonly routes: ReadonlyMap<Interface, readonly AccountRoute[]>;
   /** The price in this group; null if no price is known. A group that charges cannot publish a model without one. */
   readonly tariff: Tariff | null;
@@ -61,6 +72,14 @@ export interface PublishedModel {
   readonly outputTokensMax: number | null;
 }
 
+/** The interfaces that no account of the model has itself. */
+export function listTranslated({ routes }: Pick<PublishedModel, "routes">): Interface[] {
+  return INTERFACES.filter((name) => {
+    const serving = routes.get(name);
+    return serving?.every(({ translation }) => translation !== null) === true;
+  });
+}
+
 export interface PolicyGroup {
   readonly id: string;
   readonly name: string;
@@ -68,6 +87,8 @@ export interface PolicyGroup {
   /** Who may create keys in the group. Existing keys keep working regardless. */
   readonly access: GroupAccess;
   readonly onDisconnect: OnDisconnect;
+  /** Responses to its keys report their cost. */
+  readonly costHeaders: boolean;
   /** Its keys may use Responses over WebSocket. */
   readonly websocket: boolean;
   /** Who pays. `plans` are the plans that may pay; null means any. */
@@ -115,12 +136,15 @@ function compileAccount(record: AccountRecord, options: CompileOptions): PolicyA
     id: record.id,
     name: record.name,
     kind: record.kind,
+    vendor: record.vendor ?? null,
+    profile: record.profile ?? null,
     baseUrl,
     basePath: readPath(baseUrl),
     credential: options.unseal(record),
     apiVersion: record.apiVersion,
     interfaces: new Set(record.interfaces),
     websocket: record.websocket,
+    propagateTrace: record.propagateTrace,
     privateNetwork: simulated || record.privateNetwork,
     priority: record.priority,
     weight: record.weight,
@@ -146,7 +170,7 @@ function compileGroup(
   for (const modelId of record.models) {
     const model = models.get(modelId);
     if (!model) continue;
-    const routesByInterface = pool.waysTo(model.id);
+    const routesByInterface = pool.findRoutes(model.id);
     const routes = new Map<Interface, readonly AccountRoute[]>();
     for (const iface of model.interfaces) {
       const matching = interfaces.has(iface) ? routesByInterface.get(iface) : undefined;
@@ -164,6 +188,7 @@ function compileGroup(
     name: record.name,
     interfaces,
     access: record.access,
+    costHeaders: record.costHeaders,
     onDisconnect: record.onDisconnect ?? defaultOnDisconnect(record.billing.charge),
     websocket: record.websocket,
     billing: { charge: record.billing.charge, plans: record.billing.plans },
@@ -178,8 +203,11 @@ function compileGroup(
 /** The accounts of one or more groups. */
 interface Pool {
   readonly accounts: readonly PolicyAccount[];
-  /** The routes of a model, best priority first. An interface without routes is omitted. */
-  waysTo(model: string): ReadonlyMap<Interface, readonly AccountRoute[]>;
+  /**
+   * The routes of a model, best priority first, and native before translated ones. An interface without routes is
+   * omitted.
+   */
+  findRoutes(model: string): ReadonlyMap<Interface, readonly AccountRoute[]>;
 }
 
 /** Groups share pools and pools share accounts, so equal parts are computed and stored once. */
@@ -204,16 +232,17 @@ function openPool(accounts: readonly PolicyAccount[], routeTo: RouteTo): Pool {
   const cache = new Map<string, ReadonlyMap<Interface, readonly AccountRoute[]>>();
   return {
     accounts,
-    waysTo(model) {
+    findRoutes(model) {
       const cached = cache.get(model);
       if (cached) return cached;
-      const all = ordered.flatMap((account) => routeTo(account, model) ?? []);
+      const native = ordered.flatMap((account) => routeTo(account, model, null) ?? []);
       const routesByInterface = new Map<Interface, readonly AccountRoute[]>();
       for (const iface of INTERFACES) {
-        const matching = all.filter(({ account }) => account.interfaces.has(iface));
         // Usually every account supports every interface: then one list serves all of them.
-        if (matching.length > 0)
-          routesByInterface.set(iface, matching.length === all.length ? all : matching);
+        const routes = native.every(({ account }) => account.interfaces.has(iface))
+          ? native
+          : findInterfaceRoutes(ordered, model, iface, routeTo);
+        if (routes.length > 0) routesByInterface.set(iface, routes);
       }
       cache.set(model, routesByInterface);
       return routesByInterface;
@@ -221,17 +250,35 @@ function openPool(accounts: readonly PolicyAccount[], routeTo: RouteTo): Pool {
   };
 }
 
-type RouteTo = (account: PolicyAccount, model: string) => AccountRoute | null;
+function findInterfaceRoutes(
+  accounts: readonly PolicyAccount[],
+  model: string,
+  iface: Interface,
+  routeTo: RouteTo,
+): readonly AccountRoute[] {
+  const routes = accounts.flatMap((account) => {
+    const translation = findTranslation(account.interfaces, iface);
+    return translation === "none" ? [] : (routeTo(account, model, translation) ?? []);
+  });
+  return routes.sort((a, b) => a.account.priority - b.account.priority || compareTranslation(a, b));
+}
+
+function compareTranslation(a: AccountRoute, b: AccountRoute): number {
+  return Number(a.translation !== null) - Number(b.translation !== null);
+}
+
+type RouteTo = (account: PolicyAccount, model: string, translation: Dialect | null) => AccountRoute | null;
 
 function openRoutes(): RouteTo {
   const byAccount = new Map<PolicyAccount, Map<string, AccountRoute | null>>();
-  return (account, model) => {
+  return (account, model, translation) => {
     const routes = byAccount.get(account) ?? new Map<string, AccountRoute | null>();
-    const cached = routes.get(model);
+    const key = translation === null ? model : `${translation} ${model}`;
+    const cached = routes.get(key);
     if (cached !== undefined) return cached;
     const upstreamModel = mapModel(account.models, model);
-    const route = upstreamModel === null ? null : { account, upstreamModel };
-    routes.set(model, route);
+    const route = upstreamModel === null ? null : { account, upstreamModel, translation };
+    routes.set(key, route);
     byAccount.set(account, routes);
     return route;
   };

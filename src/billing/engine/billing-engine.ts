@@ -1,15 +1,15 @@
 /** The billing of requests as the gateway uses it: holds, progress, settlements and usage rows. */
 
 import type { UsageRow } from "../../store/usage/usage.ts";
-import type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
 
 export interface BillingEngine {
-  /** Durable when it returns or resolves. Rejects with `TillUnavailable` if the database is unavailable. */
+  /** Durable when it returns or resolves. Rejects with `BillingUnavailable` if the database is unavailable. */
   hold(request: HoldRequest): HoldResult | Promise<HoldResult>;
   /** The request is about to be sent to this account. Written within `progressMs`; the caller does not wait. */
-  dispatched(requestId: string, accountId: string, upstreamModel: string): void;
+  recordDispatch(requestId: string, accountId: string, upstreamModel: string): void;
   /** The request is queued again: no account is processing it. */
-  undispatched(requestId: string): void;
+  recordRequeue(requestId: string): void;
   /** Output tokens so far. The latest count is written about once a second. */
   checkpoint(requestId: string, outputTokens: number): void;
   /**
@@ -24,13 +24,15 @@ export interface BillingEngine {
   /** Resolves when all operations so far are in the database; rejects when the database does not accept them. */
   flush(): Promise<void>;
   /** Resolves when the database alone has the complete balance, holds and usage of this user. */
-  settleUp(userId: string): Promise<void>;
+  flushUser(userId: string): Promise<void>;
   /** The usage row of a finished request that is not in the database yet. */
-  unbooked(requestId: string): UsageRow | null;
+  findUnbookedRow(requestId: string): UsageRow | null;
   /** False while so many operations wait for the database that more would not fit in memory. */
-  hasRoom(): boolean;
+  hasCapacity(): boolean;
   /** False while the disk fails or is full: no hold is made then. */
-  isWell(): boolean;
+  acceptsHolds(): boolean;
+  /** False while the database accepts no billing transactions: the node should get no requests. */
+  isStoreResponding(): boolean;
   /** Whether a request of this process is in flight, or its settlement is not in the database yet. */
   isOpen(requestId: string): boolean;
   /** Call after `flush`: operations that still wait are lost unless they are on disk. */

@@ -6,15 +6,7 @@
 import type { Nano } from "../../money/nano.ts";
 import type { Tariff } from "../../money/tariff.ts";
 import type { Db } from "../../store/engine/db.ts";
-import {
-  type EndedHold,
-  endHolds,
-  findHolds,
-  type Hold,
-  type HoldProgress,
-  insertHolds,
-  writeProgress,
-} from "../../store/money/holds.ts";
+import { type EndedHold, type Hold, insertHolds, writeProgress } from "../../store/money/holds.ts";
 import {
   insertEntries,
   REVENUE,
@@ -22,38 +14,27 @@ import {
   type Transfer,
   userBook,
 } from "../../store/money/ledger.ts";
-import { insertOverruns, type Overrun } from "../../store/money/overruns.ts";
-import { keepTariffs } from "../../store/money/tariffs.ts";
-import { type LockedWallet, lockWallet, lockWallets, writeWallets } from "../../store/money/wallets.ts";
-import { insertNewUsage, knownUsage, type UsageRow } from "../../store/usage/usage.ts";
+import { insertOverruns } from "../../store/money/overruns.ts";
+import { insertTariffs } from "../../store/money/tariffs.ts";
+import { writeWallets } from "../../store/money/wallets.ts";
+import { insertNewUsage, type UsageRow } from "../../store/usage/usage.ts";
 import { markLate } from "../../store/usage/usage-day.ts";
-import type { Numbering } from "../../store/usage/usage-numbers.ts";
 import { replaceUsage } from "../../store/usage/usage-replacement.ts";
-import { afterCharge, chargeHold, EMPTY_WALLET, holdFromWallet, isBlocked, overrunBy } from "./debt.ts";
-import { isRecovered, type LateFacts, readLateFacts, settleLate } from "./late-settlement.ts";
-import type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
+import { type Batch, type BatchState, type BookOptions, readBatchState } from "./batch-state.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
+import { applyCharge, chargeHold, computeOverrun, EMPTY_WALLET, holdFromWallet, isBlocked } from "./debt.ts";
+import { isRecovered, settleLate } from "./late-settlement.ts";
 import {
-  lockSubscriptionBalances,
-  moveHeld,
-  remainingWithHolds,
+  changeWindows,
+  computeRemainingWithoutHolds,
   type SubscriptionBalance,
 } from "./subscription-balances.ts";
 
-export type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
+export type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
 
 /** The database contradicts itself, for example a hold without a wallet. */
 export class BookingFault extends Error {
   override readonly name = "BookingFault";
-}
-
-export interface Batch {
-  holds: readonly HoldRequest[];
-  settlements: readonly Settlement[];
-  /** Holds that end without a charge or a usage row: their request stopped waiting for the result. */
-  releases: readonly { requestId: string; userId: string }[];
-  /** Usage rows of requests without a hold. */
-  rows: readonly UsageRow[];
-  progress: readonly (readonly [requestId: string, HoldProgress])[];
 }
 
 /**
@@ -68,22 +49,7 @@ export interface BookingResult {
   holds: HoldResult[];
   settlements: SettlementResult[];
   /** Released without a charge because a usage row already existed. This is a bug and is logged. */
-  uncharged: string[];
-}
-
-export const usageRows = ({ settlements, rows }: Batch): UsageRow[] => [
-  ...settlements.map(({ row }) => row),
-  ...rows,
-];
-
-export interface BookOptions {
-  incarnation: string;
-  nowMs: number;
-  /** Reads existing rows first. Only a repeated batch can meet its own rows, so the first try skips this. */
-  careful: boolean;
-  /** Ids of tariffs that are already stored. */
-  kept: ReadonlySet<string>;
-  numbering: Numbering;
+  unchargedRequestIds: string[];
 }
 
 export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<BookingResult> {
@@ -91,114 +57,25 @@ export async function book(tx: Db, batch: Batch, options: BookOptions): Promise<
   const settlements = batch.settlements.map((settlement) => settle(state, settlement));
   for (const { requestId } of batch.releases) release(state, requestId);
   for (const row of batch.rows) {
-    if (!state.known.has(row.requestId) && !state.rows.has(row.requestId)) state.rows.set(row.requestId, row);
+    if (!state.storedCharges.has(row.requestId) && !state.rows.has(row.requestId))
+      state.rows.set(row.requestId, row);
   }
-  const holds = batch.holds.map((request) => decide(state, request, options));
-  await write(tx, state, batch, options);
-  return { holds, settlements, uncharged: state.uncharged };
+  const holds = batch.holds.map((request) => decideHold(state, request, options));
+  await writeBatch(tx, state, batch, options);
+  return { holds, settlements, unchargedRequestIds: state.unchargedRequestIds };
 }
-
-/** Everything a batch reads and collects before it writes. */
-interface BatchState {
-  wallets: Map<string, LockedWallet>;
-  changed: Set<string>;
-  purses: ReadonlyMap<string, SubscriptionBalance[]>;
-  /** What each subscription has left after the holds of this batch. */
-  left: Map<string, Nano>;
-  moves: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
-  ended: Map<string, EndedHold>;
-  /** Usage rows that are already stored, with their charge, and holds that are already stored. */
-  known: ReadonlyMap<string, Nano>;
-  present: ReadonlyMap<string, Hold>;
-  /** Facts about settlements without a hold, and the rows that these settlements replace. */
-  late: LateFacts;
-  replaced: Map<string, { before: UsageRow; row: UsageRow }>;
-  rows: Map<string, UsageRow>;
-  entries: Transfer[];
-  overruns: Overrun[];
-  holds: Map<string, Hold>;
-  results: Map<string, HoldResult>;
-  uncharged: string[];
-}
-
-async function readBatchState(tx: Db, batch: Batch, { nowMs, careful }: BookOptions): Promise<BatchState> {
-  const payers = new Set<string>();
-  const subscribers = new Set<string>();
-  for (const { charge, userId } of batch.holds) (charge === "balance" ? payers : subscribers).add(userId);
-  for (const { row } of batch.settlements) {
-    if (row.userId !== null && row.payer !== "subscription") payers.add(row.userId);
-  }
-  for (const { userId } of batch.releases) payers.add(userId);
-  // Locks all subscriptions of the batch at once and in one order. Otherwise two nodes could deadlock.
-  if (subscribers.size > 0 && tx.engine === "postgres") {
-    for (const { row } of batch.settlements) {
-      if (row.userId !== null && row.payer === "subscription") subscribers.add(row.userId);
-    }
-  }
-  const wallets = payers.size === 0 ? new Map<string, LockedWallet>() : await lockWallets(tx, [...payers]);
-  const purses =
-    subscribers.size === 0 ? NO_BALANCES : await lockSubscriptionBalances(tx, [...subscribers], nowMs);
-  const ending = [
-    ...batch.settlements.map(({ row }) => row.requestId),
-    ...batch.releases.map(({ requestId }) => requestId),
-  ];
-  const ended = await endHolds(tx, ending);
-  const unlocked = new Set<string>();
-  for (const { userId, subscriptionId } of ended.values()) {
-    if (subscriptionId === null && !wallets.has(userId)) unlocked.add(userId);
-  }
-  if (unlocked.size > 0) {
-    for (const [userId, wallet] of await lockWallets(tx, [...unlocked])) wallets.set(userId, wallet);
-  }
-  // A hold of zero needs no wallet, but a cost above it does.
-  for (const { row, chargedNano } of batch.settlements) {
-    const hold = chargedNano > 0n ? ended.get(row.requestId) : undefined;
-    if (hold === undefined || hold.subscriptionId !== null || wallets.has(hold.userId)) continue;
-    wallets.set(hold.userId, await lockWallet(tx, hold.userId));
-  }
-  const hasHold = (requestId: string) => ended.has(requestId);
-  // Must run before the usage rows are read: it locks the rows that may be replaced.
-  const late = await readLateFacts(tx, batch.settlements, { hasHold, careful, nowMs });
-  return {
-    wallets,
-    changed: new Set(),
-    late,
-    replaced: new Map(),
-    purses,
-    left: new Map(),
-    moves: [],
-    ended,
-    known: careful ? await knownUsage(tx, [...ending, ...batch.rows.map((row) => row.requestId)]) : NO_USAGE,
-    present: careful
-      ? await findHolds(
-          tx,
-          batch.holds.map(({ requestId }) => requestId),
-        )
-      : NO_HOLDS,
-    rows: new Map(),
-    entries: [],
-    overruns: [],
-    holds: new Map(),
-    results: new Map(),
-    uncharged: [],
-  };
-}
-
-const NO_BALANCES: ReadonlyMap<string, SubscriptionBalance[]> = new Map();
-const NO_USAGE: ReadonlyMap<string, Nano> = new Map();
-const NO_HOLDS: ReadonlyMap<string, Hold> = new Map();
 
 function settle(state: BatchState, { row, chargedNano }: Settlement): SettlementResult {
   // A count of 0 marks a part of a counted row, which may have the same id and be in the same batch.
   const [requestId, hasRow] = [row.requestId, row.requestCount > 0];
-  const hold = state.ended.get(requestId);
+  const hold = state.endedHolds.get(requestId);
   const before =
-    state.replaced.get(requestId)?.row.chargedNano ??
-    state.known.get(requestId) ??
+    state.replacedRows.get(requestId)?.row.chargedNano ??
+    state.storedCharges.get(requestId) ??
     state.rows.get(requestId)?.chargedNano;
   if (before !== undefined) {
     if (hold === undefined) {
-      if (state.late.recovered.has(requestId) && !state.replaced.has(requestId))
+      if (state.lateFacts.recoveredCharges.has(requestId) && !state.replacedRows.has(requestId))
         return settleLate(state, { row, chargedNano });
       // A recovered row is an estimate. It must not replace the real one.
       return before === chargedNano || isRecovered(row) ? "known" : "lost";
@@ -207,7 +84,7 @@ function settle(state: BatchState, { row, chargedNano }: Settlement): Settlement
     // The request was refused because its hold took too long, but the hold was written afterwards.
     if (before === 0n && chargedNano === 0n) return "known";
     // In every other case a row and a hold never exist together. Nothing is charged twice.
-    state.uncharged.push(requestId);
+    state.unchargedRequestIds.push(requestId);
     return "lost";
   }
   if (hold === undefined) {
@@ -219,7 +96,7 @@ function settle(state: BatchState, { row, chargedNano }: Settlement): Settlement
   }
   const charged = chargeHold(hold, { row, chargedNano });
   const wallet = hold.subscriptionId === null ? (state.wallets.get(hold.userId) ?? null) : null;
-  const overrun = overrunBy(hold, charged.chargedNano, wallet, row.atMs);
+  const overrun = computeOverrun(hold, charged.chargedNano, wallet, row.atMs);
   if (overrun !== null) state.overruns.push(overrun);
   endHold(state, hold, charged.chargedNano);
   if (hasRow) state.rows.set(requestId, charged.row);
@@ -250,37 +127,41 @@ export function computeCharge(
 }
 
 function release(state: BatchState, requestId: string): void {
-  const hold = state.ended.get(requestId);
+  const hold = state.endedHolds.get(requestId);
   if (hold !== undefined) endHold(state, hold, 0n);
 }
 
 /** Ends the hold: a second settlement of the same request in this batch finds none. */
 function endHold(state: BatchState, hold: EndedHold, chargedNano: Nano): void {
-  state.ended.delete(hold.requestId);
+  state.endedHolds.delete(hold.requestId);
   if (hold.subscriptionId !== null) {
     const { subscriptionId, atMs } = hold;
-    state.moves.push({ subscriptionId, atMs, heldNano: -hold.amountNano, usedNano: chargedNano });
+    state.windowChanges.push({ subscriptionId, atMs, heldNano: -hold.amountNano, usedNano: chargedNano });
     return;
   }
   if (hold.amountNano === 0n && chargedNano === 0n) return;
   const wallet = state.wallets.get(hold.userId);
-  if (wallet === undefined) throw new BookingFault(`User ${hold.userId} has a hold and no wallet.`);
-  state.wallets.set(hold.userId, afterCharge(wallet, hold.amountNano, chargedNano));
-  state.changed.add(hold.userId);
+  if (wallet === undefined) throw new BookingFault(`User ${hold.userId} has a hold but no wallet.`);
+  state.wallets.set(hold.userId, applyCharge(wallet, hold.amountNano, chargedNano));
+  state.changedWallets.add(hold.userId);
 }
 
-function decide(state: BatchState, request: HoldRequest, { incarnation, nowMs }: BookOptions): HoldResult {
-  const present = state.present.get(request.requestId);
-  if (present !== undefined) {
-    return { kind: "held", amountNano: present.amountNano, subscriptionId: present.subscriptionId };
+function decideHold(
+  state: BatchState,
+  request: HoldRequest,
+  { incarnation, nowMs }: BookOptions,
+): HoldResult {
+  const storedHold = state.storedHolds.get(request.requestId);
+  if (storedHold !== undefined) {
+    return { kind: "held", amountNano: storedHold.amountNano, subscriptionId: storedHold.subscriptionId };
   }
-  const earlier = state.results.get(request.requestId);
-  if (earlier !== undefined) return earlier;
+  const earlierResult = state.holdResults.get(request.requestId);
+  if (earlierResult !== undefined) return earlierResult;
   const result =
     request.charge === "balance" ? holdFromBalance(state, request) : holdFromSubscription(state, request);
-  state.results.set(request.requestId, result);
+  state.holdResults.set(request.requestId, result);
   if (result.kind === "held") {
-    const payer = state.purses
+    const payer = state.subscriptionBalances
       .get(request.userId)
       ?.find((balance) => balance.subscriptionId === result.subscriptionId);
     state.holds.set(request.requestId, buildHold(request, result, incarnation, payer?.atMs ?? nowMs));
@@ -293,7 +174,7 @@ function holdFromBalance(state: BatchState, request: HoldRequest): HoldResult {
   const result = holdFromWallet(wallet ?? EMPTY_WALLET, request);
   if (wallet !== undefined && result.kind === "held" && result.amountNano > 0n) {
     state.wallets.set(request.userId, { ...wallet, heldNano: wallet.heldNano + result.amountNano });
-    state.changed.add(request.userId);
+    state.changedWallets.add(request.userId);
   }
   return result;
 }
@@ -304,34 +185,37 @@ function holdFromBalance(state: BatchState, request: HoldRequest): HoldResult {
  */
 function holdFromSubscription(state: BatchState, request: HoldRequest): HoldResult {
   const { userId, plans, wantedNano, leastNano, firmNano = leastNano } = request;
-  const balances = (state.purses.get(userId) ?? []).filter(
+  const balances = (state.subscriptionBalances.get(userId) ?? []).filter(
     ({ planName }) => plans === null || plans.includes(planName),
   );
-  const rest = (balance: SubscriptionBalance) => state.left.get(balance.subscriptionId) ?? balance.leftNano;
+  const remaining = (balance: SubscriptionBalance) =>
+    state.remaining.get(balance.subscriptionId) ?? balance.remainingNano;
   const covering =
-    balances.find((balance) => rest(balance) >= wantedNano) ??
-    balances.find((balance) => rest(balance) >= firmNano);
+    balances.find((balance) => remaining(balance) >= wantedNano) ??
+    balances.find((balance) => remaining(balance) >= firmNano);
   const blocked =
     covering === undefined
-      ? balances.find((balance) => isBlocked(request, rest(balance), remainingWithHolds(balance)))
+      ? balances.find((balance) =>
+          isBlocked(request, remaining(balance), computeRemainingWithoutHolds(balance)),
+        )
       : undefined;
   if (blocked !== undefined) {
-    return { kind: "blocked", availableNano: rest(blocked), neededNano: firmNano };
+    return { kind: "blocked", availableNano: remaining(blocked), neededNano: firmNano };
   }
-  const payer = covering ?? balances.find((balance) => rest(balance) >= leastNano);
+  const payer = covering ?? balances.find((balance) => remaining(balance) >= leastNano);
   if (payer !== undefined) {
     const { subscriptionId, atMs } = payer;
-    const leftNano = rest(payer);
-    const amountNano = wantedNano < leftNano ? wantedNano : leftNano;
-    state.left.set(subscriptionId, leftNano - amountNano);
-    state.moves.push({ subscriptionId, atMs, heldNano: amountNano, usedNano: 0n });
+    const remainingNano = remaining(payer);
+    const amountNano = wantedNano < remainingNano ? wantedNano : remainingNano;
+    state.remaining.set(subscriptionId, remainingNano - amountNano);
+    state.windowChanges.push({ subscriptionId, atMs, heldNano: amountNano, usedNano: 0n });
     return { kind: "held", amountNano, subscriptionId };
   }
   let bestNano = 0n;
   let resetsAtMs: number | null = null;
   for (const balance of balances) {
-    const leftNano = rest(balance);
-    if (leftNano > bestNano) bestNano = leftNano;
+    const remainingNano = remaining(balance);
+    if (remainingNano > bestNano) bestNano = remainingNano;
     if (balance.resetsAtMs !== null && (resetsAtMs === null || balance.resetsAtMs < resetsAtMs)) {
       resetsAtMs = balance.resetsAtMs;
     }
@@ -362,29 +246,29 @@ export function buildHold(
     publicModel: request.publicModel,
     upstreamModel: null,
     stream: request.stream,
-    inputTokens: heldTokens(request),
+    inputTokens: clampInputTokens(request),
     outputTokens: 0,
   };
 }
 
 /** An estimate may be fractional or negative. The database stores whole numbers. */
-export function heldTokens({ inputTokens }: HoldRequest): number {
+export function clampInputTokens({ inputTokens }: HoldRequest): number {
   return Math.max(0, Math.round(inputTokens));
 }
 
-async function write(tx: Db, state: BatchState, batch: Batch, options: BookOptions): Promise<void> {
-  const { kept, nowMs, numbering } = options;
-  if (state.changed.size > 0) {
-    const wallets = [...state.wallets].filter(([userId]) => state.changed.has(userId));
+async function writeBatch(tx: Db, state: BatchState, batch: Batch, options: BookOptions): Promise<void> {
+  const { storedTariffs, nowMs, numbering } = options;
+  if (state.changedWallets.size > 0) {
+    const wallets = [...state.wallets].filter(([userId]) => state.changedWallets.has(userId));
     await writeWallets(tx, wallets);
   }
-  if (state.moves.length > 0) await moveHeld(tx, state.moves);
+  if (state.windowChanges.length > 0) await changeWindows(tx, state.windowChanges);
   if (state.holds.size > 0) {
     const tariffs = new Map<string, Tariff>();
     for (const { requestId, tariff } of batch.holds) {
-      if (state.holds.has(requestId) && !kept.has(tariff.id)) tariffs.set(tariff.id, tariff);
+      if (state.holds.has(requestId) && !storedTariffs.has(tariff.id)) tariffs.set(tariff.id, tariff);
     }
-    if (tariffs.size > 0) await keepTariffs(tx, [...tariffs.values()]);
+    if (tariffs.size > 0) await insertTariffs(tx, [...tariffs.values()]);
     await insertHolds(tx, [...state.holds.values()]);
   }
   if (batch.progress.length > 0) await writeProgress(tx, batch.progress);
@@ -393,7 +277,7 @@ async function write(tx: Db, state: BatchState, batch: Batch, options: BookOptio
     await insertNewUsage(tx, numbering, rows);
     await markLate(tx, rows, nowMs);
   }
-  if (state.replaced.size > 0) await replaceUsage(tx, numbering, [...state.replaced.values()]);
+  if (state.replacedRows.size > 0) await replaceUsage(tx, numbering, [...state.replacedRows.values()]);
   if (state.entries.length > 0) await insertEntries(tx, state.entries);
   if (state.overruns.length > 0) await insertOverruns(tx, state.overruns);
 }

@@ -6,8 +6,8 @@
 import type { Nano } from "../../money/nano.ts";
 import type { EndedHold, Hold } from "../../store/money/holds.ts";
 import type { Overrun } from "../../store/money/overruns.ts";
-import { debtIn, type LockedWallet, remainingDebt } from "../../store/money/wallets.ts";
-import type { HoldRequest, HoldResult, Settlement } from "./money-terms.ts";
+import { computeDebt, computeRemainingDebt, type LockedWallet } from "../../store/money/wallets.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
 
 export const EMPTY_WALLET: LockedWallet = { balanceNano: 0n, heldNano: 0n, debtNano: 0n };
 
@@ -34,20 +34,23 @@ export function chargeHold(
  * The wallet after a hold ends. Only a charge above the hold creates debt; a smaller charge releases money that
  * covers debt.
  */
-export function afterCharge(
+export function applyCharge(
   { balanceNano, heldNano, debtNano }: LockedWallet,
   holdNano: Nano,
   chargedNano: Nano,
 ): LockedWallet {
   const changed = { balanceNano: balanceNano - chargedNano, heldNano: heldNano - holdNano, debtNano };
-  return { ...changed, debtNano: chargedNano > holdNano ? debtIn(changed) : remainingDebt(changed) };
+  return {
+    ...changed,
+    debtNano: chargedNano > holdNano ? computeDebt(changed) : computeRemainingDebt(changed),
+  };
 }
 
 /**
  * `wallet` is the state before the charge, or null if a subscription pays. The windows of the subscription then show
  * more used than their limit.
  */
-export function overrunBy(
+export function computeOverrun(
   { requestId, userId, subscriptionId, amountNano }: EndedHold,
   chargedNano: Nano,
   wallet: LockedWallet | null,
@@ -55,7 +58,7 @@ export function overrunBy(
 ): Overrun | null {
   if (chargedNano <= amountNano) return null;
   const debtNano =
-    wallet === null ? 0n : afterCharge(wallet, amountNano, chargedNano).debtNano - wallet.debtNano;
+    wallet === null ? 0n : applyCharge(wallet, amountNano, chargedNano).debtNano - wallet.debtNano;
   return { requestId, atMs, userId, subscriptionId, heldNano: amountNano, chargedNano, debtNano };
 }
 

@@ -13,12 +13,12 @@ import { readWallet } from "../../store/money/wallets.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import {
   addFunds,
-  asking,
-  makeTill,
-  mortal,
+  type BillingUnderTest,
+  buildHoldRequest,
+  buildTestSettlement,
+  makeBilling,
+  makeKillableDb,
   recover,
-  settling,
-  type TillUnderTest,
 } from "./direct-billing.test-support.ts";
 
 type Step =
@@ -93,17 +93,17 @@ async function play(
 ): Promise<void> {
   let life = 0;
   const dir = mkdtempSync(join(tmpdir(), "gateway-model-"));
-  let reach = mortal(db);
+  let reach = makeKillableDb(db);
   const born = () => {
-    reach = mortal(db);
-    return makeTill(reach, {
+    reach = makeKillableDb(db);
+    return makeBilling(reach, {
       dir,
       incarnation: `inc_${runId}_${++life}`,
-      limits: { ...limits.till, progressMs: 0, checkpointMs: 0 },
-      ...(lane === "express" ? { express: {} } : {}),
+      limits: { ...limits.billingEngine, progressMs: 0, checkpointMs: 0 },
+      ...(lane === "express" ? { writeBehind: {} } : {}),
     });
   };
-  let till: TillUnderTest = born();
+  let billingEngine: BillingUnderTest = born();
   const userOf = (index: number) => `u${runId}_${index}`;
   const balance = [0n, 0n, 0n];
   const held = [0n, 0n, 0n];
@@ -122,9 +122,9 @@ async function play(
       if (one.kind === "settle" && open.length > 0) {
         const [hold] = open.splice(one.which % open.length, 1);
         if (hold === undefined) continue;
-        const settlement = settling(hold.id, BigInt(one.nano), userOf(hold.user));
-        waiting.push(till.settle(settlement));
-        if (one.twice) waiting.push(till.settle(settlement));
+        const settlement = buildTestSettlement(hold.id, BigInt(one.nano), userOf(hold.user));
+        waiting.push(billingEngine.settle(settlement));
+        if (one.twice) waiting.push(billingEngine.settle(settlement));
         // The whole cost, even above the hold: a balance may become negative.
         balance[hold.user] = (balance[hold.user] ?? 0n) - BigInt(one.nano);
         held[hold.user] = (held[hold.user] ?? 0n) - hold.amount;
@@ -132,8 +132,8 @@ async function play(
       if (one.kind === "send" && open.length > 0) {
         const hold = open[one.which % open.length];
         if (hold === undefined) continue;
-        till.dispatched(hold.id, "acc", "gpt");
-        till.checkpoint(hold.id, one.output);
+        billingEngine.recordDispatch(hold.id, "acc", "gpt");
+        billingEngine.checkpoint(hold.id, one.output);
         hold.sent = true;
         hold.output = Math.max(hold.output, one.output);
       }
@@ -143,13 +143,13 @@ async function play(
       holds.map(async (one) => {
         const least = BigInt(Math.min(one.least, one.wanted));
         const id = `r${runId}_${++made}`;
-        const asked = asking(id, {
+        const asked = buildHoldRequest(id, {
           userId: userOf(one.user),
           wantedNano: BigInt(one.wanted),
           leastNano: least,
           firmNano: firmOf(one),
         });
-        return { id, result: await till.hold({ ...asked, inputTokens: INPUT }) };
+        return { id, result: await billingEngine.hold({ ...asked, inputTokens: INPUT }) };
       }),
     );
     holds.forEach((one, index) => {
@@ -177,14 +177,14 @@ async function play(
     });
     if (round.some((one) => one.kind === "crash")) {
       // Under write-behind billing the journal has what the database does not.
-      if (lane === "plain") await till.flush();
+      if (lane === "plain") await billingEngine.flush();
       else await journalled();
       reach.kill();
-      await till.stop();
-      till = born();
-      const recovery = await recover(db, till);
+      await billingEngine.stop();
+      billingEngine = born();
+      const recovery = await recover(db, billingEngine);
       await recovery.stop();
-      await recovery.forget();
+      await recovery.unregister();
       for (const hold of open) {
         const cost = hold.sent ? BigInt(INPUT + hold.output) : 0n;
         balance[hold.user] = (balance[hold.user] ?? 0n) - (cost < hold.amount ? cost : hold.amount);
@@ -193,7 +193,7 @@ async function play(
       open = [];
     }
     for (const index of [0, 1, 2]) {
-      await till.settleUp(userOf(index));
+      await billingEngine.flushUser(userOf(index));
       expect(await readWallet(db, userOf(index))).toEqual({
         balanceNano: balance[index] ?? 0n,
         heldNano: held[index] ?? 0n,
@@ -202,15 +202,15 @@ async function play(
   }
   const { findings } = await reconcileLedger(db, {
     nowMs: Date.now(),
-    holdLeaseMs: 3_600_000,
+    holdAgeMaxMs: 3_600_000,
     findingsMax: 10,
   });
   expect(findings).toEqual([]);
-  await till.stop();
+  await billingEngine.stop();
 }
 
 eachEngine(({ open }) => {
-  test("balances and holds are those of the model after any sequence of requests, ends and crashes", async () => {
+  test("balances and holds match the model after any sequence of requests, settlements and crashes", async () => {
     const db = await open();
     let runs = 0;
     await fc.assert(
@@ -223,7 +223,7 @@ eachEngine(({ open }) => {
   }, 60_000);
 });
 
-test("they are so in the express lane, whose process dies before the store knows of anything", async () => {
+test("write-behind billing matches the model if the process dies before any write", async () => {
   const db = await openDb("sqlite::memory:");
   await migrate(db);
   let runs = 0;

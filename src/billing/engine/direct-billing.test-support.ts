@@ -11,8 +11,8 @@ import type { Log, LogFields } from "../../observe/log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { postTransfer } from "../../store/money/ledger.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
-import { type Journal, openJournal } from "../journal/journal.ts";
-import { withRowJournal } from "../journal/row-journal.ts";
+import { Journal } from "../journal/journal.ts";
+import { RowJournalBilling } from "../journal/row-journal.ts";
 import { describeProcess } from "../recovery/process-watch.ts";
 import {
   type Recovery,
@@ -20,29 +20,31 @@ import {
   type RecoveryOptions,
   startRecovery,
 } from "../recovery/recovery.ts";
-import { openWriteBehindBilling, type WriteBehindLimits } from "../write-behind/write-behind-billing.ts";
+import { WriteBehindBilling } from "../write-behind/write-behind-billing.ts";
+import type { WriteBehindLimits } from "../write-behind/write-behind-options.ts";
 import type { BillingEngine } from "./billing-engine.ts";
 import {
   type BillingLimits,
+  DirectBilling,
   type DirectBillingOptions,
   type HoldRequest,
-  openDirectBilling,
   type Settlement,
 } from "./direct-billing.ts";
-import { openSettlementSpool } from "./settlement-spool.ts";
+import { SettlementSpool } from "./settlement-spool.ts";
 
 /** One nano-USD per token, input and output. */
 export const TARIFF = makeTariff({ input: "0.001", output: "0.001" });
 
 export const LIMITS: BillingLimits = {
-  gatherMs: 50,
-  companyMin: 4,
-  companyMs: 1,
+  unpaidRowDelayMs: 50,
+  busyBatchMin: 4,
+  batchDelayMs: 1,
   batchMax: 400,
   waitingMax: 100_000,
-  holdPatienceMs: 2_000,
-  silenceMs: 10_000,
-  settlePatienceMs: 500,
+  holdTimeoutMs: 2_000,
+  storeSilenceMaxMs: 10_000,
+  stalledAfterMs: 2_000,
+  settlementTimeoutMs: 500,
   transactionMs: 10_000,
   retryMs: 500,
   progressMs: 25,
@@ -51,43 +53,43 @@ export const LIMITS: BillingLimits = {
 };
 
 /** Uses write-behind billing for every request that allows it. */
-const EXPRESS: WriteBehindLimits = {
+const WRITE_BEHIND_LIMITS: WriteBehindLimits = {
   busyHolds: 0,
-  bookMs: 50,
-  bookBusyMs: 50,
-  bookMany: 250,
-  bookTogether: 6,
-  bookAtLeast: 4,
-  bookAtOnce: 3,
+  smallBatchDelayMs: 50,
+  largeBatchDelayMs: 50,
+  largeBatchMin: 250,
+  bookAtOnceMin: 6,
+  bookBeforeYieldMin: 4,
+  bookStepRows: 3,
   batchRows: 4,
-  moveLogAfter: 20,
-  moveAfterMs: 5_000,
+  checkpointAfterRows: 20,
+  moveHoldAfterMs: 5_000,
   idleMs: 1_000,
-  lookMs: 800,
+  checkIntervalMs: 800,
 };
 
 const SEGMENT_BYTES = 1_000;
 
-export interface TillUnderTest extends BillingEngine {
+export interface BillingUnderTest extends BillingEngine {
   readonly logged: { event: string; fields: LogFields | undefined }[];
   readonly dir: string;
   readonly incarnation: string;
   readonly faults: BillingFaults;
 }
 
-export function makeTill(
+export function makeBilling(
   db: Db,
   change: Partial<DirectBillingOptions> & {
     dir?: string;
-    express?: Partial<WriteBehindLimits>;
+    writeBehind?: Partial<WriteBehindLimits>;
     /** Delays the sync of the journal. */
     syncing?: () => Promise<void>;
   } = {},
-): TillUnderTest {
-  const logged: TillUnderTest["logged"] = [];
-  const note = (event: string, fields?: LogFields) => void logged.push({ event, fields });
-  const log: Log = { info: note, warn: note, error: note };
-  const dir = change.dir ?? mkdtempSync(join(tmpdir(), "gateway-till-"));
+): BillingUnderTest {
+  const logged: BillingUnderTest["logged"] = [];
+  const recordLog = (event: string, fields?: LogFields) => void logged.push({ event, fields });
+  const log: Log = { info: recordLog, warn: recordLog, error: recordLog };
+  const dir = change.dir ?? mkdtempSync(join(tmpdir(), "gateway-billing-"));
   const incarnation = change.incarnation ?? "inc_1";
   const clock: Clock = systemClock;
   const options: DirectBillingOptions = {
@@ -95,68 +97,75 @@ export function makeTill(
     log,
     clock,
     incarnation,
-    spool: openSettlementSpool(dir, incarnation),
+    spool: new SettlementSpool(dir, incarnation),
     durability: "process",
     faults: new BillingFaults(clock.nowMs),
     limits: LIMITS,
     ...change,
   };
-  const till =
-    change.express === undefined
-      ? openDirectBilling(options)
-      : openWriteBehindBilling({
+  const billingEngine =
+    change.writeBehind === undefined
+      ? new DirectBilling(options)
+      : new WriteBehindBilling({
           ...options,
-          books: db,
+          bookingDb: db,
           // An in-memory database has no file.
-          moveLog() {},
-          express: { ...EXPRESS, ...change.express },
-          journal: slowed(openJournal(dir, incarnation, SEGMENT_BYTES), change.syncing),
+          checkpointWal() {},
+          writeBehind: { ...WRITE_BEHIND_LIMITS, ...change.writeBehind },
+          journal: withSlowSync(
+            new Journal({ dir, incarnation, segmentBytes: SEGMENT_BYTES }),
+            change.syncing,
+          ),
         });
-  return Object.assign(till, { logged, dir, incarnation, faults: options.faults });
+  return Object.assign(billingEngine, { logged, dir, incarnation, faults: options.faults });
 }
 
 /** The engine of a gateway with this database, with a journal for unpaid rows. They wait for `waitMs`. */
-export function makeRowTill(
+export function makeBillingWithRowJournal(
   db: Db,
-  { waitMs = 60_000, lookMs = 60_000, ...change }: RowTillChange = {},
-): TillUnderTest {
-  if (db.engine === "sqlite") return makeTill(db, { ...change, express: { bookMs: waitMs, lookMs } });
-  const till = makeTill(db, { ...change, limits: { ...LIMITS, gatherMs: waitMs } });
-  const { dir, incarnation, logged, faults } = till;
-  const note = (event: string, fields?: LogFields) => void logged.push({ event, fields });
-  const withRows = withRowJournal({
-    till,
-    journal: openJournal(dir, incarnation, SEGMENT_BYTES),
-    log: { info: note, warn: note, error: note },
+  { waitMs = 60_000, checkIntervalMs: lookMs = 60_000, ...change }: RowBillingOverrides = {},
+): BillingUnderTest {
+  if (db.engine === "sqlite")
+    return makeBilling(db, {
+      ...change,
+      writeBehind: { smallBatchDelayMs: waitMs, checkIntervalMs: lookMs },
+    });
+  const billingEngine = makeBilling(db, { ...change, limits: { ...LIMITS, unpaidRowDelayMs: waitMs } });
+  const { dir, incarnation, logged, faults } = billingEngine;
+  const recordLog = (event: string, fields?: LogFields) => void logged.push({ event, fields });
+  const withRows = new RowJournalBilling({
+    billingEngine,
+    journal: new Journal({ dir, incarnation, segmentBytes: SEGMENT_BYTES }),
+    log: { info: recordLog, warn: recordLog, error: recordLog },
     clock: systemClock,
-    lookMs,
+    checkIntervalMs: lookMs,
     retryMs: LIMITS.retryMs,
   });
   return Object.assign(withRows, { logged, dir, incarnation, faults });
 }
 
-interface RowTillChange {
+interface RowBillingOverrides {
   waitMs?: number;
-  lookMs?: number;
+  checkIntervalMs?: number;
   dir?: string;
   incarnation?: string;
 }
 
-function slowed(journal: Journal, syncing: (() => Promise<void>) | undefined): Journal {
+function withSlowSync(journal: Journal, syncing: (() => Promise<void>) | undefined): Journal {
   if (syncing === undefined) return journal;
-  const { sync } = journal;
+  const sync = journal.sync.bind(journal);
   return Object.assign(journal, { sync: () => syncing().then(sync) });
 }
 
 /** A path that is a file and not a folder: nothing can be created in it. */
-export function noFolder(): string {
-  const path = join(mkdtempSync(join(tmpdir(), "gateway-till-")), "file");
+export function makeUnusableFolder(): string {
+  const path = join(mkdtempSync(join(tmpdir(), "gateway-billing-")), "file");
   writeFileSync(path, "");
   return path;
 }
 
 /** A database that this process can no longer reach after it is killed. */
-export function mortal(db: Db): Db & { kill(): void } {
+export function makeKillableDb(db: Db): Db & { kill(): void } {
   let isDead = false;
   const alive = <A extends unknown[], R>(work: (...args: A) => Promise<R>) => {
     return (...args: A): Promise<R> => (isDead ? Promise.reject(new Error("killed")) : work(...args));
@@ -179,40 +188,40 @@ export function mortal(db: Db): Db & { kill(): void } {
 }
 
 const RECOVERY_LIMITS: RecoveryLimits = {
-  beatMs: 5_000,
+  heartbeatIntervalMs: 5_000,
   deadAfterMs: 60_000,
-  reapMs: 15_000,
+  recoveryIntervalMs: 15_000,
   holdsPerBatch: 100,
   orphanMs: 60_000,
 };
 
-const silent: Log = { info() {}, warn() {}, error() {} };
+const silentLog: Log = { info() {}, warn() {}, error() {} };
 
 /** Settles the holds of dead processes through this engine. */
 export function recover(
   db: Db,
-  till: TillUnderTest,
+  billingEngine: BillingUnderTest,
   change: Partial<RecoveryOptions> = {},
 ): Promise<Recovery> {
   return startRecovery({
     db,
-    log: silent,
+    log: silentLog,
     clock: systemClock,
-    till,
-    self: describeProcess(till.incarnation, Date.now()),
-    spoolDir: till.dir,
-    faults: till.faults,
+    billingEngine,
+    self: describeProcess(billingEngine.incarnation, Date.now()),
+    spoolDir: billingEngine.dir,
+    faults: billingEngine.faults,
     limits: RECOVERY_LIMITS,
     ...change,
   });
 }
 
-let funds = 0;
+let topUpCount = 0;
 
 export async function addFunds(db: Db, userId: string, amountNano: Nano): Promise<void> {
   await transaction(db, (tx) =>
     postTransfer(tx, {
-      id: `topup:${++funds}`,
+      id: `topup:${++topUpCount}`,
       atMs: 1,
       kind: "topup",
       debit: "topup:test",
@@ -227,7 +236,7 @@ export async function addFunds(db: Db, userId: string, amountNano: Nano): Promis
   );
 }
 
-export function asking(requestId: string, change: Partial<HoldRequest> = {}): HoldRequest {
+export function buildHoldRequest(requestId: string, change: Partial<HoldRequest> = {}): HoldRequest {
   return {
     requestId,
     userId: "u1",
@@ -248,7 +257,7 @@ export function asking(requestId: string, change: Partial<HoldRequest> = {}): Ho
   };
 }
 
-export function settling(requestId: string, chargedNano: Nano, userId = "u1"): Settlement {
+export function buildTestSettlement(requestId: string, chargedNano: Nano, userId = "u1"): Settlement {
   const row = usageRow({
     requestId,
     userId,

@@ -13,20 +13,30 @@ import { readWallet } from "../../store/money/wallets.ts";
 import { findUsage, keyTotals } from "../../store/usage/usage.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
-import { addFunds, asking, makeTill, noFolder, settling } from "./direct-billing.test-support.ts";
+import {
+  addFunds,
+  buildHoldRequest,
+  buildTestSettlement,
+  makeBilling,
+  makeUnusableFolder,
+} from "./direct-billing.test-support.ts";
 import { BillingUnavailable } from "./direct-billing.ts";
 
 const findings = async (db: Db) =>
-  (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+  (await reconcileLedger(db, { nowMs: Date.now(), holdAgeMaxMs: 3_600_000, findingsMax: 10 })).findings;
 
 eachEngine(({ open, emptyUrl }) => {
-  test("a hold takes what is wanted, and its settlement gives back what was not charged", async () => {
+  test("a hold reserves the wanted amount, and settlement releases what was not charged", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db);
-    expect(await till.hold(asking("r1"))).toEqual({ kind: "held", amountNano: 100n, subscriptionId: null });
+    const billingEngine = makeBilling(db);
+    expect(await billingEngine.hold(buildHoldRequest("r1"))).toEqual({
+      kind: "held",
+      amountNano: 100n,
+      subscriptionId: null,
+    });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 100n });
-    await till.settle(settling("r1", 30n));
+    await billingEngine.settle(buildTestSettlement("r1", 30n));
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
     expect(await findEntry(db, "charge:r1")).toMatchObject({
       debit: "user:u1",
@@ -37,74 +47,83 @@ eachEngine(({ open, emptyUrl }) => {
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, costNano: 30n, payer: "balance" });
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 1, chargedNano: 30n });
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billingEngine.stop();
   });
 
-  test("a hold takes the rest when that covers the least, and nothing when it does not", async () => {
+  test("a hold takes the remaining balance if it covers the minimum, else nothing", async () => {
     const db = await open();
     await addFunds(db, "u1", 150n);
-    const till = makeTill(db);
-    const results = await Promise.all(["r1", "r2", "r3"].map((id) => till.hold(asking(id))));
+    const billingEngine = makeBilling(db);
+    const results = await Promise.all(
+      ["r1", "r2", "r3"].map((id) => billingEngine.hold(buildHoldRequest(id))),
+    );
     expect(results).toEqual([
       { kind: "held", amountNano: 100n, subscriptionId: null },
       { kind: "held", amountNano: 50n, subscriptionId: null },
       { kind: "short", availableNano: 0n, resetsAtMs: null },
     ]);
-    expect(await till.hold(asking("r4", { userId: "nobody" }))).toMatchObject({ kind: "short" });
-    await till.stop();
+    expect(await billingEngine.hold(buildHoldRequest("r4", { userId: "nobody" }))).toMatchObject({
+      kind: "short",
+    });
+    await billingEngine.stop();
   });
 
-  test("a request that costs nothing needs no wallet, and leaves no entry", async () => {
+  test("a free request needs no wallet and creates no entry", async () => {
     const db = await open();
-    const till = makeTill(db);
-    expect(await till.hold(asking("r1", { wantedNano: 0n, leastNano: 0n }))).toMatchObject({ kind: "held" });
-    await till.settle(settling("r1", 0n));
+    const billingEngine = makeBilling(db);
+    expect(await billingEngine.hold(buildHoldRequest("r1", { wantedNano: 0n, leastNano: 0n }))).toMatchObject(
+      { kind: "held" },
+    );
+    await billingEngine.settle(buildTestSettlement("r1", 0n));
     expect(await findEntry(db, "charge:r1")).toBeNull();
     expect(await findUsage(db, "r1")).not.toBeNull();
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billingEngine.stop();
   });
 
-  test("two hundred requests at once on one cent never spend more than a cent", async () => {
+  test("200 concurrent requests on one cent never spend more than one cent", async () => {
     const db = await open();
     const cent = 10_000_000n;
     await addFunds(db, "u1", cent);
-    const till = makeTill(db);
+    const billingEngine = makeBilling(db);
     const ids = Array.from({ length: 200 }, (_, index) => `r${index}`);
     const wanted = { wantedNano: 300_000n, leastNano: 100_000n };
-    const results = await Promise.all(ids.map((id) => till.hold(asking(id, wanted))));
+    const results = await Promise.all(ids.map((id) => billingEngine.hold(buildHoldRequest(id, wanted))));
     const heldNano = results.reduce((sum, one) => sum + (one.kind === "held" ? one.amountNano : 0n), 0n);
     expect(heldNano).toBe(cent);
     await Promise.all(
       results.map((one, index) =>
-        one.kind === "held" ? till.settle(settling(`r${index}`, one.amountNano)) : null,
+        one.kind === "held" ? billingEngine.settle(buildTestSettlement(`r${index}`, one.amountNano)) : null,
       ),
     );
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 0n, heldNano: 0n });
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billingEngine.stop();
   });
 
-  test("the same settlement twice is booked once, at once or later", async () => {
+  test("a repeated settlement is booked once, concurrent or later", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db);
-    await till.hold(asking("r1"));
-    await Promise.all([till.settle(settling("r1", 30n)), till.settle(settling("r1", 30n))]);
-    await till.settle(settling("r1", 30n));
+    const billingEngine = makeBilling(db);
+    await billingEngine.hold(buildHoldRequest("r1"));
+    await Promise.all([
+      billingEngine.settle(buildTestSettlement("r1", 30n)),
+      billingEngine.settle(buildTestSettlement("r1", 30n)),
+    ]);
+    await billingEngine.settle(buildTestSettlement("r1", 30n));
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
     expect((await keyTotals(db, "k1", null)).requests).toBe(1);
-    expect(till.logged).toEqual([]);
+    expect(billingEngine.logged).toEqual([]);
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billingEngine.stop();
   });
 
-  test("a cost above the hold is charged from what is available, and the row says that it was more", async () => {
+  test("a cost above the hold is charged from the available balance and flagged as overrun", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db);
-    await till.hold(asking("r1"));
-    await till.settle(settling("r1", 170n));
+    const till = makeBilling(db);
+    await till.hold(buildHoldRequest("r1"));
+    await till.settle(buildTestSettlement("r1", 170n));
     expect(await findUsage(db, "r1")).toMatchObject({
       costNano: 170n,
       chargedNano: 170n,
@@ -115,11 +134,11 @@ eachEngine(({ open, emptyUrl }) => {
     await till.stop();
   });
 
-  test("a settlement whose hold is gone charges what the wallet has, and says so in the log", async () => {
+  test("a settlement without a hold charges the available balance and logs settlement_late", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db);
-    await till.settle(settling("r1", 30n));
+    const till = makeBilling(db);
+    await till.settle(buildTestSettlement("r1", 30n));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, costNano: 30n, payer: "balance" });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 0n });
     expect(till.logged.map(({ event }) => event)).toEqual(["settlement_late"]);
@@ -127,9 +146,9 @@ eachEngine(({ open, emptyUrl }) => {
     await till.stop();
   });
 
-  test("rows without money share the transactions and are there after a flush", async () => {
+  test("unpaid rows share the transactions and are stored after a flush", async () => {
     const db = await open();
-    const till = makeTill(db);
+    const till = makeBilling(db);
     till.push(usageRow({ requestId: "r1", outcome: "refused" }));
     till.push(usageRow({ requestId: "r1", outcome: "refused" }));
     till.push(usageRow({ requestId: "r2" }));
@@ -141,16 +160,16 @@ eachEngine(({ open, emptyUrl }) => {
     await till.stop();
   });
 
-  test("where a request went and what came back so far is written without being waited for", async () => {
+  test("dispatch and checkpoints are written without being awaited", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: { ...limits.till, progressMs: 1, checkpointMs: 1 } });
-    await Promise.all([till.hold(asking("r1")), till.hold(asking("r2"))]);
-    till.dispatched("r1", "acc_1", "gpt");
-    till.dispatched("r2", "acc_2", "gpt");
+    const till = makeBilling(db, { limits: { ...limits.billingEngine, progressMs: 1, checkpointMs: 1 } });
+    await Promise.all([till.hold(buildHoldRequest("r1")), till.hold(buildHoldRequest("r2"))]);
+    till.recordDispatch("r1", "acc_1", "gpt");
+    till.recordDispatch("r2", "acc_2", "gpt");
     till.checkpoint("r1", 7);
     till.checkpoint("r1", 12);
-    till.undispatched("r2");
+    till.recordRequeue("r2");
     await Bun.sleep(20);
     await till.flush();
     const holds = await findHolds(db, ["r1", "r2"]);
@@ -159,19 +178,19 @@ eachEngine(({ open, emptyUrl }) => {
     await till.stop();
   });
 
-  test("a bad operation fails alone", async () => {
+  test("an invalid operation fails alone", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db);
-    await till.hold(asking("r0"));
+    const till = makeBilling(db);
+    await till.hold(buildHoldRequest("r0"));
     // The wallet was changed outside of the billing engine.
     await db.sql`INSERT INTO wallet (user_id, balance_nano, held_nano) VALUES ('u2', 50, 0)`;
-    await till.hold(asking("bad", { userId: "u2", wantedNano: 50n }));
+    await till.hold(buildHoldRequest("bad", { userId: "u2", wantedNano: 50n }));
     await db.sql`UPDATE wallet SET held_nano = 0 WHERE user_id = 'u2'`;
     await Promise.all([
-      till.settle(settling("r0", 10n)),
-      till.settle(settling("bad", 10n, "u2")),
-      till.hold(asking("r1")),
+      till.settle(buildTestSettlement("r0", 10n)),
+      till.settle(buildTestSettlement("bad", 10n, "u2")),
+      till.hold(buildHoldRequest("r1")),
     ]);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 990n, heldNano: 100n });
     expect(till.logged.map(({ event }) => event)).toContain("till_refused");
@@ -179,22 +198,22 @@ eachEngine(({ open, emptyUrl }) => {
     await till.stop();
   });
 
-  test("two nodes on one store spend no more than there is", async () => {
+  test("two nodes on one database spend no more than the balance", async () => {
     const url = await emptyUrl();
     const [one, two] = [await openDb(url), await openDb(url)];
     await migrate(one);
     await addFunds(one, "u1", 1_000n);
     await addFunds(one, "u2", 1_000n);
-    const tills = [makeTill(one, { incarnation: "inc_1" }), makeTill(two, { incarnation: "inc_2" })];
+    const tills = [makeBilling(one, { incarnation: "inc_1" }), makeBilling(two, { incarnation: "inc_2" })];
     const outcomes = await Promise.all(
       Array.from({ length: 300 }, async (_, index) => {
         const till = tills[index % 2];
         const userId = `u${1 + (index % 3 === 0 ? 1 : 0)}`;
-        const held = await till?.hold(asking(`r${index}`, { userId, wantedNano: 60n }));
+        const held = await till?.hold(buildHoldRequest(`r${index}`, { userId, wantedNano: 60n }));
         if (held?.kind !== "held") return 0n;
         await Bun.sleep(index % 5);
         const chargedNano = held.amountNano / 2n;
-        await till?.settle(settling(`r${index}`, chargedNano, userId));
+        await till?.settle(buildTestSettlement(`r${index}`, chargedNano, userId));
         return chargedNano;
       }),
     );
@@ -209,7 +228,7 @@ eachEngine(({ open, emptyUrl }) => {
   });
 });
 
-describe("while the store is away", () => {
+describe("while the database is unavailable", () => {
   /** A database that can be made unavailable and available again. */
   async function fickleDb(): Promise<{
     db: Db;
@@ -229,40 +248,46 @@ describe("while the store is away", () => {
     return { db, away: (is) => (isAway = is), close: () => real.close() };
   }
 
-  const quick = { ...limits.till, holdPatienceMs: 60, silenceMs: 60, settlePatienceMs: 60, retryMs: 20 };
+  const quick = {
+    ...limits.billingEngine,
+    holdTimeoutMs: 60,
+    storeSilenceMaxMs: 60,
+    settlementTimeoutMs: 60,
+    retryMs: 20,
+  };
 
-  test("a hold is refused after a while, and nothing of it stays", async () => {
+  test("a hold is rejected after its timeout and leaves nothing behind", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: quick });
+    const till = makeBilling(db, { limits: quick });
     away(true);
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(till.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
-    expect(await till.hold(asking("r2"))).toMatchObject({ kind: "held" });
+    expect(await till.hold(buildHoldRequest("r2"))).toMatchObject({ kind: "held" });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 100n });
     await till.stop();
     await close();
   });
 
-  const patient = { ...quick, holdPatienceMs: 600_000 };
+  const patient = { ...quick, holdTimeoutMs: 600_000 };
 
-  test("a hold of a store that fails does not wait as long as one of a store that is busy", async () => {
+  test("a hold fails sooner on a failing database than on a busy one", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: patient });
+    const till = makeBilling(db, { limits: patient });
     away(true);
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(till.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
     await till.stop();
     await close();
   });
 
-  test("a hold whose commit got lost is not made twice", async () => {
+  test("a hold whose commit acknowledgement was lost is not made twice", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: { ...quick, holdPatienceMs: 10_000, silenceMs: 10_000 } });
+    const till = makeBilling(db, { limits: { ...quick, holdTimeoutMs: 10_000, storeSilenceMaxMs: 10_000 } });
     away("silent");
-    const holding = till.hold(asking("r1"));
+    const holding = till.hold(buildHoldRequest("r1"));
     await Bun.sleep(15);
     away(false);
     expect(await holding).toEqual({ kind: "held", amountNano: 100n, subscriptionId: null });
@@ -271,12 +296,12 @@ describe("while the store is away", () => {
     await close();
   });
 
-  test("a hold that was given up on and had been committed is given back", async () => {
+  test("a hold that timed out and was committed is released", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: { ...quick, holdPatienceMs: 0, retryMs: 100 } });
+    const till = makeBilling(db, { limits: { ...quick, holdTimeoutMs: 0, retryMs: 100 } });
     away("silent");
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(till.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
     await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n, 10_000);
     await till.flush();
@@ -285,13 +310,13 @@ describe("while the store is away", () => {
     await close();
   });
 
-  test("a settlement is kept on disk, its request goes on, and the store gets it later", async () => {
+  test("a settlement is kept on disk, its request continues, and the database gets it later", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: quick });
-    await till.hold(asking("r1"));
+    const till = makeBilling(db, { limits: quick });
+    await till.hold(buildHoldRequest("r1"));
     away(true);
-    await till.settle(settling("r1", 30n));
+    await till.settle(buildTestSettlement("r1", 30n));
     const file = join(till.dir, "settlements-inc_1.jsonl");
     expect(readFileSync(file, "utf8")).toContain('"r1"');
     expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -307,20 +332,23 @@ describe("while the store is away", () => {
     await close();
   });
 
-  test("a settlement that neither the store nor the disk takes is remembered, and nothing is held until it is booked", async () => {
+  test("a settlement that neither database nor disk accepts stays in memory and blocks holds", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: quick, dir: noFolder() });
-    await Promise.all([till.hold(asking("r1")), till.hold(asking("r2"))]);
+    const till = makeBilling(db, { limits: quick, dir: makeUnusableFolder() });
+    await Promise.all([till.hold(buildHoldRequest("r1")), till.hold(buildHoldRequest("r2"))]);
     away(true);
-    await Promise.all([till.settle(settling("r1", 30n)), till.settle(settling("r2", 30n))]);
-    expect(till.isWell()).toBe(false);
-    const subscribed = asking("r3", { charge: "subscription" });
+    await Promise.all([
+      till.settle(buildTestSettlement("r1", 30n)),
+      till.settle(buildTestSettlement("r2", 30n)),
+    ]);
+    expect(till.acceptsHolds()).toBe(false);
+    const subscribed = buildHoldRequest("r3", { charge: "subscription" });
     await expect(till.hold(subscribed)).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
-    await eventually(() => till.isWell(), 10_000);
+    await eventually(() => till.acceptsHolds(), 10_000);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 940n, heldNano: 0n });
-    expect(await till.hold(asking("r4"))).toMatchObject({ kind: "held" });
+    expect(await till.hold(buildHoldRequest("r4"))).toMatchObject({ kind: "held" });
     const told = till.logged.map(({ event }) => event).filter((event) => event.startsWith("settlements_"));
     expect(told).toEqual(["settlements_in_memory", "settlements_safe"]);
     expect(await findings(db)).toEqual([]);
@@ -328,60 +356,60 @@ describe("while the store is away", () => {
     await close();
   });
 
-  test("what is remembered goes to the disk as soon as that takes it", async () => {
+  test("a settlement in memory is written to disk as soon as the disk accepts it", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const dir = noFolder();
-    const till = makeTill(db, { limits: quick, dir });
-    await till.hold(asking("r1"));
+    const dir = makeUnusableFolder();
+    const till = makeBilling(db, { limits: quick, dir });
+    await till.hold(buildHoldRequest("r1"));
     away(true);
-    await till.settle(settling("r1", 30n));
-    expect(till.isWell()).toBe(false);
+    await till.settle(buildTestSettlement("r1", 30n));
+    expect(till.acceptsHolds()).toBe(false);
     rmSync(dir);
-    await eventually(() => till.isWell(), 10_000);
+    await eventually(() => till.acceptsHolds(), 10_000);
     expect(readFileSync(join(dir, "settlements-inc_1.jsonl"), "utf8")).toContain('"r1"');
     await till.stop();
     await close();
   });
 
-  test("what nobody takes before the end is named", async () => {
+  test("a settlement that is lost at shutdown is logged", async () => {
     const { db, away, close } = await fickleDb();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db, { limits: quick, dir: noFolder() });
-    await till.hold(asking("r1"));
+    const till = makeBilling(db, { limits: quick, dir: makeUnusableFolder() });
+    await till.hold(buildHoldRequest("r1"));
     away(true);
-    await till.settle(settling("r1", 30n));
+    await till.settle(buildTestSettlement("r1", 30n));
     await till.stop();
     expect(till.logged).toContainEqual({ event: "settlement_lost", fields: { request_id: "r1" } });
     await close();
   });
 
-  test("there is no more room once too much waits", async () => {
+  test("the capacity is exhausted once too many rows wait", async () => {
     const { db, away, close } = await fickleDb();
-    const till = makeTill(db, { limits: { ...quick, waitingMax: 2 } });
+    const till = makeBilling(db, { limits: { ...quick, waitingMax: 2 } });
     away(true);
     till.push(usageRow());
-    expect(till.hasRoom()).toBe(true);
+    expect(till.hasCapacity()).toBe(true);
     till.push(usageRow());
-    expect(till.hasRoom()).toBe(false);
+    expect(till.hasCapacity()).toBe(false);
     away(false);
     await till.flush();
-    expect(till.hasRoom()).toBe(true);
+    expect(till.hasCapacity()).toBe(true);
     await till.stop();
     await close();
   });
 });
 
-test("with durability on disk nobody hears of a commit before the disk has it", async () => {
+test("with durability on disk, a commit is not acknowledged before it is on disk", async () => {
   const dir = mkdtempSync(join(tmpdir(), "gateway-till-disk-"));
   const real = await openDb(`sqlite:${dir}/till.db`);
   await migrate(real);
   await addFunds(real, "u1", 1_000n);
   const { promise: onDisk, resolve: reachDisk } = Promise.withResolvers<void>();
   const db: Db = { ...real, flush: () => onDisk.then(() => real.flush()) };
-  const till = makeTill(db, { durability: "disk" });
+  const till = makeBilling(db, { durability: "disk" });
   let told = false;
-  const holding = Promise.resolve(till.hold(asking("r1"))).then(() => (told = true));
+  const holding = Promise.resolve(till.hold(buildHoldRequest("r1"))).then(() => (told = true));
   await Bun.sleep(20);
   expect((await readWallet(real, "u1")).heldNano).toBe(100n);
   expect(told).toBe(false);
@@ -401,34 +429,34 @@ describe("while the disk fails", () => {
     const flush = () => (state.fails ? Promise.reject(new Error("EIO")) : Promise.resolve());
     return { db: { ...real, flush } satisfies Db, state };
   }
-  const quick = { ...limits.till, flushMs: 1, retryMs: 20 };
+  const quick = { ...limits.billingEngine, flushMs: 1, retryMs: 20 };
 
   test.each(["process", "disk"] as const)(
-    "no hold is made until it works again, and requests under way are settled (durability: %s)",
+    "holds are rejected until it recovers, and requests in flight settle (durability: %s)",
     async (durability) => {
       const { db, state } = await failingDisk();
-      const till = makeTill(db, { durability, limits: quick });
-      await till.hold(asking("r1"));
+      const till = makeBilling(db, { durability, limits: quick });
+      await till.hold(buildHoldRequest("r1"));
       state.fails = true;
-      await till.settle(settling("r1", 30n));
-      await eventually(() => !till.isWell(), 10_000);
-      await expect(till.hold(asking("r2"))).rejects.toBeInstanceOf(BillingUnavailable);
+      await till.settle(buildTestSettlement("r1", 30n));
+      await eventually(() => !till.acceptsHolds(), 10_000);
+      await expect(till.hold(buildHoldRequest("r2"))).rejects.toBeInstanceOf(BillingUnavailable);
       await Bun.sleep(3 * quick.retryMs);
       expect(till.logged.map(({ event }) => event)).toEqual(["flush_failed"]);
       state.fails = false;
-      await eventually(() => till.isWell(), 10_000);
-      expect(await till.hold(asking("r3"))).toMatchObject({ kind: "held" });
+      await eventually(() => till.acceptsHolds(), 10_000);
+      expect(await till.hold(buildHoldRequest("r3"))).toMatchObject({ kind: "held" });
       expect(await readWallet(db, "u1")).toEqual({ balanceNano: 970n, heldNano: 100n });
       await till.stop();
       await db.close();
     },
   );
 
-  test("with durability on disk a hold that the disk does not have is refused and given back", async () => {
+  test("with durability on disk, a hold that is not on disk is rejected and released", async () => {
     const { db, state } = await failingDisk();
-    const till = makeTill(db, { durability: "disk", limits: quick });
+    const till = makeBilling(db, { durability: "disk", limits: quick });
     state.fails = true;
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(till.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n, 10_000);
     await till.stop();
     await db.close();

@@ -21,28 +21,28 @@ export interface DiskOptions {
 
 export interface Disk {
   /** Null: no wait is needed. Also resolves when the flush failed, because the commit stands anyway. */
-  committed(): Promise<void> | null;
+  flushCommit(): Promise<void> | null;
   /** False after a failed flush, until one succeeds. New holds must be refused meanwhile. */
-  isWell(): boolean;
+  isWorking(): boolean;
   stop(): void;
 }
 
 export function openDisk({ db, log, durability, limits }: DiskOptions): Disk {
   let timer: ReturnType<typeof setTimeout> | null = null;
-  let isWell = true;
+  let isWorking = true;
   let stopped = false;
 
   async function flush(): Promise<void> {
     try {
       await db.flush();
     } catch (error) {
-      if (isWell) log.error("flush_failed", { reason: errorReason(error) });
-      isWell = false;
+      if (isWorking) log.error("flush_failed", { reason: errorReason(error) });
+      isWorking = false;
       flushIn(limits.retryMs);
       return;
     }
-    if (!isWell) log.info("flush_succeeded");
-    isWell = true;
+    if (!isWorking) log.info("flush_succeeded");
+    isWorking = true;
   }
 
   function flushIn(ms: number): void {
@@ -55,12 +55,12 @@ export function openDisk({ db, log, durability, limits }: DiskOptions): Disk {
   }
 
   return {
-    committed() {
+    flushCommit() {
       if (durability === "disk") return flush();
       if (db.engine === "sqlite") flushIn(limits.flushMs);
       return null;
     },
-    isWell: () => isWell,
+    isWorking: () => isWorking,
     stop() {
       stopped = true;
       if (timer !== null) clearTimeout(timer);

@@ -6,7 +6,8 @@
  */
 
 import type { BillingEngine } from "./billing-engine.ts";
-import type { HoldRequest, HoldResult } from "./money-terms.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
+import { ForwardingBilling } from "./forwarding-billing.ts";
 
 export interface HoldQueueLimits {
   /** Maximum time a request waits for its hold. */
@@ -18,9 +19,9 @@ export interface HoldQueueLimits {
 }
 
 interface Waiter {
-  readonly asked: HoldRequest;
+  readonly request: HoldRequest;
   readonly resolve: (result: HoldResult | PromiseLike<HoldResult>) => void;
-  blocked: HoldResult;
+  blockedResult: HoldResult;
   deadline: ReturnType<typeof setTimeout>;
   state: "waiting" | "asking" | "expired";
 }
@@ -32,17 +33,17 @@ interface UserQueue {
 }
 
 export class HoldQueue {
-  private readonly till: Pick<BillingEngine, "hold">;
+  private readonly billingEngine: Pick<BillingEngine, "hold">;
   private readonly limits: HoldQueueLimits;
   private readonly queues = new Map<string, UserQueue>();
 
-  constructor(till: Pick<BillingEngine, "hold">, limits: HoldQueueLimits) {
-    this.till = till;
+  constructor(billingEngine: Pick<BillingEngine, "hold">, limits: HoldQueueLimits) {
+    this.billingEngine = billingEngine;
     this.limits = limits;
   }
 
   hold(request: HoldRequest): HoldResult | Promise<HoldResult> {
-    const result = this.till.hold(request);
+    const result = this.billingEngine.hold(request);
     // Nearly every request has only text, which can be counted, and never waits.
     if (request.firmNano === undefined || request.firmNano === request.leastNano) return result;
     if (result instanceof Promise) return result.then((held) => this.admit(request, held));
@@ -54,7 +55,7 @@ export class HoldQueue {
   }
 
   /** Call when a request of this user has ended. */
-  released(userId: string): void {
+  retryUser(userId: string): void {
     const queue = this.queues.get(userId);
     if (queue !== undefined) this.run(userId, queue);
   }
@@ -63,15 +64,15 @@ export class HoldQueue {
     for (const { waiters } of this.queues.values()) for (const waiter of [...waiters]) this.expire(waiter);
   }
 
-  private admit(asked: HoldRequest, result: HoldResult): HoldResult | Promise<HoldResult> {
+  private admit(request: HoldRequest, result: HoldResult): HoldResult | Promise<HoldResult> {
     if (result.kind !== "blocked") return result;
-    const queue = this.queueFor(asked.userId);
+    const queue = this.getOrCreateQueue(request.userId);
     if (queue.waiters.length >= this.limits.waitingMax) return result;
     const { promise, resolve } = Promise.withResolvers<HoldResult>();
     const waiter: Waiter = {
-      asked,
+      request,
       resolve,
-      blocked: result,
+      blockedResult: result,
       deadline: setTimeout(() => this.expire(waiter), this.limits.waitMs),
       state: "waiting",
     };
@@ -79,10 +80,10 @@ export class HoldQueue {
     return promise;
   }
 
-  private queueFor(userId: string): UserQueue {
+  private getOrCreateQueue(userId: string): UserQueue {
     const known = this.queues.get(userId);
     if (known !== undefined) return known;
-    const retry = setInterval(() => this.released(userId), this.limits.retryMs);
+    const retry = setInterval(() => this.retryUser(userId), this.limits.retryMs);
     const queue: UserQueue = { waiters: [], retry, state: "idle" };
     this.queues.set(userId, queue);
     return queue;
@@ -90,13 +91,13 @@ export class HoldQueue {
 
   /** While a hold is being requested, its result decides: a hold that is made must have an owner. */
   private expire(waiter: Waiter): void {
-    if (waiter.state === "waiting") this.end(waiter, waiter.blocked);
+    if (waiter.state === "waiting") this.end(waiter, waiter.blockedResult);
     else waiter.state = "expired";
   }
 
   private end(waiter: Waiter, result: HoldResult | Promise<HoldResult>): void {
     clearTimeout(waiter.deadline);
-    const { userId } = waiter.asked;
+    const { userId } = waiter.request;
     const queue = this.queues.get(userId);
     const index = queue?.waiters.indexOf(waiter) ?? -1;
     if (queue !== undefined && index >= 0) queue.waiters.splice(index, 1);
@@ -113,7 +114,7 @@ export class HoldQueue {
       return;
     }
     queue.state = "running";
-    void this.tryAll(queue).then(() => {
+    void this.retryAll(queue).then(() => {
       const isDue = queue.state === "running_again";
       queue.state = "idle";
       if (isDue && this.queues.get(userId) === queue) this.run(userId, queue);
@@ -121,56 +122,68 @@ export class HoldQueue {
   }
 
   /** Retries in the order of arrival. If the first waiter stays blocked, the ones behind it do not overtake it. */
-  private async tryAll({ waiters }: UserQueue): Promise<void> {
+  private async retryAll({ waiters }: UserQueue): Promise<void> {
     for (let next = waiters[0]; next !== undefined; next = waiters[0]) {
       next.state = "asking";
-      const result = await this.ask(next);
+      const result = await this.requestHold(next);
       if (result.kind === "blocked" && next.state === "asking") {
-        next.blocked = result;
+        next.blockedResult = result;
         next.state = "waiting";
         return;
       }
     }
   }
 
-  private async ask(waiter: Waiter): Promise<HoldResult> {
+  private async requestHold(waiter: Waiter): Promise<HoldResult> {
     try {
-      const result = await this.till.hold(waiter.asked);
+      const result = await this.billingEngine.hold(waiter.request);
       if (result.kind !== "blocked" || waiter.state === "expired") this.end(waiter, result);
       return result;
     } catch (error) {
       this.end(waiter, Promise.reject(error));
-      return waiter.blocked;
+      return waiter.blockedResult;
     }
   }
 }
 
-/** Wraps a billing engine so that blocked holds wait for the user's other requests. */
-export function withHoldQueue(till: BillingEngine, limits: HoldQueueLimits): BillingEngine {
-  const queue = new HoldQueue(till, limits);
-  const released = (userId: string | null) => {
-    if (userId !== null) queue.released(userId);
-  };
-  const ignore = () => {};
-  return {
-    ...till,
-    hold: (request) => queue.hold(request),
-    settle(settlement) {
-      const settled = till.settle(settlement);
-      // A request that starts to wait after this check is retried by the timer.
-      if (queue.isEmpty()) return settled;
-      const { userId } = settlement.row;
-      if (settled === null) released(userId);
-      else void settled.then(() => released(userId), ignore);
-      return settled;
-    },
-    async book(settlement) {
-      await till.book(settlement);
-      released(settlement.row.userId);
-    },
-    async stop() {
-      queue.stop();
-      await till.stop();
-    },
-  };
+/** A billing engine whose blocked holds wait for the user's other requests. */
+export class HoldQueueBilling extends ForwardingBilling {
+  readonly #queue: HoldQueue;
+
+  constructor(inner: BillingEngine, limits: HoldQueueLimits) {
+    super(inner);
+    this.#queue = new HoldQueue(inner, limits);
+  }
+
+  override hold(request: HoldRequest): HoldResult | Promise<HoldResult> {
+    return this.#queue.hold(request);
+  }
+
+  override settle(settlement: Settlement): Promise<void> | null {
+    const settled = this.inner.settle(settlement);
+    // A request that starts to wait after this check is retried by the timer.
+    if (this.#queue.isEmpty()) return settled;
+    const { userId } = settlement.row;
+    if (settled === null) this.#retryUser(userId);
+    else
+      void settled.then(
+        () => this.#retryUser(userId),
+        () => {},
+      );
+    return settled;
+  }
+
+  override async book(settlement: Settlement): Promise<void> {
+    await this.inner.book(settlement);
+    this.#retryUser(settlement.row.userId);
+  }
+
+  override async stop(): Promise<void> {
+    this.#queue.stop();
+    await this.inner.stop();
+  }
+
+  #retryUser(userId: string | null): void {
+    if (userId !== null) this.#queue.retryUser(userId);
+  }
 }

@@ -6,7 +6,7 @@ import { systemClock, uuidV7 } from "../../net/wire/clock.ts";
 import { userRecord } from "../../records.test-support.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";
-import { listEntriesOfUser } from "../../store/money/entries.ts";
+import { listUserEntries } from "../../store/money/entries.ts";
 import { putPlan } from "../../store/money/plans.ts";
 import { putSubscription } from "../../store/money/subscriptions.ts";
 import { readWallet } from "../../store/money/wallets.ts";
@@ -16,37 +16,37 @@ import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import { adjust, refund } from "../operations/operations.ts";
 import {
   addFunds,
-  asking,
-  makeTill,
+  type BillingUnderTest,
+  buildHoldRequest,
+  buildTestSettlement,
+  makeBilling,
   recover,
-  settling,
-  type TillUnderTest,
 } from "./direct-billing.test-support.ts";
 
 const findings = async (db: Db) =>
-  (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+  (await reconcileLedger(db, { nowMs: Date.now(), holdAgeMaxMs: 3_600_000, findingsMax: 10 })).findings;
 const moved = async (db: Db) =>
-  (await listEntriesOfUser(db, "u1", { limit: 9 }))
+  (await listUserEntries(db, "u1", { limit: 9 }))
     .filter(({ kind }) => kind === "charge" || kind === "correction")
     .map(({ kind, credit, amountNano }) => `${kind} ${credit === "revenue" ? amountNano : -amountNano}`)
     .toSorted();
 
 /** Its process is considered dead after the request was sent, and 20n of input are charged. */
-async function recovered(db: Db, alive: TillUnderTest, charge: "balance" | "subscription"): Promise<void> {
-  await alive.hold(asking("r1", { charge }));
-  alive.dispatched("r1", "acc_1", "gpt");
+async function recovered(db: Db, alive: BillingUnderTest, charge: "balance" | "subscription"): Promise<void> {
+  await alive.hold(buildHoldRequest("r1", { charge }));
+  alive.recordDispatch("r1", "acc_1", "gpt");
   await alive.flush();
-  const other = makeTill(db, { incarnation: "inc_other" });
+  const other = makeBilling(db, { incarnation: "inc_other" });
   // The process is not registered, so its holds count as those of a dead process.
   const recovery = await recover(db, other);
   expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 20n, flags: ["recovered"] });
   await recovery.stop();
-  await recovery.forget();
+  await recovery.unregister();
   await other.stop();
 }
 
 const paidBy = (payer: "balance" | "subscription", nano: bigint) => {
-  const { row, chargedNano } = settling("r1", nano);
+  const { row, chargedNano } = buildTestSettlement("r1", nano);
   return { chargedNano, row: { ...row, payer } };
 };
 
@@ -77,13 +77,13 @@ eachEngine(({ open }) => {
     ["more", 30n, ["charge 20", "correction 10"]],
     ["less", 5n, ["charge 20", "correction -15"]],
     ["nothing", 0n, ["charge 20", "correction -20"]],
-    ["as much", 20n, ["charge 20"]],
-  ])("a settlement of %s replaces what a successor had guessed, once", async (_, nano, entries) => {
+    ["the same amount", 20n, ["charge 20"]],
+  ])("a settlement of %s replaces the estimate of recovery, once", async (_, nano, entries) => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const alive = makeTill(db, { incarnation: "inc_alive" });
+    const alive = makeBilling(db, { incarnation: "inc_alive" });
     await recovered(db, alive, "balance");
-    await alive.book(settling("r1", nano));
+    await alive.book(buildTestSettlement("r1", nano));
     expect(await findUsage(db, "r1")).toMatchObject({
       chargedNano: nano,
       costNano: nano,
@@ -94,45 +94,45 @@ eachEngine(({ open }) => {
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n - nano, heldNano: 0n });
     expect(await moved(db)).toEqual(entries);
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 1, failed: 0, chargedNano: nano });
-    const again = makeTill(db, { incarnation: "inc_again" });
-    await again.book(settling("r1", nano));
+    const again = makeBilling(db, { incarnation: "inc_again" });
+    await again.book(buildTestSettlement("r1", nano));
     expect(await moved(db)).toEqual(entries);
     expect(await findings(db)).toEqual([]);
     await alive.stop();
     await again.stop();
   });
 
-  test("a guess that comes after the truth changes nothing", async () => {
+  test("an estimate that arrives after the real settlement changes nothing", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db);
-    await till.hold(asking("r1"));
-    await till.book(settling("r1", 30n));
-    const guess = settling("r1", 20n);
-    await till.book({ ...guess, row: { ...guess.row, flags: ["recovered"] } });
+    const billingEngine = makeBilling(db);
+    await billingEngine.hold(buildHoldRequest("r1"));
+    await billingEngine.book(buildTestSettlement("r1", 30n));
+    const guess = buildTestSettlement("r1", 20n);
+    await billingEngine.book({ ...guess, row: { ...guess.row, flags: ["recovered"] } });
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, flags: [] });
     expect(await moved(db)).toEqual(["charge 30"]);
-    expect(till.logged).toEqual([]);
-    await till.stop();
+    expect(billingEngine.logged).toEqual([]);
+    await billingEngine.stop();
   });
 
-  test("a guess about a hold that its own process gave back is not charged", async () => {
+  test("an estimate for a hold that its own process released is not charged", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const till = makeTill(db);
-    const guess = settling("r1", 20n);
-    await till.book({ ...guess, row: { ...guess.row, flags: ["recovered"] } });
+    const billingEngine = makeBilling(db);
+    const guess = buildTestSettlement("r1", 20n);
+    await billingEngine.book({ ...guess, row: { ...guess.row, flags: ["recovered"] } });
     expect(await findUsage(db, "r1")).toBeNull();
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
-    await till.stop();
+    await billingEngine.stop();
   });
 
-  test("a settlement that nothing is known of is charged from what the wallet has", async () => {
+  test("a settlement without a hold is charged from the available balance", async () => {
     const db = await open();
     await addFunds(db, "u1", 50n);
-    const till = makeTill(db);
-    await till.book(settling("r1", 30n));
-    await till.book(settling("r2", 30n));
+    const billingEngine = makeBilling(db);
+    await billingEngine.book(buildTestSettlement("r1", 30n));
+    await billingEngine.book(buildTestSettlement("r2", 30n));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 30n, payer: "balance", flags: [] });
     expect(await findUsage(db, "r2")).toMatchObject({
       chargedNano: 20n,
@@ -142,45 +142,45 @@ eachEngine(({ open }) => {
     });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 0n, heldNano: 0n });
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billingEngine.stop();
   });
 
-  test("money that is held for other requests is not taken", async () => {
+  test("money held for other requests is not charged", async () => {
     const db = await open();
     await addFunds(db, "u1", 110n);
-    const till = makeTill(db);
-    await till.hold(asking("other"));
-    await till.book(settling("r1", 30n));
+    const billingEngine = makeBilling(db);
+    await billingEngine.hold(buildHoldRequest("other"));
+    await billingEngine.book(buildTestSettlement("r1", 30n));
     expect((await findUsage(db, "r1"))?.chargedNano).toBe(10n);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 100n, heldNano: 100n });
     expect(await findings(db)).toEqual([]);
-    await till.stop();
+    await billingEngine.stop();
   });
 
-  test("without any payer the row is kept without a charge, counted, and found by the audit", async () => {
+  test("without a payer the row is stored uncharged, counted as a fault, and reported by the audit", async () => {
     const db = await open();
-    const till = makeTill(db);
-    await till.book(settling("r1", 30n));
+    const billingEngine = makeBilling(db);
+    await billingEngine.book(buildTestSettlement("r1", 30n));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 0n, costNano: 30n, payer: null });
-    expect(till.faults.list()).toContainEqual({
+    expect(billingEngine.faults.list()).toContainEqual({
       fault: "unpaid_row",
       count: 1,
       latestAtMs: expect.any(Number),
     });
     expect(await findings(db)).toEqual([{ check: "unpaid", subject: "r1", is: "0", ought: "30" }]);
-    till.push(usageRow({ requestId: "free", userId: "u1", costNano: 7n }));
-    await till.flush();
+    billingEngine.push(usageRow({ requestId: "free", userId: "u1", costNano: 7n }));
+    await billingEngine.flush();
     expect(await findings(db)).toHaveLength(1);
-    await till.stop();
+    await billingEngine.stop();
   });
 
   test.each([
     ["more", 60n],
     ["less", 5n],
-  ])("a subscription that paid the guess pays %s of the truth", async (_, nano) => {
+  ])("a subscription that paid the estimate pays %s for the real usage", async (_, nano) => {
     const db = await open();
     await grant(db, "0.000000150");
-    const alive = makeTill(db, { incarnation: "inc_alive" });
+    const alive = makeBilling(db, { incarnation: "inc_alive" });
     await recovered(db, alive, "subscription");
     await alive.book(paidBy("subscription", nano));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: nano, payer: "subscription", flags: [] });
@@ -189,10 +189,10 @@ eachEngine(({ open }) => {
     await alive.stop();
   });
 
-  test("a subscription without a hold pays what its window has left", async () => {
+  test("a subscription without a hold pays what remains in its window", async () => {
     const db = await open();
     await grant(db, "0.000000050");
-    const till = makeTill(db);
+    const till = makeBilling(db);
     await till.book(paidBy("subscription", 70n));
     expect(await findUsage(db, "r1")).toMatchObject({
       chargedNano: 50n,
@@ -204,12 +204,12 @@ eachEngine(({ open }) => {
     await till.stop();
   });
 
-  test("the audit finds a correction that was changed together with its balance", async () => {
+  test("the audit reports a correction that was changed together with its balance", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const alive = makeTill(db, { incarnation: "inc_alive" });
+    const alive = makeBilling(db, { incarnation: "inc_alive" });
     await recovered(db, alive, "balance");
-    await alive.book(settling("r1", 30n));
+    await alive.book(buildTestSettlement("r1", 30n));
     await db.sql`UPDATE entry SET amount_nano = 5 WHERE id = 'correction:r1'`;
     await db.sql`UPDATE wallet SET balance_nano = balance_nano + 5 WHERE user_id = 'u1'`;
     const checks = (await findings(db)).map(({ check }) => check);
@@ -217,25 +217,25 @@ eachEngine(({ open }) => {
     await alive.stop();
   });
 
-  test("a guess that an operator has refunded stays, and a refund goes by the corrected charge", async () => {
+  test("a refunded estimate stays, and a refund is limited by the corrected charge", async () => {
     const db = await open();
     await putUser(db, userRecord("u1"));
     await addFunds(db, "u1", 1_000n);
     const desk = { db, clock: systemClock, newId: uuidV7 };
     const by = { actor: "cli:ada", reason: null };
-    const alive = makeTill(db, { incarnation: "inc_alive" });
+    const alive = makeBilling(db, { incarnation: "inc_alive" });
     await recovered(db, alive, "balance");
     await refund(desk, { requestId: "r1", amountNano: 20n, ...by });
-    await alive.book(settling("r1", 30n));
+    await alive.book(buildTestSettlement("r1", 30n));
     expect(await findUsage(db, "r1")).toMatchObject({ chargedNano: 20n, flags: ["recovered"] });
     expect((await readWallet(db, "u1")).balanceNano).toBe(1_000n);
     await alive.stop();
     const second = await open();
     await putUser(second, userRecord("u1"));
     await addFunds(second, "u1", 1_000n);
-    const till = makeTill(second, { incarnation: "inc_alive" });
+    const till = makeBilling(second, { incarnation: "inc_alive" });
     await recovered(second, till, "balance");
-    await till.book(settling("r1", 30n));
+    await till.book(buildTestSettlement("r1", 30n));
     const back = await refund({ ...desk, db: second }, { requestId: "r1", amountNano: "all", ...by });
     expect(back.entry.amountNano).toBe(30n);
     await adjust({ ...desk, db: second }, { userId: "u1", amountNano: 1n, ...by });

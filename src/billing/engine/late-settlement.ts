@@ -7,10 +7,10 @@ import type { Nano } from "../../money/nano.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { lockCharge, refundedNano } from "../../store/money/entries.ts";
 import { REVENUE, subscriptionBook, type Transfer, userBook } from "../../store/money/ledger.ts";
-import { type LockedWallet, remainingDebt, type Wallet } from "../../store/money/wallets.ts";
+import { computeRemainingDebt, type LockedWallet, type Wallet } from "../../store/money/wallets.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
 import { lockRecovered } from "../../store/usage/usage-replacement.ts";
-import type { Settlement } from "./money-terms.ts";
+import type { Settlement } from "./billing-types.ts";
 import { lockSubscriptionBalances, type SubscriptionBalance } from "./subscription-balances.ts";
 
 /** A row that recovery wrote, and its current charge; null if nothing was charged. */
@@ -21,11 +21,11 @@ export interface RecoveredCharge {
 
 /** What a batch reads for its settlements without a hold. */
 export interface LateFacts {
-  recovered: ReadonlyMap<string, RecoveredCharge>;
-  purses: ReadonlyMap<string, SubscriptionBalance[]>;
+  recoveredCharges: ReadonlyMap<string, RecoveredCharge>;
+  subscriptionBalances: ReadonlyMap<string, SubscriptionBalance[]>;
 }
 
-const NO_LATE_FACTS: LateFacts = { recovered: new Map(), purses: new Map() };
+const NO_LATE_FACTS: LateFacts = { recoveredCharges: new Map(), subscriptionBalances: new Map() };
 
 export const isRecovered = ({ flags }: Pick<UsageRow, "flags">): boolean => flags.includes("recovered");
 
@@ -48,10 +48,10 @@ export async function readLateFacts(
     if (row.payer === "subscription" && row.userId !== null) subscribers.add(row.userId);
   }
   return {
-    recovered: careful ? await readRecovered(tx, late) : NO_LATE_FACTS.recovered,
-    purses:
+    recoveredCharges: careful ? await readRecovered(tx, late) : NO_LATE_FACTS.recoveredCharges,
+    subscriptionBalances:
       subscribers.size === 0
-        ? NO_LATE_FACTS.purses
+        ? NO_LATE_FACTS.subscriptionBalances
         : await lockSubscriptionBalances(tx, [...subscribers], nowMs),
   };
 }
@@ -73,45 +73,45 @@ async function readRecovered(tx: Db, late: readonly Settlement[]): Promise<Map<s
 /** What a payer without a hold is charged, and the part of the cost that the payer cannot cover. */
 export interface AvailableCharge {
   chargedNano: Nano;
-  missingNano: Nano;
+  uncoveredNano: Nano;
 }
 
 /** Charges at most what is available. A negative amount is returned in full. */
 export function chargeAvailable(wantedNano: Nano, availableNano: Nano): AvailableCharge {
-  const mostNano = availableNano > 0n ? availableNano : 0n;
-  const chargedNano = wantedNano < mostNano ? wantedNano : mostNano;
-  return { chargedNano, missingNano: wantedNano - chargedNano };
+  const maxNano = availableNano > 0n ? availableNano : 0n;
+  const chargedNano = wantedNano < maxNano ? wantedNano : maxNano;
+  return { chargedNano, uncoveredNano: wantedNano - chargedNano };
 }
 
 /** The part of the batch state that late settlements read and change. */
 export interface LateSettlementState {
-  readonly late: LateFacts;
+  readonly lateFacts: LateFacts;
   readonly wallets: Map<string, LockedWallet>;
-  readonly changed: Set<string>;
+  readonly changedWallets: Set<string>;
   readonly rows: Map<string, UsageRow>;
-  readonly replaced: Map<string, { before: UsageRow; row: UsageRow }>;
+  readonly replacedRows: Map<string, { before: UsageRow; row: UsageRow }>;
   readonly entries: Transfer[];
-  readonly moves: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
+  readonly windowChanges: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
 }
 
 /** Charges the payer from the current balance and corrects the charge that recovery made before. */
 export function settleLate(batch: LateSettlementState, settlement: Settlement): "late" | "unpaid" {
   const { requestId, userId } = settlement.row;
   const wallet = batch.wallets.get(userId ?? "");
-  const booking = bookLate(settlement, batch.late, wallet);
+  const booking = bookLate(settlement, batch.lateFacts, wallet);
   if (booking === null) {
     batch.rows.set(requestId, { ...settlement.row, chargedNano: 0n, payer: null });
     return "unpaid";
   }
-  const { row, replaces, entry, balanceNano, window } = booking;
+  const { row, replacedRow: replaces, entry, balanceNano, window } = booking;
   if (replaces === null) batch.rows.set(requestId, row);
-  else batch.replaced.set(requestId, { before: replaces, row });
+  else batch.replacedRows.set(requestId, { before: replaces, row });
   if (entry !== null) batch.entries.push(entry);
-  if (window !== null) batch.moves.push({ ...window, heldNano: 0n });
+  if (window !== null) batch.windowChanges.push({ ...window, heldNano: 0n });
   if (balanceNano !== 0n && wallet !== undefined && userId !== null) {
     const changed = { ...wallet, balanceNano: wallet.balanceNano + balanceNano };
-    batch.wallets.set(userId, { ...changed, debtNano: remainingDebt(changed) });
-    batch.changed.add(userId);
+    batch.wallets.set(userId, { ...changed, debtNano: computeRemainingDebt(changed) });
+    batch.changedWallets.add(userId);
   }
   return "late";
 }
@@ -120,7 +120,7 @@ export function settleLate(batch: LateSettlementState, settlement: Settlement): 
 interface LateBooking {
   row: UsageRow;
   /** The row that this one replaces. */
-  replaces: UsageRow | null;
+  replacedRow: UsageRow | null;
   entry: Transfer | null;
   /** Added to the user's balance. */
   balanceNano: Nano;
@@ -130,7 +130,7 @@ interface LateBooking {
 
 /** Null if there is no payer: neither a wallet nor a running subscription. */
 function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | undefined): LateBooking | null {
-  const before = facts.recovered.get(settlement.row.requestId) ?? null;
+  const before = facts.recoveredCharges.get(settlement.row.requestId) ?? null;
   const payer = findPayer(settlement, before, facts, wallet);
   if (payer === null) return null;
   const { subscriptionId, userId, atMs, availableNano } = payer;
@@ -138,7 +138,7 @@ function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | und
   const wantedNano = settlement.chargedNano < 0n ? 0n : settlement.chargedNano;
   const { chargedNano: addedNano } = chargeAvailable(wantedNano - beforeNano, availableNano);
   const chargedNano = beforeNano + addedNano;
-  const row = chargedRow(settlement.row, chargedNano, before?.row.atMs ?? settlement.row.atMs);
+  const row = buildChargedRow(settlement.row, chargedNano, before?.row.atMs ?? settlement.row.atMs);
   const book = subscriptionId === null ? userBook(userId) : subscriptionBook(subscriptionId);
   const isMore = addedNano > 0n;
   const isFirst = before === null || before.charge === null;
@@ -157,7 +157,7 @@ function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | und
   };
   return {
     row: { ...row, payer: subscriptionId === null ? "balance" : "subscription" },
-    replaces: before?.row ?? null,
+    replacedRow: before?.row ?? null,
     entry: addedNano === 0n ? null : entry,
     balanceNano: subscriptionId === null ? -addedNano : 0n,
     window: subscriptionId === null ? null : { subscriptionId, atMs, usedNano: addedNano },
@@ -165,7 +165,7 @@ function bookLate(settlement: Settlement, facts: LateFacts, wallet: Wallet | und
 }
 
 /** The row keeps the time of the row it replaces, because the charge and roll-ups of that row have this time. */
-function chargedRow(row: UsageRow, chargedNano: Nano, atMs: number): UsageRow {
+function buildChargedRow(row: UsageRow, chargedNano: Nano, atMs: number): UsageRow {
   const isShort = chargedNano < row.costNano && !row.flags.includes("overrun");
   const flags: UsageRow["flags"] = isShort ? [...row.flags, "overrun"] : row.flags;
   // A request refused after its hold is counted in another row. As a replacement it counts as one request again.
@@ -183,23 +183,24 @@ interface Payer {
 function findPayer(
   { row, chargedNano }: Settlement,
   before: RecoveredCharge | null,
-  { purses }: LateFacts,
+  { subscriptionBalances }: LateFacts,
   wallet: Wallet | undefined,
 ): Payer | null {
   const { userId } = row;
   if (userId === null) return null;
-  const userBalances = purses.get(userId) ?? [];
+  const userBalances = subscriptionBalances.get(userId) ?? [];
   const charge = before?.charge ?? null;
   if (charge !== null && charge.subscriptionId !== null) {
     const { subscriptionId, atMs } = charge;
-    const availableNano = userBalances.find((one) => one.subscriptionId === subscriptionId)?.leftNano ?? 0n;
+    const availableNano =
+      userBalances.find((one) => one.subscriptionId === subscriptionId)?.remainingNano ?? 0n;
     return { userId, subscriptionId, atMs, availableNano };
   }
   if (charge === null && row.payer === "subscription") {
-    const balance = userBalances.find(({ leftNano }) => leftNano >= chargedNano) ?? userBalances[0];
+    const balance = userBalances.find(({ remainingNano }) => remainingNano >= chargedNano) ?? userBalances[0];
     if (balance === undefined) return null;
-    const { subscriptionId, atMs, leftNano } = balance;
-    return { userId, subscriptionId, atMs, availableNano: leftNano };
+    const { subscriptionId, atMs, remainingNano } = balance;
+    return { userId, subscriptionId, atMs, availableNano: remainingNano };
   }
   if (wallet === undefined) return null;
   const availableNano = wallet.balanceNano - wallet.heldNano;

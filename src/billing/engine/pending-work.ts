@@ -2,26 +2,29 @@
 
 import type { HoldProgress } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage.ts";
-import type { Batch, HoldRequest, HoldResult, Settlement } from "./booking.ts";
+import type { Batch } from "./batch-state.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./booking.ts";
 
 export interface BillingLimits {
   /** How long an unpaid usage row may wait to be written in a batch. */
-  gatherMs: number;
+  unpaidRowDelayMs: number;
   /**
-   * After a batch of at least `companyMin` operations that ended less than `companyMs` ago, the next batch waits
-   * `companyMs` to collect more operations.
+   * After a batch of at least `busyBatchMin` operations that ended less than `batchDelayMs` ago, the next batch waits
+   * `batchDelayMs` to collect more operations.
    */
-  companyMin: number;
-  companyMs: number;
+  busyBatchMin: number;
+  batchDelayMs: number;
   /** Maximum number of operations in one transaction. */
   batchMax: number;
   waitingMax: number;
   /** A hold is refused after this time in any case. */
-  holdPatienceMs: number;
+  holdTimeoutMs: number;
   /** A database that has finished no transaction for this time counts as unavailable: holds are refused. */
-  silenceMs: number;
+  storeSilenceMaxMs: number;
+  /** A database that has accepted no batch for this time makes the node unready. */
+  stalledAfterMs: number;
   /** After this time without the database, a settlement is saved on disk, or else in memory. */
-  settlePatienceMs: number;
+  settlementTimeoutMs: number;
   /** Timeout of a transaction. Repeating the batch shows whether the transaction was committed. */
   transactionMs: number;
   retryMs: number;
@@ -32,12 +35,12 @@ export interface BillingLimits {
 }
 
 export interface HoldOp {
-  asked: HoldRequest;
+  request: HoldRequest;
   sinceMs: number;
   /** The request was refused because the database is unavailable. */
-  given: boolean;
+  isRefused: boolean;
   /** A transaction with this hold failed. The hold may be in the database anyway. */
-  tried: boolean;
+  hasFailed: boolean;
   resolve(result: HoldResult): void;
   reject(error: Error): void;
 }
@@ -45,7 +48,7 @@ export interface HoldOp {
 export interface SettleOp {
   settlement: Settlement;
   sinceMs: number;
-  kept: "no" | "overdue" | "elsewhere";
+  savedBy: "no" | "overdue" | "elsewhere";
   promise: Promise<void>;
   resolve(): void;
   reject(error: Error): void;
@@ -53,16 +56,16 @@ export interface SettleOp {
 
 export interface PendingWork {
   holds: HoldOp[];
-  settles: SettleOp[];
+  settlementOps: SettleOp[];
   releases: { requestId: string; userId: string }[];
   rows: UsageRow[];
   progress: [string, HoldProgress][];
 }
 
 /** The batch that is sent to the database. */
-export function buildBatch({ holds, settles, releases, rows, progress }: PendingWork): Batch {
+export function buildBatch({ holds, settlementOps: settles, releases, rows, progress }: PendingWork): Batch {
   return {
-    holds: holds.map((op) => op.asked),
+    holds: holds.map((op) => op.request),
     settlements: settles.map((op) => op.settlement),
     releases,
     rows,
@@ -70,66 +73,108 @@ export function buildBatch({ holds, settles, releases, rows, progress }: Pending
   };
 }
 
-export const nothing = (): PendingWork => ({ holds: [], settles: [], releases: [], rows: [], progress: [] });
+export const buildEmptyWork = (): PendingWork => ({
+  holds: [],
+  settlementOps: [],
+  releases: [],
+  rows: [],
+  progress: [],
+});
 export const countOperations = (work: PendingWork) =>
-  work.holds.length + work.settles.length + work.releases.length + work.rows.length + work.progress.length;
+  work.holds.length +
+  work.settlementOps.length +
+  work.releases.length +
+  work.rows.length +
+  work.progress.length;
 
 /** Takes what fits in one transaction. Settlements and releases go before holds, because they free money. */
 export function splitWork(work: PendingWork, max: number): { taken: PendingWork; left: PendingWork } {
-  if (countOperations(work) <= max) return { taken: work, left: nothing() };
+  if (countOperations(work) <= max) return { taken: work, left: buildEmptyWork() };
   let slotsLeft = Math.max(0, max - work.progress.length);
-  const takeFitting = <T>(list: T[]): T[] => {
+  const takeThatFit = <T>(list: T[]): T[] => {
     const part = list.splice(0, slotsLeft);
     slotsLeft -= part.length;
     return part;
   };
   const taken = {
     progress: work.progress,
-    settles: takeFitting(work.settles),
-    releases: takeFitting(work.releases),
-    holds: takeFitting(work.holds),
-    rows: takeFitting(work.rows),
+    settlementOps: takeThatFit(work.settlementOps),
+    releases: takeThatFit(work.releases),
+    holds: takeThatFit(work.holds),
+    rows: takeThatFit(work.rows),
   };
   return { taken, left: { ...work, progress: [] } };
 }
 
 /** Splits the work in two halves, so that one bad operation among many is found in few steps. */
-export function halves(work: PendingWork): [PendingWork, PendingWork] {
+export function splitInHalves(work: PendingWork): [PendingWork, PendingWork] {
   const cut = <T>(list: readonly T[]) => Math.ceil(list.length / 2);
   // If every list has at most one entry, the work is split by kind.
-  const lists = [work.holds, work.settles, work.releases, work.rows, work.progress];
+  const lists = [work.holds, work.settlementOps, work.releases, work.rows, work.progress];
   if (lists.some((list) => list.length > 1)) {
     const part = (from: (list: readonly unknown[]) => [number, number | undefined]): PendingWork => ({
       holds: work.holds.slice(...from(work.holds)),
-      settles: work.settles.slice(...from(work.settles)),
+      settlementOps: work.settlementOps.slice(...from(work.settlementOps)),
       releases: work.releases.slice(...from(work.releases)),
       rows: work.rows.slice(...from(work.rows)),
       progress: work.progress.slice(...from(work.progress)),
     });
     return [part((list) => [0, cut(list)]), part((list) => [cut(list), undefined])];
   }
-  const money = { ...nothing(), holds: work.holds };
+  const money = { ...buildEmptyWork(), holds: work.holds };
   const rest = { ...work, holds: [] };
   if (money.holds.length > 0) return [money, rest];
-  if (work.settles.length > 0)
+  if (work.settlementOps.length > 0)
     return [
-      { ...nothing(), settles: work.settles },
-      { ...work, settles: [] },
+      { ...buildEmptyWork(), settlementOps: work.settlementOps },
+      { ...work, settlementOps: [] },
     ];
   if (work.releases.length > 0)
     return [
-      { ...nothing(), releases: work.releases },
+      { ...buildEmptyWork(), releases: work.releases },
       { ...work, releases: [] },
     ];
   return [
-    { ...nothing(), rows: work.rows },
-    { ...nothing(), progress: work.progress },
+    { ...buildEmptyWork(), rows: work.rows },
+    { ...buildEmptyWork(), progress: work.progress },
   ];
 }
 
-export function operationId({ holds, settles, releases, rows, progress }: PendingWork): string | null {
+/** The users whose money this work changes. Progress has no user: it changes no money. */
+export function listUsers({ holds, settlementOps, releases, rows }: PendingWork): string[] {
+  const users = new Set<string | null>();
+  for (const { request } of holds) users.add(request.userId);
+  for (const { settlement } of settlementOps) users.add(settlement.row.userId);
+  for (const { userId } of releases) users.add(userId);
+  for (const { userId } of rows) users.add(userId);
+  return [...users].filter((userId) => userId !== null);
+}
+
+/** Separates the operations of some users from the others. */
+export function splitByUsers(
+  work: PendingWork,
+  users: ReadonlySet<string | null>,
+): { ofUsers: PendingWork; ofOthers: PendingWork } {
+  const part = (isPart: (userId: string | null) => boolean): PendingWork => ({
+    holds: work.holds.filter(({ request }) => isPart(request.userId)),
+    settlementOps: work.settlementOps.filter(({ settlement }) => isPart(settlement.row.userId)),
+    releases: work.releases.filter(({ userId }) => isPart(userId)),
+    rows: work.rows.filter(({ userId }) => isPart(userId)),
+    progress: [],
+  });
+  const ofOthers = { ...part((userId) => !users.has(userId)), progress: work.progress };
+  return { ofUsers: part((userId) => users.has(userId)), ofOthers };
+}
+
+export function operationId({
+  holds,
+  settlementOps: settles,
+  releases,
+  rows,
+  progress,
+}: PendingWork): string | null {
   return (
-    holds[0]?.asked.requestId ??
+    holds[0]?.request.requestId ??
     settles[0]?.settlement.row.requestId ??
     releases[0]?.requestId ??
     rows[0]?.requestId ??

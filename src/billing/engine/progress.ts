@@ -3,25 +3,7 @@
  * process dies.
  */
 
-import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
-
-export interface Progress {
-  open(requestId: string, progress: HoldProgress): void;
-  set(requestId: string, change: Omit<HoldProgress, "outputTokens">): void;
-  count(requestId: string, outputTokens: number): void;
-  /** Stops tracking: nothing more is written for this request. */
-  close(requestId: string): void;
-  isOpen(requestId: string): boolean;
-  /** The current progress; for a request that is not tracked, the initial progress. */
-  of(requestId: string): HoldProgress;
-  isDue(): boolean;
-  /** Makes all pending changes due now. */
-  hurry(): void;
-  /** Removes and returns the changes that are due. */
-  take(max: number): [string, HoldProgress][];
-  putBack(taken: readonly (readonly [string, HoldProgress])[]): void;
-  stop(): void;
-}
+import type { HoldProgress } from "../../store/money/holds.ts";
 
 export interface ProgressLimits {
   /** A change of account is written after this time. A request that ends earlier needs no write. */
@@ -29,83 +11,112 @@ export interface ProgressLimits {
   checkpointMs: number;
 }
 
-export function openProgress(limits: ProgressLimits, wake: () => void, monotonicMs: () => number): Progress {
-  const open = new Map<string, HoldProgress>();
-  const changed = new Set<string>();
-  const counted = new Set<string>();
-  const due = new Set<string>();
-  let timer: ReturnType<typeof setTimeout> | null = null;
-  let countTimer: ReturnType<typeof setTimeout> | null = null;
-  let countedMs = Number.NEGATIVE_INFINITY;
+export interface ProgressOptions {
+  limits: ProgressLimits;
+  monotonicMs(): number;
+  /** Called when changes have become due. */
+  onDue(): void;
+}
 
-  function makeDue(from: Set<string>): void {
-    for (const requestId of from) due.add(requestId);
-    from.clear();
-    if (due.size > 0) wake();
+/** Owns the current progress of the tracked requests, and which of them has changes that are not written. */
+export class Progress {
+  readonly #options: ProgressOptions;
+  readonly #open = new Map<string, HoldProgress>();
+  /** Requests with a new account, with a new token count, and with changes that are due. */
+  readonly #changed = new Set<string>();
+  readonly #counted = new Set<string>();
+  readonly #due = new Set<string>();
+  #changeTimer: ReturnType<typeof setTimeout> | null = null;
+  #countTimer: ReturnType<typeof setTimeout> | null = null;
+  #lastCountMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ProgressOptions) {
+    this.#options = options;
   }
 
-  function change(requestId: string, part: Partial<HoldProgress>): void {
-    const before = open.get(requestId);
-    if (before !== undefined) open.set(requestId, { ...before, ...part });
+  open(requestId: string, { state, accountId, upstreamModel, outputTokens }: HoldProgress): void {
+    this.#open.set(requestId, { state, accountId, upstreamModel, outputTokens });
   }
 
-  return {
-    open: (requestId, { state, accountId, upstreamModel, outputTokens }) =>
-      void open.set(requestId, { state, accountId, upstreamModel, outputTokens }),
-    set(requestId, { state, accountId, upstreamModel }) {
-      change(requestId, { state, accountId, upstreamModel });
-      changed.add(requestId);
-      timer ??= setTimeout(() => {
-        timer = null;
-        makeDue(changed);
-      }, limits.progressMs);
-    },
-    count(requestId, outputTokens) {
-      const before = open.get(requestId);
-      if (before === undefined || before.outputTokens >= outputTokens) return;
-      change(requestId, { outputTokens });
-      counted.add(requestId);
-      // Writes soon and not a whole interval later: otherwise a request that counts once a second would lag two
-      // seconds.
-      const restMs = countedMs + limits.checkpointMs - monotonicMs();
-      countTimer ??= setTimeout(
-        () => {
-          countTimer = null;
-          countedMs = monotonicMs();
-          makeDue(counted);
-        },
-        Math.max(limits.progressMs, restMs),
-      );
-    },
-    close(requestId) {
-      open.delete(requestId);
-      changed.delete(requestId);
-      counted.delete(requestId);
-      due.delete(requestId);
-    },
-    isOpen: (requestId) => open.has(requestId),
-    of: (requestId) => open.get(requestId) ?? UNSENT,
-    isDue: () => due.size > 0,
-    hurry() {
-      makeDue(changed);
-      makeDue(counted);
-    },
-    take(max) {
-      const taken: [string, HoldProgress][] = [];
-      for (const requestId of due) {
-        if (taken.length === max) break;
-        due.delete(requestId);
-        const progress = open.get(requestId);
-        if (progress !== undefined) taken.push([requestId, progress]);
-      }
-      return taken;
-    },
-    putBack(taken) {
-      for (const [requestId] of taken) if (open.has(requestId)) due.add(requestId);
-    },
-    stop() {
-      if (timer !== null) clearTimeout(timer);
-      if (countTimer !== null) clearTimeout(countTimer);
-    },
-  };
+  set(requestId: string, { state, accountId, upstreamModel }: Omit<HoldProgress, "outputTokens">): void {
+    this.#change(requestId, { state, accountId, upstreamModel });
+    this.#changed.add(requestId);
+    this.#changeTimer ??= setTimeout(() => {
+      this.#changeTimer = null;
+      this.#makeDue(this.#changed);
+    }, this.#options.limits.progressMs);
+  }
+
+  recordOutputTokens(requestId: string, outputTokens: number): void {
+    const before = this.#open.get(requestId);
+    if (before === undefined || before.outputTokens >= outputTokens) return;
+    this.#change(requestId, { outputTokens });
+    this.#counted.add(requestId);
+    const { limits, monotonicMs } = this.#options;
+    // Writes soon and not a whole interval later: otherwise a request that counts once a second would lag two
+    // seconds.
+    const restMs = this.#lastCountMs + limits.checkpointMs - monotonicMs();
+    this.#countTimer ??= setTimeout(
+      () => {
+        this.#countTimer = null;
+        this.#lastCountMs = monotonicMs();
+        this.#makeDue(this.#counted);
+      },
+      Math.max(limits.progressMs, restMs),
+    );
+  }
+
+  /** Stops tracking: nothing more is written for this request. */
+  close(requestId: string): void {
+    this.#open.delete(requestId);
+    this.#changed.delete(requestId);
+    this.#counted.delete(requestId);
+    this.#due.delete(requestId);
+  }
+
+  isOpen(requestId: string): boolean {
+    return this.#open.has(requestId);
+  }
+
+  isDue(): boolean {
+    return this.#due.size > 0;
+  }
+
+  /** Makes all pending changes due now. */
+  makeAllDue(): void {
+    this.#makeDue(this.#changed);
+    this.#makeDue(this.#counted);
+  }
+
+  /** Removes and returns the changes that are due. */
+  takeDue(max: number): [string, HoldProgress][] {
+    const taken: [string, HoldProgress][] = [];
+    for (const requestId of this.#due) {
+      if (taken.length === max) break;
+      this.#due.delete(requestId);
+      const progress = this.#open.get(requestId);
+      if (progress !== undefined) taken.push([requestId, progress]);
+    }
+    return taken;
+  }
+
+  requeue(taken: readonly (readonly [string, HoldProgress])[]): void {
+    for (const [requestId] of taken) if (this.#open.has(requestId)) this.#due.add(requestId);
+  }
+
+  stop(): void {
+    if (this.#changeTimer !== null) clearTimeout(this.#changeTimer);
+    if (this.#countTimer !== null) clearTimeout(this.#countTimer);
+  }
+
+  #makeDue(requestIds: Set<string>): void {
+    for (const requestId of requestIds) this.#due.add(requestId);
+    requestIds.clear();
+    if (this.#due.size > 0) this.#options.onDue();
+  }
+
+  #change(requestId: string, part: Partial<HoldProgress>): void {
+    const before = this.#open.get(requestId);
+    if (before !== undefined) this.#open.set(requestId, { ...before, ...part });
+  }
 }

@@ -17,37 +17,37 @@ afterEach(() => rmSync(spoolDir, { recursive: true }));
 
 const open = (change: Partial<ReadinessOptions> = {}) =>
   openReadiness({
-    sayAlive: async () => void writes++,
-    isWell: () => true,
+    sendHeartbeat: async () => void writes++,
+    acceptsHolds: () => true,
     spoolDir,
     segmentBytes: 4_096,
     monotonicMs: () => nowMs,
-    limits: { patienceMs: 20, freshMs: 1_000 },
+    limits: { timeoutMs: 20, cacheMs: 1_000 },
     ...change,
   });
 
-describe("a gateway is ready", () => {
-  test("when the store takes a row and the disk a file, of which nothing is left", async () => {
+describe("readiness", () => {
+  test("is true when the database accepts a row and the disk a file, and leaves neither behind", async () => {
     expect(await open()()).toBe(true);
     expect(writes).toBe(1);
     expect(readdirSync(spoolDir)).toEqual([]);
   });
 
-  test("not while the store can be read and takes nothing", async () => {
-    const sayAlive = () => Promise.reject(new Error("cannot execute INSERT in a read-only transaction"));
-    expect(await open({ sayAlive })()).toBe(false);
+  test("is false while the database can be read but not written", async () => {
+    const sendHeartbeat = () => Promise.reject(new Error("cannot execute INSERT in a read-only transaction"));
+    expect(await open({ sendHeartbeat })()).toBe(false);
   });
 
-  test("not while the disk of the journal takes no file", async () => {
+  test("is false while the disk of the journal accepts no file", async () => {
     const file = join(spoolDir, "file");
     writeFileSync(file, "");
     expect(await open({ spoolDir: file })()).toBe(false);
   });
 
-  test("not while the store is silent, which is told in time, however often it is asked", async () => {
+  test("is false in time while the database does not respond, with a single query for all checks", async () => {
     const answers: (() => void)[] = [];
-    const sayAlive = () => new Promise<void>((resolve) => void answers.push(resolve));
-    const isReady = open({ sayAlive });
+    const sendHeartbeat = () => new Promise<void>((resolve) => void answers.push(resolve));
+    const isReady = open({ sendHeartbeat });
     expect(await Promise.all([isReady(), isReady()])).toEqual([false, false]);
     nowMs += 1_000;
     expect(await isReady()).toBe(false);
@@ -60,9 +60,9 @@ describe("a gateway is ready", () => {
     expect(await next).toBe(true);
   });
 
-  test("by one look a second, and not for the rest of it once the till is unwell", async () => {
+  test("is checked once a second, and turns false at once when the billing engine is unhealthy", async () => {
     let isWell = true;
-    const isReady = open({ isWell: () => isWell });
+    const isReady = open({ acceptsHolds: () => isWell });
     await isReady();
     nowMs += 999;
     expect(await isReady()).toBe(true);

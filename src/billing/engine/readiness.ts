@@ -5,13 +5,13 @@
 
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { inTime } from "./store-faults.ts";
+import { withTimeout } from "./store-faults.ts";
 
 export interface ReadinessOptions {
   /** Writes a row to the database. */
-  sayAlive(): Promise<void>;
+  sendHeartbeat(): Promise<void>;
   /** False if billing already refuses new holds. */
-  isWell(): boolean;
+  acceptsHolds(): boolean;
   spoolDir: string;
   /** Size of a journal segment. */
   segmentBytes: number;
@@ -21,21 +21,21 @@ export interface ReadinessOptions {
 
 export interface ReadinessLimits {
   /** A database that has not responded within this time counts as unavailable. */
-  patienceMs: number;
+  timeoutMs: number;
   /** How long a result is reused. */
-  freshMs: number;
+  cacheMs: number;
 }
 
 export function openReadiness(options: ReadinessOptions): () => Promise<boolean> {
-  const { sayAlive, isWell, monotonicMs, limits } = options;
-  const probe = join(options.spoolDir, "probe");
+  const { sendHeartbeat, acceptsHolds, monotonicMs, limits } = options;
+  const probePath = join(options.spoolDir, "probe");
   let checkedAtMs = Number.NEGATIVE_INFINITY;
   let latest = false;
   let inFlight: Promise<boolean> | null = null;
 
   async function check(): Promise<boolean> {
     try {
-      await Promise.all([sayAlive(), writeProbeFile()]);
+      await Promise.all([sendHeartbeat(), writeProbeFile()]);
       return true;
     } catch {
       return false;
@@ -45,9 +45,9 @@ export function openReadiness(options: ReadinessOptions): () => Promise<boolean>
   /** Writes zeros, as the journal does for a new segment. */
   async function writeProbeFile(): Promise<void> {
     try {
-      await writeFile(probe, Buffer.alloc(options.segmentBytes), { mode: 0o600 });
+      await writeFile(probePath, Buffer.alloc(options.segmentBytes), { mode: 0o600 });
     } finally {
-      await rm(probe, { force: true });
+      await rm(probePath, { force: true });
     }
   }
 
@@ -55,14 +55,14 @@ export function openReadiness(options: ReadinessOptions): () => Promise<boolean>
     inFlight ??= check().finally(() => {
       inFlight = null;
     });
-    latest = await inTime(inFlight, limits.patienceMs).catch(() => false);
+    latest = await withTimeout(inFlight, limits.timeoutMs).catch(() => false);
     checkedAtMs = monotonicMs();
     return latest;
   }
 
   return async () => {
-    const isFresh = monotonicMs() - checkedAtMs < limits.freshMs;
+    const isFresh = monotonicMs() - checkedAtMs < limits.cacheMs;
     const isWritable = isFresh ? latest : await checkNow();
-    return isWritable && isWell();
+    return isWritable && acceptsHolds();
   };
 }

@@ -7,7 +7,7 @@ import { keyTotals, type UsageRow } from "../../store/usage/usage.ts";
 import { UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { book } from "./booking.ts";
-import { RefusalRows, withoutRow } from "./refusal-rows.ts";
+import { RefusalRows, withoutUsageRow } from "./refusal-rows.ts";
 
 /** A time within a minute. */
 const NOW_MS = 1_790_000_000_000;
@@ -18,7 +18,7 @@ function open(change: { rowsPerMinute?: number; kindsMax?: number } = {}) {
   const push = (row: UsageRow) => void written.push(row);
   const refusals = new RefusalRows(push, { rowsPerMinute: 3, kindsMax: 100, ...change });
   const record = (row: UsageRow) => {
-    if (!refusals.fold(row)) push(row);
+    if (!refusals.addToCounted(row)) push(row);
   };
   return { refusals, record, written };
 }
@@ -41,7 +41,7 @@ const refused = (change: Partial<UsageRow> = {}): UsageRow =>
     ...change,
   });
 
-test("the first refusals of a minute have rows of their own, the others share one", () => {
+test("the first rejections of a minute have their own rows, the others share a counted row", () => {
   const { refusals, record, written } = open();
   const rows = Array.from({ length: 10 }, (_, i) => refused({ atMs: NOW_MS + i }));
   for (const row of rows) record(row);
@@ -53,7 +53,7 @@ test("the first refusals of a minute have rows of their own, the others share on
   expect(written).toHaveLength(4);
 });
 
-test("a new minute writes the counted rows of the last one and starts again", () => {
+test("a new minute writes the counted rows of the previous one and starts again", () => {
   const { refusals, record, written } = open();
   for (let i = 0; i < 5; i++) record(refused());
   for (let i = 0; i < 5; i++) record(refused({ atMs: NOW_MS + MINUTE_MS }));
@@ -61,7 +61,7 @@ test("a new minute writes the counted rows of the last one and starts again", ()
   expect(written.map(({ requestCount }) => requestCount)).toEqual([1, 1, 1, 2, 1, 1, 1, 2]);
 });
 
-test("counted rows are written when their minute ends, whether or not another request comes", async () => {
+test("counted rows are written when their minute ends, with or without another request", async () => {
   const { record, written } = open({ rowsPerMinute: 0 });
   const endMs = (Math.floor(NOW_MS / MINUTE_MS) + 1) * MINUTE_MS;
   for (let i = 0; i < 5; i++) record(refused({ atMs: endMs - 50 }));
@@ -84,7 +84,7 @@ test("models and endpoints that a caller chooses do not multiply the rows of a k
   ]);
 });
 
-test("keys, statuses and error codes are counted apart", () => {
+test("keys, statuses and error codes are counted separately", () => {
   const { refusals, record, written } = open({ rowsPerMinute: 0 });
   for (let i = 0; i < 2; i++) {
     record(refused());
@@ -96,7 +96,7 @@ test("keys, statuses and error codes are counted apart", () => {
   expect(written.map(({ requestCount }) => requestCount)).toEqual([2, 2, 2, 2]);
 });
 
-test("a request that used something, or reached an account, always has a row of its own", () => {
+test("a request that used something or reached an account always has its own row", () => {
   const { refusals, written, record } = open({ rowsPerMinute: 0 });
   const rows = [
     refused({ outcome: "failed", attempts: 1 }),
@@ -106,10 +106,10 @@ test("a request that used something, or reached an account, always has a row of 
   ];
   for (const row of rows) record(row);
   expect(written).toEqual(rows);
-  expect(refusals.fold(refused({ outcome: "client_gone", status: 499 }))).toBe(true);
+  expect(refusals.addToCounted(refused({ outcome: "client_gone", status: 499 }))).toBe(true);
 });
 
-test("memory is bounded: with too many kinds, counted rows are written early", () => {
+test("with too many kinds, counted rows are written early, so that memory is bounded", () => {
   const { refusals, record, written } = open({ rowsPerMinute: 0, kindsMax: 10 });
   for (let i = 0; i < 100; i++) record(refused({ keyId: `k${i}` }));
   expect(written).toHaveLength(90);
@@ -118,7 +118,7 @@ test("memory is bounded: with too many kinds, counted rows are written early", (
 });
 
 eachEngine(({ open: openStore }) => {
-  test("a counted row of requests whose clients left counts as many requests", async () => {
+  test("a counted row of disconnected clients counts all its requests", async () => {
     const db = await openStore();
     const { refusals, record, written } = open();
     for (let i = 0; i < 50; i++) record(refused({ outcome: "client_gone", status: 499 }));
@@ -129,9 +129,9 @@ eachEngine(({ open: openStore }) => {
     await db.close();
   });
 
-  test("a row that counts nothing is not stored", async () => {
+  test("a row with a count of zero is not stored", async () => {
     const db = await openStore();
-    await insertUsage(db, [withoutRow(refused()), refused({ requestId: "stored" })]);
+    await insertUsage(db, [withoutUsageRow(refused()), refused({ requestId: "stored" })]);
     const { rows } = await listUsage(db, {}, { after: null, limit: 10 });
     expect(rows.map(({ requestId }) => requestId)).toEqual(["stored"]);
     expect(await keyTotals(db, "k1", null)).toMatchObject({ requests: 0, refused: 1 });
@@ -139,13 +139,18 @@ eachEngine(({ open: openStore }) => {
     await db.close();
   });
 
-  test("a counted row is stored beside the end of the hold of its first request", async () => {
+  test("a counted row is stored next to the settlement of its first request", async () => {
     const db = await openStore();
     const first = refused({ requestId: "first" });
     const counted = { ...first, requestCount: 40 };
-    const options = { incarnation: "one", nowMs: NOW_MS, careful: false, kept: new Set<string>() };
+    const options = {
+      incarnation: "one",
+      nowMs: NOW_MS,
+      checkExisting: false,
+      storedTariffs: new Set<string>(),
+    };
     const batch = { holds: [], releases: [], progress: [], rows: [counted] };
-    const settlements = [{ row: withoutRow(first), chargedNano: 0n }];
+    const settlements = [{ row: withoutUsageRow(first), chargedNano: 0n }];
     await new UsageNumbers().within(db, (tx, numbering) =>
       book(tx, { ...batch, settlements }, { ...options, numbering }),
     );
@@ -154,7 +159,7 @@ eachEngine(({ open: openStore }) => {
     await db.close();
   });
 
-  test("sums, lists and the audit count every refusal of a counted row", async () => {
+  test("sums, lists and the audit count every rejection of a counted row", async () => {
     const db = await openStore();
     const { refusals, record, written } = open();
     for (let i = 0; i < 5_000; i++) record(refused());

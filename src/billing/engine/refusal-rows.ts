@@ -17,7 +17,7 @@ export interface RefusalRowLimits {
 interface RefusalKind {
   rows: number;
   /** By endpoint and group. There are few of them, and a caller cannot invent any. */
-  readonly counted: Map<string, CountedRefusals>;
+  readonly countedRefusals: Map<string, CountedRefusals>;
 }
 
 const MINUTE_MS = 60_000;
@@ -45,7 +45,7 @@ export class RefusalRows {
    * Records a request that ended unserved. Returns true if the request is part of a counted row, false if the caller
    * must write a separate row.
    */
-  fold(row: UsageRow): boolean {
+  addToCounted(row: UsageRow): boolean {
     if (!isUnserved(row)) return false;
     const minute = Math.floor(row.atMs / MINUTE_MS);
     if (minute !== this.minute || this.kinds.size >= this.limits.kindsMax) this.writeCounted();
@@ -56,8 +56,8 @@ export class RefusalRows {
       return false;
     }
     const countedKey = `${row.endpoint} ${row.groupId}`;
-    const counted = kind.counted.get(countedKey);
-    if (counted === undefined) kind.counted.set(countedKey, new CountedRefusals(row));
+    const counted = kind.countedRefusals.get(countedKey);
+    if (counted === undefined) kind.countedRefusals.set(countedKey, new CountedRefusals(row));
     else counted.add(row);
     this.timer ??= this.scheduleWrite(row.atMs);
     return true;
@@ -67,7 +67,7 @@ export class RefusalRows {
   writeCounted(): void {
     if (this.timer !== null) clearTimeout(this.timer);
     this.timer = null;
-    for (const { counted } of this.kinds.values()) {
+    for (const { countedRefusals: counted } of this.kinds.values()) {
       for (const refusals of counted.values()) this.push(refusals.toRow());
     }
     this.kinds.clear();
@@ -77,7 +77,7 @@ export class RefusalRows {
     const name = `${keyId} ${outcome} ${status} ${errorCode}`;
     let kind = this.kinds.get(name);
     if (kind === undefined) {
-      kind = { rows: 0, counted: new Map() };
+      kind = { rows: 0, countedRefusals: new Map() };
       this.kinds.set(name, kind);
     }
     return kind;
@@ -102,7 +102,7 @@ function isUnserved({ outcome, attempts, usageSource, costNano, upstreamNano }: 
 }
 
 /** The row of a settlement that only ends a hold, because the request is part of a counted row. It is never stored. */
-export function withoutRow(row: UsageRow): UsageRow {
+export function withoutUsageRow(row: UsageRow): UsageRow {
   return { ...row, requestCount: 0 };
 }
 

@@ -4,15 +4,15 @@ import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { SettlementResult } from "./booking.ts";
 
-export function reportSettled(
+export function reportSettlement(
   log: Log,
   faults: BillingFaults,
   requestId: string,
-  settled: SettlementResult,
+  result: SettlementResult,
 ): void {
-  if (settled === "late") log.warn("settlement_late", { request_id: requestId });
-  if (settled === "lost") log.warn("settlement_without_hold", { request_id: requestId });
-  if (settled !== "unpaid") return;
+  if (result === "late") log.warn("settlement_late", { request_id: requestId });
+  if (result === "lost") log.warn("settlement_without_hold", { request_id: requestId });
+  if (result !== "unpaid") return;
   faults.add("unpaid_row");
   log.error("settlement_unpaid", { request_id: requestId });
 }

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { settling } from "./direct-billing.test-support.ts";
-import { listOrphanedSpools, openSettlementSpool } from "./settlement-spool.ts";
+import { buildTestSettlement } from "./direct-billing.test-support.ts";
+import { listOrphanedSpools, SettlementSpool } from "./settlement-spool.ts";
 
 let dir: string;
 let file: string;
@@ -23,39 +23,39 @@ async function left(): Promise<string[]> {
 
 /** The file is created in the background; later operations are queued after that. */
 async function made() {
-  const spool = openSettlementSpool(dir, "inc_1");
+  const spool = new SettlementSpool(dir, "inc_1");
   await spool.clear();
   return spool;
 }
 
-test("lines need no more room on the disk than the file has from the beginning", async () => {
+test("settlements use the disk space that the file reserved when it was created", async () => {
   const spool = await made();
   const { size, blocks } = statSync(file);
-  await spool.add([settling("r1", 30n), settling("r2", 30n)]);
-  await spool.add([settling("r3", 30n)]);
+  await spool.add([buildTestSettlement("r1", 30n), buildTestSettlement("r2", 30n)]);
+  await spool.add([buildTestSettlement("r3", 30n)]);
   expect(statSync(file)).toMatchObject({ size, blocks });
   expect(blocks * 512).toBeGreaterThanOrEqual(size);
   expect(await left()).toEqual(["r1", "r2", "r3"]);
   await spool.close();
 });
 
-test("more than was reserved has room as well, and goes when all is booked", async () => {
+test("the file grows beyond the reserved space and shrinks when everything is booked", async () => {
   const spool = await made();
   const { size } = statSync(file);
   const ids = Array.from({ length: 1_000 }, (_, index) => `r${index}`);
-  await spool.add(ids.map((id) => settling(id, 30n)));
+  await spool.add(ids.map((id) => buildTestSettlement(id, 30n)));
   expect(statSync(file).size).toBeGreaterThan(size);
   expect(await left()).toEqual(ids);
   await spool.clear();
   expect(statSync(file).size).toBe(size);
-  await spool.add([settling("next", 30n)]);
+  await spool.add([buildTestSettlement("next", 30n)]);
   expect(await left()).toEqual(["next"]);
   await spool.close();
 });
 
-test("a clean end leaves lines that were not booked and nothing else", async () => {
+test("a clean stop leaves the unbooked settlements only", async () => {
   const spool = await made();
-  await spool.add([settling("r1", 30n)]);
+  await spool.add([buildTestSettlement("r1", 30n)]);
   await spool.close();
   expect(readFileSync(file, "utf8")).toEndWith("}\n");
   rmSync(file);
@@ -64,10 +64,10 @@ test("a clean end leaves lines that were not booked and nothing else", async () 
   expect(existsSync(file)).toBe(false);
 });
 
-test("a process that dies leaves what it was given", async () => {
+test("a process that dies leaves the settlements it wrote", async () => {
   const spool = await made();
   expect(await left()).toEqual([]);
-  await spool.add([settling("r1", 30n)]);
+  await spool.add([buildTestSettlement("r1", 30n)]);
   expect(await left()).toEqual(["r1"]);
   await spool.close();
 });

@@ -16,14 +16,6 @@ import { asStored, toValues, USAGE_COLUMNS } from "../../store/usage/usage-value
 import type { Settlement } from "./booking.ts";
 import { readJsonLines, syncFolder, type UnreadableLine } from "./json-lines.ts";
 
-export interface SettlementSpool {
-  /** Resolves when the settlements are on disk. */
-  add(settlements: readonly Settlement[]): Promise<void>;
-  /** Call when all added settlements have been booked. */
-  clear(): Promise<void>;
-  close(): Promise<void>;
-}
-
 const NAME = /^settlements-([\w-]+)\.jsonl$/;
 const buildFileName = (incarnation: string) => `settlements-${incarnation}.jsonl`;
 
@@ -34,83 +26,103 @@ const ZERO = "\0";
 const openFile = promisify(open);
 const closeFile = promisify(close);
 const syncFile = promisify(fdatasync);
-const cutFile = promisify(ftruncate);
+const truncateFile = promisify(ftruncate);
 const writeFile = promisify(write);
 
-/** Creates the file at once, or with the first line if that fails. */
-export function openSettlementSpool(dir: string, incarnation: string): SettlementSpool {
-  const path = join(dir, buildFileName(incarnation));
-  let file: number | null = null;
+/**
+ * Owns the file and how much of it is reserved, written and synced. The file is created at once, or with the first
+ * line if that fails.
+ */
+export class SettlementSpool {
+  readonly #dir: string;
+  readonly #path: string;
+  readonly #runInOrder = createQueue();
+  #file: number | null = null;
   /** Preallocated bytes, and the bytes of lines in them. */
-  let size = 0;
-  let end = 0;
+  #size = 0;
+  #end = 0;
   /** Bytes of lines that are known to be on disk. */
-  let synced = 0;
-  const runInOrder = createQueue();
+  #syncedBytes = 0;
 
-  async function openReserved(): Promise<number> {
-    if (file === null) {
-      await mkdir(dir, { recursive: true, mode: 0o700 });
-      file = await openFile(path, "w", 0o600);
-      await syncFolder(dir);
+  constructor(dir: string, incarnation: string) {
+    this.#dir = dir;
+    this.#path = join(dir, buildFileName(incarnation));
+    void this.#runInOrder(() => this.#openReserved()).catch(() => {});
+  }
+
+  /** Resolves when the settlements are on disk. */
+  add(settlements: readonly Settlement[]): Promise<void> {
+    return this.#runInOrder(async () => {
+      const file = await this.#openReserved();
+      // After a failed sync the kernel may have dropped these pages. The caller adds the lines again, at the same
+      // position.
+      this.#end = this.#syncedBytes;
+      await this.#writeLines(
+        file,
+        settlements.map((settlement) => `${formatLine(settlement)}\n`),
+      );
+      await syncFile(file);
+      this.#syncedBytes = this.#end;
+    });
+  }
+
+  /** Call when all added settlements have been booked. */
+  clear(): Promise<void> {
+    return this.#runInOrder(async () => {
+      if (this.#file === null || this.#end === 0) return;
+      const size = Math.min(this.#size, RESERVE_BYTES);
+      await truncateFile(this.#file, size);
+      this.#size = size;
+      await writeAll(this.#file, Buffer.alloc(Math.min(this.#end, size)), 0);
+      this.#end = 0;
+      this.#syncedBytes = 0;
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#runInOrder(async () => {
+      if (this.#file === null) return;
+      if (this.#end > 0) await truncateFile(this.#file, this.#end);
+      await closeFile(this.#file);
+      if (this.#end === 0) await rm(this.#path, { force: true });
+      this.#file = null;
+    });
+  }
+
+  async #openReserved(): Promise<number> {
+    if (this.#file === null) {
+      await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+      this.#file = await openFile(this.#path, "w", 0o600);
+      await syncFolder(this.#dir);
     }
-    if (size === 0) await reserve(file, RESERVE_BYTES);
-    return file;
+    if (this.#size === 0) await this.#reserve(this.#file, RESERVE_BYTES);
+    return this.#file;
   }
 
   /**
    * If a full disk accepts only a part of the zeros, readers see them as the end of the lines, and the next lines
    * overwrite them.
    */
-  async function reserve(to: number, bytes: number): Promise<void> {
-    await writeAll(to, Buffer.alloc(bytes), size);
-    size += bytes;
+  async #reserve(file: number, bytes: number): Promise<void> {
+    await writeAll(file, Buffer.alloc(bytes), this.#size);
+    this.#size += bytes;
   }
 
-  async function put(to: number, text: string): Promise<void> {
+  /** Writes the lines that fit first, so that they are saved even if no more space can be allocated. */
+  async #writeLines(file: number, lines: readonly string[]): Promise<void> {
+    const fitting = countFitting(lines, this.#size - this.#end);
+    await this.#appendText(file, lines.slice(0, fitting).join(""));
+    if (fitting === lines.length) return;
+    const rest = lines.slice(fitting).join("");
+    await this.#reserve(file, RESERVE_BYTES * Math.ceil(Buffer.byteLength(rest) / RESERVE_BYTES));
+    await this.#appendText(file, rest);
+  }
+
+  async #appendText(file: number, text: string): Promise<void> {
     const bytes = Buffer.from(text);
-    await writeAll(to, bytes, end);
-    end += bytes.length;
+    await writeAll(file, bytes, this.#end);
+    this.#end += bytes.length;
   }
-
-  void runInOrder(openReserved).catch(() => {});
-  return {
-    add: (settlements) =>
-      runInOrder(async () => {
-        const to = await openReserved();
-        // After a failed sync the kernel may have dropped these pages. The caller adds the lines again, at the same
-        // position.
-        end = synced;
-        const lines = settlements.map((settlement) => `${formatLine(settlement)}\n`);
-        // Writes the lines that fit first, so that they are saved even if no more space can be allocated.
-        const fitting = countFitting(lines, size - end);
-        await put(to, lines.slice(0, fitting).join(""));
-        if (fitting < lines.length) {
-          const rest = lines.slice(fitting).join("");
-          await reserve(to, RESERVE_BYTES * Math.ceil(Buffer.byteLength(rest) / RESERVE_BYTES));
-          await put(to, rest);
-        }
-        await syncFile(to);
-        synced = end;
-      }),
-    clear: () =>
-      runInOrder(async () => {
-        if (file === null || end === 0) return;
-        await cutFile(file, Math.min(size, RESERVE_BYTES));
-        size = Math.min(size, RESERVE_BYTES);
-        await writeAll(file, Buffer.alloc(Math.min(end, size)), 0);
-        end = 0;
-        synced = 0;
-      }),
-    close: () =>
-      runInOrder(async () => {
-        if (file === null) return;
-        if (end > 0) await cutFile(file, end);
-        await closeFile(file);
-        if (end === 0) await rm(path, { force: true });
-        file = null;
-      }),
-  };
 }
 
 /** How many lines, from the first, fit in `bytes`. */
@@ -126,7 +138,7 @@ function countFitting(lines: readonly string[], bytes: number): number {
 async function writeAll(to: number, bytes: Uint8Array, at: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {
     const { bytesWritten } = await writeFile(to, bytes, done, bytes.length - done, at + done);
-    if (bytesWritten === 0) throw new Error("the disk takes nothing");
+    if (bytesWritten === 0) throw new Error("the disk rejects writes");
     done += bytesWritten;
   }
 }

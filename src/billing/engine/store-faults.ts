@@ -7,15 +7,15 @@ import { BookingFault } from "./booking.ts";
 
 /** The database is unreachable or too slow. */
 export class BillingUnavailable extends Error {
-  override readonly name = "TillUnavailable";
+  override readonly name = "BillingUnavailable";
 }
 
 /** Existing holds are still settled, but no new hold is made. */
-export const diskUnavailable = () => new BillingUnavailable("the disk takes nothing");
+export const buildDiskUnavailable = () => new BillingUnavailable("the disk rejects writes");
 
-export async function inTime<T>(work: Promise<T>, ms: number): Promise<T> {
+export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T> {
   const { promise, reject } = Promise.withResolvers<T>();
-  const timer = setTimeout(() => reject(new BillingUnavailable("the store does not answer")), ms);
+  const timer = setTimeout(() => reject(new BillingUnavailable("the database does not respond")), ms);
   try {
     return await Promise.race([work, promise]);
   } finally {
@@ -33,10 +33,19 @@ export function isPermanent(error: unknown): boolean {
   );
 }
 
-export function asError(error: unknown): Error {
+export function toError(error: unknown): Error {
   return error instanceof Error ? error : new Error("unknown");
 }
 
 export function errorReason(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
+}
+
+/** Turns errors that a retry can overcome into `BillingUnavailable`. */
+export async function withBillingErrors(done: Promise<void>): Promise<void> {
+  try {
+    await done;
+  } catch (error) {
+    throw isPermanent(error) ? toError(error) : new BillingUnavailable(errorReason(error));
+  }
 }

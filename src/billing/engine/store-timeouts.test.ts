@@ -5,9 +5,9 @@ import { type Postgres, startPostgres } from "../../../test/support/postgres.ts"
 import { type Db, openDb, transaction } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readWallet } from "../../store/money/wallets.ts";
-import { addFunds, asking, LIMITS, makeTill } from "./direct-billing.test-support.ts";
+import { addFunds, buildHoldRequest, LIMITS, makeBilling } from "./direct-billing.test-support.ts";
 import { BillingUnavailable } from "./direct-billing.ts";
-import { isTooLong } from "./store-timeouts.ts";
+import { isHoldExpired } from "./store-timeouts.ts";
 
 let postgres: Postgres;
 let db: Db;
@@ -24,18 +24,57 @@ afterAll(async () => {
   await postgres.stop();
 });
 
-test("a store that is silent is taken for away, long before the patience with a slow one ends", async () => {
-  const till = makeTill(db, { limits: { ...LIMITS, holdPatienceMs: 600_000, silenceMs: 60 } });
+test("a silent database counts as unavailable long before the timeout for a slow one", async () => {
+  const billingEngine = makeBilling(db, {
+    limits: { ...LIMITS, holdTimeoutMs: 600_000, storeSilenceMaxMs: 60 },
+  });
   await transaction(db, async (tx) => {
     await tx.sql`SELECT user_id FROM wallet WHERE user_id = 'u1' FOR UPDATE`;
-    await expect(till.hold(asking("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
+    await expect(billingEngine.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
   });
-  await till.flush();
+  await billingEngine.flush();
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
-  await till.stop();
+  await billingEngine.stop();
 });
 
-test("a store whose commits take a fifth of a second holds money for everybody who asks", async () => {
+test("users whose wallet another node has locked do not delay the others", async () => {
+  const billingDb = await openDb(postgres.url, { workload: "billing" });
+  await addFunds(db, "u2", 1_000n);
+  const billingEngine = makeBilling(billingDb, { limits: { ...LIMITS, holdTimeoutMs: 1_500 } });
+  await transaction(db, async (tx) => {
+    await tx.sql`SELECT user_id FROM wallet WHERE user_id = 'u1' FOR UPDATE`;
+    const locked = Promise.resolve(billingEngine.hold(buildHoldRequest("locked")));
+    locked.catch(() => {});
+    const startMs = performance.now();
+    for (let i = 0; i < 5; i++) {
+      const request = buildHoldRequest(`free${i}`, { userId: "u2" });
+      expect(await billingEngine.hold(request)).toMatchObject({ kind: "held" });
+    }
+    // The first of them waits until the lock is known.
+    expect(performance.now() - startMs).toBeLessThan(1_000);
+    await expect(locked).rejects.toBeInstanceOf(BillingUnavailable);
+  });
+  await billingEngine.flush();
+  expect((await readWallet(db, "u1")).heldNano).toBe(0n);
+  expect((await readWallet(db, "u2")).heldNano).toBe(500n);
+  await billingEngine.stop();
+  await billingDb.close();
+});
+
+test("a database that accepts no transaction makes the node unready, until it accepts one again", async () => {
+  const billingEngine = makeBilling(db, { limits: { ...LIMITS, stalledAfterMs: 50, storeSilenceMaxMs: 60 } });
+  expect(billingEngine.isStoreResponding()).toBe(true);
+  await transaction(db, async (tx) => {
+    await tx.sql`SELECT user_id FROM wallet WHERE user_id = 'u1' FOR UPDATE`;
+    await expect(billingEngine.hold(buildHoldRequest("stalled"))).rejects.toBeInstanceOf(BillingUnavailable);
+    expect(billingEngine.isStoreResponding()).toBe(false);
+  });
+  await billingEngine.flush();
+  expect(billingEngine.isStoreResponding()).toBe(true);
+  await billingEngine.stop();
+});
+
+test("with commits of 200 ms, every hold succeeds", async () => {
   const slow: Db = {
     ...db,
     begin: (mode, work) =>
@@ -45,35 +84,39 @@ test("a store whose commits take a fifth of a second holds money for everybody w
         return result;
       }),
   };
-  const till = makeTill(slow);
+  const billingEngine = makeBilling(slow);
   // Each batch is submitted while the previous one is in flight.
   const asked: Promise<unknown>[] = [];
   for (let i = 0; i < 3; i++) {
-    asked.push(Promise.resolve(till.hold(asking(`slow${i}`, { wantedNano: 10n }))));
+    asked.push(Promise.resolve(billingEngine.hold(buildHoldRequest(`slow${i}`, { wantedNano: 10n }))));
     await Bun.sleep(20);
   }
   for (const result of await Promise.all(asked)) expect(result).toMatchObject({ kind: "held" });
-  await till.stop();
+  await billingEngine.stop();
 });
 
 test.each([
+  ["transactions keep ending", { sinceMs: 0, nowMs: 1_900, lastCommitMs: 1_500, isAvailable: false }, false],
   [
-    "one transaction after the other ends",
-    { sinceMs: 0, nowMs: 1_900, endedMs: 1_500, isThere: false },
-    false,
-  ],
-  [
-    "none has ended since it was asked for",
-    { sinceMs: 0, nowMs: 500, endedMs: -9_000, isThere: false },
+    "no transaction has ended since it was submitted",
+    { sinceMs: 0, nowMs: 500, lastCommitMs: -9_000, isAvailable: false },
     true,
   ],
-  ["it is younger than that", { sinceMs: 100, nowMs: 500, endedMs: -9_000, isThere: false }, false],
   [
-    "the store is only locked by somebody else",
-    { sinceMs: 0, nowMs: 1_900, endedMs: 0, isThere: true },
+    "it is newer than the silence limit",
+    { sinceMs: 100, nowMs: 500, lastCommitMs: -9_000, isAvailable: false },
     false,
   ],
-  ["it has waited as long as any may", { sinceMs: 0, nowMs: 2_000, endedMs: 1_999, isThere: true }, true],
-])("a hold has waited when %s", (_when, { sinceMs, ...signs }, isOver) => {
-  expect(isTooLong({ holdPatienceMs: 2_000, silenceMs: 500 }, sinceMs, signs)).toBe(isOver);
+  [
+    "another process holds the database lock",
+    { sinceMs: 0, nowMs: 1_900, lastCommitMs: 0, isAvailable: true },
+    false,
+  ],
+  [
+    "it has reached the maximum wait",
+    { sinceMs: 0, nowMs: 2_000, lastCommitMs: 1_999, isAvailable: true },
+    true,
+  ],
+])("whether a hold times out when %s", (_when, { sinceMs, ...signs }, isOver) => {
+  expect(isHoldExpired({ holdTimeoutMs: 2_000, storeSilenceMaxMs: 500 }, sinceMs, signs)).toBe(isOver);
 });

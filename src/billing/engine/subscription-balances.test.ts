@@ -11,13 +11,13 @@ import { putUser } from "../../store/identity/users.ts";
 import { insertEntries, subscriptionBook } from "../../store/money/ledger.ts";
 import { putPlan } from "../../store/money/plans.ts";
 import { listSubscriptionStandings } from "../../store/money/subscription-standing.ts";
-import { wrongWindows } from "../../store/money/subscription-windows.ts";
+import { findWrongWindows } from "../../store/money/subscription-windows.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import { cancelGrant } from "../operations/grant.ts";
 import {
+  changeWindows,
+  computeRemaining,
   lockSubscriptionBalances,
-  moveHeld,
-  remainingBalance,
   type SubscriptionBalance,
 } from "./subscription-balances.ts";
 
@@ -46,16 +46,16 @@ async function grant(db: Db, id: string, changes: Partial<SubscriptionRecord> = 
   });
 }
 
-const purses = (db: Db, nowMs: number, userId = "u1"): Promise<SubscriptionBalance[]> =>
+const subscriptionBalances = (db: Db, nowMs: number, userId = "u1"): Promise<SubscriptionBalance[]> =>
   transaction(db, async (tx) => (await lockSubscriptionBalances(tx, [userId], nowMs)).get(userId) ?? []);
 
 async function left(db: Db, nowMs: number): Promise<string[]> {
-  return (await purses(db, nowMs)).map(
-    ({ subscriptionId, leftNano }) => `${subscriptionId} ${usdText(leftNano)}`,
+  return (await subscriptionBalances(db, nowMs)).map(
+    ({ subscriptionId, remainingNano }) => `${subscriptionId} ${usdText(remainingNano)}`,
   );
 }
 
-/** Of the windows that begin then, whether or not they are over. */
+/** The use of all windows that start at this time, open or closed. */
 async function usedFrom(db: Db, startsAt: string): Promise<string[]> {
   const rows = await db.sql`
     SELECT CAST(used_nano AS TEXT) AS used, CAST(held_nano AS TEXT) AS held FROM subscription_window
@@ -73,7 +73,7 @@ async function hold(tx: Db, subscriptionId: string, usd: string, atMs: number): 
       group_id, interface, endpoint, public_model, stream, input_tokens, output_tokens)
     VALUES (${requestId}, 'i', 'admitted', ${atMs}, 'u1', ${subscriptionId}, ${parseUsd(usd).toString()}, 't', 'k',
       'g', 'chat', '/v1', 'm', 0, 0, 0)`;
-  await moveHeld(tx, [{ subscriptionId, atMs, heldNano: parseUsd(usd), usedNano: 0n }]);
+  await changeWindows(tx, [{ subscriptionId, atMs, heldNano: parseUsd(usd), usedNano: 0n }]);
   return requestId;
 }
 
@@ -100,16 +100,16 @@ async function settle(tx: Db, requestId: string, charged: string): Promise<void>
     },
   ]);
   const heldNano = -BigInt(String(row.amount_nano));
-  await moveHeld(tx, [{ subscriptionId, atMs, heldNano, usedNano: parseUsd(charged) }]);
+  await changeWindows(tx, [{ subscriptionId, atMs, heldNano, usedNano: parseUsd(charged) }]);
 }
 
 eachEngine(({ open, emptyUrl }) => {
-  describe("what is left", () => {
-    test("is the smallest rest over the windows, and says when it is full again", async () => {
+  describe("the remaining quota", () => {
+    test("is the smallest remainder of all windows, with the time of its reset", async () => {
       const db = await open();
       await grant(db, "s", {}, [DAILY, MONTHLY]);
-      expect(await purses(db, NOON)).toMatchObject([
-        { planName: "plan-of-s", leftNano: parseUsd("5"), resetsAtMs: at("2027-03-11T00:00:00Z") },
+      expect(await subscriptionBalances(db, NOON)).toMatchObject([
+        { planName: "plan-of-s", remainingNano: parseUsd("5"), resetsAtMs: at("2027-03-11T00:00:00Z") },
       ]);
       for (const day of [0, 1, 2, 3]) {
         await transaction(db, async (tx) => {
@@ -117,13 +117,13 @@ eachEngine(({ open, emptyUrl }) => {
           await settle(tx, await hold(tx, "s", "5.00", NOON + day * DAY_MS), "5.00");
         });
       }
-      expect(await purses(db, NOON + 4 * DAY_MS)).toMatchObject([
-        { leftNano: 0n, resetsAtMs: at("2027-04-01T00:00:00Z") },
+      expect(await subscriptionBalances(db, NOON + 4 * DAY_MS)).toMatchObject([
+        { remainingNano: 0n, resetsAtMs: at("2027-04-01T00:00:00Z") },
       ]);
       expect(await left(db, at("2027-04-01T00:00:00Z"))).toEqual(["s 5.00"]);
     });
 
-    test("is never below zero where the plan was made smaller than what is used", async () => {
+    test("is zero, not negative, if the plan was reduced below the use", async () => {
       const db = await open();
       await grant(db, "s");
       await transaction(db, async (tx) => {
@@ -134,11 +134,11 @@ eachEngine(({ open, emptyUrl }) => {
       expect(await left(db, NOON)).toEqual(["s 0.00"]);
     });
 
-    test("has no time of refilling when the subscription ends before it", async () => {
+    test("has no reset time if the subscription ends before it", async () => {
       const db = await open();
       await grant(db, "s", { endsAtMs: NOON + 1_000 });
       await grant(db, "renewed", { endsAtMs: NOON + 1_000, renews: "month" });
-      const resets = (await purses(db, NOON)).map(({ subscriptionId, resetsAtMs }) => [
+      const resets = (await subscriptionBalances(db, NOON)).map(({ subscriptionId, resetsAtMs }) => [
         subscriptionId,
         resetsAtMs,
       ]);
@@ -146,8 +146,8 @@ eachEngine(({ open, emptyUrl }) => {
     });
   });
 
-  describe("held money", () => {
-    test("is used in the window of its hold, even when that is over at the settlement", async () => {
+  describe("a subscription hold", () => {
+    test("is charged in the window of the hold, even if that window is over at settlement", async () => {
       const db = await open();
       await grant(db, "s");
       const before = at("2027-03-10T23:59:59Z");
@@ -163,7 +163,7 @@ eachEngine(({ open, emptyUrl }) => {
       expect(await usedFrom(db, "2027-03-10T00:00:00Z")).toEqual(["2.50 0.00"]);
     });
 
-    test("survives a change of the plan: other windows count what was held and used in their time", async () => {
+    test("survives a plan change: the new windows count what was held and used in their time", async () => {
       const db = await open();
       await grant(db, "s");
       const [kept] = await transaction(db, async (tx) => {
@@ -178,7 +178,7 @@ eachEngine(({ open, emptyUrl }) => {
       ]);
       expect(await left(db, NOON + 1)).toEqual(["s 1.50"]);
       await transaction(db, (tx) => settle(tx, kept ?? "", "0.25"));
-      expect(await purses(db, NOON + 1)).toMatchObject([
+      expect(await subscriptionBalances(db, NOON + 1)).toMatchObject([
         {
           windows: [
             { usedNano: parseUsd("0.75"), heldNano: 0n },
@@ -186,12 +186,12 @@ eachEngine(({ open, emptyUrl }) => {
           ],
         },
       ]);
-      // And back again: the first windows were kept up to date.
+      // Back to the first plan: its windows were kept up to date.
       await grant(db, "s");
       expect(await left(db, NOON + 2)).toEqual(["s 4.25"]);
     });
 
-    test("of a cancelled subscription is settled all the same", async () => {
+    test("is settled although the subscription was cancelled", async () => {
       const db = await open();
       await grant(db, "s");
       const id = await transaction(db, async (tx) => {
@@ -200,13 +200,13 @@ eachEngine(({ open, emptyUrl }) => {
       });
       expect(await cancelSubscription(db, "s")).toBe(true);
       expect(await cancelSubscription(db, "s")).toBe(false);
-      expect(await purses(db, NOON)).toEqual([]);
+      expect(await subscriptionBalances(db, NOON)).toEqual([]);
       await transaction(db, (tx) => settle(tx, id, "1.00"));
       await grant(db, "s");
       expect(await left(db, NOON)).toEqual(["s 4.00"]);
     });
 
-    test("whatever the order of holds, settlements and days, every window is the sum of its holds and entries", async () => {
+    test("in any order of operations, each window is the sum of its holds and entries", async () => {
       const db = await open();
       await grant(db, "s", {}, [DAILY, { ...MONTHLY, counted: "rolling" }]);
       const step = fc.record({
@@ -227,16 +227,16 @@ eachEngine(({ open, emptyUrl }) => {
           if (oldest !== undefined) await settle(tx, oldest, "0.01");
         });
       }
-      expect(await wrongWindows(db, 10)).toEqual([]);
+      expect(await findWrongWindows(db, 10)).toEqual([]);
       const [rows] = await db.sql`SELECT COUNT(*) AS n FROM subscription_window`;
       expect(Number(rows?.n)).toBeGreaterThan(20);
       await db.sql`UPDATE subscription_window SET used_nano = used_nano + 1 WHERE per = 'month'`;
       expect(
-        (await wrongWindows(db, 1)).map(({ per, is, ought }) => [per, is.usedNano - ought.usedNano]),
+        (await findWrongWindows(db, 1)).map(({ per, is, ought }) => [per, is.usedNano - ought.usedNano]),
       ).toEqual([["month", 1n]]);
     });
 
-    test("that was refunded counts down at the time of its charge, not of the refund", async () => {
+    test("counts a refund in the window of the charge, not of the refund", async () => {
       const db = await open();
       await grant(db, "s");
       const id = await transaction(db, async (tx) => {
@@ -246,7 +246,9 @@ eachEngine(({ open, emptyUrl }) => {
         return requestId;
       });
       await transaction(db, async (tx) => {
-        await moveHeld(tx, [{ subscriptionId: "s", atMs: NOON, heldNano: 0n, usedNano: -parseUsd("0.50") }]);
+        await changeWindows(tx, [
+          { subscriptionId: "s", atMs: NOON, heldNano: 0n, usedNano: -parseUsd("0.50") },
+        ]);
         await insertEntries(tx, [
           {
             id: "refund:1",
@@ -265,12 +267,12 @@ eachEngine(({ open, emptyUrl }) => {
       });
       expect(await left(db, NOON + DAY_MS)).toEqual(["s 5.00"]);
       expect(await usedFrom(db, "2027-03-10T00:00:00Z")).toEqual(["1.50 0.00"]);
-      expect(await wrongWindows(db, 10)).toEqual([]);
+      expect(await findWrongWindows(db, 10)).toEqual([]);
     });
   });
 
-  describe("who pays", () => {
-    test("running subscriptions, by priority, then by the sooner end, then by age", async () => {
+  describe("the order of payers", () => {
+    test("is active subscriptions by priority, then by earlier end, then by age", async () => {
       const db = await open();
       await grant(db, "open", { planId: "p" });
       await grant(db, "ends-later", { planId: "p", endsAtMs: NOON + 9 * DAY_MS });
@@ -281,22 +283,22 @@ eachEngine(({ open, emptyUrl }) => {
       await grant(db, "upcoming", { planId: "p", priority: 0, startsAtMs: NOON + 1 });
       await grant(db, "cancelled", { planId: "p", priority: 0, status: "cancelled" });
       await grant(db, "somebody-elses", { planId: "p", userId: "u2" });
-      expect((await purses(db, NOON)).map(({ subscriptionId }) => subscriptionId)).toEqual([
+      expect((await subscriptionBalances(db, NOON)).map(({ subscriptionId }) => subscriptionId)).toEqual([
         "first",
         "ends-sooner",
         "ends-later",
         "renews-soon",
         "open",
       ]);
-      expect((await purses(db, NOON, "u2")).map(({ subscriptionId }) => subscriptionId)).toEqual([
-        "somebody-elses",
-      ]);
-      expect(await purses(db, NOON, "nobody")).toEqual([]);
+      expect(
+        (await subscriptionBalances(db, NOON, "u2")).map(({ subscriptionId }) => subscriptionId),
+      ).toEqual(["somebody-elses"]);
+      expect(await subscriptionBalances(db, NOON, "nobody")).toEqual([]);
     });
   });
 
   describe("a clock that is set back", () => {
-    test("stays in the windows that were opened, and so does a look at them", async () => {
+    test("keeps the open windows, for holds and for reads", async () => {
       const db = await open();
       await grant(db, "s", { endsAtMs: NOON - DAY_MS, renews: "month" }, [DAILY, MONTHLY]);
       await transaction(db, async (tx) => {
@@ -306,22 +308,22 @@ eachEngine(({ open, emptyUrl }) => {
       for (const days of [1, 20, 400]) {
         const backMs = NOON - days * DAY_MS;
         const starts = at("2027-01-01T00:00:00Z") > backMs ? [] : [at("2027-03-10T00:00:00Z")];
-        const [purse] = await purses(db, backMs);
+        const [purse] = await subscriptionBalances(db, backMs);
         expect([purse?.atMs ?? []].flat()).toEqual(starts);
         const [standing] = await listSubscriptionStandings(db, "u1", backMs);
         expect(standing?.windows.slice(0, 1).map(({ startsAtMs }) => startsAtMs) ?? []).toEqual(starts);
         expect(standing?.windows.map(({ remainingNano }) => remainingNano)).toEqual(
-          purse?.windows.map(remainingBalance) ?? [],
+          purse?.windows.map(computeRemaining) ?? [],
         );
       }
       expect(await left(db, NOON + 1)).toEqual(["s 1.00"]);
       expect(await left(db, at("2027-03-11T00:00:00Z"))).toEqual(["s 5.00"]);
     });
 
-    test("leaves a subscription the end of the term that it was in", async () => {
+    test("does not change the end of a subscription's current term", async () => {
       const db = await open();
       await grant(db, "s", { endsAtMs: NOON - DAY_MS, renews: "month" });
-      await purses(db, NOON);
+      await subscriptionBalances(db, NOON);
       const backMs = NOON - 2 * DAY_MS;
       const endsAtMs = at("2027-04-09T12:00:00Z");
       expect(await listSubscriptionStandings(db, "u1", backMs)).toMatchObject([{ endsAtMs }]);
@@ -334,20 +336,20 @@ eachEngine(({ open, emptyUrl }) => {
       expect(await left(db, backMs)).toEqual(["s 5.00"]);
     });
 
-    test("does not revive a subscription that ends before the windows it has opened", async () => {
+    test("does not reactivate a subscription that ended before its open windows", async () => {
       const db = await open();
       await grant(db, "s");
-      await purses(db, NOON);
+      await subscriptionBalances(db, NOON);
       await grant(db, "s", { endsAtMs: NOON - DAY_MS });
       const backMs = NOON - 2 * DAY_MS;
-      expect(await purses(db, backMs)).toEqual([]);
+      expect(await subscriptionBalances(db, backMs)).toEqual([]);
       expect(await listSubscriptionStandings(db, "u1", backMs)).toEqual([]);
       const [past] = await listSubscriptionStandings(db, "u1", backMs, { past: true });
       expect(past).toMatchObject({ standing: "ended", windows: [] });
     });
   });
 
-  test("two nodes at once never hold more than a window has", async () => {
+  test("two concurrent nodes never hold more than a window has", async () => {
     const url = await emptyUrl();
     const nodes = [await openDb(url), await openDb(url)];
     const [first] = nodes;
@@ -358,8 +360,9 @@ eachEngine(({ open, emptyUrl }) => {
       let held = 0;
       const ask = (node: Db) =>
         transaction(node, async (tx) => {
-          const [purse] = (await lockSubscriptionBalances(tx, ["u1"], NOON)).get("u1") ?? [];
-          if (purse === undefined || purse.leftNano < parseUsd("0.02")) return;
+          const [subscriptionBalance] = (await lockSubscriptionBalances(tx, ["u1"], NOON)).get("u1") ?? [];
+          if (subscriptionBalance === undefined || subscriptionBalance.remainingNano < parseUsd("0.02"))
+            return;
           await hold(tx, "s", "0.02", NOON);
           held += 1;
         });
@@ -371,7 +374,7 @@ eachEngine(({ open, emptyUrl }) => {
     }
   }, 30_000);
 
-  test("a window that one node opens while another settles in it has both", async () => {
+  test("a window that one node opens while another settles in it counts both", async () => {
     const url = await emptyUrl();
     const nodes = [await openDb(url), await openDb(url)];
     const [a, b] = nodes;
@@ -385,12 +388,12 @@ eachEngine(({ open, emptyUrl }) => {
       });
       await grant(a, "s", {}, [{ ...DAILY, usd: "9.00" }, MONTHLY]);
       await Promise.all([
-        purses(a, NOON),
+        subscriptionBalances(a, NOON),
         transaction(b, (tx) => settle(tx, ids[0] ?? "", "0.50")),
-        purses(b, NOON),
+        subscriptionBalances(b, NOON),
         transaction(a, (tx) => settle(tx, ids[1] ?? "", "0.25")),
       ]);
-      const [purse] = await purses(a, NOON);
+      const [purse] = await subscriptionBalances(a, NOON);
       expect(purse?.windows.map(({ usedNano, heldNano }) => [usdText(usedNano), usdText(heldNano)])).toEqual([
         ["0.75", "0.00"],
         ["0.75", "0.00"],
@@ -400,7 +403,7 @@ eachEngine(({ open, emptyUrl }) => {
     }
   }, 30_000);
 
-  test("a look at the subscriptions shows the same, writes nothing, and shows past ones when asked", async () => {
+  test("listing subscriptions writes nothing and returns ended ones only on request", async () => {
     const db = await open();
     await grant(db, "s", { endsAtMs: NOON - DAY_MS, renews: "month" }, [DAILY, MONTHLY]);
     await grant(db, "upcoming", { startsAtMs: NOON + 1 });

@@ -1,14 +1,19 @@
 /**
- * The remaining balances of subscriptions, each at its own current time (`momentOf`). Held money belongs to the
+ * The remaining balances of subscriptions, each at its own current time (`computeCurrentTime`). Held money belongs to the
  * windows of the hold's time. Its settlement moves it from held to used in the same windows, even if these are over
  * by then.
  */
 
 import type { Nano } from "../../money/nano.ts";
-import { byTurn, computeSubscriptionState, presentEnd, presentMoment } from "../../money/subscription.ts";
+import {
+  comparePayingOrder,
+  computeCurrentEnd,
+  computeCurrentTime,
+  computeSubscriptionState,
+} from "../../money/subscription.ts";
 import type { PlanPeriod } from "../../records.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { presentWindows } from "../../store/money/subscription-standing.ts";
+import { buildCurrentWindows } from "../../store/money/subscription-standing.ts";
 import {
   addToWindows,
   openWindows,
@@ -32,7 +37,7 @@ export interface SubscriptionBalance {
   /** The time that determines the windows, and the time of everything the subscription pays for. */
   atMs: number;
   /** The smallest remaining amount of its windows; never below zero. */
-  leftNano: Nano;
+  remainingNano: Nano;
   /** When the window with the smallest remaining amount resets; null if the subscription ends before. */
   resetsAtMs: number | null;
   windows: SubscriptionBalanceWindow[];
@@ -55,39 +60,42 @@ export async function lockSubscriptionBalances(
     nowMs,
   );
   const running = locked
-    .map((subscription) => ({ subscription, atMs: presentMoment(opened.get(subscription.id) ?? [], nowMs) }))
+    .map((subscription) => ({
+      subscription,
+      atMs: computeCurrentTime(opened.get(subscription.id) ?? [], nowMs),
+    }))
     .filter(({ subscription, atMs }) => computeSubscriptionState(subscription, atMs) === "running");
-  const spans = running.map(({ subscription, atMs }) => presentWindows(subscription, atMs));
+  const spans = running.map(({ subscription, atMs }) => buildCurrentWindows(subscription, atMs));
   const uses = await openWindows(tx, spans.flat(), opened);
   let next = 0;
-  const purses = running.map(({ subscription, atMs }, i) => {
+  const subscriptionBalances = running.map(({ subscription, atMs }, i) => {
     const windows = (spans[i] ?? []).map(({ per, startsAtMs, endsAtMs, limitNano }) => {
       const { usedNano, heldNano } = uses[next++] ?? failMissingUse();
       return { per, startsAtMs, endsAtMs, limitNano, usedNano, heldNano };
     });
-    return { subscription, purse: buildBalance(subscription, atMs, windows) };
+    return { subscription, subscriptionBalance: buildBalance(subscription, atMs, windows) };
   });
-  const byUser = Map.groupBy(purses, ({ subscription }) => subscription.userId);
-  return new Map([...byUser].map(([userId, list]) => [userId, sortByTurn(list)]));
+  const byUser = Map.groupBy(subscriptionBalances, ({ subscription }) => subscription.userId);
+  return new Map([...byUser].map(([userId, list]) => [userId, sortByPayingOrder(list)]));
 }
 
 /**
  * Adds the amounts; negative amounts are subtracted. `atMs` is the time of the hold, and must be the time of its
  * entry too.
  */
-export async function moveHeld(tx: Db, changes: readonly WindowChange[]): Promise<void> {
+export async function changeWindows(tx: Db, changes: readonly WindowChange[]): Promise<void> {
   await lockSubscriptions(tx, [...new Set(changes.map(({ subscriptionId }) => subscriptionId))].sort());
   await addToWindows(tx, changes);
 }
 
-export function remainingBalance({ limitNano, usedNano, heldNano }: SubscriptionBalanceWindow): Nano {
+export function computeRemaining({ limitNano, usedNano, heldNano }: SubscriptionBalanceWindow): Nano {
   const rest = limitNano - usedNano - heldNano;
   return rest > 0n ? rest : 0n;
 }
 
 /** What would be left without the holds of requests in flight. */
-export function remainingWithHolds({ windows }: Pick<SubscriptionBalance, "windows">): Nano {
-  const rests = windows.map((window) => remainingBalance({ ...window, heldNano: 0n }));
+export function computeRemainingWithoutHolds({ windows }: Pick<SubscriptionBalance, "windows">): Nano {
+  const rests = windows.map((window) => computeRemaining({ ...window, heldNano: 0n }));
   return rests.reduce((least, rest) => (rest < least ? rest : least));
 }
 
@@ -96,36 +104,38 @@ function buildBalance(
   atMs: number,
   windows: SubscriptionBalanceWindow[],
 ): SubscriptionBalance {
-  const leftNano = windows.map(remainingBalance).reduce((least, rest) => (rest < least ? rest : least));
+  const remainingNano = windows.map(computeRemaining).reduce((least, rest) => (rest < least ? rest : least));
   // If several windows are equally empty, the last one to reset decides.
   const resetsAtMs = Math.max(
-    ...windows.filter((window) => remainingBalance(window) === leftNano).map((window) => window.endsAtMs),
+    ...windows
+      .filter((window) => computeRemaining(window) === remainingNano)
+      .map((window) => window.endsAtMs),
   );
   const endsBefore = renews === "none" && endsAtMs !== null && endsAtMs <= resetsAtMs;
   return {
     subscriptionId: id,
     planName: plan.name,
     atMs,
-    leftNano,
+    remainingNano,
     resetsAtMs: endsBefore ? null : resetsAtMs,
     windows,
   };
 }
 
-function sortByTurn(
-  list: readonly { subscription: GrantedPlan; purse: SubscriptionBalance }[],
+function sortByPayingOrder(
+  list: readonly { subscription: GrantedPlan; subscriptionBalance: SubscriptionBalance }[],
 ): SubscriptionBalance[] {
   // Most users have one subscription. Computing the end of a renewing term is the most expensive step here.
-  if (list.length === 1) return list.map(({ purse }) => purse);
+  if (list.length === 1) return list.map(({ subscriptionBalance }) => subscriptionBalance);
   return list
-    .map(({ subscription, purse }) => {
-      const endsAtMs = presentEnd(subscription, subscription.plan.timeZone, purse.atMs);
-      return { purse, turn: { ...subscription, endsAtMs } };
+    .map(({ subscription, subscriptionBalance }) => {
+      const endsAtMs = computeCurrentEnd(subscription, subscription.plan.timeZone, subscriptionBalance.atMs);
+      return { subscriptionBalance, turn: { ...subscription, endsAtMs } };
     })
-    .sort((a, b) => byTurn(a.turn, b.turn))
-    .map(({ purse }) => purse);
+    .sort((a, b) => comparePayingOrder(a.turn, b.turn))
+    .map(({ subscriptionBalance }) => subscriptionBalance);
 }
 
 function failMissingUse(): never {
-  throw new Error("A window has no use, not even none.");
+  throw new Error("openWindows returned fewer rows than windows requested");
 }

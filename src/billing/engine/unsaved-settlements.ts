@@ -8,90 +8,100 @@ import type { Settlement } from "./booking.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
 import { errorReason } from "./store-faults.ts";
 
-export interface UnsavedSettlements {
+export interface UnsavedSettlementsOptions {
+  spool: SettlementSpool;
+  log: Log;
+  retryMs: number;
+}
+
+export class UnsavedSettlements {
+  readonly #options: UnsavedSettlementsOptions;
+  /** Saved, or about to be saved, and not booked. */
+  readonly #unbooked = new Set<string>();
+  readonly #inMemory = new Map<string, Settlement>();
+  /** The spool contains a settlement for the operator, so it is not cleared. */
+  #hasRejected = false;
+  #retry: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(options: UnsavedSettlementsOptions) {
+    this.#options = options;
+  }
+
   /** Resolves when the settlements are saved, on disk or in memory. */
-  keep(settlements: readonly Settlement[]): Promise<void>;
+  async save(settlements: readonly Settlement[]): Promise<void> {
+    for (const { row } of settlements) this.#unbooked.add(row.requestId);
+    try {
+      await this.#options.spool.add(settlements);
+    } catch (error) {
+      this.#saveInMemory(settlements, error);
+    }
+  }
+
   /**
    * The database rejected this settlement permanently: its line survives the process and is read again at the next
    * start.
    */
-  keepForOperator(settlement: Settlement): Promise<void>;
-  /** The database has this settlement, whether or not it was saved here. */
-  booked(requestId: string): void;
-  /** Whether all saved settlements survive the process. */
-  isSafe(): boolean;
-  close(): Promise<void>;
-}
-
-export function openUnsavedSettlements(
-  spool: SettlementSpool,
-  log: Log,
-  retryMs: number,
-): UnsavedSettlements {
-  /** Saved, or about to be saved, and not booked. */
-  const unbooked = new Set<string>();
-  const inMemory = new Map<string, Settlement>();
-  let isForOperator = false;
-  let retry: ReturnType<typeof setTimeout> | null = null;
-
-  async function keep(settlements: readonly Settlement[]): Promise<void> {
-    for (const { row } of settlements) unbooked.add(row.requestId);
-    try {
-      await spool.add(settlements);
-    } catch (error) {
-      keepInMemory(settlements, error);
-    }
+  async saveForOperator(settlement: Settlement): Promise<void> {
+    this.#hasRejected = true;
+    await this.save([settlement]);
   }
 
-  function keepInMemory(settlements: readonly Settlement[], error: unknown): void {
-    const wasSafe = inMemory.size === 0;
+  /** The database has this settlement, whether or not it was saved here. */
+  markBooked(requestId: string): void {
+    if (!this.#unbooked.delete(requestId)) return;
+    this.#removeFromMemory(requestId);
+    if (this.#unbooked.size > 0 || this.#hasRejected) return;
+    const { spool, log } = this.#options;
+    spool.clear().catch((error) => log.error("spool_failed", { reason: errorReason(error) }));
+  }
+
+  /** Whether all saved settlements survive the process. */
+  isDurable(): boolean {
+    return this.#inMemory.size === 0;
+  }
+
+  async close(): Promise<void> {
+    const { spool, log } = this.#options;
+    this.#cancelRetry();
+    await this.#moveToDisk();
+    this.#cancelRetry();
+    for (const requestId of this.#inMemory.keys()) log.error("settlement_lost", { request_id: requestId });
+    await spool.close();
+  }
+
+  #saveInMemory(settlements: readonly Settlement[], error: unknown): void {
+    const { log, retryMs } = this.#options;
+    const wasDurable = this.isDurable();
     for (const settlement of settlements) {
       const { requestId } = settlement.row;
-      if (unbooked.has(requestId)) inMemory.set(requestId, settlement);
+      if (this.#unbooked.has(requestId)) this.#inMemory.set(requestId, settlement);
     }
-    if (inMemory.size === 0) return;
-    if (wasSafe)
-      log.error("settlements_in_memory", { settlements: inMemory.size, reason: errorReason(error) });
-    retry ??= setTimeout(() => {
-      retry = null;
-      void moveToDisk();
+    if (this.#inMemory.size === 0) return;
+    if (wasDurable)
+      log.error("settlements_in_memory", { settlements: this.#inMemory.size, reason: errorReason(error) });
+    this.#retry ??= setTimeout(() => {
+      this.#retry = null;
+      void this.#moveToDisk();
     }, retryMs).unref();
   }
 
-  async function moveToDisk(): Promise<void> {
-    const settlements = [...inMemory.values()];
+  async #moveToDisk(): Promise<void> {
+    const settlements = [...this.#inMemory.values()];
     if (settlements.length === 0) return;
     try {
-      await spool.add(settlements);
-      for (const { row } of settlements) forget(row.requestId);
+      await this.#options.spool.add(settlements);
+      for (const { row } of settlements) this.#removeFromMemory(row.requestId);
     } catch (error) {
-      keepInMemory(settlements, error);
+      this.#saveInMemory(settlements, error);
     }
   }
 
-  function forget(requestId: string): void {
-    if (inMemory.delete(requestId) && inMemory.size === 0) log.info("settlements_safe");
+  #removeFromMemory(requestId: string): void {
+    if (this.#inMemory.delete(requestId) && this.#inMemory.size === 0)
+      this.#options.log.info("settlements_safe");
   }
 
-  return {
-    keep,
-    async keepForOperator(settlement) {
-      isForOperator = true;
-      await keep([settlement]);
-    },
-    booked(requestId) {
-      if (!unbooked.delete(requestId)) return;
-      forget(requestId);
-      if (unbooked.size > 0 || isForOperator) return;
-      spool.clear().catch((error) => log.error("spool_failed", { reason: errorReason(error) }));
-    },
-    isSafe: () => inMemory.size === 0,
-    async close() {
-      if (retry !== null) clearTimeout(retry);
-      await moveToDisk();
-      if (retry !== null) clearTimeout(retry);
-      for (const requestId of inMemory.keys()) log.error("settlement_lost", { request_id: requestId });
-      await spool.close();
-    },
-  };
+  #cancelRetry(): void {
+    if (this.#retry !== null) clearTimeout(this.#retry);
+  }
 }

@@ -5,7 +5,7 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import { type Keyring, openKeyring } from "../../secrets/keyring.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { writeHeartbeat } from "../../store/money/processes.ts";
-import { type Idempotency, type IdempotencyOptions, openIdempotency } from "./idempotency.ts";
+import { Idempotency, type IdempotencyOptions } from "./idempotency.ts";
 
 const NOW_MS = 1_794_000_000_000;
 const DAY_MS = 86_400_000;
@@ -18,22 +18,21 @@ const keyring = newKeyring();
 
 /** The test sets `node.nowMs`. */
 function nodeOn(db: Db, change: Partial<IdempotencyOptions> = {}): Idempotency & { nowMs: number } {
-  const node = { nowMs: NOW_MS };
-  const clock = { nowMs: () => node.nowMs };
-  const memory = openIdempotency({
+  const idempotency = new Idempotency({
     db,
-    clock,
+    clock: { nowMs: () => node.nowMs },
     keyring,
     incarnation: "inc_1",
     keptMs: DAY_MS,
     answerBytesMax: 64 * 1024,
     ...change,
   });
-  return Object.assign(node, memory);
+  const node: Idempotency & { nowMs: number } = Object.assign(idempotency, { nowMs: NOW_MS });
+  return node;
 }
 
 eachEngine(({ open }) => {
-  test("the first is new, a repeat hears that it runs, and then gets the same answer", async () => {
+  test("the first request is new; a repeat is reported as running, then gets the same response", async () => {
     const node = nodeOn(await open());
     expect(await node.begin(claim("req_1"))).toEqual({ kind: "new" });
     expect(await node.begin(claim("req_2"))).toEqual({ kind: "running", requestId: "req_1" });
@@ -41,7 +40,7 @@ eachEngine(({ open }) => {
     expect(await node.begin(claim("req_3"))).toEqual({ kind: "done", requestId: "req_1", stored: ANSWER });
   });
 
-  test("an end that the store did not take is told when it is back", async () => {
+  test("a result that the database did not accept is recorded when the database is back", async () => {
     const db = await open();
     let isAway = false;
     const failing = new Proxy(db.sql, {
@@ -53,7 +52,7 @@ eachEngine(({ open }) => {
     for (const one of [claim("req_1"), forgotten]) await node.begin(one);
     isAway = true;
     await expect(node.finish(claim("req_1"), ANSWER)).rejects.toThrow("away");
-    await expect(node.forget(forgotten)).rejects.toThrow("away");
+    await expect(node.releaseClaim(forgotten)).rejects.toThrow("away");
     isAway = false;
     const done = await eventually(async () => {
       const begun = await node.begin(claim("req_3"));
@@ -63,7 +62,7 @@ eachEngine(({ open }) => {
     await eventually(async () => (await node.begin({ ...forgotten, requestId: "req_4" })).kind === "new");
   });
 
-  test("another body under the same token is told apart, running or done", async () => {
+  test("another body under the same idempotency key is detected, running or done", async () => {
     const node = nodeOn(await open());
     await node.begin(claim("req_1"));
     const other = { ...claim("req_2"), fingerprint: "g" };
@@ -72,14 +71,14 @@ eachEngine(({ open }) => {
     expect(await node.begin(other)).toEqual({ kind: "other_body", requestId: "req_1" });
   });
 
-  test("tokens of two keys have nothing to do with each other", async () => {
+  test("idempotency keys of two API keys are independent", async () => {
     const node = nodeOn(await open());
     await node.begin(claim("req_1"));
     expect(await node.begin({ ...claim("req_2"), scope: "key_2" })).toEqual({ kind: "new" });
     expect(await node.begin({ ...claim("req_3"), token: "T" })).toEqual({ kind: "new" });
   });
 
-  test("of many who begin at once on two nodes exactly one is new", async () => {
+  test("of many concurrent requests on two nodes, exactly one is new", async () => {
     const db = await open();
     const nodes = [nodeOn(db), nodeOn(db, { incarnation: "inc_2" })];
     const begun = await Promise.all(
@@ -91,18 +90,18 @@ eachEngine(({ open }) => {
       expect(one).toEqual({ kind: "running", requestId: winner });
   });
 
-  test("what was forgotten may be tried again, and only its own request can forget it", async () => {
+  test("a forgotten idempotency key can be used again, and only its own request can forget it", async () => {
     const node = nodeOn(await open());
     await node.begin(claim("req_1"));
-    await node.forget(claim("req_2"));
+    await node.releaseClaim(claim("req_2"));
     expect(await node.begin(claim("req_2"))).toMatchObject({ kind: "running" });
-    await node.forget(claim("req_1"));
+    await node.releaseClaim(claim("req_1"));
     expect(await node.begin(claim("req_2"))).toEqual({ kind: "new" });
     await node.finish(claim("req_1"), ANSWER);
     expect(await node.begin(claim("req_3"))).toEqual({ kind: "running", requestId: "req_2" });
   });
 
-  test("an answer that is a stream, or too long, is not kept, and the request is done all the same", async () => {
+  test("a streamed or too long response is not stored, and the request still counts as done", async () => {
     const node = nodeOn(await open(), { answerBytesMax: 10 });
     const gone = { kind: "done", requestId: "req_1", stored: null } as const;
     await node.begin(claim("req_1"));
@@ -119,7 +118,7 @@ eachEngine(({ open }) => {
     }
   });
 
-  test("the store cannot be read for what a model said, and without its master key the answer is gone", async () => {
+  test("stored responses are encrypted, and unreadable without the master key", async () => {
     const db = await open();
     const node = nodeOn(db);
     await node.begin(claim("req_1"));
@@ -129,7 +128,7 @@ eachEngine(({ open }) => {
     expect(await later.begin(claim("req_2"))).toEqual({ kind: "done", requestId: "req_1", stored: null });
   });
 
-  test("an answer that cannot be sealed is not kept, and the request is done all the same", async () => {
+  test("a response that cannot be sealed is not stored, and the request still counts as done", async () => {
     const broken: Keyring = {
       get activeKid(): string {
         throw new Error("unreadable");
@@ -142,23 +141,23 @@ eachEngine(({ open }) => {
     expect(await node.begin(claim("req_2"))).toEqual({ kind: "done", requestId: "req_1", stored: null });
   });
 
-  test("after a day a token is free again, swept or not", async () => {
+  test("an idempotency key is free again after one day, swept or not", async () => {
     const db = await open();
     const node = nodeOn(db);
     await node.begin(claim("req_1"));
     await node.finish(claim("req_1"), ANSWER);
     node.nowMs = NOW_MS + DAY_MS;
-    await node.sweep();
+    await node.deleteExpired();
     expect(await node.begin(claim("req_2"))).toMatchObject({ kind: "done" });
     node.nowMs += 1;
     expect(await node.begin({ ...claim("req_2"), fingerprint: "g" })).toEqual({ kind: "new" });
     expect(await node.begin({ ...claim("req_3"), fingerprint: "g" })).toMatchObject({ kind: "running" });
     node.nowMs += DAY_MS + 1;
-    await node.sweep();
+    await node.deleteExpired();
     expect(await db.sql`SELECT token FROM idempotency`).toEqual([]);
   });
 
-  test("a sweep takes more than one portion", async () => {
+  test("a sweep deletes more than one batch", async () => {
     const db = await open();
     const node = nodeOn(db);
     const rows = Array.from({ length: 2_500 }, (_, i) => `('k', 't${i}', 'f', 'r', 'i', 5, 'done')`);
@@ -166,11 +165,11 @@ eachEngine(({ open }) => {
       `INSERT INTO idempotency (scope, token, fingerprint, request_id, incarnation, at_ms, state) VALUES ${rows.join(", ")}`,
     );
     await node.begin(claim("req_1"));
-    await node.sweep();
+    await node.deleteExpired();
     expect(await db.sql`SELECT token FROM idempotency`).toEqual([{ token: "t" }]);
   });
 
-  test("what a dead process was at is done without an answer; the living and oneself are left alone", async () => {
+  test("recovery marks requests of dead processes as done, and leaves all others untouched", async () => {
     const db = await open();
     await writeHeartbeat(db, {
       id: "inc_alive",
@@ -185,18 +184,18 @@ eachEngine(({ open }) => {
       await nodeOn(db, { incarnation }).begin({ ...claim(`req_${incarnation}`), token: incarnation });
     }
     const node = nodeOn(db);
-    expect(await node.recover()).toBe(1);
-    expect(await node.recover()).toBe(0);
+    expect(await node.endOrphanedClaims()).toBe(1);
+    expect(await node.endOrphanedClaims()).toBe(0);
     const again = (token: string) => node.begin({ ...claim("req_9"), token });
     expect(await again("inc_dead")).toEqual({ kind: "done", requestId: "req_inc_dead", stored: null });
     for (const alive of ["inc_alive", "inc_1"]) expect(await again(alive)).toMatchObject({ kind: "running" });
   });
 
-  test("a process that was only thought dead still leaves its answer", async () => {
+  test("a process wrongly considered dead can still store its response", async () => {
     const db = await open();
     const slow = nodeOn(db, { incarnation: "inc_slow" });
     await slow.begin(claim("req_1"));
-    await nodeOn(db).recover();
+    await nodeOn(db).endOrphanedClaims();
     await slow.finish(claim("req_1"), ANSWER);
     expect(await slow.begin(claim("req_2"))).toEqual({ kind: "done", requestId: "req_1", stored: ANSWER });
   });

@@ -19,7 +19,7 @@ import {
   sweepIdempotency,
 } from "../../store/money/idempotency.ts";
 
-import { type ClaimEnd, openPendingClaimEnds } from "./late-ends.ts";
+import { type ClaimEnd, openPendingClaimEnds, type PendingClaimEnds } from "./pending-claim-ends.ts";
 
 export type { IdempotencyClaim, StoredAnswer } from "../../store/money/idempotency.ts";
 
@@ -28,23 +28,6 @@ export type IdempotencyStart =
   | { kind: "running"; requestId: string }
   | { kind: "done"; requestId: string; stored: StoredAnswer | null }
   | { kind: "other_body"; requestId: string };
-
-export interface Idempotency {
-  /** Durable before it resolves. The caller that gets `new` must end the claim with `finish` or `forget`. */
-  begin(claim: IdempotencyClaim): Promise<IdempotencyStart>;
-  /**
-   * Stores the response if it is complete and small; pass null for a stream or an incomplete response. Rejects when
-   * the database is unavailable, as `forget` does: the end is then retried, and until it is written the request
-   * counts as running.
-   */
-  finish(claim: IdempotencyClaim, answer: StoredAnswer | null): Promise<void>;
-  /** The request was refused before any account worked on it: the client may retry under the same key. */
-  forget(claim: IdempotencyClaim): Promise<void>;
-  /** Ends the claims of dead processes that were removed. Returns their number. */
-  recover(): Promise<number>;
-  /** Deletes claims older than the retention. */
-  sweep(): Promise<void>;
-}
 
 export interface IdempotencyOptions {
   db: Db;
@@ -63,76 +46,98 @@ const PAUSE_MS = 1_000;
 /** Between two tries a row can disappear only because its request ended. That does not happen this often. */
 const TRIES_MAX = 5;
 
-export function openIdempotency(options: IdempotencyOptions): Idempotency {
-  const { db, clock, keyring, incarnation, keptMs, answerBytesMax } = options;
+export class Idempotency {
+  readonly #options: IdempotencyOptions;
+  readonly #pendingEnds: PendingClaimEnds;
 
-  const late = openPendingClaimEnds(write, clock.nowMs, options.pauseMs ?? PAUSE_MS);
-
-  function write(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
-    return end === "forget" ? forgetIdempotency(db, claim) : finishIdempotency(db, claim, end);
+  constructor(options: IdempotencyOptions) {
+    this.#options = options;
+    this.#pendingEnds = openPendingClaimEnds(
+      (claim, end) => this.#write(claim, end),
+      options.clock.nowMs,
+      options.pauseMs ?? PAUSE_MS,
+    );
   }
 
-  async function endClaim(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
-    try {
-      await write(claim, end);
-    } catch (error) {
-      late.add(claim, end);
-      throw error;
-    }
-  }
-
-  async function begin(claim: IdempotencyClaim): Promise<IdempotencyStart> {
+  /** Durable before it resolves. The caller that gets `new` must end the claim with `finish` or `releaseClaim`. */
+  async begin(claim: IdempotencyClaim): Promise<IdempotencyStart> {
+    const { db, clock, incarnation, keptMs } = this.#options;
     for (let attempt = 0; attempt < TRIES_MAX; attempt += 1) {
       const nowMs = clock.nowMs();
       const existing = await claimIdempotency(db, claim, { incarnation, nowMs, keptSinceMs: nowMs - keptMs });
       if (existing === "claimed") return { kind: "new" };
-      if (existing !== null) return describeExisting(claim, existing);
+      if (existing !== null) return this.#describeExisting(claim, existing);
     }
-    throw new Error("An idempotency key was begun and forgotten by others again and again.");
+    throw new Error("An idempotency key was claimed and released by other requests too many times.");
   }
 
-  function describeExisting(
-    claim: IdempotencyClaim,
-    { requestId, ...row }: IdempotencyRow,
-  ): IdempotencyStart {
+  /**
+   * Stores the response if it is complete and small; pass null for a stream or an incomplete response. Rejects when
+   * the database is unavailable, as `releaseClaim` does: the end is then retried, and until it is written the request
+   * counts as running.
+   */
+  async finish(claim: IdempotencyClaim, answer: StoredAnswer | null): Promise<void> {
+    const isStored = answer !== null && Buffer.byteLength(answer.body) <= this.#options.answerBytesMax;
+    await this.#endClaim(claim, isStored ? this.#sealAnswer(claim, answer) : null);
+  }
+
+  /** The request was refused before any account worked on it: the client may retry under the same key. */
+  releaseClaim(claim: IdempotencyClaim): Promise<void> {
+    return this.#endClaim(claim, "forget");
+  }
+
+  /** Ends the claims of dead processes that were removed. Returns their number. */
+  endOrphanedClaims(): Promise<number> {
+    return endOrphanedIdempotency(this.#options.db, this.#options.incarnation);
+  }
+
+  /** Deletes claims older than the retention. */
+  async deleteExpired(): Promise<void> {
+    const { db, clock, keptMs } = this.#options;
+    const keptSinceMs = clock.nowMs() - keptMs;
+    while (await sweepIdempotency(db, keptSinceMs));
+  }
+
+  async #endClaim(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
+    try {
+      await this.#write(claim, end);
+    } catch (error) {
+      this.#pendingEnds.add(claim, end);
+      throw error;
+    }
+  }
+
+  #write(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
+    const { db } = this.#options;
+    return end === "forget" ? forgetIdempotency(db, claim) : finishIdempotency(db, claim, end);
+  }
+
+  #describeExisting(claim: IdempotencyClaim, { requestId, ...row }: IdempotencyRow): IdempotencyStart {
     if (row.fingerprint !== claim.fingerprint) return { kind: "other_body", requestId };
     if (row.state === "running") return { kind: "running", requestId };
-    return { kind: "done", requestId, stored: row.answer === null ? null : unsealAnswer(claim, row.answer) };
+    const stored = row.answer === null ? null : this.#unsealAnswer(claim, row.answer);
+    return { kind: "done", requestId, stored };
   }
 
   /** Model output is never stored readable, so the response is encrypted too. */
-  function sealAnswer(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
+  #sealAnswer(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
     try {
-      return { ...answer, body: seal(keyring, buildBinding(claim), answer.body) };
+      return { ...answer, body: seal(this.#options.keyring, buildBinding(claim), answer.body) };
     } catch {
       // An unreadable master key must not leave the request running for a day.
       return null;
     }
   }
 
-  function unsealAnswer(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
+  #unsealAnswer(claim: IdempotencyClaim, answer: StoredAnswer): StoredAnswer | null {
     try {
-      return { ...answer, body: unseal(keyring, buildBinding(claim), answer.body) };
+      return { ...answer, body: unseal(this.#options.keyring, buildBinding(claim), answer.body) };
     } catch (error) {
       // The master key was changed since. The response is lost, but the request is still not executed twice.
       if (error instanceof SealError) return null;
       throw error;
     }
   }
-
-  return {
-    begin,
-    async finish(claim, answer) {
-      const isStored = answer !== null && Buffer.byteLength(answer.body) <= answerBytesMax;
-      await endClaim(claim, isStored ? sealAnswer(claim, answer) : null);
-    },
-    forget: (claim) => endClaim(claim, "forget"),
-    recover: () => endOrphanedIdempotency(db, incarnation),
-    async sweep() {
-      const keptSinceMs = clock.nowMs() - keptMs;
-      while (await sweepIdempotency(db, keptSinceMs));
-    },
-  };
 }
 
 function buildBinding({ scope, token }: IdempotencyClaim): string {

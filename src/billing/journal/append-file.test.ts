@@ -36,9 +36,9 @@ function run(prelude: string, code: string) {
 
 describe.each([
   ["mapped", createMappedFile],
-  ["written", createUnmappedFile],
-])("a file that is %s", (_, make) => {
-  test("has every line as soon as it is put there", () => {
+  ["unmapped", createUnmappedFile],
+])("an append file (%s)", (_, make) => {
+  test("a line is readable as soon as it is appended", () => {
     const path = newPath();
     const file = make(path, 100);
     expect(file.put(line("first"))).toBe(true);
@@ -49,7 +49,7 @@ describe.each([
     expect(linesOf(path)).toEqual(["first", "zweite ü €"]);
   });
 
-  test("takes no line that is too long for what is left of it", () => {
+  test("rejects a line that is longer than the remaining space", () => {
     const path = newPath();
     const file = make(path, 40);
     expect(file.put(line("0123456789"))).toBe(true);
@@ -74,9 +74,9 @@ describe.each([
     expect(linesOf(path)).toEqual(["one", "two"]);
   });
 
-  test("says at once that the disk takes no more, and the process goes on", () => {
+  test("reports a full disk at once, and the process continues", () => {
     const path = newPath();
-    // A file may have eight blocks of a kilobyte; more is refused as on a full disk.
+    // A file may have eight blocks of a kilobyte. Larger files fail as on a full disk.
     const { exitCode, said } = run(
       "trap '' XFSZ; ulimit -f 8;",
       `let lines = 0;
@@ -92,7 +92,7 @@ describe.each([
   });
 });
 
-test("memory that a closed file was mapped to is given back at once", () => {
+test("closing a mapped file unmaps its memory at once", () => {
   const path = newPath();
   const mappings = () => readFileSync("/proc/self/maps", "utf8").split(path).length - 1;
   const open = createMappedFile(path, 10_000);
@@ -104,18 +104,15 @@ test("memory that a closed file was mapped to is given back at once", () => {
 
 const EXT = 0xef53;
 
-test.if(statfsSync(tmpdir()).type === EXT)(
-  "nothing that was put there is left to be written after a sync",
-  async () => {
-    const path = newPath();
-    const file = createMappedFile(path, 10_000);
-    file.put(line("a line"));
-    await file.sync();
-    const [, mapping = ""] = readFileSync("/proc/self/smaps", "utf8").split(path);
-    expect(mapping.match(/^(Shared|Private)_Dirty: +(\d+) kB$/gm)?.slice(0, 2)).toEqual([
-      expect.stringMatching(/ 0 kB$/),
-      expect.stringMatching(/ 0 kB$/),
-    ]);
-    file.close();
-  },
-);
+test.if(statfsSync(tmpdir()).type === EXT)("sync leaves no dirty pages", async () => {
+  const path = newPath();
+  const file = createMappedFile(path, 10_000);
+  file.put(line("a line"));
+  await file.sync();
+  const [, mapping = ""] = readFileSync("/proc/self/smaps", "utf8").split(path);
+  expect(mapping.match(/^(Shared|Private)_Dirty: +(\d+) kB$/gm)?.slice(0, 2)).toEqual([
+    expect.stringMatching(/ 0 kB$/),
+    expect.stringMatching(/ 0 kB$/),
+  ]);
+  file.close();
+});

@@ -13,18 +13,18 @@ import {
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 
-/** Whole lines, each with its line end, at the start of a buffer. */
-export interface JournalLines {
+/** A whole line with its line end, at the start of a buffer. */
+export interface JournalLine {
   readonly bytes: Buffer;
   readonly length: number;
 }
 
 export interface AppendFile {
   /**
-   * Returns false if the lines do not fit. If it throws, none of the lines is in the file, and nothing more may be
+   * Returns false if the line does not fit. If it throws, the line is not in the file, and nothing more may be
    * appended.
    */
-  put(lines: JournalLines): boolean;
+  put(line: JournalLine): boolean;
   /** Everything appended so far survives a power failure once this resolves. */
   sync(): Promise<void>;
   /** A copy of everything appended so far. */
@@ -32,7 +32,7 @@ export interface AppendFile {
   close(): void;
 }
 
-const PARTLY = "the disk took a part of it";
+const PARTLY = "the file was written only partly";
 
 /**
  * File systems that overwrite a page in place: ext2 to ext4, XFS and tmpfs. Others allocate a new block for each
@@ -66,9 +66,9 @@ export function createMappedFile(path: string, bytesMax: number): AppendFile {
   }
   let end = 0;
   return {
-    put(lines) {
-      if (lines.length > bytesMax - end) return false;
-      end += lines.bytes.copy(bytes, end, 0, lines.length);
+    put(line) {
+      if (line.length > bytesMax - end) return false;
+      end += line.bytes.copy(bytes, end, 0, line.length);
       return true;
     },
     // Linux keeps one copy of a page for all users, so a sync also writes changes made through mapped memory.

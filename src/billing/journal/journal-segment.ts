@@ -1,6 +1,6 @@
 /**
  * Reads the bytes of one journal segment and verifies the checksum at the end of each line. Reading stops at the
- * first invalid line, because later lines may depend on it.
+ * first invalid line, because the content after it cannot be trusted.
  */
 
 /** Separates the JSON of a line from its checksum. The JSON contains this byte only as an escape inside strings. */
@@ -8,8 +8,6 @@ export const CHECKSUM_MARK = 0x09;
 export const CHECKSUM_DIGITS = 8;
 
 const LINE_END = 0x0a;
-/** The first line of segments of versions without checksums. */
-const UNCHECKED_START = '["o"]\n';
 
 export interface SegmentText {
   lines: string[];
@@ -31,9 +29,6 @@ export function checksum(bytes: Uint8Array): number {
 }
 
 export function readSegment(bytes: Buffer): SegmentText {
-  if (bytes.subarray(0, UNCHECKED_START.length).toString("latin1") === UNCHECKED_START) {
-    return readUnchecked(bytes);
-  }
   const lines: string[] = [];
   let start = 0;
   for (;;) {
@@ -74,11 +69,4 @@ function isWhole(bytes: Buffer, start: number, end: number): boolean {
 function lastNonZero(bytes: Buffer): number {
   for (let at = bytes.length - 1; at >= 0; at--) if (bytes[at] !== 0) return at;
   return -1;
-}
-
-function readUnchecked(bytes: Buffer): SegmentText {
-  const zero = bytes.indexOf(0);
-  const lines = bytes.toString("utf8", 0, zero === -1 ? bytes.length : zero).split("\n");
-  const rest = lines.pop() ?? "";
-  return { lines, torn: rest === "" ? 0 : 1, damage: null };
 }

@@ -6,18 +6,17 @@ import { UNSENT } from "../../store/money/holds.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import { buildHold, type HoldRequest } from "../engine/booking.ts";
-import { asking, settling, TARIFF } from "../engine/direct-billing.test-support.ts";
-import { newReservation } from "../write-behind/wallet-reservations.ts";
-import { type Journal, openJournal } from "./journal.ts";
-import { listOrphanedJournals } from "./left-journals.ts";
+import { buildHoldRequest, buildTestSettlement, TARIFF } from "../engine/direct-billing.test-support.ts";
+import { Journal } from "./journal.ts";
+import { encodeHold } from "./journal-events.ts";
+import { LineBuffer } from "./line-buffer.ts";
+import { listOrphanedJournals } from "./orphaned-journals.ts";
 
 const SEGMENT_BYTES = 100_000;
 const newFolder = () => mkdtempSync(join(tmpdir(), "gateway-journal-"));
-/** All of one wallet, as is usual. */
-const lease = newReservation("u1", 1n);
-const held = (requestId: string) => ({ asked: asking(requestId), atMs: 1_000, lease });
+const held = (requestId: string) => ({ request: buildHoldRequest(requestId), atMs: 1_000 });
 const holding = (requestId: string) =>
-  buildHold(asking(requestId), { amountNano: 100n, subscriptionId: null }, "inc_1", 1_000);
+  buildHold(buildHoldRequest(requestId), { amountNano: 100n, subscriptionId: null }, "inc_1", 1_000);
 
 function left(dir: string) {
   const [journal] = listOrphanedJournals(dir, () => false);
@@ -73,26 +72,26 @@ const FULL: UsageRow = usageRow({
   flags: ["partial", "overrun"],
 });
 
-test("a request that ended is told with all that its row has", () => {
+test("a settlement is read back with all columns of its usage row", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
-  journal.held(held("r1"));
-  journal.settled(FULL);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
+  journal.appendHold(held("r1"));
+  journal.appendSettlement(FULL);
   expect(left(dir).settlements).toEqual([{ row: FULL, chargedNano: 31n }]);
 });
 
-test("a row that nobody pays for is told with all that it has", () => {
+test("an unpaid row is read back with all its columns", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
   const rows = [FULL, usageRow({ requestId: "r2" }), { ...FULL, requestId: "r3", inputTokens: 99 }];
-  for (const row of rows) journal.recorded(row);
+  for (const row of rows) journal.appendUnpaidRow(row);
   expect(left(dir).rows).toEqual(rows);
   expect(left(dir)).toMatchObject({ settlements: [], torn: 0, unreadable: 0 });
 });
 
-test("rows that have everything but one column in common are told apart", () => {
+test("rows that differ in a single column are read back correctly", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
   const changes: Partial<UsageRow>[] = [
     { groupId: "g2" },
     { publicModel: "m2" },
@@ -111,36 +110,36 @@ test("rows that have everything but one column in common are told apart", () => 
     { keyId: "k2", userId: null, accountId: null },
   ];
   const rows = changes.map((change, index) => ({ ...FULL, ...change, requestId: `other ${index}` }));
-  for (const row of [FULL, ...rows]) journal.recorded(row);
+  for (const row of [FULL, ...rows]) journal.appendUnpaidRow(row);
   expect(left(dir).rows).toEqual([FULL, ...rows]);
 });
 
-test("however many kinds of rows there are, and however many segments, each row is told as it was", () => {
+test("many kinds of rows over many segments are all read back unchanged", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 4_000);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 4_000 });
   const rows = Array.from({ length: 300 }, (_, index) =>
     usageRow({ publicModel: `m${(index * 7) % 50}`, inputTokens: index }),
   );
-  const segments = rows.map((row) => journal.recorded(row));
+  const segments = rows.map((row) => journal.appendUnpaidRow(row));
   expect(new Set(segments).size).toBeGreaterThan(3);
   expect(left(dir)).toMatchObject({ rows, torn: 0, unreadable: 0 });
   // Each segment can be read without the earlier ones.
   const last = segments.at(-1) ?? 0;
-  journal.forgetBefore(last);
+  journal.deleteSegmentsBefore(last);
   expect(left(dir).rows).toEqual(rows.filter((_, index) => segments[index] === last));
 });
 
-test("wherever the process dies, whole lines count and the one it was writing does not", () => {
+test("after a crash at any byte, complete lines are read and the torn line is ignored", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
   const steps: ((journal: Journal) => void)[] = [
-    (to) => to.held(held("ü1")),
-    (to) => to.progressed({ progress: { ...UNSENT, accountId: "a" }, requestIds: ["r0", "ü1"] }),
-    (to) => to.held(held("r2")),
-    (to) => to.recorded(usageRow({ requestId: "free 1", publicModel: "€" })),
-    (to) => to.recorded(usageRow({ requestId: "free 2", publicModel: "€" })),
-    (to) => to.settled(settling("ü1", 30n).row),
-    (to) => to.recorded(usageRow({ requestId: "free 3" })),
+    (to) => to.appendHold(held("ü1")),
+    (to) => to.appendProgress({ progress: { ...UNSENT, accountId: "a" }, requestIds: ["r0", "ü1"] }),
+    (to) => to.appendHold(held("r2")),
+    (to) => to.appendUnpaidRow(usageRow({ requestId: "free 1", publicModel: "€" })),
+    (to) => to.appendUnpaidRow(usageRow({ requestId: "free 2", publicModel: "€" })),
+    (to) => to.appendSettlement(buildTestSettlement("ü1", 30n).row),
+    (to) => to.appendUnpaidRow(usageRow({ requestId: "free 3" })),
   ];
   const path = join(dir, "journal-inc_1.1.jsonl");
   /** After each step: the length of the text, and its content. */
@@ -167,13 +166,13 @@ test("wherever the process dies, whole lines count and the one it was writing do
   }
 });
 
-test("what does not fit into a segment goes to the next one, however long it is", () => {
+test("an entry that does not fit into a segment starts the next one, whatever its length", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 350);
-  const segments = Array.from({ length: 20 }, (_, index) => journal.held(held(`r${index}`)));
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 350 });
+  const segments = Array.from({ length: 20 }, (_, index) => journal.appendHold(held(`r${index}`)));
   const trace = JSON.stringify("€".repeat(5_000));
-  journal.settled({ ...settling("r0", 1n).row, trace });
-  journal.settled(settling("r1", 2n).row);
+  journal.appendSettlement({ ...buildTestSettlement("r0", 1n).row, trace });
+  journal.appendSettlement(buildTestSettlement("r1", 2n).row);
   expect(new Set(segments).size).toBeGreaterThan(2);
   expect(readdirSync(dir).length).toBeGreaterThan(new Set(segments).size);
   const { open, settlements, torn } = left(dir);
@@ -182,52 +181,53 @@ test("what does not fit into a segment goes to the next one, however long it is"
   expect(torn).toBe(0);
 });
 
-test("an end is told whole, also where its beginning was thrown away: whether it is booked the store knows", () => {
+test("a settlement is read back even if the segment with its hold was deleted", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 700);
-  journal.held(held("booked"));
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 700 });
+  journal.appendHold(held("booked"));
   let segment = 1;
-  while (segment === 1) segment = journal.held(held(`open ${readdirSync(dir).length} ${Bun.nanoseconds()}`));
-  journal.settled(settling("booked", 30n).row);
+  while (segment === 1)
+    segment = journal.appendHold(held(`open ${readdirSync(dir).length} ${Bun.nanoseconds()}`));
+  journal.appendSettlement(buildTestSettlement("booked", 30n).row);
   expect(toldBy(dir).ended).toEqual(["booked 30"]);
-  expect(journal.hasBefore(segment)).toBe(true);
-  journal.forgetBefore(segment);
-  expect(journal.hasBefore(segment)).toBe(false);
+  expect(journal.hasSegmentBefore(segment)).toBe(true);
+  journal.deleteSegmentsBefore(segment);
+  expect(journal.hasSegmentBefore(segment)).toBe(false);
   expect(toldBy(dir)).toMatchObject({ ended: ["booked 30"], unreadable: 0 });
   expect(toldBy(dir).open.length).toBe(1);
 });
 
-test("a journal that is of no more use leaves no file, and goes on with a new one", async () => {
+test("a journal that is no longer needed deletes its files and can start a new one", async () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
-  journal.held(held("r1"));
-  journal.forgetBefore(Number.POSITIVE_INFINITY);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
+  journal.appendHold(held("r1"));
+  journal.deleteSegmentsBefore(Number.POSITIVE_INFINITY);
   expect(readdirSync(dir)).toEqual([]);
   await journal.sync();
-  journal.held(held("r2"));
+  journal.appendHold(held("r2"));
   await journal.sync();
   expect(toldBy(dir).open).toEqual(["r2 admitted"]);
-  await journal.close(true);
+  await journal.closeAndDelete();
   expect(readdirSync(dir)).toEqual([]);
 });
 
-test("segments that ended are not mapped any more", async () => {
+test("finished segments are no longer mapped", async () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 400);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 400 });
   for (let many = 0; many < 200; many++) {
-    journal.held(held(`r${many}`));
+    journal.appendHold(held(`r${many}`));
     if (many % 10 === 0) await journal.sync();
   }
   await journal.sync();
   const mappings = readFileSync("/proc/self/maps", "utf8").split(`${dir}/journal-`).length - 1;
   expect(readdirSync(dir).length).toBeGreaterThan(20);
   expect(mappings).toBeLessThanOrEqual(1);
-  await journal.close(true);
+  await journal.closeAndDelete();
 });
 
-test("holds that have everything but one thing in common are told apart", () => {
+test("holds that differ in a single field are read back correctly", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
   const changes: Partial<HoldRequest>[] = [
     {},
     { userId: "u2" },
@@ -242,28 +242,26 @@ test("holds that have everything but one thing in common are told apart", () => 
     { inputTokens: 7.4 },
   ];
   const given = changes.map((change, index) => ({
-    asked: asking(`r${index}`, change),
+    request: buildHoldRequest(`r${index}`, change),
     atMs: 1_000 + index,
-    lease,
   }));
-  for (const one of [...given, ...given]) journal.held(one);
-  for (const one of given) journal.held({ ...one, lease: newReservation("u1", 1n) });
+  for (const one of [...given, ...given]) journal.appendHold(one);
   expect(left(dir).open).toEqual(
-    given.map(({ asked, atMs }) =>
+    given.map(({ request: asked, atMs }) =>
       buildHold(asked, { amountNano: asked.wantedNano, subscriptionId: null }, "inc_1", atMs),
     ),
   );
 });
 
-test("how far several have come is told at once, and each is as far as it was told last", () => {
+test("progress is recorded for several holds at once, and the latest progress counts", () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: SEGMENT_BYTES });
   const ids = ["r1", "r2", "r3"];
-  for (const id of ids) journal.held(held(id));
+  for (const id of ids) journal.appendHold(held(id));
   const progress = { ...UNSENT, state: "dispatched", accountId: "a1", upstreamModel: "gpt" } as const;
-  journal.progressed({ progress, requestIds: ids });
-  journal.progressed({ progress: { ...progress, outputTokens: 9 }, requestIds: ["r2"] });
-  journal.progressed({ progress: UNSENT, requestIds: ["r3", "of an earlier segment"] });
+  journal.appendProgress({ progress, requestIds: ids });
+  journal.appendProgress({ progress: { ...progress, outputTokens: 9 }, requestIds: ["r2"] });
+  journal.appendProgress({ progress: UNSENT, requestIds: ["r3", "of an earlier segment"] });
   expect(
     left(dir).open.map(({ requestId, accountId, outputTokens }) => [requestId, accountId, outputTokens]),
   ).toEqual([
@@ -273,19 +271,11 @@ test("how far several have come is told at once, and each is as far as it was to
   ]);
 });
 
-test("a segment does not know the numbers of the one before it", () => {
+test("a changed line ends the reading of its own segment only", async () => {
   const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", SEGMENT_BYTES);
-  journal.held(held("r1"));
-  writeFileSync(join(dir, "journal-inc_1.2.jsonl"), '["o"]\n["b","r2",0,1000,100,20]\n');
-  expect(toldBy(dir)).toMatchObject({ open: ["r1 admitted"], unreadable: 1 });
-});
-
-test("a line that was changed ends the reading of its segment, and of no other one", async () => {
-  const dir = newFolder();
-  const journal = openJournal(dir, "inc_1", 700);
-  const segments = Array.from({ length: 12 }, (_, index) => journal.held(held(`r${index}`)));
-  await journal.close(false);
+  const journal = new Journal({ dir, incarnation: "inc_1", segmentBytes: 1_500 });
+  const segments = Array.from({ length: 12 }, (_, index) => journal.appendHold(held(`r${index}`)));
+  await journal.close();
   const path = join(dir, "journal-inc_1.1.jsonl");
   const whole = readFileSync(path);
   const at = whole.indexOf('"r2"');
@@ -309,13 +299,13 @@ test("a line that was changed ends the reading of its segment, and of no other o
   expect(readdirSync(dir)).toEqual(["journal-inc_1.1.jsonl.damaged"]);
 });
 
-test("segments of the version before, whose lines have no checksums, are read", () => {
+test("lines that this version does not understand are counted, and the lines after them are read", async () => {
   const dir = newFolder();
-  writeFileSync(
-    join(dir, "journal-inc_1.1.jsonl"),
-    `["o"]\n["n",0,"inc_1"]\n["n",1,"u1"]\n["n",2,"${TARIFF.id}"]\n["n",3,"k1"]\n["n",4,"g1"]\n["n",5,"chat.completions"]\n["n",6,"fast"]
-["g",0,0,1,2,3,4,5,6,"chat",true]\n["b","r1",0,1000,100,20]\n["b","r2\0\0`,
-  );
-  expect(left(dir).open).toEqual([holding("r1")]);
-  expect(left(dir)).toMatchObject({ torn: 1, unreadable: 0, damaged: [] });
+  const line = new LineBuffer();
+  const lines = ['["o",2]', '["n",0,"inc_1"]', '{"event":"later"}', encodeHold(held("r1"))].map((json) => {
+    line.setLine(json);
+    return Buffer.from(line.bytes.subarray(0, line.length));
+  });
+  writeFileSync(join(dir, "journal-inc_1.1.jsonl"), Buffer.concat(lines));
+  expect(left(dir)).toMatchObject({ open: [holding("r1")], torn: 0, unreadable: 3, damaged: [] });
 });

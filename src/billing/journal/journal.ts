@@ -9,159 +9,194 @@ import { sharedSync } from "../../store/engine/shared-sync.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import { syncFolder } from "../engine/json-lines.ts";
 import { type AppendFile, createAppendFile } from "./append-file.ts";
-import type { HoldFields } from "./hold-lines.ts";
-import { JournalEncoder, type RequestProgress } from "./journal-lines.ts";
-import { JsonLineWriter } from "./json-line-writer.ts";
-import { segmentName } from "./left-journals.ts";
+import {
+  encodeHold,
+  encodeProgress,
+  encodeSettlement,
+  encodeUnpaidRow,
+  type JournaledHold,
+  type RequestProgress,
+} from "./journal-events.ts";
+import { LineBuffer } from "./line-buffer.ts";
+import { segmentName } from "./orphaned-journals.ts";
 import { type Segment, UnsyncedSegments } from "./unsynced-segments.ts";
-
-/**
- * What is written to the journal survives the process when the call returns. If the call throws, nothing was written.
- */
-export interface Journal {
-  /** Returns the number of the segment that contains the hold. Segment numbers increase. */
-  held(hold: HoldFields): number;
-  progressed(progress: RequestProgress): void;
-  /** The usage row of a request that is paid from its hold. Its values must fit the database. */
-  settled(row: UsageRow): void;
-  /** The usage row of an unpaid request. Its values must fit the database. Returns the number of its segment. */
-  recorded(row: UsageRow): number;
-  /**
-   * Everything written so far survives a power failure once this resolves. A segment whose sync failed is written
-   * again to a new file.
-   */
-  sync(): Promise<void>;
-  hasBefore(segment: number): boolean;
-  /** Deletes the segments before this one. */
-  forgetBefore(segment: number): void;
-  /** `isDone`: the database has everything, so all segments can be deleted. */
-  close(isDone: boolean): Promise<void>;
-}
-
-/** Created once, to avoid a closure per request. */
-const encodeHeld = (encoder: JournalEncoder, hold: HoldFields) => encoder.held(hold);
-const encodeProgressed = (encoder: JournalEncoder, progress: RequestProgress) => encoder.progressed(progress);
-const encodeSettled = (encoder: JournalEncoder, row: UsageRow) => encoder.settled(row);
-const encodeRecorded = (encoder: JournalEncoder, row: UsageRow) => encoder.recorded(row);
 
 /** Size of the first segment. Each full segment is followed by one of twice the size. */
 const FIRST_BYTES = 16 * 1024;
 
-/** Creates the first file with the first line. An idle gateway creates many segments, so they start small. */
-export function openJournal(dir: string, incarnation: string, segmentBytes: number): Journal {
-  const firstBytes = Math.min(FIRST_BYTES, segmentBytes);
-  let nextBytes = firstBytes;
-  let segment = 1;
-  let oldest = 1;
-  let file: AppendFile | null = null;
-  const writer = new JsonLineWriter();
-  let encoder = new JournalEncoder(writer, incarnation);
-  let hasNewName = false;
-  const pathOf = (number: number) => join(dir, segmentName(incarnation, number));
-  const unsynced = new UnsyncedSegments({ dir, pathOf, isNeeded: (number) => number >= oldest });
+export interface JournalOptions {
+  dir: string;
+  /** The process that writes the journal. It is part of the file names. */
+  incarnation: string;
+  /** Maximum size of a segment, unless one line is longer. */
+  segmentBytes: number;
+}
 
-  /** Takes a function and not finished lines, because the encoding depends on what the segment already contains. */
-  function put<Value>(encode: (encoder: JournalEncoder, value: Value) => void, value: Value): void {
+/**
+ * Owns the current segment and the numbers of the segments that exist. A line survives the process when its `append…`
+ * call returns; if the call throws, the line was not written. The first file is created with the first line.
+ */
+export class Journal {
+  readonly #options: JournalOptions;
+  readonly #line = new LineBuffer();
+  readonly #unsynced: UnsyncedSegments;
+  readonly #sharedSync = sharedSync(() => this.#syncSegments());
+  /** The current segment; null until its first line. */
+  #file: AppendFile | null = null;
+  /** The number of the current segment, and of the oldest one that exists. */
+  #segment = 1;
+  #oldest = 1;
+  /** Size of the next segment. An idle gateway creates many segments, so they start small. */
+  #nextBytes: number;
+  /** A file was created whose name may not be on disk yet. */
+  #hasNewName = false;
+
+  constructor(options: JournalOptions) {
+    this.#options = options;
+    this.#nextBytes = this.#firstBytes();
+    this.#unsynced = new UnsyncedSegments({
+      dir: options.dir,
+      buildPath: (number) => this.#buildPath(number),
+      isNeeded: (number) => number >= this.#oldest,
+    });
+  }
+
+  /** Returns the number of the segment that contains the hold. Segment numbers increase. */
+  appendHold(hold: JournaledHold): number {
+    return this.#append(encodeHold(hold));
+  }
+
+  appendProgress(progress: RequestProgress): void {
+    this.#append(encodeProgress(progress));
+  }
+
+  /** The usage row of a request that is paid from its hold. Its values must fit the database. */
+  appendSettlement(row: UsageRow): void {
+    this.#append(encodeSettlement(row));
+  }
+
+  /** The usage row of an unpaid request. Its values must fit the database. Returns the number of its segment. */
+  appendUnpaidRow(row: UsageRow): number {
+    return this.#append(encodeUnpaidRow(row));
+  }
+
+  /**
+   * Everything written so far survives a power failure once this resolves. A segment whose sync failed is written
+   * again to a new file.
+   */
+  sync(): Promise<void> {
+    return this.#sharedSync.flush();
+  }
+
+  hasSegmentBefore(number: number): boolean {
+    return this.#oldest < number && (this.#oldest < this.#segment || this.#file !== null);
+  }
+
+  deleteSegmentsBefore(number: number): void {
+    if (number > this.#segment) {
+      this.#endSegment();
+      this.#nextBytes = this.#firstBytes();
+    }
+    this.#deleteFilesBefore(Math.min(number, this.#segment));
+  }
+
+  /** Closes the files and leaves them for recovery. */
+  async close(): Promise<void> {
+    this.#endSegment();
+    await this.#sharedSync.rest();
+    this.#unsynced.close();
+  }
+
+  /** Closes and deletes all files: the database has everything. */
+  async closeAndDelete(): Promise<void> {
+    await this.close();
+    this.#deleteFilesBefore(this.#segment);
+  }
+
+  /** Returns the number of the segment that contains the line. */
+  #append(json: string): number {
     try {
-      writer.clear();
-      encode(encoder, value);
-      if (file?.put(writer)) return;
-      if (file !== null) nextBytes = Math.min(nextBytes * 2, segmentBytes);
-      end();
-      writer.clear();
-      encoder = new JournalEncoder(writer, incarnation);
-      encoder.begin();
-      encode(encoder, value);
-      begin();
+      this.#line.setLine(json);
+      if (this.#file?.put(this.#line) !== true) this.#appendToNewSegment();
     } catch (error) {
-      end();
+      this.#endSegment();
       throw error;
     }
+    return this.#segment;
   }
 
-  /** Starts a segment with the lines that the writer already contains. */
-  function begin(): void {
+  #appendToNewSegment(): void {
+    const { dir, segmentBytes } = this.#options;
+    if (this.#file !== null) this.#nextBytes = Math.min(this.#nextBytes * 2, segmentBytes);
+    this.#endSegment();
     mkdirSync(dir, { recursive: true, mode: 0o700 });
-    file = createAppendFile(pathOf(segment), Math.max(nextBytes, writer.length));
-    hasNewName = true;
-    file.put(writer);
+    this.#file = createAppendFile(
+      this.#buildPath(this.#segment),
+      Math.max(this.#nextBytes, this.#line.length),
+    );
+    this.#hasNewName = true;
+    this.#file.put(this.#line);
   }
 
-  function end(): void {
-    if (file === null) return;
-    unsynced.add({ number: segment, file });
-    file = null;
-    segment++;
+  #endSegment(): void {
+    if (this.#file === null) return;
+    this.#unsynced.add({ number: this.#segment, file: this.#file });
+    this.#file = null;
+    this.#segment++;
   }
 
-  const shared = sharedSync(async () => {
-    await unsynced.rewriteFailed();
-    const ending = unsynced.takeEnded();
-    const current: Segment[] = file === null ? [] : [{ number: segment, file }];
-    if (hasNewName) await syncNames([...ending, ...current]);
-    for (const target of [...ending]) {
+  async #syncSegments(): Promise<void> {
+    await this.#unsynced.rewriteFailed();
+    const endedSegments = this.#unsynced.takeEnded();
+    const current: Segment[] = this.#file === null ? [] : [{ number: this.#segment, file: this.#file }];
+    if (this.#hasNewName) await this.#syncNames([...endedSegments, ...current]);
+    for (const target of [...endedSegments]) {
       // A deleted segment needs no sync.
-      if (target.number >= oldest) await syncOne(target, ending);
-      ending.shift();
+      if (target.number >= this.#oldest) await this.#syncOne(target, endedSegments);
+      endedSegments.shift();
       target.file.close();
     }
-    for (const target of current) await syncOne(target, []);
-  });
+    for (const target of current) await this.#syncOne(target, []);
+  }
 
   /** Syncs the folder, which contains the new file names. */
-  async function syncNames(segments: readonly Segment[]): Promise<void> {
-    hasNewName = false;
+  async #syncNames(segments: readonly Segment[]): Promise<void> {
+    this.#hasNewName = false;
     try {
-      await syncFolder(dir);
+      await syncFolder(this.#options.dir);
     } catch (error) {
-      hasNewName = true;
-      fail(segments);
+      this.#hasNewName = true;
+      this.#markFailed(segments);
       throw error;
     }
   }
 
   /** If the sync fails, the segments after this one wait for the next sync. */
-  async function syncOne(target: Segment, ending: readonly Segment[]): Promise<void> {
+  async #syncOne(target: Segment, endedSegments: readonly Segment[]): Promise<void> {
     try {
       await target.file.sync();
     } catch (error) {
-      fail([target]);
-      for (const later of ending) if (later !== target) unsynced.add(later);
+      this.#markFailed([target]);
+      for (const later of endedSegments) if (later !== target) this.#unsynced.add(later);
       throw error;
     }
   }
 
   /** Ends the current segment if it is one of these: nothing more may be appended to it. */
-  function fail(segments: readonly Segment[]): void {
-    if (segments.some((target) => target.file === file)) end();
-    unsynced.fail(segments);
+  #markFailed(segments: readonly Segment[]): void {
+    if (segments.some((target) => target.file === this.#file)) this.#endSegment();
+    this.#unsynced.markFailed(segments);
   }
 
-  return {
-    held(hold) {
-      put(encodeHeld, hold);
-      return segment;
-    },
-    progressed: (progress) => put(encodeProgressed, progress),
-    settled: (row) => put(encodeSettled, row),
-    recorded(row) {
-      put(encodeRecorded, row);
-      return segment;
-    },
-    sync: shared.flush,
-    hasBefore: (number) => oldest < number && (oldest < segment || file !== null),
-    forgetBefore(number) {
-      if (number > segment) {
-        end();
-        nextBytes = firstBytes;
-      }
-      for (; oldest < Math.min(number, segment); oldest++) rmSync(pathOf(oldest), { force: true });
-    },
-    async close(isDone) {
-      end();
-      await shared.rest();
-      unsynced.close();
-      if (isDone) for (; oldest < segment; oldest++) rmSync(pathOf(oldest), { force: true });
-    },
-  };
+  #deleteFilesBefore(number: number): void {
+    for (; this.#oldest < number; this.#oldest++) rmSync(this.#buildPath(this.#oldest), { force: true });
+  }
+
+  #buildPath(number: number): string {
+    return join(this.#options.dir, segmentName(this.#options.incarnation, number));
+  }
+
+  #firstBytes(): number {
+    return Math.min(FIRST_BYTES, this.#options.segmentBytes);
+  }
 }

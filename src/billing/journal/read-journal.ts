@@ -1,19 +1,10 @@
-/** Reads the lines of a journal (`journal-lines.ts`) for recovery. */
+/** Collects what the lines of a journal (`journal-events.ts`) say about each request, for recovery. */
 
-import { z } from "zod";
-import type { Nano } from "../../money/nano.ts";
-import { HOLD_STATES, type Hold, type HoldProgress } from "../../store/money/holds.ts";
+import { type Hold, UNSENT } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { Settlement } from "../engine/booking.ts";
 import { readJsonLines, type UnreadableLine } from "../engine/json-lines.ts";
-import { HoldReader } from "./hold-lines.ts";
-import { NameReader, named } from "./name-lines.ts";
-import { RowReader } from "./row-lines.ts";
-
-const progressShape = z.tuple(
-  [z.literal("q"), z.enum(HOLD_STATES), named.nullable(), named.nullable(), z.number()],
-  z.string(),
-);
+import { type JournalEvent, parseEvent } from "./journal-events.ts";
 
 export interface JournalContent extends UnreadableLine {
   /** Unfinished requests with their last progress. */
@@ -24,74 +15,61 @@ export interface JournalContent extends UnreadableLine {
   rows: UsageRow[];
 }
 
-export function readJournal(lines: readonly string[]): JournalContent {
-  const open = new Map<string, Hold>();
-  const settlements = new Map<string, Settlement>();
-  const rows = new Map<string, UsageRow>();
-  const names = new NameReader();
-  const rowReader = new RowReader(names);
-  const holdReader = new HoldReader(names);
+/** `incarnation`: the process that wrote the journal. */
+export function readJournal(lines: readonly string[], incarnation: string): JournalContent {
+  const requests = new JournaledRequests(incarnation);
+  const skipped = readJsonLines(lines, (json) => requests.apply(parseEvent(json)));
+  return {
+    open: [...requests.open.values()],
+    settlements: [...requests.settlements.values()],
+    rows: [...requests.rows.values()],
+    ...skipped,
+  };
+}
 
-  function addHold(hold: Hold): void {
-    if (!settlements.has(hold.requestId)) open.set(hold.requestId, hold);
+/** The requests of one journal, each in the state of its last event. */
+class JournaledRequests {
+  readonly open = new Map<string, Hold>();
+  readonly settlements = new Map<string, Settlement>();
+  readonly rows = new Map<string, UsageRow>();
+  readonly #incarnation: string;
+
+  constructor(incarnation: string) {
+    this.#incarnation = incarnation;
   }
 
-  function updateProgress(requestId: string, progress: HoldProgress): void {
-    const hold = open.get(requestId);
-    if (hold !== undefined) open.set(requestId, { ...hold, ...progress });
-  }
-
-  function addSettlement(row: UsageRow, chargedNano: Nano): void {
-    open.delete(row.requestId);
-    settlements.set(row.requestId, { row, chargedNano });
-  }
-
-  function readLine(json: unknown): void {
-    switch (Array.isArray(json) ? json[0] : null) {
-      case "o":
-        for (const reader of [names, rowReader, holdReader]) reader.forget();
+  apply(event: JournalEvent): void {
+    switch (event.event) {
+      case "hold":
+        this.#addHold(event);
         break;
-      case "n":
-        names.take(json);
+      case "progress":
+        this.#updateProgress(event);
         break;
-      case "w":
-        rowReader.takeColumns(json);
+      case "settlement":
+        this.open.delete(event.row.requestId);
+        this.settlements.set(event.row.requestId, { row: event.row, chargedNano: event.row.chargedNano });
         break;
-      case "k":
-        rowReader.takeKind(json);
+      case "unpaid_row":
+        this.rows.set(event.row.requestId, event.row);
         break;
-      case "g":
-        holdReader.takeKind(json);
-        break;
-      case "r": {
-        const row = rowReader.takeRow(json);
-        rows.set(row.requestId, row);
-        break;
-      }
-      case "e": {
-        const row = rowReader.takeRow(json);
-        addSettlement(row, row.chargedNano);
-        break;
-      }
-      case "b":
-        addHold(holdReader.takeHold(json));
-        break;
-      case "q": {
-        const [, state, account, model, outputTokens, ...requestIds] = progressShape.parse(json);
-        const [accountId, upstreamModel] = [names.nameOrNull(account), names.nameOrNull(model)];
-        for (const id of requestIds) updateProgress(id, { state, accountId, upstreamModel, outputTokens });
-        break;
-      }
-      default:
-        throw new Error("This version knows no such line.");
     }
   }
 
-  const skipped = readJsonLines(lines, readLine);
-  return {
-    open: [...open.values()],
-    settlements: [...settlements.values()],
-    rows: [...rows.values()],
-    ...skipped,
-  };
+  #addHold({ event: _, ...hold }: Extract<JournalEvent, { event: "hold" }>): void {
+    if (this.settlements.has(hold.requestId)) return;
+    this.open.set(hold.requestId, {
+      ...UNSENT,
+      ...hold,
+      incarnation: this.#incarnation,
+      subscriptionId: null,
+    });
+  }
+
+  #updateProgress({ event: _, requestIds, ...progress }: Extract<JournalEvent, { event: "progress" }>): void {
+    for (const requestId of requestIds) {
+      const hold = this.open.get(requestId);
+      if (hold !== undefined) this.open.set(requestId, { ...hold, ...progress });
+    }
+  }
 }

@@ -7,85 +7,92 @@ import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import { clampCount, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
+import { ForwardingBilling } from "../engine/forwarding-billing.ts";
 import { errorReason } from "../engine/store-faults.ts";
 import type { Journal } from "./journal.ts";
 
 export interface RowJournalOptions {
-  till: BillingEngine;
+  billingEngine: BillingEngine;
   journal: Journal;
   log: Log;
   clock: Clock;
   /** How often to check whether segments can be deleted. */
-  lookMs: number;
+  checkIntervalMs: number;
   /** How long the journal is skipped after a failed write. */
   retryMs: number;
 }
 
-/** Wraps a billing engine so that pushed rows are also written to a journal. */
-export function withRowJournal({
-  till,
-  journal,
-  log,
-  clock,
-  lookMs,
-  retryMs,
-}: RowJournalOptions): BillingEngine {
-  let segment = 0;
-  let pushed = 0;
-  let stored = 0;
-  let brokenUntilMs = Number.NEGATIVE_INFINITY;
-  let pruning: Promise<void> | null = null;
-  const pruneTimer = setInterval(pruneSoon, lookMs);
-  pruneTimer.unref();
+/** A billing engine whose unpaid rows are also written to a journal, until the database has them. */
+export class RowJournalBilling extends ForwardingBilling {
+  readonly #options: RowJournalOptions;
+  readonly #pruneTimer: ReturnType<typeof setInterval>;
+  /** The segment of the latest row. */
+  #segment = 0;
+  #pushedCount = 0;
+  /** Number of pushed rows that the database is known to have. */
+  #storedCount = 0;
+  #brokenUntilMs = Number.NEGATIVE_INFINITY;
+  #pruning: Promise<void> | null = null;
 
-  /** Writes the row to the journal. If that fails, the row still goes to the database. */
-  function record(row: UsageRow): void {
-    if (clock.monotonicMs() < brokenUntilMs) return;
+  constructor(options: RowJournalOptions) {
+    super(options.billingEngine);
+    this.#options = options;
+    this.#pruneTimer = setInterval(() => this.#schedulePrune(), options.checkIntervalMs).unref();
+  }
+
+  override push(row: UsageRow): void {
+    const storable = clampCount(row);
+    this.#record(storable);
+    this.#pushedCount++;
+    this.inner.push(storable);
+  }
+
+  override async flush(): Promise<void> {
+    const pushedBefore = this.#pushedCount;
+    await this.inner.flush();
+    this.#storedCount = Math.max(this.#storedCount, pushedBefore);
+  }
+
+  override async stop(): Promise<void> {
+    const { journal } = this.#options;
+    clearInterval(this.#pruneTimer);
+    await this.#pruning;
+    await this.inner.stop();
+    await (this.#hasStoredAll() ? journal.closeAndDelete() : journal.close());
+  }
+
+  #hasStoredAll(): boolean {
+    return this.#storedCount === this.#pushedCount;
+  }
+
+  /** If the journal cannot be written, the row still goes to the database. */
+  #record(row: UsageRow): void {
+    const { journal, clock, log, retryMs } = this.#options;
+    if (clock.monotonicMs() < this.#brokenUntilMs) return;
     try {
-      segment = journal.recorded(row);
+      this.#segment = journal.appendUnpaidRow(row);
     } catch (error) {
       log.error("journal_failed", { reason: errorReason(error) });
-      brokenUntilMs = clock.monotonicMs() + retryMs;
+      this.#brokenUntilMs = clock.monotonicMs() + retryMs;
     }
   }
 
-  async function flush(): Promise<void> {
-    const upTo = pushed;
-    await till.flush();
-    stored = Math.max(stored, upTo);
-  }
-
-  function pruneSoon(): void {
-    if (!journal.hasBefore(Number.POSITIVE_INFINITY)) return;
-    pruning ??= prune()
+  #schedulePrune(): void {
+    const { journal, log } = this.#options;
+    if (!journal.hasSegmentBefore(Number.POSITIVE_INFINITY)) return;
+    this.#pruning ??= this.#prune()
       .catch((error) => log.warn("journal_kept", { reason: errorReason(error) }))
       .finally(() => {
-        pruning = null;
+        this.#pruning = null;
       });
   }
 
-  async function prune(): Promise<void> {
-    const latest = segment;
-    await flush();
-    journal.forgetBefore(stored === pushed ? Number.POSITIVE_INFINITY : latest);
+  async #prune(): Promise<void> {
+    const { journal } = this.#options;
+    const latest = this.#segment;
+    await this.flush();
+    journal.deleteSegmentsBefore(this.#hasStoredAll() ? Number.POSITIVE_INFINITY : latest);
     // Closes the segments that have ended.
     await journal.sync();
   }
-
-  return {
-    ...till,
-    push(row) {
-      const fitting = clampCount(row);
-      record(fitting);
-      pushed++;
-      till.push(fitting);
-    },
-    flush,
-    async stop() {
-      clearInterval(pruneTimer);
-      await pruning;
-      await till.stop();
-      await journal.close(stored === pushed);
-    },
-  };
 }

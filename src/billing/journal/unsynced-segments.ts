@@ -16,7 +16,7 @@ export interface Segment {
 
 export interface UnsyncedOptions {
   dir: string;
-  pathOf(number: number): string;
+  buildPath(number: number): string;
   /** Whether this segment contains anything the database does not have. */
   isNeeded(number: number): boolean;
 }
@@ -35,7 +35,7 @@ export class UnsyncedSegments {
   }
 
   /** Marks segments whose next sync result would be meaningless. */
-  fail(segments: readonly Segment[]): void {
+  markFailed(segments: readonly Segment[]): void {
     const files = new Set(segments.map(({ file }) => file));
     this.ended = this.ended.filter(({ file }) => !files.has(file));
     this.failed.push(...segments.filter(({ file }) => !this.failed.some((one) => one.file === file)));
@@ -64,10 +64,10 @@ export class UnsyncedSegments {
   }
 
   private async rewrite({ number, file }: Segment): Promise<void> {
-    const { dir, pathOf, isNeeded } = this.options;
+    const { dir, buildPath: pathOf, isNeeded } = this.options;
     const content = file.content();
     const { damage, torn } = readSegment(content);
-    if (damage !== null || torn > 0) throw new Error("the system has lost a part of the journal");
+    if (damage !== null || torn > 0) throw new Error("a part of the journal was lost");
     const path = pathOf(number);
     const copy = `${path}.new`;
     try {
@@ -87,7 +87,7 @@ async function writeSynced(path: string, content: Uint8Array): Promise<void> {
   try {
     for (let done = 0; done < content.length; ) {
       const written = writeSync(file, content, done, content.length - done);
-      if (written === 0) throw new Error("the disk takes nothing");
+      if (written === 0) throw new Error("the disk rejects writes");
       done += written;
     }
     await syncFile(file);

@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import { openLog } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
+import { runAlone } from "../../store/nodes/job-leases.test-support.ts";
 import { DAY_MS, HOUR_MS } from "../../store/usage/usage-day.ts";
 import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { startFoldingDays } from "./fold-days.ts";
@@ -19,6 +20,7 @@ function folding(db: Db) {
     ),
     clock: { nowMs: () => clock.nowMs },
     everyMs: 3_600_000,
+    runJob: runAlone,
   });
   return { job, lines, clock };
 }
@@ -30,7 +32,7 @@ async function counted(db: Db): Promise<unknown> {
 }
 
 eachEngine(({ open }) => {
-  test("folds at once when asked, and no more once stopped", async () => {
+  test("folds on request, and no more once stopped", async () => {
     const db = await open();
     const { job } = folding(db);
     await insertUsage(db, [usageRow({ atMs: NOW_MS })]);
@@ -42,7 +44,7 @@ eachEngine(({ open }) => {
     expect(await counted(db)).toBe(1);
   });
 
-  test("a request that took longer than the grace is folded within the hour, without a mark", async () => {
+  test("a request longer than the grace period is folded within the hour, without a mark", async () => {
     const db = await open();
     const { job, clock } = folding(db);
     await job.fold();
@@ -56,7 +58,7 @@ eachEngine(({ open }) => {
     await job.stop();
   });
 
-  test("after days of standing still the next pass takes up what was left", async () => {
+  test("after days without a pass, the next pass folds everything that is left", async () => {
     const db = await open();
     const { job, clock } = folding(db);
     await insertUsage(db, [usageRow({ atMs: NOW_MS })]);
@@ -68,7 +70,7 @@ eachEngine(({ open }) => {
     await job.stop();
   });
 
-  test("a pass that fails is logged, and the next one makes up for it", async () => {
+  test("a failed pass is logged, and the next pass catches up", async () => {
     const db = await open();
     const { job, lines } = folding(db);
     await insertUsage(db, [usageRow({ atMs: NOW_MS })]);

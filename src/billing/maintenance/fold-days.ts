@@ -7,12 +7,13 @@
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
+import type { RunJob } from "../../store/nodes/job-leases.ts";
 import {
   DAY_MS,
   FOLD_GRACE_MS,
-  firstHour,
   foldDay,
   HOUR_MS,
+  readFirstHour,
   readFoldState,
   startOfDay,
   writeFolded,
@@ -22,7 +23,7 @@ import {
 export async function foldDays(db: Db, nowMs: number, whole: boolean): Promise<number[]> {
   const { foldedAtMs, marks } = await readFoldState(db);
   const since = new Map<number, number>();
-  const firstMs = foldedAtMs === 0 ? await firstHour(db) : Math.min(foldedAtMs, nowMs) - FOLD_GRACE_MS;
+  const firstMs = foldedAtMs === 0 ? await readFirstHour(db) : Math.min(foldedAtMs, nowMs) - FOLD_GRACE_MS;
   const recentMs = startOfDay(nowMs) - DAY_MS;
   const fromMs = firstMs === null ? recentMs : whole ? Math.min(firstMs, recentMs) : firstMs;
   // Includes the next day, because the clock of another node may be ahead.
@@ -50,8 +51,9 @@ export function startFoldingDays(options: {
   log: Log;
   clock: Pick<Clock, "nowMs">;
   everyMs: number;
+  runJob: RunJob;
 }): DayFolding {
-  const { db, log, clock } = options;
+  const { db, log, clock, runJob } = options;
   let wholeAtMs = 0;
   let inFlight: Promise<void> | null = null;
   let stopped = false;
@@ -60,8 +62,10 @@ export function startFoldingDays(options: {
     const nowMs = clock.nowMs();
     const whole = Math.abs(nowMs - wholeAtMs) >= HOUR_MS;
     try {
-      await foldDays(db, nowMs, whole);
-      if (whole) wholeAtMs = nowMs;
+      await runJob(async () => {
+        await foldDays(db, nowMs, whole);
+        if (whole) wholeAtMs = nowMs;
+      });
     } catch (error) {
       // The next pass starts where the last successful one ended.
       log.warn("usage_fold_failed", { reason: error instanceof Error ? error.message : "unknown" });

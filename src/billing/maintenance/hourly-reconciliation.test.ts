@@ -4,10 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
+import { runAlone } from "../../store/nodes/job-leases.test-support.ts";
 import { addFunds } from "../engine/direct-billing.test-support.ts";
 import { startHourlyReconciliation } from "./hourly-reconciliation.ts";
 
-test("beside a running server the books are compared, and what contradicts is logged as an error", async () => {
+test("reconciliation runs next to the server and logs findings as errors", async () => {
   const dir = mkdtempSync(join(tmpdir(), "gateway-audit-"));
   const databaseUrl = `sqlite:${dir}/audit.db`;
   const db = await openDb(databaseUrl);
@@ -19,7 +20,8 @@ test("beside a running server the books are compared, and what contradicts is lo
     databaseUrl,
     log: { info: note, warn: note, error: note },
     everyMs: 3_600_000,
-    holdLeaseMs: 3_600_000,
+    holdAgeMaxMs: 3_600_000,
+    runJob: runAlone,
   });
   await hourly.run();
   await db.sql`UPDATE wallet SET balance_nano = 11`;

@@ -4,7 +4,8 @@
  */
 
 import type { Log } from "../../observe/log.ts";
-import { type AuditReport, logAudit } from "./reconciliation.ts";
+import type { RunJob } from "../../store/nodes/job-leases.ts";
+import { logReconciliation, type ReconciliationReport } from "./reconciliation.ts";
 
 export interface HourlyReconciliation {
   /** Runs at once. */
@@ -12,40 +13,50 @@ export interface HourlyReconciliation {
   stop(): void;
 }
 
-export interface HourlyAuditOptions {
+export interface HourlyReconciliationOptions {
   databaseUrl: string;
   log: Log;
   everyMs: number;
-  holdLeaseMs: number;
+  holdAgeMaxMs: number;
+  runJob: RunJob;
 }
 
 export interface ReconciliationCommand {
   databaseUrl: string;
-  holdLeaseMs: number;
+  holdAgeMaxMs: number;
 }
 
-export type ReconciliationReply = { ok: true; report: AuditReport } | { ok: false; reason: string };
+export type ReconciliationReply = { ok: true; report: ReconciliationReport } | { ok: false; reason: string };
 
 export function startHourlyReconciliation({
   databaseUrl,
   log,
   everyMs,
-  holdLeaseMs,
-}: HourlyAuditOptions): HourlyReconciliation {
+  holdAgeMaxMs,
+  runJob,
+}: HourlyReconciliationOptions): HourlyReconciliation {
   let worker: Worker | null = null;
 
-  async function run(): Promise<void> {
-    if (worker !== null) return;
+  async function reconcile(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<ReconciliationReply>();
     worker = new Worker(new URL("./reconciliation-worker.ts", import.meta.url).href);
     worker.onmessage = (event: MessageEvent<ReconciliationReply>) => resolve(event.data);
     worker.onerror = (event) => resolve({ ok: false, reason: event.message });
-    worker.postMessage({ databaseUrl, holdLeaseMs } satisfies ReconciliationCommand);
+    worker.postMessage({ databaseUrl, holdAgeMaxMs } satisfies ReconciliationCommand);
     const result = await promise;
     worker.terminate();
     worker = null;
-    if (result.ok) logAudit(log, result.report);
+    if (result.ok) logReconciliation(log, result.report);
     else log.error("audit_unavailable", { reason: result.reason });
+  }
+
+  async function run(): Promise<void> {
+    if (worker !== null) return;
+    try {
+      await runJob(reconcile);
+    } catch (error) {
+      log.error("audit_unavailable", { reason: error instanceof Error ? error.message : "unknown" });
+    }
   }
 
   const timer = setInterval(() => void run(), everyMs);

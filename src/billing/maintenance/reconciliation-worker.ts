@@ -13,15 +13,15 @@ self.onmessage = async ({ data }: MessageEvent<ReconciliationCommand>) => {
   self.postMessage(await runOrder(data));
 };
 
-async function runOrder({ databaseUrl, holdLeaseMs }: ReconciliationCommand): Promise<ReconciliationReply> {
+async function runOrder({ databaseUrl, holdAgeMaxMs }: ReconciliationCommand): Promise<ReconciliationReply> {
   try {
-    const db = await openDb(databaseUrl);
+    const db = await openDb(databaseUrl, { workload: "maintenance" });
     try {
       return {
         ok: true,
         report: await reconcileLedger(db, {
           nowMs: systemClock.nowMs(),
-          holdLeaseMs,
+          holdAgeMaxMs,
           findingsMax: FINDINGS_MAX,
         }),
       };

@@ -3,51 +3,56 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findEntry, postTransfer } from "../../store/money/ledger.ts";
 import { writeSetting } from "../../store/settings/settings.ts";
-import { addFunds, asking, makeTill, settling } from "../engine/direct-billing.test-support.ts";
+import {
+  addFunds,
+  buildHoldRequest,
+  buildTestSettlement,
+  makeBilling,
+} from "../engine/direct-billing.test-support.ts";
 import { reconcileLedger } from "./reconciliation.ts";
 
 const NOW_MS = Date.now();
 
 async function checksOf(db: Db, nowMs = NOW_MS): Promise<string[]> {
-  const { findings } = await reconcileLedger(db, { nowMs, holdLeaseMs: 3_600_000, findingsMax: 10 });
+  const { findings } = await reconcileLedger(db, { nowMs, holdAgeMaxMs: 3_600_000, findingsMax: 10 });
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
 
 /** One settled request and one in flight. */
 async function someMoney(db: Db): Promise<void> {
   await addFunds(db, "u1", 1_000n);
-  const till = makeTill(db);
-  await Promise.all([till.hold(asking("r1")), till.hold(asking("r2"))]);
-  await till.settle(settling("r1", 30n));
-  await till.stop();
+  const billingEngine = makeBilling(db);
+  await Promise.all([billingEngine.hold(buildHoldRequest("r1")), billingEngine.hold(buildHoldRequest("r2"))]);
+  await billingEngine.settle(buildTestSettlement("r1", 30n));
+  await billingEngine.stop();
 }
 
 eachEngine(({ open }) => {
-  test("books that agree have no findings", async () => {
+  test("a consistent ledger has no findings", async () => {
     const db = await open();
     await someMoney(db);
     const { findings, counts } = await reconcileLedger(db, {
       nowMs: NOW_MS,
-      holdLeaseMs: 3_600_000,
+      holdAgeMaxMs: 3_600_000,
       findingsMax: 10,
     });
     expect(findings).toEqual([]);
     expect(counts).toEqual({ wallets: 1, entries: 2, holds: 1, rows: 1 });
   });
 
-  test("a balance that is not the sum of its entries is named", async () => {
+  test("reports a balance that is not the sum of its entries", async () => {
     const db = await open();
     await someMoney(db);
     await db.sql`UPDATE wallet SET balance_nano = balance_nano + 1`;
     const { findings } = await reconcileLedger(db, {
       nowMs: NOW_MS,
-      holdLeaseMs: 3_600_000,
+      holdAgeMaxMs: 3_600_000,
       findingsMax: 10,
     });
     expect(findings).toEqual([{ check: "balance", subject: "user:u1", is: "971", ought: "970" }]);
   });
 
-  test("a wallet or a book that is missing is named", async () => {
+  test("reports a missing wallet and missing entries", async () => {
     const db = await open();
     await addFunds(db, "u1", 5n);
     await addFunds(db, "u2", 5n);
@@ -56,14 +61,14 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toEqual(["balance user:u1", "balance user:u2"]);
   });
 
-  test("held money without its hold is named", async () => {
+  test("reports held money without its hold", async () => {
     const db = await open();
     await someMoney(db);
     await db.sql`DELETE FROM hold`;
     expect(await checksOf(db)).toEqual(["held u1"]);
   });
 
-  test("a charged row without its entry is named, and so is one of another amount", async () => {
+  test("reports a charged row without its entry or with another amount", async () => {
     const db = await open();
     await someMoney(db);
     await db.sql`UPDATE usage_row SET charged_nano = 31`;
@@ -72,7 +77,7 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toContain("row_entry r1");
   });
 
-  test("a charge without its row is named, unless its time is one of which rows were removed", async () => {
+  test("reports a charge without its row, unless retention removed the rows of that time", async () => {
     const db = await open();
     await someMoney(db);
     await db.sql`DELETE FROM usage_row`;
@@ -89,7 +94,7 @@ eachEngine(({ open }) => {
     await transaction(db, (tx) => postTransfer(tx, { ...charge, ...change }));
   }
 
-  test("a second charge of a request is named, whatever its amount and however long rows are kept", async () => {
+  test("reports a second charge of a request, even after its rows were removed", async () => {
     const db = await open();
     await someMoney(db);
     await chargeAgain(db, "r1", { id: "charge:zz", requestId: "r1" });
@@ -100,7 +105,7 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toEqual(["entry_row charge:zz"]);
   });
 
-  test("a request that was charged alone and with others is named", async () => {
+  test("reports a request that was charged both alone and in a shared charge", async () => {
     const db = await open();
     await someMoney(db);
     await chargeAgain(db, "r1", { id: "charge:shared", requestId: null });
@@ -109,7 +114,7 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
   });
 
-  test("a charge of another amount or of another user than its row's is named", async () => {
+  test("reports a charge whose amount or user differs from its row", async () => {
     const db = await open();
     await someMoney(db);
     await db.sql`INSERT INTO usage_id VALUES (99, 'u2')`;
@@ -120,7 +125,7 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toContain("entry_row charge:r1");
   });
 
-  test("refunds above the charge are named, of a shared charge by what the row says", async () => {
+  test("reports refunds above the charge; the row limits refunds of a shared charge", async () => {
     const db = await open();
     await someMoney(db);
     const refund = (id: string, amountNano: bigint) =>
@@ -153,7 +158,7 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toEqual([]);
   });
 
-  test("a subscription's charge whose hold came after the bound needs no row from before it", async () => {
+  test("a subscription charge with a hold newer than the retention bound needs no older row", async () => {
     const db = await open();
     await someMoney(db);
     const since = NOW_MS - 50;
@@ -169,7 +174,7 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toEqual([]);
   });
 
-  test("a roll-up that is not the sum of its rows is named", async () => {
+  test("reports a roll-up that is not the sum of its rows", async () => {
     const db = await open();
     await someMoney(db);
     await db.sql`UPDATE usage_hour SET charged_nano = charged_nano + 1`;
@@ -177,7 +182,7 @@ eachEngine(({ open }) => {
     expect(found).toStartWith("roll_up k1 ");
   });
 
-  test("a hold that is older than any request can be is named", async () => {
+  test("reports a hold that is older than any request can be", async () => {
     const db = await open();
     await someMoney(db);
     expect(await checksOf(db, Date.now() + 4_000_000)).toEqual(["hold_lease r2"]);

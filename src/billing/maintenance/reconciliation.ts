@@ -1,7 +1,7 @@
 /** Reconciliation: verifies that ledger, wallets, usage rows and roll-ups agree, or reports each contradiction. */
 
 import type { Log } from "../../observe/log.ts";
-import { type AuditBreak, verifyChangeLog } from "../../store/change-log/change-log.ts";
+import { type ChangeLogBreak, verifyChangeLog } from "../../store/change-log/change-log.ts";
 import { findWrongDays } from "../../store/checks/daily-rollups.ts";
 import { findUnloggedEntries, findWrongLoggedEntries } from "../../store/checks/entries-in-change-log.ts";
 import { findWrongEntries, findWrongRedemptions } from "../../store/checks/entry-shapes.ts";
@@ -14,29 +14,29 @@ import {
   findOldHolds,
   findOverspent,
   findRowsWithoutEntry,
+  findUnexplainedDebts,
+  findUnpaidRows,
   findWrongBalances,
   findWrongCharges,
+  findWrongCorrections,
   findWrongHeld,
+  findWrongOverruns,
   findWrongSharedCharges,
   type LedgerCounts,
-  unexplainedDebts,
-  unpaidRows,
-  wrongCorrections,
-  wrongOverruns,
 } from "../../store/checks/ledger.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listBillingFaults } from "../../store/money/billing-faults.ts";
-import { type WrongWindow, wrongWindows } from "../../store/money/subscription-windows.ts";
+import { findWrongWindows, type WrongWindow } from "../../store/money/subscription-windows.ts";
 import { readUsageRowsRemovedBefore } from "../../store/usage/usage-removal.ts";
 
-export interface AuditFinding extends Contradiction {
+export interface ReconciliationFinding extends Contradiction {
   /** The check that failed, such as `balance`. */
   check: string;
 }
 
-export interface AuditReport {
+export interface ReconciliationReport {
   /** At most `findingsMax` per check. */
-  findings: AuditFinding[];
+  findings: ReconciliationFinding[];
   /** Faults outside of the database that contradict nothing in it, as text. */
   notes: string[];
   counts: LedgerCounts;
@@ -46,9 +46,9 @@ export interface AuditReport {
   changes: { entries: number; head: string };
 }
 
-export interface AuditOptions {
+export interface ReconciliationOptions {
   nowMs: number;
-  holdLeaseMs: number;
+  holdAgeMaxMs: number;
   findingsMax: number;
 }
 
@@ -58,9 +58,9 @@ export interface AuditOptions {
  */
 export async function reconcileLedger(
   db: Db,
-  { nowMs, holdLeaseMs, findingsMax: max }: AuditOptions,
-): Promise<AuditReport> {
-  const findings: AuditFinding[] = [];
+  { nowMs, holdAgeMaxMs, findingsMax: max }: ReconciliationOptions,
+): Promise<ReconciliationReport> {
+  const findings: ReconciliationFinding[] = [];
   const add = (check: string, contradictions: readonly Contradiction[]) => {
     for (const contradiction of contradictions) findings.push({ check, ...contradiction });
   };
@@ -69,21 +69,21 @@ export async function reconcileLedger(
     add("balance", await findWrongBalances(tx, max));
     add("held", await findWrongHeld(tx, max));
     add("available", await findOverspent(tx, max));
-    add("debt", await unexplainedDebts(tx, max));
-    add("overrun", await wrongOverruns(tx, max));
+    add("debt", await findUnexplainedDebts(tx, max));
+    add("overrun", await findWrongOverruns(tx, max));
     add("entry", await findWrongEntries(tx, max));
     add("code", await findWrongRedemptions(tx, max));
     add("row_charge", await findWrongCharges(tx, max));
     add("row_entry", await findRowsWithoutEntry(tx, max));
     add("entry_row", await findEntriesWithoutRow(tx, rowsSinceMs, max));
-    add("correction", await wrongCorrections(tx, max));
-    add("unpaid", await unpaidRows(tx, max));
+    add("correction", await findWrongCorrections(tx, max));
+    add("unpaid", await findUnpaidRows(tx, max));
     add("shared_charge", await findWrongSharedCharges(tx, rowsSinceMs, max));
     add("refund", await findExcessRefunds(tx, rowsSinceMs, max));
-    add("hold_lease", await findOldHolds(tx, nowMs - holdLeaseMs, max));
-    add("window", (await wrongWindows(tx, max)).map(wrongWindow));
+    add("hold_lease", await findOldHolds(tx, nowMs - holdAgeMaxMs, max));
+    add("window", (await findWrongWindows(tx, max)).map(describeWrongWindow));
     const chain = await verifyChangeLog(tx, max);
-    add("changes", chain.broken.map(brokenChain));
+    add("changes", chain.broken.map(describeBrokenChain));
     if (chain.broken.length === 0) {
       add("log_entry", await findWrongLoggedEntries(tx, max));
       add("entry_log", await findUnloggedEntries(tx, max));
@@ -96,7 +96,7 @@ export async function reconcileLedger(
   return { findings, notes, counts, changes: { entries: chain.rows, head: chain.head } };
 }
 
-function wrongWindow({ subscriptionId, per, startsAtMs, is, ought }: WrongWindow): Contradiction {
+function describeWrongWindow({ subscriptionId, per, startsAtMs, is, ought }: WrongWindow): Contradiction {
   return {
     subject: `${subscriptionId} ${per} ${startsAtMs}`,
     is: `used ${is.usedNano} held ${is.heldNano}`,
@@ -104,13 +104,16 @@ function wrongWindow({ subscriptionId, per, startsAtMs, is, ought }: WrongWindow
   };
 }
 
-function brokenChain({ seq, kind }: AuditBreak): Contradiction {
-  return { subject: `entry ${seq}`, is: kind, ought: "as it was written" };
+function describeBrokenChain({ seq, kind }: ChangeLogBreak): Contradiction {
+  return { subject: `entry ${seq}`, is: kind, ought: "unmodified" };
 }
 
 const LOGGED_MAX = 20;
 
-export function logAudit(log: Log, { findings, notes, counts, changes }: AuditReport): void {
+export function logReconciliation(
+  log: Log,
+  { findings, notes, counts, changes }: ReconciliationReport,
+): void {
   for (const note of notes.slice(0, LOGGED_MAX)) log.warn("audit_note", { note });
   // The hash of the last entry is also logged, where someone who changes the database cannot reach it.
   if (findings.length === 0) {

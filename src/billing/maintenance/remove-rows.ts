@@ -2,7 +2,8 @@
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
-import type { Db } from "../../store/engine/db.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import type { JobLease, RunJob } from "../../store/nodes/job-leases.ts";
 import { readUsageRowsKept, removeUsageRows } from "../../store/usage/usage-removal.ts";
 
 export interface RowRemoval {
@@ -20,25 +21,37 @@ export interface RowRemovalOptions {
   rowsMax: number;
   /** Pause between two transactions. */
   pauseMs: number;
+  runJob: RunJob;
 }
 
 export function startRemovingRows(options: RowRemovalOptions): RowRemoval {
-  const { db, log, clock, rowsMax, pauseMs } = options;
+  const { db, log, clock, rowsMax, pauseMs, runJob } = options;
   let inFlight: Promise<void> | null = null;
   let stopped = false;
+
+  async function removeExpired(lease: JobLease): Promise<number> {
+    const keptMs = await readUsageRowsKept(db);
+    if (keptMs === null) return 0;
+    const beforeMs = clock.nowMs() - keptMs;
+    let removed = 0;
+    while (!stopped) {
+      const removedNow = await transaction(db, async (tx) => {
+        await lease.check(tx);
+        return removeUsageRows(tx, beforeMs, rowsMax);
+      });
+      removed += removedNow;
+      if (removedNow < rowsMax) break;
+      await Bun.sleep(pauseMs);
+    }
+    return removed;
+  }
 
   async function pass(): Promise<void> {
     let removed = 0;
     try {
-      const keptMs = await readUsageRowsKept(db);
-      if (keptMs === null) return;
-      const beforeMs = clock.nowMs() - keptMs;
-      while (!stopped) {
-        const removedNow = await removeUsageRows(db, beforeMs, rowsMax);
-        removed += removedNow;
-        if (removedNow < rowsMax) break;
-        await Bun.sleep(pauseMs);
-      }
+      await runJob(async (lease) => {
+        removed = await removeExpired(lease);
+      });
     } catch (error) {
       log.warn("usage_removal_failed", { reason: error instanceof Error ? error.message : "unknown" });
     }

@@ -7,7 +7,7 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { findEntry } from "../../store/money/ledger.ts";
 import { listPlans } from "../../store/money/plans.ts";
-import { subscriptionsCalled } from "../../store/money/subscription-standing.ts";
+import { readSubscriptionStandings } from "../../store/money/subscription-standing.ts";
 import {
   cancelSubscription,
   findSubscription,
@@ -55,8 +55,8 @@ export async function grantPlan({ db, clock, newId }: GrantContext, grant: Grant
     const planId = plans.find(({ name }) => name === grant.plan)?.id;
     if (planId === undefined) {
       const names = plans.map(({ name }) => name).join(", ");
-      const hint = names === "" ? "Name it in a configuration file and apply it." : `Plans: ${names}.`;
-      throw new StoreConflict("missing", `There is no plan "${grant.plan}". ${hint}`);
+      const hint = names === "" ? "Add the plan to a configuration file and apply it." : `Plans: ${names}.`;
+      throw new StoreConflict("missing", `The plan "${grant.plan}" does not exist. ${hint}`);
     }
     const before = idempotencyKey === undefined ? null : await findEarlierGrant(tx, idempotencyKey);
     if (before !== null) {
@@ -65,14 +65,17 @@ export async function grantPlan({ db, clock, newId }: GrantContext, grant: Grant
     }
     const nowMs = clock.nowMs();
     if (grant.renews === "none" && grant.endsAtMs !== null && grant.endsAtMs <= nowMs)
-      throw new MoneyRefusedError("ended_before", "The subscription would have ended already.");
+      throw new MoneyRefusedError(
+        "ended_before",
+        "The end of the subscription is in the past. Choose a later end.",
+      );
     const startsAtMs = grant.startsAtMs ?? nowMs;
     // A configuration file identifies a subscription by these three values.
     const duplicate = (await listGranted(tx, grant.userId)).find(
       (one) => one.planId === planId && one.startsAtMs === startsAtMs && one.status === "active",
     );
     if (duplicate !== undefined) {
-      const message = `The user has the plan "${grant.plan}" with this start already: ${duplicate.id}.`;
+      const message = `The user already has the plan "${grant.plan}" with this start: ${duplicate.id}.`;
       throw new StoreConflict("duplicate", message);
     }
     const { userId, endsAtMs, renews, priority } = grant;
@@ -133,7 +136,7 @@ export async function cancelGrant(
       await cancelSubscription(tx, id);
       return { kind: "cancelled" };
     }
-    const [standing] = await subscriptionsCalled(tx, [id], clock.nowMs());
+    const [standing] = await readSubscriptionStandings(tx, [id], clock.nowMs());
     const endsAtMs = standing?.endsAtMs ?? null;
     if (endsAtMs === null) return { kind: "open" };
     await putSubscription(tx, { ...record, endsAtMs, renews: "none" });

@@ -6,7 +6,7 @@ import { userRecord } from "../../records.test-support.ts";
 import type { PlanWindow } from "../../records.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { putUser } from "../../store/identity/users.ts";
-import { listEntriesOfUser } from "../../store/money/entries.ts";
+import { listUserEntries } from "../../store/money/entries.ts";
 import {
   postTransfer,
   REVENUE,
@@ -15,10 +15,10 @@ import {
   userBook,
 } from "../../store/money/ledger.ts";
 import { putPlan } from "../../store/money/plans.ts";
-import { wrongWindows } from "../../store/money/subscription-windows.ts";
+import { findWrongWindows } from "../../store/money/subscription-windows.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import { readWallet } from "../../store/money/wallets.ts";
-import { lockSubscriptionBalances, moveHeld } from "../engine/subscription-balances.ts";
+import { changeWindows, lockSubscriptionBalances } from "../engine/subscription-balances.ts";
 import { adjust, type MoneyContext, refund, topUp } from "./operations.ts";
 import { MoneyRefusedError } from "./refusal.ts";
 
@@ -85,12 +85,15 @@ async function chargeSubscription(db: Db, requestId: string, amount: string) {
   await leftOf(db, NOW_MS);
   await charge(db, requestId, amount, "s");
   await transaction(db, (tx) =>
-    moveHeld(tx, [{ subscriptionId: "s", atMs: NOW_MS, heldNano: 0n, usedNano: usd(amount) }]),
+    changeWindows(tx, [{ subscriptionId: "s", atMs: NOW_MS, heldNano: 0n, usedNano: usd(amount) }]),
   );
 }
 
 const leftOf = (db: Db, nowMs: number) =>
-  transaction(db, async (tx) => (await lockSubscriptionBalances(tx, ["u1"], nowMs)).get("u1")?.[0]?.leftNano);
+  transaction(
+    db,
+    async (tx) => (await lockSubscriptionBalances(tx, ["u1"], nowMs)).get("u1")?.[0]?.remainingNano,
+  );
 
 const later = (desk: MoneyContext, ms: number): MoneyContext => ({
   ...desk,
@@ -98,11 +101,11 @@ const later = (desk: MoneyContext, ms: number): MoneyContext => ({
 });
 
 eachEngine(({ open }) => {
-  test("a top-up is one entry with who and why, and the wallet has it", async () => {
+  test("a top-up creates one entry with actor and reason, and increases the balance", async () => {
     const desk = await deskOn(await open());
     const booked = await topUp(desk, { userId: "u1", amountNano: usd("10"), provider: "manual", ...BY });
     expect(booked.wallet).toEqual({ balanceNano: usd("10"), heldNano: 0n });
-    expect(await listEntriesOfUser(desk.db, "u1", { limit: 9 })).toEqual([
+    expect(await listUserEntries(desk.db, "u1", { limit: 9 })).toEqual([
       {
         id: "topup:entry_1",
         atMs: NOW_MS,
@@ -118,7 +121,7 @@ eachEngine(({ open }) => {
     ]);
   });
 
-  test("the same idempotency key gives the first result, and with another content an error", async () => {
+  test("a repeated idempotency key returns the first result, and fails with other content", async () => {
     const desk = await deskOn(await open());
     const order = { userId: "u1", amountNano: usd("10"), provider: "manual", ...BY, idempotencyKey: "k-1" };
     const first = await topUp(desk, order);
@@ -130,7 +133,7 @@ eachEngine(({ open }) => {
     expect((await readWallet(desk.db, "u2")).balanceNano).toBe(0n);
   });
 
-  test("an idempotency key books one thing only, whatever kind it is", async () => {
+  test("an idempotency key books one operation, across all kinds", async () => {
     const desk = await deskOn(await open());
     const order = { userId: "u1", amountNano: usd("10"), ...BY, idempotencyKey: "k-1" };
     await topUp(desk, { ...order, provider: "manual" });
@@ -140,7 +143,7 @@ eachEngine(({ open }) => {
     expect((await readWallet(desk.db, "u1")).balanceNano).toBe(0n);
   });
 
-  test("ten at once with one key book once", async () => {
+  test("ten concurrent requests with one idempotency key book once", async () => {
     const desk = await deskOn(await open());
     const order = { userId: "u1", amountNano: usd("1"), provider: "manual", ...BY, idempotencyKey: "k" };
     const all = await Promise.all(Array.from({ length: 10 }, () => topUp(desk, order)));
@@ -148,7 +151,7 @@ eachEngine(({ open }) => {
     expect((await readWallet(desk.db, "u1")).balanceNano).toBe(usd("1"));
   });
 
-  test("a key with a space or of no length is refused", async () => {
+  test("an invalid idempotency key is rejected", async () => {
     const desk = await deskOn(await open());
     for (const idempotencyKey of ["", "a b", "x".repeat(256), "é"]) {
       const call = adjust(desk, { userId: "u1", amountNano: 1n, ...BY, idempotencyKey });
@@ -156,7 +159,7 @@ eachEngine(({ open }) => {
     }
   });
 
-  test("an adjustment takes what is available and not a nano more; what is held stays", async () => {
+  test("an adjustment takes at most the available balance, never held money", async () => {
     const desk = await deskOn(await open());
     await adjust(desk, { userId: "u1", amountNano: usd("3"), ...BY });
     await holdOf(desk.db, "1.25");
@@ -169,7 +172,7 @@ eachEngine(({ open }) => {
     expect(entry).toMatchObject({ debit: "user:u1", credit: "adjust", amountNano: usd("1.75") });
   });
 
-  test("no amount, too much, and nobody are refused and leave nothing behind", async () => {
+  test("a zero amount, an excessive amount and an unknown user are rejected without a trace", async () => {
     const desk = await deskOn(await open());
     for (const amountNano of [0n, usd("1000000.000000001"), -usd("1000001")]) {
       const call = adjust(desk, { userId: "u1", amountNano, ...BY });
@@ -180,7 +183,7 @@ eachEngine(({ open }) => {
     expect(await desk.db.sql`SELECT * FROM wallet`).toEqual([]);
   });
 
-  test("a refund goes back to the wallet that paid, in parts, never above what was charged", async () => {
+  test("a refund returns to the wallet that paid, in parts, never above the charge", async () => {
     const desk = await deskOn(await open());
     await topUp(desk, { userId: "u1", amountNano: usd("5"), provider: "manual", ...BY });
     await charge(desk.db, "req_1", "2.00");
@@ -203,7 +206,7 @@ eachEngine(({ open }) => {
     expect(await refusal(refund(desk, { requestId: "req_2", amountNano: "all", ...BY }))).toBe("not_charged");
   });
 
-  test("a refund of all, repeated with its key, gives the first result", async () => {
+  test("a repeated full refund with the same idempotency key returns the first result", async () => {
     const desk = await deskOn(await open());
     await topUp(desk, { userId: "u1", amountNano: usd("5"), provider: "manual", ...BY });
     await charge(desk.db, "req_1", "2.00");
@@ -218,7 +221,7 @@ eachEngine(({ open }) => {
     expect(await refusal(refund(desk, { ...part, amountNano: "all" }))).toBe("idempotency_conflict");
   });
 
-  test("one key for the refunds of two requests at once books one of them", async () => {
+  test("one key for the refunds of two concurrent requests books one of them", async () => {
     const desk = await deskOn(await open());
     await topUp(desk, { userId: "u1", amountNano: usd("5"), provider: "manual", ...BY });
     for (const requestId of ["req_1", "req_2"]) await charge(desk.db, requestId, "1.00");
@@ -229,7 +232,7 @@ eachEngine(({ open }) => {
     expect((await readWallet(desk.db, "u1")).balanceNano).toBe(usd("4"));
   });
 
-  test("ten refunds at once give back what was charged, once", async () => {
+  test("ten concurrent refunds never return more than the charge", async () => {
     const desk = await deskOn(await open());
     await topUp(desk, { userId: "u1", amountNano: usd("5"), provider: "manual", ...BY });
     await charge(desk.db, "req_1", "2.00");
@@ -240,7 +243,7 @@ eachEngine(({ open }) => {
     expect((await readWallet(desk.db, "u1")).balanceNano).toBe(usd("4.50"));
   });
 
-  test("what a subscription paid goes back to its windows while one is open, and is refused after", async () => {
+  test("a refund of a subscription charge returns to its open windows, and fails once all are over", async () => {
     const desk = await deskOn(await open());
     const { db } = desk;
     await chargeSubscription(db, "req_1", "2.00");
@@ -249,15 +252,15 @@ eachEngine(({ open }) => {
     expect(entry).toMatchObject({ credit: "subscription:s", subscriptionId: "s", userId: "u1" });
     expect(wallet.balanceNano).toBe(0n);
     expect(await leftOf(db, NOW_MS)).toBe(usd("3.50"));
-    // The day is over and the month is not.
+    // The daily window is over, the monthly window is not.
     await refund(later(desk, DAY_MS), order);
     expect(await leftOf(db, NOW_MS + DAY_MS)).toBe(usd("5"));
     expect(await refusal(refund(later(desk, 40 * DAY_MS), order))).toBe("window_over");
-    expect(await wrongWindows(db, 9)).toEqual([]);
-    expect(await listEntriesOfUser(db, "u1", { limit: 9 })).toHaveLength(3);
+    expect(await findWrongWindows(db, 9)).toEqual([]);
+    expect(await listUserEntries(db, "u1", { limit: 9 })).toHaveLength(3);
   });
 
-  test("what a subscription paid that was cancelled since is not refunded, and the reason says so", async () => {
+  test("a charge of a subscription cancelled since is not refunded, and the error says why", async () => {
     const desk = await deskOn(await open());
     await chargeSubscription(desk.db, "req_1", "2.00");
     await cancelSubscription(desk.db, "s");
@@ -266,10 +269,10 @@ eachEngine(({ open }) => {
       code: "subscription_over",
       message: expect.stringContaining("was cancelled"),
     });
-    expect(await wrongWindows(desk.db, 9)).toEqual([]);
+    expect(await findWrongWindows(desk.db, 9)).toEqual([]);
   });
 
-  test("a refund is never before its charge, so that windows find it after the clock was set back", async () => {
+  test("a refund is never dated before its charge, so windows count it after a clock change", async () => {
     const desk = await deskOn(await open());
     const { db } = desk;
     await chargeSubscription(db, "req_1", "2.00");
@@ -282,23 +285,23 @@ eachEngine(({ open }) => {
     // A window that begins after that clock time and is summed again.
     await grantPlan(db, [{ per: "day", usd: "5.00", counted: "rolling" }]);
     expect(await leftOf(db, NOW_MS)).toBe(usd("3.50"));
-    expect(await wrongWindows(db, 9)).toEqual([]);
+    expect(await findWrongWindows(db, 9)).toEqual([]);
   });
 
-  test("the ledger of a user is paged, the latest first", async () => {
+  test("the ledger of a user is paged, newest first", async () => {
     const desk = await deskOn(await open());
     for (const atMs of [5, 7, 7, 9]) {
       await adjust({ ...desk, clock: { nowMs: () => atMs } }, { userId: "u1", amountNano: 1n, ...BY });
     }
-    const first = await listEntriesOfUser(desk.db, "u1", { limit: 2 });
+    const first = await listUserEntries(desk.db, "u1", { limit: 2 });
     const last = first.at(-1);
     if (last === undefined) throw new Error("no page");
-    const second = await listEntriesOfUser(desk.db, "u1", { limit: 9, before: last });
+    const second = await listUserEntries(desk.db, "u1", { limit: 9, before: last });
     expect([...first, ...second].map(({ atMs }) => atMs)).toEqual([9, 7, 7, 5]);
     expect(new Set([...first, ...second].map(({ id }) => id)).size).toBe(4);
   });
 
-  test("whatever is asked, the wallet is the sum of its entries and never below zero", async () => {
+  test("after any adjustments, the balance is the sum of its entries and never below zero", async () => {
     const desk = await deskOn(await open());
     const amount = fc.bigInt({ min: -(10n ** 10n), max: 10n ** 10n });
     await fc.assert(
@@ -308,7 +311,7 @@ eachEngine(({ open }) => {
             if (!(error instanceof MoneyRefusedError)) throw error;
           });
         }
-        const entries = await listEntriesOfUser(desk.db, "u1", { limit: 10_000 });
+        const entries = await listUserEntries(desk.db, "u1", { limit: 10_000 });
         const sum = entries.reduce(
           (total, { credit, amountNano }) => total + (credit === "user:u1" ? amountNano : -amountNano),
           0n,

@@ -119,14 +119,14 @@ export async function refund(
     if (leftNano === 0n) {
       throw new MoneyRefusedError(
         "refunded_before",
-        `All of the $${usdText(charge.amountNano)} charged for it was refunded before.`,
+        `The charge of $${usdText(charge.amountNano)} was already fully refunded.`,
       );
     }
     const backNano = amountNano === "all" ? leftNano : amountNano;
     if (backNano > leftNano) {
       throw new MoneyRefusedError(
         "refunded_before",
-        `$${usdText(charge.amountNano)} was charged for it, of which $${usdText(leftNano)} can still be refunded.`,
+        `Of the charge of $${usdText(charge.amountNano)}, only $${usdText(leftNano)} can still be refunded.`,
       );
     }
     const entry: Transfer = {
@@ -158,8 +158,8 @@ async function explainNotCharged(tx: Db, requestId: string): Promise<MoneyRefuse
   return new MoneyRefusedError(
     "not_charged",
     isKnown
-      ? `Nothing was charged for a request "${requestId}".`
-      : `Nothing was charged for a request "${requestId}", or it shared a charge and its row is no longer kept. Adjust the balance instead.`,
+      ? `The request "${requestId}" was not charged.`
+      : `The request "${requestId}" was not charged, or its row was deleted after the retention period. Adjust the balance instead.`,
   );
 }
 
@@ -180,7 +180,7 @@ function book(
   const { userId } = transfer;
   return runOrder(context, order, async (tx) => {
     if (!(await isUser(tx, userId)))
-      throw new MoneyRefusedError("unknown_user", `There is no user "${userId}".`);
+      throw new MoneyRefusedError("unknown_user", `The user "${userId}" does not exist.`);
     const repeated = (await postTransfer(tx, transfer)) === "known";
     const entry = repeated ? ((await findEntry(tx, transfer.id)) ?? transfer) : transfer;
     return { entry, wallet: await readWallet(tx, userId), repeated };
@@ -213,7 +213,7 @@ function toRefusal(error: unknown): unknown {
   if (error instanceof InsufficientFunds) {
     return new MoneyRefusedError(
       "insufficient_funds",
-      `Only $${usdText(error.availableNano)} is available: the rest is spent, or held for requests under way.`,
+      `Only $${usdText(error.availableNano)} is available. The rest is spent, or held for requests in flight.`,
     );
   }
   return error;
@@ -223,6 +223,6 @@ function checkAmount(amountNano: Nano): void {
   if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return;
   throw new MoneyRefusedError(
     "bad_amount",
-    `An amount is more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`,
+    `The amount must be more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`,
   );
 }

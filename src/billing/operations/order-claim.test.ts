@@ -4,7 +4,7 @@ import { userRecord } from "../../records.test-support.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { putUser } from "../../store/identity/users.ts";
-import { listEntriesOfUser } from "../../store/money/entries.ts";
+import { listUserEntries } from "../../store/money/entries.ts";
 import { putPlan } from "../../store/money/plans.ts";
 import { listGranted } from "../../store/money/subscriptions.ts";
 import { grantPlan } from "./grant.ts";
@@ -50,7 +50,7 @@ const plan = (idempotencyKey: string) =>
   }) as const;
 
 eachEngine(({ emptyUrl }) => {
-  test("one idempotency key, sent for a top-up and for a plan at the same time, gives one of the two", async () => {
+  test("one idempotency key, sent at once for a top-up and for a plan, executes one of the two", async () => {
     const url = await emptyUrl();
     const [one, two] = [await openDb(url), await openDb(url)];
     await prepare(one);
@@ -63,13 +63,13 @@ eachEngine(({ emptyUrl }) => {
       ]);
       expect(outcomes.toSorted()).toEqual(["done", "idempotency_conflict"]);
     }
-    const entries = await listEntriesOfUser(one, "u1", { limit: 100 });
+    const entries = await listUserEntries(one, "u1", { limit: 100 });
     expect(entries.length + (await listGranted(one, "u1")).length).toBe(KEYS);
     await one.close();
     await two.close();
   });
 
-  test("an order that was rejected does not use its idempotency key up", async () => {
+  test("a rejected order does not use up its idempotency key", async () => {
     const db = await openDb(await emptyUrl());
     await prepare(db);
     const desk = deskOn(db, "a");
@@ -85,7 +85,7 @@ eachEngine(({ emptyUrl }) => {
     await db.close();
   });
 
-  test("keys from before there were claims still stand for what they did", async () => {
+  test("idempotency keys from before there were claims still identify their operations", async () => {
     const db = await openDb(await emptyUrl());
     await prepare(db);
     const desk = deskOn(db, "a");

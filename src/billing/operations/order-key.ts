@@ -36,6 +36,6 @@ export function subscriptionIdForKey(key: string): string {
 export function keyUsedForOtherOrder(): MoneyRefusedError {
   return new MoneyRefusedError(
     "idempotency_conflict",
-    "This idempotency key was used before for something else. Nothing was done; make a new key for each order.",
+    "This idempotency key was already used for a different operation. No change was made. Use a new key for each operation.",
   );
 }

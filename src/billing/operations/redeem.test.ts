@@ -35,7 +35,7 @@ const outcome = (call: Promise<unknown>) =>
   );
 
 eachEngine(({ open }) => {
-  test("a code is worth its amount once, as an entry from the book of promotions", async () => {
+  test("a code adds its amount once, as an entry from the promo book", async () => {
     const desk = await deskOn(await open());
     const code = first(await createCodes(desk, BATCH));
     const typed = code.toLowerCase().replaceAll("-", " ");
@@ -51,7 +51,7 @@ eachEngine(({ open }) => {
     expect((await readWallet(desk.db, "u1")).balanceNano).toBe(parseUsd("5"));
   });
 
-  test("of many who redeem one code at once, one succeeds", async () => {
+  test("of many concurrent redemptions of one code, one succeeds", async () => {
     const desk = await deskOn(await open());
     const code = first(await createCodes(desk, BATCH));
     const outcomes = await Promise.all(
@@ -65,7 +65,7 @@ eachEngine(({ open }) => {
     expect(one.balanceNano + two.balanceNano).toBe(parseUsd("5"));
   });
 
-  test("mistyped, unknown, expired and withdrawn are told apart, and book nothing", async () => {
+  test("mistyped, unknown, expired and voided codes have different errors and book nothing", async () => {
     const desk = await deskOn(await open());
     const expiresAtMs = NOW_MS + 10;
     const expiring = first(await createCodes(desk, { ...BATCH, expiresAtMs }));
@@ -86,7 +86,7 @@ eachEngine(({ open }) => {
     expect(await outcome(redeem(at(desk, expiresAtMs - 1), { ...tries, code: expiring }))).toBe("done");
   });
 
-  test("the store keeps no code, only digests and first groups", async () => {
+  test("the database stores digests and first groups of codes, never the codes", async () => {
     const desk = await deskOn(await open());
     const codes = await createCodes(desk, BATCH);
     const kept = JSON.stringify(await desk.db.sql`SELECT * FROM redeem_code`);
@@ -97,7 +97,7 @@ eachEngine(({ open }) => {
     }
   });
 
-  test("batches are counted: redeemed, withdrawn, expired, unused", async () => {
+  test("batches count redeemed, voided, expired and unused codes", async () => {
     const desk = await deskOn(await open());
     const [one = "", two = ""] = await createCodes(desk, BATCH);
     await createCodes(at(desk, NOW_MS + 1), { ...BATCH, name: "later", expiresAtMs: NOW_MS + 50 });
@@ -126,7 +126,7 @@ eachEngine(({ open }) => {
     expect(await outcome(voidBatch(desk, "nope"))).toBe("batch_unknown");
   });
 
-  test("a batch that makes no sense is refused", async () => {
+  test("an invalid batch is rejected", async () => {
     const desk = await deskOn(await open());
     const codes = await createCodes(desk, { ...BATCH, count: 500 });
     expect(new Set(codes).size).toBe(500);
@@ -140,7 +140,7 @@ eachEngine(({ open }) => {
     expect(await made({ name: "a", worth: { kind: "plan", plan: "pro", days: 0 } })).toBe("bad_batch");
   });
 
-  test("a code may be worth a plan, and a second one goes on where the first ends", async () => {
+  test("a code can grant a plan, and a second code continues where the first ends", async () => {
     const desk = await deskOn(await open());
     let made = 0;
     const counting = { ...desk, newId: (prefix: string) => `${prefix}_${++made}` };
@@ -170,7 +170,7 @@ eachEngine(({ open }) => {
     expect(deletePlan(desk.db, "p1")).rejects.toThrow("still has subscription");
   });
 
-  test("one code of a batch can be withdrawn, and codes are listed page by page", async () => {
+  test("one code of a batch can be voided, and codes are listed page by page", async () => {
     const desk = await deskOn(await open());
     const codes = await createCodes(desk, BATCH);
     const page = (after: string | null) => listRedeemCodes(desk.db, "spring", { after, limit: 2 });

@@ -52,12 +52,15 @@ export async function createCodes(context: CodeContext, order: BatchOrder): Prom
   if (!Number.isInteger(count) || count < 1 || count > CODES_PER_BATCH_MAX)
     throw new MoneyRefusedError("bad_batch", `A batch has 1 to ${CODES_PER_BATCH_MAX} codes.`);
   if (expiresAtMs !== null && expiresAtMs <= nowMs)
-    throw new MoneyRefusedError("bad_batch", "The codes would have expired already.");
+    throw new MoneyRefusedError(
+      "bad_batch",
+      "The expiry of the codes is in the past. Choose a later expiry.",
+    );
   const minted = Array.from({ length: count }, () => mintRedeemCode(context.randomBytes));
   await transaction(context.db, async (tx) => {
     const worth = await resolveWorth(tx, order.worth);
     if ((await findRedeemBatch(tx, name)) !== null)
-      throw new MoneyRefusedError("batch_exists", `There is a batch "${name}" already.`);
+      throw new MoneyRefusedError("batch_exists", `A batch "${name}" already exists. Choose another name.`);
     await insertRedeemBatch(
       tx,
       { name, worth, createdAtMs: nowMs, createdBy: actor, expiresAtMs },
@@ -73,23 +76,23 @@ async function resolveWorth(tx: Db, worth: BatchOrder["worth"]): Promise<CodeWor
     if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return worth;
     throw new MoneyRefusedError(
       "bad_amount",
-      `A code is worth more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`,
+      `The value of a code must be more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`,
     );
   }
   const { plan, days } = worth;
   if (!Number.isInteger(days) || days < 1 || days > CODE_DAYS_MAX)
-    throw new MoneyRefusedError("bad_batch", `A code grants a plan for 1 to ${CODE_DAYS_MAX} days.`);
+    throw new MoneyRefusedError("bad_batch", `A code can grant a plan for 1 to ${CODE_DAYS_MAX} days.`);
   // Takes the lock, so that the plan cannot be deleted between this check and the commit.
   await bumpKeyRevision(tx);
   const planId = (await listPlans(tx)).find((one) => one.name === plan)?.id;
-  if (planId === undefined) throw new MoneyRefusedError("bad_batch", `There is no plan "${plan}".`);
+  if (planId === undefined) throw new MoneyRefusedError("bad_batch", `The plan "${plan}" does not exist.`);
   return { kind: "plan", planId, days };
 }
 
 const REFUSALS: Record<CodeStanding, [MoneyRefusal, string]> = {
-  unknown: ["code_unknown", "There is no such code."],
-  redeemed: ["code_used", "This code was redeemed before."],
-  voided: ["code_voided", "This code was withdrawn."],
+  unknown: ["code_unknown", "This code does not exist."],
+  redeemed: ["code_used", "This code was already redeemed."],
+  voided: ["code_voided", "This code was voided."],
   expired: ["code_expired", "This code has expired."],
 };
 
@@ -107,14 +110,17 @@ export async function redeem(
   // The check character detects mistakes without a database query. The error does not repeat the input, because it
   // may be worth money.
   if (code === null)
-    throw new MoneyRefusedError("code_mistyped", "This is not a code: check it for a mistyped character.");
+    throw new MoneyRefusedError(
+      "code_mistyped",
+      "This code is not valid. Check it for a mistyped character.",
+    );
   const digest = context.digest(redeemCodeSecret(code));
   const atMs = context.clock.nowMs();
   return transaction(context.db, async (tx) => {
     // If a plan may be granted, this lock comes first, as everywhere.
     await bumpKeyRevision(tx);
     if (!(await isUser(tx, userId)))
-      throw new MoneyRefusedError("unknown_user", `There is no user "${userId}".`);
+      throw new MoneyRefusedError("unknown_user", `The user "${userId}" does not exist.`);
     const redeemed = await takeRedeemCode(tx, digest, userId, atMs);
     if (redeemed === null) throw new MoneyRefusedError(...REFUSALS[await redeemCodeStanding(tx, digest)]);
     const { worth, name } = redeemed;
@@ -162,7 +168,7 @@ async function grantDays(
   nowMs: number,
 ) {
   const plan = (await listPlans(tx)).find(({ id }) => id === planId);
-  if (plan === undefined) throw new Error("The plan of a code is gone, though codes hold it.");
+  if (plan === undefined) throw new Error("The plan of a redeem code was deleted.");
   const ends = (await listGranted(tx, userId))
     .filter((one) => one.planId === planId && one.status === "active" && one.renews === "none")
     .map(({ endsAtMs }) => endsAtMs ?? 0);
@@ -203,5 +209,5 @@ export async function voidCode(
 }
 
 function unknownBatch(name: string): MoneyRefusedError {
-  return new MoneyRefusedError("batch_unknown", `There is no batch "${name}".`);
+  return new MoneyRefusedError("batch_unknown", `The batch "${name}" does not exist.`);
 }

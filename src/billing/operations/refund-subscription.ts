@@ -2,8 +2,8 @@
 import type { Nano } from "../../money/nano.ts";
 import type { SubscriptionState } from "../../money/subscription.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { subscriptionsCalled } from "../../store/money/subscription-standing.ts";
-import { moveHeld } from "../engine/subscription-balances.ts";
+import { readSubscriptionStandings } from "../../store/money/subscription-standing.ts";
+import { changeWindows } from "../engine/subscription-balances.ts";
 import { MoneyRefusedError } from "./refusal.ts";
 
 /**
@@ -16,19 +16,19 @@ export async function refundSubscription(
 ): Promise<void> {
   const { subscriptionId, chargedAtMs, nowMs, amountNano } = refund;
   // The windows change first, because that locks them.
-  await moveHeld(tx, [{ subscriptionId, atMs: chargedAtMs, heldNano: 0n, usedNano: -amountNano }]);
-  const [subscription] = await subscriptionsCalled(tx, [subscriptionId], nowMs);
+  await changeWindows(tx, [{ subscriptionId, atMs: chargedAtMs, heldNano: 0n, usedNano: -amountNano }]);
+  const [subscription] = await readSubscriptionStandings(tx, [subscriptionId], nowMs);
   const standing = subscription?.standing ?? "ended";
   if (standing !== "running") {
-    throw buildRefusal("subscription_over", `the subscription that paid for it ${NOT_RUNNING[standing]}`);
+    throw buildRefusal("subscription_over", `the subscription that was charged ${NOT_RUNNING[standing]}`);
   }
   if (subscription?.windows.some(({ startsAtMs }) => startsAtMs <= chargedAtMs)) return;
-  throw buildRefusal("window_over", "the window of the subscription that it was counted in is over");
+  throw buildRefusal("window_over", "the window of the subscription that was charged is over");
 }
 
 const NOT_RUNNING: Readonly<Record<Exclude<SubscriptionState, "running">, string>> = {
   // Possible if the clock was set back.
-  upcoming: "has not begun",
+  upcoming: "has not started",
   ended: "has ended",
   cancelled: "was cancelled",
 };
@@ -36,6 +36,6 @@ const NOT_RUNNING: Readonly<Record<Exclude<SubscriptionState, "running">, string
 function buildRefusal(code: "subscription_over" | "window_over", reason: string): MoneyRefusedError {
   return new MoneyRefusedError(
     code,
-    `Nobody could use what went back, for ${reason}. To make it good, adjust the user's balance.`,
+    `The charge cannot be refunded, because ${reason}. Adjust the user's balance instead.`,
   );
 }

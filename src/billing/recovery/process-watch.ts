@@ -30,19 +30,27 @@ export class ProcessWatch {
   private readonly options: ProcessWatchOptions;
   private readonly lookUp: (pid: number) => ProcessLookup;
   private readonly heartbeats = new Map<string, Heartbeat>();
-  private lookedAtMs = Number.NEGATIVE_INFINITY;
+  private checkedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: ProcessWatchOptions) {
     this.options = options;
     this.lookUp = options.lookUpProcess ?? lookUpProcess;
   }
 
+  /**
+   * Starts all observations again. Call when the database was unavailable: no process could write its heartbeat, and
+   * each gets the whole time again.
+   */
+  restart(): void {
+    this.heartbeats.clear();
+  }
+
   /** The ids of the dead processes among `all`, which must have been read from the database just now. */
   findDead(all: readonly ProcessRecord[]): Set<string> {
     const { self, monotonicMs, pauseMsMax } = this.options;
     const nowMs = monotonicMs();
-    if (nowMs - this.lookedAtMs > pauseMsMax) this.heartbeats.clear();
-    this.lookedAtMs = nowMs;
+    if (nowMs - this.checkedAtMs > pauseMsMax) this.heartbeats.clear();
+    this.checkedAtMs = nowMs;
     const ids = new Set(all.map(({ id }) => id));
     for (const id of this.heartbeats.keys()) if (!ids.has(id)) this.heartbeats.delete(id);
     const others = all.filter(({ id }) => id !== self.id);
@@ -50,7 +58,7 @@ export class ProcessWatch {
   }
 
   private isDead(record: ProcessRecord, nowMs: number): boolean {
-    const verdict = this.askKernel(record);
+    const verdict = this.checkKernel(record);
     if (verdict !== "unknown") return verdict === "dead";
     const observed = this.heartbeats.get(record.id);
     if (observed !== undefined && observed.beatAtMs === record.beatAtMs) {
@@ -60,7 +68,7 @@ export class ProcessWatch {
     return false;
   }
 
-  private askKernel({ host, pid, folderId, startTicks }: ProcessRecord): "dead" | "running" | "unknown" {
+  private checkKernel({ host, pid, folderId, startTicks }: ProcessRecord): "dead" | "running" | "unknown" {
     const { self } = this.options;
     // This process has locked the folder, so its previous owner is gone.
     if (folderId !== null && folderId === self.folderId) return "dead";

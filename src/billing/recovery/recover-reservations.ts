@@ -13,12 +13,12 @@ import {
   listReservations,
 } from "../../store/money/wallet-reservations.ts";
 import { lockWallets } from "../../store/money/wallets.ts";
-import { knownUsage } from "../../store/usage/usage.ts";
+import { readStoredCharges } from "../../store/usage/usage.ts";
 import { readUsageRowsRemovedBefore } from "../../store/usage/usage-removal.ts";
 import { findRecovered } from "../../store/usage/usage-replacement.ts";
 import type { Settlement } from "../engine/booking.ts";
 import type { JournalContent } from "../journal/read-journal.ts";
-import { holdFor, sumByUser } from "../write-behind/book-reservations.ts";
+import { buildSettledHold, sumByUser } from "../write-behind/book-reservations.ts";
 
 export type OrphanedReservations = Pick<JournalContent, "open" | "settlements" | "rows">;
 export const NOTHING_LEFT: OrphanedReservations = { open: [], settlements: [], rows: [] };
@@ -33,13 +33,16 @@ export async function recoverReservations(
     const content = dropRemoved(all, await readUsageRowsRemovedBefore(tx));
     const requests = [...content.settlements.map(({ row }) => row), ...content.open, ...content.rows];
     const ids = requests.map(({ requestId }) => requestId);
-    const booked = await knownUsage(tx, ids);
+    const booked = await readStoredCharges(tx, ids);
     const present = await findHolds(tx, ids);
     const leased = await listReservations(tx, incarnation);
     const unbooked = content.settlements.filter(({ row }) => !booked.has(row.requestId));
     // The journal replaces what another process estimated without it.
     const estimated = await findEstimated(tx, content.settlements, booked);
-    const neededHolds = [...unbooked.map((settlement) => holdFor(settlement, incarnation)), ...content.open];
+    const neededHolds = [
+      ...unbooked.map((settlement) => buildSettledHold(settlement, incarnation)),
+      ...content.open,
+    ];
     const missing = neededHolds.filter(({ requestId }) => !booked.has(requestId) && !present.has(requestId));
     const users = new Set([...leased.keys(), ...missing.map(({ userId }) => userId)]);
     const wallets = await lockWallets(tx, [...users]);
@@ -62,7 +65,7 @@ export async function recoverReservations(
     await changeWallets(
       tx,
       incarnation,
-      [...sums].map(([userId, heldNano]) => ({ userId, balanceNano: 0n, heldNano, leasedNano: 0n })),
+      [...sums].map(([userId, heldNano]) => ({ userId, balanceNano: 0n, heldNano, reservedNano: 0n })),
     );
     await deleteReservations(tx, incarnation);
     // Unpaid rows have no charge.

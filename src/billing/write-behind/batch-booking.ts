@@ -13,141 +13,155 @@ import type { UsageRow } from "../../store/usage/usage-row.ts";
 import type { DirectBilling } from "../engine/direct-billing.ts";
 import { errorReason, isPermanent } from "../engine/store-faults.ts";
 import { bookBatches, type Steps } from "./book-batches.ts";
-import { holdFor, moveToRows } from "./book-reservations.ts";
+import { buildSettledHold, storeReservedHolds } from "./book-reservations.ts";
 import type { RowBatch } from "./row-batch.ts";
 import {
-  forgetBatch,
-  forgetHold,
-  holdsOn,
+  listHoldsOn,
   type ReservationState,
+  removeBatch,
+  removeHold,
   splitBatch,
 } from "./wallet-reservations.ts";
 
 export interface BatchBookingOptions {
   db: Db;
-  books: Db;
-  lane: ReservationState;
+  bookingDb: Db;
+  reservationState: ReservationState;
   log: Log;
   clock: Clock;
   incarnation: string;
-  plain: Pick<DirectBilling, "settle">;
+  directBilling: Pick<DirectBilling, "settle">;
   /** Maximum number of rows in one transaction. */
-  together: number;
+  transactionRowsMax: number;
   /** Runs one transaction at a time. */
-  inTurn: InTurn;
-  stepsOf(tx: Db): Steps;
+  runInOrder: InTurn;
+  buildSteps(tx: Db): Steps;
 }
 
-export interface BatchBooking {
+export class BatchBooking {
+  readonly #options: BatchBookingOptions;
+  readonly #numbers = new UsageNumbers();
+
+  constructor(options: BatchBookingOptions) {
+    this.#options = options;
+  }
+
   /** Resolves when the database has all of them, except for parts of a batch that another call has split. */
-  book(batches: readonly RowBatch[]): Promise<void>;
-  /** The same, for a caller that already runs in `inTurn`. */
-  bookNow(batches: readonly RowBatch[]): Promise<void>;
-  /** Handles wallet reservations of these users that are missing in the database. */
-  abandon(userIds: readonly string[]): Promise<void>;
-}
+  async book(batches: readonly RowBatch[]): Promise<void> {
+    for (let at = 0; at < batches.length; ) {
+      const start = at;
+      at = await this.#options.runInOrder(() => this.#bookFrom(start, batches));
+    }
+  }
 
-export function openBatchBooking(options: BatchBookingOptions): BatchBooking {
-  const { db, books, lane, log, clock, incarnation, plain, inTurn, stepsOf } = options;
+  /** The same, for a caller that already runs in `runInOrder`. */
+  async bookNow(batches: readonly RowBatch[]): Promise<void> {
+    for (let at = 0; at < batches.length; ) at = await this.#bookFrom(at, batches);
+  }
 
-  const { pause } = stepsOf(books);
-  const numbers = new UsageNumbers();
+  /**
+   * Handles wallet reservations of these users that are missing in the database. Holds and rows on them have no
+   * payer: the holds are dropped, and the rows are recorded as unpaid.
+   */
+  async abandonReservations(userIds: readonly string[]): Promise<void> {
+    const { log, reservationState } = this.#options;
+    for (const userId of userIds) log.error("lease_lost", { user_id: userId });
+    const lost = userIds.flatMap((userId) => reservationState.reservations.get(userId) ?? []);
+    for (const held of listHoldsOn(reservationState, lost)) removeHold(reservationState, held);
+    for (const userId of userIds) reservationState.reservations.delete(userId);
+    const users = new Set<string | null>(userIds);
+    const unpayableBatches = [...reservationState.waitingBatches].filter(
+      ({ isPaid, userId }) => isPaid && users.has(userId),
+    );
+    await Promise.all(unpayableBatches.map((batch) => this.#passToDirectBilling(batch)));
+  }
 
   /** Books one transaction of batches, from `start` on. Returns the index of the next batch. */
-  async function bookFrom(start: number, batches: readonly RowBatch[]): Promise<number> {
-    const { part, end } = selectPart(batches, start);
+  async #bookFrom(start: number, batches: readonly RowBatch[]): Promise<number> {
+    const { bookingDb, reservationState, buildSteps } = this.#options;
+    const { part, end } = this.#selectPart(batches, start);
     if (part.length === 0) return end;
     for (const batch of part) batch.isClosed = true;
     try {
-      const bookedCount = await numbers.within(books, (tx, numbering) =>
-        bookBatches(tx, incarnation, part, numbering, clock.nowMs(), stepsOf(tx)),
-      );
+      const bookedCount = await this.#commit(part);
+      const { pause } = buildSteps(bookingDb);
       for (const batch of part.slice(0, bookedCount)) {
-        forgetBatch(lane, batch);
+        removeBatch(reservationState, batch);
         await pause();
       }
       const next = part[bookedCount];
       return next === undefined ? end : batches.indexOf(next, start);
     } catch (error) {
       if (!isPermanent(error)) throw error;
-      await isolateRejected(part, error);
+      await this.#isolateRejected(part, error);
       // Batches that this transaction did not book are still waiting.
       return start;
     }
   }
 
+  #commit(part: readonly RowBatch[]): Promise<number> {
+    const { bookingDb, incarnation, clock, buildSteps } = this.#options;
+    return this.#numbers.within(bookingDb, (tx, numbering) =>
+      bookBatches(tx, incarnation, part, numbering, clock.nowMs(), buildSteps(tx)),
+    );
+  }
+
   /** Selects batches up to the row limit, but at least one. Skips batches that another call has booked meanwhile. */
-  function selectPart(batches: readonly RowBatch[], start: number): { part: RowBatch[]; end: number } {
+  #selectPart(batches: readonly RowBatch[], start: number): { part: RowBatch[]; end: number } {
+    const { reservationState, transactionRowsMax } = this.#options;
     const part: RowBatch[] = [];
     let rows = 0;
     let end = start;
     for (; end < batches.length; end++) {
       const batch = batches[end];
-      if (batch === undefined || !lane.waiting.has(batch)) continue;
+      if (batch === undefined || !reservationState.waitingBatches.has(batch)) continue;
       rows += batch.count;
-      if (part.length > 0 && rows > options.together) break;
+      if (part.length > 0 && rows > transactionRowsMax) break;
       part.push(batch);
     }
     return { part, end };
   }
 
-  async function bookNow(batches: readonly RowBatch[]): Promise<void> {
-    for (let at = 0; at < batches.length; ) at = await bookFrom(at, batches);
-  }
-
-  async function isolateRejected(part: readonly RowBatch[], error: unknown): Promise<void> {
+  async #isolateRejected(part: readonly RowBatch[], error: unknown): Promise<void> {
     const [first] = part;
     if (first === undefined) return;
-    if (error instanceof ReservationLost) return abandon(error.userIds);
+    if (error instanceof ReservationLost) return this.abandonReservations(error.userIds);
     if (part.length > 1) {
       const half = Math.ceil(part.length / 2);
-      await bookNow(part.slice(0, half));
-      await bookNow(part.slice(half));
-    } else if (first.count > 1) await bookNow(splitBatch(lane, first));
+      await this.bookNow(part.slice(0, half));
+      await this.bookNow(part.slice(half));
+    } else if (first.count > 1) await this.bookNow(splitBatch(this.#options.reservationState, first));
     else {
       for (const row of first.rows()) {
-        log.error("express_refused", { reason: errorReason(error), request_id: row.requestId });
-        if (first.isPaid) await holdAlone(row);
+        this.#logRejected(row, error);
+        if (first.isPaid) await this.#storeHold(row);
       }
-      await handOver(first);
+      await this.#passToDirectBilling(first);
     }
-  }
-
-  /** Holds and rows on a lost reservation have no payer: the holds are dropped, and the rows are recorded as unpaid. */
-  async function abandon(userIds: readonly string[]): Promise<void> {
-    for (const userId of userIds) log.error("lease_lost", { user_id: userId });
-    const lost = userIds.flatMap((userId) => lane.leases.get(userId) ?? []);
-    for (const reserved of holdsOn(lane, lost)) forgetHold(lane, reserved);
-    for (const userId of userIds) lane.leases.delete(userId);
-    const users = new Set<string | null>(userIds);
-    const unpayable = [...lane.waiting].filter(({ isPaid, userId }) => isPaid && users.has(userId));
-    await Promise.all(unpayable.map(handOver));
   }
 
   /** Passes the rows to direct billing. What direct billing cannot book either is saved on disk for the operator. */
-  async function handOver(batch: RowBatch): Promise<void> {
+  async #passToDirectBilling(batch: RowBatch): Promise<void> {
+    const { directBilling, reservationState } = this.#options;
     batch.isClosed = true;
-    const settled = batch.rows().map((row) => plain.settle({ row, chargedNano: row.chargedNano }));
+    const settled = batch.rows().map((row) => directBilling.settle({ row, chargedNano: row.chargedNano }));
     await Promise.allSettled(settled);
-    forgetBatch(lane, batch);
+    removeBatch(reservationState, batch);
   }
 
   /** Moves the charge of this row into a hold of its own, so that direct billing has a hold to charge. */
-  async function holdAlone(row: UsageRow): Promise<void> {
+  async #storeHold(row: UsageRow): Promise<void> {
+    const { db, incarnation } = this.#options;
     try {
-      const hold = holdFor({ row, chargedNano: row.chargedNano }, incarnation);
-      await transaction(db, (tx) => moveToRows(tx, incarnation, [hold]));
+      const hold = buildSettledHold({ row, chargedNano: row.chargedNano }, incarnation);
+      await transaction(db, (tx) => storeReservedHolds(tx, incarnation, [hold]));
     } catch (error) {
       if (!isPermanent(error)) throw error;
-      log.error("express_refused", { reason: errorReason(error), request_id: row.requestId });
+      this.#logRejected(row, error);
     }
   }
 
-  return {
-    async book(batches) {
-      for (let at = 0; at < batches.length; ) at = await inTurn(() => bookFrom(at, batches));
-    },
-    bookNow,
-    abandon,
-  };
+  #logRejected({ requestId }: UsageRow, error: unknown): void {
+    this.#options.log.error("express_refused", { reason: errorReason(error), request_id: requestId });
+  }
 }

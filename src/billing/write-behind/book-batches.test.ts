@@ -2,14 +2,14 @@ import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
 import type { Nano } from "../../money/nano.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
-import { listEntriesOfUser } from "../../store/money/entries.ts";
+import { listUserEntries } from "../../store/money/entries.ts";
 import { changeWallets, listReservations } from "../../store/money/wallet-reservations.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { writeSetting } from "../../store/settings/settings.ts";
 import { findUsage } from "../../store/usage/usage.ts";
 import { Numbering, UsageNumbers } from "../../store/usage/usage-numbers.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
-import { addFunds, settling } from "../engine/direct-billing.test-support.ts";
+import { addFunds, buildTestSettlement } from "../engine/direct-billing.test-support.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
 import { type MoneyContext, refund } from "../operations/operations.ts";
 import { bookBatches } from "./book-batches.ts";
@@ -21,7 +21,7 @@ const ASIDE = 500n;
 function batchOf(userId: string, charged: Readonly<Record<string, Nano>>): RowBatch {
   const batch = new RowBatch(userId, true, 1);
   for (const [requestId, nano] of Object.entries(charged))
-    batch.add(settling(requestId, nano, userId).row, 1);
+    batch.add(buildTestSettlement(requestId, nano, userId).row, 1);
   return batch;
 }
 
@@ -31,20 +31,20 @@ async function setAside(db: Db, users: readonly string[]): Promise<void> {
     changeWallets(
       tx,
       "inc",
-      users.map((userId) => ({ userId, balanceNano: 0n, heldNano: ASIDE, leasedNano: ASIDE })),
+      users.map((userId) => ({ userId, balanceNano: 0n, heldNano: ASIDE, reservedNano: ASIDE })),
     ),
   );
 }
 
 const numbering = () => new Numbering(new UsageNumbers());
 
-function bookAll(db: Db, batches: readonly RowBatch[], isEnough = (_rows: number) => false): Promise<number> {
-  const steps = { size: 2, pause: async () => {}, isEnough };
+function bookAll(db: Db, batches: readonly RowBatch[], mayEnd = (_rows: number) => false): Promise<number> {
+  const steps = { size: 2, pause: async () => {}, mayEnd };
   return transaction(db, (tx) => bookBatches(tx, "inc", batches, numbering(), NOW_MS, steps));
 }
 
 async function checksOf(db: Db): Promise<string[]> {
-  const { findings } = await reconcileLedger(db, { nowMs: NOW_MS, holdLeaseMs: 3_600_000, findingsMax: 10 });
+  const { findings } = await reconcileLedger(db, { nowMs: NOW_MS, holdAgeMaxMs: 3_600_000, findingsMax: 10 });
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
 
@@ -60,13 +60,13 @@ function deskOf(db: Db): MoneyContext {
 }
 
 eachEngine(({ open }) => {
-  test("requests of one batch share an entry, and one alone has its own", async () => {
+  test("requests of one batch share an entry, and a single request has its own", async () => {
     const db = await open();
     await someSpent(db);
-    const [shared, ...more] = await listEntriesOfUser(db, "u1", { limit: 9 });
+    const [shared, ...more] = await listUserEntries(db, "u1", { limit: 9 });
     expect(shared).toMatchObject({ id: "charge:r1", amountNano: 93n, requestId: null, reason: "3 requests" });
     expect(more).toMatchObject([{ kind: "topup" }]);
-    const [own] = await listEntriesOfUser(db, "u2", { limit: 9 });
+    const [own] = await listUserEntries(db, "u2", { limit: 9 });
     expect(own).toMatchObject({ id: "charge:r4", amountNano: 40n, requestId: "r4", reason: null });
     for (const [id, nano] of [
       ["r1", 30n],
@@ -85,7 +85,7 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toEqual([]);
   });
 
-  test("a booking that is enough leaves the rest as it was", async () => {
+  test("a booking that stops early leaves the remaining batches untouched", async () => {
     const db = await open();
     await setAside(db, ["u1"]);
     const batches = [{ r1: 10n, r2: 10n }, { r3: 10n, r4: 10n }, { r5: 10n }].map((one) =>
@@ -100,7 +100,7 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toEqual([]);
   });
 
-  test("others have a turn every few rows, also where no two rows are alike", async () => {
+  test("yields to other work every few rows, even if no two rows are alike", async () => {
     const db = await open();
     const batches = Array.from({ length: 100 }, (_, index) => {
       const batch = new RowBatch(null, false, 1);
@@ -111,14 +111,14 @@ eachEngine(({ open }) => {
     const pause = async () => {
       pauses++;
     };
-    const steps = { size: 10, pause, isEnough: () => false };
+    const steps = { size: 10, pause, mayEnd: () => false };
     expect(await transaction(db, (tx) => bookBatches(tx, "inc", batches, numbering(), NOW_MS, steps))).toBe(
       100,
     );
     expect(pauses).toBeGreaterThan(10);
   });
 
-  test("one that the store knows books nothing of the others", async () => {
+  test("a batch with a row that is already booked books nothing of the other batches", async () => {
     const db = await open();
     await someSpent(db);
     const again = [batchOf("u2", { r5: 1n, r6: 1n }), batchOf("u1", { r3: 32n })];
@@ -129,26 +129,29 @@ eachEngine(({ open }) => {
   });
 
   test.each([
-    ["the entry of another amount", "UPDATE entry SET amount_nano = amount_nano + 1 WHERE id = 'charge:r1'"],
-    ["the entry away", "DELETE FROM entry WHERE id = 'charge:r1'"],
+    ["the entry has another amount", "UPDATE entry SET amount_nano = amount_nano + 1 WHERE id = 'charge:r1'"],
+    ["the entry is missing", "DELETE FROM entry WHERE id = 'charge:r1'"],
     [
-      "a row of another amount",
+      "a row has another amount",
       "UPDATE usage_row SET charged_nano = charged_nano + 1 WHERE request_id = 'r2'",
     ],
-    ["a row away", "DELETE FROM usage_row WHERE request_id = 'r2'"],
-    ["all rows away", "DELETE FROM usage_row WHERE user_no = (SELECT no FROM usage_id WHERE id = 'u1')"],
+    ["a row is missing", "DELETE FROM usage_row WHERE request_id = 'r2'"],
     [
-      "a row of somebody else",
+      "all rows are missing",
+      "DELETE FROM usage_row WHERE user_no = (SELECT no FROM usage_id WHERE id = 'u1')",
+    ],
+    [
+      "a row belongs to another user",
       "UPDATE usage_row SET user_no = (SELECT no FROM usage_id WHERE id = 'u2') WHERE request_id = 'r2'",
     ],
-  ])("a shared charge that is not the sum of its rows is named: %s", async (_what, change) => {
+  ])("reconciliation reports a shared charge that is not the sum of its rows: %s", async (_what, change) => {
     const db = await open();
     await someSpent(db);
     await db.sql.script(change);
     expect(await checksOf(db)).toContain("shared_charge charge:r1");
   });
 
-  test("a shared charge is not compared with rows that were removed for their age", async () => {
+  test("a shared charge is not compared with rows removed by retention", async () => {
     const db = await open();
     await someSpent(db);
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
@@ -156,23 +159,27 @@ eachEngine(({ open }) => {
     expect(await checksOf(db)).toEqual([]);
   });
 
-  test("a refund of a request that shares its charge gives back its own part, and no more", async () => {
+  test("a refund of a request with a shared charge returns at most the request's own part", async () => {
     const db = await open();
     await someSpent(db);
     const by = { actor: "cli:ada", reason: null };
     const desk = deskOf(db);
     const { entry } = await refund(desk, { ...by, requestId: "r2", amountNano: "all" });
     expect(entry).toMatchObject({ amountNano: 31n, userId: "u1", requestId: "r2" });
-    await expect(refund(desk, { ...by, requestId: "r2", amountNano: 1n })).rejects.toThrow("refunded before");
-    await expect(refund(desk, { ...by, requestId: "r1", amountNano: 31n })).rejects.toThrow("of which");
+    await expect(refund(desk, { ...by, requestId: "r2", amountNano: 1n })).rejects.toThrow(
+      "already fully refunded",
+    );
+    await expect(refund(desk, { ...by, requestId: "r1", amountNano: 31n })).rejects.toThrow(
+      "can still be refunded",
+    );
     expect((await readWallet(db, "u1")).balanceNano).toBe(938n);
   });
 
-  test("without its row nobody knows the part of a request that shares its charge", async () => {
+  test("a request with a shared charge cannot be refunded without its usage row", async () => {
     const db = await open();
     await someSpent(db);
     await db.sql`DELETE FROM usage_row WHERE request_id = 'r1'`;
     const order = { actor: "cli:ada", reason: null, requestId: "r1", amountNano: "all" as const };
-    await expect(refund(deskOf(db), order)).rejects.toThrow("Nothing was charged");
+    await expect(refund(deskOf(db), order)).rejects.toThrow("was not charged");
   });
 });

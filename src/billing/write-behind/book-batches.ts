@@ -16,7 +16,7 @@ import { isLate, markLate } from "../../store/usage/usage-day.ts";
 import { addToRollUp, RollUp } from "../../store/usage/usage-hour.ts";
 import type { Numbering } from "../../store/usage/usage-numbers.ts";
 import { computeCharge } from "../engine/booking.ts";
-import { inParts } from "../engine/in-parts.ts";
+import { splitIntoChunks } from "../engine/split-into-chunks.ts";
 import { sumByUser } from "./book-reservations.ts";
 import type { BatchCharge, RowBatch } from "./row-batch.ts";
 
@@ -25,7 +25,7 @@ export interface Steps {
   size: number;
   pause(): Promise<void>;
   /** Whether the transaction may end after this number of rows because other work waits. */
-  isEnough(rows: number): boolean;
+  mayEnd(rows: number): boolean;
 }
 
 /** Statements per step, each of many rows. */
@@ -38,11 +38,11 @@ export async function bookBatches(
   batches: readonly RowBatch[],
   numbering: Numbering,
   nowMs: number,
-  { size, pause, isEnough }: Steps,
+  { size, pause, mayEnd: isEnough }: Steps,
 ): Promise<number> {
   // Checked before anything is written that would have to be rolled back.
   const lost: string[] = [];
-  for (const part of inParts(listPayers(batches), size)) {
+  for (const part of splitIntoChunks(listPayers(batches), size)) {
     lost.push(...(await findLostReservations(tx, incarnation, part)));
     await pause();
   }
@@ -54,8 +54,8 @@ export async function bookBatches(
   let rows = 0;
   let pausedAt = 0;
   for (const batch of batches) {
-    for (const alike of batch.kinds) ready.add(alike);
-    for (const statements of inParts(ready.full.splice(0), STATEMENTS_AT_ONCE)) {
+    for (const sameKindRows of batch.kinds) ready.add(sameKindRows);
+    for (const statements of splitIntoChunks(ready.full.splice(0), STATEMENTS_AT_ONCE)) {
       await insertFull(tx, numbering, statements);
       await pause();
     }
@@ -73,15 +73,15 @@ export async function bookBatches(
     await pause();
   }
   await insertRest(tx, numbering, ready.rest(), pause);
-  for (const part of inParts(sums.entries(), size)) {
+  for (const part of splitIntoChunks(sums.entries(), size)) {
     await addToRollUp(tx, part);
     await pause();
   }
-  for (const part of inParts(charges, size)) {
+  for (const part of splitIntoChunks(charges, size)) {
     await insertEntries(tx, part.map(buildEntry));
     await pause();
   }
-  for (const part of inParts(walletChanges(charges), size)) {
+  for (const part of splitIntoChunks(buildWalletChanges(charges), size)) {
     await changeWallets(tx, incarnation, part);
     await pause();
   }
@@ -98,17 +98,17 @@ interface PaidCharge {
 }
 
 /** The entry of one request, or of all requests that share it. */
-function buildEntry({ userId, charge: { requestId, atMs, nano, many } }: PaidCharge): Transfer {
+function buildEntry({ userId, charge: { requestId, atMs, nano, requestCount: many } }: PaidCharge): Transfer {
   const entry = computeCharge({ requestId, atMs }, { userId, subscriptionId: null, atMs }, nano);
   return many === 1 ? entry : { ...entry, requestId: null, reason: `${many} requests` };
 }
 
-function walletChanges(charges: readonly PaidCharge[]): WalletChange[] {
+function buildWalletChanges(charges: readonly PaidCharge[]): WalletChange[] {
   const sums = sumByUser(charges.map(({ userId, charge }) => [userId, -charge.nano]));
   return [...sums].map(([userId, nano]) => ({
     userId,
     balanceNano: nano,
     heldNano: nano,
-    leasedNano: nano,
+    reservedNano: nano,
   }));
 }

@@ -7,7 +7,7 @@ import type { Nano } from "../../money/nano.ts";
 import type { Tariff } from "../../money/tariff.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type Hold, insertHolds, UNSENT } from "../../store/money/holds.ts";
-import { keepTariffs } from "../../store/money/tariffs.ts";
+import { insertTariffs } from "../../store/money/tariffs.ts";
 import {
   changeWallets,
   deleteEmptyReservations,
@@ -23,18 +23,18 @@ export function sumByUser(amounts: readonly (readonly [userId: string, nano: Nan
 }
 
 /** Stores holds that existed only in memory and in the journal. The stored holds take over their reserved money. */
-export async function moveToRows(tx: Db, incarnation: string, holds: readonly Hold[]): Promise<void> {
+export async function storeReservedHolds(tx: Db, incarnation: string, holds: readonly Hold[]): Promise<void> {
   await insertHolds(tx, holds);
   const sums = sumByUser(holds.map(({ userId, amountNano }) => [userId, -amountNano]));
   await changeWallets(
     tx,
     incarnation,
-    [...sums].map(([userId, leasedNano]) => ({ userId, balanceNano: 0n, heldNano: 0n, leasedNano })),
+    [...sums].map(([userId, reservedNano]) => ({ userId, balanceNano: 0n, heldNano: 0n, reservedNano })),
   );
 }
 
 /** The hold of a finished request has the amount of its charge: the rest of the original hold is already free again. */
-export function holdFor({ row, chargedNano }: Settlement, incarnation: string): Hold {
+export function buildSettledHold({ row, chargedNano }: Settlement, incarnation: string): Hold {
   return {
     ...UNSENT,
     requestId: row.requestId,
@@ -58,19 +58,19 @@ export function holdFor({ row, chargedNano }: Settlement, incarnation: string): 
 export async function releaseReservations(
   tx: Db,
   incarnation: string,
-  leases: readonly { userId: string; freeNano: Nano }[],
+  reservations: readonly { userId: string; freeNano: Nano }[],
 ): Promise<void> {
-  const changes: WalletChange[] = leases.map(({ userId, freeNano }) => ({
+  const changes: WalletChange[] = reservations.map(({ userId, freeNano }) => ({
     userId,
     balanceNano: 0n,
     heldNano: -freeNano,
-    leasedNano: -freeNano,
+    reservedNano: -freeNano,
   }));
   await changeWallets(tx, incarnation, changes);
   await deleteEmptyReservations(
     tx,
     incarnation,
-    leases.map(({ userId }) => userId),
+    reservations.map(({ userId }) => userId),
   );
 }
 
@@ -106,11 +106,11 @@ export async function reserveFunds(
     const amountNano = wantedNano < mostNano ? wantedNano : mostNano;
     if (amountNano > 0n && amountNano >= leastNano) reserved.set(userId, amountNano);
   }
-  if (tariffs.length > 0) await keepTariffs(tx, tariffs);
+  if (tariffs.length > 0) await insertTariffs(tx, tariffs);
   await changeWallets(
     tx,
     incarnation,
-    [...reserved].map(([userId, nano]) => ({ userId, balanceNano: 0n, heldNano: nano, leasedNano: nano })),
+    [...reserved].map(([userId, nano]) => ({ userId, balanceNano: 0n, heldNano: nano, reservedNano: nano })),
   );
   return reserved;
 }

@@ -6,15 +6,15 @@
 import type { Log } from "../../observe/log.ts";
 import type { Settlement } from "../engine/booking.ts";
 import type { BillingLimits, DirectBilling } from "../engine/direct-billing.ts";
-import { errorReason, inTime } from "../engine/store-faults.ts";
+import { errorReason, withTimeout } from "../engine/store-faults.ts";
 import type { ReservationStore } from "./reservation-store.ts";
 import type { ReservedHold } from "./wallet-reservations.ts";
 
 export interface WriteBehindOverrunOptions {
-  lending: Pick<ReservationStore, "move">;
-  plain: Pick<DirectBilling, "settle" | "overdue">;
+  reservationStore: Pick<ReservationStore, "storeHolds">;
+  directBilling: Pick<DirectBilling, "settle" | "unsavedSettlements">;
   log: Log;
-  limits: Pick<BillingLimits, "settlePatienceMs" | "retryMs">;
+  limits: Pick<BillingLimits, "settlementTimeoutMs" | "retryMs">;
   isStopped(): boolean;
 }
 
@@ -24,19 +24,21 @@ export function settleOverrun(
   held: ReservedHold,
   settlement: Settlement,
 ): Promise<void> {
-  const { plain, limits } = options;
-  const settled = moveToStore(options, held).then(() => plain.settle(settlement));
-  return inTime(settled, limits.settlePatienceMs).catch(() => plain.overdue.keep([settlement]));
+  const { directBilling, limits } = options;
+  const settled = moveToStore(options, held).then(() => directBilling.settle(settlement));
+  return withTimeout(settled, limits.settlementTimeoutMs).catch(() =>
+    directBilling.unsavedSettlements.save([settlement]),
+  );
 }
 
 /** Stores the hold in the database, where direct billing can charge more than the held amount. */
 async function moveToStore(
-  { lending, log, limits, isStopped }: WriteBehindOverrunOptions,
+  { reservationStore, log, limits, isStopped }: WriteBehindOverrunOptions,
   held: ReservedHold,
 ): Promise<void> {
   while (held.isOpen && !isStopped()) {
     try {
-      await lending.move([held]);
+      await reservationStore.storeHolds([held]);
     } catch (error) {
       log.error("lease_failed", { reason: errorReason(error) });
       await Bun.sleep(limits.retryMs);

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import type { HoldProgress } from "../../store/money/holds.ts";
-import { asking } from "../engine/direct-billing.test-support.ts";
-import { isSameProgress } from "./progress.ts";
+import { buildHoldRequest } from "../engine/direct-billing.test-support.ts";
+import { groupByProgress } from "./progress.ts";
 import { newReservation, type ReservedHold } from "./wallet-reservations.ts";
 
 const progress: fc.Arbitrary<HoldProgress> = fc.record({
@@ -12,24 +12,24 @@ const progress: fc.Arbitrary<HoldProgress> = fc.record({
   outputTokens: fc.constantFrom(0, 0, 0, 7),
 });
 
-test("however far requests have come, each is told once, with those that have come as far", () => {
+test("each hold is recorded once, grouped with the holds of equal progress", () => {
   fc.assert(
     fc.property(fc.array(progress, { maxLength: 300, size: "max" }), (all) => {
-      const lease = newReservation("u1", 1n);
+      const reservation = newReservation("u1", 1n);
       const holds = all.map(
         (one, index): ReservedHold => ({
-          asked: asking(`r${index}`),
+          request: buildHoldRequest(`r${index}`),
           atMs: 0,
-          lease,
+          reservation,
           segment: 1,
           sinceMs: 0,
           progress: one,
           isChanged: false,
           isOpen: true,
-          moving: null,
+          storing: null,
         }),
       );
-      const lines = isSameProgress(holds);
+      const lines = groupByProgress(holds);
       const told = new Map(
         lines.flatMap((line) => line.requestIds.map((id) => [id, line.progress] as const)),
       );

@@ -30,8 +30,8 @@ export class RowBatch {
 
   /** Adds a row whose values fit the database (`clampCount`). */
   add(row: UsageRow, segment: number): void {
-    const alike = groupByKind(this.kinds, row);
-    alike.add(row, this.isPaid && row.chargedNano !== 0n ? this.chargedWith(row, alike) : null);
+    const sameKindRows = groupByKind(this.kinds, row);
+    sameKindRows.add(row, this.isPaid && row.chargedNano !== 0n ? this.shareCharge(row, sameKindRows) : null);
     addToLines(this.sums, row);
     this.count++;
     if (segment < this.segment) this.segment = segment;
@@ -42,15 +42,22 @@ export class RowBatch {
    * The request whose ledger entry the row shares: the first charged one. Its own row learns of the sharing when a
    * second row is added.
    */
-  private chargedWith(row: UsageRow, alike: SameKindRows): string | null {
+  private shareCharge(row: UsageRow, sameKindRows: SameKindRows): string | null {
     const { charge } = this;
     if (charge === null) {
       const { requestId, atMs, chargedNano: nano } = row;
-      this.charge = { requestId, alike, index: alike.count, many: 1, nano, atMs };
+      this.charge = {
+        requestId,
+        alike: sameKindRows,
+        index: sameKindRows.count,
+        requestCount: 1,
+        nano,
+        atMs,
+      };
       return null;
     }
-    if (charge.many === 1) charge.alike.chargeWith(charge.index, charge.requestId);
-    charge.many++;
+    if (charge.requestCount === 1) charge.alike.setSharedCharge(charge.index, charge.requestId);
+    charge.requestCount++;
     charge.nano += row.chargedNano;
     if (row.atMs < charge.atMs) charge.atMs = row.atMs;
     return charge.requestId;
@@ -62,17 +69,17 @@ export class RowBatch {
   }
 
   ids(): string[] {
-    return this.kinds.flatMap((alike) => alike.ids());
+    return this.kinds.flatMap((sameKindRows) => sameKindRows.ids());
   }
 
   /** Slow. Only for rare cases. */
   rows(): UsageRow[] {
-    return this.kinds.flatMap((alike) => alike.rows());
+    return this.kinds.flatMap((sameKindRows) => sameKindRows.rows());
   }
 
   find(requestId: string): UsageRow | null {
-    for (const alike of this.kinds) {
-      const row = alike.find(requestId);
+    for (const sameKindRows of this.kinds) {
+      const row = sameKindRows.find(requestId);
       if (row !== null) return row;
     }
     return null;
@@ -85,7 +92,7 @@ export interface BatchCharge {
   readonly requestId: string;
   readonly alike: SameKindRows;
   readonly index: number;
-  many: number;
+  requestCount: number;
   nano: Nano;
   /** Time of the earliest row: an entry is reconciled with its rows only while none of them may have been removed. */
   atMs: number;

@@ -12,22 +12,23 @@ import { removeUsageRows } from "../../store/usage/usage-removal.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
 import {
   addFunds,
-  asking,
+  type BillingUnderTest,
+  buildHoldRequest,
   LIMITS,
-  makeRowTill,
-  makeTill,
-  mortal,
+  makeBilling,
+  makeBillingWithRowJournal,
+  makeKillableDb,
   recover,
-  type TillUnderTest,
 } from "../engine/direct-billing.test-support.ts";
-import { listOrphanedJournals } from "../journal/left-journals.ts";
+import { listOrphanedJournals } from "../journal/orphaned-journals.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
 
 /** Unpaid rows from `push` until the database has them, under every kind of failure. */
 
 const ended = (requestId: string, change: Partial<UsageRow> = {}) =>
   usageRow({ requestId, atMs: Date.now(), userId: "u1", ...change });
-const journals = ({ dir }: TillUnderTest) => readdirSync(dir).filter((name) => name.startsWith("journal-"));
+const journals = ({ dir }: BillingUnderTest) =>
+  readdirSync(dir).filter((name) => name.startsWith("journal-"));
 
 async function counted(db: Db): Promise<{ rows: number; summed: number }> {
   const [count] = await db.sql`SELECT COUNT(*) AS many FROM usage`;
@@ -37,28 +38,28 @@ async function counted(db: Db): Promise<{ rows: number; summed: number }> {
 }
 
 const findings = async (db: Db) =>
-  (await reconcileLedger(db, { nowMs: Date.now(), holdLeaseMs: 3_600_000, findingsMax: 10 })).findings;
+  (await reconcileLedger(db, { nowMs: Date.now(), holdAgeMaxMs: 3_600_000, findingsMax: 10 })).findings;
 
-/** The process pushed these rows, and nothing more of it reached the database. */
-async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<TillUnderTest> {
-  const reach = mortal(db);
-  const till = makeRowTill(reach, { incarnation: "inc_dead" });
-  for (const row of rows) till.push(row);
+/** The process pushed these rows, and nothing later reached the database. */
+async function dieWith(db: Db, rows: readonly UsageRow[]): Promise<BillingUnderTest> {
+  const reach = makeKillableDb(db);
+  const billingEngine = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
+  for (const row of rows) billingEngine.push(row);
   reach.kill();
-  await till.stop();
-  return till;
+  await billingEngine.stop();
+  return billingEngine;
 }
 
 /** Another process recovers what is left in this folder. */
-async function takeOver(db: Db, { dir }: TillUnderTest, incarnation = "inc_next"): Promise<void> {
-  const till = makeRowTill(db, { incarnation, dir });
-  const recovery = await recover(db, till);
+async function takeOver(db: Db, { dir }: BillingUnderTest, incarnation = "inc_next"): Promise<void> {
+  const billingEngine = makeBillingWithRowJournal(db, { incarnation, dir });
+  const recovery = await recover(db, billingEngine);
   await recovery.stop();
-  await till.stop();
+  await billingEngine.stop();
 }
 
 eachEngine(({ open }) => {
-  test("a row that the store never heard of outlives its process, whole and summed up", async () => {
+  test("a row that only the journal has survives the process, complete and rolled up", async () => {
     const db = await open();
     const rows = [
       ended("r1", {
@@ -79,10 +80,10 @@ eachEngine(({ open }) => {
     expect(journals(dead)).toEqual([]);
   });
 
-  test("a row that the store has and the journal tells again is one row", async () => {
+  test("a row that is in the database and in the journal is stored once", async () => {
     const db = await open();
-    const reach = mortal(db);
-    const dead = makeRowTill(reach, { incarnation: "inc_dead" });
+    const reach = makeKillableDb(db);
+    const dead = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
     dead.push(ended("r1"));
     await dead.flush();
     dead.push(ended("r2"));
@@ -95,7 +96,7 @@ eachEngine(({ open }) => {
     expect(await counted(db)).toEqual({ rows: 2, summed: 2 });
   });
 
-  test("a journal that two read at once, and a third later, is booked once", async () => {
+  test("a journal read by two processes at once, and later by a third, is booked once", async () => {
     const db = await open();
     const dead = await dieWith(
       db,
@@ -114,12 +115,12 @@ eachEngine(({ open }) => {
     expect(await findings(db)).toEqual([]);
   });
 
-  test("a hold that came too late for its request is given back, and the row stays as it was told", async () => {
+  test("a hold committed after its request was rejected is released, and the row is unchanged", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const reach = mortal(db);
-    const dead = makeRowTill(reach, { incarnation: "inc_dead" });
-    await makeTill(db, { incarnation: "inc_dead", dir: dead.dir }).hold(asking("r1"));
+    const reach = makeKillableDb(db);
+    const dead = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
+    await makeBilling(db, { incarnation: "inc_dead", dir: dead.dir }).hold(buildHoldRequest("r1"));
     const refused = ended("r1", { outcome: "refused", status: 503, errorCode: "store_unavailable" });
     dead.push(refused);
     reach.kill();
@@ -130,10 +131,10 @@ eachEngine(({ open }) => {
     expect(await findings(db)).toEqual([]);
   });
 
-  test("a journal so old that its rows were removed brings none of them back", async () => {
+  test("recovering an old journal does not restore rows that retention removed", async () => {
     const db = await open();
-    const reach = mortal(db);
-    const dead = makeRowTill(reach, { incarnation: "inc_dead" });
+    const reach = makeKillableDb(db);
+    const dead = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
     dead.push(ended("r1", { atMs: 2_000 }));
     await dead.flush();
     dead.push(ended("r2", { atMs: 1_000 }));
@@ -144,53 +145,67 @@ eachEngine(({ open }) => {
     expect(await counted(db)).toEqual({ rows: 0, summed: 1 });
   });
 
-  test("the journal is thrown away when the store has what it tells", async () => {
+  test("the journal is deleted once the database has its rows", async () => {
     const db = await open();
-    const till = makeRowTill(db, { waitMs: 5, lookMs: 5 });
-    till.push(ended("r1"));
-    expect(journals(till)).not.toEqual([]);
-    await eventually(() => journals(till).length === 0, 10_000);
+    const billingEngine = makeBillingWithRowJournal(db, { waitMs: 5, checkIntervalMs: 5 });
+    billingEngine.push(ended("r1"));
+    expect(journals(billingEngine)).not.toEqual([]);
+    await eventually(() => journals(billingEngine).length === 0, 10_000);
     expect(await counted(db)).toEqual({ rows: 1, summed: 1 });
-    till.push(ended("r2"));
-    await till.flush();
-    await till.stop();
-    expect(journals(till)).toEqual([]);
+    billingEngine.push(ended("r2"));
+    await billingEngine.flush();
+    await billingEngine.stop();
+    expect(journals(billingEngine)).toEqual([]);
   });
 
-  test("segments are thrown away while more rows come, and none that the store lacks", async () => {
+  test("under load, segments are deleted only after the database has their rows", async () => {
     const db = await open();
-    const reach = mortal(db);
-    const till = makeRowTill(reach, { waitMs: 1, lookMs: 1, incarnation: "inc_dead" });
+    const reach = makeKillableDb(db);
+    const billingEngine = makeBillingWithRowJournal(reach, {
+      waitMs: 1,
+      checkIntervalMs: 1,
+      incarnation: "inc_dead",
+    });
     let pushed = 0;
-    const first = () => journals(till).includes("journal-inc_dead.1.jsonl");
+    const first = () => journals(billingEngine).includes("journal-inc_dead.1.jsonl");
     await eventually(() => {
-      for (let many = 0; many < 10; many++) till.push(ended(`r${++pushed}`));
+      for (let many = 0; many < 10; many++) billingEngine.push(ended(`r${++pushed}`));
       return pushed > 200 && !first();
     }, 10_000);
     reach.kill();
-    till.push(ended("last"));
-    await till.stop();
-    await takeOver(db, till);
+    billingEngine.push(ended("last"));
+    await billingEngine.stop();
+    await takeOver(db, billingEngine);
     expect(await counted(db)).toEqual({ rows: pushed + 1, summed: pushed + 1 });
+  });
+
+  test("a clean stop leaves no journal", async () => {
+    const db = await open();
+    const billingEngine = makeBillingWithRowJournal(db);
+    for (let index = 0; index < 20; index++) billingEngine.push(ended(`r${index}`));
+    expect(journals(billingEngine)).not.toEqual([]);
+    await billingEngine.flush();
+    await billingEngine.stop();
+    expect(journals(billingEngine)).toEqual([]);
   });
 
   test("a clean end without the store leaves the rows to whoever starts next", async () => {
     const db = await open();
-    const reach = mortal(db);
-    const till = makeRowTill(reach, { incarnation: "inc_dead" });
+    const reach = makeKillableDb(db);
+    const billingEngine = makeBillingWithRowJournal(reach, { incarnation: "inc_dead" });
     reach.kill();
-    till.push(ended("r1"));
-    await expect(till.flush()).rejects.toThrow();
-    await till.stop();
-    await takeOver(db, till);
+    billingEngine.push(ended("r1"));
+    await expect(billingEngine.flush()).rejects.toThrow();
+    await billingEngine.stop();
+    await takeOver(db, billingEngine);
     expect(await counted(db)).toEqual({ rows: 1, summed: 1 });
   });
 
-  test("a journal that cannot be written keeps no row from the store", async () => {
+  test("a journal that cannot be written does not keep rows from the database", async () => {
     const db = await open();
     const path = join(mkdtempSync(join(tmpdir(), "gateway-rows-")), "file");
     writeFileSync(path, "");
-    const till = makeRowTill(db, { dir: path });
+    const till = makeBillingWithRowJournal(db, { dir: path });
     for (const id of ["r1", "r2", "r3"]) till.push(ended(id));
     await till.flush();
     expect(await counted(db)).toEqual({ rows: 3, summed: 3 });
@@ -198,31 +213,31 @@ eachEngine(({ open }) => {
     await till.stop();
   });
 
-  test("what a user has used is in the store when somebody asks for it", async () => {
+  test("flushing a user writes the user's rows to the database", async () => {
     const db = await open();
-    const till = makeRowTill(db);
+    const till = makeBillingWithRowJournal(db);
     for (const id of ["r1", "r2", "r3"]) till.push(ended(id));
     till.push(ended("of another", { keyId: "k2", userId: "u2" }));
-    await till.settleUp("u1");
+    await till.flushUser("u1");
     for (const id of ["r1", "r2", "r3"]) expect(await findUsage(db, id)).not.toBeNull();
     await till.flush();
     expect(await counted(db)).toEqual({ rows: 4, summed: 4 });
     await till.stop();
   });
 
-  test("rows that wait for the store leave no room for more", async () => {
+  test("rows that wait for the database use up the capacity", async () => {
     const db = await open();
-    const few = { ...LIMITS, gatherMs: 60_000, waitingMax: 2 };
-    const till = makeTill(db, {
+    const few = { ...LIMITS, unpaidRowDelayMs: 60_000, waitingMax: 2 };
+    const till = makeBilling(db, {
       limits: few,
-      ...(db.engine === "sqlite" ? { express: { bookMs: 60_000 } } : {}),
+      ...(db.engine === "sqlite" ? { writeBehind: { smallBatchDelayMs: 60_000 } } : {}),
     });
     till.push(ended("r1"));
-    expect(till.hasRoom()).toBe(true);
+    expect(till.hasCapacity()).toBe(true);
     till.push(ended("r2"));
-    expect(till.hasRoom()).toBe(false);
+    expect(till.hasCapacity()).toBe(false);
     await till.flush();
-    expect(till.hasRoom()).toBe(true);
+    expect(till.hasCapacity()).toBe(true);
     await till.stop();
   });
 });

@@ -6,12 +6,12 @@
 import type { Nano } from "../../money/nano.ts";
 import type { HoldProgress } from "../../store/money/holds.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
-import type { HoldFields, SharedHoldFields } from "../journal/hold-lines.ts";
+import type { JournaledHold } from "../journal/journal-events.ts";
 import { RowBatch } from "./row-batch.ts";
 
 /** A request from its hold until it ends. */
-export interface ReservedHold extends HoldFields {
-  readonly lease: WalletReservation;
+export interface ReservedHold extends JournaledHold {
+  readonly reservation: WalletReservation;
   /** The journal segment that contains the hold. */
   segment: number;
   readonly sinceMs: number;
@@ -21,7 +21,7 @@ export interface ReservedHold extends HoldFields {
   /** False once the request has ended or its hold is stored in the database. */
   isOpen: boolean;
   /** Set while the hold is being stored in the database. */
-  moving: Promise<void> | null;
+  storing: Promise<void> | null;
 }
 
 export interface WalletReservation {
@@ -30,16 +30,14 @@ export interface WalletReservation {
   freeNano: Nano;
   /** How much to reserve next time. It grows for users with many requests. */
   nextNano: Nano;
-  usedMs: number;
+  lastUsedMs: number;
   /** The reservation is being released; nothing is held from it meanwhile. */
   isClosing: boolean;
   /** Number of holds on it that have not ended. */
-  open: number;
+  openHolds: number;
   /** Finished requests that wait to be booked. The next row goes into `batch` while that accepts more. */
-  readonly ended: Set<RowBatch>;
+  readonly endedBatches: Set<RowBatch>;
   batch: RowBatch | null;
-  /** The shared fields of its latest journal line. */
-  told: SharedHoldFields | null;
 }
 
 /**
@@ -47,25 +45,25 @@ export interface WalletReservation {
  * yet.
  */
 export interface ReservationState {
-  readonly leases: Map<string, WalletReservation>;
+  readonly reservations: Map<string, WalletReservation>;
   /** Paid requests in the order of their start. A finished request refers to the batch that it waits in. */
   readonly requests: Map<string, ReservedHold | RowBatch>;
   /** All rows that the database does not have yet. */
-  readonly waiting: Set<RowBatch>;
+  readonly waitingBatches: Set<RowBatch>;
   /** Number of rows in `waiting`. */
   rows: number;
   /** By key: the batch for its next unpaid row, while that accepts more. */
-  readonly unpaid: Map<string, RowBatch>;
+  readonly unpaidBatches: Map<string, RowBatch>;
   /** Maximum number of rows in one batch. */
   readonly rowsMax: number;
 }
 
 export const emptyReservationState = (rowsMax: number): ReservationState => ({
-  leases: new Map(),
+  reservations: new Map(),
   requests: new Map(),
-  waiting: new Set(),
+  waitingBatches: new Set(),
   rows: 0,
-  unpaid: new Map(),
+  unpaidBatches: new Map(),
   rowsMax,
 });
 
@@ -77,27 +75,26 @@ export function newReservation(userId: string, wantedNano: Nano): WalletReservat
     userId,
     freeNano: 0n,
     nextNano: wantedNano * FIRST_RESERVATION_FACTOR,
-    usedMs: 0,
+    lastUsedMs: 0,
     isClosing: false,
-    open: 0,
-    ended: new Set(),
+    openHolds: 0,
+    endedBatches: new Set(),
     batch: null,
-    told: null,
   };
 }
 
 /** The hold of a request that has not ended and is not stored in the database. */
-export function heldAmount({ requests }: ReservationState, requestId: string): ReservedHold | null {
+export function findReservedHold({ requests }: ReservationState, requestId: string): ReservedHold | null {
   const held = requests.get(requestId);
   return held === undefined || held instanceof RowBatch ? null : held;
 }
 
 export function startHold({ requests }: ReservationState, held: ReservedHold): void {
-  const { asked, lease } = held;
-  lease.freeNano -= asked.wantedNano;
-  lease.usedMs = held.sinceMs;
-  lease.open++;
-  requests.set(asked.requestId, held);
+  const { request, reservation } = held;
+  reservation.freeNano -= request.wantedNano;
+  reservation.lastUsedMs = held.sinceMs;
+  reservation.openHolds++;
+  requests.set(request.requestId, held);
 }
 
 /**
@@ -105,25 +102,25 @@ export function startHold({ requests }: ReservationState, held: ReservedHold): v
  * the row waits in.
  */
 export function endHold(state: ReservationState, held: ReservedHold, row: UsageRow): RowBatch {
-  const { asked, lease, segment } = held;
-  close(held);
-  lease.freeNano += asked.wantedNano - row.chargedNano;
-  if (lease.batch === null || !acceptsMore(state, lease.batch)) {
-    lease.batch = startBatch(state, new RowBatch(lease.userId, true, segment));
-    lease.ended.add(lease.batch);
+  const { request, reservation, segment } = held;
+  closeHold(held);
+  reservation.freeNano += request.wantedNano - row.chargedNano;
+  if (reservation.batch === null || !acceptsMore(state, reservation.batch)) {
+    reservation.batch = startBatch(state, new RowBatch(reservation.userId, true, segment));
+    reservation.endedBatches.add(reservation.batch);
   }
-  lease.batch.add(row, segment);
+  reservation.batch.add(row, segment);
   state.rows++;
-  state.requests.set(asked.requestId, lease.batch);
-  return lease.batch;
+  state.requests.set(request.requestId, reservation.batch);
+  return reservation.batch;
 }
 
 /** Records the row of a finished unpaid request. Its values must fit the database. */
 export function endUnpaid(state: ReservationState, row: UsageRow, segment: number): void {
-  let batch = state.unpaid.get(row.keyId);
+  let batch = state.unpaidBatches.get(row.keyId);
   if (batch === undefined || !acceptsMore(state, batch) || batch.userId !== row.userId) {
     batch = startBatch(state, new RowBatch(row.userId, false, segment));
-    state.unpaid.set(row.keyId, batch);
+    state.unpaidBatches.set(row.keyId, batch);
   }
   batch.add(row, segment);
   state.rows++;
@@ -132,13 +129,16 @@ export function endUnpaid(state: ReservationState, row: UsageRow, segment: numbe
 const acceptsMore = ({ rowsMax }: ReservationState, batch: RowBatch) =>
   !batch.isClosed && batch.count < rowsMax;
 
-function startBatch({ waiting }: ReservationState, batch: RowBatch): RowBatch {
+function startBatch({ waitingBatches: waiting }: ReservationState, batch: RowBatch): RowBatch {
   waiting.add(batch);
   return batch;
 }
 
 /** The row of a finished request. Slow for unpaid requests. */
-export function endedRow({ requests, waiting }: ReservationState, requestId: string): UsageRow | null {
+export function findEndedRow(
+  { requests, waitingBatches: waiting }: ReservationState,
+  requestId: string,
+): UsageRow | null {
   const paid = requests.get(requestId);
   if (paid !== undefined) return paid instanceof RowBatch ? paid.find(requestId) : null;
   for (const batch of waiting) {
@@ -149,7 +149,7 @@ export function endedRow({ requests, waiting }: ReservationState, requestId: str
 }
 
 /** The first journal segment with content that the database does not have. */
-export function neededSegment({ requests, waiting }: ReservationState): number {
+export function findNeededSegment({ requests, waitingBatches: waiting }: ReservationState): number {
   let needed = Number.POSITIVE_INFINITY;
   for (const { segment } of waiting) needed = Math.min(needed, segment);
   // The oldest request is in the oldest segment.
@@ -158,33 +158,33 @@ export function neededSegment({ requests, waiting }: ReservationState): number {
 }
 
 /** The database has the hold. */
-export function forgetHold({ requests }: ReservationState, held: ReservedHold): void {
-  requests.delete(held.asked.requestId);
-  close(held);
+export function removeHold({ requests }: ReservationState, held: ReservedHold): void {
+  requests.delete(held.request.requestId);
+  closeHold(held);
 }
 
-function close(held: ReservedHold): void {
+function closeHold(held: ReservedHold): void {
   held.isOpen = false;
-  held.lease.open--;
+  held.reservation.openHolds--;
 }
 
 /** All holds on these reservations. If there are any, this iterates over every request. */
-export function holdsOn(
+export function listHoldsOn(
   { requests }: ReservationState,
-  leases: readonly WalletReservation[],
+  reservations: readonly WalletReservation[],
 ): ReservedHold[] {
   const holds: ReservedHold[] = [];
-  if (leases.every(({ open }) => open === 0)) return holds;
-  const wanted = new Set(leases);
+  if (reservations.every(({ openHolds: open }) => open === 0)) return holds;
+  const wanted = new Set(reservations);
   for (const held of requests.values()) {
-    if (!(held instanceof RowBatch) && wanted.has(held.lease)) holds.push(held);
+    if (!(held instanceof RowBatch) && wanted.has(held.reservation)) holds.push(held);
   }
   return holds;
 }
 
 /** The database has all rows of the batch, or another component has taken them over. */
-export function forgetBatch(state: ReservationState, batch: RowBatch): void {
-  if (!state.waiting.delete(batch)) return;
+export function removeBatch(state: ReservationState, batch: RowBatch): void {
+  if (!state.waitingBatches.delete(batch)) return;
   state.rows -= batch.count;
   if (batch.isPaid) for (const id of batch.ids()) state.requests.delete(id);
   detachBatch(state, batch);
@@ -193,17 +193,18 @@ export function forgetBatch(state: ReservationState, batch: RowBatch): void {
 
 /** Removes the batch from its reservation and its key, so that nothing more is added to it. */
 function detachBatch(state: ReservationState, batch: RowBatch): void {
-  const lease = findReservation(state, batch);
-  lease?.ended.delete(batch);
-  if (lease?.batch === batch) lease.batch = null;
-  for (const { of } of batch.sums) if (state.unpaid.get(of.keyId) === batch) state.unpaid.delete(of.keyId);
+  const reservation = findReservation(state, batch);
+  reservation?.endedBatches.delete(batch);
+  if (reservation?.batch === batch) reservation.batch = null;
+  for (const { dimensions: of } of batch.sums)
+    if (state.unpaidBatches.get(of.keyId) === batch) state.unpaidBatches.delete(of.keyId);
 }
 
 function findReservation(
-  { leases }: ReservationState,
+  { reservations }: ReservationState,
   { isPaid, userId }: RowBatch,
 ): WalletReservation | undefined {
-  return isPaid && userId !== null ? leases.get(userId) : undefined;
+  return isPaid && userId !== null ? reservations.get(userId) : undefined;
 }
 
 /** Replaces the batch by two of half the size. */
@@ -218,10 +219,10 @@ export function splitBatch(state: ReservationState, batch: RowBatch): RowBatch[]
       if (isPaid) state.requests.set(row.requestId, newBatch);
     }
     newBatch.isClosed = true;
-    findReservation(state, newBatch)?.ended.add(newBatch);
+    findReservation(state, newBatch)?.endedBatches.add(newBatch);
     return newBatch;
   });
-  state.waiting.delete(batch);
+  state.waitingBatches.delete(batch);
   detachBatch(state, batch);
   if (stored !== null)
     void Promise.all(halves.map((newBatch) => newBatch.untilStored())).then(() => stored.resolve());

@@ -4,391 +4,385 @@
  * all unpaid rows. Direct billing handles a quiet gateway, subscriptions, low wallets and lasting requests.
  */
 
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { UNSENT } from "../../store/money/holds.ts";
 import { clampCount, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
 import type { HoldRequest, HoldResult, Settlement } from "../engine/booking.ts";
 import { chargeHold } from "../engine/debt.ts";
-import { type DirectBillingOptions, openDirectBilling } from "../engine/direct-billing.ts";
-import { openDisk } from "../engine/disk.ts";
+import { type BillingLimits, DirectBilling } from "../engine/direct-billing.ts";
+import { type Disk, openDisk } from "../engine/disk.ts";
 import {
-  asError,
   BillingUnavailable,
-  diskUnavailable,
+  buildDiskUnavailable,
   errorReason,
-  inTime,
-  isPermanent,
+  withBillingErrors,
+  withTimeout,
 } from "../engine/store-faults.ts";
 import type { Journal } from "../journal/journal.ts";
+import { LoadMeter } from "./load-meter.ts";
 import { settleOverrun } from "./overrun.ts";
-import { isSameProgress, openWriteBehindProgress } from "./progress.ts";
-import { openReservationStore, type ReservationLimits } from "./reservation-store.ts";
+import { groupByProgress, WriteBehindProgress } from "./progress.ts";
+import { ReservationStore } from "./reservation-store.ts";
 import { RowBatch } from "./row-batch.ts";
+import { Upkeep } from "./upkeep.ts";
+import { UserCounts } from "./user-counts.ts";
 import {
   emptyReservationState,
-  endedRow,
   endHold,
   endUnpaid,
-  forgetHold,
-  heldAmount,
-  neededSegment,
+  findEndedRow,
+  findReservedHold,
+  type ReservationState,
   type ReservedHold,
+  removeHold,
   startHold,
   type WalletReservation,
 } from "./wallet-reservations.ts";
-
-export interface WriteBehindLimits extends ReservationLimits {
-  /** Number of holds within 100 ms from which write-behind billing is used. */
-  busyHolds: number;
-  /** A hold that is open for this long is stored in the database, so that its journal segment can be deleted. */
-  moveAfterMs: number;
-  /** A reservation is released when its user made no request for this long. */
-  idleMs: number;
-  lookMs: number;
-  /** Maximum number of rows in one batch. A batch is booked and charged together. */
-  batchRows: number;
-}
-
-export interface WriteBehindOptions extends DirectBillingOptions {
-  journal: Journal;
-  books: Db;
-  /** Checkpoints the WAL of the database. */
-  moveLog(): void;
-  express: WriteBehindLimits;
-}
+import type { WriteBehindOptions } from "./write-behind-options.ts";
 
 interface PendingHold {
-  asked: HoldRequest;
+  request: HoldRequest;
   resolve(result: HoldResult | PromiseLike<HoldResult>): void;
   reject(error: Error): void;
 }
 
-const BUSY_SPAN_MS = 100;
-
-export function openWriteBehindBilling(options: WriteBehindOptions): BillingEngine {
-  const { db, log, clock, journal, express, limits } = options;
-  const plain = openDirectBilling(options);
-  const disk = openDisk({ ...options, db: { engine: "sqlite", flush: journal.sync } });
-  const lane = emptyReservationState(express.batchRows);
-  const progress = openWriteBehindProgress(limits, writeProgress, clock.monotonicMs);
-  const lending = openReservationStore({ ...options, lane, plain, limits: { ...limits, ...express } });
-  const { leases, requests } = lane;
+/** Decides who handles a request: a wallet reservation in memory, or direct billing. */
+export class WriteBehindBilling implements BillingEngine {
+  readonly #db: Db;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #journal: Journal;
+  readonly #limits: BillingLimits;
+  readonly #directBilling: DirectBilling;
+  readonly #disk: Disk;
+  readonly #state: ReservationState;
+  readonly #store: ReservationStore;
+  readonly #progress: WriteBehindProgress;
+  readonly #load: LoadMeter;
+  readonly #upkeep: Upkeep;
   /** Users whose balance is too low for a reservation, until the next check. */
-  const lowBalanceUsers = new Set<string>();
-  /** Users with a direct hold in progress, with their number: no reservation is made for them. */
-  const directHolds = new Map<string, number>();
-  /** Users with requests that wait for a reservation, with their number. */
-  const waitingUsers = new Map<string, number>();
-  let pendingHolds: PendingHold[] = [];
-  let isTidying = false;
-  let spanMs = 0;
-  let spanHolds = 0;
-  let lastSpanHolds = 0;
-  let brokenUntilMs = Number.NEGATIVE_INFINITY;
-  let unpaidSegment = 0;
-  let stopped = false;
-  const overruns = { lending, plain, log, limits, isStopped: () => stopped };
-  const isWell = () => disk.isWell() && plain.isWell();
-  const tidyTimer = setInterval(scheduleTidy, express.lookMs);
-  tidyTimer.unref();
+  readonly #lowBalanceUsers = new Set<string>();
+  /** Users with a direct hold in progress: no reservation is made for them. */
+  readonly #directHolds = new UserCounts();
+  /** Users with requests that wait for a reservation. */
+  readonly #waitingUsers = new UserCounts();
+  #pendingHolds: PendingHold[] = [];
+  #journalBrokenUntilMs = Number.NEGATIVE_INFINITY;
+  /** The journal segment of the latest unpaid row. */
+  #unpaidSegment = 0;
+  #isStopped = false;
 
-  function isBusy(nowMs: number): boolean {
-    if (nowMs - spanMs >= BUSY_SPAN_MS) {
-      lastSpanHolds = nowMs - spanMs < 2 * BUSY_SPAN_MS ? spanHolds : 0;
-      spanHolds = 0;
-      spanMs = nowMs;
-    }
-    spanHolds++;
-    return nowMs >= brokenUntilMs && Math.max(spanHolds, lastSpanHolds) >= express.busyHolds;
+  constructor(options: WriteBehindOptions) {
+    const { db, log, clock, journal, writeBehind, limits } = options;
+    this.#db = db;
+    this.#log = log;
+    this.#clock = clock;
+    this.#journal = journal;
+    this.#limits = limits;
+    this.#directBilling = new DirectBilling(options);
+    this.#disk = openDisk({ ...options, db: { engine: "sqlite", flush: () => journal.sync() } });
+    this.#state = emptyReservationState(writeBehind.batchRows);
+    this.#store = new ReservationStore({
+      ...options,
+      reservationState: this.#state,
+      directBilling: this.#directBilling,
+      limits: { ...limits, ...writeBehind },
+    });
+    this.#progress = new WriteBehindProgress({
+      limits,
+      monotonicMs: clock.monotonicMs,
+      write: (due) => this.#writeProgress(due),
+    });
+    this.#load = new LoadMeter(writeBehind.busyHolds);
+    this.#upkeep = new Upkeep({
+      ...options,
+      reservationState: this.#state,
+      reservationStore: this.#store,
+      limits: writeBehind,
+      acceptsHolds: () => this.acceptsHolds(),
+      onCheck: () => this.#lowBalanceUsers.clear(),
+    });
   }
 
-  function hold(asked: HoldRequest): HoldResult | Promise<HoldResult> {
-    if (!isWell()) return Promise.reject(diskUnavailable());
-    if (asked.charge !== "balance" || stopped) return plain.hold(asked);
-    const { userId } = asked;
-    const nowMs = clock.monotonicMs();
-    const isWorthIt = isBusy(nowMs);
-    if (asked.isLasting || directHolds.has(userId)) return holdDirectly(asked);
-    const lease = findUsable(asked, nowMs);
-    if (lease !== null) return grant(asked, lease, nowMs);
-    if (!isReserved(userId) && (!isWorthIt || lowBalanceUsers.has(userId))) return holdDirectly(asked);
+  hold(request: HoldRequest): HoldResult | Promise<HoldResult> {
+    if (!this.acceptsHolds()) return Promise.reject(buildDiskUnavailable());
+    if (request.charge !== "balance" || this.#isStopped) return this.#directBilling.hold(request);
+    const { userId } = request;
+    const nowMs = this.#clock.monotonicMs();
+    const isUnderLoad = this.#load.countHold(nowMs) && this.#isJournalUsable(nowMs);
+    if (request.isLasting || this.#directHolds.has(userId)) return this.#holdDirectly(request);
+    const reservation = this.#findUsableReservation(request, nowMs);
+    if (reservation !== null) return this.#holdFromReservation(request, reservation, nowMs);
+    const needsNoReservation = !isUnderLoad || this.#lowBalanceUsers.has(userId);
+    if (!this.#isReserved(userId) && needsNoReservation) return this.#holdDirectly(request);
+    return this.#waitForReservation(request);
+  }
+
+  recordDispatch(requestId: string, accountId: string, upstreamModel: string): void {
+    const held = findReservedHold(this.#state, requestId);
+    if (held !== null) this.#progress.set(held, { state: "dispatched", accountId, upstreamModel });
+    else this.#directBilling.recordDispatch(requestId, accountId, upstreamModel);
+  }
+
+  recordRequeue(requestId: string): void {
+    const held = findReservedHold(this.#state, requestId);
+    if (held !== null) this.#progress.set(held, UNSENT);
+    else this.#directBilling.recordRequeue(requestId);
+  }
+
+  checkpoint(requestId: string, outputTokens: number): void {
+    const held = findReservedHold(this.#state, requestId);
+    if (held !== null) this.#progress.recordOutputTokens(held, outputTokens);
+    else this.#directBilling.checkpoint(requestId, outputTokens);
+  }
+
+  settle(settlement: Settlement): Promise<void> | null {
+    const held = this.#state.requests.get(settlement.row.requestId);
+    if (held === undefined) return this.#directBilling.settle(settlement);
+    if (held instanceof RowBatch) {
+      if (held.stored === null) return this.#disk.flushCommit();
+      return withTimeout(held.untilStored(), this.#limits.settlementTimeoutMs).catch(() => {});
+    }
+    // The hold is being stored in the database; if that fails, it is still reserved here.
+    if (held.storing !== null) return held.storing.then(() => this.settle(settlement) ?? undefined);
+    if (settlement.chargedNano > held.request.wantedNano) return this.#settleOverrun(held, settlement);
+    return this.#settleReserved(held, settlement);
+  }
+
+  async book(settlement: Settlement): Promise<void> {
+    const { requestId, userId } = settlement.row;
+    if (!this.#state.requests.has(requestId)) return this.#directBilling.book(settlement);
+    await this.settle(settlement);
+    if (userId !== null) await withBillingErrors(this.#store.close([userId]));
+  }
+
+  /** If the journal cannot be written, the row still goes to the database. */
+  push(row: UsageRow): void {
+    const storable = clampCount(row);
+    if (this.#isJournalUsable(this.#clock.monotonicMs())) {
+      try {
+        this.#unpaidSegment = this.#journal.appendUnpaidRow(storable);
+      } catch (error) {
+        this.#handleJournalFailure(error);
+      }
+    }
+    endUnpaid(this.#state, storable, this.#unpaidSegment);
+    this.#store.rounds.onRowWaiting();
+  }
+
+  async flushUser(userId: string): Promise<void> {
+    await withBillingErrors(this.#store.close([userId]));
+    await withBillingErrors(this.#store.bookUserRows(userId));
+    await this.#directBilling.flush();
+  }
+
+  async flush(): Promise<void> {
+    if (!(await this.#store.rounds.bookAll())) throw new BillingUnavailable("the database rejects writes");
+    await this.#directBilling.flush();
+  }
+
+  findUnbookedRow(requestId: string): UsageRow | null {
+    return findEndedRow(this.#state, requestId) ?? this.#directBilling.findUnbookedRow(requestId);
+  }
+
+  hasCapacity(): boolean {
+    return this.#directBilling.hasCapacity() && this.#state.rows < this.#limits.waitingMax;
+  }
+
+  acceptsHolds(): boolean {
+    return this.#disk.isWorking() && this.#directBilling.acceptsHolds();
+  }
+
+  isStoreResponding(): boolean {
+    return this.#directBilling.isStoreResponding();
+  }
+
+  isOpen(requestId: string): boolean {
+    return this.#state.requests.has(requestId) || this.#directBilling.isOpen(requestId);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#upkeep.stop();
+    this.#progress.stop();
+    this.#store.rounds.stop();
+    // What cannot be released now is released at the next start.
+    await this.#store
+      .close([...this.#state.reservations.keys()])
+      .catch((error) => this.#log.error("lease_failed", { reason: errorReason(error) }));
+    this.#disk.stop();
+    await this.#db.flush().catch(() => {});
+    const isDone = this.#state.requests.size === 0 && this.#state.waitingBatches.size === 0;
+    await (isDone ? this.#journal.closeAndDelete() : this.#journal.close());
+    await this.#directBilling.stop();
+  }
+
+  #isReserved(userId: string): boolean {
+    return this.#state.reservations.has(userId) || this.#waitingUsers.has(userId);
+  }
+
+  #isJournalUsable(nowMs: number): boolean {
+    return nowMs >= this.#journalBrokenUntilMs;
+  }
+
+  /** A reservation that covers the hold. */
+  #findUsableReservation(
+    { userId, wantedNano, tariff }: HoldRequest,
+    nowMs: number,
+  ): WalletReservation | null {
+    const reservation = this.#state.reservations.get(userId);
+    if (reservation === undefined || reservation.isClosing || reservation.freeNano < wantedNano) return null;
+    return this.#store.isTariffStored(tariff.id) && this.#isJournalUsable(nowMs) ? reservation : null;
+  }
+
+  /** Requests of one turn of the event loop share a reservation transaction. */
+  #waitForReservation(request: HoldRequest): Promise<HoldResult> {
     const { promise, resolve, reject } = Promise.withResolvers<HoldResult>();
-    if (pendingHolds.length === 0) setImmediate(reserveForPending);
-    pendingHolds.push({ asked, resolve, reject });
-    add(waitingUsers, userId, 1);
+    if (this.#pendingHolds.length === 0) setImmediate(() => void this.#reserveForPending());
+    this.#pendingHolds.push({ request, resolve, reject });
+    this.#waitingUsers.add(request.userId);
     return promise;
   }
 
-  const isReserved = (userId: string) => leases.has(userId) || waitingUsers.has(userId);
-
-  /** A reservation that covers the hold. */
-  function findUsable({ userId, wantedNano, tariff }: HoldRequest, nowMs: number): WalletReservation | null {
-    const lease = leases.get(userId);
-    if (lease === undefined || lease.isClosing || lease.freeNano < wantedNano) return null;
-    return lending.isKept(tariff.id) && nowMs >= brokenUntilMs ? lease : null;
-  }
-
-  async function reserveForPending(): Promise<void> {
-    const batch = pendingHolds;
-    pendingHolds = [];
+  async #reserveForPending(): Promise<void> {
+    const pending = this.#pendingHolds;
+    this.#pendingHolds = [];
     let isUnavailable = false;
     try {
-      const reserving = lending.lend(
-        batch.map((op) => op.asked).filter(({ userId }) => !directHolds.has(userId)),
-      );
-      await inTime(reserving, limits.holdPatienceMs);
+      const requests = pending.map(({ request }) => request);
+      const reserving = this.#store.reserve(requests.filter(({ userId }) => !this.#directHolds.has(userId)));
+      await withTimeout(reserving, this.#limits.holdTimeoutMs);
     } catch (error) {
       isUnavailable = error instanceof BillingUnavailable;
-      log.error("lease_failed", { reason: errorReason(error) });
+      this.#log.error("lease_failed", { reason: errorReason(error) });
     }
-    for (const op of batch) add(waitingUsers, op.asked.userId, -1);
-    for (const op of batch) {
-      const nowMs = clock.monotonicMs();
-      const lease = findUsable(op.asked, nowMs);
-      if (lease !== null) op.resolve(grant(op.asked, lease, nowMs));
-      else if (isUnavailable) op.reject(new BillingUnavailable("the store took too long"));
-      else {
-        if (op.asked.wantedNano > 0n) lowBalanceUsers.add(op.asked.userId);
-        op.resolve(holdDirectly(op.asked));
-      }
+    for (const { request } of pending) this.#waitingUsers.remove(request.userId);
+    for (const hold of pending) this.#holdPending(hold, isUnavailable);
+  }
+
+  #holdPending({ request, resolve, reject }: PendingHold, isUnavailable: boolean): void {
+    const nowMs = this.#clock.monotonicMs();
+    const reservation = this.#findUsableReservation(request, nowMs);
+    if (reservation !== null) resolve(this.#holdFromReservation(request, reservation, nowMs));
+    else if (isUnavailable) reject(new BillingUnavailable("the database did not respond in time"));
+    else {
+      if (request.wantedNano > 0n) this.#lowBalanceUsers.add(request.userId);
+      resolve(this.#holdDirectly(request));
     }
   }
 
-  function grant(
-    asked: HoldRequest,
-    lease: WalletReservation,
+  #holdFromReservation(
+    request: HoldRequest,
+    reservation: WalletReservation,
     sinceMs: number,
   ): HoldResult | Promise<HoldResult> {
     const held: ReservedHold = {
-      asked,
-      atMs: clock.nowMs(),
-      lease,
+      request,
+      atMs: this.#clock.nowMs(),
+      reservation,
       segment: 0,
       sinceMs,
       progress: UNSENT,
       isChanged: false,
       isOpen: true,
-      moving: null,
+      storing: null,
     };
     try {
-      held.segment = journal.held(held);
+      held.segment = this.#journal.appendHold(held);
     } catch (error) {
-      handleJournalFailure(error);
+      this.#handleJournalFailure(error);
       return Promise.reject(new BillingUnavailable("the journal cannot be written"));
     }
-    startHold(lane, held);
-    const result: HoldResult = { kind: "held", amountNano: asked.wantedNano, subscriptionId: null };
-    const flushed = disk.committed();
-    return flushed === null ? result : afterFlush(flushed, held, result);
+    startHold(this.#state, held);
+    const result: HoldResult = { kind: "held", amountNano: request.wantedNano, subscriptionId: null };
+    const flushed = this.#disk.flushCommit();
+    return flushed === null ? result : this.#resolveAfter(flushed, held, result);
   }
 
-  /** Separate from `grant`, because a closure there would keep the variables of every call alive. */
-  function afterFlush(flushed: Promise<void>, held: ReservedHold, result: HoldResult): Promise<HoldResult> {
+  /** Separate from its caller, because a closure there would keep the variables of every call alive. */
+  #resolveAfter(flushed: Promise<void>, held: ReservedHold, result: HoldResult): Promise<HoldResult> {
     return flushed.then(() => {
-      if (isWell()) return result;
-      void dropHold(held);
-      throw diskUnavailable();
+      if (this.acceptsHolds()) return result;
+      void this.#dropHold(held);
+      throw buildDiskUnavailable();
     });
   }
 
   /** The hold was not acknowledged. Recovery charges nothing for it either. */
-  async function dropHold(held: ReservedHold): Promise<void> {
-    while (held.moving !== null) await held.moving;
-    const { requestId, userId, wantedNano } = held.asked;
-    if (!held.isOpen) return plain.release(requestId, userId);
-    held.lease.freeNano += wantedNano;
-    forgetHold(lane, held);
+  async #dropHold(held: ReservedHold): Promise<void> {
+    while (held.storing !== null) await held.storing;
+    const { requestId, userId, wantedNano } = held.request;
+    if (!held.isOpen) return this.#directBilling.release(requestId, userId);
+    held.reservation.freeNano += wantedNano;
+    removeHold(this.#state, held);
   }
 
   /** Holds through direct billing, which sees the whole wallet while nothing is reserved. */
-  async function holdDirectly(request: HoldRequest): Promise<HoldResult> {
+  async #holdDirectly(request: HoldRequest): Promise<HoldResult> {
     const { userId } = request;
-    add(directHolds, userId, 1);
+    this.#directHolds.add(userId);
     try {
-      if (isReserved(userId)) await inTime(withBillingErrors(lending.close([userId])), limits.holdPatienceMs);
-      return await plain.hold(request);
+      if (this.#isReserved(userId))
+        await withTimeout(withBillingErrors(this.#store.close([userId])), this.#limits.holdTimeoutMs);
+      return await this.#directBilling.hold(request);
     } finally {
-      add(directHolds, userId, -1);
-    }
-  }
-
-  async function withBillingErrors(done: Promise<void>): Promise<void> {
-    try {
-      await done;
-    } catch (error) {
-      throw isPermanent(error) ? asError(error) : new BillingUnavailable(errorReason(error));
+      this.#directHolds.remove(userId);
     }
   }
 
   /** Writes the progress of open holds to the journal. Recovery settles by it. */
-  function writeProgress(due: Iterable<ReservedHold>): boolean {
+  #writeProgress(due: Iterable<ReservedHold>): boolean {
     try {
-      for (const group of isSameProgress(due)) journal.progressed(group);
+      for (const group of groupByProgress(due)) this.#journal.appendProgress(group);
     } catch (error) {
-      handleJournalFailure(error);
+      this.#handleJournalFailure(error);
       return false;
     }
     return true;
   }
 
-  function settle(settlement: Settlement): Promise<void> | null {
-    const held = requests.get(settlement.row.requestId);
-    if (held === undefined) return plain.settle(settlement);
-    if (held instanceof RowBatch) return held.stored === null ? disk.committed() : waitUntilStored(held);
-    // The hold is being stored in the database; if that fails, it is still reserved here.
-    if (held.moving !== null) return settledAfter(held.moving, settlement);
-    const { wantedNano: amountNano } = held.asked;
-    if (settlement.chargedNano > amountNano) return settleOverrun(overruns, held, settlement);
+  #settleReserved(held: ReservedHold, settlement: Settlement): Promise<void> | null {
+    const amountNano = held.request.wantedNano;
     const row = clampCount(chargeHold({ amountNano, subscriptionId: null }, settlement).row);
-    const batch = endHold(lane, held, row);
-    lending.ended();
+    const batch = endHold(this.#state, held, row);
+    this.#store.rounds.onRowWaiting();
     try {
-      journal.settled(row);
+      this.#journal.appendSettlement(row);
     } catch (error) {
-      const saved = saveOrStore(batch, row);
-      handleJournalFailure(error);
+      const saved = this.#saveOrStore(batch, row);
+      this.#handleJournalFailure(error);
       return saved;
     }
-    return disk.committed();
+    return this.#disk.flushCommit();
   }
 
-  const settledAfter = (moving: Promise<void>, settlement: Settlement) =>
-    moving.then(() => settle(settlement) ?? undefined);
-
-  const waitUntilStored = (batch: RowBatch) =>
-    inTime(batch.untilStored(), limits.settlePatienceMs).catch(() => {});
+  #settleOverrun(held: ReservedHold, settlement: Settlement): Promise<void> {
+    const options = {
+      reservationStore: this.#store,
+      directBilling: this.#directBilling,
+      log: this.#log,
+      limits: this.#limits,
+      isStopped: () => this.#isStopped,
+    };
+    return settleOverrun(options, held, settlement);
+  }
 
   /** Waits for the database; after a timeout the settlement is saved, as in direct billing. */
-  function saveOrStore(batch: RowBatch, row: UsageRow): Promise<void> {
-    const { overdue } = plain;
-    const { requestId, chargedNano } = row;
+  #saveOrStore(batch: RowBatch, row: UsageRow): Promise<void> {
+    const { unsavedSettlements } = this.#directBilling;
+    const save = () => unsavedSettlements.save([{ row, chargedNano: row.chargedNano }]);
     const stored = batch.untilStored();
-    void stored.then(() => overdue.booked(requestId));
-    return inTime(stored, limits.settlePatienceMs).catch(() => overdue.keep([{ row, chargedNano }]));
-  }
-
-  /** If the journal cannot be written, the row still goes to the database. */
-  function push(row: UsageRow): void {
-    const stored = clampCount(row);
-    if (clock.monotonicMs() >= brokenUntilMs) {
-      try {
-        unpaidSegment = journal.recorded(stored);
-      } catch (error) {
-        handleJournalFailure(error);
-      }
-    }
-    endUnpaid(lane, stored, unpaidSegment);
-    lending.ended();
+    void stored.then(() => unsavedSettlements.markBooked(row.requestId));
+    return withTimeout(stored, this.#limits.settlementTimeoutMs).catch(save);
   }
 
   /** The journal cannot be written: new holds are refused, and finished requests are booked at once. */
-  function handleJournalFailure(error: unknown): void {
-    log.error("journal_failed", { reason: errorReason(error) });
-    brokenUntilMs = clock.monotonicMs() + limits.retryMs;
-    void lending.bookAll();
+  #handleJournalFailure(error: unknown): void {
+    this.#log.error("journal_failed", { reason: errorReason(error) });
+    this.#journalBrokenUntilMs = this.#clock.monotonicMs() + this.#limits.retryMs;
+    void this.#store.rounds.bookAll();
   }
-
-  function scheduleTidy(): void {
-    lowBalanceUsers.clear();
-    if (isTidying) return;
-    isTidying = true;
-    void tidy(clock.monotonicMs()).finally(() => {
-      isTidying = false;
-    });
-  }
-
-  async function tidy(nowMs: number): Promise<void> {
-    const logFailure = (error: unknown) => log.error("lease_failed", { reason: errorReason(error) });
-    const idle = [...leases.values()].filter(({ usedMs }) => nowMs - usedMs >= express.idleMs);
-    await lending.close(idle.map(({ userId }) => userId)).catch(logFailure);
-    await lending.move(listLastingHolds(nowMs - express.moveAfterMs)).catch(logFailure);
-    await pruneJournal().catch(logFailure);
-  }
-
-  function listLastingHolds(sinceMs: number): ReservedHold[] {
-    const holds: ReservedHold[] = [];
-    for (const held of requests.values()) {
-      if (held instanceof RowBatch) continue;
-      if (held.sinceMs > sinceMs) break;
-      holds.push(held);
-    }
-    return holds;
-  }
-
-  async function pruneJournal(): Promise<void> {
-    const needed = neededSegment(lane);
-    if (!isWell() || (!journal.hasBefore(needed) && lane.unpaid.size === 0)) return;
-    // The rows must be on disk before the journal deletes their segments.
-    await db.flush();
-    journal.forgetBefore(Math.min(needed, neededSegment(lane)));
-    // From here on unpaid rows survive a power failure too. By now most of them are in the database anyway.
-    await journal.sync();
-  }
-
-  /** What cannot be released now is released at the next start. */
-  async function closeAll(): Promise<void> {
-    try {
-      await lending.close([...leases.keys()]);
-    } catch (error) {
-      log.error("lease_failed", { reason: errorReason(error) });
-    }
-  }
-
-  return {
-    hold,
-    dispatched(requestId, accountId, upstreamModel) {
-      const held = heldAmount(lane, requestId);
-      if (held !== null) progress.set(held, { state: "dispatched", accountId, upstreamModel });
-      else plain.dispatched(requestId, accountId, upstreamModel);
-    },
-    undispatched(requestId) {
-      const held = heldAmount(lane, requestId);
-      if (held !== null) progress.set(held, UNSENT);
-      else plain.undispatched(requestId);
-    },
-    checkpoint(requestId, outputTokens) {
-      const held = heldAmount(lane, requestId);
-      if (held !== null) progress.count(held, outputTokens);
-      else plain.checkpoint(requestId, outputTokens);
-    },
-    settle,
-    async book(settlement) {
-      const { requestId, userId } = settlement.row;
-      if (!requests.has(requestId)) return plain.book(settlement);
-      await settle(settlement);
-      if (userId !== null) await withBillingErrors(lending.close([userId]));
-    },
-    push,
-    async settleUp(userId) {
-      await withBillingErrors(lending.close([userId]));
-      await withBillingErrors(lending.bookRowsOf(userId));
-      await plain.settleUp(userId);
-    },
-    async flush() {
-      if (!(await lending.bookAll())) throw new BillingUnavailable("the store takes nothing");
-      await plain.flush();
-    },
-    unbooked: (requestId) => endedRow(lane, requestId) ?? plain.unbooked(requestId),
-    hasRoom: () => plain.hasRoom() && lane.rows < limits.waitingMax,
-    isWell,
-    isOpen: (requestId) => requests.has(requestId) || plain.isOpen(requestId),
-    async stop() {
-      stopped = true;
-      clearInterval(tidyTimer);
-      progress.stop();
-      lending.stop();
-      await closeAll();
-      disk.stop();
-      await db.flush().catch(() => {});
-      await journal.close(requests.size === 0 && lane.waiting.size === 0);
-      await plain.stop();
-    },
-  };
-}
-
-function add(counts: Map<string, number>, name: string, change: 1 | -1): void {
-  const sum = (counts.get(name) ?? 0) + change;
-  if (sum === 0) counts.delete(name);
-  else counts.set(name, sum);
 }

@@ -39,7 +39,10 @@ function readOrphaned(dir: string, incarnation: string, numbers: readonly number
   const names = numbers.toSorted((a, b) => a - b).map((number) => segmentName(incarnation, number));
   const segments = names.map((name) => ({ name, ...readSegment(readFileSync(join(dir, name))) }));
   const damaged = segments.flatMap(({ name, damage }) => (damage === null ? [] : { name, ...damage }));
-  const content = readJournal(segments.flatMap(({ lines }) => lines));
+  const content = readJournal(
+    segments.flatMap(({ lines }) => lines),
+    incarnation,
+  );
   return {
     incarnation,
     ...content,

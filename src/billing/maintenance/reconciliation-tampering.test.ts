@@ -13,7 +13,12 @@ import { putPlan } from "../../store/money/plans.ts";
 import { putSubscription } from "../../store/money/subscriptions.ts";
 import { changeWallets } from "../../store/money/wallet-reservations.ts";
 import { Numbering, UsageNumbers } from "../../store/usage/usage-numbers.ts";
-import { addFunds, asking, makeTill, settling } from "../engine/direct-billing.test-support.ts";
+import {
+  addFunds,
+  buildHoldRequest,
+  buildTestSettlement,
+  makeBilling,
+} from "../engine/direct-billing.test-support.ts";
 import { adjust, type MoneyResult, refund, topUp } from "../operations/operations.ts";
 import { createCodes, redeem } from "../operations/redeem.ts";
 import { bookBatches } from "../write-behind/book-batches.ts";
@@ -41,7 +46,7 @@ async function addUser(db: Db, id: string): Promise<void> {
   });
 }
 
-/** As the console and the command line do it: the change log records it. */
+/** Like the console and the command line: the change log records the operation. */
 async function told(db: Db, action: string, book: (tx: Db) => Promise<MoneyResult>): Promise<void> {
   await transaction(db, async (tx) => {
     const { entry } = await book(tx);
@@ -57,21 +62,21 @@ async function told(db: Db, action: string, book: (tx: Db) => Promise<MoneyResul
  */
 async function someBooks(db: Db): Promise<void> {
   for (const id of ["u1", "u2"]) await addUser(db, id);
-  const till = makeTill(db);
-  await till.hold(asking("r1"));
-  await till.hold(asking("r2", { userId: "u2" }));
-  await till.hold(asking("r3", { charge: "subscription" }));
-  await till.settle(settling("r1", 30n));
-  await till.settle(settling("r2", 20n, "u2"));
-  const { row, chargedNano } = settling("r3", 10n);
-  await till.settle({ row: { ...row, payer: "subscription" }, chargedNano });
-  await till.stop();
-  const lent = { userId: "u1", balanceNano: 0n, heldNano: 14n, leasedNano: 14n };
+  const billingEngine = makeBilling(db);
+  await billingEngine.hold(buildHoldRequest("r1"));
+  await billingEngine.hold(buildHoldRequest("r2", { userId: "u2" }));
+  await billingEngine.hold(buildHoldRequest("r3", { charge: "subscription" }));
+  await billingEngine.settle(buildTestSettlement("r1", 30n));
+  await billingEngine.settle(buildTestSettlement("r2", 20n, "u2"));
+  const { row, chargedNano } = buildTestSettlement("r3", 10n);
+  await billingEngine.settle({ row: { ...row, payer: "subscription" }, chargedNano });
+  await billingEngine.stop();
+  const lent = { userId: "u1", balanceNano: 0n, heldNano: 14n, reservedNano: 14n };
   await transaction(db, async (tx) => {
     await changeWallets(tx, "inc", [lent]);
-    const steps = { size: 10, pause: async () => {}, isEnough: () => false };
+    const steps = { size: 10, pause: async () => {}, mayEnd: () => false };
     const batch = new RowBatch("u1", true, 1);
-    for (const id of ["m1", "m2"]) batch.add(settling(id, 7n).row, 1);
+    for (const id of ["m1", "m2"]) batch.add(buildTestSettlement(id, 7n).row, 1);
     await bookBatches(tx, "inc", [batch], new Numbering(new UsageNumbers()), NOW_MS, steps);
   });
   let made = 0;
@@ -100,7 +105,7 @@ async function someBooks(db: Db): Promise<void> {
 async function checksOf(db: Db): Promise<string[]> {
   const { findings } = await reconcileLedger(db, {
     nowMs: Date.now(),
-    holdLeaseMs: 3_600_000,
+    holdAgeMaxMs: 3_600_000,
     findingsMax: 10,
   });
   return findings.map(({ check, subject }) => `${check} ${subject}`);
@@ -112,42 +117,42 @@ async function checksOf(db: Db): Promise<string[]> {
  */
 const TAMPERED: readonly (readonly [what: string, statements: string, named: string])[] = [
   [
-    "a charge taken from another's book",
+    "a charge taken from another user's book",
     `UPDATE entry SET debit = 'user:u2' WHERE id = 'charge:r1';
      UPDATE wallet SET balance_nano = balance_nano + CASE user_id WHEN 'u1' THEN 30 ELSE -30 END`,
     "entry charge:r1",
   ],
   [
-    "a charge made another user's altogether",
+    "a charge moved to another user",
     `UPDATE entry SET debit = 'user:u2', user_id = 'u2' WHERE id = 'charge:r1';
      UPDATE wallet SET balance_nano = balance_nano + CASE user_id WHEN 'u1' THEN 30 ELSE -30 END`,
     "entry_row charge:r1",
   ],
   [
-    "a charge made another subscription's",
+    "a charge moved to another subscription",
     "UPDATE entry SET debit = 'subscription:sub_u2', subscription_id = 'sub_u2' WHERE id = 'charge:r3'",
     "entry charge:r3",
   ],
   [
-    "a subscription's charge made the balance's",
+    "a charge moved from a subscription to the balance",
     `UPDATE entry SET debit = 'user:u1', subscription_id = NULL WHERE id = 'charge:r3';
      UPDATE wallet SET balance_nano = balance_nano - 10 WHERE user_id = 'u1'`,
     "entry_row charge:r3",
   ],
   [
-    "a charge turned into a gift",
+    "a charge turned into a credit",
     `UPDATE entry SET debit = 'revenue', credit = 'user:u1' WHERE id = 'charge:r1';
      UPDATE wallet SET balance_nano = balance_nano + 60 WHERE user_id = 'u1'`,
     "entry charge:r1",
   ],
   [
-    "a charge of another amount",
+    "a charge with a changed amount",
     `UPDATE entry SET amount_nano = 29 WHERE id = 'charge:r1';
      UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
     "entry_row charge:r1",
   ],
   [
-    "a charge and its row of another amount",
+    "a charge and its row with a changed amount",
     `UPDATE entry SET amount_nano = 29 WHERE id = 'charge:r1';
      UPDATE usage_row SET charged_nano = 29 WHERE request_id = 'r1';
      UPDATE usage_hour SET charged_nano = charged_nano - 1;
@@ -155,89 +160,93 @@ const TAMPERED: readonly (readonly [what: string, statements: string, named: str
     "row_charge r1",
   ],
   [
-    "a charge moved to a time of which no row is asked for",
+    "a charge moved to a time for which no row is required",
     "UPDATE entry SET at_ms = 1 WHERE id = 'charge:r1'",
     "entry_row charge:r1",
   ],
   [
-    "a charge away",
+    "a deleted charge",
     `DELETE FROM entry WHERE id = 'charge:r1';
      UPDATE wallet SET balance_nano = balance_nano + 30 WHERE user_id = 'u1'`,
     "row_entry r1",
   ],
   [
-    "a top-up away, and out of the balance",
+    "a top-up deleted and subtracted from the balance",
     `DELETE FROM entry WHERE id = 'topup:entry_1';
      UPDATE wallet SET balance_nano = balance_nano - 40 WHERE user_id = 'u1'`,
     "log_entry topup:entry_1",
   ],
   [
-    "an adjustment the other way round, and in the balance, too",
+    "an adjustment reversed together with its balance",
     `UPDATE entry SET debit = credit, credit = debit WHERE id = 'adjust:entry_2';
      UPDATE wallet SET balance_nano = balance_nano + 4 WHERE user_id = 'u1'`,
     "log_entry adjust:entry_2",
   ],
   [
-    "a refund of another amount, and in the balance, too",
+    "a refund changed together with its balance",
     `UPDATE entry SET amount_nano = 6 WHERE id = 'refund:entry_3';
      UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
     "log_entry refund:entry_3",
   ],
   [
-    "a top-up that nobody asked for",
+    "a top-up without an order",
     `INSERT INTO entry SELECT 'topup:x', at_ms + 1, kind, debit, credit, amount_nano, user_id, NULL, NULL, actor, reason
        FROM entry WHERE id = 'topup:entry_1';
      UPDATE wallet SET balance_nano = balance_nano + 40 WHERE user_id = 'u1'`,
     "entry_log topup:x",
   ],
-  ["a top-up away", "DELETE FROM entry WHERE kind = 'topup' AND user_id = 'u1'", "balance user:u1"],
+  ["a deleted top-up", "DELETE FROM entry WHERE kind = 'topup' AND user_id = 'u1'", "balance user:u1"],
   [
-    "a top-up of another amount",
+    "a top-up with a changed amount",
     "UPDATE entry SET amount_nano = 999 WHERE kind = 'topup'",
     "balance user:u1",
   ],
   [
-    "a charge of many requests of another amount",
+    "a shared charge with a changed amount",
     `UPDATE entry SET amount_nano = 13 WHERE request_id IS NULL AND kind = 'charge';
      UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
     "shared_charge charge:m1",
   ],
   [
-    "one share of a charge at another's expense",
+    "one share of a charge increased at the expense of another",
     `UPDATE usage_row SET charged_nano = 6 WHERE request_id = 'm1';
      UPDATE usage_row SET charged_nano = 8 WHERE request_id = 'm2'`,
     "row_charge m1",
   ],
   [
-    "a charge of many requests of another time",
+    "a shared charge with a changed time",
     "UPDATE entry SET at_ms = at_ms - 1 WHERE id = 'charge:m1'",
     "shared_charge charge:m1",
   ],
   [
-    "the row of another user",
+    "a usage row moved to another user",
     "UPDATE usage_row SET user_no = (SELECT no FROM usage_id WHERE id = 'u2') WHERE request_id = 'r1'",
     "entry_row charge:r1",
   ],
-  ["the row of nobody", "UPDATE usage_row SET user_no = NULL WHERE request_id = 'r1'", "entry_row charge:r1"],
   [
-    "the row away, and out of its hour",
+    "a usage row without a user",
+    "UPDATE usage_row SET user_no = NULL WHERE request_id = 'r1'",
+    "entry_row charge:r1",
+  ],
+  [
+    "a usage row deleted and subtracted from its hour",
     `DELETE FROM usage_row WHERE request_id = 'r1';
      UPDATE usage_hour SET requests = requests - 1, charged_nano = charged_nano - 30, cost_nano = cost_nano - 30`,
     "entry_row charge:r1",
   ],
   [
-    "a row that says of itself that nobody pays",
+    "a charged row marked as unpaid",
     "UPDATE usage_kind SET payer = NULL WHERE no = (SELECT kind_no FROM usage_row WHERE request_id = 'm1')",
     "row_charge m1",
   ],
   [
-    "a refund of another's charge",
+    "a refund moved to another user",
     `UPDATE entry SET credit = 'user:u2', user_id = 'u2' WHERE kind = 'refund';
      UPDATE wallet SET balance_nano = balance_nano + CASE user_id WHEN 'u1' THEN -5 ELSE 5 END`,
     "refund r1",
   ],
   [
-    "a refund to another's book",
+    "a refund to another user's book",
     `UPDATE entry SET credit = 'user:u2' WHERE kind = 'refund';
      UPDATE wallet SET balance_nano = balance_nano + CASE user_id WHEN 'u1' THEN -5 ELSE 5 END`,
     "entry refund:entry_3",
@@ -249,38 +258,38 @@ const TAMPERED: readonly (readonly [what: string, statements: string, named: str
     "code",
   ],
   [
-    "a redeemed code of another's",
+    "a redeemed code of another user",
     "UPDATE redeem_code SET redeemed_by = 'u2' WHERE redeemed_at_ms IS NOT NULL",
     "code",
   ],
   [
-    "a code that was worth less",
+    "a code with a lower value than its entry",
     `UPDATE entry SET amount_nano = 4 WHERE kind = 'redeem';
      UPDATE wallet SET balance_nano = balance_nano + 1 WHERE user_id = 'u1'`,
     "code",
   ],
-  ["a code as if it had not been redeemed", "UPDATE redeem_code SET redeemed_at_ms = NULL", "code"],
+  ["a redeemed code marked as unused", "UPDATE redeem_code SET redeemed_at_ms = NULL", "code"],
   [
-    "a gift without a code",
+    "a redeem entry without a code",
     `INSERT INTO entry VALUES ('redeem:x', 1, 'redeem', 'promo', 'user:u1', 9, 'u1', NULL, NULL, 'u1', NULL);
      UPDATE wallet SET balance_nano = balance_nano + 9 WHERE user_id = 'u1'`,
     "code redeem:x",
   ],
   [
-    "a subscription's window that says less was used",
+    "a subscription window with too little use",
     "UPDATE subscription_window SET used_nano = used_nano - 1 WHERE subscription_id = 'sub_u1'",
     "window sub_u1",
   ],
 ];
 
 eachEngine(({ open }) => {
-  test("books that nobody has touched agree", async () => {
+  test("an untouched ledger has no findings", async () => {
     const db = await open();
     await someBooks(db);
     expect(await checksOf(db)).toEqual([]);
   });
 
-  test.each(TAMPERED)("%s is named", async (_what, statements, named) => {
+  test.each(TAMPERED)("reports %s", async (_what, statements, named) => {
     const db = await open();
     await someBooks(db);
     await db.sql.script(statements);

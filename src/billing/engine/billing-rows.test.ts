@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
-import { LIMITS, makeTill, type TillUnderTest } from "./direct-billing.test-support.ts";
+import { type BillingUnderTest, LIMITS, makeBilling } from "./direct-billing.test-support.ts";
 import { type BillingLimits, BillingUnavailable } from "./direct-billing.ts";
 
 /** Unpaid rows, which no request waits for. */
@@ -11,7 +11,7 @@ let db: Db;
 let writes: number;
 let failures: number;
 let isAway: boolean;
-let till: TillUnderTest | null;
+let billingEngine: BillingUnderTest | null;
 
 beforeEach(async () => {
   db = await openDb("sqlite::memory:");
@@ -19,16 +19,16 @@ beforeEach(async () => {
   writes = 0;
   failures = 0;
   isAway = false;
-  till = null;
+  billingEngine = null;
 });
 
 afterEach(async () => {
-  await till?.stop();
+  await billingEngine?.stop();
   await db.close();
 });
 
 /** A billing engine that does nothing by itself unless the test triggers it. */
-function openTill(change: Partial<BillingLimits> = {}): TillUnderTest {
+function openTill(change: Partial<BillingLimits> = {}): BillingUnderTest {
   const store: Db = {
     ...db,
     begin(mode, work) {
@@ -40,8 +40,10 @@ function openTill(change: Partial<BillingLimits> = {}): TillUnderTest {
       return db.begin(mode, work);
     },
   };
-  till = makeTill(store, { limits: { ...LIMITS, gatherMs: 3_600_000, retryMs: 1, ...change } });
-  return till;
+  billingEngine = makeBilling(store, {
+    limits: { ...LIMITS, unpaidRowDelayMs: 3_600_000, retryMs: 1, ...change },
+  });
+  return billingEngine;
 }
 
 const row = (requestId: string) => usageRow({ requestId });
@@ -51,8 +53,8 @@ async function stored(): Promise<string[]> {
   return rows.map((found) => String(found.request_id));
 }
 
-describe("rows", () => {
-  test("that wait together are written together", async () => {
+describe("unpaid usage rows", () => {
+  test("that wait at the same time are written in one batch", async () => {
     const rows = openTill();
     for (const id of ["r1", "r2", "r3"]) rows.push(row(id));
     expect(await stored()).toEqual([]);
@@ -60,8 +62,8 @@ describe("rows", () => {
     expect([await stored(), writes]).toEqual([["r1", "r2", "r3"], 1]);
   });
 
-  test("are written without a flush when they have waited long enough", async () => {
-    const rows = openTill({ gatherMs: 1 });
+  test("are written without a flush after the batching delay", async () => {
+    const rows = openTill({ unpaidRowDelayMs: 1 });
     rows.push(row("r1"));
     while ((await stored()).length === 0) await Bun.sleep(1);
     rows.push(row("r2"));
@@ -69,14 +71,14 @@ describe("rows", () => {
     expect(writes).toBe(2);
   });
 
-  test("are written at once when there are enough for a batch, and never more than that in one", async () => {
+  test("are written at once when a batch is full, and a batch is never larger", async () => {
     const rows = openTill({ batchMax: 2 });
     for (const id of ["r1", "r2", "r3", "r4"]) rows.push(row(id));
     while ((await stored()).length < 4) await Bun.sleep(1);
     expect(writes).toBe(2);
   });
 
-  test("that come while a write is under way are part of the flush that follows", async () => {
+  test("that arrive during a write are part of the next flush", async () => {
     const rows = openTill({ batchMax: 1 });
     rows.push(row("r1"));
     rows.push(row("r2"));
@@ -88,15 +90,15 @@ describe("rows", () => {
     expect(await stored()).toEqual(["r1", "r2", "r3"]);
   });
 
-  test("are not written for nothing", async () => {
+  test("cause no write if there are none", async () => {
     await openTill().flush();
     expect(writes).toBe(0);
   });
 });
 
-describe("while the store takes nothing", () => {
-  test("rows are kept, tried again by themselves, and none is lost or doubled", async () => {
-    const rows = openTill({ gatherMs: 1, batchMax: 2 });
+describe("while the database rejects writes", () => {
+  test("rows are kept and retried, and none is lost or duplicated", async () => {
+    const rows = openTill({ unpaidRowDelayMs: 1, batchMax: 2 });
     isAway = true;
     for (const id of ["r1", "r2", "r3"]) rows.push(row(id));
     while (failures < 3) await Bun.sleep(1);
@@ -110,7 +112,7 @@ describe("while the store takes nothing", () => {
     expect(Number(sum?.requests)).toBe(3);
   });
 
-  test("a flush says so instead of pretending", async () => {
+  test("a flush fails", async () => {
     const rows = openTill();
     isAway = true;
     rows.push(row("r1"));

@@ -97,9 +97,9 @@ export interface Limiter {
   /** The first subject without a free slot; null if there is none. */
   findBlocker(subjects: readonly Subject[]): ConcurrencyBlocker | null;
   /** The shortage that an admission would meet now, without taking anything; null if there is none. */
-  shortageOf(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null;
+  checkShortage(subject: Subject, tokensEstimate: number, nanoEstimate: number): Shortage | null;
   /** The smallest remaining amount of all windows of these subjects, in nano-USD; Infinity if none limits money. */
-  windowRest(subjects: readonly Subject[]): number;
+  computeRemainingNano(subjects: readonly Subject[]): number;
   /** For x-ratelimit-* headers and GET /v1/usage. */
   standing(subject: Subject): LimitStanding;
   /** Restores long windows after a restart. Call once per subject, with the earlier use from the database. */

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { eventually } from "../../../test/support/eventually.ts";
-import { type ClaimEnd, openPendingClaimEnds } from "./late-ends.ts";
+import { type ClaimEnd, openPendingClaimEnds } from "./pending-claim-ends.ts";
 
 const claim = (requestId: string) => ({ scope: "key_1", token: requestId, fingerprint: "f", requestId });
 const answer = (bytes: number) => ({
@@ -25,7 +25,7 @@ function setUp() {
   return { clock, store, told, ends };
 }
 
-test("ends are told in their order when the store is back, each once", async () => {
+test("late results are recorded in order, each once, when the database is back", async () => {
   const { store, told, ends } = setUp();
   ends.add(claim("req_1"), answer(10));
   ends.add(claim("req_2"), "forget");
@@ -42,7 +42,7 @@ test("ends are told in their order when the store is back, each once", async () 
   ]);
 });
 
-test("what is too old is given up, and no longer in the way", async () => {
+test("a result that is too old is dropped and does not block later ones", async () => {
   const { clock, store, told, ends } = setUp();
   ends.add(claim("req_1"), null);
   await eventually(() => store.tries >= 1);
@@ -55,7 +55,7 @@ test("what is too old is given up, and no longer in the way", async () => {
   expect(told).toEqual([["req_2", null]]);
 });
 
-test("of more answers than there is room for only the end is kept", async () => {
+test("above the memory limit, a result is kept without its response", async () => {
   const { store, told, ends } = setUp();
   const large = answer(10 * 1024 * 1024);
   ends.add(claim("req_1"), large);

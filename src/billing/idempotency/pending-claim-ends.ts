@@ -12,7 +12,7 @@ export interface PendingClaimEnds {
   add(claim: IdempotencyClaim, end: ClaimEnd): void;
 }
 
-interface LateEnd {
+interface PendingClaimEnd {
   claim: IdempotencyClaim;
   end: ClaimEnd;
   sinceMs: number;
@@ -21,7 +21,7 @@ interface LateEnd {
 const ENDS_MAX = 10_000;
 /** Limit for the waiting responses. Beyond it, a response is dropped and only the end is kept. */
 const BYTES_MAX = 16 * 1024 * 1024;
-const TRIED_MS_MAX = 60 * 60_000;
+const RETRY_MS_MAX = 60 * 60_000;
 const PAUSE_MS_MAX = 10_000;
 
 export function openPendingClaimEnds(
@@ -29,7 +29,7 @@ export function openPendingClaimEnds(
   nowMs: () => number,
   pauseMs: number,
 ): PendingClaimEnds {
-  const waiting: LateEnd[] = [];
+  const waiting: PendingClaimEnd[] = [];
   let bytes = 0;
   let nextPauseMs = pauseMs;
   let isScheduled = false;
@@ -51,12 +51,12 @@ export function openPendingClaimEnds(
     scheduleRetry();
   }
 
-  async function isFinished({ claim, end, sinceMs }: LateEnd): Promise<boolean> {
+  async function isFinished({ claim, end, sinceMs }: PendingClaimEnd): Promise<boolean> {
     try {
       await write(claim, end);
       return true;
     } catch {
-      return nowMs() - sinceMs > TRIED_MS_MAX;
+      return nowMs() - sinceMs > RETRY_MS_MAX;
     }
   }
 

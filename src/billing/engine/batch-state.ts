@@ -1,0 +1,140 @@
+/** The input of one billing transaction, and everything that it reads and locks before it decides. */
+
+import type { Nano } from "../../money/nano.ts";
+import type { Db } from "../../store/engine/db.ts";
+import {
+  type EndedHold,
+  endHolds,
+  findHolds,
+  type Hold,
+  type HoldProgress,
+} from "../../store/money/holds.ts";
+import type { Transfer } from "../../store/money/ledger.ts";
+import type { Overrun } from "../../store/money/overruns.ts";
+import { type LockedWallet, lockWallet, lockWallets } from "../../store/money/wallets.ts";
+import { readStoredCharges, type UsageRow } from "../../store/usage/usage.ts";
+import type { Numbering } from "../../store/usage/usage-numbers.ts";
+import type { HoldRequest, HoldResult, Settlement } from "./billing-types.ts";
+import { type LateFacts, readLateFacts } from "./late-settlement.ts";
+import { lockSubscriptionBalances, type SubscriptionBalance } from "./subscription-balances.ts";
+
+export interface Batch {
+  holds: readonly HoldRequest[];
+  settlements: readonly Settlement[];
+  /** Holds that end without a charge or a usage row: their request stopped waiting for the result. */
+  releases: readonly { requestId: string; userId: string }[];
+  /** Usage rows of requests without a hold. */
+  rows: readonly UsageRow[];
+  progress: readonly (readonly [requestId: string, HoldProgress])[];
+}
+
+export const usageRows = ({ settlements, rows }: Batch): UsageRow[] => [
+  ...settlements.map(({ row }) => row),
+  ...rows,
+];
+
+export interface BookOptions {
+  incarnation: string;
+  nowMs: number;
+  /** Reads existing rows first. Only a repeated batch can meet its own rows, so the first try skips this. */
+  checkExisting: boolean;
+  /** Ids of tariffs that are already stored. */
+  storedTariffs: ReadonlySet<string>;
+  numbering: Numbering;
+}
+
+/** Everything a batch reads and collects before it writes. */
+export interface BatchState {
+  wallets: Map<string, LockedWallet>;
+  changedWallets: Set<string>;
+  subscriptionBalances: ReadonlyMap<string, SubscriptionBalance[]>;
+  /** What each subscription has left after the holds of this batch. */
+  remaining: Map<string, Nano>;
+  windowChanges: { subscriptionId: string; atMs: number; heldNano: Nano; usedNano: Nano }[];
+  endedHolds: Map<string, EndedHold>;
+  /** Usage rows that are already stored, with their charge, and holds that are already stored. */
+  storedCharges: ReadonlyMap<string, Nano>;
+  storedHolds: ReadonlyMap<string, Hold>;
+  /** Facts about settlements without a hold, and the rows that these settlements replace. */
+  lateFacts: LateFacts;
+  replacedRows: Map<string, { before: UsageRow; row: UsageRow }>;
+  rows: Map<string, UsageRow>;
+  entries: Transfer[];
+  overruns: Overrun[];
+  holds: Map<string, Hold>;
+  holdResults: Map<string, HoldResult>;
+  unchargedRequestIds: string[];
+}
+
+export async function readBatchState(
+  tx: Db,
+  batch: Batch,
+  { nowMs, checkExisting }: BookOptions,
+): Promise<BatchState> {
+  const payers = new Set<string>();
+  const subscribers = new Set<string>();
+  for (const { charge, userId } of batch.holds) (charge === "balance" ? payers : subscribers).add(userId);
+  for (const { row } of batch.settlements) {
+    if (row.userId !== null && row.payer !== "subscription") payers.add(row.userId);
+  }
+  for (const { userId } of batch.releases) payers.add(userId);
+  // Locks all subscriptions of the batch at once and in one order. Otherwise two nodes could deadlock.
+  if (subscribers.size > 0 && tx.engine === "postgres") {
+    for (const { row } of batch.settlements) {
+      if (row.userId !== null && row.payer === "subscription") subscribers.add(row.userId);
+    }
+  }
+  const wallets = payers.size === 0 ? new Map<string, LockedWallet>() : await lockWallets(tx, [...payers]);
+  const subscriptionBalances =
+    subscribers.size === 0 ? NO_BALANCES : await lockSubscriptionBalances(tx, [...subscribers], nowMs);
+  const endingRequestIds = [
+    ...batch.settlements.map(({ row }) => row.requestId),
+    ...batch.releases.map(({ requestId }) => requestId),
+  ];
+  const endedHolds = await endHolds(tx, endingRequestIds);
+  const usersToLock = new Set<string>();
+  for (const { userId, subscriptionId } of endedHolds.values()) {
+    if (subscriptionId === null && !wallets.has(userId)) usersToLock.add(userId);
+  }
+  if (usersToLock.size > 0) {
+    for (const [userId, wallet] of await lockWallets(tx, [...usersToLock])) wallets.set(userId, wallet);
+  }
+  // A hold of zero needs no wallet, but a cost above it does.
+  for (const { row, chargedNano } of batch.settlements) {
+    const hold = chargedNano > 0n ? endedHolds.get(row.requestId) : undefined;
+    if (hold === undefined || hold.subscriptionId !== null || wallets.has(hold.userId)) continue;
+    wallets.set(hold.userId, await lockWallet(tx, hold.userId));
+  }
+  const hasHold = (requestId: string) => endedHolds.has(requestId);
+  // Must run before the usage rows are read: it locks the rows that may be replaced.
+  const lateFacts = await readLateFacts(tx, batch.settlements, { hasHold, careful: checkExisting, nowMs });
+  return {
+    wallets,
+    changedWallets: new Set(),
+    lateFacts,
+    replacedRows: new Map(),
+    subscriptionBalances,
+    remaining: new Map(),
+    windowChanges: [],
+    endedHolds,
+    storedCharges: checkExisting
+      ? await readStoredCharges(tx, [...endingRequestIds, ...batch.rows.map((row) => row.requestId)])
+      : NO_USAGE,
+    storedHolds: checkExisting
+      ? await findHolds(
+          tx,
+          batch.holds.map(({ requestId }) => requestId),
+        )
+      : NO_HOLDS,
+    rows: new Map(),
+    entries: [],
+    overruns: [],
+    holds: new Map(),
+    holdResults: new Map(),
+    unchargedRequestIds: [],
+  };
+}
+
+const NO_BALANCES: ReadonlyMap<string, SubscriptionBalance[]> = new Map();
+const NO_USAGE: ReadonlyMap<string, Nano> = new Map();
+const NO_HOLDS: ReadonlyMap<string, Hold> = new Map();

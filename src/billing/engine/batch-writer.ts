@@ -1,0 +1,232 @@
+/**
+ * Writes batches of direct billing to the database. If the database is unavailable, the batch is queued again. If it
+ * rejects a batch permanently, the batch is halved until the bad operation is alone.
+ */
+
+import type { Clock } from "../../net/wire/clock.ts";
+import type { BillingFaults } from "../../observe/billing-faults.ts";
+import type { Log } from "../../observe/log.ts";
+import { type Db, isLockTimeout, isUniqueViolation } from "../../store/engine/db.ts";
+import { UNSENT } from "../../store/money/holds.ts";
+import { findLockedUsers } from "../../store/money/locked-users.ts";
+import { learnBefore, UsageNumbers } from "../../store/usage/usage.ts";
+import { usageRows } from "./batch-state.ts";
+import { type BookingResult, book, type HoldResult } from "./booking.ts";
+import type { Disk } from "./disk.ts";
+import {
+  type BillingLimits,
+  buildBatch,
+  countOperations,
+  type HoldOp,
+  listUsers,
+  operationId,
+  type PendingWork,
+  type SettleOp,
+  splitByUsers,
+  splitInHalves,
+} from "./pending-work.ts";
+import type { Progress } from "./progress.ts";
+import { reportSettlement } from "./report-settlements.ts";
+import { buildDiskUnavailable, errorReason, isPermanent, toError, withTimeout } from "./store-faults.ts";
+import type { UnsavedSettlements } from "./unsaved-settlements.ts";
+import type { WorkQueue } from "./work-queue.ts";
+
+export interface BatchWriterOptions {
+  db: Db;
+  log: Log;
+  clock: Clock;
+  incarnation: string;
+  faults: BillingFaults;
+  limits: Pick<BillingLimits, "transactionMs">;
+  queue: WorkQueue;
+  progress: Progress;
+  disk: Disk;
+  unsavedSettlements: UnsavedSettlements;
+  acceptsHolds(): boolean;
+  /** Queues the end of a hold that is not needed. */
+  release(requestId: string, userId: string): void;
+}
+
+export type WriteResult = "done" | "delayed" | "unavailable";
+
+/** Owns the database's state as its last batches showed it: failures, stored tariffs, numbers of usage kinds. */
+export class BatchWriter {
+  readonly #options: BatchWriterOptions;
+  readonly #storedTariffs = new Set<string>();
+  readonly #numbers = new UsageNumbers();
+  #failures = 0;
+  /** Users whose money was still locked when the last write stopped waiting for it. */
+  #lockedUsers: ReadonlySet<string> = new Set();
+
+  constructor(options: BatchWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Number of batches in a row that failed because the database is unavailable. */
+  get failures(): number {
+    return this.#failures;
+  }
+
+  /** `unavailable`: the work is queued again. `delayed`: only that of users whose money is locked. */
+  async write(work: PendingWork): Promise<WriteResult> {
+    const free = await this.#requeueLocked(work);
+    if (free === work) return this.#writeFree(work);
+    if (countOperations(free) === 0) return "delayed";
+    return (await this.#writeFree(free)) === "unavailable" ? "unavailable" : "delayed";
+  }
+
+  async #writeFree(work: PendingWork): Promise<WriteResult> {
+    const live = { ...work, holds: work.holds.filter(({ isRefused }) => !isRefused) };
+    this.#options.queue.markDone(work.holds.length - live.holds.length);
+    if (countOperations(live) === 0) return "done";
+    for (let checkExisting = this.#failures > 0; ; checkExisting = true) {
+      try {
+        this.#finish(live, await this.#commitInTime(live, checkExisting));
+        return "done";
+      } catch (error) {
+        this.#numbers.forget();
+        // Part of the batch was written before, by a commit whose result was lost.
+        if (isUniqueViolation(error) && !checkExisting) continue;
+        if (isPermanent(error)) return this.#isolateRejected(live, error);
+        if (isLockTimeout(error)) {
+          // The database responds. The next try leaves out the users whose money is still locked.
+          this.#lockedUsers = new Set(listUsers(live));
+          this.#requeue(live);
+          return "delayed";
+        }
+        this.#requeueUnwritten(live, error);
+        return "unavailable";
+      }
+    }
+  }
+
+  /**
+   * A node that stopped responding within a transaction keeps its users locked until the server ends that
+   * transaction. Other users must not wait for it.
+   */
+  async #requeueLocked(work: PendingWork): Promise<PendingWork> {
+    if (this.#lockedUsers.size === 0) return work;
+    try {
+      this.#lockedUsers = await findLockedUsers(this.#options.db, [...this.#lockedUsers]);
+    } catch {
+      // The write itself reports that the database is unavailable.
+      return work;
+    }
+    const { ofUsers, ofOthers } = splitByUsers(work, this.#lockedUsers);
+    if (countOperations(ofUsers) === 0) return work;
+    this.#requeue(ofUsers);
+    return ofOthers;
+  }
+
+  async #commitInTime(work: PendingWork, checkExisting: boolean): Promise<BookingResult> {
+    const { db, log, limits } = this.#options;
+    const attempt = this.#commit(work, checkExisting);
+    // SQLite runs on this thread, so it needs no timeout.
+    const booked = await (db.engine === "sqlite" ? attempt : withTimeout(attempt, limits.transactionMs));
+    if (this.#failures > 0) log.info("till_write_succeeded", { failures: this.#failures });
+    this.#failures = 0;
+    return booked;
+  }
+
+  async #commit(work: PendingWork, checkExisting: boolean): Promise<BookingResult> {
+    const { db, clock, incarnation } = this.#options;
+    const batch = buildBatch(work);
+    const nowMs = clock.nowMs();
+    const bookOptions = { incarnation, nowMs, checkExisting, storedTariffs: this.#storedTariffs };
+    await learnBefore(db, this.#numbers, usageRows(batch));
+    return this.#numbers.within(db, (tx, numbering) => book(tx, batch, { ...bookOptions, numbering }));
+  }
+
+  #finish(work: PendingWork, booked: BookingResult): void {
+    const { queue, log, faults, disk } = this.#options;
+    queue.markDone(countOperations(work) - work.progress.length);
+    work.holds.forEach(({ request: { tariff } }, index) => {
+      if (booked.holds[index]?.kind === "held") this.#storedTariffs.add(tariff.id);
+    });
+    booked.settlements.forEach((result, index) => {
+      const id = work.settlementOps[index]?.settlement.row.requestId ?? "";
+      reportSettlement(log, faults, id, result);
+    });
+    for (const id of booked.unchargedRequestIds) log.error("settlement_uncharged", { request_id: id });
+    const flushed = disk.flushCommit();
+    if (flushed === null) this.#resolveWaiters(work, booked);
+    else void flushed.then(() => this.#resolveWaiters(work, booked));
+  }
+
+  #resolveWaiters(work: PendingWork, booked: BookingResult): void {
+    for (const op of work.settlementOps) this.#endSettlement(op);
+    work.holds.forEach((op, index) => {
+      const result = booked.holds[index];
+      if (result !== undefined) this.#resolveHold(op, result);
+    });
+  }
+
+  /** A hold that its caller no longer gets is released. */
+  #resolveHold(op: HoldOp, result: HoldResult): void {
+    const { requestId, userId } = op.request;
+    if (op.isRefused || !this.#options.acceptsHolds()) {
+      if (result.kind === "held") this.#options.release(requestId, userId);
+      if (!op.isRefused) op.reject(buildDiskUnavailable());
+      return;
+    }
+    if (result.kind === "held") this.#options.progress.open(requestId, UNSENT);
+    op.resolve(result);
+  }
+
+  #endSettlement(op: SettleOp): void {
+    const { queue, unsavedSettlements } = this.#options;
+    queue.endSettlement(op.settlement);
+    op.resolve();
+    unsavedSettlements.markBooked(op.settlement.row.requestId);
+  }
+
+  async #isolateRejected(work: PendingWork, error: unknown): Promise<WriteResult> {
+    if (countOperations(work) === 1) {
+      await this.#reject(work, error);
+      return "done";
+    }
+    const [first, second] = splitInHalves(work);
+    const result = await this.#writeFree(first);
+    if (result === "done") return this.#writeFree(second);
+    this.#requeue(second);
+    return result;
+  }
+
+  /** Ends the only operation of this work. A settlement is saved on disk for the operator. */
+  async #reject(work: PendingWork, error: unknown): Promise<void> {
+    const { log, queue, unsavedSettlements } = this.#options;
+    log.error("till_refused", { reason: errorReason(error), request_id: operationId(work) });
+    queue.markDone(countOperations(work) - work.progress.length);
+    for (const op of work.holds) op.reject(toError(error));
+    for (const op of work.settlementOps) {
+      await unsavedSettlements.saveForOperator(op.settlement);
+      queue.endSettlement(op.settlement);
+      if (op.savedBy === "elsewhere") op.reject(toError(error));
+      else op.resolve();
+    }
+  }
+
+  #requeueUnwritten(work: PendingWork, error: unknown): void {
+    this.#failures++;
+    if (this.#failures === 1) {
+      this.#options.log.error("till_write_failed", {
+        holds: work.holds.length,
+        settlements: work.settlementOps.length,
+        rows: work.rows.length,
+        reason: errorReason(error),
+      });
+    }
+    this.#requeue(work);
+  }
+
+  #requeue(work: PendingWork): void {
+    const { queue, progress, release } = this.#options;
+    queue.requeue(work);
+    progress.requeue(work.progress);
+    // The outcome of these transactions is unknown. If the hold was written, the release returns its money.
+    for (const op of work.holds) {
+      op.hasFailed = true;
+      if (op.isRefused) release(op.request.requestId, op.request.userId);
+    }
+  }
+}

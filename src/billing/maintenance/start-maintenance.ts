@@ -1,0 +1,72 @@
+/** Starts the periodic jobs of billing, each of which one node runs for all. */
+
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Log } from "../../observe/log.ts";
+import type { Db } from "../../store/engine/db.ts";
+import type { JobLeases } from "../../store/nodes/job-leases.ts";
+import type { Idempotency } from "../idempotency/idempotency.ts";
+import { startFoldingDays } from "./fold-days.ts";
+import { startHourlyReconciliation } from "./hourly-reconciliation.ts";
+import { type RowRemovalOptions, startRemovingRows } from "./remove-rows.ts";
+
+export interface MaintenanceLimits {
+  idempotencySweepMs: number;
+  foldDaysMs: number;
+  usageRemoval: Pick<RowRemovalOptions, "everyMs" | "rowsMax" | "pauseMs">;
+  reconciliationIntervalMs: number;
+  holdAgeMaxMs: number;
+}
+
+export interface MaintenanceOptions {
+  db: Db;
+  databaseUrl: string;
+  clock: Clock;
+  log: Log;
+  jobs: JobLeases;
+  limits: MaintenanceLimits;
+}
+
+/** No job starts after `stop`; it resolves when none runs. */
+export function startMaintenance(
+  options: MaintenanceOptions,
+  idempotency: Pick<Idempotency, "endOrphanedClaims" | "deleteExpired">,
+): { stop(): Promise<void> } {
+  const { db, databaseUrl, clock, log, jobs, limits } = options;
+  const runSweep = jobs.forJob("idempotency", limits.idempotencySweepMs);
+  const sweepTimer = setInterval(() => {
+    runSweep(async () => {
+      await Promise.all([idempotency.endOrphanedClaims(), idempotency.deleteExpired()]);
+    }).catch((error: unknown) => {
+      log.warn("idempotency_sweep_failed", { reason: error instanceof Error ? error.message : "unknown" });
+    });
+  }, limits.idempotencySweepMs);
+  sweepTimer.unref();
+  const folding = startFoldingDays({
+    db,
+    log,
+    clock,
+    everyMs: limits.foldDaysMs,
+    runJob: jobs.forJob("roll_up", limits.foldDaysMs),
+  });
+  const removal = startRemovingRows({
+    db,
+    log,
+    clock,
+    ...limits.usageRemoval,
+    runJob: jobs.forJob("retention", limits.usageRemoval.everyMs),
+  });
+  const reconciliation = startHourlyReconciliation({
+    databaseUrl,
+    log,
+    everyMs: limits.reconciliationIntervalMs,
+    holdAgeMaxMs: limits.holdAgeMaxMs,
+    runJob: jobs.forJob("reconciliation", limits.reconciliationIntervalMs),
+  });
+  return {
+    async stop() {
+      clearInterval(sweepTimer);
+      reconciliation.stop();
+      await Promise.all([folding.stop(), removal.stop()]);
+    },
+  };
+}

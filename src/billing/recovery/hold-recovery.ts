@@ -1,0 +1,167 @@
+/**
+ * Settles the holds of dead processes by their last written progress, never above the hold, and the holds of this
+ * process that billing does not know.
+ */
+
+import type { Nano } from "../../money/nano.ts";
+import { buildTariff, computeListCost, computeTariffCost, NOTHING_USED } from "../../money/tariff.ts";
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Log } from "../../observe/log.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { type Hold, listHolds } from "../../store/money/holds.ts";
+import { readTerms } from "../../store/money/tariffs.ts";
+import type { BillingEngine } from "../engine/billing-engine.ts";
+import type { Settlement } from "../engine/booking.ts";
+import { BillingUnavailable, errorReason } from "../engine/store-faults.ts";
+
+export interface HoldRecoveryOptions {
+  db: Db;
+  log: Log;
+  clock: Clock;
+  billingEngine: Pick<BillingEngine, "book" | "isOpen">;
+  /** Id of this process. */
+  selfId: string;
+  limits: {
+    holdsPerBatch: number;
+    /** A hold of this process that billing does not know is released after this time. */
+    orphanMs: number;
+  };
+}
+
+export class HoldRecovery {
+  readonly #options: HoldRecoveryOptions;
+  /** Holds that this process could not settle. */
+  readonly #unsettleable = new Set<string>();
+  /** Holds of this process that billing did not know at the last check. */
+  #suspected: ReadonlySet<string> = new Set();
+  #isStopped = false;
+
+  constructor(options: HoldRecoveryOptions) {
+    this.#options = options;
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  async settleProcessHolds(incarnation: string): Promise<void> {
+    const { db, limits } = this.#options;
+    for (;;) {
+      const batch = await listHolds(db, incarnation, Number.MAX_SAFE_INTEGER, limits.holdsPerBatch);
+      const holds = batch.filter(({ requestId }) => !this.#unsettleable.has(requestId));
+      if (holds.length === 0 || this.#isStopped) return;
+      await this.#settleHolds(holds, incarnation);
+      if (batch.length < limits.holdsPerBatch) return;
+    }
+  }
+
+  /** A transaction that timed out may have been committed anyway. */
+  async settleOrphans(): Promise<void> {
+    const { db, clock, limits, selfId, billingEngine } = this.#options;
+    const holds = await listHolds(db, selfId, clock.nowMs() - limits.orphanMs, limits.holdsPerBatch);
+    const orphans = holds.filter(({ requestId }) => !billingEngine.isOpen(requestId));
+    // An orphan that was seen only once may be a hold whose commit is just being acknowledged, and a changed clock
+    // can make it look old.
+    const confirmed = orphans.filter(({ requestId }) => this.#suspected.has(requestId));
+    this.#suspected = new Set(orphans.map(({ requestId }) => requestId));
+    if (confirmed.length > 0) await this.#settleHolds(confirmed, selfId);
+  }
+
+  async #settleHolds(holds: readonly Hold[], incarnation: string): Promise<void> {
+    const settlements = await Promise.all(holds.map((hold) => this.#settleHold(hold)));
+    const booked = settlements.filter((settlement) => settlement !== null);
+    const chargedNano = booked.reduce((sum, settlement) => sum + settlement.chargedNano, 0n);
+    this.#options.log.warn("holds_recovered", {
+      holds: booked.length,
+      charged_nano: chargedNano.toString(),
+      incarnation,
+    });
+  }
+
+  /** A hold that cannot be settled is left to the operator. It does not delay the others or the gateway's start. */
+  async #settleHold(hold: Hold): Promise<Settlement | null> {
+    const { clock, billingEngine, log } = this.#options;
+    try {
+      const settlement = buildSettlement(hold, await this.#computeCost(hold), clock.nowMs());
+      await billingEngine.book(settlement);
+      return settlement;
+    } catch (error) {
+      // The database is at fault, not the hold.
+      if (error instanceof BillingUnavailable) throw error;
+      this.#unsettleable.add(hold.requestId);
+      log.error("hold_unrecoverable", { request_id: hold.requestId, reason: errorReason(error) });
+      return null;
+    }
+  }
+
+  async #computeCost(hold: Hold): Promise<RecoveredCost> {
+    const { db, log } = this.#options;
+    if (hold.state === "admitted") return NO_COST;
+    const terms = await readTerms(db, hold.tariffId);
+    if (terms === null) {
+      log.error("tariff_missing", { request_id: hold.requestId, tariff: hold.tariffId });
+      return NO_COST;
+    }
+    const tariff = buildTariff(terms);
+    const metered = { ...NOTHING_USED, inputTokens: hold.inputTokens, outputTokens: hold.outputTokens };
+    return { costNano: computeTariffCost(tariff, metered), upstreamNano: computeListCost(tariff, metered) };
+  }
+}
+
+interface RecoveredCost {
+  costNano: Nano;
+  upstreamNano: Nano;
+}
+
+const NO_COST: RecoveredCost = { costNano: 0n, upstreamNano: 0n };
+
+/** If nothing was sent upstream, nothing is charged. Otherwise the input and the counted output are charged. */
+function buildSettlement(hold: Hold, used: RecoveredCost, nowMs: number): Settlement {
+  const wasSent = hold.state === "dispatched";
+  const chargedNano = used.costNano < hold.amountNano ? used.costNano : hold.amountNano;
+  return {
+    chargedNano,
+    row: {
+      requestId: hold.requestId,
+      requestCount: 1,
+      atMs: nowMs,
+      keyId: hold.keyId,
+      userId: hold.userId,
+      groupId: hold.groupId,
+      accountId: hold.accountId,
+      interface: hold.interface,
+      endpoint: hold.endpoint,
+      publicModel: hold.publicModel,
+      upstreamModel: hold.upstreamModel,
+      stream: hold.stream,
+      status: 500,
+      outcome: wasSent ? "upstream_cut" : "failed",
+      errorCode: null,
+      inputTokens: wasSent ? hold.inputTokens : 0,
+      cachedTokens: 0,
+      cacheWriteTokens: 0,
+      cacheWrite1hTokens: 0,
+      outputTokens: wasSent ? hold.outputTokens : 0,
+      reasoningTokens: 0,
+      imageInputTokens: 0,
+      audioInputTokens: 0,
+      audioOutputTokens: 0,
+      images: 0,
+      webSearches: 0,
+      usageSource: wasSent ? "partial" : "none",
+      attempts: wasSent ? 1 : 0,
+      firstByteMs: null,
+      durationMs: Math.max(0, nowMs - hold.atMs),
+      waitMs: 0,
+      responseId: null,
+      upstreamRequestId: null,
+      trace: null,
+      costNano: used.costNano,
+      chargedNano,
+      upstreamNano: used.upstreamNano,
+      payer: hold.subscriptionId === null ? "balance" : "subscription",
+      tariffId: hold.tariffId,
+      flags: wasSent && used.costNano > hold.amountNano ? ["recovered", "overrun"] : ["recovered"],
+    },
+  };
+}

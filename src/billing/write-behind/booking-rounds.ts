@@ -1,0 +1,99 @@
+/** Decides when the rows that wait for the database are booked: in rounds, one after the other. */
+
+import type { Log } from "../../observe/log.ts";
+import { errorReason } from "../engine/store-faults.ts";
+import type { BatchBooking } from "./batch-booking.ts";
+import type { ReservationLimits } from "./reservation-limits.ts";
+import type { ReservationState } from "./wallet-reservations.ts";
+
+export interface BookingRoundsOptions {
+  reservationState: ReservationState;
+  booking: Pick<BatchBooking, "book">;
+  log: Log;
+  limits: ReservationLimits & { retryMs: number };
+  checkpointWal(): void;
+}
+
+/** Owns the timer of the next round and the size of the last one. */
+export class BookingRounds {
+  readonly #options: BookingRoundsOptions;
+  /** Number of finished requests since the last round began. */
+  #addedCount = 0;
+  #lastRound: Promise<unknown> = Promise.resolve();
+  #lastRoundRows = 0;
+  #bookedSinceCheckpoint = 0;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #isStopped = false;
+
+  constructor(options: BookingRoundsOptions) {
+    this.#options = options;
+  }
+
+  /** Call when a row is waiting: it is booked soon. */
+  onRowWaiting(): void {
+    if (++this.#addedCount === this.#options.limits.bookAtOnceMin) void this.bookAll();
+    else this.#schedule();
+  }
+
+  /** True when all finished requests are booked, false when the database does not accept them. */
+  bookAll(): Promise<boolean> {
+    const round = this.#lastRound.then(() => this.#bookRound());
+    this.#lastRound = round.catch(() => {});
+    return round;
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancelTimer();
+  }
+
+  #schedule(): void {
+    if (this.#isStopped || this.#timer !== null) return;
+    const { largeBatchMin, largeBatchDelayMs, smallBatchDelayMs } = this.#options.limits;
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = null;
+        void this.bookAll();
+      },
+      this.#lastRoundRows > largeBatchMin ? largeBatchDelayMs : smallBatchDelayMs,
+    );
+  }
+
+  #cancelTimer(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+
+  async #bookRound(): Promise<boolean> {
+    const { reservationState, booking, log, limits } = this.#options;
+    this.#addedCount = 0;
+    this.#cancelTimer();
+    this.#lastRoundRows = reservationState.rows;
+    try {
+      await booking.book([...reservationState.waitingBatches]);
+      // If the database rejected a row, books the parts its batch was split into.
+      for (let parts = this.#listTried(); parts.length > 0; parts = this.#listTried()) {
+        await booking.book(parts);
+      }
+      this.#checkpointIfDue();
+      return true;
+    } catch (error) {
+      log.error("till_write_failed", { rows: reservationState.rows, reason: errorReason(error) });
+      this.#schedule();
+      await Bun.sleep(limits.retryMs);
+      return false;
+    }
+  }
+
+  #listTried() {
+    return [...this.#options.reservationState.waitingBatches].filter(({ isClosed }) => isClosed);
+  }
+
+  /** Checkpoints before a commit would have to do it. */
+  #checkpointIfDue(): void {
+    this.#bookedSinceCheckpoint += this.#lastRoundRows;
+    if (this.#bookedSinceCheckpoint < this.#options.limits.checkpointAfterRows) return;
+    this.#bookedSinceCheckpoint = 0;
+    this.#options.checkpointWal();
+  }
+}
