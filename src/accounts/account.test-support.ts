@@ -13,6 +13,7 @@ export function socketAccount(change: Partial<PolicyAccount> = {}): PolicyAccoun
     basePath: "/v1",
     credential: null,
     apiVersion: null,
+    propagateTrace: false,
     interfaces: new Set(["responses"]),
     websocket: true,
     privateNetwork: true,

@@ -1,26 +1,26 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { type Dialer, type DialTarget, openDialer } from "../net/http-client/dial.ts";
+import { Dialer, type DialTarget } from "../net/http-client/dial.ts";
 import { DialError } from "../net/http-client/dial-errors.ts";
-import { Notes, openClient } from "../net/http-client/test-server.ts";
+import { openClient, ResponseRecorder } from "../net/http-client/http-client.test-support.ts";
 import { systemClock } from "../net/wire/clock.ts";
 
 /** Every name resolves to this machine, or to the given answers in order. */
 function openLoopbackDialer(...answers: string[]): Dialer {
   const lookup = async () => [answers.shift() ?? "127.0.0.1"];
   // No caching, so that every request is a new lookup.
-  return openDialer({ clock: systemClock, lookup, lookupTimeoutMs: 2_000, cacheMs: 0 });
+  return new Dialer({ clock: systemClock, lookup, lookupTimeoutMs: 2_000, cacheMs: 0 });
 }
 
 async function reason(dialer: Dialer, baseUrl: string): Promise<string> {
   try {
-    await dialer.resolve(baseUrl, false);
+    await dialer.resolve(baseUrl, { privateNetwork: false });
   } catch (err) {
     return err instanceof DialError ? err.reason : "another error";
   }
   return "allowed";
 }
 
-describe("on the wire", () => {
+describe("dialing on the wire", () => {
   function openServer() {
     const hosts: (string | null)[] = [];
     const server = Bun.serve({
@@ -39,22 +39,24 @@ describe("on the wire", () => {
   const http = openClient();
   afterAll(() => http.close());
 
-  async function call(target: DialTarget, path: string): Promise<Notes> {
-    const notes = new Notes();
+  async function call(target: DialTarget, path: string): Promise<ResponseRecorder> {
+    const notes = new ResponseRecorder();
     http.send({ target, method: "GET", path, headers: "", body: null }, notes);
     expect(await notes.over.promise).toBe("end");
     return notes;
   }
 
-  test("a name on the private network is reached by its address and asked for by its name", async () => {
+  test("connects to a private name by its address and sends the name as Host", async () => {
     await using upstream = openServer();
     const dialer = openLoopbackDialer();
-    const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}/v1`, true);
+    const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}/v1`, {
+      privateNetwork: true,
+    });
     expect((await call(target, "/v1/models")).text).toBe("answer");
     expect(upstream.hosts).toEqual([`llm.internal:${upstream.server.port}`]);
   });
 
-  test("without the permission nothing reaches the private network", async () => {
+  test("without permission never reaches the private network", async () => {
     await using upstream = openServer();
     const dialer = openLoopbackDialer();
     for (const host of ["llm.internal", "127.0.0.1", "0x7f.1", "[::ffff:127.0.0.1]"]) {
@@ -63,13 +65,15 @@ describe("on the wire", () => {
     expect(upstream.hosts).toEqual([]);
   });
 
-  test("a name that alternates between two addresses is dialled only where it was permitted", async () => {
+  test("connects to a name with alternating addresses only when the address is permitted", async () => {
     await using upstream = openServer();
     const dialer = openLoopbackDialer("127.0.0.1", "169.254.169.254", "127.0.0.1", "169.254.169.254");
     const outcomes: string[] = [];
     for (let request = 0; request < 4; request++) {
       try {
-        const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}`, true);
+        const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}`, {
+          privateNetwork: true,
+        });
         outcomes.push((await call(target, "/")).text);
       } catch (err) {
         outcomes.push(err instanceof DialError ? err.reason : "another error");
@@ -79,23 +83,27 @@ describe("on the wire", () => {
     expect(upstream.hosts).toHaveLength(2);
   });
 
-  test("a redirect stays a redirect", async () => {
+  test("does not follow a redirect", async () => {
     await using upstream = openServer();
     const dialer = openLoopbackDialer();
-    const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}/v1`, true);
+    const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}/v1`, {
+      privateNetwork: true,
+    });
     const response = await call(target, "/v1/moved");
     expect(response.status).toBe(302);
     expect(upstream.hosts).toHaveLength(1);
   });
 
-  test("a proxy named by the environment is passed over", async () => {
+  test("ignores a proxy of the environment", async () => {
     await using upstream = openServer();
     await using proxy = openServer();
     const before = process.env.HTTP_PROXY;
     process.env.HTTP_PROXY = `http://127.0.0.1:${proxy.server.port}`;
     try {
       const dialer = openLoopbackDialer();
-      const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}`, true);
+      const target = await dialer.resolve(`http://llm.internal:${upstream.server.port}`, {
+        privateNetwork: true,
+      });
       await call(target, "/");
     } finally {
       if (before === undefined) delete process.env.HTTP_PROXY;

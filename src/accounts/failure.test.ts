@@ -8,7 +8,7 @@ import {
   FAILURE_CLASSES,
   type FailureClass,
   interruptedError,
-  mayTryAnother,
+  mayFailOver,
   readRetryHint,
   refineFailure,
   upstreamFailure,
@@ -29,7 +29,7 @@ const AUDIENCE: Audience = {
   mentions: (word) => '{"messages":[{"content":"hi","id":"call_9"}]}'.includes(word),
 };
 
-describe("what an upstream's refusal means", () => {
+describe("the failure class of an upstream error", () => {
   const invalid = { type: "invalid_request_error" };
   test.each<[status: number, error: Partial<UpstreamError> | null, FailureClass]>([
     [400, invalid, "rejected"],
@@ -95,18 +95,18 @@ describe("what an upstream's refusal means", () => {
     [{ code: "404" }, "not_here"],
     [{ code: "429" }, "rate_limited"],
     [{ code: "502" }, "server"],
-  ])("inside a stream that began well, %j is %s", (said, kind) => {
+  ])("inside a stream, %j is %s", (said, kind) => {
     expect(classifyError(200, said && error(said), null).class).toBe(kind);
   });
 
-  test("another account is tried unless it would do the same", () => {
+  test("allows another account, except if every account would fail in the same way", () => {
     const final: readonly FailureClass[] = ["rejected", "too_large", "unstreamed"];
     for (const kind of FAILURE_CLASSES)
-      expect(mayTryAnother(upstreamFailure(kind, "r"))).toBe(!final.includes(kind));
+      expect(mayFailOver(upstreamFailure(kind, "r"))).toBe(!final.includes(kind));
   });
 });
 
-describe("what the client is told", () => {
+describe("the error that the client receives", () => {
   test.each<[FailureClass, status: number, code: string]>([
     ["rejected", 400, "invalid_request"],
     ["not_here", 404, "not_found"],
@@ -122,11 +122,11 @@ describe("what the client is told", () => {
     ["reset", 502, "upstream_error"],
     ["server", 502, "upstream_error"],
     ["bad_answer", 502, "upstream_error"],
-  ])("of %s: %i %s", (kind, status, code) => {
+  ])("for %s is %i %s", (kind, status, code) => {
     expect(clientError(upstreamFailure(kind, "r"), AUDIENCE)).toMatchObject({ status, code });
   });
 
-  test("never a status that blames the client's own key", () => {
+  test("never has a status that blames the client's own key", () => {
     const said = fc.option(
       fc.record({
         code: fc.option(
@@ -145,7 +145,7 @@ describe("what the client is told", () => {
     );
   });
 
-  test("only what the client wrote itself gets the upstream's words, made public", () => {
+  test("contains the upstream's message, sanitized, only for errors of the request itself", () => {
     const secret = error({ message: "Key sk-CANARY7 of gpt-6-eu-0419 failed", param: "sk-CANARY7" });
     for (const kind of FAILURE_CLASSES) {
       const told = clientError({ ...upstreamFailure(kind, "r"), error: secret }, AUDIENCE);
@@ -156,11 +156,11 @@ describe("what the client is told", () => {
     }
   });
 
-  test("an overload comes without Retry-After, so that the user changes model instead of waiting", () => {
+  test("for an overload has no Retry-After, so that the user changes the model", () => {
     expect(clientError(upstreamFailure("overloaded", "r"), AUDIENCE).headers).toEqual({});
   });
 
-  test("every 429 says in whole seconds from 1 to 60 when to come back", () => {
+  test("has a Retry-After of 1 to 60 whole seconds for every 429", () => {
     const hint = fc.option(
       fc.oneof(fc.double({ min: 0, noNaN: true }), fc.integer({ min: 0, max: 120_000 })),
     );
@@ -180,7 +180,7 @@ describe("a rejected request", () => {
   const told = (status: number, said: Partial<UpstreamError> | null) =>
     clientError(classifyError(status, said && error(said), null), AUDIENCE);
 
-  test("keeps a code that clients act on", () => {
+  test("keeps an error code that clients act on", () => {
     for (const code of [
       "context_length_exceeded",
       "invalid_encrypted_content",
@@ -193,7 +193,7 @@ describe("a rejected request", () => {
     ).toBe("context_length_exceeded");
   });
 
-  test("keeps what only an upstream finds out, whatever status it comes with", () => {
+  test("keeps error codes that only an upstream can determine, for any status", () => {
     for (const code of UPSTREAM_CODES) {
       for (const status of [200, 400, 403, 500]) {
         const { class: kind } = classifyError(status, error({ code }), null);
@@ -204,19 +204,19 @@ describe("a rejected request", () => {
     expect(told(200, { type: "content_filter" }).code).toBe("content_filter");
   });
 
-  test("is asked of another account when a picture is not at this one", () => {
+  test("is sent to another account if an image is not found at this one", () => {
     const failure = classifyError(404, error({ code: "image_file_not_found" }), null);
     expect(failure.class).toBe("not_here");
     expect(clientError(failure, AUDIENCE)).toMatchObject({ status: 400, code: "image_file_not_found" });
   });
 
-  test("is not sent again by clients for what nobody has paid for", () => {
+  test("for usage that is not included is not retried by clients", () => {
     const refused = told(429, { type: "usage_not_included", message: "plan of org-CANARY" });
     expect(refused).toMatchObject({ status: 429, headers: { "x-should-retry": "false" } });
     expect(refused.message).not.toContain("CANARY");
   });
 
-  test("gets a code of ours for one that is not in our catalogue, or means something else there", () => {
+  test("gets one of our codes for a code that is unknown or ambiguous", () => {
     expect(told(400, { code: "string_above_max_length" }).code).toBe("invalid_request");
     expect(told(400, { code: "server_error" }).code).toBe("invalid_request");
     expect(told(400, { code: "toString" }).code).toBe("invalid_request");
@@ -229,11 +229,11 @@ describe("a rejected request", () => {
     "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
     "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
     "the request exceeds the available context size. try increasing it",
-  ])("is told to be too long for the model where only the words say so: %s", (message) => {
+  ])("is context_length_exceeded if only the message says so: %s", (message) => {
     expect(told(400, { code: "400", type: "BadRequestError", message }).code).toBe("context_length_exceeded");
   });
 
-  test("names the parameter if the client sent it, or the API has it", () => {
+  test("names the parameter if the client sent it or the API has it", () => {
     expect(told(400, { param: "messages[0].content" }).param).toBe("messages[0].content");
     expect(told(400, { param: "prompt" }).param).toBe("prompt");
     expect(told(400, { param: "messages[0].secret_field" }).param).toBeNull();
@@ -241,21 +241,21 @@ describe("a rejected request", () => {
     expect(told(400, { param: null }).param).toBeNull();
   });
 
-  test("has a sentence even when the upstream gave none", () => {
-    expect(told(400, null).message).toBe("The upstream refused the request as invalid.");
-    expect(told(400, { message: "" }).message).toBe("The upstream refused the request as invalid.");
+  test("has a message even if the upstream sent none", () => {
+    expect(told(400, null).message).toBe("The upstream rejected the request as invalid.");
+    expect(told(400, { message: "" }).message).toBe("The upstream rejected the request as invalid.");
   });
 });
 
-describe("an answer that broke off", () => {
-  test("is told as broken off, not as never begun", () => {
+describe("an interrupted response", () => {
+  test("is reported as interrupted, not as failed to start", () => {
     expect(interruptedError(upstreamFailure("reset", "r"), AUDIENCE)).toMatchObject({
       code: "upstream_error",
-      message: expect.stringContaining("in the middle of its answer"),
+      message: expect.stringContaining("in the middle of the response"),
     });
     expect(interruptedError(upstreamFailure("timeout", "r"), AUDIENCE)).toMatchObject({
       code: "upstream_timeout",
-      message: expect.stringContaining("went silent"),
+      message: expect.stringContaining("stopped sending"),
     });
   });
 
@@ -272,30 +272,30 @@ describe("an answer that broke off", () => {
   });
 });
 
-describe("when the upstream may be asked again", () => {
+describe("the retry hint of an upstream error", () => {
   const hint = (status: number, said: Partial<UpstreamError>, headerMs: number | null = null) =>
     classifyError(status, error(said), headerMs).retryAfterMs;
 
-  test("is told by the error's own fields or words when headers are silent", () => {
+  test("is read from the error's fields or message if there are no headers", () => {
     expect(hint(429, { message: "Rate limit reached. Please try again in 1.5s." })).toBe(1_500);
     expect(hint(429, { resetsInMs: 7_200_000, message: "try again in 1s" })).toBe(7_200_000);
     expect(hint(200, { code: "rate_limit_exceeded", message: "Please try again in 20ms." })).toBe(20);
     expect(hint(503, { message: "Overloaded, please retry after 20 seconds" })).toBe(20_000);
   });
 
-  test("is what Retry-After says, else the words, else the counters in other headers", () => {
+  test("is Retry-After, else the message, else the rate limit headers", () => {
     const words = error({ message: "try again in 1.5s" });
     expect(classifyError(429, words, 90_000, 360_000).retryAfterMs).toBe(90_000);
     expect(classifyError(429, words, null, 360_000).retryAfterMs).toBe(1_500);
     expect(classifyError(429, null, null, 360_000).retryAfterMs).toBe(360_000);
   });
 
-  test("is not read out of errors that do not pass by themselves", () => {
+  test("is not read from errors that do not pass by themselves", () => {
     expect(hint(400, { message: "try again in 5s" })).toBeNull();
     expect(hint(500, { message: "try again in 5s" })).toBeNull();
   });
 
-  test("may be a moment, which a clock turns into a time", () => {
+  test("may be a point in time, which is converted to a duration", () => {
     const failure = classifyError(429, error({ resetsAtMs: 100_000 }), null);
     expect(readRetryHint(failure, 40_000)).toBe(60_000);
     expect(readRetryHint(failure, 140_000)).toBe(0);
@@ -304,8 +304,8 @@ describe("when the upstream may be asked again", () => {
   });
 });
 
-describe("what a client writes", () => {
-  test("cannot have an account left alone, though a 404 repeats it", () => {
+describe("input of the client", () => {
+  test("cannot cause a cool-down, even if a 404 quotes it", () => {
     const echoed = error({ message: "Conversation with id 'conv-model' not found.", param: "conversation" });
     expect(classifyError(404, echoed, null).class).toBe("not_here");
     expect(classifyError(404, error({ message: "The model `x` does not exist." }), null).class).toBe(
@@ -313,7 +313,7 @@ describe("what a client writes", () => {
     );
   });
 
-  test("keeps a 404 from being held against the account, unless it is plain text, which cannot be missing", () => {
+  test("makes a 404 count against the account only if it is plain text, which cannot be missing", () => {
     const failure = classifyError(404, error({ message: "not found" }), null);
     expect(refineFailure({ isPlain: () => false }, failure)).toBe(failure);
     expect(refineFailure({ isPlain: () => true }, failure)).toEqual({ ...failure, class: "model_missing" });
@@ -321,7 +321,7 @@ describe("what a client writes", () => {
     expect(refineFailure({ isPlain: () => true }, refused)).toBe(refused);
   });
 
-  test("is to blame when an error inside a stream says so by its type or its code", () => {
+  test("is at fault if an error inside a stream says so by its type or code", () => {
     const byType = error({ type: "invalid_request_error", code: "some_new_code", message: "no" });
     expect(classifyError(200, byType, null).class).toBe("rejected");
     expect(classifyError(200, error({ code: "invalid_value", message: "no" }), null).class).toBe("rejected");

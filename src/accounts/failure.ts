@@ -1,9 +1,11 @@
 /** Classifies the failures of attempts: whether another account may be tried, and the error for the client. */
 
 import { ApiError, type ApiErrorCode, errorStatus, isErrorCode, isUpstreamCode } from "../errors.ts";
+import { ACCOUNT_BARRED } from "../protocols/shared/google-error.ts";
 import { isPublicParam, publicMessage } from "../protocols/shared/public-message.ts";
 import type { Audience, UpstreamError } from "../protocols/shared/upstream-error.ts";
-import { hintInText } from "./rate-limit.ts";
+import { classifyAnthropicError } from "./anthropic-failure.ts";
+import { parseRetryHint } from "./rate-limit.ts";
 
 export const FAILURE_CLASSES = [
   "connect", // refused, DNS, TLS, a forbidden address: the request never arrived
@@ -60,7 +62,9 @@ export function classifyError(
 ): UpstreamFailure {
   const failureClass = classify(status, error);
   const textHintMs =
-    error === null || !TEMPORARY.has(failureClass) ? null : (error.resetsInMs ?? hintInText(error.message));
+    error === null || !TEMPORARY.has(failureClass)
+      ? null
+      : (error.resetsInMs ?? parseRetryHint(error.message));
   return {
     class: failureClass,
     status,
@@ -80,6 +84,8 @@ export function readRetryHint({ retryAfterMs, error }: UpstreamFailure, nowMs: n
 }
 
 function classify(sentStatus: number, error: UpstreamError | null): FailureClass {
+  const anthropicClass = error === null ? null : classifyAnthropicError(sentStatus, error);
+  if (anthropicClass !== null) return anthropicClass;
   const code = errorCode(error);
   // Inside a stream, some upstreams send the status as the error code.
   const status = sentStatus < 400 && /^[45]\d\d$/.test(code) ? Number(code) : sentStatus;
@@ -91,7 +97,7 @@ function classify(sentStatus: number, error: UpstreamError | null): FailureClass
   if (status === 405) return "model_missing";
   // For any status: a policy that rejects a client's content is not a fault of the credential.
   if (isUpstreamCode(code)) return "rejected";
-  if (status === 401 || status === 403) return "credential";
+  if (status === 401 || status === 403 || CREDENTIAL.has(code)) return "credential";
   if (status === 429 || RATE_LIMITED.has(code)) return "rate_limited";
   if (status === 408 || status === 504) return "timeout";
   if (status === 503 || status === 529 || OVERLOADED.has(code)) return "overloaded";
@@ -106,7 +112,8 @@ function classify(sentStatus: number, error: UpstreamError | null): FailureClass
  */
 function namesModel(error: UpstreamError | null): boolean {
   if (error === null) return true;
-  return (error.param === null || error.param === "model") && /^the model\b/i.test(error.message);
+  if (error.param !== null && error.param !== "model") return false;
+  return /^the model\b/i.test(error.message) || GEMINI_MODEL_MISSING.test(error.message);
 }
 
 /**
@@ -129,6 +136,17 @@ function isClientFault(error: UpstreamError | null): boolean {
   );
 }
 
+/** "models/name is not found for API version v1beta, or is not supported for generateContent." */
+const GEMINI_MODEL_MISSING = /^models\/\S{1,256} is not (?:found|supported)\b/;
+
+/** Google reports an invalid key, and an account that may not use the API at all, with status 400. */
+const CREDENTIAL = new Set([
+  "API_KEY_INVALID",
+  "API_KEY_EXPIRED",
+  "API_KEY_SERVICE_BLOCKED",
+  "API_KEY_IP_ADDRESS_BLOCKED",
+  ACCOUNT_BARRED,
+]);
 const QUOTA = new Set([
   "insufficient_quota",
   "billing_hard_limit_reached",
@@ -140,7 +158,7 @@ const MODEL_MISSING = new Set(["model_not_found", "DeploymentNotFound"]);
 const OVERLOADED = new Set(["server_is_overloaded", "overloaded_error", "slow_down", "engine_overloaded"]);
 
 /** Whether another account may succeed. */
-export function mayTryAnother(failure: UpstreamFailure): boolean {
+export function mayFailOver(failure: UpstreamFailure): boolean {
   return failure.class === "not_here" || !isBlameless(failure.class);
 }
 
@@ -154,20 +172,20 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
     case "too_large":
       return new ApiError(
         "answer_too_large",
-        "The answer is larger than this gateway passes on. Ask for less (fewer inputs, fewer or smaller pictures), or for a whole answer if this was a stream.",
+        "The response exceeds the maximum size of this gateway. Request less (fewer inputs, fewer or smaller images), or send the request without `stream`.",
         // A retry would return a response of the same size.
         { headers: { "x-should-retry": "false" } },
       );
     case "unstreamed":
       return new ApiError(
         "unsupported_parameter",
-        `The model \`${audience.publicModel}\` does not stream its pictures. Leave \`stream\` out.`,
+        `The model \`${audience.publicModel}\` does not support streaming of images. Remove \`stream\`.`,
         { param: "stream" },
       );
     case "rate_limited":
       return new ApiError(
         "rate_limit_exceeded",
-        `The model \`${audience.publicModel}\` is rate-limited upstream. Wait for the time in Retry-After, then try again.`,
+        `The model \`${audience.publicModel}\` is rate limited by its upstream. Try again after the time in Retry-After.`,
         { headers: { "retry-after": retryAfter(failure.retryAfterMs) } },
       );
     case "overloaded":
@@ -178,7 +196,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
     case "timeout":
       return new ApiError(
         "upstream_timeout",
-        `The model \`${audience.publicModel}\` did not answer in time. Try again; a shorter request or streaming helps.`,
+        `The model \`${audience.publicModel}\` did not respond in time. Try again, with a shorter request or with streaming.`,
       );
     case "quota":
       return errorCode(failure.error) === "usage_not_included"
@@ -193,7 +211,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
     case "bad_answer":
       return new ApiError(
         "upstream_error",
-        `The upstream of the model \`${audience.publicModel}\` failed before answering. Try again; nothing was delivered.`,
+        `The upstream of the model \`${audience.publicModel}\` failed before it sent a response. Try again.`,
       );
   }
 }
@@ -221,7 +239,7 @@ function isResolvedByWaiting(error: ApiError): boolean {
 export function noAvailableAccount(publicModel: string): ApiError {
   return new ApiError(
     "no_available_account",
-    `No account can serve the model \`${publicModel}\` right now. Your administrator can see why under this request id.`,
+    `No account can serve the model \`${publicModel}\` at the moment. Contact your administrator and include the request id.`,
     { headers: { "x-should-retry": "false" } },
   );
 }
@@ -231,7 +249,7 @@ export function upstreamUnavailable(publicModel: string, probeInMs: number | nul
   const seconds = retryAfter(probeInMs);
   return new ApiError(
     "upstream_unavailable",
-    `The upstream of the model \`${publicModel}\` is failing: its latest requests ended in errors, so this one was not sent. Please try again in ${seconds}s.`,
+    `The upstream of the model \`${publicModel}\` is failing, so this request was not sent. Please try again in ${seconds}s.`,
     { headers: { "retry-after": seconds } },
   );
 }
@@ -240,7 +258,7 @@ export function upstreamUnavailable(publicModel: string, probeInMs: number | nul
 function usageNotIncluded(publicModel: string): ApiError {
   return new ApiError(
     "usage_not_included",
-    `What is paid for upstream does not include the model \`${publicModel}\`. Use another model, or ask your administrator.`,
+    `The plan at the upstream does not include the model \`${publicModel}\`. Use another model, or ask your administrator.`,
     { headers: { "x-should-retry": "false" } },
   );
 }
@@ -251,7 +269,7 @@ function rejectedError(failure: UpstreamFailure, audience: Audience): ApiError {
   const message = error ? publicMessage(error.message, audience) : "";
   return new ApiError(
     rejectedCode(failure),
-    message === "" ? "The upstream refused the request as invalid." : message,
+    message === "" ? "The upstream rejected the request as invalid." : message,
     { param: error?.param != null && isPublicParam(error.param, audience) ? error.param : null },
   );
 }
@@ -268,9 +286,9 @@ function rejectedCode({ class: kind, status, error }: UpstreamFailure): ApiError
   return "invalid_request";
 }
 
-/** Messages of servers without an error code for this: vLLM, SGLang, llama.cpp, LiteLLM. */
+/** Messages of servers without an error code for this: Anthropic, Gemini, vLLM, SGLang, llama.cpp, LiteLLM. */
 const CONTEXT_FULL =
-  /maximum context length|longer than the model's context length|exceeds the available context size|\bContextWindowExceededError\b/i;
+  /^prompt is too long\b|^input length and `max_tokens` exceed context limit\b|input token count.{0,40}exceeds the maximum number of tokens|maximum context length|longer than the model's context length|exceeds the available context size|\bContextWindowExceededError\b/i;
 
 /** The response had started, so a retry would be visible to the client. The message explains that. */
 export function interruptedError(failure: UpstreamFailure, audience: Audience): ApiError {
@@ -280,8 +298,8 @@ export function interruptedError(failure: UpstreamFailure, audience: Audience): 
   return new ApiError(
     clientFailure.code,
     clientFailure.code === "upstream_timeout"
-      ? `The model \`${audience.publicModel}\` went silent in the middle of its answer. Ask again to get it whole.`
-      : `The upstream of the model \`${audience.publicModel}\` broke off in the middle of its answer. Ask again to get it whole.`,
+      ? `The model \`${audience.publicModel}\` stopped sending in the middle of the response. Send the request again.`
+      : `The upstream of the model \`${audience.publicModel}\` closed the connection in the middle of the response. Send the request again.`,
   );
 }
 

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { headersDown, headersUp, upstreamRequestId } from "./headers.ts";
+import { forwardedRequestHeaders, forwardedResponseHeaders, upstreamRequestId } from "./headers.ts";
 
 function up(headers: Record<string, string>): Record<string, string> {
-  return linesIn(headersUp(new Headers(headers)));
+  return linesIn(forwardedRequestHeaders(new Headers(headers)));
 }
 
 function down(headers: Record<string, string>, model = "fast", id: string | null = null) {
-  return linesIn(headersDown(new Headers(headers), model, id));
+  return linesIn(forwardedResponseHeaders(new Headers(headers), model, id));
 }
 
 function linesIn(lines: string): Record<string, string> {
@@ -20,12 +20,12 @@ function linesIn(lines: string): Record<string, string> {
 }
 
 describe("headers to the upstream", () => {
-  test("those that change what it does go on", () => {
+  test("include those that change its behavior", () => {
     const headers = { "openai-beta": "responses=v1", "x-codex-beta-features": "a,b" };
     expect(up(headers)).toEqual(headers);
   });
 
-  test("nothing that says who the caller is goes on, nor anything that names a destination", () => {
+  test("exclude the caller's identity and any destination", () => {
     const headers = {
       authorization: "Bearer gwk_x",
       "x-api-key": "gwk_x",
@@ -44,13 +44,13 @@ describe("headers to the upstream", () => {
     expect(up(headers)).toEqual({});
   });
 
-  test("a value that is empty, too long or not plain text stays here", () => {
+  test("exclude an empty, too long or non-ASCII value", () => {
     expect(up({ "openai-beta": "" })).toEqual({});
     expect(up({ "openai-beta": "x".repeat(1_025) })).toEqual({});
     expect(up({ "openai-beta": "caf\u00e9" })).toEqual({});
   });
 
-  test("no header but the named ones ever goes on", () => {
+  test("include only the listed names", () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[a-z][a-z-]{0,20}$/), (name) => {
         fc.pre(!["openai-beta", "x-codex-beta-features"].includes(name));
@@ -61,28 +61,28 @@ describe("headers to the upstream", () => {
 });
 
 describe("headers to the client", () => {
-  test("the processing time goes on if it is a number", () => {
+  test("include the processing time if it is a number", () => {
     expect(down({ "openai-processing-ms": "123" })).toEqual({ "openai-processing-ms": "123" });
     expect(down({ "openai-processing-ms": "org-x" })).toEqual({});
   });
 
-  test("that reasoning is included goes on as a fact, not as a text", () => {
+  test("include x-reasoning-included as a constant value", () => {
     expect(down({ "x-reasoning-included": "CANARY-SECRET-7f3a" })).toEqual({
       "x-reasoning-included": "true",
     });
   });
 
-  test("a model header goes on with the public name, if a header can hold that", () => {
+  test("include the model with its public name, if that is a valid header value", () => {
     expect(down({ "openai-model": "gpt-6-eu-0419" })).toEqual({ "openai-model": "fast" });
     expect(down({ "openai-model": "gpt-6-eu-0419" }, "быстро")).toEqual({});
     expect(down({})).toEqual({});
   });
 
-  test("what the upstream calls the request goes on under another name", () => {
+  test("include the upstream's request id under another name", () => {
     expect(down({}, "fast", "req_1")).toEqual({ "x-upstream-request-id": "req_1" });
   });
 
-  test("whatever tells of the account stays here", () => {
+  test("exclude everything about the account", () => {
     const headers = {
       "openai-organization": "org-x",
       "openai-project": "proj_x",
@@ -106,12 +106,12 @@ describe("the upstream's request id", () => {
   const UUID = "0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000";
   const HEX = `req_${"0a".repeat(16)}`;
 
-  test("is kept in the forms that providers use", () => {
+  test("is recorded in the forms that providers use", () => {
     expect(upstreamRequestId(new Headers({ "x-request-id": HEX }))).toBe(HEX);
     expect(upstreamRequestId(new Headers({ "apim-request-id": UUID }))).toBe(UUID);
   });
 
-  test("is not kept in any other form", () => {
+  test("is not recorded in any other form", () => {
     for (const id of ["", "sk-abc", `${UUID} org-x`, "req_CANARY", "x".repeat(500)]) {
       expect(upstreamRequestId(new Headers({ "x-request-id": id }))).toBeNull();
     }

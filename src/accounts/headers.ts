@@ -5,7 +5,7 @@ import type { HeaderReader } from "../net/wire/http-fields.ts";
 import type { HeaderLines } from "../net/wire/http-message.ts";
 
 /** Client headers that change the behaviour of the upstream and contain no identity. */
-export const FORWARDED_UP = [
+export const FORWARDED_REQUEST_HEADERS = [
   "openai-beta",
   "x-openai-internal-codex-responses-lite",
   "x-codex-beta-features",
@@ -14,13 +14,31 @@ export const FORWARDED_UP = [
 const PLAIN_VALUE = /^[\x20-\x7e]{1,1024}$/;
 
 /** Returns the forwarded headers as lines of the upstream request head. */
-export function headersUp(from: HeaderReader): string {
+export function forwardedRequestHeaders(from: HeaderReader): string {
   let lines = "";
-  for (const name of FORWARDED_UP) {
+  for (const name of FORWARDED_REQUEST_HEADERS) {
     const value = from.get(name);
     if (value !== null && PLAIN_VALUE.test(value)) lines += `${name}: ${value}\r\n`;
   }
   return lines;
+}
+
+/** The version of a request whose client names none. It accepts every field of the later ones. */
+export const ANTHROPIC_VERSION = "2023-06-01";
+
+const VERSION_VALUE = /^[\w.-]{1,64}$/;
+/** An open list: its entries change with every release of a client, and a body field needs its own entry. */
+const BETA_VALUE = /^[\w.,: -]{1,4096}$/;
+
+/** The same for a Messages API: the version is required, the list of betas belongs to the fields of the body. */
+export function forwardedMessagesHeaders(from: HeaderReader): string {
+  const version = from.get("anthropic-version");
+  const betas = from.get("anthropic-beta");
+  const isKnownForm = version !== null && VERSION_VALUE.test(version);
+  const versionLine = `anthropic-version: ${isKnownForm ? version : ANTHROPIC_VERSION}\r\n`;
+  return betas !== null && BETA_VALUE.test(betas)
+    ? `${versionLine}anthropic-beta: ${betas}\r\n`
+    : versionLine;
 }
 
 const PROCESSING_MS = /^\d{1,9}$/;
@@ -30,7 +48,7 @@ const PROCESSING_MS = /^\d{1,9}$/;
  * contain nothing but what its name says. `x-codex-turn-state` is not forwarded: it is valid for that account only,
  * and the gateway keeps conversations on their account by other means.
  */
-export function headersDown(
+export function forwardedResponseHeaders(
   from: AnswerHeaders,
   publicModel: string,
   upstreamRequestId: string | null,
@@ -46,13 +64,13 @@ export function headersDown(
 }
 
 const UPSTREAM_REQUEST_ID =
-  /^(?:req_[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
+  /^(?:req_[0-9a-f]{32}|req_[0-9A-Za-z]{20,32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/;
 
 /**
  * The upstream's request id for the provider's support, for usage records and the client. Only values in the form of
  * an id are accepted.
  */
 export function upstreamRequestId(from: AnswerHeaders): string | null {
-  const id = from.get("x-request-id") ?? from.get("apim-request-id");
+  const id = from.get("x-request-id") ?? from.get("apim-request-id") ?? from.get("request-id");
   return id !== null && UPSTREAM_REQUEST_ID.test(id) ? id : null;
 }

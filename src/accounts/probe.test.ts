@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
-import { openDialer } from "../net/http-client/dial.ts";
+import { Dialer } from "../net/http-client/dial.ts";
 import { systemClock } from "../net/wire/clock.ts";
 import { openDeadlines } from "../net/wire/deadlines.ts";
 import { account } from "../pool/pool.test-support.ts";
@@ -14,9 +14,9 @@ let close: () => void;
 
 beforeAll(() => {
   simulator = startSimulator({ credential: CREDENTIAL });
-  const alarms = openDeadlines(20, systemClock);
+  const deadlines = openDeadlines(20, systemClock);
   const http = openHttpClient({
-    alarms,
+    deadlines,
     clock: systemClock,
     connectTimeoutMs: 2_000,
     idleMs: 1_000,
@@ -24,7 +24,7 @@ beforeAll(() => {
     headBytesMax: 65_536,
   });
   options = {
-    dialer: openDialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 }),
+    dialer: new Dialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 }),
     http,
     userAgent: "test",
     timeoutMs: 5_000,
@@ -32,7 +32,7 @@ beforeAll(() => {
   };
   close = () => {
     http.close();
-    alarms.stop();
+    deadlines.stop();
   };
 });
 
@@ -59,13 +59,13 @@ async function answeredBy(respond: () => Response): Promise<string> {
   }
 }
 
-test("a good account tells its models", async () => {
+test("a working account returns its models", async () => {
   const probe = await probeAccount(at(simulator.url), options);
   expect(probe).toMatchObject({ kind: "answers", status: 200 });
   expect(probe.kind === "answers" && probe.models).toContain("sim-fast");
 });
 
-test("a wrong credential is told from a wrong address", async () => {
+test("a wrong credential is distinguished from a wrong address", async () => {
   const wrong = at(simulator.url, { credential: "sk-other" });
   expect(await probeAccount(wrong, options)).toEqual({ kind: "refused", status: 401 });
   const free = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
@@ -74,23 +74,43 @@ test("a wrong credential is told from a wrong address", async () => {
   expect(await probeAccount(at(url), options)).toEqual({ kind: "unreachable", failure: "refused" });
 });
 
-test("this machine is not asked for an account that may not reach it", async () => {
+test("an account without private network access does not reach this machine", async () => {
   const outside = at(simulator.url, { privateNetwork: false });
   expect(await probeAccount(outside, options)).toMatchObject({ kind: "forbidden_address" });
 });
 
-test("names that could not be used are left out, and a list that is too long is not read", async () => {
+test("unusable model names are dropped, and a too long list is not read", async () => {
   const names = { data: [{ id: "b" }, { id: "a" }, { id: "a" }, { id: "with space" }, { id: 7 }, null] };
   expect(await answeredBy(() => Response.json(names))).toContain('"models":["a","b"]');
   const long = { data: [{ id: "x".repeat(70_000) }] };
   expect(await answeredBy(() => Response.json(long))).toContain('"models":[]');
 });
 
-test("what is no API is told as what it is", async () => {
+test("a response that is not an API response is classified", async () => {
   const page = () => new Response("<html>", { headers: { "content-type": "text/html" } });
   expect(await answeredBy(page)).toContain('"not_json"');
   expect(await answeredBy(() => Response.redirect("/elsewhere"))).toContain('"redirects"');
   expect(await answeredBy(() => new Response(null, { status: 429 }))).toContain('"limited"');
   expect(await answeredBy(() => new Response(null, { status: 404 }))).toContain('"no_list"');
   expect(await answeredBy(() => new Response(null, { status: 500 }))).toContain('"fails"');
+});
+
+test("a Gemini account lists its models under their own names", async () => {
+  const { origin } = new URL(simulator.url);
+  for (const baseUrl of [origin, `${origin}/v1beta`]) {
+    const probe = await probeAccount(
+      at(baseUrl, { kind: "gemini", basePath: baseUrl.slice(origin.length) }),
+      options,
+    );
+    expect(probe).toMatchObject({ kind: "answers", models: expect.arrayContaining(["sim-fast"]) });
+  }
+});
+
+test("a Gemini account with a wrong key is refused, although Google reports an invalid request", async () => {
+  const { origin } = new URL(simulator.url);
+  const probe = await probeAccount(
+    at(origin, { kind: "gemini", basePath: "", credential: "wrong" }),
+    options,
+  );
+  expect(probe).toEqual({ kind: "refused", status: 400 });
 });

@@ -3,12 +3,14 @@
  * responds, whether its credential is accepted, and which models it offers.
  */
 
+import { isObject } from "../json/parse.ts";
 import type { AnswerHeaders, HttpClient, HttpFailure } from "../net/http-client/contract.ts";
 import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
 import { joinParts, type Part } from "../net/wire/parts.ts";
 import type { PolicyAccount } from "../policy/snapshot.ts";
-import { credentialHeader, upstreamPath } from "./address.ts";
-import { unpack } from "./unpack.ts";
+import { unpack } from "./decompress.ts";
+import { ANTHROPIC_VERSION } from "./headers.ts";
+import { credentialHeader, modelListPath } from "./upstream-address.ts";
 
 export interface ProbeOptions {
   dialer: Dialer;
@@ -32,10 +34,10 @@ export type Probe =
 
 export async function probeAccount(account: PolicyAccount, options: ProbeOptions): Promise<Probe> {
   try {
-    const target = await options.dialer.resolve(account.baseUrl, account.privateNetwork);
+    const target = await options.dialer.resolve(account.baseUrl, account);
     const reply = await listModels(account, target, options);
     return reply.kind === "answered"
-      ? interpretReply(reply)
+      ? interpretReply(account, reply)
       : { kind: "unreachable", failure: reply.failure };
   } catch (error) {
     if (!(error instanceof DialError) || error.reason === "bad_url") return { kind: "bad_url" };
@@ -56,6 +58,7 @@ function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOp
     `user-agent: ${options.userAgent}`,
     "accept-encoding: identity",
     ...(credential === null ? [] : [`${credential[0]}: ${credential[1]}`]),
+    ...(account.kind === "anthropic" ? [`anthropic-version: ${ANTHROPIC_VERSION}`] : []),
   ];
   return new Promise((resolve) => {
     let status = 0;
@@ -77,7 +80,7 @@ function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOp
       {
         target,
         method: "GET",
-        path: upstreamPath(account, "/models", ""),
+        path: modelListPath(account),
         headers: `${headers.join("\r\n")}\r\n`,
         body: null,
       },
@@ -94,7 +97,7 @@ function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOp
           else pieces.push(piece);
         },
         end: () => finishWithResponse(true),
-        failed: ({ kind }) => finish({ kind: "failed", failure: kind }),
+        fail: ({ kind }) => finish({ kind: "failed", failure: kind }),
       },
     );
     const timer = setTimeout(() => {
@@ -104,12 +107,17 @@ function listModels(account: PolicyAccount, target: DialTarget, options: ProbeOp
   });
 }
 
-function interpretReply({ status, contentType, body }: Extract<ProbeReply, { kind: "answered" }>): Probe {
+function interpretReply(
+  { kind }: PolicyAccount,
+  { status, contentType, body }: Extract<ProbeReply, { kind: "answered" }>,
+): Probe {
   if (status >= 200 && status < 300) {
     if (!(contentType?.includes("json") ?? false)) return { kind: "not_json", status };
     return { kind: "answers", status, models: body === null ? [] : modelNames(body) };
   }
-  if (status === 401 || status === 403) return { kind: "refused", status };
+  // Google reports an invalid key as an invalid request, and a list of models has nothing else that could be invalid.
+  const isRefused = status === 401 || status === 403 || (status === 400 && kind === "gemini");
+  if (isRefused) return { kind: "refused", status };
   if (status === 404 || status === 405) return { kind: "no_list", status };
   if (status === 429) return { kind: "limited", status };
   if (status >= 300 && status < 400) return { kind: "redirects", status };
@@ -119,11 +127,11 @@ function interpretReply({ status, contentType, body }: Extract<ProbeReply, { kin
 const MODELS_MAX = 1_000;
 const NAME_CHARS_MAX = 256;
 
-/** Reads `{ "data": [{ "id": "…" }] }`. Unusable names are omitted. */
+/** Reads `{ "data": [{ "id": "…" }] }`, and Google's `{ "models": [{ "name": "models/…" }] }`. Unusable names are omitted. */
 function modelNames(body: Uint8Array): string[] {
   const list = readData(parseBody(body));
   const names = list.flatMap((entry: unknown) => {
-    const id = typeof entry === "object" && entry !== null && "id" in entry ? entry.id : null;
+    const id = readModelId(entry);
     return typeof id === "string" && id !== "" && id.length <= NAME_CHARS_MAX && !/[\s\p{C}]/u.test(id)
       ? id
       : [];
@@ -131,9 +139,16 @@ function modelNames(body: Uint8Array): string[] {
   return [...new Set(names)].sort().slice(0, MODELS_MAX);
 }
 
+function readModelId(entry: unknown): unknown {
+  if (!isObject(entry)) return null;
+  return typeof entry.name === "string" && entry.id === undefined
+    ? entry.name.replace(/^models\//, "")
+    : entry.id;
+}
+
 function readData(value: unknown): readonly unknown[] {
-  const data = typeof value === "object" && value !== null && "data" in value ? value.data : null;
-  return Array.isArray(data) ? data : [];
+  const list = isObject(value) ? (value.data ?? value.models) : null;
+  return Array.isArray(list) ? list : [];
 }
 
 function parseBody(body: Uint8Array): unknown {

@@ -1,34 +1,34 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { durationMs, hintInText, readExhaustedReset, readHeadroom, retryAfterMs } from "./rate-limit.ts";
+import { durationMs, parseRetryHint, readExhaustedReset, readHeadroom, retryAfterMs } from "./rate-limit.ts";
 
-describe("when to come back", () => {
+describe("the Retry-After hint", () => {
   const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
   const hint = (headers: Record<string, string>) => retryAfterMs(new Headers(headers), NOW_MS);
 
-  test("in seconds", () => {
+  test("may be in seconds", () => {
     expect(hint({ "retry-after": "20" })).toBe(20_000);
     expect(hint({ "retry-after": "0.5" })).toBe(500);
     expect(hint({ "retry-after": "0" })).toBe(0);
   });
 
-  test("as a date, which may have passed", () => {
+  test("may be a date, also in the past", () => {
     expect(hint({ "retry-after": "Tue, 01 Sep 2026 12:00:30 GMT" })).toBe(30_000);
     expect(hint({ "retry-after": "Tue, 01 Sep 2026 11:00:00 GMT" })).toBe(0);
   });
 
-  test("in milliseconds, which is the more exact of two", () => {
+  test("in milliseconds takes precedence", () => {
     expect(hint({ "retry-after-ms": "1500", "retry-after": "9" })).toBe(1_500);
     expect(hint({ "retry-after-ms": "soon", "retry-after": "9" })).toBe(9_000);
   });
 
-  test("is unknown without a hint, or with one that makes no sense", () => {
+  test("is null without a header or with an invalid one", () => {
     expect(hint({})).toBeNull();
     expect(hint({ "retry-after": "later" })).toBeNull();
     expect(hint({ "retry-after": "Infinity" })).toBeNull();
   });
 
-  test("by the reset of a limit that is used up, the later of two", () => {
+  test("is the reset of an exhausted limit, the later of two", () => {
     const reset = (headers: Record<string, string>) => readExhaustedReset(new Headers(headers));
     const used = (unit: string, remaining: number, reset: string) => ({
       [`x-ratelimit-limit-${unit}`]: "100",
@@ -42,7 +42,7 @@ describe("when to come back", () => {
     expect(reset(used("requests", 5, "9s"))).toBeNull();
   });
 
-  test("is never in the past, whatever the header says", () => {
+  test("is never negative, for any header", () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[\x21-\x7e]{0,12}$/), (value) => {
         expect(hint({ "retry-after": value, "retry-after-ms": value }) ?? 0).toBeGreaterThanOrEqual(0);
@@ -73,7 +73,7 @@ describe("a duration", () => {
     expect(durationMs(text)).toBeNull();
   });
 
-  test("is read the same every time, whatever the text", () => {
+  test("is parsed consistently, for any text", () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         const ms = durationMs(text);
@@ -84,7 +84,7 @@ describe("a duration", () => {
   });
 });
 
-describe("words that tell when to come back", () => {
+describe("the retry hint in a message", () => {
   test.each([
     [
       "Rate limit reached for gpt-6 on tokens per min. Please try again in 1.5s. Visit https://x.example.",
@@ -98,18 +98,18 @@ describe("words that tell when to come back", () => {
     ["try again in 30", 30_000],
     ["Retrying in 2 minutes", 120_000],
   ])("%s", (text, ms) => {
-    expect(hintInText(text)).toBe(ms);
+    expect(parseRetryHint(text)).toBe(ms);
   });
 
   test.each([["Try again later."], ["Please try again in a moment."], ["try again in 0s"], ["5s"], [""]])(
-    "are not in %p",
+    "is not found in %p",
     (text) => {
-      expect(hintInText(text)).toBeNull();
+      expect(parseRetryHint(text)).toBeNull();
     },
   );
 });
 
-describe("how much an upstream still allows", () => {
+describe("the headroom of an upstream", () => {
   const headroom = (values: Record<string, string>) =>
     readHeadroom(
       new Headers(
@@ -117,7 +117,7 @@ describe("how much an upstream still allows", () => {
       ),
     );
 
-  test("is the tighter of requests and tokens, with its reset", () => {
+  test("is the smaller of requests and tokens, with its reset", () => {
     const both = {
       "limit-requests": "100",
       "remaining-requests": "40",
@@ -126,24 +126,24 @@ describe("how much an upstream still allows", () => {
       "remaining-tokens": "50",
       "reset-tokens": "2s",
     };
-    expect(headroom(both)).toEqual({ left: 0.05, resetMs: 2_000 });
-    expect(headroom({ ...both, "remaining-tokens": "900" })).toEqual({ left: 0.4, resetMs: 6_000 });
+    expect(headroom(both)).toEqual({ remaining: 0.05, resetMs: 2_000 });
+    expect(headroom({ ...both, "remaining-tokens": "900" })).toEqual({ remaining: 0.4, resetMs: 6_000 });
   });
 
-  test("has no reset that matters while there is plenty", () => {
+  test("has no reset while there is plenty", () => {
     expect(headroom({ "limit-requests": "100", "remaining-requests": "99", "reset-requests": "6s" })).toEqual(
-      { left: 0.99, resetMs: 0 },
+      { remaining: 0.99, resetMs: 0 },
     );
   });
 
-  test("is nothing, for a second, when only that is said", () => {
-    expect(headroom({ "remaining-requests": "0" })).toEqual({ left: 0, resetMs: 1_000 });
-    expect(headroom({ "remaining-requests": "-3" })).toEqual({ left: 0, resetMs: 1_000 });
+  test("is zero, for a second, if only that is reported", () => {
+    expect(headroom({ "remaining-requests": "0" })).toEqual({ remaining: 0, resetMs: 1_000 });
+    expect(headroom({ "remaining-requests": "-3" })).toEqual({ remaining: 0, resetMs: 1_000 });
   });
 
-  test("is unknown without headers that make sense, and something if only a remainder is told", () => {
+  test("is null without valid headers, and full if only a remainder is reported", () => {
     expect(headroom({})).toBeNull();
     expect(headroom({ "remaining-requests": "many" })).toBeNull();
-    expect(headroom({ "remaining-requests": "7" })).toEqual({ left: 1, resetMs: 0 });
+    expect(headroom({ "remaining-requests": "7" })).toEqual({ remaining: 1, resetMs: 0 });
   });
 });

@@ -1,6 +1,10 @@
 /** Reads the rate limits that upstreams report: when to retry, and how much of each limit is left. */
 
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import { readAnthropicHeadroom, readAnthropicLimits } from "./anthropic-rate-limit.ts";
+import type { Headroom, ReportedLimit } from "./headroom.ts";
+
+export type { Headroom, ReportedLimit } from "./headroom.ts";
 
 /** Reads `retry-after-ms`, or `Retry-After` as seconds or as a date; null when neither is present. */
 export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | null {
@@ -17,22 +21,14 @@ export function retryAfterMs(headers: AnswerHeaders, nowMs: number): number | nu
 /** Returns the time until an exhausted limit resets, from `x-ratelimit-reset-*`; null when no limit is exhausted. */
 export function readExhaustedReset(headers: AnswerHeaders): number | null {
   const headroom = readHeadroom(headers);
-  return headroom !== null && headroom.left <= 0 ? headroom.resetMs : null;
+  return headroom !== null && headroom.remaining <= 0 ? headroom.resetMs : null;
 }
 
-/** The tighter one of an upstream's limits for requests and for tokens. */
-export interface Headroom {
-  /** The remaining part of the limit: 0 to 1. */
-  readonly left: number;
-  /** Time until the limit resets; 0 when enough is left for the time not to matter. */
-  readonly resetMs: number;
-}
-
-const PLENTY_LEFT = 0.5;
+const AMPLE_SHARE = 0.5;
 const RESET_MS_DEFAULT = 1_000;
 
 /**
- * Reads `x-ratelimit-*`; null when the upstream sends none. Called after every response, so it reads as little as
+ * Reads `x-ratelimit-*` or `anthropic-ratelimit-*`; null when the upstream sends none. Called after every response, so it reads as little as
  * possible.
  */
 export function readHeadroom(headers: AnswerHeaders): Headroom | null {
@@ -46,34 +42,26 @@ export function readHeadroom(headers: AnswerHeaders): Headroom | null {
     headers,
     "x-ratelimit-limit-tokens",
   );
-  if (requestShare === null && tokenShare === null) return null;
-  const left = Math.min(requestShare ?? 1, tokenShare ?? 1);
-  if (left >= PLENTY_LEFT) return { left, resetMs: 0 };
+  if (requestShare === null && tokenShare === null) return readAnthropicHeadroom(headers);
+  const remaining = Math.min(requestShare ?? 1, tokenShare ?? 1);
+  if (remaining >= AMPLE_SHARE) return { remaining, resetMs: 0 };
   const resets = [
-    requestShare === left ? headers.get("x-ratelimit-reset-requests") : null,
-    tokenShare === left ? headers.get("x-ratelimit-reset-tokens") : null,
+    requestShare === remaining ? headers.get("x-ratelimit-reset-requests") : null,
+    tokenShare === remaining ? headers.get("x-ratelimit-reset-tokens") : null,
   ].map((value) => (value === null ? 0 : (durationMs(value) ?? 0)));
-  return { left, resetMs: Math.max(...resets) || RESET_MS_DEFAULT };
-}
-
-/** One limit of an upstream, as reported by its last response. Null where the response has no value. */
-export interface ReportedLimit {
-  readonly unit: "requests" | "tokens";
-  readonly limit: number | null;
-  readonly remaining: number | null;
-  /** Time until the limit resets, from the response on. */
-  readonly resetMs: number | null;
+  return { remaining, resetMs: Math.max(...resets) || RESET_MS_DEFAULT };
 }
 
 /** All limits that a response reports, for administrators. */
 export function readReportedLimits(headers: AnswerHeaders): ReportedLimit[] {
-  return (["requests", "tokens"] as const).flatMap((unit) => {
+  const limits = (["requests", "tokens"] as const).flatMap((unit): ReportedLimit[] => {
     const limit = parseCount(headers.get(`x-ratelimit-limit-${unit}`));
     const remaining = parseCount(headers.get(`x-ratelimit-remaining-${unit}`));
     const reset = headers.get(`x-ratelimit-reset-${unit}`);
     if (limit === null && remaining === null) return [];
-    return { unit, limit, remaining, resetMs: reset === null ? null : durationMs(reset) };
+    return [{ unit, limit, remaining, resetMs: reset === null ? null : durationMs(reset) }];
   });
+  return limits.length > 0 ? limits : readAnthropicLimits(headers);
 }
 
 function parseCount(text: string | null): number | null {
@@ -142,7 +130,7 @@ const HINT = /\b(?:try(?:ing)? again|retry(?:ing)?)\s+(?:in|after)\s+(?=\d)/gi;
 /**
  * Parses "Please try again in 1.5s" or "retry after 20 seconds", because many upstreams report the time only in text.
  */
-export function hintInText(text: string): number | null {
+export function parseRetryHint(text: string): number | null {
   const start = text.slice(0, TEXT_CHARS_MAX);
   for (const { 0: lead, index } of start.matchAll(HINT)) {
     const ms = durationMs(start.slice(index + lead.length));

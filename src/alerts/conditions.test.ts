@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import type { AccountReport } from "../pool/report.ts";
+import type { AccountReport } from "../pool/health-report.ts";
 import { DEFAULT_ALERTS } from "../records.ts";
 import type { AlertRecord } from "../store/alerts/alerts.ts";
-import { type AlertView, conditionsIn, isOver } from "./conditions.ts";
+import { type AlertView, findConditions, isOver } from "./conditions.ts";
 
 const NOW_MS = Date.parse("2026-09-01T12:00:00Z");
 const DAY_MS = Date.parse("2026-09-01T00:00:00Z");
@@ -34,45 +34,45 @@ function view(change: Partial<AlertView> = {}): AlertView {
 }
 
 const rulesIn = (change: Partial<AlertView>, rules = DEFAULT_ALERTS) =>
-  conditionsIn(view(change), rules).map(({ rule, subject }) => [rule, subject]);
+  findConditions(view(change), rules).map(({ rule, subject }) => [rule, subject]);
 
 const withReport = (report: AccountReport) => ({ accounts: [{ id: "acct_1", name: "openai-1", report }] });
 const emptyFor = (ms: number) => ({
   groups: [{ id: "grp_1", name: "default", accountIds: ["acct_1"], emptySinceMs: NOW_MS - ms }],
 });
 
-describe("what is told", () => {
-  test("is nothing while all is well", () => {
+describe("the alert conditions", () => {
+  test("are none while everything is healthy", () => {
     expect(rulesIn({})).toEqual([]);
   });
 
-  test("is an account whose credential was refused, by name and without the credential", () => {
+  test("contain an account with a rejected credential, by name and without the credential", () => {
     expect(rulesIn(withReport(PARKED))).toEqual([["account_parked", "acct_1"]]);
-    expect(conditionsIn(view(withReport(PARKED)), DEFAULT_ALERTS)[0]?.message).toStartWith(
+    expect(findConditions(view(withReport(PARKED)), DEFAULT_ALERTS)[0]?.message).toStartWith(
       "Account openai-1 is parked",
     );
     expect(rulesIn(withReport(PARKED), { ...DEFAULT_ALERTS, accountParked: { enabled: false } })).toEqual([]);
   });
 
-  test("is a pool that has been empty for as long as the rule says, and not a moment's pause", () => {
+  test("contain a pool that was empty for the configured time, and no shorter pause", () => {
     expect(rulesIn(emptyFor(59_999))).toEqual([]);
     expect(rulesIn(emptyFor(60_000))).toEqual([["pool_empty", "grp_1"]]);
   });
 
-  test("is a user whose requests repeatedly cost more than was held for them", () => {
+  test("contain a user with repeated overruns", () => {
     const overruns = [{ userId: "usr_1", email: "ada@example.com", overruns: 3, overNano: 420_000_000n }];
     expect(rulesIn({ overruns })).toEqual([["overruns", "usr_1"]]);
-    expect(conditionsIn(view({ overruns }), DEFAULT_ALERTS)[0]).toMatchObject({
+    expect(findConditions(view({ overruns }), DEFAULT_ALERTS)[0]).toMatchObject({
       seenBy: "all",
       message:
-        "3 requests of ada@example.com cost more than was held for them in the last 60 min, $0.42 more in all. Look at this user's requests with the flag overrun.",
+        "3 requests of ada@example.com cost more than their holds in the last 60 min, $0.42 in total. Check the user's requests with the flag overrun.",
       details: { user_id: "usr_1", user: "ada@example.com", overruns: 3, usd: "0.42", minutes: 60 },
     });
     const off = { ...DEFAULT_ALERTS, overruns: { ...DEFAULT_ALERTS.overruns, enabled: false } };
     expect(rulesIn({ overruns }, off)).toEqual([]);
   });
 
-  test("is a day that cost as much as the threshold, once for each threshold", () => {
+  test("contain a day that reached the spend threshold, once per threshold", () => {
     const rules = { ...DEFAULT_ALERTS, spend: { enabled: true, usdPerDay: "1.50" } };
     expect(rulesIn({ spent: { dayMs: DAY_MS, nano: 1.4999e9 } }, rules)).toEqual([]);
     expect(rulesIn({ spent: { dayMs: DAY_MS, nano: 1.5e9 } }, rules)).toEqual([["spend", "2026-09-01 1.50"]]);
@@ -80,14 +80,14 @@ describe("what is told", () => {
     expect(rulesIn({ spent: { dayMs: DAY_MS, nano: 9e9 } })).toEqual([]);
   });
 
-  test("is a share of errors, where there are requests enough to speak of a share", () => {
+  test("contain an error rate if there are enough requests", () => {
     expect(rulesIn({ recent: { requests: 19, errors: 19 } })).toEqual([]);
     expect(rulesIn({ recent: { requests: 20, errors: 3 } })).toEqual([]);
     expect(rulesIn({ recent: { requests: 20, errors: 4 } })).toEqual([["error_rate", ""]]);
   });
 });
 
-describe("an alert whose cause has passed", () => {
+describe("an alert without its condition", () => {
   const alert = (change: Partial<AlertRecord>): AlertRecord => ({
     id: "alert_1",
     rule: "account_parked",
@@ -103,19 +103,19 @@ describe("an alert whose cause has passed", () => {
   const over = (change: Partial<AlertRecord>, seen: Partial<AlertView> = {}) =>
     isOver(alert(change), view(seen), DEFAULT_ALERTS);
 
-  test("of a fault of the books stays open for an hour, also after a restart", () => {
+  test("about a billing fault stays open for one hour, even after a restart", () => {
     const fault = { rule: "billing_fault", subject: "unpaid_row" } as const;
     expect(over({ ...fault, startedAtMs: NOW_MS - 3_590_000 }, { startedAtMs: NOW_MS - 1_000 })).toBe(false);
     expect(over({ ...fault, startedAtMs: NOW_MS - 3_600_000 }, { startedAtMs: NOW_MS - 1_000 })).toBe(true);
   });
 
-  test("is over, where this process has told it", () => {
+  test("is over if this process opened it", () => {
     expect(over({})).toBe(true);
     expect(over({ rule: "pool_empty", subject: "grp_1" })).toBe(true);
     expect(over({ rule: "error_rate", subject: "" })).toBe(true);
   });
 
-  test("from before a restart is over only when something was seen of it", () => {
+  test("from before a restart is over only after an observation", () => {
     expect(over(before, withReport(UNKNOWN))).toBe(false);
     expect(over(before, withReport(WELL))).toBe(true);
     expect(over(before, { accounts: [] })).toBe(true);
@@ -127,7 +127,7 @@ describe("an alert whose cause has passed", () => {
     expect(over(rate, { startedAtMs: NOW_MS - 300_000 })).toBe(true);
   });
 
-  test("of a day's spending is over with the day, its threshold or its rule, and not because a new process has counted less", () => {
+  test("about spend ends with the day, its threshold or its rule, not because of a restart", () => {
     const rules = { ...DEFAULT_ALERTS, spend: { enabled: true, usdPerDay: "1.50" } };
     const spend = { ...before, rule: "spend", subject: "2026-09-01 1.50" } as const;
     const spendOver = (seen: Partial<AlertView>, now = rules) => isOver(alert(spend), view(seen), now);

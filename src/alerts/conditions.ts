@@ -5,7 +5,7 @@
 
 import { usdText } from "../money/nano.ts";
 import type { BillingFault } from "../observe/billing-faults.ts";
-import type { AccountReport } from "../pool/report.ts";
+import type { AccountReport } from "../pool/health-report.ts";
 import type { AlertsRecord } from "../records.ts";
 import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts/alerts.ts";
 import type { RepeatedOverruns } from "../store/money/overruns.ts";
@@ -38,7 +38,7 @@ export interface AlertCondition {
   details: AlertDetails;
 }
 
-export function conditionsIn(view: AlertView, rules: AlertsRecord): AlertCondition[] {
+export function findConditions(view: AlertView, rules: AlertsRecord): AlertCondition[] {
   return [
     ...findParked(view, rules),
     ...findEmptyPools(view, rules),
@@ -57,7 +57,7 @@ function findParked({ accounts }: AlertView, { accountParked }: AlertsRecord): A
       rule: "account_parked",
       subject: id,
       seenBy: "node",
-      message: `Account ${name} is parked: its credential was refused. It is not used until the credential is replaced.`,
+      message: `Account ${name} is parked because the upstream rejected its credential. Replace the credential to use the account again.`,
       details: { account_id: id, account: name, cause: report.cause ?? "credential" },
     }));
 }
@@ -70,7 +70,7 @@ function findEmptyPools({ groups, nowMs }: AlertView, { poolEmpty }: AlertsRecor
       rule: "pool_empty",
       subject: id,
       seenBy: "node",
-      message: `Group ${name} has no account that can be asked: all ${accountIds.length} are parked or cooling down.`,
+      message: `Group ${name} has no available account: all ${accountIds.length} are parked or cooling down.`,
       details: { group_id: id, group: name, accounts: accountIds.length },
     }));
 }
@@ -84,7 +84,7 @@ function findOverspending({ spent }: AlertView, { spend }: AlertsRecord): AlertC
       rule: "spend",
       subject: buildSpendSubject(spent, spend),
       seenBy: "all",
-      message: `Requests of ${day} have cost $${usd}, more than $${spend.usdPerDay} a day.`,
+      message: `The cost of requests on ${day} is $${usd}, above the threshold of $${spend.usdPerDay} per day.`,
       details: { day, usd, usd_per_day: spend.usdPerDay },
     },
   ];
@@ -114,7 +114,7 @@ function findFailing({ recent }: AlertView, { errorRate }: AlertsRecord): AlertC
       rule: "error_rate",
       subject: "",
       seenBy: "node",
-      message: `${share} % of ${requests} requests went wrong in the last ${minutes} min, more than ${percent} %.`,
+      message: `${share} % of ${requests} requests failed in the last ${minutes} min, above the threshold of ${percent} %.`,
       details: { requests, errors, percent: share, percent_allowed: percent, minutes },
     },
   ];
@@ -122,9 +122,9 @@ function findFailing({ recent }: AlertView, { errorRate }: AlertsRecord): AlertC
 
 const FAULT_TEXT: Readonly<Record<BillingFault, (count: number) => string>> = {
   unpaid_row: (count) =>
-    `${count} paid requests were recorded without a payer. Run model-gateway audit to see which ones.`,
+    `${count} paid requests were recorded without a payer. Run model-gateway audit to list them.`,
   journal_damaged: (count) =>
-    `${count} segments of a journal are damaged, so requests may be missing. Run model-gateway audit.`,
+    `${count} journal segments are damaged, so requests may be missing. Run model-gateway audit.`,
 };
 
 /** Always enabled: these faults cost the operator money. */
@@ -148,7 +148,7 @@ function findOverruns({ overruns: users }: AlertView, { overruns: rule }: Alerts
       rule: "overruns",
       subject: userId,
       seenBy: "all",
-      message: `${overruns} requests of ${user} cost more than was held for them in the last ${minutes} min, $${usd} more in all. Look at this user's requests with the flag overrun.`,
+      message: `${overruns} requests of ${user} cost more than their holds in the last ${minutes} min, $${usd} in total. Check the user's requests with the flag overrun.`,
       details: { user_id: userId, user, overruns, usd, minutes },
     };
   });

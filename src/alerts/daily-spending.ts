@@ -4,9 +4,9 @@
  */
 
 import type { Db } from "../store/engine/db.ts";
-import { usageSeries } from "../store/reports/usage-charts.ts";
+import { readUsageSeries } from "../store/reports/usage-charts.ts";
 import { DAY_MS, readFoldState, startOfDay } from "../store/usage/usage-day.ts";
-import type { History } from "./history.ts";
+import type { History } from "./traffic-history.ts";
 
 export interface SpentToday {
   dayMs: number;
@@ -22,7 +22,7 @@ export interface FoldedSpending {
 export async function readFolded(db: Db, nowMs: number): Promise<FoldedSpending> {
   const dayMs = startOfDay(nowMs);
   const { foldedAtMs } = await readFoldState(db);
-  const [point] = await usageSeries(db, {
+  const [point] = await readUsageSeries(db, {
     scope: { kind: "all" },
     fromMs: dayMs,
     toMs: dayMs + DAY_MS,
@@ -32,7 +32,7 @@ export async function readFolded(db: Db, nowMs: number): Promise<FoldedSpending>
   return { dayMs, foldedAtMs, nano: Number(point?.costNano ?? 0n) };
 }
 
-export function spentToday({ dayMs, foldedAtMs, nano }: FoldedSpending, history: History): SpentToday {
-  const since = history.at(Math.max(foldedAtMs, dayMs));
+export function computeSpentToday({ dayMs, foldedAtMs, nano }: FoldedSpending, history: History): SpentToday {
+  const since = history.sampleAt(Math.max(foldedAtMs, dayMs));
   return { dayMs, nano: nano + history.latest().costNano - since.costNano };
 }

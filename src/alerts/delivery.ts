@@ -10,11 +10,11 @@ import {
   type AlertRecord,
   claimDeliveries,
   type DeliveryRecord,
-  noteDelivery,
+  recordDelivery,
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
 import { VERSION } from "../version.ts";
-import { post, type WebhookClient, type WebhookResponse } from "./post.ts";
+import { postWebhook, type WebhookClient, type WebhookResponse } from "./post-webhook.ts";
 
 /** The gateway that sends the alert, as named in the body. */
 export interface Origin {
@@ -28,7 +28,7 @@ export function buildAlertBody(
   { node, publicUrl }: Origin,
   sentAtMs: number,
 ): string {
-  const text = event === "firing" ? alert.message : `Over: ${alert.message}`;
+  const text = event === "firing" ? alert.message : `Resolved: ${alert.message}`;
   return JSON.stringify({
     type: `alert.${event}`,
     // Chat applications show this field and ignore the rest.
@@ -49,7 +49,7 @@ export function buildAlertBody(
 export function testBody({ node, publicUrl }: Origin, sentAtMs: number): string {
   return JSON.stringify({
     type: "alert.test",
-    text: "This is a test of the gateway's alerts. Nothing is wrong.",
+    text: "This is a test alert of the gateway. No action is required.",
     alert: null,
     gateway: { node, url: publicUrl },
     created_at: sentAtMs,
@@ -61,7 +61,7 @@ export interface WebhookSender extends WebhookClient {
   clock: Pick<Clock, "nowMs">;
 }
 
-export async function send(
+export async function sendWebhook(
   sender: WebhookSender,
   webhook: WebhookRecord,
   id: string,
@@ -73,9 +73,9 @@ export async function send(
     signature = buildSignature(sender, webhook, body);
   } catch (error) {
     if (!(error instanceof SealError)) throw error;
-    return { ok: false, answer: "the stored secret cannot be opened; enter it again" };
+    return { ok: false, answer: "the stored secret cannot be decrypted; enter it again" };
   }
-  return post(sender, {
+  return postWebhook(sender, {
     url,
     privateNetwork,
     headers: { "user-agent": `model-gateway/${VERSION}`, "x-gateway-delivery": id, ...signature },
@@ -117,13 +117,13 @@ async function deliver(options: DeliveryOptions, { id, webhook: name, body, atte
   const { db, clock, webhooks, retriesMs } = options;
   const webhook = webhooks.find((one) => one.name === name && one.enabled);
   if (webhook === undefined) {
-    const answer = "the webhook was removed or switched off";
-    return noteDelivery(db, id, { state: "failed", answer, dueAtMs: null, nowMs: clock.nowMs() });
+    const answer = "the webhook was deleted or disabled";
+    return recordDelivery(db, id, { state: "failed", answer, dueAtMs: null, nowMs: clock.nowMs() });
   }
-  const { ok, answer } = await send(options, webhook, id, body);
+  const { ok, answer } = await sendWebhook(options, webhook, id, body);
   const nowMs = clock.nowMs();
   const pauseMs = ok ? undefined : retriesMs[attempts - 1];
   if (pauseMs !== undefined)
-    return noteDelivery(db, id, { state: "pending", answer, dueAtMs: nowMs + pauseMs, nowMs });
-  return noteDelivery(db, id, { state: ok ? "delivered" : "failed", answer, dueAtMs: null, nowMs });
+    return recordDelivery(db, id, { state: "pending", answer, dueAtMs: nowMs + pauseMs, nowMs });
+  return recordDelivery(db, id, { state: ok ? "delivered" : "failed", answer, dueAtMs: null, nowMs });
 }

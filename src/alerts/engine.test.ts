@@ -4,13 +4,13 @@ import { eventually } from "../../test/support/eventually.ts";
 import { startWebhookListener, type WebhookListener } from "../../test/support/webhook-listener.ts";
 import { upstreamFailure } from "../accounts/failure.ts";
 import { type HttpClient, openHttpClient } from "../net/http-client/client.ts";
-import { openDialer } from "../net/http-client/dial.ts";
+import { Dialer } from "../net/http-client/dial.ts";
 import { systemClock, uuidV7 } from "../net/wire/clock.ts";
 import { openDeadlines } from "../net/wire/deadlines.ts";
 import { BillingFaults } from "../observe/billing-faults.ts";
 import { openTraffic, type Traffic } from "../observe/traffic.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
-import { openRig } from "../pool/pool.test-support.ts";
+import { openTestPool } from "../pool/pool.test-support.ts";
 import { accountRecord, modelRecord } from "../records.test-support.ts";
 import { type AlertsRecord, DEFAULT_ALERTS, type WebhookRecord } from "../records.ts";
 import { seal, webhookSecretBinding } from "../secrets/seal.ts";
@@ -35,16 +35,16 @@ const records = {
 let db: Db;
 let listener: WebhookListener;
 let http: HttpClient;
-let alarms: ReturnType<typeof openDeadlines>;
+let deadlines: ReturnType<typeof openDeadlines>;
 let engines: Alerts[] = [];
 
 beforeEach(async () => {
   db = await openDb("sqlite::memory:");
   await migrate(db);
   listener = startWebhookListener();
-  alarms = openDeadlines(50, systemClock);
+  deadlines = openDeadlines(50, systemClock);
   http = openHttpClient({
-    alarms,
+    deadlines,
     clock: systemClock,
     connectTimeoutMs: 1_000,
     idleMs: 1_000,
@@ -56,7 +56,7 @@ afterEach(async () => {
   for (const engine of engines) await engine.stop();
   engines = [];
   http.close();
-  alarms.stop();
+  deadlines.stop();
   await listener.stop();
   await db.close();
 });
@@ -74,11 +74,11 @@ const configure = (change: Partial<AlertsRecord>) => writeAlertSettings(db, { ..
 
 /** An engine of one process. The test can park and restore its account. */
 function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = [1, 1]) {
-  const rig = openRig();
+  const rig = openTestPool();
   const snapshot = compileSnapshot(records, { simulatorUrl: "", unseal: () => "credential" });
   const account = snapshot.accounts.get("acct_1");
   if (account === undefined) throw new Error("the account is in the snapshot");
-  const route = { account, upstreamModel: "m" };
+  const route = { account, upstreamModel: "m", translation: null };
   const billingFaults = new BillingFaults(systemClock.nowMs);
   const engine = startAlerts({
     db,
@@ -90,13 +90,13 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
     policy: { snapshot: () => ({ ...snapshot }) },
     pool: rig.pool,
     traffic,
-    dialer: openDialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 }),
+    dialer: new Dialer({ clock: systemClock, lookupTimeoutMs: 1_000, cacheMs: 1_000 }),
     http,
     origin: () => ({ node: "here:8787", publicUrl: "https://gateway.example" }),
     billingFaults,
     // The test starts each check itself.
     limits: {
-      lookMs: 3_600_000,
+      checkIntervalMs: 3_600_000,
       deliveryTimeoutMs: 1_000,
       retriesMs,
       keptMs: 86_400_000,
@@ -109,13 +109,13 @@ function start(traffic: Traffic = openTraffic(), retriesMs: readonly number[] = 
     billingFaults,
     park() {
       const picked = rig.take([route]);
-      rig.pool.failed(route, upstreamFailure("credential", "refused"));
+      rig.pool.recordFailure(route, upstreamFailure("credential", "refused"));
       picked.lease.release();
     },
-    mend: () => rig.pool.forgive("acct_1"),
+    mend: () => rig.pool.resetHealth("acct_1"),
     succeed() {
       const picked = rig.take([route]);
-      rig.pool.succeeded(route, 10, null);
+      rig.pool.recordSuccess(route, 10, null);
       picked.lease.release();
     },
   };
@@ -127,13 +127,13 @@ const deliveries = async () => {
 };
 
 describe("an alert", () => {
-  test("reaches a webhook once, and once more when it is over", async () => {
+  test("is sent to a webhook once when it fires and once when it is resolved", async () => {
     await configure({ webhooks: [webhook()] });
     const { engine, park, mend } = start();
-    await engine.look();
-    expect(listener.postings).toEqual([]);
+    await engine.check();
+    expect(listener.posts).toEqual([]);
     park();
-    await engine.look();
+    await engine.check();
     const firing = await listener.next("alert.firing");
     expect(firing.path).toBe("/hook?room=ops");
     expect(firing.body).toMatchObject({
@@ -142,29 +142,29 @@ describe("an alert", () => {
       gateway: { node: "here:8787", url: "https://gateway.example" },
     });
     expect(firing.headers.get("x-gateway-signature")).toBeNull();
-    await engine.look();
-    await engine.look();
+    await engine.check();
+    await engine.check();
     mend();
-    await engine.look();
+    await engine.check();
     const resolved = await listener.next("alert.resolved");
     expect(resolved.body.alert).toMatchObject({ id: firing.body.alert?.id, ended_at: expect.any(Number) });
-    expect(listener.postings).toHaveLength(2);
+    expect(listener.posts).toHaveLength(2);
   });
 
-  test("tells of a paid request that was recorded without a payer", async () => {
+  test("fires for a paid request that was recorded without a payer", async () => {
     await configure({ webhooks: [webhook()] });
     const { engine, billingFaults } = start();
-    await engine.look();
-    expect(listener.postings).toEqual([]);
+    await engine.check();
+    expect(listener.posts).toEqual([]);
     billingFaults.add("unpaid_row");
-    await engine.look();
+    await engine.check();
     expect((await listener.next("alert.firing")).body.alert).toMatchObject({
       rule: "billing_fault",
       details: { fault: "unpaid_row", count: 1 },
     });
     billingFaults.add("unpaid_row");
-    await engine.look();
-    expect(listener.postings).toHaveLength(1);
+    await engine.check();
+    expect(listener.posts).toHaveLength(1);
   });
 
   test("is signed with the webhook's secret, over the time and the body", async () => {
@@ -172,7 +172,7 @@ describe("an alert", () => {
     await configure({ webhooks: [webhook({ sealedSecret })] });
     const { engine, park } = start();
     park();
-    await engine.look();
+    await engine.check();
     const { headers, text } = await listener.next("alert.firing");
     const signature = headers.get("x-gateway-signature") ?? "";
     const [, seconds = "", mac = ""] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(signature) ?? [];
@@ -180,85 +180,85 @@ describe("an alert", () => {
     expect(text).not.toContain(SECRET);
   });
 
-  test("is tried again after a failure, and what became of it is kept", async () => {
+  test("is retried after a failure, and the result of each delivery is recorded", async () => {
     await configure({ webhooks: [webhook()] });
     listener.answer(() => new Response("no", { status: 500 }));
     const { engine, park } = start();
     park();
-    await engine.look();
+    await engine.check();
     await eventually(async () => (await deliveries())[0]?.answer === "HTTP 500");
     listener.answer(() => new Response("yes"));
     await eventually(async () => {
-      await engine.look();
+      await engine.check();
       return (await deliveries())[0]?.state === "delivered";
     });
-    expect(listener.postings.length).toBeGreaterThanOrEqual(2);
+    expect(listener.posts.length).toBeGreaterThanOrEqual(2);
     // The delivery id is the same for each attempt, so that the receiver can detect a repeat.
-    expect(new Set(listener.postings.map(({ headers }) => headers.get("x-gateway-delivery"))).size).toBe(1);
+    expect(new Set(listener.posts.map(({ headers }) => headers.get("x-gateway-delivery"))).size).toBe(1);
   });
 
-  test("is given up in the end", async () => {
+  test("fails permanently after the last retry", async () => {
     await configure({ webhooks: [webhook()] });
     listener.answer(() => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/" } }));
     const { engine, park } = start();
     park();
     const [last] = await eventually(async () => {
-      await engine.look();
+      await engine.check();
       const all = await deliveries();
       return all[0]?.state === "failed" ? all : null;
     });
     expect(last).toMatchObject({ attempts: 3, answer: "HTTP 302" });
   });
 
-  test("goes to no private address that the file has not allowed", async () => {
+  test("is not sent to a private address unless the file allows it", async () => {
     await configure({ webhooks: [webhook({ privateNetwork: false })] });
     const { engine, park } = start(openTraffic(), []);
     park();
-    await engine.look();
+    await engine.check();
     await eventually(async () => (await deliveries())[0]?.state === "failed");
     expect((await deliveries())[0]?.answer).toContain("private network");
-    expect(listener.postings).toEqual([]);
+    expect(listener.posts).toEqual([]);
   });
 
-  test("is not told again after a restart, and is over when the account has answered", async () => {
+  test("is not sent again after a restart, and is resolved once the account has responded", async () => {
     await configure({ webhooks: [webhook()] });
     const first = start();
     first.park();
-    await first.engine.look();
+    await first.engine.check();
     await listener.next("alert.firing");
     await first.engine.stop();
 
     const second = start();
-    await second.engine.look();
+    await second.engine.check();
     second.park();
-    await second.engine.look();
-    expect(listener.postings).toHaveLength(1);
+    await second.engine.check();
+    expect(listener.posts).toHaveLength(1);
     await second.engine.stop();
 
     const third = start();
-    await third.engine.look();
-    expect(listener.postings).toHaveLength(1);
+    await third.engine.check();
+    expect(listener.posts).toHaveLength(1);
     third.succeed();
-    await third.engine.look();
+    await third.engine.check();
     await listener.next("alert.resolved");
   });
 
-  test("of two processes that see the same day's spending, one tells it", async () => {
+  test("about the spend of a day is sent by one of two processes", async () => {
     await configure({ webhooks: [webhook()], spend: { enabled: true, usdPerDay: "1" } });
     const traffic = { ...openTraffic() };
     const [one, two] = [start(traffic), start(traffic)];
-    await one.engine.look();
-    await two.engine.look();
+    await one.engine.check();
+    await two.engine.check();
     traffic.costNano = 2e9;
-    await one.engine.look();
-    await two.engine.look();
+    await one.engine.check();
+    await two.engine.check();
     await listener.next("alert.firing");
     expect((await listAlerts(db, { after: null, limit: 10 })).alerts).toMatchObject([
       { rule: "spend", node: "", endedAtMs: null },
     ]);
   });
 
-  test("tells a user's repeated overruns, and that they are over when their time has passed", async () => {
+  test("fires for repeated overruns of a user, and is resolved when their time has passed", async () => {
     await configure({ overruns: { enabled: true, count: 3, overMs: 3_600_000 } });
     const overrun = (requestId: string, atMs: number) => ({
       requestId,
@@ -272,37 +272,37 @@ describe("an alert", () => {
     const nowMs = Date.now();
     await insertOverruns(db, [overrun("r1", nowMs), overrun("r2", nowMs), overrun("r3", nowMs - 7_200_000)]);
     const listed = async () => (await listAlerts(db, { after: null, limit: 10 })).alerts;
-    await start().engine.look();
+    await start().engine.check();
     expect(await listed()).toEqual([]);
     await insertOverruns(db, [overrun("r4", nowMs)]);
-    await start().engine.look();
+    await start().engine.check();
     expect(await listed()).toMatchObject([
       { rule: "overruns", subject: "u1", node: "", details: { overruns: 3, usd: "0.00000006" } },
     ]);
     await db.sql`UPDATE overrun SET at_ms = ${nowMs - 7_200_000}`;
-    await start().engine.look();
+    await start().engine.check();
     expect(await listed()).toMatchObject([{ rule: "overruns", endedAtMs: expect.any(Number) }]);
   });
 
-  test("tells a share of errors, and that it is over when requests go well again", async () => {
+  test("fires for an error rate, and is resolved when requests succeed again", async () => {
     await configure({ errorRate: { enabled: true, percent: 50, overMs: 60_000, requestsMin: 10 } });
     const traffic = { ...openTraffic() };
     const { engine } = start(traffic);
     traffic.requests = 10;
     traffic.errors = 5;
-    await engine.look();
+    await engine.check();
     traffic.requests = 100;
-    await engine.look();
+    await engine.check();
     const { alerts } = await listAlerts(db, { after: null, limit: 10 });
     expect(alerts).toMatchObject([{ rule: "error_rate", endedAtMs: expect.any(Number), deliveries: [] }]);
   });
 });
 
-test("a test reaches the webhook at once, and says what came of it", async () => {
+test("a test alert is sent at once and returns the result", async () => {
   await configure({ webhooks: [webhook()] });
   const { engine } = start();
   expect(await engine.test("ops")).toEqual({ ok: true, answer: "HTTP 200" });
-  expect(listener.postings[0]?.body).toMatchObject({ type: "alert.test", alert: null });
+  expect(listener.posts[0]?.body).toMatchObject({ type: "alert.test", alert: null });
   listener.answer(() => new Response("gone", { status: 410 }));
   expect(await engine.test("ops")).toEqual({ ok: false, answer: "HTTP 410" });
   expect(await engine.test("nobody")).toBeNull();

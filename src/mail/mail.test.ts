@@ -1,18 +1,18 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { type SmtpServer, startSmtpServer } from "../../test/support/smtp-server.ts";
-import { openDialer } from "../net/http-client/dial.ts";
+import { Dialer } from "../net/http-client/dial.ts";
 import { systemClock } from "../net/wire/clock.ts";
 import type { SmtpRecord } from "../records.ts";
 import { SMTP_PASSWORD_BINDING, seal } from "../secrets/seal.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
 import { writeSmtp } from "../store/settings/smtp.ts";
-import { MailRefused, openMail } from "./mail.ts";
+import { MailRefusedError, openMail } from "./mail.ts";
 
 const key = randomBytes(32);
 const keyring = { activeKid: "k1", get: (kid: string) => (kid === "k1" ? key : null) };
-const dialer = openDialer({ clock: systemClock, lookupTimeoutMs: 2_000, cacheMs: 30_000 });
+const dialer = new Dialer({ clock: systemClock, lookupTimeoutMs: 2_000, cacheMs: 30_000 });
 const MESSAGE = { to: "ada@example.com", subject: "Grüße", text: "A line.\n.\nÄnother line." };
 
 let db: Db;
@@ -47,18 +47,18 @@ async function refusal(sending: Promise<void>): Promise<string> {
     () => null,
     (thrown: unknown) => thrown,
   );
-  expect(error).toBeInstanceOf(MailRefused);
+  expect(error).toBeInstanceOf(MailRefusedError);
   return error instanceof Error ? error.message : "";
 }
 
 const sealed = (password: string) => seal(keyring, SMTP_PASSWORD_BINDING, password);
 
 describe("mail", () => {
-  test("is null until somebody has said how it is sent", async () => {
+  test("is null until SMTP is configured", async () => {
     expect(await openMail({ db, keyring, dialer, timeoutMs: 500 })).toBeNull();
   });
 
-  test("arrives with its sender, its recipient and its text, signed in", async () => {
+  test("arrives with sender, recipient and text, after authentication", async () => {
     server = await startSmtpServer({ login: { user: "gw", password: "s3cret-pass" } });
     const mail = await mailBy({ port: server.port, user: "gw", sealedPassword: sealed("s3cret-pass") });
     await mail.send(MESSAGE);
@@ -70,7 +70,7 @@ describe("mail", () => {
     expect(await server.textTo("ada@example.com")).toBe("A line.\r\n.\r\nÄnother line.");
   });
 
-  test("goes to one recipient, whatever is written into the address", async () => {
+  test("goes to one recipient, even if the address contains others", async () => {
     server = await startSmtpServer();
     const mail = await mailBy({ port: server.port });
     await mail.send({ ...MESSAGE, to: "ada@example.com, eve@example.com" }).catch(() => {});
@@ -85,27 +85,27 @@ describe("mail", () => {
     expect(server.mails.filter(({ raw }) => /^bcc:/im.test(raw))).toEqual([]);
   });
 
-  test("says that the password is wrong, and not what it is", async () => {
+  test("reports a rejected password without showing it", async () => {
     server = await startSmtpServer({ login: { user: "gw", password: "right" } });
     const mail = await mailBy({ port: server.port, user: "gw", sealedPassword: sealed("wr0ng-canary") });
     const message = await refusal(mail.send(MESSAGE));
-    expect(message).toContain("The mail server refused the user name or the password.");
+    expect(message).toContain("The mail server rejected the user name or the password.");
     expect(message).not.toContain("canary");
   });
 
-  test("repeats why a recipient was refused", async () => {
+  test("reports why a recipient was rejected", async () => {
     server = await startSmtpServer({ refuseRecipients: "550 no such mailbox here" });
     const mail = await mailBy({ port: server.port });
     expect(await refusal(mail.send(MESSAGE))).toContain("550 no such mailbox here");
   });
 
-  test("gives up on a server that says nothing", async () => {
+  test("times out on a silent server", async () => {
     server = await startSmtpServer({ silent: true });
     const mail = await mailBy({ port: server.port });
-    expect(await refusal(mail.send(MESSAGE))).toContain("did not answer in time");
+    expect(await refusal(mail.send(MESSAGE))).toContain("did not respond in time");
   });
 
-  test("says that nobody listens", async () => {
+  test("reports an unreachable server", async () => {
     server = await startSmtpServer();
     const { port } = server;
     await server.stop();
@@ -113,7 +113,7 @@ describe("mail", () => {
     expect(await refusal((await mailBy({ port })).send(MESSAGE))).toContain("could not be reached");
   });
 
-  test("sends nothing in the clear where STARTTLS is wanted and not offered", async () => {
+  test("sends nothing in plain text if STARTTLS is required and not offered", async () => {
     server = await startSmtpServer({ login: { user: "gw", password: "right" } });
     const mail = await mailBy({
       port: server.port,
@@ -125,7 +125,7 @@ describe("mail", () => {
     expect(server.mails).toEqual([]);
   });
 
-  test("dials no private address that the file has not allowed", async () => {
+  test("does not connect to a private address unless the file allows it", async () => {
     server = await startSmtpServer();
     const mail = await mailBy({ port: server.port, privateNetwork: false });
     expect(await refusal(mail.send(MESSAGE))).toContain("smtp.private_network");

@@ -24,7 +24,7 @@ export interface Mail {
 }
 
 /** A mail that was not sent. The message can be shown to an administrator: it contains no password and no content. */
-export class MailRefused extends Error {
+export class MailRefusedError extends Error {
   override readonly name = "MailRefused";
 }
 
@@ -46,7 +46,7 @@ export async function openMail({ db, keyring, dialer, timeoutMs }: MailOptions):
       try {
         await transport.sendMail({ from: smtp.from, to: { name: "", address: to }, subject, text });
       } catch (error) {
-        throw new MailRefused(`${describeError(error)} (${smtp.host}, port ${smtp.port})`);
+        throw new MailRefusedError(`${describeError(error)} (${smtp.host}, port ${smtp.port})`);
       } finally {
         transport.close();
       }
@@ -85,14 +85,14 @@ async function connect(
 async function resolveAddress({ host, port, privateNetwork }: SmtpRecord, dialer: Dialer): Promise<string> {
   const urlHost = host.includes(":") ? `[${host}]` : host;
   try {
-    const { origin } = await dialer.resolve(`https://${urlHost}:${port}`, privateNetwork);
+    const { origin } = await dialer.resolve(`https://${urlHost}:${port}`, { privateNetwork });
     return new URL(origin).hostname.replace(/^\[(.*)\]$/, "$1");
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
-    throw new MailRefused(
+    throw new MailRefusedError(
       error.reason === "forbidden_address"
-        ? `The mail server ${host} is in a private network. Only the configuration file can allow that, by smtp.private_network.`
-        : `The mail server's name ${host} could not be looked up. Check it.`,
+        ? `The mail server ${host} is in a private network. To allow it, set smtp.private_network in the configuration file.`
+        : `The host name of the mail server, ${host}, could not be resolved. Check the name.`,
     );
   }
 }
@@ -102,19 +102,19 @@ function unsealPassword({ sealedPassword }: SmtpRecord, keyring: Keyring): strin
     return sealedPassword === null ? "" : unseal(keyring, SMTP_PASSWORD_BINDING, sealedPassword);
   } catch (error) {
     throw error instanceof SealError
-      ? new MailRefused("The stored password of the mail server cannot be opened. Enter it again.")
+      ? new MailRefusedError("The stored password of the mail server cannot be decrypted. Enter it again.")
       : error;
   }
 }
 
 const REASONS: Readonly<Record<string, string>> = {
-  ETIMEDOUT: "The mail server did not answer in time.",
+  ETIMEDOUT: "The mail server did not respond in time.",
   ECONNECTION: "The mail server closed the connection.",
   ESOCKET: "The mail server could not be reached.",
-  ETLS: "No trusted connection to the mail server came to be: check `security`, the port and its certificate.",
-  EAUTH: "The mail server refused the user name or the password.",
-  ENOAUTH: "The mail server wants somebody to sign in, and no user is set.",
-  EPROTOCOL: "What answered does not speak SMTP.",
+  ETLS: "The TLS connection to the mail server failed. Check `security`, the port and the certificate.",
+  EAUTH: "The mail server rejected the user name or the password.",
+  ENOAUTH: "The mail server requires a login, and no user is set.",
+  EPROTOCOL: "The server does not speak SMTP.",
 };
 
 /** The server's own text helps if it rejects a sender, a recipient or a message. */
@@ -125,7 +125,7 @@ function describeError(error: unknown): string {
   if (reason !== undefined) return isTlsFault(error) ? (REASONS.ETLS ?? reason) : reason;
   const answer = "response" in error && typeof error.response === "string" ? error.response : null;
   if (answer === null) return "The mail could not be sent.";
-  return `The mail server refused it: ${answer.replace(/[\p{C}\s]+/gu, " ").slice(0, 200)}`;
+  return `The mail server rejected the mail: ${answer.replace(/[\p{C}\s]+/gu, " ").slice(0, 200)}`;
 }
 
 /** The library reports an untrusted certificate as a socket error. */

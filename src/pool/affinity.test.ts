@@ -15,8 +15,8 @@ const settled = (among: readonly Named[], isOpenTo: (home: Named) => boolean = a
 
 const countOf = <T>(list: readonly T[], like: (item: T, i: number) => boolean) => list.filter(like).length;
 
-describe("the home of a conversation", () => {
-  test("is always the same, in whatever order the accounts come", () => {
+describe("the home account of a conversation", () => {
+  test("does not depend on the order of the accounts", () => {
     expect(settled(homes(10).reverse())).toEqual(settled(homes(10)));
   });
 
@@ -36,7 +36,7 @@ describe("the home of a conversation", () => {
     expect(heavy).toBeLessThan(840);
   });
 
-  test("moves for at most 15 % when an eleventh account joins ten, and only to that one", () => {
+  test("changes for at most 15 % when an eleventh account joins ten, and only to that one", () => {
     const [before, after] = [settled(homes(10)), settled(homes(11))];
     const moved = after.filter((home, i) => home !== before[i]);
     expect(moved.length).toBeGreaterThan(0);
@@ -44,7 +44,7 @@ describe("the home of a conversation", () => {
     expect(new Set(moved)).toEqual(new Set(["account-10"]));
   });
 
-  test("moves only for those who lived on an account that fell ill, and to all of the others", () => {
+  test("changes only for conversations of a failed account, to all other accounts", () => {
     const before = settled(homes(10));
     const after = settled(homes(10), ({ id }) => id !== "account-3");
     const moved = after.filter((home, i) => home !== before[i]);
@@ -52,19 +52,19 @@ describe("the home of a conversation", () => {
     expect(new Set(moved).size).toBe(9);
   });
 
-  test("is nowhere when no account is open to it", () => {
+  test("is null when no account is available", () => {
     expect(findHome(homes(3), hashAffinity("x"), () => false)).toBeNull();
     expect(findHome([], hashAffinity("x"), all)).toBeNull();
   });
 });
 
-describe("the book of homes", () => {
+describe("the cache of home accounts", () => {
   const [list, other] = [homes(2), homes(2)];
   const first = named("first");
 
-  test("remembers a home for the list it was found in", () => {
+  test("stores a home account per list of accounts", () => {
     const book = openHomeAccounts<Named>(10);
-    book.keep("c", list, first);
+    book.set("c", list, first);
     expect(book.find("c", list)).toBe(first);
     expect(book.find("c", other)).toBeNull();
     expect(book.find("d", list)).toBeNull();
@@ -72,12 +72,12 @@ describe("the book of homes", () => {
     expect(book.find("c", list)).toBeNull();
   });
 
-  test("forgets what was not asked for in a long time, and keeps what was", () => {
+  test("evicts unused entries and keeps used ones", () => {
     const book = openHomeAccounts<Named>(10);
-    book.keep("used", list, first);
-    book.keep("unused", list, first);
+    book.set("used", list, first);
+    book.set("unused", list, first);
     for (let i = 0; i < 30; i++) {
-      book.keep(`c${i}`, list, first);
+      book.set(`c${i}`, list, first);
       expect(book.find("used", list)).toBe(first);
     }
     expect(book.find("unused", list)).toBeNull();

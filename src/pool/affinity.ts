@@ -53,7 +53,7 @@ export function findHome<H extends HomeAccount>(
 export interface HomeAccounts<H> {
   /** `among` is the list in which the account was found. The result is only valid for the same list. */
   find(conversation: string, among: readonly H[]): H | null;
-  keep(conversation: string, among: readonly H[], home: H): void;
+  set(conversation: string, among: readonly H[], home: H): void;
   clear(): void;
 }
 
@@ -81,7 +81,7 @@ export function openHomeAccounts<H>(halfMax: number): HomeAccounts<H> {
       }
       return cached?.among === among ? cached.home : null;
     },
-    keep: (conversation, among, home) => put(conversation, { among, home }),
+    set: (conversation, among, home) => put(conversation, { among, home }),
     clear() {
       newer = new Map();
       older = new Map();

@@ -19,7 +19,7 @@ export interface CoolDown {
 /** The consequences of one failure class. */
 interface CoolDownRule {
   /** What the failure concerns: the whole account, or one model on it. */
-  readonly breadth: "account" | "model";
+  readonly scope: "account" | "model";
   /** Failures in a row before a cool-down starts. */
   readonly strikes: number;
 }
@@ -29,16 +29,16 @@ export type CoolDownCause = Exclude<FailureClass, BlamelessFailure>;
 export const COOL_DOWN_CAUSES = FAILURE_CLASSES.filter((kind): kind is CoolDownCause => !isBlameless(kind));
 
 const RULES: Readonly<Record<CoolDownCause, CoolDownRule>> = {
-  connect: { breadth: "account", strikes: 3 },
-  timeout: { breadth: "model", strikes: 3 },
-  reset: { breadth: "model", strikes: 3 },
-  credential: { breadth: "account", strikes: 1 },
-  rate_limited: { breadth: "model", strikes: 1 },
-  quota: { breadth: "account", strikes: 1 },
-  overloaded: { breadth: "model", strikes: 1 },
-  server: { breadth: "model", strikes: 2 },
-  bad_answer: { breadth: "model", strikes: 2 },
-  model_missing: { breadth: "model", strikes: 1 },
+  connect: { scope: "account", strikes: 3 },
+  timeout: { scope: "model", strikes: 3 },
+  reset: { scope: "model", strikes: 3 },
+  credential: { scope: "account", strikes: 1 },
+  rate_limited: { scope: "model", strikes: 1 },
+  quota: { scope: "account", strikes: 1 },
+  overloaded: { scope: "model", strikes: 1 },
+  server: { scope: "model", strikes: 2 },
+  bad_answer: { scope: "model", strikes: 2 },
+  model_missing: { scope: "model", strikes: 1 },
 };
 
 export const coolDownRules = (kind: CoolDownCause): CoolDownRule => RULES[kind];
@@ -51,14 +51,14 @@ const OVERLOADED_MS_MIN = 2_000;
 const OVERLOADED_MS_MAX = 10_000;
 const MODEL_MISSING_MS = 300_000;
 /** A quota may be raised, and a distant reset may be wrong: one request probes at this interval. */
-const LOOK_AGAIN_MS = 600_000;
+const REPROBE_MS = 600_000;
 const JITTER = 0.2;
 
-/** `ejections`: number of cool-downs in a row so far. */
+/** `coolDownsInRow`: number of cool-downs in a row so far. */
 export function coolDown(
   kind: CoolDownCause,
   hintMs: number | null,
-  ejections: number,
+  coolDownsInRow: number,
   random: () => number,
 ): CoolDown {
   switch (kind) {
@@ -69,15 +69,15 @@ export function coolDown(
     case "reset":
     case "server":
     case "bad_answer":
-      return { ms: backoffMs(EJECTED_MS, EJECTED_MS_MAX, ejections, random), probe: true };
+      return { ms: backoffMs(EJECTED_MS, EJECTED_MS_MAX, coolDownsInRow, random), probe: true };
     case "rate_limited":
-      if (!hintMs) return { ms: backoffMs(BURST_MS, BURST_MS_MAX, ejections, random), probe: false };
+      if (!hintMs) return { ms: backoffMs(BURST_MS, BURST_MS_MAX, coolDownsInRow, random), probe: false };
       // A burst limit ends when the upstream says so. A longer window may end earlier.
       return hintMs <= BURST_MS_MAX
         ? { ms: hintMs, probe: false }
-        : { ms: Math.min(hintMs, LOOK_AGAIN_MS), probe: true };
+        : { ms: Math.min(hintMs, REPROBE_MS), probe: true };
     case "quota":
-      return { ms: LOOK_AGAIN_MS, probe: true };
+      return { ms: REPROBE_MS, probe: true };
     case "overloaded": {
       const spread = OVERLOADED_MS_MIN + random() * (OVERLOADED_MS_MAX - OVERLOADED_MS_MIN);
       return { ms: Math.max(spread, Math.min(hintMs ?? 0, BURST_MS_MAX)), probe: false };
@@ -88,12 +88,12 @@ export function coolDown(
 }
 
 /** Whether the length depends on the number of failures and not on the upstream's hint. */
-export function grows(kind: CoolDownCause, hintMs: number | null): boolean {
+export function growsWithFailures(kind: CoolDownCause, hintMs: number | null): boolean {
   return coolDownRules(kind).strikes > 1 || (kind === "rate_limited" && !hintMs);
 }
 
 /** Doubles up to the cap. The jitter prevents that accounts that failed together are retried together. */
-function backoffMs(baseMs: number, capMs: number, ejections: number, random: () => number): number {
-  const ms = baseMs * 2 ** Math.min(ejections, 30) * (1 - JITTER + 2 * JITTER * random());
+function backoffMs(baseMs: number, capMs: number, coolDownsInRow: number, random: () => number): number {
+  const ms = baseMs * 2 ** Math.min(coolDownsInRow, 30) * (1 - JITTER + 2 * JITTER * random());
   return Math.min(capMs, ms);
 }

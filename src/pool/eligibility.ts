@@ -2,6 +2,7 @@
 
 import type { Limiter, Shortage } from "../limits/limiter.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
+import { isHealthy, type PoolSlot } from "./account-state.ts";
 import {
   type Cause,
   type Circuit,
@@ -10,11 +11,10 @@ import {
   isOpen,
   isParked,
   needsAttention,
-  opensInMs,
+  usableInMs,
 } from "./health.ts";
 import { NO_OBSTACLES, type Obstacles, soonest } from "./outlook.ts";
 import { computeScore, computeScoreCost } from "./score.ts";
-import { isHealthy, type PoolSlot } from "./standing.ts";
 
 /** Accounts that are disabled, or lack the model or the interface, are not candidates: the snapshot omits them. */
 export type IneligibleReason = "cooling" | "parked" | "at_capacity" | "rate_limited" | "tried";
@@ -47,7 +47,7 @@ function findObstacle(slot: PoolSlot, selection: SelectionRequest): IneligibleRe
   const { nowMs } = selection;
   if (selection.tried.length > 0 && isTried(slot, selection.tried)) return "tried";
   if (!isHealthy(slot, nowMs)) return isParked(slot.health.circuit) ? "parked" : "cooling";
-  if (nowMs < slot.lane.gauge.exhaustedUntilMs) return "rate_limited";
+  if (nowMs < slot.model.gauge.exhaustedUntilMs) return "rate_limited";
   if (slot.limited === null) return null;
   const { standing } = slot;
   const { concurrency } = slot.route.account.limits;
@@ -85,13 +85,13 @@ function clearsInMs(
   obstacle: IneligibleReason,
   { nowMs, refused }: SelectionRequest,
 ): number | null {
-  const { health, lane, standing } = slot;
+  const { health, model, standing } = slot;
   if (obstacle === "cooling") {
-    const account = isOpen(health.circuit, nowMs) ? opensInMs(health.circuit, nowMs) : 0;
-    return Math.max(account, isOpen(lane.circuit, nowMs) ? opensInMs(lane.circuit, nowMs) : 0);
+    const account = isOpen(health.circuit, nowMs) ? usableInMs(health.circuit, nowMs) : 0;
+    return Math.max(account, isOpen(model.circuit, nowMs) ? usableInMs(model.circuit, nowMs) : 0);
   }
   if (obstacle !== "rate_limited") return null;
-  const untilMs = Math.max(lane.gauge.exhaustedUntilMs, standing.shortUntilMs);
+  const untilMs = Math.max(model.gauge.exhaustedUntilMs, standing.shortUntilMs);
   return untilMs > nowMs ? untilMs - nowMs : (refused?.get(slot)?.freesInMs ?? null);
 }
 
@@ -147,15 +147,15 @@ function addOpenCircuits(to: Obstacles, open: readonly Circuit[], clearsMs: numb
   } else to.overloadedMs = soonest(to.overloadedMs, clearsMs);
 }
 
-function openCircuits({ health, lane }: PoolSlot, nowMs: number): Circuit[] {
-  return [health.circuit, lane.circuit].filter((circuit) => isOpen(circuit, nowMs));
+function openCircuits({ health, model }: PoolSlot, nowMs: number): Circuit[] {
+  return [health.circuit, model.circuit].filter((circuit) => isOpen(circuit, nowMs));
 }
 
 /** The cause of the open circuit that blocks the account longer. */
 function findCause(slot: PoolSlot, nowMs: number): Cause | null {
   const [first, second] = openCircuits(slot, nowMs);
   if (first === undefined || second === undefined) return first?.cause ?? null;
-  return (opensInMs(second, nowMs) > opensInMs(first, nowMs) ? second : first).cause;
+  return (usableInMs(second, nowMs) > usableInMs(first, nowMs) ? second : first).cause;
 }
 
 export function buildCandidate(slot: PoolSlot, selection: SelectionRequest, limiter: Limiter): Candidate {
@@ -163,7 +163,7 @@ export function buildCandidate(slot: PoolSlot, selection: SelectionRequest, limi
   let reason = findObstacle(slot, selection);
   let freesInMs = reason === null ? null : clearsInMs(slot, reason, selection);
   const shortage =
-    reason === null && limited !== null ? limiter.shortageOf(limited[0], selection.tokens, 0) : null;
+    reason === null && limited !== null ? limiter.checkShortage(limited[0], selection.tokens, 0) : null;
   if (shortage !== null) {
     reason = toReason(shortage);
     freesInMs = shortage.freesInMs;
@@ -182,8 +182,8 @@ export function chosenCandidate(slot: PoolSlot, selection: SelectionRequest): Ca
   return candidate(slot, score, null, null);
 }
 
-const scoreCost = ({ lane }: PoolSlot, { nowMs }: SelectionRequest) =>
-  computeScoreCost(lane.gauge, lane.typicalMs, nowMs);
+const scoreCost = ({ model }: PoolSlot, { nowMs }: SelectionRequest) =>
+  computeScoreCost(model.gauge, model.typicalMs, nowMs);
 
 function candidate(
   { route: { account, upstreamModel } }: PoolSlot,

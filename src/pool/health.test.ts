@@ -8,9 +8,9 @@ import {
   closedCircuit,
   isOpen,
   isParked,
-  opensInMs,
   recordFailure,
   recordSuccess,
+  usableInMs,
 } from "./health.ts";
 
 let nowMs: number;
@@ -33,13 +33,13 @@ const open = () => ({ account: isOpen(account, nowMs), model: isOpen(model, nowM
 
 const WELL = { account: false, model: false };
 
-describe("failures in a row", () => {
-  test("three connections that fail eject the account", () => {
+describe("consecutive failures", () => {
+  test("three failed connections open the circuit of the account", () => {
     times(2, () => fail("connect"));
     expect(open()).toEqual(WELL);
     fail("connect");
     expect(open()).toEqual({ account: true, model: false });
-    expect(opensInMs(account, nowMs)).toBe(5_000);
+    expect(usableInMs(account, nowMs)).toBe(5_000);
   });
 
   test.each<[FailureClass, number]>([
@@ -50,14 +50,14 @@ describe("failures in a row", () => {
     ["overloaded", 1],
     ["rate_limited", 1],
     ["model_missing", 1],
-  ])("of class %s eject the model on the account after %i", (kind, count) => {
+  ])("of class %s open the circuit of the model after %i", (kind, count) => {
     times(count - 1, () => fail(kind));
     expect(open()).toEqual(WELL);
     fail(kind);
     expect(open()).toEqual({ account: false, model: true });
   });
 
-  test("a success between them begins the count again", () => {
+  test("are counted from zero after a success", () => {
     times(2, () => fail("connect"));
     succeed();
     times(2, () => fail("connect"));
@@ -68,7 +68,7 @@ describe("failures in a row", () => {
     expect(open()).toEqual(WELL);
   });
 
-  test("connections that fail are not in a row when one between them got an answer, however bad", () => {
+  test("of connections are interrupted by any response", () => {
     times(2, () => fail("connect"));
     fail("server");
     times(2, () => fail("connect"));
@@ -76,7 +76,7 @@ describe("failures in a row", () => {
   });
 
   test.each(["rejected", "not_here", "too_large"] as const)(
-    "what clients can bring about counts for nothing: %s",
+    "that clients can cause do not count: %s",
     (kind) => {
       fail("server");
       times(9, () => fail(kind));
@@ -87,13 +87,13 @@ describe("failures in a row", () => {
   );
 });
 
-describe("half open", () => {
+describe("a half-open circuit", () => {
   beforeEach(() => {
     times(3, () => fail("connect"));
     nowMs += 5_000;
   });
 
-  test("exactly one attempt is let through as a probe", () => {
+  test("allows exactly one attempt as a probe", () => {
     expect(isOpen(account, nowMs)).toBe(false);
     expect(begin(account, 1, nowMs)).toBe(true);
     expect(isOpen(account, nowMs)).toBe(true);
@@ -101,7 +101,7 @@ describe("half open", () => {
     expect(isOpen(account, nowMs)).toBe(true);
   });
 
-  test("a probe that succeeds closes the circuit for all", () => {
+  test("is closed by a successful probe", () => {
     begin(account, 1, nowMs);
     succeed();
     expect(isOpen(account, nowMs)).toBe(false);
@@ -110,24 +110,24 @@ describe("half open", () => {
     expect(isOpen(account, nowMs)).toBe(false);
   });
 
-  test("a probe that fails ejects at once, for longer", () => {
+  test("is opened again by a failed probe, for longer", () => {
     begin(account, 1, nowMs);
     fail("connect");
-    expect(opensInMs(account, nowMs)).toBe(10_000);
+    expect(usableInMs(account, nowMs)).toBe(10_000);
     nowMs += 10_000;
     begin(account, 2, nowMs);
     fail("connect");
-    expect(opensInMs(account, nowMs)).toBe(20_000);
+    expect(usableInMs(account, nowMs)).toBe(20_000);
   });
 
-  test("a probe that gets any answer shows that the account can be reached", () => {
+  test("of an account is closed by any response to the probe", () => {
     begin(account, 1, nowMs);
     fail("overloaded");
     expect(open()).toEqual({ account: false, model: true });
     expect(begin(account, 2, nowMs)).toBe(false);
   });
 
-  test("a probe that ends without a word leaves the place to another", () => {
+  test("allows another probe if the probe is abandoned", () => {
     begin(account, 1, nowMs);
     abandon(account, 1);
     expect(isOpen(account, nowMs)).toBe(false);
@@ -136,7 +136,7 @@ describe("half open", () => {
     expect(isOpen(account, nowMs)).toBe(true);
   });
 
-  test("a model that failed is proved alive by a request that it rejects", () => {
+  test("of a failed model is closed by a rejected request", () => {
     succeed();
     times(2, () => fail("server"));
     nowMs += 5_000;
@@ -145,7 +145,7 @@ describe("half open", () => {
     expect(begin(model, 2, nowMs)).toBe(false);
   });
 
-  test("a missing model is not proved present by a request that is rejected", () => {
+  test("of a missing model is not closed by a rejected request", () => {
     succeed();
     fail("model_missing");
     nowMs += 300_000;
@@ -155,7 +155,7 @@ describe("half open", () => {
     expect(begin(model, 2, nowMs)).toBe(true);
   });
 
-  test("a used-up quota is not proved refilled by another failure", () => {
+  test("of an exhausted quota is not closed by another failure", () => {
     succeed();
     fail("quota");
     nowMs += 600_000;
@@ -165,31 +165,31 @@ describe("half open", () => {
   });
 });
 
-describe("attempts that were under way when the circuit opened", () => {
-  test("do not lengthen the time when they fail too", () => {
+describe("attempts in flight when the circuit opened", () => {
+  test("do not extend the cool-down when they fail", () => {
     times(20, () => fail("connect"));
-    expect(opensInMs(account, nowMs)).toBe(5_000);
+    expect(usableInMs(account, nowMs)).toBe(5_000);
     times(20, () => fail("rate_limited"));
-    expect(opensInMs(model, nowMs)).toBe(1_000);
+    expect(usableInMs(model, nowMs)).toBe(1_000);
   });
 
-  test("do not end it when they succeed", () => {
+  test("do not end the cool-down when they succeed", () => {
     fail("rate_limited", 20_000);
     nowMs += 1_000;
     succeed();
-    expect(opensInMs(model, nowMs)).toBe(19_000);
+    expect(usableInMs(model, nowMs)).toBe(19_000);
   });
 
-  test("lengthen it when the upstream says so", () => {
+  test("extend the cool-down if the upstream states so", () => {
     fail("rate_limited", 2_000);
     fail("rate_limited", 30_000);
     fail("rate_limited", 3_000);
-    expect(opensInMs(model, nowMs)).toBe(30_000);
+    expect(usableInMs(model, nowMs)).toBe(30_000);
   });
 });
 
 describe("a rate limit", () => {
-  test("is over by time alone when it was a burst", () => {
+  test("that is short ends by time, without a probe", () => {
     fail("rate_limited", 2_000);
     nowMs += 2_000;
     expect(open()).toEqual(WELL);
@@ -199,27 +199,27 @@ describe("a rate limit", () => {
   test("without a hint lasts longer each time, until a success", () => {
     const lengths = [1, 2, 3].map(() => {
       fail("rate_limited");
-      const ms = opensInMs(model, nowMs);
+      const ms = usableInMs(model, nowMs);
       nowMs += ms;
       return ms;
     });
     expect(lengths).toEqual([1_000, 2_000, 4_000]);
     succeed();
     fail("rate_limited");
-    expect(opensInMs(model, nowMs)).toBe(1_000);
+    expect(usableInMs(model, nowMs)).toBe(1_000);
   });
 
-  test("of a window is probed before it is trusted", () => {
+  test("that is long is probed", () => {
     fail("rate_limited", 7_200_000);
     nowMs += 600_000;
     expect(begin(model, 1, nowMs)).toBe(true);
     fail("rate_limited", 6_600_000);
-    expect(opensInMs(model, nowMs)).toBe(600_000);
+    expect(usableInMs(model, nowMs)).toBe(600_000);
   });
 });
 
-describe("a refused credential", () => {
-  test("parks the account until it is closed by hand", () => {
+describe("a rejected credential", () => {
+  test("parks the account until it is closed manually", () => {
     fail("credential");
     nowMs += 1e12;
     succeed();

@@ -4,7 +4,13 @@
  */
 
 import { type FailureClass, isBlameless } from "../accounts/failure.ts";
-import { COOL_DOWN_CAUSES, type CoolDownCause, coolDown, coolDownRules, grows } from "./cool-down.ts";
+import {
+  COOL_DOWN_CAUSES,
+  type CoolDownCause,
+  coolDown,
+  coolDownRules,
+  growsWithFailures,
+} from "./cool-down.ts";
 
 /** `operator`: an administrator parked the account. */
 export type Cause = CoolDownCause | "operator";
@@ -21,11 +27,21 @@ export interface Circuit {
   /** Failures in a row that have not led to a cool-down yet. */
   strikes: number;
   /** Cool-downs in a row. */
-  ejections: number;
+  coolDownsInRow: number;
+  /** Another node has reported the current state. */
+  isReported: boolean;
 }
 
 export function closedCircuit(): Circuit {
-  return { untilMs: 0, needsProbe: false, probedBy: 0, cause: null, strikes: 0, ejections: 0 };
+  return {
+    untilMs: 0,
+    needsProbe: false,
+    probedBy: 0,
+    cause: null,
+    strikes: 0,
+    coolDownsInRow: 0,
+    isReported: false,
+  };
 }
 
 export function isOpen(circuit: Circuit, nowMs: number): boolean {
@@ -55,14 +71,15 @@ export function isFaulty({ cause }: Circuit): boolean {
 }
 
 /** A probe after the fault failed too, so the fault persists. */
-export function hasFailedProbe({ ejections }: Circuit): boolean {
-  return ejections > 1;
+export function hasFailedProbe({ coolDownsInRow }: Circuit): boolean {
+  return coolDownsInRow > 1;
 }
 
 export function park(circuit: Circuit): void {
   circuit.untilMs = Number.POSITIVE_INFINITY;
   circuit.probedBy = 0;
   circuit.cause = "operator";
+  circuit.isReported = false;
 }
 
 /** The cool-down is over, and it is unknown whether the account works again. */
@@ -71,11 +88,11 @@ export function isHalfOpen(circuit: Circuit, nowMs: number): boolean {
 }
 
 /** The end of a probe cannot be predicted, so waiting requests check again after this time. */
-const PROBE_LOOK_MS = 500;
+const PROBE_POLL_MS = 500;
 
 /** Time until an open circuit may be used. */
-export function opensInMs(circuit: Circuit, nowMs: number): number {
-  return nowMs < circuit.untilMs ? circuit.untilMs - nowMs : PROBE_LOOK_MS;
+export function usableInMs(circuit: Circuit, nowMs: number): number {
+  return nowMs < circuit.untilMs ? circuit.untilMs - nowMs : PROBE_POLL_MS;
 }
 
 /** Starts an attempt. Returns true if it is the probe. */
@@ -106,7 +123,8 @@ export function close(circuit: Circuit): void {
   circuit.probedBy = 0;
   circuit.cause = null;
   circuit.strikes = 0;
-  circuit.ejections = 0;
+  circuit.coolDownsInRow = 0;
+  circuit.isReported = false;
 }
 
 export interface FailureImpact {
@@ -130,10 +148,10 @@ export function recordFailure(
     }
     return;
   }
-  const [struck, spared] = coolDownRules(kind).breadth === "account" ? [account, model] : [model, account];
-  strike(struck, kind, hintMs, nowMs, random);
-  // If this was the probe of the spared circuit, it had no result for it.
-  if (isHalfOpen(spared, nowMs)) spared.probedBy = 0;
+  const [failing, other] = coolDownRules(kind).scope === "account" ? [account, model] : [model, account];
+  strike(failing, kind, hintMs, nowMs, random);
+  // If this was the probe of the other circuit, it had no result for it.
+  if (isHalfOpen(other, nowMs)) other.probedBy = 0;
 }
 
 /** Failures that only a reachable upstream can produce. */
@@ -175,15 +193,16 @@ function strike(
 ): void {
   const cooling = nowMs < circuit.untilMs;
   // Attempts in flight at the start of the cool-down fail one after the other: they count as one failure.
-  if (cooling && grows(kind, hintMs)) return;
+  if (cooling && growsWithFailures(kind, hintMs)) return;
   circuit.strikes++;
   if (!isHalfOpen(circuit, nowMs) && circuit.strikes < coolDownRules(kind).strikes) return;
-  const { ms, probe } = coolDown(kind, hintMs, circuit.ejections, random);
+  const { ms, probe } = coolDown(kind, hintMs, circuit.coolDownsInRow, random);
   circuit.strikes = 0;
   circuit.probedBy = 0;
   if (cooling && nowMs + ms <= circuit.untilMs) return;
   circuit.untilMs = nowMs + ms;
   circuit.needsProbe = probe;
   circuit.cause = kind;
-  if (!cooling) circuit.ejections++;
+  circuit.isReported = false;
+  if (!cooling) circuit.coolDownsInRow++;
 }

@@ -69,7 +69,7 @@ const MIXED: Row[] = [
   ],
 ];
 
-describe("a request without an account", () => {
+describe("a request without an available account", () => {
   test.each([...ONE_KIND, ...MIXED])("%s", (_, obstacles, expected) => {
     expect(decide({ ...NO_OBSTACLES, ...obstacles }, QUEUE_MS)).toEqual(expected);
   });
@@ -78,7 +78,7 @@ describe("a request without an account", () => {
     ["busy", { busy: true }],
     ["limited", { limitedMs: 1 }],
     ["failing", failing(1)],
-  ])("does not wait without time left (%s)", (_, obstacles) => {
+  ])("does not wait if its time is over (%s)", (_, obstacles) => {
     for (const leftMs of [0, -5]) {
       expect(decide({ ...NO_OBSTACLES, ...obstacles }, leftMs).waitMs).toBe(0);
     }

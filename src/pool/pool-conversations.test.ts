@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { upstreamFailure } from "../accounts/failure.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
-import { openRig, type Rig, route } from "./pool.test-support.ts";
+import { openTestPool, route, type TestPool } from "./pool.test-support.ts";
 
-let rig: Rig;
+let rig: TestPool;
 beforeEach(() => {
-  rig = openRig();
+  rig = openTestPool();
 });
 
 const eject = (target: AccountRoute) => {
-  for (let i = 0; i < 3; i++) rig.pool.failed(target, upstreamFailure("connect", "refused"));
+  for (let i = 0; i < 3; i++) rig.pool.recordFailure(target, upstreamFailure("connect", "refused"));
 };
 
 describe("a conversation", () => {
@@ -18,12 +18,12 @@ describe("a conversation", () => {
   const homes = (routes: readonly AccountRoute[]) =>
     conversations.map((affinity) => {
       const { route: home, lease } = rig.take(routes, { affinity });
-      rig.pool.succeeded(home, 100, null);
+      rig.pool.recordSuccess(home, 100, null);
       lease.release();
       return home.account.id;
     });
 
-  test("stays on its account while that is well, whatever happens to the others", () => {
+  test("stays on its account while it is healthy, whatever happens to the others", () => {
     const before = homes(ten);
     let [stayed, asked] = [0, 0];
     for (const ill of ten.slice(0, 5)) {
@@ -33,22 +33,22 @@ describe("a conversation", () => {
         asked++;
         if (home === before[i]) stayed++;
       }
-      rig.pool.forgive(ill.account.id);
+      rig.pool.resetHealth(ill.account.id);
     }
     expect(stayed / asked).toBeGreaterThanOrEqual(0.99);
     expect(homes(ten)).toEqual(before);
   });
 
-  test("moves at once when its account falls ill", () => {
+  test("moves at once when its account fails", () => {
     const [first = ""] = homes(ten);
-    rig.pool.failed(
+    rig.pool.recordFailure(
       ten.find(({ account: { id } }) => id === first) ?? route(first),
       upstreamFailure("credential", "r"),
     );
     expect(homes(ten)).not.toContain(first);
   });
 
-  test("moves for at most 15 % when an eleventh account is added", () => {
+  test("moves in at most 15 % of cases when an eleventh account is added", () => {
     const before = homes(ten);
     const after = homes([...ten, route("account-10")]);
     const moved = after.filter((home, i) => home !== before[i]).length;
@@ -56,7 +56,7 @@ describe("a conversation", () => {
     expect(moved).toBeLessThanOrEqual(150);
   });
 
-  test("yields while its account is full, and comes back", () => {
+  test("leaves its account while it is at capacity, and returns", () => {
     const limits = { concurrency: 1, rpm: null, tpm: null };
     const routes = ten.map(({ account: { id } }) => route(id, { limits }));
     const { route: home, lease } = rig.take(routes, { affinity: "c" });
@@ -67,23 +67,23 @@ describe("a conversation", () => {
   });
 
   test.each([3, 100])(
-    "lives among %i where what it refers to was found, as long as that is well",
+    "among %i accounts stays where its stored response was found, while that is healthy",
     (count) => {
       const routes = Array.from({ length: count }, (_, i) => route(`account-${i}`));
       const [before = ""] = homes(routes);
       const found = routes.find(({ account }) => account.id !== before);
       if (found === undefined) throw new Error("one account is no choice");
       const homeNow = () => rig.take(routes, { affinity: "key_1 0" }).route.account.id;
-      rig.pool.moved(routes, "key_1 0", found);
+      rig.pool.moveConversation(routes, "key_1 0", found);
       expect(homeNow()).toBe(found.account.id);
       eject(found);
       expect(homeNow()).toBe(before);
-      rig.pool.forgive(found.account.id);
+      rig.pool.resetHealth(found.account.id);
       expect(homeNow()).toBe(found.account.id);
     },
   );
 
-  test("has the same home among a thousand accounts, asked for the first time or again", () => {
+  test("has the same home account among a thousand, on the first and on later lookups", () => {
     const many = Array.from({ length: 1_000 }, (_, i) => route(`account-${i}`, { weight: 1 + (i % 3) }));
     const first = homes(many);
     expect(homes(many)).toEqual(first);

@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, test } from "bun:test";
-import { openRig, type Rig, route } from "./pool.test-support.ts";
+import { openTestPool, route, type TestPool } from "./pool.test-support.ts";
 
-let rig: Rig;
+let rig: TestPool;
 beforeEach(() => {
-  rig = openRig();
+  rig = openTestPool();
 });
 
-describe("an account's own limits", () => {
+describe("the configured limits of an account", () => {
   const limits = (change: object) => ({ limits: { concurrency: null, rpm: null, tpm: null, ...change } });
 
-  test("of concurrency are freed by a release", () => {
+  test("concurrency is freed by a release", () => {
     const only = route("a", limits({ concurrency: 2 }));
     const leases = [rig.take([only]).lease, rig.take([only]).lease];
     expect(rig.refuse([only])).toMatchObject({ mayFree: true, freesInMs: null });
@@ -20,7 +20,7 @@ describe("an account's own limits", () => {
     expect(rig.refuse([only]).mayFree).toBe(true);
   });
 
-  test("of requests a minute are freed by time, and tell when", () => {
+  test("requests per minute are freed by time, with a known time", () => {
     const only = route("a", limits({ rpm: 2 }));
     rig.take([only]).lease.release();
     rig.clock.pass(10_000);
@@ -31,14 +31,14 @@ describe("an account's own limits", () => {
     expect(rig.take([only]).route).toBe(only);
   });
 
-  test("of tokens a minute refuse what is too large and take what fits", () => {
+  test("tokens per minute reject a request that is too large and accept one that fits", () => {
     const only = route("a", limits({ tpm: 1_000 }));
     rig.take([only], { tokensEstimate: 700 }).lease.release();
     expect(rig.refuse([only], { tokensEstimate: 500 })).toMatchObject({ mayFree: true, freesInMs: 60_000 });
     expect(rig.take([only], { tokensEstimate: 300 }).route).toBe(only);
   });
 
-  test("are freed early by an attempt that took fewer tokens, or never arrived", () => {
+  test("are freed early by an attempt that used fewer tokens or was cancelled", () => {
     const only = route("a", limits({ rpm: 1, tpm: 1_000 }));
     const first = rig.take([only], { tokensEstimate: 900 });
     rig.refuse([only], { tokensEstimate: 500 });
@@ -52,7 +52,7 @@ describe("an account's own limits", () => {
     expect(rig.take([tokens], { tokensEstimate: 500 }).route).toBe(tokens);
   });
 
-  test("send the request to the next account, and to the next priority at last", () => {
+  test("move the request to the next account, and then to the next priority", () => {
     const routes = [
       route("a", limits({ rpm: 1 })),
       route("b", limits({ concurrency: 1 })),
@@ -64,7 +64,7 @@ describe("an account's own limits", () => {
   });
 });
 
-describe("the upstream's own limits", () => {
+describe("the limits that the upstream reports", () => {
   const headers = (remaining: number) =>
     new Headers({
       "x-ratelimit-limit-requests": "100",
@@ -72,19 +72,19 @@ describe("the upstream's own limits", () => {
       "x-ratelimit-reset-requests": "8s",
     });
 
-  test("that are used up keep the account out until their reset", () => {
+  test("exclude an exhausted account until the reset", () => {
     const only = route("a");
-    rig.pool.succeeded(only, 10, headers(0));
+    rig.pool.recordSuccess(only, 10, headers(0));
     expect(rig.refuse([only])).toMatchObject({ mayFree: true, freesInMs: 8_000 });
     expect(rig.reasons([only])).toEqual(["rate_limited"]);
     rig.clock.pass(8_000);
     expect(rig.take([only]).probe).toBe(false);
   });
 
-  test("that are nearly used up lower the account's share", () => {
+  test("lower the share of a nearly exhausted account", () => {
     const [scarce, ample] = [route("a"), route("b")];
-    rig.pool.succeeded(scarce, 10, headers(1));
-    rig.pool.succeeded(ample, 10, headers(90));
+    rig.pool.recordSuccess(scarce, 10, headers(1));
+    rig.pool.recordSuccess(ample, 10, headers(90));
     let taken = 0;
     for (let i = 0; i < 1_000; i++) {
       const { route: chosen, lease } = rig.take([scarce, ample]);

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { FAILURE_CLASSES, upstreamFailure } from "../accounts/failure.ts";
-import { openRig, route } from "./pool.test-support.ts";
+import { openTestPool, route } from "./pool.test-support.ts";
 
-describe("whatever happens", () => {
+describe("any sequence of events", () => {
   const shape = fc.record({
     priority: fc.integer({ min: 1, max: 3 }),
     weight: fc.integer({ min: 1, max: 9 }),
@@ -24,14 +24,14 @@ describe("whatever happens", () => {
     forgives: fc.boolean(),
   });
 
-  test("only eligible accounts are picked, none that is eligible is missed, and nothing stays in flight", () => {
+  test("selects only eligible accounts, misses none, and leaves nothing in flight", () => {
     fc.assert(
       fc.property(
         fc.array(shape, { minLength: 1, maxLength: 6 }),
         fc.array(step, { maxLength: 60 }),
         fc.integer(),
         (shapes, steps, seed) => {
-          const { pool, pick, clock, limiter } = openRig(seed);
+          const { pool, pick, clock, limiter } = openTestPool(seed);
           const routes = shapes.map((change, i) => route(`a${i}`, change));
           const held: { release(): void }[] = [];
           for (const { tokensEstimate, affinity, ...next } of steps) {
@@ -39,7 +39,7 @@ describe("whatever happens", () => {
             const open = routes.filter((one) => {
               if (tried.has(one) || pool.describe(one).reason !== null) return false;
               const subject = { scope: "account", id: one.account.id, limits: one.account.limits } as const;
-              return limiter.shortageOf(subject, tokensEstimate, 0) === null;
+              return limiter.checkShortage(subject, tokensEstimate, 0) === null;
             });
             const result = pick(routes, { tried, affinity, tokensEstimate });
             if (result.kind === "none") {
@@ -50,22 +50,22 @@ describe("whatever happens", () => {
               const best = Math.min(...open.map(({ account: { priority } }) => priority));
               expect(open).toContain(result.route);
               expect(result.route.account.priority).toBe(best);
-              if (next.outcome === "served") pool.succeeded(result.route, 50, null);
+              if (next.outcome === "served") pool.recordSuccess(result.route, 50, null);
               else
-                pool.failed(result.route, {
+                pool.recordFailure(result.route, {
                   ...upstreamFailure(next.outcome, "r"),
                   retryAfterMs: next.hintMs,
                 });
               if (next.holds) held.push(result.lease);
               else result.lease.release();
             }
-            if (next.forgives) pool.forgive("a0");
+            if (next.forgives) pool.resetHealth("a0");
             clock.pass(next.passMs);
             if (held.length > 4) held.shift()?.release();
           }
           for (const lease of held) lease.release();
           for (const one of routes) {
-            pool.forgive(one.account.id);
+            pool.resetHealth(one.account.id);
             clock.pass(60_001);
             expect(pool.describe(one).score).toBe(1 / one.account.weight);
           }

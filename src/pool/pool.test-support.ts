@@ -44,6 +44,7 @@ export function account(id: string, change: Partial<PolicyAccount> = {}): Policy
     credential: `credential of ${id}`,
     websocket: false,
     apiVersion: null,
+    propagateTrace: false,
     interfaces: new Set(["chat"]),
     privateNetwork: false,
     priority: 1,
@@ -55,13 +56,13 @@ export function account(id: string, change: Partial<PolicyAccount> = {}): Policy
 }
 
 export function route(id: string, change: Partial<PolicyAccount> = {}, upstreamModel = "m"): AccountRoute {
-  return { account: account(id, change), upstreamModel };
+  return { account: account(id, change), upstreamModel, translation: null };
 }
 
 export type Picked = Extract<Choice, { kind: "picked" }>;
 export type None = Extract<Choice, { kind: "none" }>;
 
-export interface Rig {
+export interface TestPool {
   clock: FakeClock;
   pool: Pool;
   limiter: Limiter;
@@ -73,11 +74,11 @@ export interface Rig {
   reasons(routes: readonly AccountRoute[]): (string | null)[];
 }
 
-export function openRig(seed = 1): Rig {
+export function openTestPool(seed = 1): TestPool {
   const clock = fakeClock();
   const limiter = openLimiter(clock);
   const pool = openPool({ clock, random: seeded(seed), limiter });
-  const pick: Rig["pick"] = (routes, change) =>
+  const pick: TestPool["pick"] = (routes, change) =>
     pool.pick({ routes, tried: new Set(), affinity: null, tokensEstimate: 0, ...change });
   return {
     clock,

@@ -10,7 +10,9 @@ import type { Limiter, LimitLease } from "../limits/limiter.ts";
 import type { AnswerHeaders } from "../net/http-client/contract.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
+import { AccountStandings, isHealthy, type PoolSlot } from "./account-state.ts";
 import { findHome, hashAffinity, openHomeAccounts } from "./affinity.ts";
+import { AttemptLease } from "./attempt-lease.ts";
 import {
   buildCandidate,
   type Candidate,
@@ -22,10 +24,16 @@ import {
   type Outlook,
   type SelectionRequest,
 } from "./eligibility.ts";
-import { abandon, begin, park, recordFailure, recordSuccess } from "./health.ts";
-import { type AccountReport, buildReport } from "./report.ts";
+import { begin, type FailureImpact, park, recordFailure, recordSuccess } from "./health.ts";
+import { type AccountReport, buildReport } from "./health-report.ts";
 import { noteFailure, noteHeadroom, noteSuccess } from "./score.ts";
-import { isHealthy, openStandings, type PoolSlot } from "./standing.ts";
+import {
+  applyReport,
+  captureHealth,
+  type HealthObserver,
+  type HealthReport,
+  HealthReporter,
+} from "./shared-health.ts";
 import { buildTiers, choose, type Tier } from "./tier.ts";
 
 export type { Candidate, IneligibleReason } from "./eligibility.ts";
@@ -54,18 +62,22 @@ export type Choice =
 export interface Pool {
   pick(request: PickRequest): Choice;
   /** The attempt is over. Called once for each picked route, before or after `lease.release()`. */
-  succeeded(route: AccountRoute, firstByteMs: number, headers: AnswerHeaders | null): void;
-  failed(route: AccountRoute, failure: UpstreamFailure): void;
+  recordSuccess(route: AccountRoute, firstByteMs: number, headers: AnswerHeaders | null): void;
+  recordFailure(route: AccountRoute, failure: UpstreamFailure): void;
   /** The stored state of the conversation was found at this account and not at its assigned one. */
-  moved(routes: readonly AccountRoute[], affinity: string, route: AccountRoute): void;
+  moveConversation(routes: readonly AccountRoute[], affinity: string, route: AccountRoute): void;
   /** A started stream reached its end. */
-  finished(route: AccountRoute): void;
+  recordStreamEnd(route: AccountRoute): void;
   /** A started stream broke off: too late for a failover, but it counts against the account. */
-  brokeOff(route: AccountRoute, failure: UpstreamFailure): void;
-  /** An administrator takes the account out of use in this process, until `forgive`. */
+  recordBrokenStream(route: AccountRoute, failure: UpstreamFailure): void;
+  /** An administrator takes the account out of use, until `resetHealth`. */
   park(account: PolicyAccount): void;
   /** Credential or settings changed, or an administrator acted: the health of the account is reset. */
-  forgive(accountId: string): void;
+  resetHealth(accountId: string): void;
+  /** Another node reports the health of an account, or of a model on it. */
+  applyReport(account: PolicyAccount, model: string | null, received: ReceivedReport): void;
+  /** From now on, changes of health that other nodes must know are reported. */
+  observeHealth(observer: HealthObserver): void;
   /** A new snapshot: drops the state of accounts that are not in it. */
   retain(accounts: ReadonlyMap<string, PolicyAccount>): void;
   describe(route: AccountRoute): Candidate;
@@ -73,7 +85,7 @@ export interface Pool {
   outlook(routes: readonly AccountRoute[]): Outlook | null;
   report(account: PolicyAccount): AccountReport;
   /** Attempts in flight, also of an account that is disabled now. */
-  inFlightOf(accountId: string): number;
+  countInFlight(accountId: string): number;
 }
 
 export interface PoolOptions {
@@ -82,159 +94,223 @@ export interface PoolOptions {
   limiter: Limiter;
 }
 
+export interface ReceivedReport {
+  readonly report: HealthReport;
+  /** How long this node leaves a probe to others. */
+  readonly probeDelayMs: number;
+}
+
 type Picked = Extract<Choice, { kind: "picked" }>;
 
 /** Below this number, computing the account of a conversation is as cheap as caching it. */
 const SLOTS_WORTH_CACHING = 33;
-const HOMES_KEPT_HALF = 16_384;
+const CACHED_HOMES_HALF = 16_384;
 const NONE_TRIED: readonly AccountRoute[] = [];
 
 /** Number of broken streams in a row after which the account cools down. */
-const BREAKS_MAX = 3;
+const BROKEN_STREAMS_MAX = 3;
 
-export function openPool({ clock, random, limiter }: PoolOptions): Pool {
-  const standings = openStandings();
-  const tiersByRoutes = new WeakMap<readonly AccountRoute[], readonly Tier[]>();
-  const homes = openHomeAccounts<PoolSlot>(HOMES_KEPT_HALF);
-  let hasMoved = false;
-  let attempts = 0;
+export function openPool(options: PoolOptions): Pool {
+  return new AccountPool(options);
+}
 
-  function tiersFor(routes: readonly AccountRoute[]): readonly Tier[] {
-    const known = tiersByRoutes.get(routes);
-    if (known) return known;
-    const built = buildTiers(routes.map(standings.seatOf));
-    tiersByRoutes.set(routes, built);
-    return built;
+class AccountPool implements Pool {
+  readonly #clock: Clock;
+  readonly #random: () => number;
+  readonly #limiter: Limiter;
+  readonly #standings = new AccountStandings();
+  readonly #tiersByRoutes = new WeakMap<readonly AccountRoute[], readonly Tier[]>();
+  /** The accounts of conversations that are cached, or that are not the computed ones. */
+  readonly #homes = openHomeAccounts<PoolSlot>(CACHED_HOMES_HALF);
+  #hasMovedConversations = false;
+  #attempts = 0;
+  /** Null if no other node uses the accounts. */
+  #reporter: HealthReporter | null = null;
+
+  constructor({ clock, random, limiter }: PoolOptions) {
+    this.#clock = clock;
+    this.#random = random;
+    this.#limiter = limiter;
+  }
+
+  pick(request: PickRequest): Choice {
+    const { affinity } = request;
+    const selection = buildSelection(request, this.#clock.monotonicMs());
+    const tiers = this.#getTiers(request.routes);
+    for (const tier of tiers) {
+      const home = affinity === null ? null : this.#findHome(tier, affinity, selection);
+      let slot = home !== null && isFree(home, selection) ? home : choose(tier, selection, this.#random);
+      // Each refusal adds an obstacle, so this loop ends.
+      while (slot !== null) {
+        const picked = this.#take(slot, tiers, selection);
+        if (picked !== null) return picked;
+        slot = choose(tier, selection, this.#random);
+      }
+    }
+    return this.#buildNone(tiers, selection);
+  }
+
+  #getTiers(routes: readonly AccountRoute[]): readonly Tier[] {
+    const existing = this.#tiersByRoutes.get(routes);
+    if (existing) return existing;
+    const tiers = buildTiers(routes.map((route) => this.#standings.getSlot(route)));
+    this.#tiersByRoutes.set(routes, tiers);
+    return tiers;
   }
 
   /** The account of the conversation. It depends on health and not on load, so a load peak moves no conversation. */
-  function findHomeIn({ seats }: Tier, affinity: string, selection: SelectionRequest): PoolSlot | null {
+  #findHome({ slots }: Tier, affinity: string, selection: SelectionRequest): PoolSlot | null {
     const isUsable = (slot: PoolSlot) => isHealthy(slot, selection.nowMs) && !isTried(slot, selection.tried);
-    const isFew = seats.length < SLOTS_WORTH_CACHING;
-    if (isFew && !hasMoved) return findHome(seats, hashAffinity(affinity), isUsable);
-    let found = homes.find(affinity, seats);
-    if (found === null && !isFew) {
-      found = findHome(seats, hashAffinity(affinity), () => true);
-      if (found !== null) homes.keep(affinity, seats, found);
+    const isFew = slots.length < SLOTS_WORTH_CACHING;
+    if (isFew && !this.#hasMovedConversations) return findHome(slots, hashAffinity(affinity), isUsable);
+    let home = this.#homes.find(affinity, slots);
+    if (home === null && !isFew) {
+      home = findHome(slots, hashAffinity(affinity), () => true);
+      if (home !== null) this.#homes.set(affinity, slots, home);
     }
-    return found !== null && isUsable(found) ? found : findHome(seats, hashAffinity(affinity), isUsable);
+    return home !== null && isUsable(home) ? home : findHome(slots, hashAffinity(affinity), isUsable);
   }
 
   /** Null if the account's own limits refuse. */
-  function take(slot: PoolSlot, tiers: readonly Tier[], selection: SelectionRequest): Picked | null {
+  #take(slot: PoolSlot, tiers: readonly Tier[], selection: SelectionRequest): Picked | null {
     let admitted: LimitLease | null = null;
     if (slot.limited !== null) {
       // Account limits have no money: the spending of an account is a matter between its owner and the upstream.
-      const admission = limiter.admit(slot.limited, selection.tokens, 0);
+      const admission = this.#limiter.admit(slot.limited, selection.tokens, 0);
       if (!admission.ok) {
         noteRefusal(slot, admission.shortage, selection);
         return null;
       }
       admitted = admission.lease;
     }
-    const attempt = ++attempts;
+    const attempt = ++this.#attempts;
     const probesAccount = begin(slot.health.circuit, attempt, selection.nowMs);
-    const probesModel = begin(slot.lane.circuit, attempt, selection.nowMs);
+    const probesModel = begin(slot.model.circuit, attempt, selection.nowMs);
+    const probe = probesAccount || probesModel;
     const lease = new AttemptLease(slot, admitted, attempt);
-    return new PickedSlot(slot, lease, probesAccount || probesModel, tiers, selection, listCandidates);
+    if (probe && this.#reporter !== null) lease.reportProbe(this.#reporter);
+    return new PickedSlot({ slot, lease, probe, tiers, selection, pool: this });
   }
 
-  function pick(request: PickRequest): Choice {
-    const { affinity } = request;
-    const selection = buildSelection(request, clock.monotonicMs());
-    const tiers = tiersFor(request.routes);
-    for (const tier of tiers) {
-      const home = affinity === null ? null : findHomeIn(tier, affinity, selection);
-      let slot = home !== null && isFree(home, selection) ? home : choose(tier, selection, random);
-      // Each refusal adds an obstacle, so this loop ends.
-      while (slot !== null) {
-        const picked = take(slot, tiers, selection);
-        if (picked !== null) return picked;
-        slot = choose(tier, selection, random);
-      }
-    }
-    return buildNone(tiers, selection);
-  }
-
-  function buildNone(tiers: readonly Tier[], selection: SelectionRequest): Choice {
+  #buildNone(tiers: readonly Tier[], selection: SelectionRequest): Choice {
     const outlook = computeOutlook(
-      tiers.flatMap(({ seats }) => seats),
+      tiers.flatMap(({ slots }) => slots),
       selection,
     );
-    return { kind: "none", candidates: () => listCandidates(tiers, selection, null), ...outlook };
+    return { kind: "none", candidates: () => this.listCandidates(tiers, selection, null), ...outlook };
   }
 
-  function listCandidates(
-    tiers: readonly Tier[],
-    selection: SelectionRequest,
-    chosen: PoolSlot | null,
-  ): Candidate[] {
-    const now = { ...selection, nowMs: clock.monotonicMs() };
-    return tiers.flatMap(({ seats }) =>
-      seats.map((slot) =>
-        slot === chosen ? chosenCandidate(slot, now) : buildCandidate(slot, now, limiter),
+  listCandidates(tiers: readonly Tier[], selection: SelectionRequest, chosen: PoolSlot | null): Candidate[] {
+    const now = { ...selection, nowMs: this.#clock.monotonicMs() };
+    return tiers.flatMap(({ slots }) =>
+      slots.map((slot) =>
+        slot === chosen ? chosenCandidate(slot, now) : buildCandidate(slot, now, this.#limiter),
       ),
     );
   }
 
-  return {
-    pick,
-    succeeded(route, firstByteMs, headers) {
-      const { health, lane } = standings.seatOf(route);
-      const nowMs = clock.monotonicMs();
-      recordSuccess(health.circuit, lane.circuit, nowMs);
-      noteSuccess(lane.gauge, firstByteMs, nowMs);
-      const headroom = headers === null ? null : readHeadroom(headers);
-      if (headers === null || headroom === null) return;
-      noteHeadroom(lane.gauge, headroom, nowMs);
-      lane.told = { headers, atMs: nowMs };
-    },
-    moved(routes, affinity, route) {
-      const slot = standings.seatOf(route);
-      const tier = tiersFor(routes).find(({ seats }) => seats.includes(slot));
-      if (tier === undefined) return;
-      homes.keep(affinity, tier.seats, slot);
-      hasMoved = true;
-    },
-    finished(route) {
-      standings.seatOf(route).lane.breaks = 0;
-    },
-    brokeOff(route, failure) {
-      const { health, lane } = standings.seatOf(route);
-      const nowMs = clock.monotonicMs();
-      noteFailure(lane.gauge, nowMs);
-      // A started stream counts as a success, which clears other failures. So broken streams are counted separately.
-      if (++lane.breaks < BREAKS_MAX) return;
-      lane.breaks = 0;
-      lane.circuit.strikes = BREAKS_MAX;
-      recordFailure(health.circuit, lane.circuit, { kind: failure.class, hintMs: null }, nowMs, random);
-    },
-    failed(route, failure) {
-      const { health, lane } = standings.seatOf(route);
-      const nowMs = clock.monotonicMs();
-      const impact = { kind: failure.class, hintMs: readRetryHint(failure, clock.nowMs()) };
-      recordFailure(health.circuit, lane.circuit, impact, nowMs, random);
-      if (!isBlameless(failure.class)) noteFailure(lane.gauge, nowMs);
-    },
-    park: (account) => park(standings.circuitOf(account)),
-    forgive: standings.forgive,
-    retain(accounts) {
-      standings.retain(accounts, clock.monotonicMs());
-      homes.clear();
-      hasMoved = false;
-    },
-    describe(route) {
-      const selection = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
-      return buildCandidate(standings.seatOf(route), selection, limiter);
-    },
-    outlook(routes) {
-      const selection = { tried: NONE_TRIED, tokens: 0, nowMs: clock.monotonicMs(), refused: null };
-      const seats = routes.map(standings.seatOf);
-      return seats.some((slot) => isFree(slot, selection)) ? null : computeOutlook(seats, selection);
-    },
-    inFlightOf: standings.inFlightOf,
-    report: (account) => buildReport(standings.find(account), clock.monotonicMs()),
-  };
+  recordSuccess(route: AccountRoute, firstByteMs: number, headers: AnswerHeaders | null): void {
+    const slot = this.#standings.getSlot(route);
+    const { health, model } = slot;
+    const nowMs = this.#clock.monotonicMs();
+    if (health.circuit.untilMs === 0 && model.circuit.untilMs === 0) {
+      recordSuccess(health.circuit, model.circuit, nowMs);
+    } else {
+      const before = captureHealth(slot);
+      recordSuccess(health.circuit, model.circuit, nowMs);
+      this.#reporter?.reportChanges(slot, before, nowMs);
+    }
+    noteSuccess(model.gauge, firstByteMs, nowMs);
+    const headroom = headers === null ? null : readHeadroom(headers);
+    if (headers === null || headroom === null) return;
+    noteHeadroom(model.gauge, headroom, nowMs);
+    model.lastRateLimits = { headers, atMs: nowMs };
+  }
+
+  recordFailure(route: AccountRoute, failure: UpstreamFailure): void {
+    const slot = this.#standings.getSlot(route);
+    const nowMs = this.#clock.monotonicMs();
+    this.#strike(slot, { kind: failure.class, hintMs: readRetryHint(failure, this.#clock.nowMs()) }, nowMs);
+    if (!isBlameless(failure.class)) noteFailure(slot.model.gauge, nowMs);
+  }
+
+  #strike(slot: PoolSlot, impact: FailureImpact, nowMs: number): void {
+    const before = captureHealth(slot);
+    recordFailure(slot.health.circuit, slot.model.circuit, impact, nowMs, this.#random);
+    this.#reporter?.reportChanges(slot, before, nowMs);
+  }
+
+  recordStreamEnd(route: AccountRoute): void {
+    this.#standings.getSlot(route).model.brokenStreams = 0;
+  }
+
+  recordBrokenStream(route: AccountRoute, failure: UpstreamFailure): void {
+    const slot = this.#standings.getSlot(route);
+    const { model } = slot;
+    const nowMs = this.#clock.monotonicMs();
+    noteFailure(model.gauge, nowMs);
+    // A started stream counts as a success, which clears other failures. So broken streams are counted separately.
+    if (++model.brokenStreams < BROKEN_STREAMS_MAX) return;
+    model.brokenStreams = 0;
+    model.circuit.strikes = BROKEN_STREAMS_MAX;
+    this.#strike(slot, { kind: failure.class, hintMs: null }, nowMs);
+  }
+
+  moveConversation(routes: readonly AccountRoute[], affinity: string, route: AccountRoute): void {
+    const slot = this.#standings.getSlot(route);
+    const tier = this.#getTiers(routes).find(({ slots }) => slots.includes(slot));
+    if (tier === undefined) return;
+    this.#homes.set(affinity, tier.slots, slot);
+    this.#hasMovedConversations = true;
+  }
+
+  park(account: PolicyAccount): void {
+    park(this.#standings.getCircuit(account));
+    this.#reporter?.reportParked(account);
+  }
+
+  resetHealth(accountId: string): void {
+    const health = this.#standings.resetHealth(accountId);
+    if (health !== null) this.#reporter?.reportReset(health);
+  }
+
+  observeHealth(observer: HealthObserver): void {
+    this.#reporter = new HealthReporter(observer);
+  }
+
+  applyReport(account: PolicyAccount, model: string | null, { report, probeDelayMs }: ReceivedReport): void {
+    const circuit =
+      model === null ? this.#standings.getCircuit(account) : this.#standings.getModelCircuit(account, model);
+    applyReport(circuit, report, { nowMs: this.#clock.monotonicMs(), probeDelayMs });
+  }
+
+  retain(accounts: ReadonlyMap<string, PolicyAccount>): void {
+    this.#standings.retain(accounts, this.#clock.monotonicMs());
+    this.#homes.clear();
+    this.#hasMovedConversations = false;
+  }
+
+  describe(route: AccountRoute): Candidate {
+    return buildCandidate(this.#standings.getSlot(route), this.#emptySelection(), this.#limiter);
+  }
+
+  outlook(routes: readonly AccountRoute[]): Outlook | null {
+    const selection = this.#emptySelection();
+    const slots = routes.map((route) => this.#standings.getSlot(route));
+    return slots.some((slot) => isFree(slot, selection)) ? null : computeOutlook(slots, selection);
+  }
+
+  report(account: PolicyAccount): AccountReport {
+    return buildReport(this.#standings.find(account), this.#clock.monotonicMs());
+  }
+
+  countInFlight(accountId: string): number {
+    return this.#standings.countInFlight(accountId);
+  }
+
+  #emptySelection(): SelectionRequest {
+    return { tried: NONE_TRIED, tokens: 0, nowMs: this.#clock.monotonicMs(), refused: null };
+  }
 }
 
 /** Copies the set, because the caller adds to it later. */
@@ -247,82 +323,37 @@ function buildSelection({ tried, tokensEstimate }: PickRequest, nowMs: number): 
   };
 }
 
-/** A class, so that a choice costs one object and no closures. */
+interface PickedSlotOptions {
+  readonly slot: PoolSlot;
+  readonly lease: LimitLease;
+  readonly probe: boolean;
+  readonly tiers: readonly Tier[];
+  readonly selection: SelectionRequest;
+  readonly pool: AccountPool;
+}
+
+/** A class, so that a choice costs no closure. */
 class PickedSlot implements Picked {
   readonly kind = "picked";
   readonly route: AccountRoute;
   readonly lease: LimitLease;
   readonly probe: boolean;
-  private readonly seat: PoolSlot;
-  private readonly tiers: readonly Tier[];
-  private readonly asked: SelectionRequest;
-  private readonly list: (
-    tiers: readonly Tier[],
-    selection: SelectionRequest,
-    chosen: PoolSlot,
-  ) => Candidate[];
+  readonly #slot: PoolSlot;
+  readonly #tiers: readonly Tier[];
+  readonly #selection: SelectionRequest;
+  readonly #pool: AccountPool;
 
-  constructor(
-    slot: PoolSlot,
-    lease: LimitLease,
-    probe: boolean,
-    tiers: readonly Tier[],
-    selection: SelectionRequest,
-    list: PickedSlot["list"],
-  ) {
+  constructor({ slot, lease, probe, tiers, selection, pool }: PickedSlotOptions) {
     this.route = slot.route;
     this.lease = lease;
     this.probe = probe;
-    this.seat = slot;
-    this.tiers = tiers;
-    this.asked = selection;
-    this.list = list;
+    this.#slot = slot;
+    this.#tiers = tiers;
+    this.#selection = selection;
+    this.#pool = pool;
   }
 
   candidates(): Candidate[] {
-    return this.list(this.tiers, this.asked, this.seat);
-  }
-}
-
-/**
- * Counts the attempt as in flight until it ends. If a probe ends without a result, another request can probe. A
- * class, so that an attempt costs one object and no closures.
- */
-class AttemptLease implements LimitLease {
-  private readonly seat: PoolSlot;
-  private readonly admitted: LimitLease | null;
-  private readonly attempt: number;
-  private isOver = false;
-
-  constructor(slot: PoolSlot, admitted: LimitLease | null, attempt: number) {
-    this.seat = slot;
-    this.admitted = admitted;
-    this.attempt = attempt;
-    slot.standing.inFlight++;
-  }
-
-  settle(tokens: number | null, nano: number | null): void {
-    this.admitted?.settle(tokens, nano);
-    this.seat.standing.shortUntilMs = 0;
-  }
-
-  release(): void {
-    this.end();
-    this.admitted?.release();
-  }
-
-  cancel(): void {
-    this.end();
-    this.admitted?.cancel();
-    this.seat.standing.shortUntilMs = 0;
-  }
-
-  private end(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    const { standing, health, lane } = this.seat;
-    standing.inFlight--;
-    abandon(health.circuit, this.attempt);
-    abandon(lane.circuit, this.attempt);
+    return this.#pool.listCandidates(this.#tiers, this.#selection, this.#slot);
   }
 }

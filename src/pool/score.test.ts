@@ -16,14 +16,14 @@ describe("the cost of an account", () => {
     expect(computeScoreCost(newGauge(), 200, 5_000)).toBe(1);
   });
 
-  test("is its latency relative to what is typical", () => {
+  test("is its latency relative to the typical latency", () => {
     const slow = newGauge();
     noteSuccess(slow, 1_000, 5_000);
     expect(computeScoreCost(slow, 100, 5_000)).toBe(10);
     expect(computeScoreCost(slow, 1_000, 5_000)).toBe(1);
   });
 
-  test("follows the latency within some tens of answers", () => {
+  test("follows the latency within some tens of responses", () => {
     const gauge = newGauge();
     noteSuccess(gauge, 1_000, 0);
     for (let i = 1; i <= 80; i++) noteSuccess(gauge, 100, i * 10);
@@ -31,14 +31,14 @@ describe("the cost of an account", () => {
     expect(gauge.latencyMs).toBeLessThan(120);
   });
 
-  test("follows it at once after a long silence", () => {
+  test("follows the latency at once after a long idle time", () => {
     const gauge = newGauge();
     noteSuccess(gauge, 1_000, 0);
     noteSuccess(gauge, 100, 3_600_000);
     expect(gauge.latencyMs).toBeLessThan(120);
   });
 
-  test("fades without news, so that a slow or failing account is tried again", () => {
+  test("decays without traffic, so that a slow or failing account is tried again", () => {
     const gauge = newGauge();
     noteSuccess(gauge, 1_000, 0);
     noteFailure(gauge, 0);
@@ -58,40 +58,40 @@ describe("the cost of an account", () => {
   });
 });
 
-describe("the upstream's own allowance", () => {
-  const costWith = (left: number, nowMs = 0) => {
+describe("the headroom of an upstream", () => {
+  const costWith = (remaining: number, nowMs = 0) => {
     const gauge = newGauge();
-    noteHeadroom(gauge, { left, resetMs: 10_000 }, 0);
+    noteHeadroom(gauge, { remaining, resetMs: 10_000 }, 0);
     return computeScoreCost(gauge, 0, nowMs);
   };
 
-  test("costs nothing while a tenth of it is left, and more and more below that", () => {
+  test("costs nothing above a tenth, and more and more below", () => {
     expect([1, 0.5, 0.1].map((left) => costWith(left))).toEqual([1, 1, 1]);
     expect(costWith(0.05)).toBeCloseTo(2);
     expect(costWith(0.01)).toBeCloseTo(10);
   });
 
-  test("is whole again after its reset", () => {
+  test("is full again after its reset", () => {
     expect(costWith(0.01, 10_000)).toBe(1);
   });
 
-  test("is exhausted until its reset, a minute at most, whatever older answers say", () => {
+  test("is exhausted until its reset, a minute at most, even if older responses differ", () => {
     const gauge = newGauge();
-    noteHeadroom(gauge, { left: 0, resetMs: 5_000 }, 0);
-    noteHeadroom(gauge, { left: 0.3, resetMs: 5_000 }, 1);
+    noteHeadroom(gauge, { remaining: 0, resetMs: 5_000 }, 0);
+    noteHeadroom(gauge, { remaining: 0.3, resetMs: 5_000 }, 1);
     expect(gauge.exhaustedUntilMs).toBe(5_000);
-    noteHeadroom(gauge, { left: 0, resetMs: 3_600_000 }, 2);
+    noteHeadroom(gauge, { remaining: 0, resetMs: 3_600_000 }, 2);
     expect(gauge.exhaustedUntilMs).toBe(60_002);
   });
 });
 
-test("a score is load by weight, times the cost", () => {
+test("a score is load divided by weight, times the cost", () => {
   expect(computeScore(0, 1, 1)).toBe(1);
   expect(computeScore(3, 2, 10)).toBe(20);
 });
 
-describe("the lighter of two", () => {
-  test("of equal weight is the one with fewer requests, and the first if they have the same", () => {
+describe("the less loaded of two accounts", () => {
+  test("of equal weight is the one with fewer requests, or the first on a tie", () => {
     const load = fc.nat({ max: 50 });
     fc.assert(
       fc.property(load, load, (a, b) => {
@@ -101,7 +101,7 @@ describe("the lighter of two", () => {
     );
   });
 
-  test("never prefers each of two to the other", () => {
+  test("is never each of the two", () => {
     const load = fc.record({ inFlight: fc.nat({ max: 50 }), weight: fc.integer({ min: 1, max: 1_000 }) });
     fc.assert(
       fc.property(load, load, (a, b) => {

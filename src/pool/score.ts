@@ -10,14 +10,21 @@ export interface Gauge {
   errors: number;
   measuredAtMs: number;
   /** 1, or less if the upstream reports that little of its limit is left. */
-  room: number;
-  roomUntilMs: number;
+  headroomFactor: number;
+  headroomUntilMs: number;
   /** The upstream reports that its limit is exhausted until then. */
   exhaustedUntilMs: number;
 }
 
 export function newGauge(): Gauge {
-  return { latencyMs: 0, errors: 0, measuredAtMs: 0, room: 1, roomUntilMs: 0, exhaustedUntilMs: 0 };
+  return {
+    latencyMs: 0,
+    errors: 0,
+    measuredAtMs: 0,
+    headroomFactor: 1,
+    headroomUntilMs: 0,
+    exhaustedUntilMs: 0,
+  };
 }
 
 /** Minimum weight of a new measurement. The weight grows with the age of the last one. */
@@ -47,16 +54,16 @@ function newestShare(gauge: Gauge, nowMs: number): number {
 }
 
 /** Below this share of its limit an account is used less, in proportion to what is left. */
-const LITTLE_LEFT = 0.1;
-const ROOM_MIN = 0.02;
+const LOW_HEADROOM = 0.1;
+const HEADROOM_FACTOR_MIN = 0.02;
 /** Some upstreams report when the whole limit resets, not when a part does. A refusal is then more precise. */
 const EXHAUSTED_MS_MAX = 60_000;
 
-export function noteHeadroom(gauge: Gauge, { left, resetMs }: Headroom, nowMs: number): void {
+export function noteHeadroom(gauge: Gauge, { remaining, resetMs }: Headroom, nowMs: number): void {
   const untilMs = nowMs + Math.min(resetMs, EXHAUSTED_MS_MAX);
-  if (left <= 0) gauge.exhaustedUntilMs = Math.max(gauge.exhaustedUntilMs, untilMs);
-  gauge.room = Math.max(ROOM_MIN, Math.min(1, left / LITTLE_LEFT));
-  gauge.roomUntilMs = untilMs;
+  if (remaining <= 0) gauge.exhaustedUntilMs = Math.max(gauge.exhaustedUntilMs, untilMs);
+  gauge.headroomFactor = Math.max(HEADROOM_FACTOR_MIN, Math.min(1, remaining / LOW_HEADROOM));
+  gauge.headroomUntilMs = untilMs;
 }
 
 const SLOWNESS_MIN = 1 / 16;
@@ -70,8 +77,8 @@ const SLOWNESS_CLEAR = 1.5;
 export function computeScoreCost(gauge: Gauge, typicalMs: number, nowMs: number): number {
   const strength = FORGET_MS / (FORGET_MS + nowMs - gauge.measuredAtMs);
   const slowness = 1 + (computeSlowness(gauge.latencyMs, typicalMs) - 1) * strength;
-  const room = nowMs < gauge.roomUntilMs ? gauge.room : 1;
-  return (slowness * (1 + gauge.errors * strength)) / room;
+  const headroomFactor = nowMs < gauge.headroomUntilMs ? gauge.headroomFactor : 1;
+  return (slowness * (1 + gauge.errors * strength)) / headroomFactor;
 }
 
 function computeSlowness(latencyMs: number, typicalMs: number): number {

@@ -1,8 +1,8 @@
-/** Simulated days of a pool: how many requests each account gets. */
+/** Simulated traffic of a pool: how many requests each account gets. */
 
 import { describe, expect, test } from "bun:test";
 import type { AccountRoute } from "../policy/snapshot.ts";
-import { openRig, route, seeded } from "./pool.test-support.ts";
+import { openTestPool, route, seeded } from "./pool.test-support.ts";
 
 interface Upstream {
   weight?: number;
@@ -20,29 +20,29 @@ interface Day {
 
 /** The share of each account in the requests from `since` on. Arrivals and durations are random. */
 function sharesOf({ upstreams, load, requests, change }: Day, since = 0): number[] {
-  const rig = openRig(7);
+  const rig = openTestPool(7);
   const random = seeded(11);
   const exponential = (mean: number) => -Math.log(1 - random()) * mean;
   const routes = upstreams.map(({ weight = 1 }, i) => route(`a${i}`, { weight }));
   const counts = routes.map(() => 0);
   let now = upstreams;
-  let underWay: { endMs: number; end(): void }[] = [];
+  let inFlight: { endMs: number; end(): void }[] = [];
   for (let i = 0; i < requests; i++) {
     if (i === change?.at) now = change.upstreams;
     rig.clock.pass(exponential((upstreams[0]?.latencyMs ?? 1) / load));
     const nowMs = rig.clock.monotonicMs();
-    for (const { endMs, end } of underWay) if (endMs <= nowMs) end();
-    underWay = underWay.filter(({ endMs }) => endMs > nowMs);
+    for (const { endMs, end } of inFlight) if (endMs <= nowMs) end();
+    inFlight = inFlight.filter(({ endMs }) => endMs > nowMs);
     const { route: chosen, lease } = rig.take(routes);
     const at = routes.indexOf(chosen);
     if (i >= since) counts[at] = (counts[at] ?? 0) + 1;
     const ms = exponential(now[at]?.latencyMs ?? 1);
-    underWay.push({ endMs: nowMs + ms, end: () => served(chosen, ms, lease) });
+    inFlight.push({ endMs: nowMs + ms, end: () => served(chosen, ms, lease) });
   }
   return counts.map((count) => count / (requests - since));
 
   function served(chosen: AccountRoute, ms: number, lease: { release(): void }): void {
-    rig.pool.succeeded(chosen, ms, null);
+    rig.pool.recordSuccess(chosen, ms, null);
     lease.release();
   }
 }
@@ -58,8 +58,8 @@ function expectNear(shares: readonly number[], deserved: readonly number[], tole
   }
 }
 
-describe("requests are spread", () => {
-  test.each([0.1, 1, 3, 5, 10, 100])("within 10 %% of the weights, with %d under way", (load) => {
+describe("requests are distributed", () => {
+  test.each([0.1, 1, 3, 5, 10, 100])("within 10 %% of the weights, with %d in flight", (load) => {
     for (const weights of [
       [1, 1, 1, 1],
       [1, 3],
@@ -70,7 +70,7 @@ describe("requests are spread", () => {
   });
 
   test.each([0.1, 1, 10, 100])(
-    "so that a ten times slower account gets about a tenth, with %d under way",
+    "so that a ten times slower account gets about a tenth, with %d in flight",
     (load) => {
       const upstreams = [1_000, 1_000, 1_000, 10_000].map((latencyMs) => ({ latencyMs }));
       const shares = sharesOf({ upstreams, load, requests: 20_000 }, 2_000);
@@ -80,7 +80,7 @@ describe("requests are spread", () => {
     },
   );
 
-  test("so that an account which has become quick again gets its full share again", () => {
+  test("so that an account that has become fast again gets its full share", () => {
     const slow = [1_000, 1_000, 20_000].map((latencyMs) => ({ latencyMs }));
     const quick = [1_000, 1_000, 1_000].map((latencyMs) => ({ latencyMs }));
     const day = { upstreams: slow, load: 3, requests: 12_000, change: { at: 4_000, upstreams: quick } };

@@ -1,16 +1,16 @@
 /**
- * The accounts of one priority, and the random choice among them: two are drawn in proportion to weight and cost, and
- * the less loaded one is taken. Shares are computed once for as many choices as there are accounts, so a choice costs
- * the same among ten and among a thousand accounts.
+ * The accounts of one priority that serve a request in the same way, natively or by translation, and the random choice
+ * among them: two are drawn in proportion to weight and cost, and the less loaded one is taken. Shares are computed
+ * once for as many choices as there are accounts, so a choice costs the same among ten and among a thousand accounts.
  */
 
+import { isHealthy, type PoolSlot } from "./account-state.ts";
 import { isFree, type SelectionRequest } from "./eligibility.ts";
 import { computeScoreCost, isLighter } from "./score.ts";
-import { isHealthy, type PoolSlot } from "./standing.ts";
 
 export interface Tier {
   readonly priority: number;
-  readonly seats: readonly PoolSlot[];
+  readonly slots: readonly PoolSlot[];
   /** Cumulative shares. */
   readonly sums: Float64Array;
   total: number;
@@ -18,14 +18,19 @@ export interface Tier {
   choicesLeft: number;
 }
 
-/** Best priority first. */
-export function buildTiers(seats: readonly PoolSlot[]): Tier[] {
-  const byPriority = Map.groupBy(seats, ({ route }) => route.account.priority);
-  return [...byPriority]
+/** Best priority first; of one priority the accounts that serve the request without translation first. */
+export function buildTiers(slots: readonly PoolSlot[]): Tier[] {
+  const native = Map.groupBy(slots.filter(isNative), ({ route }) => route.account.priority);
+  const translated = Map.groupBy(
+    slots.filter((slot) => !isNative(slot)),
+    ({ route }) => route.account.priority,
+  );
+  // The sort is stable, so the native accounts stay first.
+  return [...native, ...translated]
     .sort(([a], [b]) => a - b)
     .map(([priority, members]) => ({
       priority,
-      seats: members,
+      slots: members,
       sums: new Float64Array(members.length),
       total: 0,
       freshUntilMs: 0,
@@ -33,16 +38,20 @@ export function buildTiers(seats: readonly PoolSlot[]): Tier[] {
     }));
 }
 
+function isNative({ route }: PoolSlot): boolean {
+  return route.translation === null;
+}
+
 const SHARES_FRESH_MS = 100;
 const DRAWS_MAX = 8;
 
 /** An account slot that can be taken, or null if this tier has none. */
 export function choose(tier: Tier, selection: SelectionRequest, random: () => number): PoolSlot | null {
-  const { seats } = tier;
+  const { slots } = tier;
   const { nowMs } = selection;
-  const [only] = seats;
+  const [only] = slots;
   if (only === undefined) return null;
-  if (seats.length === 1) return isFree(only, selection) ? only : null;
+  if (slots.length === 1) return isFree(only, selection) ? only : null;
   if (--tier.choicesLeft < 0 || nowMs >= tier.freshUntilMs) computeShares(tier, nowMs);
   let first: PoolSlot | null = null;
   for (let draws = 0; draws < DRAWS_MAX; draws++) {
@@ -51,46 +60,46 @@ export function choose(tier: Tier, selection: SelectionRequest, random: () => nu
     if (first !== null) return pickLighter(first, drawn);
     first = drawn;
   }
-  return first ?? chooseAmong(seats, selection, random);
+  return first ?? chooseAmong(slots, selection, random);
 }
 
 function computeShares(tier: Tier, nowMs: number): void {
-  const typicalMs = typicalLatency(tier.seats);
+  const typicalMs = typicalLatency(tier.slots);
   let total = 0;
   let i = 0;
-  for (const slot of tier.seats) {
-    slot.lane.typicalMs = typicalMs;
+  for (const slot of tier.slots) {
+    slot.model.typicalMs = typicalMs;
     if (isHealthy(slot, nowMs)) total += computeShare(slot, nowMs);
     tier.sums[i++] = total;
   }
   tier.total = total;
   tier.freshUntilMs = nowMs + SHARES_FRESH_MS;
-  tier.choicesLeft = tier.seats.length;
+  tier.choicesLeft = tier.slots.length;
 }
 
-const computeShare = ({ weight, lane }: PoolSlot, nowMs: number) =>
-  weight / computeScoreCost(lane.gauge, lane.typicalMs, nowMs);
+const computeShare = ({ weight, model }: PoolSlot, nowMs: number) =>
+  weight / computeScoreCost(model.gauge, model.typicalMs, nowMs);
 
 /** The harmonic mean: one hanging account does not make the others look fast. */
-function typicalLatency(seats: readonly PoolSlot[]): number {
+function typicalLatency(slots: readonly PoolSlot[]): number {
   let measured = 0;
   let speed = 0;
-  for (const { lane } of seats) {
-    if (lane.gauge.latencyMs === 0) continue;
+  for (const { model } of slots) {
+    if (model.gauge.latencyMs === 0) continue;
     measured++;
-    speed += 1 / lane.gauge.latencyMs;
+    speed += 1 / model.gauge.latencyMs;
   }
   return measured === 0 ? 0 : measured / speed;
 }
 
 /** Account slots with their cumulative shares. */
 interface WeightedSlots {
-  readonly seats: readonly PoolSlot[];
+  readonly slots: readonly PoolSlot[];
   readonly sums: ArrayLike<number>;
   readonly total: number;
 }
 
-function draw({ seats, sums, total }: WeightedSlots, random: () => number): PoolSlot | null {
+function draw({ slots, sums, total }: WeightedSlots, random: () => number): PoolSlot | null {
   if (total === 0) return null;
   const target = random() * total;
   let low = 0;
@@ -100,7 +109,7 @@ function draw({ seats, sums, total }: WeightedSlots, random: () => number): Pool
     if ((sums[middle] ?? 0) > target) high = middle;
     else low = middle + 1;
   }
-  return seats[low] ?? null;
+  return slots[low] ?? null;
 }
 
 /** The slow path, if the draws keep hitting accounts that cannot be taken. */
@@ -109,15 +118,15 @@ function chooseAmong(
   selection: SelectionRequest,
   random: () => number,
 ): PoolSlot | null {
-  const seats = all.filter((slot) => isFree(slot, selection));
+  const slots = all.filter((slot) => isFree(slot, selection));
   const sums: number[] = [];
   let total = 0;
-  for (const slot of seats) {
+  for (const slot of slots) {
     total += computeShare(slot, selection.nowMs);
     sums.push(total);
   }
-  const first = draw({ seats, sums, total }, random);
-  const second = draw({ seats, sums, total }, random);
+  const first = draw({ slots, sums, total }, random);
+  const second = draw({ slots, sums, total }, random);
   return first === null || second === null ? null : pickLighter(first, second);
 }
 

@@ -12,7 +12,7 @@ function account(room: WaitingQueue, id: string, places: number) {
     peak = Math.max(peak, places - free);
     return () => {
       free++;
-      room.freed(id);
+      room.serveFreedSlot(id);
     };
   };
   return { take, peak: () => peak, free: () => free };
@@ -34,12 +34,12 @@ function ticket(
       const taken = take();
       return taken === null ? { freesInMs: null } : { taken };
     },
-    left: new AbortController().signal,
+    clientSignal: new AbortController().signal,
     ...change,
   };
 }
 
-test("a release serves whoever came first, before anyone else can take the place", async () => {
+test("a released slot goes to the first waiting request before any other", async () => {
   const room = openWaitingQueue(systemClock);
   const { take } = account(room, "a", 1);
   const release = take();
@@ -52,7 +52,7 @@ test("a release serves whoever came first, before anyone else can take the place
   expect(order).toEqual(["first", "timeout"]);
 });
 
-test("a key with a thousand requests in line delays another key's first by one service at most", async () => {
+test("a key with a thousand waiting requests delays another key by one service at most", async () => {
   const room = openWaitingQueue(systemClock);
   const { take } = account(room, "a", 1);
   let release = take();
@@ -80,7 +80,7 @@ test("a key with a thousand requests in line delays another key's first by one s
   expect(order.slice(0, 2)).toContain("one");
 });
 
-test("nobody waits while a place is free, and never more are served than there are places", async () => {
+test("no request waits while a slot is free, and no more are served than there are slots", async () => {
   const room = openWaitingQueue(systemClock);
   const { take, peak, free } = account(room, "a", 10);
   let done = 0;
@@ -94,7 +94,7 @@ test("nobody waits while a place is free, and never more are served than there a
       release?.();
     }),
   );
-  expect({ done, peak: peak(), free: free(), waiting: room.waiting("group") }).toEqual({
+  expect({ done, peak: peak(), free: free(), waiting: room.countWaiting("group") }).toEqual({
     done: 500,
     peak: 10,
     free: 10,
@@ -102,25 +102,25 @@ test("nobody waits while a place is free, and never more are served than there a
   });
 });
 
-test("a full room turns the next one away at once", async () => {
+test("a full queue rejects the next request at once", async () => {
   const room = openWaitingQueue(systemClock);
   const never = () => null;
   const inside = room.wait(ticket("k", never, { maxWaiting: 1, timeoutMs: 20 }));
   expect(await room.wait(ticket("k", never, { maxWaiting: 1 }))).toEqual({ kind: "full" });
   expect((await inside).kind).toBe("timeout");
-  expect(room.waiting("group")).toBe(0);
+  expect(room.countWaiting("group")).toBe(0);
 });
 
-test("a client that leaves gives its place in line up", async () => {
+test("a client that disconnects leaves the queue", async () => {
   const room = openWaitingQueue(systemClock);
   const client = new AbortController();
-  const waiting = room.wait(ticket("k", () => null, { left: client.signal }));
+  const waiting = room.wait(ticket("k", () => null, { clientSignal: client.signal }));
   client.abort();
   expect((await waiting).kind).toBe("left");
-  expect(room.waiting("group")).toBe(0);
+  expect(room.countWaiting("group")).toBe(0);
 });
 
-test("a release on an account that nobody in line can use leaves the line as it is", async () => {
+test("a release on an account that no waiting request can use changes nothing", async () => {
   const room = openWaitingQueue(systemClock);
   let tries = 0;
   const waiting = room.wait(
@@ -132,12 +132,12 @@ test("a release on an account that nobody in line can use leaves the line as it 
       },
     }),
   );
-  room.freed("another");
+  room.serveFreedSlot("another");
   expect(tries).toBe(0);
   expect((await waiting).kind).toBe("timeout");
 });
 
-test("when time alone helps, the line moves by itself", async () => {
+test("the queue retries by itself when a limit frees by time", async () => {
   const room = openWaitingQueue(systemClock);
   let open = false;
   const attempt = () => (open ? { taken: () => {} } : { freesInMs: 5 });

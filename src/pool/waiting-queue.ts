@@ -24,7 +24,7 @@ export interface Ticket<T> {
    */
   attempt(): { taken: T } | { freesInMs: number | null } | "hopeless";
   /** Aborts when the client has disconnected. */
-  left: AbortSignal;
+  clientSignal: AbortSignal;
 }
 
 export type WaitResult<T> =
@@ -38,56 +38,79 @@ export type WaitResult<T> =
 export interface WaitingQueue {
   wait<T>(ticket: Ticket<T>): Promise<WaitResult<T>>;
   /** An account has a free slot: the next waiting request that can use it gets it now. */
-  freed(accountId: string): void;
+  serveFreedSlot(accountId: string): void;
   /** Waiting requests of the group, for an account or for a slot of their own concurrency. */
-  waiting(groupId: string): number;
-}
-
-interface Waiter {
-  readonly keyId: string;
-  readonly groupId: string;
-  readonly accountIds: ReadonlySet<string>;
-  wakeAtMs: number;
-  /** True if the request was served. */
-  tryNow(): boolean;
+  countWaiting(groupId: string): number;
 }
 
 export function openWaitingQueue(
   clock: Pick<Clock, "monotonicMs">,
   occupancy = new QueueOccupancy(),
 ): WaitingQueue {
-  /** Keys in the order of their turns. A map keeps insertion order, and a served key moves to the end. */
-  const queues = new Map<string, Set<Waiter>>();
-  let timer: ReturnType<typeof setTimeout> | null = null;
-  let timerAtMs = Number.POSITIVE_INFINITY;
+  return new FairWaitingQueue(clock, occupancy);
+}
 
-  function enter(waiter: Waiter): void {
-    const queue = queues.get(waiter.keyId);
-    if (queue) queue.add(waiter);
-    else queues.set(waiter.keyId, new Set([waiter]));
-    wakeBy(waiter.wakeAtMs);
+type MonotonicClock = Pick<Clock, "monotonicMs">;
+
+/** What the queue needs of a waiting request, whatever its attempt returns. */
+type Waiter = Pick<WaitingRequest<unknown>, "ticket" | "wakeAtMs" | "tryNow">;
+
+class FairWaitingQueue implements WaitingQueue {
+  readonly #clock: MonotonicClock;
+  readonly #occupancy: QueueOccupancy;
+  /** Keys in the order of their turns. A map keeps insertion order, and a served key moves to the end. */
+  readonly #waitersByKey = new Map<string, Set<Waiter>>();
+  /** The next time at which a waiting request retries; null if only a released slot can help. */
+  #retry: { readonly timer: ReturnType<typeof setTimeout>; readonly atMs: number } | null = null;
+
+  constructor(clock: MonotonicClock, occupancy: QueueOccupancy) {
+    this.#clock = clock;
+    this.#occupancy = occupancy;
   }
 
-  function leave(waiter: Waiter): void {
-    const queue = queues.get(waiter.keyId);
-    if (!queue?.delete(waiter)) return;
-    if (queue.size === 0) queues.delete(waiter.keyId);
-    occupancy.leave(waiter.groupId);
+  countWaiting(groupId: string): number {
+    return this.#occupancy.waiting(groupId);
+  }
+
+  serveFreedSlot(accountId: string): void {
+    // The queue is usually empty.
+    if (this.#waitersByKey.size === 0) return;
+    this.#serve(({ ticket }) => ticket.accountIds.has(accountId), 1);
+  }
+
+  wait<T>(ticket: Ticket<T>): Promise<WaitResult<T>> {
+    if (!this.#occupancy.enter(ticket.groupId, ticket.maxWaiting)) return Promise.resolve({ kind: "full" });
+    const waiter = new WaitingRequest(ticket, this.#clock, () => this.#leave(waiter));
+    this.#enter(waiter);
+    waiter.watchClient();
+    return waiter.result;
+  }
+
+  #enter(waiter: Waiter): void {
+    const { keyId } = waiter.ticket;
+    const waiters = this.#waitersByKey.get(keyId);
+    if (waiters) waiters.add(waiter);
+    else this.#waitersByKey.set(keyId, new Set([waiter]));
+    this.#scheduleRetry(waiter.wakeAtMs);
+  }
+
+  #leave(waiter: Waiter): void {
+    const { keyId, groupId } = waiter.ticket;
+    const waiters = this.#waitersByKey.get(keyId);
+    if (!waiters?.delete(waiter)) return;
+    if (waiters.size === 0) this.#waitersByKey.delete(keyId);
+    this.#occupancy.leave(groupId);
   }
 
   /** Visits the keys in turn and serves the first fitting request of each, until no other can be served. */
-  function serve(fits: (waiter: Waiter) => boolean, atMost: number): void {
+  #serve(fits: (waiter: Waiter) => boolean, atMost: number): void {
     let served = 0;
     // Serving moves a key to the end, so serving more than one needs a copy of the original order.
-    for (const [keyId, queue] of atMost === 1 ? queues : [...queues]) {
-      for (const waiter of queue) {
+    const turns = atMost === 1 ? this.#waitersByKey : [...this.#waitersByKey];
+    for (const [keyId, waiters] of turns) {
+      for (const waiter of waiters) {
         if (!fits(waiter) || !waiter.tryNow()) continue;
-        leave(waiter);
-        const rest = queues.get(keyId);
-        if (rest) {
-          queues.delete(keyId);
-          queues.set(keyId, rest);
-        }
+        this.#moveToEnd(keyId);
         served++;
         break;
       }
@@ -95,82 +118,106 @@ export function openWaitingQueue(
     }
   }
 
-  function serveAt(accountId: string): void {
-    serve((waiter) => waiter.accountIds.has(accountId), 1);
+  #moveToEnd(keyId: string): void {
+    const waiters = this.#waitersByKey.get(keyId);
+    if (!waiters) return;
+    this.#waitersByKey.delete(keyId);
+    this.#waitersByKey.set(keyId, waiters);
   }
 
-  function wakeBy(atMs: number): void {
-    if (atMs >= timerAtMs || atMs === Number.POSITIVE_INFINITY) return;
-    if (timer !== null) clearTimeout(timer);
-    timerAtMs = atMs;
-    timer = setTimeout(retryDue, Math.max(1, Math.ceil(atMs - clock.monotonicMs())));
+  #scheduleRetry(atMs: number): void {
+    if (atMs === Number.POSITIVE_INFINITY) return;
+    if (this.#retry !== null) {
+      if (atMs >= this.#retry.atMs) return;
+      clearTimeout(this.#retry.timer);
+    }
+    const delayMs = Math.max(1, Math.ceil(atMs - this.#clock.monotonicMs()));
+    this.#retry = { timer: setTimeout(() => this.#retryDue(), delayMs), atMs };
   }
 
   /** Time may have helped some requests: they retry in turn and set their next retry time. */
-  function retryDue(): void {
-    timer = null;
-    timerAtMs = Number.POSITIVE_INFINITY;
-    const nowMs = clock.monotonicMs();
+  #retryDue(): void {
+    this.#retry = null;
+    const nowMs = this.#clock.monotonicMs();
     let before: number;
     do {
-      before = size();
-      serve((waiter) => waiter.wakeAtMs <= nowMs, Number.POSITIVE_INFINITY);
-    } while (size() < before);
-    for (const queue of queues.values()) for (const waiter of queue) wakeBy(waiter.wakeAtMs);
+      before = this.#count();
+      this.#serve((waiter) => waiter.wakeAtMs <= nowMs, Number.POSITIVE_INFINITY);
+    } while (this.#count() < before);
+    for (const waiters of this.#waitersByKey.values())
+      for (const waiter of waiters) this.#scheduleRetry(waiter.wakeAtMs);
   }
 
-  function size(): number {
+  #count(): number {
     let total = 0;
-    for (const queue of queues.values()) total += queue.size;
+    for (const waiters of this.#waitersByKey.values()) total += waiters.size;
     return total;
   }
+}
 
-  return {
-    waiting: (groupId) => occupancy.waiting(groupId),
-    freed(accountId) {
-      // The queue is usually empty.
-      if (queues.size > 0) serveAt(accountId);
-    },
-    wait<T>(ticket: Ticket<T>): Promise<WaitResult<T>> {
-      if (!occupancy.enter(ticket.groupId, ticket.maxWaiting)) return Promise.resolve({ kind: "full" });
-      const startedMs = clock.monotonicMs();
-      const waitedMs = () => clock.monotonicMs() - startedMs;
-      return new Promise((resolve) => {
-        const end = (result: WaitResult<T>) => {
-          clearTimeout(deadline);
-          ticket.left.removeEventListener("abort", onLeft);
-          leave(waiter);
-          resolve(result);
-        };
-        const onLeft = () => end({ kind: "left", waitedMs: waitedMs() });
-        const deadline = setTimeout(() => end({ kind: "timeout", waitedMs: waitedMs() }), ticket.timeoutMs);
-        const waiter: Waiter = {
-          keyId: ticket.keyId,
-          groupId: ticket.groupId,
-          accountIds: ticket.accountIds,
-          wakeAtMs: wakeAt(ticket.freesInMs),
-          tryNow() {
-            const result = ticket.attempt();
-            if (result === "hopeless") {
-              end({ kind: "hopeless", waitedMs: waitedMs() });
-              return false;
-            }
-            if ("taken" in result) {
-              end({ kind: "served", value: result.taken, waitedMs: waitedMs() });
-              return true;
-            }
-            waiter.wakeAtMs = wakeAt(result.freesInMs);
-            return false;
-          },
-        };
-        ticket.left.addEventListener("abort", onLeft);
-        enter(waiter);
-        if (ticket.left.aborted) onLeft();
-      });
-    },
+/** One request in the queue, until it is served, times out or its client disconnects. */
+class WaitingRequest<T> {
+  readonly ticket: Ticket<T>;
+  readonly result: Promise<WaitResult<T>>;
+  /** When time alone may help; infinite if only a released slot can. */
+  wakeAtMs: number;
+  readonly #clock: MonotonicClock;
+  readonly #onEnd: () => void;
+  readonly #resolve: (result: WaitResult<T>) => void;
+  readonly #startedMs: number;
+  readonly #timeout: ReturnType<typeof setTimeout>;
+
+  /** `onEnd` is called before the result is resolved. */
+  constructor(ticket: Ticket<T>, clock: MonotonicClock, onEnd: () => void) {
+    const { promise, resolve } = Promise.withResolvers<WaitResult<T>>();
+    this.ticket = ticket;
+    this.result = promise;
+    this.#resolve = resolve;
+    this.#clock = clock;
+    this.#onEnd = onEnd;
+    this.#startedMs = clock.monotonicMs();
+    this.wakeAtMs = this.#computeWakeAt(ticket.freesInMs);
+    const onTimeout = () => this.#end({ kind: "timeout", waitedMs: this.#waitedMs() });
+    this.#timeout = setTimeout(onTimeout, ticket.timeoutMs);
+  }
+
+  watchClient(): void {
+    const { clientSignal } = this.ticket;
+    clientSignal.addEventListener("abort", this.#onDisconnect);
+    if (clientSignal.aborted) this.#onDisconnect();
+  }
+
+  /** Returns whether the request was served. */
+  tryNow(): boolean {
+    const result = this.ticket.attempt();
+    if (result === "hopeless") {
+      this.#end({ kind: "hopeless", waitedMs: this.#waitedMs() });
+      return false;
+    }
+    if ("taken" in result) {
+      this.#end({ kind: "served", value: result.taken, waitedMs: this.#waitedMs() });
+      return true;
+    }
+    this.wakeAtMs = this.#computeWakeAt(result.freesInMs);
+    return false;
+  }
+
+  readonly #onDisconnect = (): void => {
+    this.#end({ kind: "left", waitedMs: this.#waitedMs() });
   };
 
-  function wakeAt(freesInMs: number | null): number {
-    return freesInMs === null ? Number.POSITIVE_INFINITY : clock.monotonicMs() + Math.max(1, freesInMs);
+  #end(result: WaitResult<T>): void {
+    clearTimeout(this.#timeout);
+    this.ticket.clientSignal.removeEventListener("abort", this.#onDisconnect);
+    this.#onEnd();
+    this.#resolve(result);
+  }
+
+  #waitedMs(): number {
+    return this.#clock.monotonicMs() - this.#startedMs;
+  }
+
+  #computeWakeAt(freesInMs: number | null): number {
+    return freesInMs === null ? Number.POSITIVE_INFINITY : this.#clock.monotonicMs() + Math.max(1, freesInMs);
   }
 }

@@ -43,11 +43,11 @@ function openDice(seed: number): (sides: number) => number {
 
 const ACCOUNT = socketAccount();
 
-test("every turn ends once, well or not, its own words reach it alone, and no socket is left behind", async () => {
+test("every turn ends once, receives only its own response, and leaks no socket", async () => {
   const simulator = startSimulator({ seed: 5 });
-  const alarms = openDeadlines(5, systemClock);
+  const deadlines = openDeadlines(5, systemClock);
   const client = openSocketClient({
-    alarms,
+    deadlines,
     monotonicMs: systemClock.monotonicMs,
     connectTimeoutMs: 20_000,
     headBytesMax: 16_384,
@@ -58,19 +58,19 @@ test("every turn ends once, well or not, its own words reach it alone, and no so
     idleMs: 100,
     pingMs: 5_000,
     freeMax: FREE_MAX,
-    restMs: 0,
-    unspokenMs: 1,
-    noteUnspoken() {},
+    reuseDelayMs: 0,
+    unsupportedMs: 1,
+    onUnsupported() {},
   });
   const target = { origin: `http://127.0.0.1:${simulator.port}`, hostHeader: null, tls: null };
   const roll = openDice(7);
   const ends = { end: 0, error: 0, failed: 0, aborted: 0 };
 
-  function turn(thread: SocketConversation, word: string): Promise<void> {
+  function turn(socketConversation: SocketConversation, word: string): Promise<void> {
     const model = MODELS[roll(MODELS.length)];
     const leaves = roll(12) === 0;
     const pauses = roll(4) === 0;
-    const previous = thread.last?.responseId;
+    const previous = socketConversation.last?.responseId;
     const whole = { model, input: `About ${word}`, store: false, metadata: { word } };
     const parts = (body: object) => wholePart(Buffer.from(JSON.stringify(body)));
     return new Promise((resolve, reject) => {
@@ -92,8 +92,8 @@ test("every turn ends once, well or not, its own words reach it alone, and no so
           target,
           path: "/v1/responses",
           headers: "",
-          thread,
-          whole: parts(whole),
+          socketConversation,
+          wholeBody: parts(whole),
           tail:
             previous === undefined
               ? null
@@ -112,9 +112,7 @@ test("every turn ends once, well or not, its own words reach it alone, and no so
             }
           },
           end: () => over("end"),
-          failed: () => over("failed"),
-          toldError: () => over("error"),
-          unspoken: () => over("failed"),
+          fail: ({ kind }) => over(kind === "error_message" ? "error" : "failed"),
         },
       );
     });
@@ -136,6 +134,6 @@ test("every turn ends once, well or not, its own words reach it alone, and no so
   await eventually(() => simulator.ledger.sockets().open <= FREE_MAX);
   client.close();
   await eventually(() => simulator.ledger.sockets().open === 0);
-  alarms.stop();
+  deadlines.stop();
   await simulator.stop();
 }, 60_000);

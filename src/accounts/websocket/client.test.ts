@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { createServer, type Server, type Socket } from "node:net";
 import { type Simulator, startSimulator } from "../../../simulator/simulator.ts";
 import { eventually } from "../../../test/support/eventually.ts";
-import type { AnswerHeaders, HttpExchange, HttpFailure } from "../../net/http-client/contract.ts";
+import type { AnswerHeaders, HttpExchange } from "../../net/http-client/contract.ts";
 import type { DialTarget } from "../../net/http-client/dial.ts";
 import { computeAcceptKey } from "../../net/websocket/accept-key.ts";
 import { buildFrame, CLOSE, closeFrame, FrameReader, PING, PONG, TEXT } from "../../net/websocket/frames.ts";
@@ -16,6 +16,7 @@ import {
   type SocketClient,
   type SocketClientOptions,
   SocketConversation,
+  type TurnFailure,
 } from "./client.ts";
 
 const CREDENTIAL = "sk-sim";
@@ -28,9 +29,9 @@ afterEach(() => {
 });
 
 function client(options: Partial<SocketClientOptions> = {}): SocketClient {
-  const alarms = openDeadlines(5, systemClock);
+  const deadlines = openDeadlines(5, systemClock);
   const opened = openSocketClient({
-    alarms,
+    deadlines,
     monotonicMs: systemClock.monotonicMs,
     connectTimeoutMs: 5_000,
     headBytesMax: 16_384,
@@ -41,14 +42,14 @@ function client(options: Partial<SocketClientOptions> = {}): SocketClient {
     idleMs: 3_600_000,
     pingMs: 60_000,
     freeMax: 4,
-    restMs: 0,
-    unspokenMs: 60_000,
-    noteUnspoken: (_, status) => unspoken.push(status),
+    reuseDelayMs: 0,
+    unsupportedMs: 60_000,
+    onUnsupported: (_, status) => unspoken.push(status),
     ...options,
   });
   closers.push(() => {
     opened.close();
-    alarms.stop();
+    deadlines.stop();
   });
   return opened;
 }
@@ -64,7 +65,7 @@ class Notes {
   error: { status: number | null; headers: AnswerHeaders; text: string } | null = null;
   exchange: HttpExchange | null = null;
   readonly over = Promise.withResolvers<string>();
-  onData: () => void = () => {};
+  afterData: () => void = () => {};
 
   head(status: number, headers: AnswerHeaders): void {
     this.calls.push("head");
@@ -74,21 +75,19 @@ class Notes {
   data(piece: Part): void {
     this.calls.push("data");
     this.text += Buffer.from(partBytes(piece)).toString();
-    this.onData();
+    this.afterData();
   }
   end(): void {
     this.calls.push("end");
     this.over.resolve("end");
   }
-  failed({ kind, reason }: HttpFailure): void {
-    this.over.resolve(`${kind}: ${reason}`);
-  }
-  toldError(status: number | null, headers: AnswerHeaders, body: Uint8Array): void {
-    this.error = { status, headers, text: Buffer.from(body).toString() };
-    this.over.resolve("error");
-  }
-  unspoken(status: number): void {
-    this.over.resolve(`unspoken ${status}`);
+  fail(failure: TurnFailure): void {
+    if (failure.kind === "error_message") {
+      const { status, headers, body } = failure;
+      this.error = { status, headers, text: Buffer.from(body).toString() };
+      this.over.resolve("error");
+    } else if (failure.kind === "unsupported") this.over.resolve(`unspoken ${failure.status}`);
+    else this.over.resolve(`${failure.kind}: ${failure.reason}`);
   }
 
   get types(): string[] {
@@ -113,17 +112,17 @@ function ask(of: SocketClient, port: number, asked: Asked = {}): Notes {
   const target: DialTarget = { origin: `http://127.0.0.1:${port}`, hostHeader: null, tls: null };
   const parts = (body: object) => wholePart(Buffer.from(JSON.stringify(body)));
   const { tail = null } = asked;
-  const thread = asked.thread ?? new SocketConversation();
+  const socketConversation = asked.thread ?? new SocketConversation();
   // A conversation that the test does not pass in ends with its first turn.
-  if (asked.thread === undefined) void notes.over.promise.then(() => thread.end());
+  if (asked.thread === undefined) void notes.over.promise.then(() => socketConversation.end());
   notes.exchange = of.send(
     {
       account: asked.account ?? account(),
       target,
       path: asked.path ?? "/v1/responses",
       headers: asked.headers ?? `authorization: Bearer ${CREDENTIAL}\r\n`,
-      thread,
-      whole: parts(asked.body ?? { model: "sim-fast", input: "hello", stream: true, store: false }),
+      socketConversation,
+      wholeBody: parts(asked.body ?? { model: "sim-fast", input: "hello", stream: true, store: false }),
       tail: tail && { responseId: tail.responseId, body: () => parts(tail.body) },
     },
     notes,
@@ -131,7 +130,7 @@ function ask(of: SocketClient, port: number, asked: Asked = {}): Notes {
   return notes;
 }
 
-describe("with an upstream that speaks it", () => {
+describe("an upstream with WebSocket support", () => {
   let simulator: Simulator;
   beforeEach(() => {
     simulator = startSimulator({ credential: CREDENTIAL, record: "full", seed: 3 });
@@ -140,10 +139,10 @@ describe("with an upstream that speaks it", () => {
 
   const bodyOf = (index: number): Record<string, unknown> => {
     const entry = simulator.ledger.entries()[index];
-    return JSON.parse(Buffer.from(simulator.ledger.bodyOf(entry?.id ?? "") ?? []).toString());
+    return JSON.parse(Buffer.from(simulator.ledger.findBody(entry?.id ?? "") ?? []).toString());
   };
 
-  test("a turn is the event stream that HTTP would have brought", async () => {
+  test("a turn yields the same event stream as HTTP", async () => {
     const notes = ask(client(), simulator.port);
     expect(await notes.over.promise).toBe("end");
     expect([notes.status, notes.headers?.get("content-type")]).toEqual([200, "text/event-stream"]);
@@ -161,7 +160,7 @@ describe("with an upstream that speaks it", () => {
     expect(simulator.ledger.last()?.headers.authorization).toBe(`Bearer ${CREDENTIAL}`);
   });
 
-  test("one socket serves turns one after the other, and two at once need two", async () => {
+  test("one socket serves turns in sequence, and concurrent turns use several sockets", async () => {
     const of = client();
     await ask(of, simulator.port).over.promise;
     await ask(of, simulator.port).over.promise;
@@ -172,7 +171,7 @@ describe("with an upstream that speaks it", () => {
     expect(simulator.ledger.sockets().opened).toBe(2);
   });
 
-  test("credentials, accounts and handshakes that differ never share one", async () => {
+  test("different credentials, accounts and handshakes never share a socket", async () => {
     const of = client();
     await ask(of, simulator.port).over.promise;
     await ask(of, simulator.port, { account: account({ id: "acct_2" }) }).over.promise;
@@ -185,7 +184,7 @@ describe("with an upstream that speaks it", () => {
     );
   });
 
-  test("a conversation goes on from its last response only on the socket that made it", async () => {
+  test("a conversation continues from its last response only on the socket that created it", async () => {
     const of = client();
     const thread = new SocketConversation();
     const first = ask(of, simulator.port, { thread });
@@ -218,7 +217,7 @@ describe("with an upstream that speaks it", () => {
     expect(bodyOf(3)).toMatchObject({ input: "all of it" });
   });
 
-  test("a socket that has forgotten is told everything, and its taker hears nothing of it", async () => {
+  test("a turn is sent again in full if the socket has lost its last response", async () => {
     const of = client();
     const thread = new SocketConversation();
     await ask(of, simulator.port, { thread }).over.promise;
@@ -235,7 +234,7 @@ describe("with an upstream that speaks it", () => {
     expect(simulator.ledger.sockets().opened).toBe(1);
   });
 
-  test("one that has come to its upstream's age limit is replaced unnoticed", async () => {
+  test("a socket at the upstream's age limit is replaced without an error", async () => {
     const of = client();
     await ask(of, simulator.port).over.promise;
     simulator.force("connection-limit", 1);
@@ -245,7 +244,7 @@ describe("with an upstream that speaks it", () => {
     expect(simulator.ledger.sockets().opened).toBe(2);
   });
 
-  test("one that is too old serves nobody more", async () => {
+  test("a socket above the maximum age is not reused", async () => {
     const of = client({ ageMs: 0 });
     await ask(of, simulator.port).over.promise;
     await eventually(() => simulator.ledger.sockets().open === 0);
@@ -253,7 +252,7 @@ describe("with an upstream that speaks it", () => {
     expect(simulator.ledger.sockets().opened).toBe(2);
   });
 
-  test("one that nobody uses is closed after a while, unless a conversation may come back to it", async () => {
+  test("an idle socket is closed, unless a conversation may continue on it", async () => {
     const of = client({ idleMs: 1, pingMs: 40 });
     const thread = new SocketConversation();
     await ask(of, simulator.port, { thread }).over.promise;
@@ -263,7 +262,7 @@ describe("with an upstream that speaks it", () => {
     await eventually(() => simulator.ledger.sockets().open === 0);
   });
 
-  test("more than may be kept are not, and the longest unused goes first", async () => {
+  test("idle sockets above the maximum are closed, least recently used first", async () => {
     const of = client({ freeMax: 2 });
     const slow = { model: "sim-fast@interval=2ms,events=20", input: "x", store: false };
     const all = Array.from({ length: 4 }, () => ask(of, simulator.port, { body: slow }));
@@ -271,7 +270,7 @@ describe("with an upstream that speaks it", () => {
     await eventually(() => simulator.ledger.sockets().open === 2);
   });
 
-  test("so many are kept for an account, whatever their handshakes said", async () => {
+  test("the maximum of idle sockets applies per account, across handshakes", async () => {
     const of = client({ freeMax: 2 });
     const asking = (beta: number, id = "acct_1") => ({
       account: account({ id }),
@@ -286,7 +285,7 @@ describe("with an upstream that speaks it", () => {
     expect(simulator.ledger.sockets().opened).toBe(5);
   });
 
-  test("an error in place of an answer tells status and headers, and the socket serves on", async () => {
+  test("an error instead of a response has status and headers, and the socket is reused", async () => {
     const of = client();
     const notes = ask(of, simulator.port, { body: { model: "fault/429@retry=2", input: "x" } });
     expect(await notes.over.promise).toBe("error");
@@ -296,21 +295,21 @@ describe("with an upstream that speaks it", () => {
     expect(simulator.ledger.sockets().opened).toBe(1);
   });
 
-  test("an error in the middle comes after what was said before it", async () => {
+  test("an error within a response follows the events before it", async () => {
     const notes = ask(client(), simulator.port, { body: { model: "fault/error-in-stream", input: "x" } });
     expect(await notes.over.promise).toBe("error");
     expect(notes.types).toHaveLength(6);
     expect(notes.error?.status).toBe(500);
   });
 
-  test("what an upstream says of its account stays here", async () => {
+  test("private events of the upstream are not passed on", async () => {
     const notes = ask(client(), simulator.port, { body: { model: "fault/private-events", input: "x" } });
     expect(await notes.over.promise).toBe("end");
     expect(notes.types[0]).toBe("response.created");
     expect(notes.text).not.toContain("CANARY");
   });
 
-  test("a kept socket that breaks at once is replaced; a new one, or one that has answered, is a failure", async () => {
+  test("an idle socket that breaks at once is replaced; a new one or one with a response fails", async () => {
     const of = client();
     await ask(of, simulator.port).over.promise;
     simulator.force("refuse", 1);
@@ -325,18 +324,18 @@ describe("with an upstream that speaks it", () => {
     expect(await cut.over.promise).toBe("reset: the upstream closed with 1000");
   });
 
-  test("a taker that throws hears that it is over, and its socket is not used again", async () => {
+  test("a handler that throws gets a failure, and its socket is not reused", async () => {
     const of = client();
     const notes = ask(of, simulator.port);
-    notes.onData = () => {
+    notes.afterData = () => {
       throw new Error("no");
     };
-    expect(await notes.over.promise).toBe("reset: the taker of the answer threw");
+    expect(await notes.over.promise).toBe("reset: the response sink threw an error");
     expect(await ask(of, simulator.port).over.promise).toBe("end");
     expect(simulator.ledger.sockets().opened).toBe(2);
   });
 
-  test("whoever leaves takes the socket along", async () => {
+  test("aborting a turn closes its socket", async () => {
     const of = client();
     const notes = ask(of, simulator.port, { body: { model: "fault/stall@chunk3", input: "x" } });
     await eventually(() => notes.types.length === 3);
@@ -345,7 +344,7 @@ describe("with an upstream that speaks it", () => {
     await eventually(() => simulator.ledger.sockets().open === 0);
   });
 
-  test("while the taker waits the upstream is held up, and nothing is lost", async () => {
+  test("pausing a turn applies back-pressure to the upstream, and no event is lost", async () => {
     const of = client({ messageBytesMax: 64 * 1024 * 1024 });
     const body = { model: "sim-fast@events=2000,bytes=20000000", input: "x", store: false };
     const notes = ask(of, simulator.port, { body });
@@ -364,7 +363,7 @@ describe("with an upstream that speaks it", () => {
     expect(notes.types.filter((type) => type === "response.output_text.delta")).toHaveLength(2_000);
   });
 
-  test("requests and events of many megabytes arrive whole", async () => {
+  test("requests and events of many megabytes arrive completely", async () => {
     const of = client({ messageBytesMax: 8 * 1024 * 1024 });
     const input = "ä".repeat(4_000_000);
     const asked = ask(of, simulator.port, { body: { model: "sim-fast", input, store: false } });
@@ -377,7 +376,7 @@ describe("with an upstream that speaks it", () => {
     expect(told.text).toContain(`"filler":"${"a".repeat(6_000_000)}"}\n\n`);
   });
 
-  test("a changed credential closes what the old one opened, at once or after its turn", async () => {
+  test("a changed credential closes the old sockets, at once or after their turn", async () => {
     const of = client();
     const before = account();
     const slow = { model: "sim-fast@interval=5ms,events=40", input: "x", store: false };
@@ -396,14 +395,14 @@ describe("with an upstream that speaks it", () => {
     await eventually(() => simulator.ledger.sockets().open === 0);
   });
 
-  test("an upstream that refuses to speak it is left in peace for a while; other refusals are answers", async () => {
+  test("404, 405 and 426 disable the WebSocket for a while; other errors are responses", async () => {
     const of = client();
     for (const status of [404, 405, 426]) {
       simulator.force(`upgrade@${status}`, 1);
       const one = account({ id: `acct_${status}` });
       expect(await ask(of, simulator.port, { account: one }).over.promise).toBe(`unspoken ${status}`);
-      expect(of.speaks(one)).toBe(false);
-      expect(of.speaks({ ...one, baseUrl: "http://other.example" })).toBe(true);
+      expect(of.isSupported(one)).toBe(false);
+      expect(of.isSupported({ ...one, baseUrl: "http://other.example" })).toBe(true);
     }
     expect(unspoken).toEqual([404, 405, 426]);
     simulator.force("upgrade@429,retry=7", 1);
@@ -415,7 +414,7 @@ describe("with an upstream that speaks it", () => {
     const overloaded = ask(of, simulator.port);
     await overloaded.over.promise;
     expect(overloaded.status).toBe(503);
-    expect(of.speaks(account())).toBe(true);
+    expect(of.isSupported(account())).toBe(true);
   });
 });
 
@@ -449,12 +448,12 @@ async function handMade(
         rest = Buffer.from(head.slice(end + 4), "latin1");
       }
       const fault = frames.push(rest, {
-        message(opcode, from, start, to) {
+        onMessage(opcode, from, start, to) {
           const text = Buffer.from(from.subarray(start, to)).toString();
           made.heard.push([opcode, text]);
           onMessage(socket, text);
         },
-        control: (opcode, payload) => made.heard.push([opcode, Buffer.from(payload).toString("latin1")]),
+        onControl: (opcode, payload) => made.heard.push([opcode, Buffer.from(payload).toString("latin1")]),
       });
       if (fault !== null) throw new Error(fault.reason);
     });
@@ -477,26 +476,26 @@ const completed = (id: string) => text(`{"type":"response.completed","response":
 const delta = (words: string) => text(`{"type":"response.output_text.delta","delta":"${words}"}`);
 const ANSWER = Buffer.concat([created("resp_1"), completed("resp_1")]);
 
-describe("by the byte", () => {
-  test("the key of the standard's example is answered as the standard says", () => {
+describe("the WebSocket protocol", () => {
+  test("the accept key matches the example of the RFC", () => {
     expect(computeAcceptKey("dGhlIHNhbXBsZSBub25jZQ==")).toBe("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
   });
 
   const refused: [what: string, answer: (key: string) => string, reason: string][] = [
-    ["another key's answer", () => good("another"), "answers another key"],
+    ["another key's answer", () => good("another"), "handshake for another key"],
     [
-      "an upgrade to something else",
+      "an upgrade to another protocol",
       (key) => good(key).replace("WebSocket\r", "h2c\r"),
-      "upgrade to something else",
+      "upgrade to another protocol",
     ],
-    ["no confirmation", (key) => good(key).replace("keep-alive, Upgrade", "close"), "not confirmed"],
+    ["no accept key", (key) => good(key).replace("keep-alive, Upgrade", "close"), "not confirmed"],
     ["an extension", (key) => good(key, "Sec-WebSocket-Extensions: permessage-deflate\r\n"), "extension"],
     ["a subprotocol", (key) => good(key, "Sec-WebSocket-Protocol: chat\r\n"), "subprotocol"],
-    ["no HTTP", () => "SSH-2.0-OpenSSH\r\n\r\n", "not an HTTP/1 answer"],
-    ["a head without end", () => `HTTP/1.1 101 X\r\nA: ${"x".repeat(20_000)}\r\n`, "16384"],
+    ["no HTTP response", () => "SSH-2.0-OpenSSH\r\n\r\n", "not an HTTP/1 response"],
+    ["an endless head", () => `HTTP/1.1 101 X\r\nA: ${"x".repeat(20_000)}\r\n`, "16384"],
   ];
   for (const [what, answer, reason] of refused) {
-    test(`${what} in the handshake is no answer`, async () => {
+    test(`${what} in the handshake is rejected`, async () => {
       const { port } = await handMade(answer);
       const over = await ask(client(), port).over.promise;
       expect(over).toStartWith("bad_http: ");
@@ -504,7 +503,7 @@ describe("by the byte", () => {
     });
   }
 
-  test("events may follow the handshake in one read, after other heads, and come in any pieces", async () => {
+  test("events may follow the handshake in one read, after interim responses, in any pieces", async () => {
     const { port } = await handMade(
       (key) => `HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n${good(key)}`,
       (socket) => {
@@ -516,7 +515,7 @@ describe("by the byte", () => {
     expect(notes.types).toEqual(["response.created", "response.completed"]);
   });
 
-  test("a message whose type comes last, or that is written in lines, is the same event", async () => {
+  test("a message with its type last, or over several lines, is the same event", async () => {
     const { port } = await handMade(good, (socket) => {
       socket.write(text('{"delta":"a","type":"response.output_text.delta"}'));
       socket.write(text('{\n  "type": "response.output_text.delta",\r\n  "delta": "b"\n}'));
@@ -535,7 +534,7 @@ describe("by the byte", () => {
     expect(notes.text).not.toContain("too late");
   });
 
-  test("pings are answered, and silent sockets pinged", async () => {
+  test("pings are answered, and idle sockets are pinged", async () => {
     const made = await handMade(good, (socket) => {
       socket.write(buildFrame(PING, wholePart(Buffer.from("abc")), null));
       socket.write(ANSWER);
@@ -548,17 +547,17 @@ describe("by the byte", () => {
     await eventually(() => made.sockets[0]?.destroyed);
   });
 
-  test("a close is answered, and a turn that waits for more has failed", async () => {
+  test("a close is answered, and a pending turn fails", async () => {
     const made = await handMade(good, (socket) => socket.write(closeFrame(1011, "why", null)));
     expect(await ask(client(), made.port).over.promise).toBe("reset: the upstream closed with 1011");
     await eventually(() => made.heard.some(([opcode]) => opcode === CLOSE));
   });
 
-  test("what is no frame, no text or too large ends the socket and the turn", async () => {
+  test("an invalid frame, a binary message or a too large one ends the socket and the turn", async () => {
     for (const [frame, reason] of [
       [Uint8Array.of(0xf1, 0), "reserved bit"],
-      [buildFrame(2, [], null), "no text"],
-      [Uint8Array.of(0x81, 127, 0, 0, 0, 1, 0, 0, 0, 0), "more than 1048576 bytes"],
+      [buildFrame(2, [], null), "not text"],
+      [Uint8Array.of(0x81, 127, 0, 0, 0, 1, 0, 0, 0, 0), "exceeds 1048576 bytes"],
     ] as const) {
       const { port } = await handMade(good, (socket) => socket.write(frame));
       const over = await ask(client(), port).over.promise;
@@ -567,7 +566,7 @@ describe("by the byte", () => {
     }
   });
 
-  test("a turn is asked again where its kept socket broke at once, or before all of it was sent", async () => {
+  test("a turn is retried if its idle socket broke at once or before all of it was sent", async () => {
     let passedMs = 0;
     const of = client({ monotonicMs: () => systemClock.monotonicMs() + passedMs });
     const made = await handMade(good, (socket) => socket.write(ANSWER));
@@ -581,7 +580,7 @@ describe("by the byte", () => {
     await eventually(() => made.sockets.length === 2);
   });
 
-  test("a turn that was sent is not asked again when its socket breaks later", async () => {
+  test("a turn that was sent is not retried if its socket breaks later", async () => {
     let passedMs = 0;
     const of = client({ monotonicMs: () => systemClock.monotonicMs() + passedMs });
     let turns = 0;
@@ -597,7 +596,7 @@ describe("by the byte", () => {
     expect(made.sockets).toHaveLength(1);
   });
 
-  test("a handshake that nobody answers is given up, an address where nobody listens too", async () => {
+  test("a handshake without a response times out, and a closed port is refused", async () => {
     const { port } = await handMade(() => "");
     const of = client({ handshakeTimeoutMs: 20 });
     expect(await ask(of, port).over.promise).toStartWith("connect_timeout: ");
@@ -606,14 +605,14 @@ describe("by the byte", () => {
     expect(await ask(of, closed.port).over.promise).toStartWith("refused: ");
   });
 
-  test("a path or header that could begin a line of its own is not sent", async () => {
+  test("a path or header with a line break is not sent", async () => {
     const { port, sockets } = await handMade(good);
     expect(await ask(client(), port, { path: "/v1\r\nx: y" }).over.promise).toStartWith("refused: ");
     expect(await ask(client(), port, { headers: "a: b\nc: d\r\n" }).over.promise).toStartWith("refused: ");
     expect(sockets).toHaveLength(0);
   });
 
-  test("a kept socket that is closed as any may be is replaced; with any other code its turn has failed", async () => {
+  test("an idle socket that closes normally is replaced; with any other code its turn fails", async () => {
     for (const [code, isReplaced] of [
       [1000, true],
       [1001, true],
@@ -638,7 +637,7 @@ describe("by the byte", () => {
     }
   });
 
-  test("a kept socket that breaks the protocol is not replaced: its turn has failed", async () => {
+  test("an idle socket that violates the protocol is not replaced: its turn fails", async () => {
     let turns = 0;
     const made = await handMade(good, (socket) =>
       socket.write(turns++ === 1 ? Uint8Array.of(0xf1, 0) : ANSWER),
@@ -649,7 +648,7 @@ describe("by the byte", () => {
     expect(turns).toBe(2);
   });
 
-  test("of many pings that cannot be answered yet the last one is", async () => {
+  test("of many pings that cannot be answered yet, only the last is answered", async () => {
     let turns = 0;
     const made = await handMade(good, (socket) => {
       if (turns++ === 0) socket.write(ANSWER);
@@ -662,7 +661,7 @@ describe("by the byte", () => {
     for (let n = 0; n < 1_000; n++)
       socket?.write(buildFrame(PING, wholePart(Buffer.from(`ping ${n}`)), null));
     socket?.write(created("resp_2"));
-    // By then it has received the pings.
+    // At this point the client has received the pings.
     await eventually(() => notes.types.length === 1);
     socket?.resume();
     await eventually(() => turns === 2);
@@ -673,11 +672,11 @@ describe("by the byte", () => {
   });
 });
 
-describe("what comes late", () => {
+describe("a late message", () => {
   const SECRET = "words of another";
   const words = (more: string) => `{"type":"response.metadata","headers":{"x":"${more}"}}`;
 
-  test("on a socket that nobody uses ends it, but for what is private", async () => {
+  test("on an idle socket closes it, unless the message is private", async () => {
     for (const late of [
       delta(SECRET),
       completed("resp_1"),
@@ -697,7 +696,7 @@ describe("what comes late", () => {
     }
   });
 
-  test("in one read with the end of its turn ends the socket too", async () => {
+  test("in one read with the end of its turn closes the socket", async () => {
     const made = await handMade(good, (socket) => socket.write(Buffer.concat([ANSWER, delta(SECRET)])));
     const of = client();
     const notes = ask(of, made.port);
@@ -706,7 +705,7 @@ describe("what comes late", () => {
     await eventually(() => made.heard.some(([opcode]) => opcode === CLOSE));
   });
 
-  test("after an error in the middle is heard by nobody: the socket ends with its turn", async () => {
+  test("after an error within a response is dropped: the socket closes with its turn", async () => {
     const made = await handMade(good, (socket) =>
       socket.write(Buffer.concat([created("resp_1"), text('{"type":"error","status":500}')])),
     );
@@ -717,7 +716,7 @@ describe("what comes late", () => {
     expect(made.sockets).toHaveLength(2);
   });
 
-  test("before the next response has begun is no part of it, and the socket serves no third", async () => {
+  test("before the next response has begun is dropped, and the socket is not reused afterwards", async () => {
     let turns = 0;
     const made = await handMade(good, (socket) => {
       if (turns++ !== 1) socket.write(ANSWER);
@@ -737,7 +736,7 @@ describe("what comes late", () => {
     expect(made.sockets).toHaveLength(2);
   });
 
-  test("and ends another response within the next breaks that one, and the socket", async () => {
+  test("that ends another response within the next fails that turn and the socket", async () => {
     let turns = 0;
     const made = await handMade(good, (socket) =>
       socket.write(turns++ === 0 ? ANSWER : Buffer.concat([created("resp_2"), completed("resp_1")])),
@@ -745,12 +744,12 @@ describe("what comes late", () => {
     const of = client();
     await ask(of, made.port).over.promise;
     const notes = ask(of, made.port);
-    expect(await notes.over.promise).toBe("bad_http: the end of another response");
+    expect(await notes.over.promise).toBe("bad_http: received the end of another response");
     expect(notes.types).not.toContain("response.completed");
     await eventually(() => made.heard.some(([opcode]) => opcode === CLOSE));
   });
 
-  test("could not be told from the next where responses have no ids: such a socket serves once", async () => {
+  test("cannot be detected without response ids: such a socket serves one turn", async () => {
     const made = await handMade(good, (socket) => socket.write(text('{"type":"response.completed"}')));
     const of = client();
     expect(await ask(of, made.port).over.promise).toBe("end");
@@ -758,13 +757,13 @@ describe("what comes late", () => {
     expect(made.sockets).toHaveLength(2);
   });
 
-  test("has time to come before another conversation is given the socket; its own is not kept waiting", async () => {
+  test("is awaited before another conversation gets the socket, but not by its own conversation", async () => {
     let passedMs = 0;
-    const of = client({ restMs: 60_000, monotonicMs: () => systemClock.monotonicMs() + passedMs });
+    const of = client({ reuseDelayMs: 60_000, monotonicMs: () => systemClock.monotonicMs() + passedMs });
     const made = await handMade(good, (socket) => socket.write(ANSWER));
     const thread = new SocketConversation();
     await ask(of, made.port, { thread }).over.promise;
-    thread.forget();
+    thread.clear();
     await ask(of, made.port, { thread }).over.promise;
     expect(made.sockets).toHaveLength(1);
     thread.end();

@@ -3,17 +3,17 @@
  * socket is reused.
  */
 
-import { type ConnectionsOptions, openConnections } from "../../net/http-client/connections.ts";
-import type { HttpExchange } from "../../net/http-client/contract.ts";
+import { ConnectionPool, type ConnectionsOptions } from "../../net/http-client/connections.ts";
+import type { HttpExchange, ResponseSink } from "../../net/http-client/contract.ts";
 import type { DialTarget } from "../../net/http-client/dial.ts";
 import { findHeadFault } from "../../net/http-client/request-head.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
-import { type TurnRequest, UpstreamTurn, type UpstreamTurnHandler } from "./turn.ts";
 import type { SocketSetting } from "./upstream-socket.ts";
-import { openWarmSockets, type WarmSocketsOptions } from "./warm-sockets.ts";
+import { type TurnFailure, type TurnRequest, UpstreamTurn } from "./upstream-turn.ts";
+import { WarmSockets, type WarmSocketsOptions } from "./warm-sockets.ts";
 
-export type { TurnRequest, UpstreamTurnHandler } from "./turn.ts";
 export { SocketConversation } from "./upstream-socket.ts";
+export type { TurnFailure, TurnRequest } from "./upstream-turn.ts";
 
 export interface SocketRequest extends TurnRequest {
   readonly account: PolicyAccount;
@@ -25,9 +25,9 @@ export interface SocketRequest extends TurnRequest {
 
 export interface SocketClient {
   /** Returns false while the upstream is known not to accept WebSocket upgrades, even if it is configured to. */
-  speaks(account: PolicyAccount): boolean;
+  isSupported(account: PolicyAccount): boolean;
   /** See `HttpClient.send`. */
-  send(request: SocketRequest, handler: UpstreamTurnHandler): HttpExchange;
+  send(request: SocketRequest, sink: ResponseSink<TurnFailure>): HttpExchange;
   /** Closes sockets of other accounts and of outdated credentials as soon as they are free. */
   retain(accounts: ReadonlyMap<string, PolicyAccount>): void;
   /** Closes free sockets now, and the others after their current response. */
@@ -39,23 +39,23 @@ export interface SocketClientOptions
     Omit<SocketSetting, "connections">,
     WarmSocketsOptions {
   /** How long HTTP is used for an upstream that rejected a handshake. */
-  unspokenMs: number;
-  noteUnspoken(account: PolicyAccount, status: number): void;
+  unsupportedMs: number;
+  onUnsupported(account: PolicyAccount, status: number): void;
 }
 
 export function openSocketClient(options: SocketClientOptions): SocketClient {
-  const { monotonicMs, unspokenMs } = options;
-  const connections = openConnections({
+  const { monotonicMs, unsupportedMs } = options;
+  const connections = new ConnectionPool({
     ...options,
     clock: { monotonicMs },
     // A WebSocket connection is never returned to the HTTP pool.
     idlePerOriginMax: 0,
   });
   const setting: SocketSetting = { ...options, connections };
-  const warm = openWarmSockets(options);
+  const warm = new WarmSockets(options);
   const unsupported = new Map<string, { account: PolicyAccount; untilMs: number }>();
 
-  function speaks(account: PolicyAccount): boolean {
+  function isSupported(account: PolicyAccount): boolean {
     const entry = unsupported.get(account.id);
     if (entry === undefined) return true;
     if (isSame(entry.account, account) && monotonicMs() < entry.untilMs) return false;
@@ -64,27 +64,27 @@ export function openSocketClient(options: SocketClientOptions): SocketClient {
   }
 
   return {
-    speaks,
-    send(request, handler) {
+    isSupported,
+    send(request, sink) {
       const { account, target, path, headers } = request;
-      const shelfKey = `${account.id}\n${account.baseUrl}\n${path}\n${headers}`;
+      const setKey = `${account.id}\n${account.baseUrl}\n${path}\n${headers}`;
       const turn = new UpstreamTurn(
         {
           setting,
           warm,
-          shelf: warm.shelfFor(shelfKey, account),
+          socketSet: warm.getSet(setKey, account),
           address() {
             const fault = findHeadFault(request);
             if (fault !== null) throw new Error(fault);
-            return { route: connections.routeOf(target), path, headers };
+            return { route: connections.resolveRoute(target), path, headers };
           },
-          noteUnspoken(status) {
-            unsupported.set(account.id, { account, untilMs: monotonicMs() + unspokenMs });
-            options.noteUnspoken(account, status);
+          onUnsupported(status) {
+            unsupported.set(account.id, { account, untilMs: monotonicMs() + unsupportedMs });
+            options.onUnsupported(account, status);
           },
         },
         request,
-        handler,
+        sink,
       );
       turn.start();
       return turn;
@@ -96,7 +96,7 @@ export function openSocketClient(options: SocketClientOptions): SocketClient {
         return current !== undefined && isSame(account, current);
       });
     },
-    close: warm.close,
+    close: () => warm.close(),
   };
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { decodeText } from "../../net/wire/bytes.ts";
 import { wholeBytesPart } from "../../net/wire/parts.ts";
-import { openSseSplitter, readEvent } from "../../net/wire/sse.ts";
+import { readEvent, SseSplitter } from "../../net/wire/sse.ts";
 import { EventText, readMessageKind, type UpstreamMessageKind } from "./event-text.ts";
 
 interface Told {
@@ -22,7 +22,7 @@ function told(messages: readonly string[]): Told {
     return text.add(read, start, at);
   });
   const events: Told["events"] = [];
-  const splitter = openSseSplitter({ eventBytesMax: 1_000_000 });
+  const splitter = new SseSplitter({ eventBytesMax: 1_000_000 });
   splitter.push(wholeBytesPart(text.take() ?? new Uint8Array(0)), (bytes, start, end) => {
     const { type, data } = readEvent(bytes, start, end);
     events.push({
@@ -37,7 +37,7 @@ function told(messages: readonly string[]): Told {
 
 const DELTA = "response.output_text.delta";
 
-test("any event comes out as it was, however its JSON is written and wherever its type stands", () => {
+test("any event is converted unchanged, for any JSON formatting and position of its type", () => {
   const type = fc.constantFrom(DELTA, "response.created", "response.output_item.done", "response.queued");
   const fields = fc.dictionary(
     fc.string().filter((name) => !["type", "headers", "response", "__proto__"].includes(name)),
@@ -63,7 +63,7 @@ test("any event comes out as it was, however its JSON is written and wherever it
   );
 });
 
-describe("messages", () => {
+describe("upstream messages", () => {
   const KINDS: [type: string, kind: UpstreamMessageKind][] = [
     ["response.completed", "terminal"],
     ["response.incomplete", "terminal"],
@@ -80,7 +80,7 @@ describe("messages", () => {
     ["keepalive", "private"],
   ];
   for (const [type, kind] of KINDS) {
-    test(`${type} is ${kind}, and known as such each time`, () => {
+    test(`${type} is classified as ${kind}, also when repeated`, () => {
       for (const text of [JSON.stringify({ type, n: 1 }), JSON.stringify({ n: 1, type }, null, 1)]) {
         const { kinds, events } = told([text, text, text]);
         expect(kinds).toEqual([kind, kind, kind]);
@@ -90,12 +90,12 @@ describe("messages", () => {
     });
   }
 
-  test("a longer type is not taken for the one before it", () => {
+  test("a longer type does not match the previous type", () => {
     const { events } = told([`{"type":"${DELTA}"}`, `{"type":"${DELTA}.more"}`, `{"type":"${DELTA}"}`]);
     expect(events.map(({ type }) => type)).toEqual([DELTA, `${DELTA}.more`, DELTA]);
   });
 
-  test("what is no event has no name, and is left for the reader to drop", () => {
+  test("a message that is not an event has no name, and the reader drops it", () => {
     const text = new EventText();
     const add = (message: string) => text.add(Buffer.from(message), 0, Buffer.byteLength(message));
     for (const message of ["[DONE]", '{"no":"type"}', '{"type":"response.x\\ny"}', '{"type":"response.cut']) {
@@ -104,18 +104,18 @@ describe("messages", () => {
     expect(Buffer.from(text.take() ?? []).toString()).not.toContain("event:");
   });
 
-  test("a line end in a type cannot begin an event of its own", () => {
+  test("a line break in a type cannot begin another event", () => {
     const hostile = '{"type":"response.a\nevent: response.completed\ndata: {}\n\n"}';
     const text = new EventText();
     text.add(Buffer.from(hostile), 0, hostile.length);
     expect(Buffer.from(text.take() ?? []).toString()).toMatch(/^data: [^\r\n]*\n\n$/);
   });
 
-  test("what is forgotten does not go on, and what follows does", () => {
+  test("forgotten events are not emitted, and later ones are", () => {
     const text = new EventText();
     const add = (message: string) => text.add(Buffer.from(message), 0, message.length);
     add(`{"type":"${DELTA}","delta":"a"}`);
-    text.forget();
+    text.clear();
     expect(text.take()).toBeNull();
     add(`{"type":"${DELTA}","delta":"b"}`);
     expect(Buffer.from(text.take() ?? []).toString()).toBe(
@@ -124,7 +124,7 @@ describe("messages", () => {
   });
 });
 
-test("a read is searched for line ends once, however many messages are in it", () => {
+test("a read is searched for line breaks once, for any number of messages", () => {
   const messages = Array.from(
     { length: 500 },
     (_, n) => `{"type":"${n % 2 ? DELTA : `${DELTA}s`}","n":${n}}`,
@@ -136,7 +136,7 @@ test("a read is searched for line ends once, however many messages are in it", (
     text.add(read, at, at + length);
     at += length;
   }
-  // For either kind of line end.
+  // Once for each kind of line break.
   expect(read.searched).toBe(2 * read.length);
 });
 

@@ -5,7 +5,8 @@
 
 import { type ObjectScan, type ScanFailure, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { decodeLatin1, writeBytes } from "../../net/wire/bytes.ts";
-import { formatEvent } from "../../net/wire/sse-write.ts";
+import { Cache } from "../../net/wire/cache.ts";
+import { formatEvent } from "../../net/wire/sse-format.ts";
 import { isPrivateEvent } from "../../protocols/responses/private-event.ts";
 import { isEventName } from "../../protocols/shared/stream.ts";
 
@@ -50,23 +51,22 @@ interface Opening {
   readonly lines: Uint8Array;
 }
 
-/** Cache by type. Types are few and short and occur in every response; anything else is not cached. */
-const openings = new Map<string, Opening>();
-const OPENINGS_MAX = 256;
+/** Types are few and short and occur in every response; anything else is not cached. */
+const openingsByType = new Cache<string, Opening>({ name: "event openings by type", entriesMax: 256 });
 const CACHED_TYPE_BYTES_MAX = 64;
 
 function lookUpOpening(type: string): Opening {
-  const cached = openings.get(type);
-  if (cached !== undefined) return cached;
-  const opening = {
+  return type.length > CACHED_TYPE_BYTES_MAX
+    ? buildOpening(type)
+    : openingsByType.getOrCreate(type, buildOpening);
+}
+
+function buildOpening(type: string): Opening {
+  return {
     kind: classifyType(type),
     json: utf8.encode(`{"type":"${type}"`),
     lines: utf8.encode(`event: ${type}\ndata: `),
   };
-  if (type.length > CACHED_TYPE_BYTES_MAX) return opening;
-  if (openings.size >= OPENINGS_MAX) openings.clear();
-  openings.set(type, opening);
-  return opening;
 }
 
 /** One event: these lines, then a range of an array, then a blank line. */
@@ -96,12 +96,12 @@ export class EventText {
       this.last = lookUpOpening(decodeLatin1(bytes, start + BEFORE_TYPE.length, nameEnd));
     }
     const { kind, lines } = this.last;
-    if (kind !== "error" && kind !== "private") this.put(lines, bytes, start, end);
+    if (kind !== "error" && kind !== "private") this.append(lines, bytes, start, end);
     return kind;
   }
 
   /** Discards what was added since the last `take`. */
-  forget(): void {
+  clear(): void {
     this.pieces = [];
     this.length = 0;
   }
@@ -109,7 +109,7 @@ export class EventText {
   /** Returns null when there are no events. */
   take(): Uint8Array | null {
     const { pieces } = this;
-    this.lineEnds.forget();
+    this.lineEnds.clear();
     if (pieces.length === 0) return null;
     const text = Buffer.allocUnsafe(this.length);
     let to = 0;
@@ -119,7 +119,7 @@ export class EventText {
       text[to++] = LF;
       text[to++] = LF;
     }
-    this.forget();
+    this.clear();
     return text;
   }
 
@@ -132,11 +132,11 @@ export class EventText {
     if (kind === "error" || kind === "private") return kind;
     const name = type !== null && isEventName(type) ? type : null;
     const event = formatEvent(name, message);
-    this.put(NOTHING, event, 0, event.length - BLANK_LINE_BYTES);
+    this.append(NOTHING, event, 0, event.length - BLANK_LINE_BYTES);
     return kind;
   }
 
-  private put(lines: Uint8Array, bytes: Uint8Array, start: number, end: number): void {
+  private append(lines: Uint8Array, bytes: Uint8Array, start: number, end: number): void {
     this.pieces.push({ lines, bytes, start, end });
     this.length += lines.length + end - start + BLANK_LINE_BYTES;
   }
@@ -175,7 +175,7 @@ class LineEnds {
   }
 
   /** The read is consumed. Releases its bytes. */
-  forget(): void {
+  clear(): void {
     this.bytes = NOTHING;
   }
 }

@@ -1,16 +1,16 @@
 /** Probes whether an account supports WebSocket, for the `doctor` command. */
 
-import { openConnections } from "../../net/http-client/connections.ts";
+import { ConnectionPool } from "../../net/http-client/connections.ts";
 import type { Dialer } from "../../net/http-client/dial.ts";
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Deadlines } from "../../net/wire/deadlines.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
-import { credentialHeader, upstreamPath } from "../address.ts";
-import { type HandshakeProbe, probeHandshake } from "./greet.ts";
+import { credentialHeader, upstreamPath } from "../upstream-address.ts";
+import { type HandshakeProbe, probeHandshake } from "./probe-handshake.ts";
 
 export interface SocketProbeOptions {
   dialer: Dialer;
-  alarms: Deadlines;
+  deadlines: Deadlines;
   clock: Clock;
   userAgent: string;
   limits: {
@@ -27,16 +27,22 @@ export async function probeSocket(
   account: PolicyAccount,
   options: SocketProbeOptions,
 ): Promise<HandshakeProbe | null> {
-  const { dialer, alarms, clock, limits } = options;
+  const { dialer, deadlines, clock, limits } = options;
   const { connectTimeoutMs } = limits;
-  const connections = openConnections({ alarms, clock, connectTimeoutMs, idleMs: 0, idlePerOriginMax: 0 });
+  const connections = new ConnectionPool({
+    deadlines,
+    clock,
+    connectTimeoutMs,
+    idleMs: 0,
+    idlePerOriginMax: 0,
+  });
   const credential = credentialHeader(account);
   try {
-    const target = await dialer.resolve(account.baseUrl, account.privateNetwork);
+    const target = await dialer.resolve(account.baseUrl, account);
     return await probeHandshake(
       {
         connections,
-        alarms,
+        deadlines,
         monotonicMs: clock.monotonicMs,
         headBytesMax: limits.upstreamHeadBytesMax,
         messageBytesMax: limits.eventBytesMax,
@@ -44,7 +50,7 @@ export async function probeSocket(
         handshakeTimeoutMs: limits.doctorTimeoutMs,
       },
       {
-        route: connections.routeOf(target),
+        route: connections.resolveRoute(target),
         path: upstreamPath(account, "/responses", ""),
         headers:
           `user-agent: ${options.userAgent}\r\n` +

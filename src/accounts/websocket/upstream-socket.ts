@@ -1,6 +1,5 @@
 /** One WebSocket to one upstream, from the handshake to the close. It reports its events to its current user. */
 
-import { parseResponseHead, type ResponseHead } from "../../net/http-client/answer-head.ts";
 import type {
   ClientConnectionSocket,
   ConnectionEnd,
@@ -8,6 +7,7 @@ import type {
 } from "../../net/http-client/connection.ts";
 import type { ConnectionRoute, Connections } from "../../net/http-client/connections.ts";
 import type { AnswerHeaders, HttpFailure } from "../../net/http-client/contract.ts";
+import { parseResponseHead, type ResponseHead } from "../../net/http-client/response-head.ts";
 import {
   buildFrame,
   CLOSE,
@@ -25,19 +25,19 @@ import { joinParts, type Part, wholePart } from "../../net/wire/parts.ts";
 
 export interface SocketUser {
   /** The handshake is complete, and messages can be sent. */
-  opened(socket: UpstreamSocket): void;
+  onOpen(socket: UpstreamSocket): void;
   /** The handshake was rejected with an HTTP response. The body is null when it was too long. The last call. */
-  refused(status: number, headers: AnswerHeaders, body: Uint8Array | null): void;
-  message(bytes: Uint8Array, start: number, end: number): void;
+  onReject(status: number, headers: AnswerHeaders, body: Uint8Array | null): void;
+  onMessage(bytes: Uint8Array, start: number, end: number): void;
   /** All messages of one read were reported. */
-  readEnded(): void;
+  onReadEnd(): void;
   /** The last call. */
-  closed(socket: UpstreamSocket, failure: HttpFailure): void;
+  onClose(socket: UpstreamSocket, failure: HttpFailure): void;
 }
 
 export interface SocketSetting {
   connections: Connections;
-  alarms: Deadlines;
+  deadlines: Deadlines;
   monotonicMs(): number;
   headBytesMax: number;
   messageBytesMax: number;
@@ -60,29 +60,29 @@ export interface SocketAddress {
  * owner of the conversation creates this object and ends it.
  */
 export class SocketConversation {
-  private answered: { readonly socket: UpstreamSocket; readonly responseId: string } | null = null;
+  private lastResponse: { readonly socket: UpstreamSocket; readonly responseId: string } | null = null;
   private isOver = false;
 
   get last(): { readonly socket: UpstreamSocket; readonly responseId: string } | null {
-    return this.answered;
+    return this.lastResponse;
   }
 
-  note(socket: UpstreamSocket, responseId: string): void {
+  recordResponse(socket: UpstreamSocket, responseId: string): void {
     if (this.isOver) return;
-    this.answered = { socket, responseId };
-    socket.thread = this;
+    this.lastResponse = { socket, responseId };
+    socket.reservedConversation = this;
   }
 
   /** The last response can no longer be continued. */
-  forget(): void {
-    if (this.answered !== null) this.answered.socket.thread = null;
-    this.answered = null;
+  clear(): void {
+    if (this.lastResponse !== null) this.lastResponse.socket.reservedConversation = null;
+    this.lastResponse = null;
   }
 
   /** The conversation has ended: its socket can be used for any other. */
   end(): void {
     this.isOver = true;
-    this.forget();
+    this.clear();
   }
 }
 
@@ -96,25 +96,25 @@ export class UpstreamSocket implements ConnectionUser {
   headers: AnswerHeaders | null = null;
   openedAtMs = 0;
   /** Updated periodically by the socket pool. */
-  heardAtMs = 0;
-  hasSpoken = false;
+  lastReceivedAtMs = 0;
+  hasReceived = false;
   pingedAtMs: number | null = null;
   usedAtMs = 0;
   /** The conversation that can continue from the last response. */
-  thread: SocketConversation | null = null;
+  reservedConversation: SocketConversation | null = null;
   /** The conversation that sent the last request, whatever its outcome. */
-  askedBy: SocketConversation | null = null;
+  lastConversation: SocketConversation | null = null;
   /** The upstream closed the socket as it may at any time, so it may not have seen the last request. */
-  hasLeft = false;
+  isClosedByUpstream = false;
   private readonly setting: SocketSetting;
   private readonly address: SocketAddress;
   private readonly key = newHandshakeKey();
   private readonly connection: ClientConnectionSocket;
   private readonly frames: FrameReader;
   private phase: "handshake" | "refusal" | "open" | "over" = "handshake";
-  private alarm: Deadline | null = null;
+  private deadline: Deadline | null = null;
   /** Bytes of the handshake response while its head is incomplete. */
-  private gathered: Buffer = Buffer.alloc(0);
+  private headBytes: Buffer = Buffer.alloc(0);
   private refusal: { head: ResponseHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
   private unsent: Uint8Array[] = [];
   private unsentFrom = 0;
@@ -128,7 +128,7 @@ export class UpstreamSocket implements ConnectionUser {
     this.address = address;
     this.user = user;
     this.frames = new FrameReader({ isMasked: false, messageBytesMax: setting.messageBytesMax });
-    this.connection = setting.connections.open(address.route.place, this);
+    this.connection = setting.connections.open(address.route.slot, this);
     this.isStarting = false;
   }
 
@@ -141,17 +141,17 @@ export class UpstreamSocket implements ConnectionUser {
     return this.unsent.length === 0;
   }
 
-  get isHeldUp(): boolean {
+  get isReadPaused(): boolean {
     return this.isPaused;
   }
 
-  send(message: readonly Part[]): void {
-    this.put(buildFrame(TEXT, message, newMask()));
+  send(parts: readonly Part[]): void {
+    this.enqueue(buildFrame(TEXT, parts, newMask()));
   }
 
   ping(): void {
     this.pingedAtMs = this.setting.monotonicMs();
-    this.put(buildFrame(PING, [], newMask()));
+    this.enqueue(buildFrame(PING, [], newMask()));
   }
 
   pause(): void {
@@ -168,7 +168,7 @@ export class UpstreamSocket implements ConnectionUser {
   close(code: number = NORMAL): void {
     if (this.phase === "over") return;
     const canSendClose = this.phase === "open" && this.isSent;
-    this.letGo();
+    this.markClosed();
     if (!canSendClose) this.connection.destroy();
     else {
       const closing = closeFrame(code, "", newMask());
@@ -179,19 +179,19 @@ export class UpstreamSocket implements ConnectionUser {
 
   /** The upstream no longer responds. */
   fail(reason: string): void {
-    this.lose({ kind: "reset", reason });
+    this.closeWithFailure({ kind: "reset", reason });
   }
 
-  opened(): void {
+  onOpen(): void {
     const { route, path, headers } = this.address;
-    this.alarm = this.setting.alarms.set(this.setting.handshakeTimeoutMs, () =>
-      this.lose({ kind: "connect_timeout", reason: "the handshake was not answered in time" }),
+    this.deadline = this.setting.deadlines.set(this.setting.handshakeTimeoutMs, () =>
+      this.closeWithFailure({ kind: "connect_timeout", reason: "the WebSocket handshake timed out" }),
     );
-    this.put(Buffer.from(buildHandshake(path, route.hostLine, headers, this.key), "latin1"));
+    this.enqueue(Buffer.from(buildHandshake(path, route.hostLine, headers, this.key), "latin1"));
   }
 
-  received(_connection: ClientConnectionSocket, bytes: Buffer): void {
-    this.hasSpoken = true;
+  onData(_connection: ClientConnectionSocket, bytes: Buffer): void {
+    this.hasReceived = true;
     switch (this.phase) {
       case "open":
         this.readFrames(bytes);
@@ -204,44 +204,46 @@ export class UpstreamSocket implements ConnectionUser {
     }
   }
 
-  drained(): void {
+  onDrain(): void {
     this.flush();
   }
 
-  closed(connection: ClientConnectionSocket, end: ConnectionEnd): void {
+  onClose(connection: ClientConnectionSocket, end: ConnectionEnd): void {
     // Some failures are reported during the connecting call, before the socket is known to its user.
-    if (this.isStarting) queueMicrotask(() => this.closed(connection, end));
+    if (this.isStarting) queueMicrotask(() => this.onClose(connection, end));
     else if (this.phase === "refusal" && end.kind === "fin") this.endRefusal();
     else {
-      this.hasLeft = true;
-      this.lose(end.kind === "fin" ? { kind: "reset", reason: "the upstream closed the connection" } : end);
+      this.isClosedByUpstream = true;
+      this.closeWithFailure(
+        end.kind === "fin" ? { kind: "reset", reason: "the upstream closed the connection" } : end,
+      );
     }
   }
 
   private readHandshake(bytes: Buffer): void {
     const { headBytesMax } = this.setting;
-    this.gathered = this.gathered.length === 0 ? bytes : Buffer.concat([this.gathered, bytes]);
-    const head = parseResponseHead(this.gathered, 0);
-    if (typeof head === "string") this.lose({ kind: "bad_http", reason: head });
-    else if ((head?.bodyAt ?? this.gathered.length) > headBytesMax) {
-      this.lose({ kind: "bad_http", reason: `a head of more than ${headBytesMax} bytes` });
-    } else if (head !== null) this.takeHead(head);
+    this.headBytes = this.headBytes.length === 0 ? bytes : Buffer.concat([this.headBytes, bytes]);
+    const head = parseResponseHead(this.headBytes, 0);
+    if (typeof head === "string") this.closeWithFailure({ kind: "bad_http", reason: head });
+    else if ((head?.bodyAt ?? this.headBytes.length) > headBytesMax) {
+      this.closeWithFailure({ kind: "bad_http", reason: `the response head exceeds ${headBytesMax} bytes` });
+    } else if (head !== null) this.handleHead(head);
   }
 
-  private takeHead(head: ResponseHead): void {
-    const rest = this.gathered.subarray(head.bodyAt);
-    this.gathered = Buffer.alloc(0);
+  private handleHead(head: ResponseHead): void {
+    const rest = this.headBytes.subarray(head.bodyAt);
+    this.headBytes = Buffer.alloc(0);
     if (head.status === 101) {
       const fault = findHandshakeFault(head, this.key);
       if (fault !== null) {
-        this.lose({ kind: "bad_http", reason: fault });
+        this.closeWithFailure({ kind: "bad_http", reason: fault });
         return;
       }
-      this.stopAlarm();
+      this.cancelDeadline();
       this.phase = "open";
       this.headers = head;
       this.openedAtMs = this.setting.monotonicMs();
-      this.user.opened(this);
+      this.user.onOpen(this);
       if (rest.length > 0 && this.isOpen) this.readFrames(rest);
     } else if (head.status < 200) {
       // Another head follows. The deadline limits how many.
@@ -266,56 +268,56 @@ export class UpstreamSocket implements ConnectionUser {
       }
       parts.push(piece);
     }
-    if (body.hasEnded || body.wrong !== null) this.endRefusal();
+    if (body.hasEnded || body.fault !== null) this.endRefusal();
   }
 
   private endRefusal(): void {
     const { refusal, user } = this;
     if (refusal === null || this.phase === "over") return;
-    this.letGo();
+    this.markClosed();
     this.connection.destroy();
-    const isWhole = refusal.bytes <= this.setting.errorBytesMax && refusal.body.wrong === null;
-    user.refused(refusal.head.status, refusal.head, isWhole ? joinParts(refusal.parts) : null);
+    const isWhole = refusal.bytes <= this.setting.errorBytesMax && refusal.body.fault === null;
+    user.onReject(refusal.head.status, refusal.head, isWhole ? joinParts(refusal.parts) : null);
   }
 
   private readFrames(bytes: Uint8Array): void {
     const fault = this.frames.push(bytes, this);
     if (fault === null) {
-      if (this.isOpen) this.user.readEnded();
+      if (this.isOpen) this.user.onReadEnd();
     } else if (this.isOpen) {
       const closing = closeFrame(fault.code, "", newMask());
       if (this.isSent) this.connection.write(closing, 0, closing.length);
-      this.lose({ kind: "bad_http", reason: fault.reason });
+      this.closeWithFailure({ kind: "bad_http", reason: fault.reason });
     }
   }
 
   /** Called by the frame reader. */
-  message(opcode: number, bytes: Uint8Array, start: number, end: number): void {
+  onMessage(opcode: number, bytes: Uint8Array, start: number, end: number): void {
     if (!this.isOpen) return;
-    if (opcode === TEXT) this.user.message(bytes, start, end);
-    else this.lose({ kind: "bad_http", reason: "a message that is no text" });
+    if (opcode === TEXT) this.user.onMessage(bytes, start, end);
+    else this.closeWithFailure({ kind: "bad_http", reason: "received a message that is not text" });
   }
 
   /** Called by the frame reader. */
-  control(opcode: number, payload: Uint8Array): void {
+  onControl(opcode: number, payload: Uint8Array): void {
     if (!this.isOpen) return;
     if (opcode === PING) {
       this.pong = buildFrame(PONG, wholePart(payload), newMask());
       if (this.isSent) this.flush();
     } else if (opcode === CLOSE) {
       const code = readClose(payload)?.code ?? null;
-      this.hasLeft = code !== null && ORDERLY_CLOSES.has(code);
+      this.isClosedByUpstream = code !== null && ORDERLY_CLOSES.has(code);
       // Messages before it in the same read are reported first.
-      this.user.readEnded();
+      this.user.onReadEnd();
       if (this.isSent) {
         const echo = closeFrame(code, "", newMask());
         this.connection.write(echo, 0, echo.length);
       }
-      this.lose({ kind: "reset", reason: `the upstream closed with ${code ?? "no code"}` });
+      this.closeWithFailure({ kind: "reset", reason: `the upstream closed with ${code ?? "no code"}` });
     }
   }
 
-  private put(bytes: Uint8Array): void {
+  private enqueue(bytes: Uint8Array): void {
     this.unsent.push(bytes);
     if (this.unsent.length === 1) this.flush();
   }
@@ -337,21 +339,21 @@ export class UpstreamSocket implements ConnectionUser {
     return this.unsent[0];
   }
 
-  private lose(failure: HttpFailure): void {
+  private closeWithFailure(failure: HttpFailure): void {
     if (this.phase === "over") return;
-    this.letGo();
+    this.markClosed();
     this.connection.destroy();
-    this.user.closed(this, failure);
+    this.user.onClose(this, failure);
   }
 
-  private letGo(): void {
+  private markClosed(): void {
     this.phase = "over";
-    this.stopAlarm();
+    this.cancelDeadline();
   }
 
-  private stopAlarm(): void {
-    if (this.alarm !== null) this.setting.alarms.cancel(this.alarm);
-    this.alarm = null;
+  private cancelDeadline(): void {
+    if (this.deadline !== null) this.setting.deadlines.cancel(this.deadline);
+    this.deadline = null;
   }
 }
 

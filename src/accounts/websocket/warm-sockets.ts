@@ -9,7 +9,7 @@ import { readMessageKind } from "./event-text.ts";
 import type { SocketConversation, SocketUser, UpstreamSocket } from "./upstream-socket.ts";
 
 export interface WarmSocketsOptions {
-  alarms: Deadlines;
+  deadlines: Deadlines;
   monotonicMs(): number;
   /** Older sockets are not reused. Upstreams close sockets after an hour, even in the middle of a response. */
   ageMs: number;
@@ -23,12 +23,12 @@ export interface WarmSocketsOptions {
    * For this long after a turn, a socket serves only the same conversation, so that no other receives its late
    * messages.
    */
-  restMs: number;
+  reuseDelayMs: number;
 }
 
 /** A set of interchangeable sockets: same account, same credential, same handshake. */
-export interface SocketShelf {
-  readonly purpose: string;
+export interface SocketSet {
+  readonly key: string;
   readonly account: PolicyAccount;
   /** The least recently used socket first. */
   readonly free: UpstreamSocket[];
@@ -38,186 +38,191 @@ export interface SocketShelf {
   isRetired: boolean;
 }
 
-export interface WarmSockets {
-  shelfFor(purpose: string, account: PolicyAccount): SocketShelf;
-  /** Returns the socket that served the conversation, if it is free; else one that is not reserved; else null. */
-  take(shelf: SocketShelf, thread: SocketConversation): UpstreamSocket | null;
-  /** Adds a socket that was just opened and is busy. */
-  add(shelf: SocketShelf, socket: UpstreamSocket): void;
-  /** The socket has served a turn, and no more messages are expected: it can be reused. */
-  free(shelf: SocketShelf, socket: UpstreamSocket): void;
-  /** Removes a closed socket. */
-  drop(shelf: SocketShelf, socket: UpstreamSocket): void;
-  /** Removes and closes a socket. */
-  discard(shelf: SocketShelf, socket: UpstreamSocket): void;
-  /** Closes the sockets of all sets for which `isWanted` returns false, now or when they are returned. */
-  retain(isWanted: (shelf: SocketShelf) => boolean): void;
-  close(): void;
-}
-
 const GOING_AWAY = 1001;
 /** Ages and silences are checked this many times per ping interval. */
 const CHECKS_PER_PING = 4;
 
-export function openWarmSockets(options: WarmSocketsOptions): WarmSockets {
-  const { alarms, monotonicMs, ageMs, idleMs, pingMs, freeMax, restMs } = options;
-  const sets = new Map<string, SocketShelf>();
+export class WarmSockets {
+  readonly #options: WarmSocketsOptions;
+  readonly #sets = new Map<string, SocketSet>();
   /** Free sockets by account id, over all its sets, the least recently used first. */
-  const freeByAccount = new Map<string, Map<UpstreamSocket, SocketShelf>>();
-  let deadline: Deadline | null = null;
-  let isClosed = false;
+  readonly #freeByAccount = new Map<string, Map<UpstreamSocket, SocketSet>>();
+  /** Of the next check; null while there is no socket to check. */
+  #checkDeadline: Deadline | null = null;
+  #isClosed = false;
 
-  function shelfFor(purpose: string, account: PolicyAccount): SocketShelf {
-    let shelf = sets.get(purpose);
-    if (shelf === undefined) {
-      shelf = { purpose, account, free: [], all: new Set(), isRetired: isClosed };
-      sets.set(purpose, shelf);
-    }
-    return shelf;
+  constructor(options: WarmSocketsOptions) {
+    this.#options = options;
   }
 
-  function take(shelf: SocketShelf, thread: SocketConversation): UpstreamSocket | null {
-    const reserved = thread.last?.socket;
-    if (reserved !== undefined && shelf.free.includes(reserved)) {
-      if (isYoung(reserved)) return takeFrom(shelf, reserved);
-      discard(shelf, reserved);
+  getSet(key: string, account: PolicyAccount): SocketSet {
+    let socketSet = this.#sets.get(key);
+    if (socketSet === undefined) {
+      socketSet = { key, account, free: [], all: new Set(), isRetired: this.#isClosed };
+      this.#sets.set(key, socketSet);
     }
-    for (let at = shelf.free.length - 1; at >= 0; at--) {
-      const socket = shelf.free[at];
-      if (socket !== undefined && !isReserved(socket) && mayServe(socket, thread))
-        return takeFrom(shelf, socket);
-    }
-    if ((freeByAccount.get(shelf.account.id)?.size ?? 0) < freeMax) return null;
-    const oldest = shelf.free.find((socket) => mayServe(socket, thread));
-    return oldest === undefined ? null : takeFrom(shelf, oldest);
+    return socketSet;
   }
 
-  function takeFrom(shelf: SocketShelf, socket: UpstreamSocket): UpstreamSocket {
-    unlist(shelf, socket);
+  /** Returns the socket that served the conversation, if it is free; else one that is not reserved; else null. */
+  take(socketSet: SocketSet, conversation: SocketConversation): UpstreamSocket | null {
+    const socket =
+      this.#findReserved(socketSet, conversation) ??
+      this.#findUnreserved(socketSet, conversation) ??
+      this.#findReplaceable(socketSet, conversation);
+    if (socket !== null) this.#removeFree(socketSet, socket);
     return socket;
   }
 
-  function unlist(shelf: SocketShelf, socket: UpstreamSocket): void {
-    const at = shelf.free.indexOf(socket);
-    if (at < 0) return;
-    shelf.free.splice(at, 1);
-    const accountFree = freeByAccount.get(shelf.account.id);
-    accountFree?.delete(socket);
-    if (accountFree?.size === 0) freeByAccount.delete(shelf.account.id);
+  /** Adds a socket that was just opened and is busy. */
+  add(socketSet: SocketSet, socket: UpstreamSocket): void {
+    socketSet.all.add(socket);
+    this.#scheduleCheck();
   }
 
-  function mayServe(socket: UpstreamSocket, thread: SocketConversation): boolean {
-    const hasNoLateMessages = socket.askedBy === thread || monotonicMs() - socket.usedAtMs >= restMs;
-    return hasNoLateMessages && isYoung(socket);
-  }
-
-  function isYoung(socket: UpstreamSocket): boolean {
-    return monotonicMs() - socket.openedAtMs < ageMs;
-  }
-
-  /** A conversation may continue on this socket. */
-  function isReserved(socket: UpstreamSocket): boolean {
-    return socket.thread !== null;
-  }
-
-  function add(shelf: SocketShelf, socket: UpstreamSocket): void {
-    shelf.all.add(socket);
-    deadline ??= alarms.set(pingMs / CHECKS_PER_PING, checkAll);
-  }
-
-  function free(shelf: SocketShelf, socket: UpstreamSocket): void {
-    if (shelf.isRetired || !socket.isOpen || !isYoung(socket)) {
-      discard(shelf, socket);
+  /** The socket has served a turn, and no more messages are expected: it can be reused. */
+  free(socketSet: SocketSet, socket: UpstreamSocket): void {
+    if (socketSet.isRetired || !socket.isOpen || !this.#isYoung(socket)) {
+      this.discard(socketSet, socket);
       return;
     }
-    socket.user = createIdleUser(shelf, socket);
-    socket.usedAtMs = monotonicMs();
-    const accountFree = freeByAccount.get(shelf.account.id) ?? new Map<UpstreamSocket, SocketShelf>();
-    freeByAccount.set(shelf.account.id, accountFree.set(socket, shelf));
-    shelf.free.push(socket);
-    if (accountFree.size > freeMax) discardOldest(accountFree);
+    socket.user = this.#createIdleUser(socketSet, socket);
+    socket.usedAtMs = this.#options.monotonicMs();
+    const { id } = socketSet.account;
+    const accountFree = this.#freeByAccount.get(id) ?? new Map<UpstreamSocket, SocketSet>();
+    this.#freeByAccount.set(id, accountFree.set(socket, socketSet));
+    socketSet.free.push(socket);
+    if (accountFree.size > this.#options.freeMax) this.#discardOldest(accountFree);
     socket.resume();
   }
 
-  function discardOldest(free: ReadonlyMap<UpstreamSocket, SocketShelf>): void {
+  /** Removes a closed socket. */
+  drop(socketSet: SocketSet, socket: UpstreamSocket): void {
+    this.#removeFree(socketSet, socket);
+    socketSet.all.delete(socket);
+    socket.reservedConversation?.clear();
+  }
+
+  /** Removes and closes a socket. */
+  discard(socketSet: SocketSet, socket: UpstreamSocket): void {
+    this.drop(socketSet, socket);
+    socket.close(this.#isClosed ? GOING_AWAY : undefined);
+  }
+
+  /** Closes the sockets of all sets for which `isWanted` returns false, now or when they are returned. */
+  retain(isWanted: (socketSet: SocketSet) => boolean): void {
+    for (const socketSet of [...this.#sets.values()]) {
+      if (isWanted(socketSet)) continue;
+      socketSet.isRetired = true;
+      // A later turn creates a new set.
+      this.#sets.delete(socketSet.key);
+      for (const socket of [...socketSet.free]) this.discard(socketSet, socket);
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    if (this.#checkDeadline !== null) this.#options.deadlines.cancel(this.#checkDeadline);
+    this.#checkDeadline = null;
+    this.retain(() => false);
+  }
+
+  #findReserved(socketSet: SocketSet, conversation: SocketConversation): UpstreamSocket | null {
+    const socket = conversation.last?.socket;
+    if (socket === undefined || !socketSet.free.includes(socket)) return null;
+    if (this.#isYoung(socket)) return socket;
+    this.discard(socketSet, socket);
+    return null;
+  }
+
+  /** The most recently used one, so that the others become idle and are closed. */
+  #findUnreserved({ free }: SocketSet, conversation: SocketConversation): UpstreamSocket | null {
+    return free.findLast((socket) => !isReserved(socket) && this.#mayServe(socket, conversation)) ?? null;
+  }
+
+  /** A socket that is reserved for another conversation is only taken if the pool has no space for one more. */
+  #findReplaceable({ account, free }: SocketSet, conversation: SocketConversation): UpstreamSocket | null {
+    const freeCount = this.#freeByAccount.get(account.id)?.size ?? 0;
+    if (freeCount < this.#options.freeMax) return null;
+    return free.find((socket) => this.#mayServe(socket, conversation)) ?? null;
+  }
+
+  #mayServe(socket: UpstreamSocket, conversation: SocketConversation): boolean {
+    const { monotonicMs, reuseDelayMs } = this.#options;
+    const hasNoLateMessages =
+      socket.lastConversation === conversation || monotonicMs() - socket.usedAtMs >= reuseDelayMs;
+    return hasNoLateMessages && this.#isYoung(socket);
+  }
+
+  #isYoung(socket: UpstreamSocket): boolean {
+    return this.#options.monotonicMs() - socket.openedAtMs < this.#options.ageMs;
+  }
+
+  #removeFree({ account, free }: SocketSet, socket: UpstreamSocket): void {
+    const at = free.indexOf(socket);
+    if (at < 0) return;
+    free.splice(at, 1);
+    const accountFree = this.#freeByAccount.get(account.id);
+    accountFree?.delete(socket);
+    if (accountFree?.size === 0) this.#freeByAccount.delete(account.id);
+  }
+
+  #discardOldest(free: ReadonlyMap<UpstreamSocket, SocketSet>): void {
     const sockets = [...free.keys()];
     const oldest = sockets.find((socket) => !isReserved(socket)) ?? sockets[0];
-    const shelf = oldest && free.get(oldest);
-    if (oldest !== undefined && shelf !== undefined) discard(shelf, oldest);
+    const socketSet = oldest && free.get(oldest);
+    if (oldest !== undefined && socketSet !== undefined) this.discard(socketSet, oldest);
   }
 
   /** On a free socket, only pongs and private messages are expected. Any other message closes it. */
-  function createIdleUser(shelf: SocketShelf, socket: UpstreamSocket): SocketUser {
+  #createIdleUser(socketSet: SocketSet, socket: UpstreamSocket): SocketUser {
     return {
-      opened() {},
-      refused() {},
-      message(bytes, start, end) {
-        if (readMessageKind(bytes, start, end) !== "private") discard(shelf, socket);
+      onOpen() {},
+      onReject() {},
+      onMessage: (bytes, start, end) => {
+        if (readMessageKind(bytes, start, end) !== "private") this.discard(socketSet, socket);
       },
-      readEnded() {},
-      closed: () => drop(shelf, socket),
+      onReadEnd() {},
+      onClose: () => this.drop(socketSet, socket),
     };
   }
 
-  function drop(shelf: SocketShelf, socket: UpstreamSocket): void {
-    unlist(shelf, socket);
-    shelf.all.delete(socket);
-    socket.thread?.forget();
+  #scheduleCheck(): void {
+    const { deadlines, pingMs } = this.#options;
+    this.#checkDeadline ??= deadlines.set(pingMs / CHECKS_PER_PING, () => this.#checkAll());
   }
 
-  function discard(shelf: SocketShelf, socket: UpstreamSocket): void {
-    drop(shelf, socket);
-    socket.close(isClosed ? GOING_AWAY : undefined);
-  }
-
-  function checkAll(): void {
-    deadline = null;
-    const nowMs = monotonicMs();
-    for (const shelf of [...sets.values()]) {
-      for (const socket of [...shelf.free]) {
-        const isIdle = !isReserved(socket) && nowMs - socket.usedAtMs >= idleMs;
-        if (isIdle || !isYoung(socket)) discard(shelf, socket);
-      }
-      for (const socket of [...shelf.all]) checkSilence(socket, nowMs);
+  #checkAll(): void {
+    this.#checkDeadline = null;
+    const nowMs = this.#options.monotonicMs();
+    for (const socketSet of [...this.#sets.values()]) {
+      this.#discardUnused(socketSet, nowMs);
+      for (const socket of [...socketSet.all]) checkSilence(socket, nowMs, this.#options.pingMs);
       // Not as soon as the set is empty: a turn may be about to open the next socket for it.
-      if (shelf.all.size === 0) sets.delete(shelf.purpose);
+      if (socketSet.all.size === 0) this.#sets.delete(socketSet.key);
     }
-    if (sets.size > 0) deadline = alarms.set(pingMs / CHECKS_PER_PING, checkAll);
+    if (this.#sets.size > 0) this.#scheduleCheck();
   }
 
-  /** A paused socket is not read, so its silence is not a failure. */
-  function checkSilence(socket: UpstreamSocket, nowMs: number): void {
-    if (socket.hasSpoken) socket.heardAtMs = nowMs;
-    socket.hasSpoken = false;
-    if (!socket.isOpen || socket.isHeldUp) return;
-    const isPinged = socket.pingedAtMs !== null && socket.pingedAtMs > socket.heardAtMs;
-    if (isPinged && nowMs - (socket.pingedAtMs ?? nowMs) >= pingMs) socket.fail("no answer to a ping");
-    else if (!isPinged && nowMs - socket.heardAtMs >= pingMs) socket.ping();
-  }
-
-  function retain(isWanted: (shelf: SocketShelf) => boolean): void {
-    for (const shelf of [...sets.values()]) {
-      if (isWanted(shelf)) continue;
-      shelf.isRetired = true;
-      // A later turn creates a new set.
-      sets.delete(shelf.purpose);
-      for (const socket of [...shelf.free]) discard(shelf, socket);
+  #discardUnused(socketSet: SocketSet, nowMs: number): void {
+    for (const socket of [...socketSet.free]) {
+      const isIdle = !isReserved(socket) && nowMs - socket.usedAtMs >= this.#options.idleMs;
+      if (isIdle || !this.#isYoung(socket)) this.discard(socketSet, socket);
     }
   }
+}
 
-  return {
-    shelfFor,
-    take,
-    add,
-    free,
-    drop,
-    discard,
-    retain,
-    close() {
-      isClosed = true;
-      if (deadline !== null) alarms.cancel(deadline);
-      deadline = null;
-      retain(() => false);
-    },
-  };
+/** A conversation may continue on this socket. */
+function isReserved(socket: UpstreamSocket): boolean {
+  return socket.reservedConversation !== null;
+}
+
+/** Pings a silent socket, and fails it without a pong. A paused socket is not read, so its silence is not a failure. */
+function checkSilence(socket: UpstreamSocket, nowMs: number, pingMs: number): void {
+  if (socket.hasReceived) socket.lastReceivedAtMs = nowMs;
+  socket.hasReceived = false;
+  if (!socket.isOpen || socket.isReadPaused) return;
+  const isPinged = socket.pingedAtMs !== null && socket.pingedAtMs > socket.lastReceivedAtMs;
+  if (isPinged && nowMs - (socket.pingedAtMs ?? nowMs) >= pingMs) socket.fail("no pong within the deadline");
+  else if (!isPinged && nowMs - socket.lastReceivedAtMs >= pingMs) socket.ping();
 }

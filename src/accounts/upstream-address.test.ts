@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { type AccountRecord, NO_RATE_LIMITS } from "../records.ts";
-import { credentialHeader, upstreamPath } from "./address.ts";
+import { credentialHeader, upstreamPath } from "./upstream-address.ts";
 
 /** An account as in the snapshot. */
 function account(change: Partial<AccountRecord>) {
@@ -14,6 +14,7 @@ function account(change: Partial<AccountRecord>) {
     interfaces: ["chat"],
     websocket: false,
     apiVersion: null,
+    propagateTrace: false,
     privateNetwork: false,
     priority: 1,
     weight: 1,
@@ -33,64 +34,70 @@ function account(change: Partial<AccountRecord>) {
 const path = (change: Partial<AccountRecord>, below: string) =>
   upstreamPath(account(change), below, "gpt 6/eu");
 
-describe("where to call an OpenAI-like account", () => {
-  test("below its base URL", () => {
+describe("the path of an OpenAI-compatible account", () => {
+  test("is below its base URL", () => {
     expect(path({}, "/chat/completions")).toBe("/v1/chat/completions");
     expect(path({ baseUrl: "https://api.example.com:8443/deep/v1" }, "/embeddings")).toBe(
       "/deep/v1/embeddings",
     );
   });
 
-  test("at the root when the base URL has no path", () => {
+  test("is at the root if the base URL has no path", () => {
     expect(path({ baseUrl: "https://api.example.com" }, "/embeddings")).toBe("/embeddings");
     expect(path({ baseUrl: "https://api.example.com/" }, "/embeddings")).toBe("/embeddings");
   });
 
-  test("with the query of the call", () => {
+  test("includes the query of the request", () => {
     expect(path({}, "/responses/resp_1?stream=true")).toBe("/v1/responses/resp_1?stream=true");
   });
 });
 
-describe("where to call an Azure account", () => {
+describe("the path of an Azure account", () => {
   const azure = (change: Partial<AccountRecord>, below: string) =>
     path({ kind: "azure", baseUrl: "https://acme.example.com", ...change }, below);
 
   const V1 = "/openai/v1/chat/completions";
   const DEPLOYMENT = "/openai/deployments/gpt%206%2Feu/chat/completions";
 
-  describe.each(["", "/", "/openai", "/openai/", "/openai/v1", "/openai/v1/"])("at …%s", (end) => {
-    const to = (apiVersion: string | null, below: string) =>
-      azure({ apiVersion, baseUrl: `https://acme.example.com${end}` }, below);
+  describe.each(["", "/", "/openai", "/openai/", "/openai/v1", "/openai/v1/"])(
+    "with the base path '%s'",
+    (end) => {
+      const to = (apiVersion: string | null, below: string) =>
+        azure({ apiVersion, baseUrl: `https://acme.example.com${end}` }, below);
 
-    test.each([
-      [null, V1],
-      ["v1", `${V1}?api-version=v1`],
-      ["preview", `${V1}?api-version=preview`],
-      ["latest", `${V1}?api-version=latest`],
-      ["2024-10-21", `${DEPLOYMENT}?api-version=2024-10-21`],
-      ["2025-04-01-preview", `${DEPLOYMENT}?api-version=2025-04-01-preview`],
-    ])("with the version %s", (apiVersion, expected) => {
-      expect(to(apiVersion, "/chat/completions")).toBe(expected);
-    });
+      test.each([
+        [null, V1],
+        ["v1", `${V1}?api-version=v1`],
+        ["preview", `${V1}?api-version=preview`],
+        ["latest", `${V1}?api-version=latest`],
+        ["2024-10-21", `${DEPLOYMENT}?api-version=2024-10-21`],
+        ["2025-04-01-preview", `${DEPLOYMENT}?api-version=2025-04-01-preview`],
+      ])("uses the API version %s", (apiVersion, expected) => {
+        expect(to(apiVersion, "/chat/completions")).toBe(expected);
+      });
 
-    test.each([
-      [null, "/openai/v1/responses/resp_1?stream=true"],
-      ["preview", "/openai/v1/responses/resp_1?api-version=preview&stream=true"],
-      ["2025-04-01-preview", "/openai/responses/resp_1?api-version=2025-04-01-preview&stream=true"],
-    ])("with the version %s, for Responses, which name the model in the body", (apiVersion, expected) => {
-      expect(to(apiVersion, "/responses/resp_1?stream=true")).toBe(expected);
-    });
+      test.each([
+        [null, "/openai/v1/responses/resp_1?stream=true"],
+        ["preview", "/openai/v1/responses/resp_1?api-version=preview&stream=true"],
+        ["2025-04-01-preview", "/openai/responses/resp_1?api-version=2025-04-01-preview&stream=true"],
+      ])(
+        "uses the API version %s for Responses, which name the model in the body",
+        (apiVersion, expected) => {
+          expect(to(apiVersion, "/responses/resp_1?stream=true")).toBe(expected);
+        },
+      );
 
-    test.each([
-      [null, "/openai/v1/models"],
-      ["preview", "/openai/v1/models?api-version=preview"],
-      ["2024-10-21", "/openai/models?api-version=2024-10-21"],
-    ])("with the version %s, for its models", (apiVersion, expected) => {
-      expect(to(apiVersion, "/models")).toBe(expected);
-    });
-  });
+      test.each([
+        [null, "/openai/v1/models"],
+        ["preview", "/openai/v1/models?api-version=preview"],
+        ["2024-10-21", "/openai/models?api-version=2024-10-21"],
+      ])("uses the API version %s for its models", (apiVersion, expected) => {
+        expect(to(apiVersion, "/models")).toBe(expected);
+      });
+    },
+  );
 
-  test("below a path of its own, where it has one", () => {
+  test("is below a custom base path", () => {
     const behind = (apiVersion: string | null, end: string) =>
       azure({ apiVersion, baseUrl: `https://proxy.example.com/azure${end}` }, "/chat/completions");
     expect(behind(null, "")).toBe(`/azure${V1}`);
@@ -99,13 +106,13 @@ describe("where to call an Azure account", () => {
   });
 });
 
-describe("how to show the credential", () => {
-  test("as a bearer token, or in Azure's own header", () => {
+describe("the credential header", () => {
+  test("is a bearer token, or Azure's own header", () => {
     expect(credentialHeader(account({}))).toEqual(["authorization", "Bearer secret"]);
     expect(credentialHeader(account({ kind: "azure" }))).toEqual(["api-key", "secret"]);
   });
 
-  test("not at all when there is none", () => {
+  test("is absent without a credential", () => {
     expect(credentialHeader(account({ sealedCredential: null }))).toBeNull();
   });
 });

@@ -1,5 +1,5 @@
 /**
- * One response over a WebSocket. For its handler it is an exchange like any other, with a response head and an event
+ * One response over a WebSocket. For its sink it is an exchange like any other, with a response head and an event
  * stream. It hides what is specific to sockets: stale sockets, and sockets whose upstream no longer has the previous
  * response.
  */
@@ -9,7 +9,7 @@ import type {
   AnswerHeaders,
   HttpExchange,
   HttpFailure,
-  ResponseHandler,
+  ResponseSink,
 } from "../../net/http-client/contract.ts";
 import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import { findResponseId } from "../../protocols/responses/response-id.ts";
@@ -21,22 +21,28 @@ import {
   type SocketUser,
   UpstreamSocket,
 } from "./upstream-socket.ts";
-import type { SocketShelf, WarmSockets } from "./warm-sockets.ts";
+import type { SocketSet, WarmSockets } from "./warm-sockets.ts";
 
-export interface UpstreamTurnHandler extends ResponseHandler {
-  /**
-   * An error message in place of a response, or of the rest of one. The last call. The status is null if the message
-   * has none.
-   */
-  toldError(status: number | null, headers: AnswerHeaders, body: Uint8Array): void;
-  /** The upstream does not accept WebSocket upgrades. The last call: no request was sent. */
-  unspoken(status: number): void;
+export type TurnFailure =
+  | HttpFailure
+  /** An error message in place of a response, or of the rest of one. */
+  | UpstreamErrorMessage
+  /** The upstream does not accept WebSocket upgrades. No request was sent. */
+  | { readonly kind: "unsupported"; readonly status: number };
+
+export interface UpstreamErrorMessage {
+  readonly kind: "error_message";
+  readonly code: unknown;
+  /** Null if the message has no status. */
+  readonly status: number | null;
+  readonly headers: AnswerHeaders;
+  readonly body: Uint8Array;
 }
 
 export interface TurnRequest {
-  readonly thread: SocketConversation;
+  readonly socketConversation: SocketConversation;
   /** The complete request, as the JSON of `POST /responses`. */
-  readonly whole: readonly Part[];
+  readonly wholeBody: readonly Part[];
   /** The request without the part before the response that it continues; null if it continues none. */
   readonly tail: ConversationTail | null;
 }
@@ -50,11 +56,11 @@ export interface ConversationTail {
 export interface TurnContext {
   readonly setting: SocketSetting;
   readonly warm: WarmSockets;
-  readonly shelf: SocketShelf;
+  readonly socketSet: SocketSet;
   /** Throws when the target is not a valid URL. */
   address(): SocketAddress;
   /** WebSocket is not used for this upstream for a while. */
-  noteUnspoken(status: number): void;
+  onUnsupported(status: number): void;
 }
 
 /**
@@ -71,13 +77,13 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
   hasBegun = false;
   private readonly context: TurnContext;
   private readonly request: TurnRequest;
-  private readonly taker: UpstreamTurnHandler;
+  private readonly sink: ResponseSink<TurnFailure>;
   private readonly text = new EventText();
   private socket: UpstreamSocket | null = null;
   /** The socket has served a response before: if it breaks now, that says nothing about the upstream. */
   private isReused = false;
   private hasSentTail = false;
-  private hasHeard = false;
+  private hasReceived = false;
   private hasEvents = false;
   private hasHead = false;
   /** The turn has moved once to another socket, because the first one reached its age limit. */
@@ -85,70 +91,72 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
   /** The id of this turn's response. */
   private createdId: string | null = null;
   /** The socket may still receive messages of this turn or an earlier one, so it must not be reused. */
-  private isSpent = false;
+  private isSocketUnusable = false;
   private isPaused = false;
   /** The turn has returned its socket. */
   private isOver = false;
-  /** The handler receives no further call. */
+  /** The sink receives no further call. */
   private isAborted = false;
   private sentAtMs = 0;
-  /** The last event has arrived, and the handler was not notified yet. */
+  /** The last event has arrived, and the sink was not notified yet. */
   private hasEnded = false;
   private error: UpstreamErrorMessage | null = null;
 
-  constructor(context: TurnContext, request: TurnRequest, handler: UpstreamTurnHandler) {
+  constructor(context: TurnContext, request: TurnRequest, sink: ResponseSink<TurnFailure>) {
     this.context = context;
     this.request = request;
-    this.taker = handler;
+    this.sink = sink;
   }
 
   start(): void {
-    const { warm, shelf } = this.context;
-    const free = warm.take(shelf, this.request.thread);
+    const { warm, socketSet } = this.context;
+    const free = warm.take(socketSet, this.request.socketConversation);
     if (free === null) {
       this.open();
       return;
     }
     this.isReused = true;
     free.user = this;
-    this.ask(free);
+    this.sendRequest(free);
   }
 
   private open(): void {
     this.isReused = false;
-    this.isSpent = false;
+    this.isSocketUnusable = false;
     let address: SocketAddress;
     try {
       address = this.context.address();
     } catch {
-      queueMicrotask(() => this.fail({ kind: "refused", reason: "the target is no address" }));
+      queueMicrotask(() => this.fail({ kind: "refused", reason: "the target is not an address" }));
       return;
     }
     this.socket = new UpstreamSocket(this.context.setting, address, this);
-    this.context.warm.add(this.context.shelf, this.socket);
+    this.context.warm.add(this.context.socketSet, this.socket);
   }
 
-  opened(socket: UpstreamSocket): void {
-    if (!this.isOver) this.ask(socket);
+  onOpen(socket: UpstreamSocket): void {
+    if (!this.isOver) this.sendRequest(socket);
   }
 
-  private ask(socket: UpstreamSocket): void {
-    const { thread, tail, whole } = this.request;
+  private sendRequest(socket: UpstreamSocket): void {
+    const { socketConversation, tail, wholeBody } = this.request;
     this.socket = socket;
     const canContinue =
-      tail !== null && thread.last?.socket === socket && thread.last.responseId === tail.responseId;
+      tail !== null &&
+      socketConversation.last?.socket === socket &&
+      socketConversation.last.responseId === tail.responseId;
     const body = canContinue ? tail.body() : null;
     // Whatever the outcome of this turn, the previous response is no longer the last one on this socket.
-    socket.thread?.forget();
-    thread.forget();
-    socket.askedBy = thread;
+    socket.reservedConversation?.clear();
+    socketConversation.clear();
+    socket.lastConversation = socketConversation;
     this.hasSentTail = body !== null;
-    this.send(socket, body ?? whole);
+    this.send(socket, body ?? wholeBody);
   }
 
   private send(socket: UpstreamSocket, body: readonly Part[]): void {
     this.hasBegun = true;
-    this.hasHeard = false;
+    this.hasReceived = false;
     this.sentAtMs = this.context.setting.monotonicMs();
     socket.send(buildMessage(body));
   }
@@ -175,77 +183,77 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     socket?.close();
   }
 
-  message(bytes: Uint8Array, start: number, end: number): void {
+  onMessage(bytes: Uint8Array, start: number, end: number): void {
     if (this.isOver) return;
     if (this.hasEnded || this.error !== null) {
-      if (readMessageKind(bytes, start, end) !== "private") this.isSpent = true;
+      if (readMessageKind(bytes, start, end) !== "private") this.isSocketUnusable = true;
       return;
     }
-    this.hasHeard = true;
+    this.hasReceived = true;
     const kind = this.text.add(bytes, start, end);
     if (kind === "private") return;
     if (kind === "error") {
-      this.takeError(bytes.subarray(start, end));
+      this.handleError(bytes.subarray(start, end));
       return;
     }
     if (kind === "created") this.createdId ??= findResponseId(bytes, start, end);
     if (this.isReused && this.createdId === null) {
       // A message of the previous turn.
-      this.text.forget();
-      this.isSpent = true;
+      this.text.clear();
+      this.isSocketUnusable = true;
       return;
     }
     this.hasEvents = true;
-    if (kind === "terminal") this.takeTerminal(findResponseId(bytes, start, end));
+    if (kind === "terminal") this.handleTerminal(findResponseId(bytes, start, end));
   }
 
-  private takeTerminal(responseId: string | null): void {
+  private handleTerminal(responseId: string | null): void {
     const { socket, request } = this;
     const isOwn = responseId !== null && responseId === this.createdId;
     if (!isOwn && this.isReused) {
       this.abort();
-      this.taker.failed({ kind: "bad_http", reason: "the end of another response" });
+      this.sink.fail({ kind: "bad_http", reason: "received the end of another response" });
       return;
     }
     this.hasEnded = true;
-    if (isOwn && socket !== null) request.thread.note(socket, responseId);
+    if (isOwn && socket !== null) request.socketConversation.recordResponse(socket, responseId);
     // Without response ids, a late message could not be distinguished from the next response.
-    else this.isSpent = true;
+    else this.isSocketUnusable = true;
   }
 
-  readEnded(): void {
+  onReadEnd(): void {
     if (this.isOver) return;
     try {
-      this.tell();
+      this.deliver();
     } catch {
-      // Only the handler can have thrown. It may still hold a request open, so it is notified of the end.
+      // Only the sink can have thrown. It may still hold a request open, so it is notified of the end.
       this.abort();
-      this.taker.failed({ kind: "reset", reason: "the taker of the answer threw" });
+      this.sink.fail({ kind: "reset", reason: "the response sink threw an error" });
     }
   }
 
-  private tell(): void {
-    const { socket, taker, error } = this;
+  private deliver(): void {
+    const { socket, sink, error } = this;
     const bytes = this.text.take();
-    // Before the handler is called, so that its next request can use the socket.
-    if (this.hasEnded || error !== null) this.giveBack();
+    // Before the sink is called, so that its next request can use the socket.
+    if (this.hasEnded || error !== null) this.returnSocket();
     if (bytes !== null) {
-      if (!this.hasHead) taker.head(200, streamHeaders(socket?.headers ?? null, this.isReused));
+      if (!this.hasHead) sink.head(200, streamHeaders(socket?.headers ?? null, this.isReused));
       this.hasHead = true;
-      if (!this.isAborted) taker.data(wholeBytesPart(bytes));
+      if (!this.isAborted) sink.data(wholeBytesPart(bytes));
     }
     if (this.isAborted) return;
-    if (error !== null) taker.toldError(error.status, error.headers, error.body);
-    else if (this.hasEnded) taker.end();
+    if (error !== null) sink.fail(error);
+    else if (this.hasEnded) sink.end();
   }
 
-  private takeError(body: Uint8Array): void {
+  private handleError(body: Uint8Array): void {
     const error = readError(body, this.context.setting.errorBytesMax);
     const { socket } = this;
     if (socket === null) return;
     if (!this.hasEvents && this.hasSentTail && error.code === "previous_response_not_found") {
       this.hasSentTail = false;
-      this.send(socket, this.request.whole);
+      this.send(socket, this.request.wholeBody);
     } else if (!this.hasEvents && !this.hasMoved && error.code === "websocket_connection_limit_reached") {
       this.hasMoved = true;
       this.dropSocket();
@@ -254,36 +262,36 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     } else {
       this.error = error;
       // The response that the error is about may still continue.
-      if (this.hasEvents) this.isSpent = true;
+      if (this.hasEvents) this.isSocketUnusable = true;
     }
   }
 
-  refused(status: number, headers: AnswerHeaders, body: Uint8Array | null): void {
+  onReject(status: number, headers: AnswerHeaders, body: Uint8Array | null): void {
     if (this.isOver) return;
     this.isOver = true;
     this.dropSocket();
-    const { taker } = this;
+    const { sink } = this;
     if (UNSUPPORTED_STATUSES.has(status) || status < 400) {
-      this.context.noteUnspoken(status);
-      taker.unspoken(status);
+      this.context.onUnsupported(status);
+      sink.fail({ kind: "unsupported", status });
       return;
     }
-    taker.head(status, headers);
-    if (body !== null) taker.data(wholeBytesPart(body));
-    taker.end();
+    sink.head(status, headers);
+    if (body !== null) sink.data(wholeBytesPart(body));
+    sink.end();
   }
 
-  closed(socket: UpstreamSocket, failure: HttpFailure): void {
+  onClose(socket: UpstreamSocket, failure: HttpFailure): void {
     if (this.isOver || socket !== this.socket) return;
-    if (this.mayRepeat()) {
+    if (this.mayResend()) {
       this.dropSocket();
       this.open();
     } else this.fail(failure);
   }
 
-  private mayRepeat(): boolean {
+  private mayResend(): boolean {
     const { socket } = this;
-    if (!this.isReused || this.hasHeard || this.hasHead || !socket?.hasLeft) return false;
+    if (!this.isReused || this.hasReceived || this.hasHead || !socket?.isClosedByUpstream) return false;
     return !socket.isSent || this.context.setting.monotonicMs() - this.sentAtMs < STALE_MS;
   }
 
@@ -291,31 +299,31 @@ export class UpstreamTurn implements HttpExchange, SocketUser {
     if (this.isOver) return;
     this.isOver = true;
     this.dropSocket();
-    this.taker.failed(failure);
+    this.sink.fail(failure);
   }
 
-  private giveBack(): void {
+  private returnSocket(): void {
     const { socket } = this;
     this.isOver = true;
     this.socket = null;
     if (socket === null) return;
-    const { warm, shelf } = this.context;
-    if (this.isSpent) warm.discard(shelf, socket);
-    else warm.free(shelf, socket);
+    const { warm, socketSet } = this.context;
+    if (this.isSocketUnusable) warm.discard(socketSet, socket);
+    else warm.free(socketSet, socket);
   }
 
   private dropSocket(): void {
     const { socket } = this;
     if (socket === null) return;
     this.socket = null;
-    this.context.warm.drop(this.context.shelf, socket);
+    this.context.warm.drop(this.context.socketSet, socket);
   }
 }
 
 /** Turns the JSON of a request into a `response.create` message. */
 function buildMessage(body: readonly Part[]): Part[] {
   const [first, ...rest] = body;
-  if (first === undefined) throw new Error("a request without a body");
+  if (first === undefined) throw new Error("the request has no body");
   const open = first.bytes.indexOf(0x7b, first.start);
   return [
     { bytes: CREATE, start: 0, end: CREATE.length },
@@ -337,18 +345,12 @@ function streamHeaders(handshake: AnswerHeaders | null, isReused: boolean): Answ
   return { get: read, has: (name) => read(name) !== null };
 }
 
-interface UpstreamErrorMessage {
-  readonly code: unknown;
-  readonly status: number | null;
-  readonly headers: AnswerHeaders;
-  readonly body: Uint8Array;
-}
-
 function readError(body: Uint8Array, bytesMax: number): UpstreamErrorMessage {
   const json = body.length > bytesMax ? null : parseJson(body);
   const fields = isObject(json) ? json : {};
   const status = fields.status ?? fields.status_code;
   return {
+    kind: "error_message",
     code: isObject(fields.error) ? fields.error.code : fields.code,
     status: typeof status === "number" && status >= 400 && status <= 599 ? status : null,
     headers: readHeaders(fields.headers),

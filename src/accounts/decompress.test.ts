@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { unpack } from "./unpack.ts";
+import { unpack } from "./decompress.ts";
 
 const PLAIN = new TextEncoder().encode('{"answer":42}');
 const LARGE = 1_000_000;
 
-describe("a packed answer", () => {
-  test.each([null, "", "identity"])("that is not packed (%j) is the very same bytes", (encoding) => {
+describe("a compressed response", () => {
+  test.each([null, "", "identity"])("that is not compressed (%j) is returned without a copy", (encoding) => {
     expect(unpack(PLAIN, encoding, LARGE)).toBe(PLAIN);
   });
 
@@ -16,7 +16,7 @@ describe("a packed answer", () => {
     ["deflate", deflateSync],
     ["br", brotliCompressSync],
     ["zstd", zstdCompressSync],
-  ])("in %s is opened", (encoding, pack) => {
+  ])("in %s is decompressed", (encoding, pack) => {
     expect(unpack(pack(PLAIN), encoding, LARGE)).toEqual(Buffer.from(PLAIN));
   });
 
@@ -25,24 +25,24 @@ describe("a packed answer", () => {
     ["deflate", deflateSync],
     ["br", brotliCompressSync],
     ["zstd", zstdCompressSync],
-  ])("in %s that would grow beyond what is allowed is refused", (encoding, pack) => {
+  ])("in %s that expands beyond the limit is rejected", (encoding, pack) => {
     const bomb = pack(new Uint8Array(10_000_000));
     expect(bomb.length).toBeLessThan(50_000);
     expect(unpack(bomb, encoding, LARGE)).toBeNull();
   });
 
   test.each(["gzip, gzip", "gzip,br", "compress", "x-unknown", "constructor", "__proto__"])(
-    "in layers or in an unknown way (%s) is refused",
+    "in several or unknown encodings (%s) is rejected",
     (encoding) => {
       expect(unpack(gzipSync(PLAIN), encoding, LARGE)).toBeNull();
     },
   );
 
-  test.each(["gzip", "deflate", "br", "zstd"])("that is not %s at all is refused", (encoding) => {
+  test.each(["gzip", "deflate", "br", "zstd"])("that is not valid %s is rejected", (encoding) => {
     expect(unpack(PLAIN, encoding, LARGE)).toBeNull();
   });
 
-  test("that is cut short is refused", () => {
+  test("that is truncated is rejected", () => {
     expect(unpack(gzipSync(PLAIN).subarray(0, 15), "gzip", LARGE)).toBeNull();
   });
 });

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { upstreamFailure } from "../accounts/failure.ts";
-import { openRig, route } from "./pool.test-support.ts";
+import { openTestPool, route } from "./pool.test-support.ts";
 
 describe("the report of an account", () => {
-  test("says nothing of one that was never asked", () => {
-    const { pool } = openRig();
+  test("is empty for an account without traffic", () => {
+    const { pool } = openTestPool();
     expect(pool.report(route("a").account)).toEqual({
       inFlight: 0,
       condition: "well",
@@ -15,12 +15,12 @@ describe("the report of an account", () => {
     });
   });
 
-  test("counts what is under way, and knows how quick each model is", () => {
-    const { pool, take } = openRig();
+  test("contains the requests in flight and the latency of each model", () => {
+    const { pool, take } = openTestPool();
     const a = route("a");
     const picked = take([a]);
     expect(pool.report(a.account)).toMatchObject({ inFlight: 1, isTried: false });
-    pool.succeeded(a, 120, null);
+    pool.recordSuccess(a, 120, null);
     picked.lease.release();
     expect(pool.report(a.account)).toMatchObject({
       inFlight: 0,
@@ -29,11 +29,11 @@ describe("the report of an account", () => {
     });
   });
 
-  test("names a refused credential, until the credential is another", () => {
-    const { pool, take } = openRig();
+  test("shows a rejected credential until the credential changes", () => {
+    const { pool, take } = openTestPool();
     const a = route("a");
     const picked = take([a]);
-    pool.failed(a, upstreamFailure("credential", "refused"));
+    pool.recordFailure(a, upstreamFailure("credential", "refused"));
     picked.lease.release();
     expect(pool.report(a.account)).toMatchObject({
       condition: "parked",
@@ -45,16 +45,16 @@ describe("the report of an account", () => {
       condition: "well",
       isTried: false,
     });
-    pool.forgive("a");
+    pool.resetHealth("a");
     expect(pool.report(a.account)).toMatchObject({ condition: "well", cause: null });
   });
 
-  test("tells for how long a model is left alone, and that one request goes first afterwards", () => {
-    const { pool, take, clock } = openRig();
+  test("shows the cool-down of a model, and then its probe", () => {
+    const { pool, take, clock } = openTestPool();
     const a = route("a");
     for (let i = 0; i < 2; i++) {
       const picked = take([a]);
-      pool.failed(a, upstreamFailure("server", "500"));
+      pool.recordFailure(a, upstreamFailure("server", "500"));
       picked.lease.release();
     }
     const [model] = pool.report(a.account).models;

@@ -24,17 +24,17 @@ export interface WebhookResponse {
   answer: string;
 }
 
-export async function post(
+export async function postWebhook(
   { dialer, http, timeoutMs }: WebhookClient,
   request: WebhookRequest,
 ): Promise<WebhookResponse> {
   const url = new URL(request.url);
   let target: DialTarget;
   try {
-    target = await dialer.resolve(url.origin, request.privateNetwork);
+    target = await dialer.resolve(url.origin, request);
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
-    return { ok: false, answer: DIAL_ANSWERS[error.reason] };
+    return { ok: false, answer: DIAL_FAILURE_TEXTS[error.reason] };
   }
   const lines = Object.entries(request.headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const bytes = new TextEncoder().encode(request.body);
@@ -57,24 +57,25 @@ export async function post(
         head: (status) => end({ ok: status >= 200 && status < 300, answer: `HTTP ${status}` }),
         data() {},
         end() {},
-        failed: ({ kind }) => end({ ok: false, answer: ANSWERS[kind] }),
+        fail: ({ kind }) => end({ ok: false, answer: FAILURE_TEXTS[kind] }),
       },
     );
-    const timeout = setTimeout(() => end({ ok: false, answer: "no answer in time" }), timeoutMs);
+    const timeout = setTimeout(() => end({ ok: false, answer: "no response in time" }), timeoutMs);
   });
 }
 
-const ANSWERS: Readonly<Record<HttpFailure["kind"], string>> = {
-  refused: "nobody listens there",
-  tls: "its certificate is not trusted",
-  connect_timeout: "no connection in time",
-  reset: "the connection broke",
-  bad_http: "what answered is not HTTP",
+const FAILURE_TEXTS: Readonly<Record<HttpFailure["kind"], string>> = {
+  refused: "the connection was refused",
+  tls: "the certificate is not trusted",
+  connect_timeout: "the connection timed out",
+  reset: "the connection was lost",
+  bad_http: "the response is not HTTP",
 };
 
-const DIAL_ANSWERS: Readonly<Record<DialError["reason"], string>> = {
+const DIAL_FAILURE_TEXTS: Readonly<Record<DialError["reason"], string>> = {
   bad_url: "the address is not valid",
-  forbidden_address: "the address is in a private network, which only the configuration file can allow",
-  dns_failed: "its host name could not be looked up",
-  dns_timeout: "its host name could not be looked up in time",
+  forbidden_address:
+    "the address is in a private network; to allow it, set private_network in the configuration file",
+  dns_failed: "the host name could not be resolved",
+  dns_timeout: "the host name could not be resolved in time",
 };

@@ -12,14 +12,14 @@ export type HandshakeProbe =
 export function probeHandshake(setting: SocketSetting, address: SocketAddress): Promise<HandshakeProbe> {
   return new Promise((resolve) => {
     new UpstreamSocket(setting, address, {
-      opened(socket) {
+      onOpen(socket) {
         socket.close();
         resolve({ kind: "open" });
       },
-      refused: (status) => resolve({ kind: "refused", status }),
-      message() {},
-      readEnded() {},
-      closed: (_, failure) => resolve({ kind: "failed", failure }),
+      onReject: (status) => resolve({ kind: "refused", status }),
+      onMessage() {},
+      onReadEnd() {},
+      onClose: (_, failure) => resolve({ kind: "failed", failure }),
     });
   });
 }

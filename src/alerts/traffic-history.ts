@@ -10,24 +10,24 @@ export interface TrafficSample {
 }
 
 export interface History {
-  take(nowMs: number): void;
+  addSample(nowMs: number): void;
   /** The newest sample at or before this time; the oldest one if there is none. */
-  at(atMs: number): TrafficSample;
+  sampleAt(atMs: number): TrafficSample;
   latest(): TrafficSample;
 }
 
-export function openHistory(traffic: Traffic, keptMs: number, nowMs: number): History {
+export function openHistory(traffic: Traffic, retentionMs: number, nowMs: number): History {
   const samples: TrafficSample[] = [takeSample(traffic, nowMs)];
   let latest = samples[0] ?? takeSample(traffic, nowMs);
   return {
-    take(atMs) {
+    addSample(atMs) {
       latest = takeSample(traffic, atMs);
       samples.push(latest);
       // Keeps one older sample, so that there is always one to compare with.
-      const tooOld = samples.findIndex((sample) => sample.atMs > atMs - keptMs) - 1;
+      const tooOld = samples.findIndex((sample) => sample.atMs > atMs - retentionMs) - 1;
       if (tooOld > 0) samples.splice(0, tooOld);
     },
-    at(atMs) {
+    sampleAt(atMs) {
       return samples.findLast((sample) => sample.atMs <= atMs) ?? samples[0] ?? latest;
     },
     latest: () => latest,

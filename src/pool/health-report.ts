@@ -1,8 +1,8 @@
 /** Builds the health report of an account for administrators: current load, cool-downs and failures. */
 
 import { type ReportedLimit, readReportedLimits } from "../accounts/rate-limit.ts";
-import { type Cause, type Circuit, isHalfOpen, isOpen, isParked, opensInMs } from "./health.ts";
-import type { AccountStanding, ModelRoute } from "./standing.ts";
+import type { AccountStanding, ModelRoute } from "./account-state.ts";
+import { type Cause, type Circuit, isHalfOpen, isOpen, isParked, usableInMs } from "./health.ts";
 
 /** `probing`: the cool-down is over, and a single request tests the account. */
 export type AccountCondition = "well" | "cooling" | "probing" | "parked";
@@ -31,7 +31,7 @@ export interface ModelReport extends CircuitReport {
   /** Share of recent attempts that failed: 0 to 1. */
   errors: number;
   /** The rate limits in the upstream's headers, and their age; null if it never sent any. */
-  told: { limits: ReportedLimit[]; agoMs: number } | null;
+  reportedLimits: { limits: ReportedLimit[]; agoMs: number } | null;
 }
 
 const UNKNOWN: AccountReport = {
@@ -46,10 +46,12 @@ const UNKNOWN: AccountReport = {
 export function buildReport(standing: AccountStanding | null, nowMs: number): AccountReport {
   if (standing === null) return UNKNOWN;
   const { health, inFlight } = standing;
-  const models = [...health.lanes].map(([upstreamModel, lane]) =>
-    buildModelReport(upstreamModel, lane, nowMs),
+  const models = [...health.models].map(([upstreamModel, model]) =>
+    buildModelReport(upstreamModel, model, nowMs),
   );
-  const wasMeasured = [...health.lanes.values()].some(({ gauge }) => gauge.latencyMs > 0 || gauge.errors > 0);
+  const wasMeasured = [...health.models.values()].some(
+    ({ gauge }) => gauge.latencyMs > 0 || gauge.errors > 0,
+  );
   const circuit = buildCircuitReport(health.circuit, nowMs);
   const isTried = wasMeasured || circuit.condition !== "well" || health.circuit.strikes > 0;
   return { ...circuit, inFlight, isTried, models };
@@ -57,7 +59,7 @@ export function buildReport(standing: AccountStanding | null, nowMs: number): Ac
 
 function buildModelReport(
   upstreamModel: string,
-  { circuit, gauge, told }: ModelRoute,
+  { circuit, gauge, lastRateLimits }: ModelRoute,
   nowMs: number,
 ): ModelReport {
   return {
@@ -65,7 +67,10 @@ function buildModelReport(
     ...buildCircuitReport(circuit, nowMs),
     latencyMs: gauge.latencyMs === 0 ? null : Math.round(gauge.latencyMs),
     errors: gauge.errors,
-    told: told === null ? null : { limits: readReportedLimits(told.headers), agoMs: nowMs - told.atMs },
+    reportedLimits:
+      lastRateLimits === null
+        ? null
+        : { limits: readReportedLimits(lastRateLimits.headers), agoMs: nowMs - lastRateLimits.atMs },
   };
 }
 
@@ -73,6 +78,6 @@ function buildCircuitReport(circuit: Circuit, nowMs: number): CircuitReport {
   const { cause } = circuit;
   if (isParked(circuit)) return { condition: "parked", cause, freesInMs: null };
   if (isHalfOpen(circuit, nowMs)) return { condition: "probing", cause, freesInMs: null };
-  if (isOpen(circuit, nowMs)) return { condition: "cooling", cause, freesInMs: opensInMs(circuit, nowMs) };
+  if (isOpen(circuit, nowMs)) return { condition: "cooling", cause, freesInMs: usableInMs(circuit, nowMs) };
   return { condition: "well", cause: null, freesInMs: null };
 }

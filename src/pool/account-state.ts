@@ -1,0 +1,170 @@
+/**
+ * The state of each account and of each model on it. It survives new snapshots; only a new credential or address
+ * resets it.
+ */
+
+import type { Subject } from "../limits/limiter.ts";
+import type { AnswerHeaders } from "../net/http-client/contract.ts";
+import type { AccountRoute, PolicyAccount } from "../policy/snapshot.ts";
+import { hashAffinity } from "./affinity.ts";
+import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
+import { type Gauge, newGauge } from "./score.ts";
+
+/** The state of an account by its id, independent of its credential. */
+export interface AccountStanding {
+  inFlight: number;
+  /** Until then its own rate limits refuse requests of this many tokens or more. */
+  shortUntilMs: number;
+  shortTokens: number;
+  health: AccountHealth;
+}
+
+/** The health of an account while its address and credential stay the same. */
+export interface AccountHealth {
+  readonly account: PolicyAccount;
+  readonly circuit: Circuit;
+  readonly models: Map<string, ModelRoute>;
+}
+
+/** One upstream model on one account. */
+export interface ModelRoute {
+  readonly circuit: Circuit;
+  readonly gauge: Gauge;
+  /** The typical latency of the tier at the last weighing; 0 while unknown. */
+  typicalMs: number;
+  /** Started streams in a row that broke off. */
+  brokenStreams: number;
+  /** The last response with rate-limit headers of the upstream. */
+  lastRateLimits: { readonly headers: AnswerHeaders; readonly atMs: number } | null;
+}
+
+/** Everything the selection needs of a route. */
+export interface PoolSlot {
+  readonly route: AccountRoute;
+  readonly seed: number;
+  readonly weight: number;
+  readonly standing: AccountStanding;
+  readonly health: AccountHealth;
+  readonly model: ModelRoute;
+  /** The account as a subject of the limiter; null if it has no limits. */
+  readonly limited: readonly [Subject] | null;
+}
+
+const MODEL_IDLE_MS = 3_600_000;
+
+export class AccountStandings {
+  readonly #byAccount = new Map<string, AccountStanding>();
+  readonly #slots = new WeakMap<AccountRoute, PoolSlot>();
+
+  getSlot(route: AccountRoute): PoolSlot {
+    return this.#slots.get(route) ?? this.#createSlot(route);
+  }
+
+  /** Null if the account was never used with its current address and credential. */
+  find(account: PolicyAccount): AccountStanding | null {
+    const standing = this.#byAccount.get(account.id);
+    return standing && hasSameAccess(standing.health.account, account) ? standing : null;
+  }
+
+  /** Attempts in flight, also of an account that was removed. */
+  countInFlight(accountId: string): number {
+    return this.#byAccount.get(accountId)?.inFlight ?? 0;
+  }
+
+  /** Also for an account that was never used. */
+  getCircuit(account: PolicyAccount): Circuit {
+    return this.#getStanding(account).health.circuit;
+  }
+
+  /** Also for a model that was never used. */
+  getModelCircuit(account: PolicyAccount, upstreamModel: string): Circuit {
+    return getModel(this.#getStanding(account).health, upstreamModel).circuit;
+  }
+
+  /** Returns the health that was reset; null if the account was never used. */
+  resetHealth(accountId: string): AccountHealth | null {
+    const health = this.#byAccount.get(accountId)?.health;
+    if (!health) return null;
+    close(health.circuit);
+    for (const { circuit, gauge } of health.models.values()) {
+      close(circuit);
+      Object.assign(gauge, newGauge());
+    }
+    return health;
+  }
+
+  /** Drops the state of removed accounts, and of models that were not used for long. */
+  retain(accounts: ReadonlyMap<string, PolicyAccount>, nowMs: number): void {
+    for (const [id, { health, inFlight }] of this.#byAccount) {
+      // Attempts in flight are counted to their end.
+      if (!accounts.has(id) && inFlight === 0) this.#byAccount.delete(id);
+      for (const [model, { circuit, gauge }] of health.models) {
+        const isIdle = nowMs - gauge.measuredAtMs > MODEL_IDLE_MS && nowMs >= circuit.untilMs;
+        if (isIdle) health.models.delete(model);
+      }
+    }
+  }
+
+  #getStanding(account: PolicyAccount): AccountStanding {
+    const existing = this.#byAccount.get(account.id);
+    if (!existing) {
+      const standing = { inFlight: 0, shortUntilMs: 0, shortTokens: 0, health: newHealth(account) };
+      this.#byAccount.set(account.id, standing);
+      return standing;
+    }
+    // Attempts in flight keep the health they started with: a rejected old credential says nothing about the new one.
+    if (!hasSameAccess(existing.health.account, account)) existing.health = newHealth(account);
+    return existing;
+  }
+
+  #createSlot(route: AccountRoute): PoolSlot {
+    const { account, upstreamModel } = route;
+    const standing = this.#getStanding(account);
+    const { health } = standing;
+    const slot = {
+      route,
+      seed: hashAffinity(account.id),
+      weight: account.weight,
+      standing,
+      health,
+      model: getModel(health, upstreamModel),
+      limited: buildSubjects(account),
+    };
+    this.#slots.set(route, slot);
+    return slot;
+  }
+}
+
+function getModel({ models }: AccountHealth, upstreamModel: string): ModelRoute {
+  const existing = models.get(upstreamModel);
+  if (existing) return existing;
+  const model: ModelRoute = {
+    circuit: closedCircuit(),
+    gauge: newGauge(),
+    typicalMs: 0,
+    brokenStreams: 0,
+    lastRateLimits: null,
+  };
+  models.set(upstreamModel, model);
+  return model;
+}
+
+function buildSubjects({ id, limits }: PolicyAccount): readonly [Subject] | null {
+  const { concurrency, rpm, tpm } = limits;
+  if (concurrency === null && rpm === null && tpm === null) return null;
+  return [{ scope: "account", id, limits }];
+}
+
+function newHealth(account: PolicyAccount): AccountHealth {
+  return { account, circuit: closedCircuit(), models: new Map() };
+}
+
+function hasSameAccess(a: PolicyAccount, b: PolicyAccount): boolean {
+  if (a === b) return true;
+  return a.credential === b.credential && a.baseUrl === b.baseUrl && a.kind === b.kind;
+}
+
+/** Healthy enough for a conversation, whether or not a slot is free now. */
+export function isHealthy({ health, model }: PoolSlot, nowMs: number): boolean {
+  return !isOpen(health.circuit, nowMs) && !isOpen(model.circuit, nowMs);
+}

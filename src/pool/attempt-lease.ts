@@ -1,0 +1,57 @@
+/** One attempt at an account, from its choice to its end. */
+
+import type { LimitLease } from "../limits/limiter.ts";
+import type { PoolSlot } from "./account-state.ts";
+import { abandon } from "./health.ts";
+import type { HealthReporter } from "./shared-health.ts";
+
+/**
+ * Counts the attempt as in flight until it ends. If a probe ends without a result, another request can probe.
+ */
+export class AttemptLease implements LimitLease {
+  readonly #slot: PoolSlot;
+  readonly #admitted: LimitLease | null;
+  readonly #attempt: number;
+  /** Set for a probe whose result other nodes wait for. */
+  #reporter: HealthReporter | null = null;
+  #isOver = false;
+
+  constructor(slot: PoolSlot, admitted: LimitLease | null, attempt: number) {
+    this.#slot = slot;
+    this.#admitted = admitted;
+    this.#attempt = attempt;
+    slot.standing.inFlight++;
+  }
+
+  /** The attempt is a probe: other nodes leave it to this one. */
+  reportProbe(reporter: HealthReporter): void {
+    this.#reporter = reporter;
+    reporter.reportProbe(this.#slot, this.#attempt);
+  }
+
+  settle(tokens: number | null, nano: number | null): void {
+    this.#admitted?.settle(tokens, nano);
+    this.#slot.standing.shortUntilMs = 0;
+  }
+
+  release(): void {
+    this.#end();
+    this.#admitted?.release();
+  }
+
+  cancel(): void {
+    this.#end();
+    this.#admitted?.cancel();
+    this.#slot.standing.shortUntilMs = 0;
+  }
+
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { standing, health, model } = this.#slot;
+    standing.inFlight--;
+    this.#reporter?.reportAbandoned(this.#slot, this.#attempt);
+    abandon(health.circuit, this.#attempt);
+    abandon(model.circuit, this.#attempt);
+  }
+}
