@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { ApiError, asApiError, errorResponse } from "./errors.ts";
 
-test("a response carries the id in its header and in its body, and the error's own headers", async () => {
+test("a response has the request id in header and body, and the headers of the error", async () => {
   const error = new ApiError("rate_limit_exceeded", "Slow down.", { headers: { "retry-after": "3" } });
   const response = errorResponse(error, "req_1");
   expect(response.status).toBe(429);
@@ -18,7 +18,7 @@ test("a response carries the id in its header and in its body, and the error's o
   });
 });
 
-test("what was not meant for a client does not reach one", () => {
+test("an internal error message does not reach the client", () => {
   const error = asApiError(new Error("secret detail at line 12"));
   expect(error.code).toBe("server_error");
   expect(error.message).not.toContain("secret");

@@ -129,6 +129,15 @@ export interface ErrorDetail {
   headers?: Readonly<Record<string, string>>;
   /** When the exhausted limit resets; some clients show the time. */
   resetsAtMs?: number | null;
+  /** The limit that rejected the request, for metrics. Clients do not receive it. */
+  limit?: RefusingLimit | null;
+}
+
+/** A limit, without its value. `isQueue`: the request waited for it until its time-out, or the queue was full. */
+export interface RefusingLimit {
+  readonly scope: "key" | "user" | "group" | "account";
+  readonly kind: "rpm" | "tpm" | "concurrency" | "window" | "money" | "rate";
+  readonly isQueue?: boolean;
 }
 
 /** An error for the client. `message` is public: it says what is wrong and what to do, and names no account. */
@@ -139,6 +148,7 @@ export class ApiError extends Error {
   readonly param: string | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly resetsAtMs: number | null;
+  readonly limit: RefusingLimit | null;
 
   constructor(code: ApiErrorCode, message: string, detail: ErrorDetail = {}) {
     super(message);
@@ -149,6 +159,7 @@ export class ApiError extends Error {
     this.param = detail.param ?? null;
     this.headers = detail.headers ?? {};
     this.resetsAtMs = detail.resetsAtMs ?? null;
+    this.limit = detail.limit ?? null;
   }
 }
 
@@ -183,7 +194,7 @@ export function errorResponse(error: ApiError, requestId: string): Response {
 export function storeUnavailable(): ApiError {
   return new ApiError(
     "store_unavailable",
-    "The gateway cannot reach its records at the moment. Try again shortly.",
+    "The gateway cannot access its database at the moment. Try again shortly.",
     { headers: { "retry-after": "2" } },
   );
 }
@@ -193,6 +204,6 @@ export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
   return new ApiError(
     "server_error",
-    "The gateway failed while handling this request. Try again; if it persists, give your administrator the request id.",
+    "The gateway failed while handling this request. Try again. If the error persists, report the request id to your administrator.",
   );
 }

@@ -1,210 +1,318 @@
 /**
  * The pipeline of a model request: authenticate → read → admit → reserve limits → claim idempotency → hold → dispatch →
- * deliver → settle. Each step either continues or throws the `ApiError` that the client receives. The request record is
- * closed exactly once on every path.
+ * deliver → settle. Each stop either continues or throws the `ApiError` that the client receives. Every request is
+ * settled exactly once, on every path.
  */
 
 import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
 import type { LimitLease } from "../limits/limiter.ts";
-import type { HttpResponse } from "../net/wire/http-message.ts";
+import { isPending, type MaybePromise } from "../net/wire/maybe-promise.ts";
 import { logFault } from "../observe/log.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
+import { clientErrorStatus } from "../protocols/client-error.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
-import type { Caller } from "./admission/authenticate.ts";
-import { callerSubjects, computeReservedUse, raiseReservation } from "./admission/caller-limits.ts";
+import type { Call } from "./call.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
-import { forecastBudget, outputCapWithin, reserveWithin } from "./charging/window-budget.ts";
+import { buildAttempt, openLingeringClient } from "./delivery/build-attempt.ts";
+import { readCostReport } from "./delivery/cost-report.ts";
+import { isSentAsEvent, StreamDelivery } from "./delivery/deliver-stream.ts";
+import {
+  acceptWhole,
+  buildStoredAnswer,
+  buildWholeEnding,
+  readWholeState,
+  releaseConcurrency,
+} from "./delivery/deliver-whole.ts";
+import { announceResponse, rememberResponse, settleOrFollow } from "./delivery/remember-response.ts";
 import { lookUpStoredTokens } from "./endpoints/stored-tokens.ts";
-import type { Call, Gateway, HttpCall } from "./gateway.ts";
-import { endClaim, type IdempotencyClaimResult, withSpentKey } from "./idempotency/idempotent-requests.ts";
+import type { Gateway } from "./gateway.ts";
+import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
 import { freeBody } from "./request/body.ts";
-import { clientRequestId } from "./request/client-request-id.ts";
+import { requestLogIds } from "./request/log-ids.ts";
 import { hasOpenAttempt } from "./request/trace.ts";
-import type { RequestContext } from "./request-context.ts";
-import { openRecord, type RequestRecord } from "./request-record.ts";
+import {
+  type AdmittedRequest,
+  openContext,
+  type RequestContext,
+  type ReservedRequest,
+  setCaller,
+  setLease,
+  setModel,
+  setRequest,
+} from "./request-context.ts";
+import { reserveLimits, reserveLimitsBeforeBody } from "./reserve-limits.ts";
 import { countWastedAttempts, settleRequest } from "./settlement/settle.ts";
-import { takeLimits, takeLimitsBeforeBody } from "./take-limits.ts";
-import { HTTP, type Transport, type WaitingRequest } from "./transport.ts";
+import type { StreamEnd } from "./stream/relay.ts";
+import type { Transport } from "./transport.ts";
+import { dispatch } from "./upstream/dispatch.ts";
+import type { UpstreamStream } from "./upstream/upstream-stream.ts";
+import { waitWithin } from "./upstream/wait-within.ts";
 
-export function handleHttpModelRequest(
-  gateway: Gateway,
-  call: HttpCall,
-  endpoint: Endpoint,
-): Promise<HttpResponse> {
-  return handleModelRequest(gateway, call, endpoint, HTTP);
-}
+/** Serves the model requests of one transport. A request passes the methods from top to bottom. */
+export class Pipeline<C extends Call, Out> {
+  readonly #gateway: Gateway;
+  readonly #transport: Transport<C, Out>;
 
-export async function handleModelRequest<C extends Call, Out>(
-  gateway: Gateway,
-  call: C,
-  endpoint: Endpoint,
-  transport: Transport<C, Out>,
-): Promise<Out> {
-  gateway.underWay.begin();
-  const record = openRecord(call, endpoint);
-  try {
-    const caller = transport.identify(gateway, call);
-    record.caller = caller;
-    allowInterface(caller, endpoint);
-    if (!gateway.till.hasRoom()) throw storeUnavailable();
-
-    const subjects = callerSubjects(caller);
-    const limitedRequest = { gateway, record, caller, subjects };
-    if (transport.hasCostlyBody(call)) {
-      const reservation = takeLimitsBeforeBody(limitedRequest);
-      if (reservation instanceof Promise) transport.deferBody(call);
-      record.lease = reservation instanceof Promise ? await reservation : reservation;
-    }
-    const pendingRequest = transport.read(gateway, call, endpoint, caller);
-    const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest;
-    record.request = request;
-    const { model, routes: all } = admit(caller, endpoint, request.publicModel);
-    record.model = model;
-    let routes = all;
-    if (request.previousResponseId !== null) {
-      routes = await routesToSameAccount(gateway, caller, request.previousResponseId, routes);
-    }
-
-    const reservedUse = computeReservedUse(subjects);
-    const tokens = reservedUse.tokens ? request.tokensEstimate() : 0;
-    const budget = reservedUse.money ? forecastBudget(gateway.estimates, { endpoint, request, model }) : null;
-    const costNano = budget === null ? 0n : reserveWithin(budget, gateway.limiter.windowRest(subjects));
-    record.budget = budget;
-    record.windowCap = budget === null ? null : outputCapWithin(budget, costNano);
-    if (record.lease !== null) raiseReservation(gateway, record.lease, subjects, tokens, costNano);
-    const reservation = record.lease ?? takeLimits(limitedRequest, tokens, costNano);
-    if (reservation instanceof Promise) {
-      const waiting = { gateway, call, endpoint, caller, request, model, routes, record, subjects };
-      return await serveAfterWait(waiting, reservation, transport);
-    }
-    record.lease = reservation;
-    const context = {
-      gateway,
-      call,
-      endpoint,
-      caller,
-      request,
-      model,
-      routes,
-      record,
-      subjects,
-      lease: reservation,
-    };
-    return await serve(context, transport);
-  } catch (cause) {
-    return transport.refuse(call, await closeRefused(gateway, record, cause));
-  } finally {
-    gateway.underWay.end();
+  constructor(gateway: Gateway, transport: Transport<C, Out>) {
+    this.#gateway = gateway;
+    this.#transport = transport;
   }
-}
 
-/** The steps after the limits are reserved: idempotency claim, hold, delivery. */
-function serve<C extends Call, Out>(context: RequestContext<C>, transport: Transport<C, Out>): Promise<Out> {
-  const pendingClaim = transport.claim(context);
-  return pendingClaim === null
-    ? chargeAndDeliver(context, transport)
-    : serveClaimed(context, pendingClaim, transport);
-}
+  /** Resolves with the response, or with the refusal if the request fails before its response has begun. */
+  async handle(call: C, endpoint: Endpoint): Promise<Out> {
+    const gateway = this.#gateway;
+    const transport = this.#transport;
+    gateway.inFlight.begin();
+    const context: RequestContext<C> = openContext(call, endpoint, gateway.tracer);
+    try {
+      // Authenticate.
+      setCaller(context, transport.identify(gateway, call));
+      allowInterface(context.caller, endpoint);
+      if (!gateway.billingEngine.hasCapacity()) throw storeUnavailable();
 
-async function serveClaimed<C extends Call, Out>(
-  context: RequestContext<C>,
-  pendingClaim: Promise<IdempotencyClaimResult<Out>>,
-  transport: Transport<C, Out>,
-): Promise<Out> {
-  const claimed = await pendingClaim;
-  if (claimed.kind === "repeat") {
-    context.lease.cancel();
-    disposeBody(context.request);
-    return claimed.answer;
+      // Read. A costly body is read only if the caller's limits admit the request.
+      if (transport.hasCostlyBody(call)) {
+        const lease = reserveLimitsBeforeBody(gateway, context);
+        if (isPending(lease)) transport.deferBody(call);
+        context.lease = isPending(lease) ? await lease : lease;
+      }
+      const request = transport.read(gateway, context);
+      setRequest(context, isPending(request) ? await request : request);
+
+      // Admit.
+      setModel(context, admit(context.caller, endpoint, context.request.publicModel));
+      const { previousResponseId } = context.request;
+      if (previousResponseId !== null) {
+        context.conversation = gateway.translation.conversations.find(
+          previousResponseId,
+          context.caller.key.id,
+        );
+        if (context.conversation === null)
+          context.routes = await this.#findSameAccount(context, previousResponseId);
+      }
+
+      // Reserve limits.
+      const lease = reserveLimits(gateway, context);
+      if (isPending(lease)) return await this.#serveAfterWait(context, lease);
+      setLease(context, lease);
+      return await this.#serve(context);
+    } catch (cause) {
+      return transport.refuse(call, endpoint, await this.#closeRefused(context, cause));
+    } finally {
+      gateway.inFlight.end();
+    }
   }
-  context.record.claim = claimed.claim;
-  return chargeAndDeliver(context, transport);
-}
 
-function chargeAndDeliver<C extends Call, Out>(
-  context: RequestContext<C>,
-  transport: Transport<C, Out>,
-): Promise<Out> {
-  const { record } = context;
-  const pendingCharge = holdForRequest(context);
-  if (pendingCharge instanceof Promise) {
-    return pendingCharge.then((charge) => {
-      record.charge = charge;
-      return transport.deliver(context);
+  /** The request waits for its concurrency limit. The transport sends keep-alives while a stream waits for long. */
+  async #serveAfterWait(context: AdmittedRequest<C>, pendingLease: Promise<LimitLease>): Promise<Out> {
+    const serving = pendingLease.then((lease) => {
+      setLease(context, lease);
+      return this.#serve(context);
     });
+    if (!context.request.stream) return await serving;
+    const close = (cause: unknown) => this.#closeRefused(context, cause);
+    return await this.#transport.keepWaiting(this.#gateway, context, { serving, close });
   }
-  record.charge = pendingCharge;
-  return transport.deliver(context);
-}
 
-/** The request waits for its concurrency limit. The transport sends keep-alives while a stream waits for long. */
-async function serveAfterWait<C extends Call, Out>(
-  waiting: WaitingRequest<C>,
-  reservation: Promise<LimitLease>,
-  transport: Transport<C, Out>,
-): Promise<Out> {
-  const { record, request, gateway } = waiting;
-  const serving = reservation.then((lease) => {
-    record.lease = lease;
-    return serve({ ...waiting, lease }, transport);
-  });
-  if (!request.stream) return await serving;
-  return await transport.keepWaiting(waiting, serving, (cause) => closeRefused(gateway, record, cause));
-}
+  /** The stops after the limits are reserved. */
+  async #serve(context: ReservedRequest<C>): Promise<Out> {
+    // Claim idempotency.
+    const pendingClaim = this.#transport.claim(this.#gateway, context);
+    if (pendingClaim !== null) {
+      const claimed = await pendingClaim;
+      if (claimed.kind === "repeat") {
+        context.lease.cancel();
+        disposeBody(context.request);
+        return claimed.answer;
+      }
+      context.claim = claimed.claim;
+    }
 
-/** Closes the record of a request that failed before its response began. Returns the error for the client. */
-async function closeRefused(gateway: Gateway, record: RequestRecord, cause: unknown): Promise<ApiError> {
-  const { call, lease, request } = record;
-  const error = asApiError(cause);
-  if (error.status === 500) {
-    logFault(gateway.log, call.requestId, cause, clientRequestId(call.request.headers));
+    // Hold.
+    const charge = this.#holdMoney(context);
+    context.charge = isPending(charge) ? await charge : charge;
+    if (context.charge !== null) this.#gateway.requestMetrics.heldNano += Number(context.charge.heldNano);
+
+    // Dispatch, deliver, settle.
+    return context.request.stream ? this.#serveStream(context) : this.#serveWhole(context);
   }
-  // Nothing was delivered, so the request does not count against the caller's limits: retries of a failure must not use
-  // them up. The exception is a client that disconnected while an account was already processing the request.
-  const isServed = isClientGone(error) && hasOpenAttempt(record.trace);
-  if (isServed) lease?.release();
-  else lease?.cancel();
-  try {
-    await settleRefusal(gateway, record, error, isServed);
-  } catch (fault) {
-    // A failed settlement must not change the error that the client receives.
-    logFault(gateway.log, call.requestId, fault);
-  } finally {
-    if (request !== null) disposeBody(request);
+
+  /** The client receives a whole response after the request is settled. */
+  async #serveWhole(context: ReservedRequest<C>): Promise<Out> {
+    const gateway = this.#gateway;
+    const { call } = context;
+
+    // Dispatch.
+    const lingeringClient = openLingeringClient(gateway, context);
+    const attempt = buildAttempt(gateway, context, {
+      client: lingeringClient ?? call.request,
+      counters: null,
+    });
+    const dispatched = dispatch(gateway.dispatcher, attempt);
+    const result = acceptWhole(
+      context,
+      await (lingeringClient === null ? dispatched : dispatched.finally(lingeringClient.stopLingering)),
+    );
+
+    // Remember the response if the upstream stores it.
+    const { answer } = result;
+    const responseState = readWholeState(answer);
+    const responseId = rememberResponse(gateway.responses, context, {
+      responseId: answer.responseId,
+      state: responseState,
+    });
+    if (responseState === "background") {
+      releaseConcurrency(context);
+      await announceResponse(gateway, context, responseId);
+    }
+
+    // Settle.
+    const isClientGone = lingeringClient !== null && call.request.signal.aborted;
+    const ending = buildWholeEnding(context, answer, { responseId, responseState, isClientGone });
+    const settled = settleOrFollow(gateway, context, ending);
+    releaseConcurrency(context);
+    if (settled !== null) await settled;
+    if (context.claim !== null) await endClaim(gateway, context.claim, buildStoredAnswer(answer));
+    if (context.followUp === null) disposeBody(context.request);
+
+    // Deliver.
+    const cost = context.caller.group.costHeaders ? await readCostReport(gateway, context) : null;
+    return this.#transport.sendWhole(gateway, context, { ...result, cost });
   }
-  return isKeySpent(record, isServed) ? withSpentKey(error) : error;
-}
 
-/** A conversation continues on the account that created the previous response, and only for the key that created it. */
-async function routesToSameAccount(
-  gateway: Gateway,
-  caller: Caller,
-  responseId: string,
-  routes: readonly AccountRoute[],
-): Promise<readonly AccountRoute[]> {
-  const origin = await gateway.responses.find(responseId, caller.key.id);
-  const sameAccountRoutes =
-    origin === null ? [] : routes.filter(({ account }) => account.id === origin.accountId);
-  if (sameAccountRoutes.length > 0) return sameAccountRoutes;
-  throw new ApiError(
-    "previous_response_not_found",
-    `Previous response with id '${responseId.slice(0, 128)}' not found. Send the whole conversation as input instead.`,
-    { param: "previous_response_id" },
-  );
-}
+  /** The client receives a stream as it arrives. The request is settled before the terminal event. */
+  async #serveStream(context: ReservedRequest<C>): Promise<Out> {
+    const gateway = this.#gateway;
 
-/**
- * Takes the hold for the maximum cost of the request. Returns null for unpaid requests, and a promise only if the
- * stored response or the database must be read.
- */
-function holdForRequest(context: RequestContext): RequestCharge | Promise<RequestCharge | null> | null {
-  const { gateway, caller, request } = context;
-  if (caller.group.billing.charge === "none") return null;
-  if (request.previousResponseId === null) return holdMoney(context);
-  return lookUpStoredTokens(gateway, request.previousResponseId, caller.key.id).then((keptTokens) =>
-    holdMoney(context, keptTokens),
-  );
+    // Dispatch.
+    const delivery = new StreamDelivery(gateway, context);
+    const opening = this.#openStream(context, delivery);
+    // Nearly all streams begin within this time, so an error can still be sent as an HTTP status.
+    const rejectableMs = this.#transport.rejectableMs(gateway);
+    const earlyError = await waitWithin(opening, rejectableMs, gateway.dispatcher.deadlines);
+    if (earlyError instanceof ApiError && !isSentAsEvent(earlyError, context.endpoint)) throw earlyError;
+
+    // Deliver. The relay calls `#endStream` once, when the stream has ended.
+    const relay = delivery.startRelay(opening, (end) => this.#endStream(context, delivery, end));
+    return this.#transport.sendStream(gateway, context, { relay, upstreamHeaders: delivery.upstreamHeaders });
+  }
+
+  async #openStream(context: ReservedRequest<C>, delivery: StreamDelivery): Promise<UpstreamStream> {
+    const gateway = this.#gateway;
+    try {
+      const stream = delivery.accept(await dispatch(gateway.dispatcher, delivery.attempt));
+      // Remembered from the first event on, so that a long-running response can be cancelled by its id.
+      const responseId = rememberResponse(gateway.responses, context, {
+        responseId: stream.reader.responseId,
+        state: "streaming",
+      });
+      if (context.request.background) void announceResponse(gateway, context, responseId);
+      return stream;
+    } finally {
+      delivery.stopLingering();
+    }
+  }
+
+  /** The terminal event is written after the returned promise, or at once if it is null. */
+  #endStream(context: ReservedRequest<C>, delivery: StreamDelivery, end: StreamEnd): Promise<void> | null {
+    const gateway = this.#gateway;
+    delivery.recordEnd(end);
+
+    // Remember the response if the upstream stores it.
+    const state = delivery.readState(end);
+    const responseId = rememberResponse(gateway.responses, context, {
+      responseId: end.reader?.responseId ?? null,
+      state,
+    });
+    if (state === "left") void announceResponse(gateway, context, responseId);
+
+    // Settle.
+    const settled = settleOrFollow(gateway, context, delivery.buildEnding(end, state, responseId));
+    delivery.release(end);
+    const { claim } = context;
+    // Streams are not stored. A repeat with the same key gets the error that the request has ended.
+    const ended =
+      claim === null ? settled : Promise.resolve(settled).then(() => endClaim(gateway, claim, null));
+    const finish = () => delivery.finish();
+    if (ended === null) finish();
+    else ended.then(finish, finish);
+    return ended;
+  }
+
+  /** A conversation continues on the account that created the previous response, and only for the key that created it. */
+  async #findSameAccount(
+    { caller, routes }: AdmittedRequest<C>,
+    responseId: string,
+  ): Promise<readonly AccountRoute[]> {
+    const origin = await this.#gateway.responses.find(responseId, caller.key.id);
+    const sameAccountRoutes =
+      origin === null ? [] : routes.filter(({ account }) => account.id === origin.accountId);
+    if (sameAccountRoutes.length > 0) return sameAccountRoutes;
+    throw new ApiError(
+      "previous_response_not_found",
+      `Previous response with id '${responseId.slice(0, 128)}' not found. Send the whole conversation as input instead.`,
+      { param: "previous_response_id" },
+    );
+  }
+
+  /**
+   * Takes the hold for the maximum cost of the request. Returns null for unpaid requests, and a promise only if the
+   * stored response or the database must be read.
+   */
+  #holdMoney(context: ReservedRequest<C>): MaybePromise<RequestCharge | null> {
+    const gateway = this.#gateway;
+    const { caller, request } = context;
+    if (caller.group.billing.charge === "none") return null;
+    if (request.previousResponseId === null) return holdMoney(gateway, context);
+    if (context.conversation !== null) return holdMoney(gateway, context, context.conversation.tokens);
+    return lookUpStoredTokens(gateway, request.previousResponseId, caller.key.id).then((conversationTokens) =>
+      holdMoney(gateway, context, conversationTokens),
+    );
+  }
+
+  /** Settles a request that failed before its response began. Returns the error for the client. */
+  async #closeRefused(context: RequestContext<C>, cause: unknown): Promise<ApiError> {
+    const { log } = this.#gateway;
+    const { lease, request } = context;
+    const error = asApiError(cause);
+    if (error.status === 500) logFault(log, requestLogIds(context), cause);
+    // Nothing was delivered, so the request does not count against the caller's limits: retries of a failure must not
+    // use them up. The exception is a client that disconnected while an account was already processing the request.
+    if (wasServed(context, error)) lease?.release();
+    else lease?.cancel();
+    try {
+      await this.#settleRefused(context, error);
+    } catch (fault) {
+      // A failed settlement must not change the error that the client receives.
+      logFault(log, requestLogIds(context), fault);
+    } finally {
+      if (request !== null) disposeBody(request);
+    }
+    return isKeySpent(context, error) ? withSpentKey(error) : error;
+  }
+
+  async #settleRefused(context: RequestContext<C>, error: ApiError): Promise<void> {
+    const { call, endpoint, trace, claim } = context;
+    const isServed = wasServed(context, error);
+    await settleRequest(this.#gateway, context, {
+      outcome: isClientGone(error) ? "client_gone" : trace.attempts.length > 0 ? "failed" : "refused",
+      status: clientErrorStatus(endpoint.interface, error),
+      error,
+      usage: null,
+      images: 0,
+      imageKind: null,
+      responseId: null,
+      responseState: "ended",
+      isServed,
+      isWhole: false,
+      countOutput: null,
+      estimateShown: null,
+      // At shutdown this process aborts the request: the client did not disconnect.
+      isAbandoned: isServed && call.request.signal.aborted,
+    });
+    if (claim !== null) await endClaim(this.#gateway, claim, isKeySpent(context, error) ? null : "forget");
+  }
 }
 
 /** Frees the body after its last use. */
@@ -217,34 +325,12 @@ function isClientGone({ code }: ApiError): boolean {
   return code === "client_closed_request";
 }
 
-async function settleRefusal(
-  gateway: Gateway,
-  record: RequestRecord,
-  error: ApiError,
-  isServed: boolean,
-): Promise<void> {
-  const reachedUpstream = record.trace.attempts.length > 0;
-  await settleRequest(gateway, record, {
-    outcome: isClientGone(error) ? "client_gone" : reachedUpstream ? "failed" : "refused",
-    status: error.status,
-    error,
-    usage: null,
-    images: 0,
-    imageKind: null,
-    responseId: null,
-    isServed,
-    isWhole: false,
-    countOutput: null,
-    estimateShown: null,
-    // At shutdown this process aborts the request: the client did not disconnect.
-    isAbandoned: isServed && record.call.request.signal.aborted,
-  });
-  if (record.claim !== null) {
-    await endClaim(gateway, record.claim, isKeySpent(record, isServed) ? null : "forget");
-  }
+/** The client disconnected while an account was processing the request. */
+function wasServed({ trace }: RequestContext, error: ApiError): boolean {
+  return isClientGone(error) && hasOpenAttempt(trace);
 }
 
 /** The client may reuse its Idempotency-Key as long as no account can have processed the request. */
-function isKeySpent({ claim, trace }: RequestRecord, isServed: boolean): boolean {
-  return claim !== null && (isServed || countWastedAttempts(trace) > 0);
+function isKeySpent(context: RequestContext, error: ApiError): boolean {
+  return context.claim !== null && (wasServed(context, error) || countWastedAttempts(context.trace) > 0);
 }

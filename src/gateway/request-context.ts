@@ -1,22 +1,156 @@
-/** The context of one admitted request: everything known and held for it. */
+/**
+ * The context of one request: everything known and held for it, from its arrival to its settlement. It is one object,
+ * created when the request arrives. Each stop of the pipeline fills its fields, and the type tells how far it has come:
+ * `RequestContext` → `AuthenticatedRequest` → `ReadRequest` → `AdmittedRequest` → `ReservedRequest`, `PaidRequest`.
+ */
 
+import type { IdempotencyClaim } from "../billing/idempotency/idempotency.ts";
 import type { LimitLease, Subject } from "../limits/limiter.ts";
+import type { Nano } from "../money/nano.ts";
 import type { AccountRoute, PublishedModel } from "../policy/snapshot.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
+import type { Tracer } from "../telemetry/tracer.ts";
+import type { ModelAccess } from "./admission/admit.ts";
 import type { Caller } from "./admission/authenticate.ts";
-import type { Call, Gateway } from "./gateway.ts";
-import type { RequestRecord } from "./request-record.ts";
+import { callerSubjects } from "./admission/caller-limits.ts";
+import type { Call } from "./call.ts";
+import type { RequestCharge } from "./charging/charge.ts";
+import type { WindowBudget } from "./charging/window-budget.ts";
+import { openTrace, type Trace } from "./request/trace.ts";
+import type { HubConversation } from "./translation/stored-conversations.ts";
+import type { AccountSlot } from "./upstream/account-slot.ts";
 
+/** A request that has arrived. */
 export interface RequestContext<C extends Call = Call> {
-  gateway: Gateway;
-  call: C;
-  endpoint: Endpoint;
-  caller: Caller;
-  request: ModelRequest;
-  model: PublishedModel;
-  routes: readonly AccountRoute[];
-  record: RequestRecord;
-  /** The caller's limits that admitted the request, and the reservation they granted. */
+  readonly call: C;
+  readonly endpoint: Endpoint;
+  readonly trace: Trace;
+  caller: Caller | null;
+  /** The key, user and group whose limits apply to the request. */
   subjects: readonly Subject[];
+  request: ModelRequest | null;
+  model: PublishedModel | null;
+  /** The routes that can serve the request, best first. */
+  routes: readonly AccountRoute[];
+  /** The conversation that the request continues, if the gateway itself keeps it. */
+  conversation: HubConversation | null;
+  /** The maximum cost against the caller's USD windows; null if the caller has none. */
+  budget: WindowBudget | null;
+  /** The maximum output tokens of each choice, if a USD window affords fewer than the client requested. */
+  windowCap: number | null;
+  /**
+   * The limit reservation of the caller; that of the account is in `accountSlot`. Both are settled to the use in the
+   * usage row.
+   */
+  lease: LimitLease | null;
+  claim: IdempotencyClaim | null;
+  charge: RequestCharge | null;
+  accountSlot: AccountSlot | null;
+  /** A stream can end in several ways at once: the first one is settled. */
+  isSettled: boolean;
+  /** Its cost by the tariff; null until it is settled. */
+  settledCostNano: Nano | null;
+  /**
+   * For a response that continues upstream: resolves when the response is settled. The request body is needed until
+   * then.
+   */
+  followUp: Promise<void> | null;
+}
+
+export interface AuthenticatedRequest<C extends Call = Call> extends RequestContext<C> {
+  caller: Caller;
+}
+
+/** Its body has been read. */
+export interface ReadRequest<C extends Call = Call> extends AuthenticatedRequest<C> {
+  request: ModelRequest;
+}
+
+/** Its model is published to the caller. It may still wait for its limits. */
+export interface AdmittedRequest<C extends Call = Call> extends ReadRequest<C> {
+  model: PublishedModel;
+}
+
+/** The caller's limits are reserved. */
+export interface ReservedRequest<C extends Call = Call> extends AdmittedRequest<C> {
   lease: LimitLease;
+}
+
+/** Money is held for it. */
+export interface PaidRequest<C extends Call = Call> extends AdmittedRequest<C> {
+  charge: RequestCharge;
+}
+
+const NO_SUBJECTS: readonly Subject[] = [];
+const NO_ROUTES: readonly AccountRoute[] = [];
+
+/** Without a tracer no spans are exported, and the request has no span context. */
+export function openContext<C extends Call>(
+  call: C,
+  endpoint: Endpoint,
+  tracer: Pick<Tracer, "begin"> | null = null,
+): RequestContext<C> {
+  const spanContext = tracer === null ? null : tracer.begin(call.requestId, call.request.headers);
+  return {
+    call,
+    endpoint,
+    trace: openTrace(call.startedMs, spanContext),
+    caller: null,
+    subjects: NO_SUBJECTS,
+    request: null,
+    model: null,
+    routes: NO_ROUTES,
+    conversation: null,
+    budget: null,
+    windowCap: null,
+    lease: null,
+    claim: null,
+    charge: null,
+    accountSlot: null,
+    isSettled: false,
+    settledCostNano: null,
+    followUp: null,
+  };
+}
+
+export function setCaller<C extends Call>(
+  context: RequestContext<C>,
+  caller: Caller,
+): asserts context is AuthenticatedRequest<C> {
+  context.caller = caller;
+  context.subjects = callerSubjects(caller);
+}
+
+export function setRequest<C extends Call>(
+  context: AuthenticatedRequest<C>,
+  request: ModelRequest,
+): asserts context is ReadRequest<C> {
+  context.request = request;
+}
+
+export function setModel<C extends Call>(
+  context: ReadRequest<C>,
+  { model, routes }: ModelAccess,
+): asserts context is AdmittedRequest<C> {
+  context.model = model;
+  context.routes = routes;
+}
+
+export function setLease<C extends Call>(
+  context: AdmittedRequest<C>,
+  lease: LimitLease,
+): asserts context is ReservedRequest<C> {
+  context.lease = lease;
+}
+
+export function isAuthenticated(context: RequestContext): context is AuthenticatedRequest {
+  return context.caller !== null;
+}
+
+export function isRead(context: RequestContext): context is ReadRequest {
+  return context.caller !== null && context.request !== null;
+}
+
+export function isPaid(context: RequestContext): context is PaidRequest {
+  return isRead(context) && context.model !== null && context.charge !== null;
 }

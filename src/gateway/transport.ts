@@ -3,28 +3,37 @@
  * differ; the pipeline in between is the same.
  */
 
+import { forwardedResponseHeaders } from "../accounts/headers.ts";
 import type { ApiError } from "../errors.ts";
+import type { AnswerHeaders } from "../net/http-client/contract.ts";
 import {
   type HeaderLines,
   HeaderWriter,
   type HttpResponse,
   StreamedResponse,
+  type StreamSink,
   type StreamSource,
+  WholeResponse,
 } from "../net/wire/http-message.ts";
-import { wholePart } from "../net/wire/parts.ts";
-import { openStreamReader } from "../protocols/open-stream-reader.ts";
+import type { MaybePromise } from "../net/wire/maybe-promise.ts";
+import { type Part, wholePart } from "../net/wire/parts.ts";
+import { errorInterface } from "../protocols/client-error.ts";
+import { keepAliveEvent } from "../protocols/open-stream-reader.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { authenticate, type Caller } from "./admission/authenticate.ts";
 import { addRateHeaders } from "./admission/caller-limits.ts";
-import { deliverStream, deliverWholeResponse } from "./deliver.ts";
-import { buildErrorResponse, EVENT_STREAM_LINES } from "./endpoints/responses.ts";
-import type { Call, Gateway, HttpCall } from "./gateway.ts";
+import type { Call, HttpCall } from "./call.ts";
+import { openReader } from "./delivery/build-attempt.ts";
+import { type CostReport, costHeaderLines, readCostReport, withCostComment } from "./delivery/cost-report.ts";
+import { buildErrorResponse, EVENT_STREAM_LINES, JSON_LINES } from "./endpoints/error-response.ts";
+import type { Gateway } from "./gateway.ts";
 import { claimRequest, type IdempotencyClaimResult } from "./idempotency/idempotent-requests.ts";
 import { freeBody, isCostlyBody } from "./request/body.ts";
-import type { RequestContext } from "./request-context.ts";
-import type { RequestRecord } from "./request-record.ts";
+import { droppedFields } from "./request/trace.ts";
+import type { AdmittedRequest, AuthenticatedRequest, ReservedRequest } from "./request-context.ts";
 import type { Relay } from "./stream/relay.ts";
 import { WaitingStream } from "./stream/waiting-stream.ts";
+import type { WholeUpstreamResult } from "./upstream/dispatch.ts";
 import { waitWithin } from "./upstream/wait-within.ts";
 
 export interface Transport<C extends Call, Out> {
@@ -33,99 +42,140 @@ export interface Transport<C extends Call, Out> {
   hasCostlyBody(call: C): boolean;
   /** Called when the request waits before its body is read. */
   deferBody(call: C): void;
-  read(gateway: Gateway, call: C, endpoint: Endpoint, caller: Caller): Promise<ModelRequest> | ModelRequest;
+  read(gateway: Gateway, context: AuthenticatedRequest<C>): MaybePromise<ModelRequest>;
   /** Null if the client sent no idempotency key. */
-  claim(context: RequestContext<C>): Promise<IdempotencyClaimResult<Out>> | null;
-  deliver(context: RequestContext<C>): Promise<Out>;
+  claim(gateway: Gateway, context: ReservedRequest<C>): Promise<IdempotencyClaimResult<Out>> | null;
+  /** How long a stream that has not begun can still be rejected instead of ended by an error event. */
+  rejectableMs(gateway: Gateway): number;
+  sendWhole(gateway: Gateway, context: ReservedRequest<C>, result: WholeDelivery): Out;
+  sendStream(gateway: Gateway, context: ReservedRequest<C>, stream: ClientStream): Out;
   /**
-   * Returns the response to a stream whose request still waits for its limits: keep-alives until `serving` resolves,
-   * then its response. `close` closes the record of a request that fails after its response has begun.
+   * Returns the response to a stream whose request still waits for its limits: keep-alives until it is served, then its
+   * response.
    */
-  keepWaiting(
-    waiting: WaitingRequest<C>,
-    serving: Promise<Out>,
-    close: (cause: unknown) => Promise<ApiError>,
-  ): Promise<Out>;
-  refuse(call: C, error: ApiError): Out;
+  keepWaiting(gateway: Gateway, context: AdmittedRequest<C>, wait: LimitWait<Out>): Promise<Out>;
+  /** The refusal has the form of the endpoint's interface. */
+  refuse(call: C, endpoint: Endpoint, error: ApiError): Out;
 }
 
-export type WaitingRequest<C extends Call> = Omit<RequestContext<C>, "lease">;
+/** A whole response on its way to the client. */
+export interface WholeDelivery extends WholeUpstreamResult {
+  /** Null if the cost is not reported. */
+  readonly cost: CostReport | null;
+}
+
+/** A stream on its way to the client. */
+export interface ClientStream {
+  readonly relay: Relay;
+  /** The headers of the account's response; null if the account has not responded yet. */
+  readonly upstreamHeaders: AnswerHeaders | null;
+}
+
+export interface LimitWait<Out> {
+  readonly serving: Promise<Out>;
+  /** Settles a request that fails after its response has begun. */
+  close(cause: unknown): Promise<ApiError>;
+}
 
 export const HTTP: Transport<HttpCall, HttpResponse> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
   hasCostlyBody: ({ request }) => isCostlyBody(request),
   deferBody: ({ request }) => request.body?.defer(),
-  read: (gateway, call, endpoint, { key }) => gateway.requests.read(call.request, endpoint, key),
-  claim: claimRequest,
-  deliver: (context) =>
-    context.request.stream
-      ? deliverStream(context, context.gateway.timing.keepAliveMs, respond)
-      : deliverWholeResponse(context),
+  read: ({ requests }, { call, endpoint, caller }) => requests.read(call.request, endpoint, caller.key),
+  claim: ({ idempotency }, context) => claimRequest(idempotency, context),
+  rejectableMs: ({ timing }) => timing.keepAliveMs,
+  sendWhole(gateway, context, { answer, upstreamHeaders, cost }) {
+    const headers = openHeaders(gateway, context, JSON_LINES);
+    headers.lines += buildForwardedHeaders(context, upstreamHeaders);
+    if (cost !== null) headers.lines += costHeaderLines(cost);
+    return new WholeResponse(200, headers.lines, answer.body);
+  },
+  sendStream(gateway, context, { relay, upstreamHeaders }) {
+    const headers = openHeaders(gateway, context, EVENT_STREAM_LINES);
+    if (upstreamHeaders !== null) headers.lines += buildForwardedHeaders(context, upstreamHeaders);
+    return new StreamedResponse(headers.lines, endingAsSettled(gateway, relay, context));
+  },
   keepWaiting,
-  refuse: (call, error) => buildErrorResponse(error, call.requestId),
+  refuse: (call, endpoint, error) => buildErrorResponse(error, call.requestId, errorInterface(endpoint)),
 };
+
+/** The headers that every response of an admitted request has. */
+function openHeaders(
+  { limiter }: Gateway,
+  { call, endpoint, subjects, trace }: AdmittedRequest,
+  contentLines: HeaderLines,
+): HeaderWriter {
+  const headers = new HeaderWriter(contentLines);
+  headers.set("x-request-id", call.requestId);
+  const dropped = droppedFields(trace);
+  if (dropped.length > 0) headers.set("x-gateway-dropped", dropped.join(","));
+  // Anthropic's SDKs read the id of a request here.
+  if (endpoint.interface === "messages") headers.set("request-id", call.requestId);
+  addRateHeaders(headers, limiter, subjects);
+  return headers;
+}
+
+function buildForwardedHeaders(
+  { request, trace }: ReservedRequest,
+  upstreamHeaders: AnswerHeaders,
+): HeaderLines {
+  return forwardedResponseHeaders(upstreamHeaders, request.publicModel, trace.upstreamRequestId);
+}
 
 /** A request whose wait is short can still be rejected with an HTTP status. */
 async function keepWaiting(
-  { gateway, call, endpoint, request, subjects }: WaitingRequest<HttpCall>,
-  serving: Promise<HttpResponse>,
-  close: (cause: unknown) => Promise<ApiError>,
+  gateway: Gateway,
+  context: AdmittedRequest<HttpCall>,
+  { serving, close }: LimitWait<HttpResponse>,
 ): Promise<HttpResponse> {
-  const waitingSinceMs = gateway.clock.monotonicMs();
+  const { clock, dispatcher, inFlight, keepAliveTimer } = gateway;
+  const waitingSinceMs = clock.monotonicMs();
   const { keepAliveMs } = gateway.timing;
-  const earlyResult = await waitWithin(serving, keepAliveMs, gateway.dispatcher.alarms);
+  const earlyResult = await waitWithin(serving, keepAliveMs, dispatcher.deadlines);
   if (earlyResult !== "waiting") return serving;
   // The request stays in flight until it is served, although this response has begun.
-  gateway.underWay.begin();
+  inFlight.begin();
   const source = new WaitingStream({
     serving,
     close,
-    describe: (error) => {
-      const reader = openStreamReader(endpoint, request, {
-        nowMs: gateway.clock.nowMs,
-        depthMax: gateway.dispatcher.jsonDepthMax,
-        sink: null,
-        previousResponseId: null,
-      });
-      return wholePart(reader.failure(error, call.requestId));
-    },
-    ended: gateway.underWay.end,
+    describe: (error) => wholePart(openReader(gateway, context, null).failure(error, context.call.requestId)),
+    onEnd: inFlight.end,
+    keepAlive: keepAliveEvent(context.endpoint),
     waitingSinceMs,
     keepAliveMs,
-    pulse: gateway.pulse,
+    keepAliveTimer,
   });
-  const headers = new HeaderWriter(EVENT_STREAM_LINES);
-  headers.set("x-request-id", call.requestId);
-  addRateHeaders(headers, gateway.limiter, subjects);
-  return new StreamedResponse(headers.lines, source);
-}
-
-function respond(
-  { gateway, call, subjects, request, record }: RequestContext,
-  relay: Relay,
-  linesDown: HeaderLines,
-): HttpResponse {
-  const headers = new HeaderWriter(EVENT_STREAM_LINES);
-  headers.set("x-request-id", call.requestId);
-  addRateHeaders(headers, gateway.limiter, subjects);
-  headers.lines += linesDown;
-  return new StreamedResponse(headers.lines, freeingAtEnd(relay, request, record));
+  return new StreamedResponse(openHeaders(gateway, context, EVENT_STREAM_LINES).lines, source);
 }
 
 /**
- * Frees the request body when the response is written, unless a background response still needs the body for token
- * counting.
+ * Adds the cost to the last event if the group reports it. Frees the request body when the response is written, unless
+ * a background response still needs the body for token counting.
  */
-function freeingAtEnd(relay: Relay, request: ModelRequest, record: RequestRecord): StreamSource {
+function endingAsSettled(gateway: Gateway, relay: Relay, context: ReservedRequest): StreamSource {
+  const reportsCost = context.caller.group.costHeaders;
   return {
     flowTo: (sink) =>
       relay.flowTo({
-        write: (parts) => sink.write(parts),
+        data: (parts) => sink.data(parts),
         end(last) {
-          sink.end(last);
-          if (record.following === null) freeBody(request);
+          if (reportsCost) void endWithCost(gateway, context, { sink, last });
+          else sink.end(last);
+          if (context.followUp === null) freeBody(context.request);
         },
+        fail: (thrown) => sink.fail(thrown),
       }),
-    leave: relay.leave,
+    pause: () => relay.pause(),
+    resume: () => relay.resume(),
+    abort: () => relay.abort(),
   };
+}
+
+async function endWithCost(
+  gateway: Gateway,
+  context: ReservedRequest,
+  { sink, last }: { readonly sink: StreamSink; readonly last: readonly Part[] },
+): Promise<void> {
+  const cost = await readCostReport(gateway, context);
+  sink.end(cost === null ? last : withCostComment(last, cost));
 }

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { errorRows } from "./error-table.ts";
 
-test("the page about errors explains every code, in the words of the guide", () => {
+test("the errors page lists every code with the text of the error guide", () => {
   const page = readFileSync(join(import.meta.dir, "../../docs/errors.md"), "utf8");
   expect(page.split("\n").filter((line) => /^\| \d/.test(line))).toEqual(errorRows());
 });

@@ -10,13 +10,20 @@ const PIXEL =
 export const model = {
   id: "fast-chat",
   object: "model",
+  type: "model",
+  display_name: "fast-chat",
   created: CREATED,
+  created_at: "2026-11-15T00:00:00Z",
   owned_by: "model-gateway",
   interfaces: ["chat", "responses"],
+  translated_interfaces: [],
 };
 export const models = {
   object: "list",
-  data: [model, { ...model, id: "embed-small", interfaces: ["embeddings"] }],
+  data: [model, { ...model, id: "embed-small", display_name: "embed-small", interfaces: ["embeddings"] }],
+  has_more: false,
+  first_id: "fast-chat",
+  last_id: "embed-small",
 };
 
 export const responseRequest = { model: "fast-chat", input: "Say hello in one word." };
@@ -144,6 +151,51 @@ export const chatStream = [
   "data: [DONE]\n\n",
 ].join("");
 
+export const messageRequest = {
+  model: "fast-chat",
+  max_tokens: 1_024,
+  messages: [{ role: "user", content: "Say hello in one word." }],
+};
+
+export const messageAnswer = {
+  id: "msg_0199f3c5",
+  type: "message",
+  role: "assistant",
+  model: "fast-chat",
+  content: [{ type: "text", text: "Hello" }],
+  stop_reason: "end_turn",
+  stop_sequence: null,
+  usage: {
+    input_tokens: 12,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: 0,
+    output_tokens: 2,
+  },
+};
+
+function messageEvent(type: string, fields: object): string {
+  return `event: ${type}\n${data({ type, ...fields })}`;
+}
+
+export const messageStream = [
+  messageEvent("message_start", { message: { ...messageAnswer, content: [], stop_reason: null } }),
+  messageEvent("content_block_start", { index: 0, content_block: { type: "text", text: "" } }),
+  messageEvent("content_block_delta", { index: 0, delta: { type: "text_delta", text: "Hello" } }),
+  messageEvent("content_block_stop", { index: 0 }),
+  messageEvent("message_delta", {
+    delta: { stop_reason: "end_turn", stop_sequence: null },
+    usage: { output_tokens: 2 },
+  }),
+  messageEvent("message_stop", {}),
+].join("");
+
+export const countTokensRequest = {
+  model: "fast-chat",
+  messages: [{ role: "user", content: "Say hello in one word." }],
+};
+
+export const tokenCount = { input_tokens: 12 };
+
 export const embeddingsRequest = { model: "embed-small", input: "A text to embed." };
 
 export const embeddings = {
@@ -183,6 +235,7 @@ const counts = {
   refused_requests: 0,
   input_tokens: 12,
   cached_tokens: 0,
+  cache_hit_rate: 0,
   cache_write_tokens: 0,
   output_tokens: 2,
   reasoning_tokens: 0,
@@ -246,12 +299,14 @@ export const request = {
     input_tokens: 12,
     cached_tokens: 0,
     cache_write_tokens: 0,
+    cache_write_1h_tokens: 0,
     image_input_tokens: 0,
     audio_input_tokens: 0,
     output_tokens: 2,
     reasoning_tokens: 0,
     audio_output_tokens: 0,
     images: 0,
+    web_searches: 0,
     source: "upstream",
   },
   money: {

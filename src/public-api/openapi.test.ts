@@ -21,7 +21,7 @@ test("the document is valid OpenAPI 3.1", async () => {
   expect(result.valid).toBe(true);
 });
 
-test("every route is described, and nothing that is no route", () => {
+test("every route is described, and nothing else", () => {
   const names = listRoutes()
     .filter((route) => !isLeftOut(route))
     .map(({ method, path }) => `${method} ${path}`);
@@ -34,7 +34,7 @@ test("operation ids are unique", () => {
   expect(new Set<string>(ids).size).toBe(ids.length);
 });
 
-test("every reference leads somewhere", () => {
+test("every reference resolves", () => {
   const text = JSON.stringify(document);
   const names = [...text.matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)].map(([, kind, name]) => [
     kind,
@@ -48,20 +48,17 @@ test("every reference leads somewhere", () => {
 const contents: [string, Content][] = Object.entries(OPERATIONS).flatMap(
   ([name, { body, answer, stream }]) => [
     ...Object.entries(body ?? {}).map(([type, content]): [string, Content] => [`${name} ${type}`, content]),
-    [`${name} answer`, answer],
+    [`${name} response`, answer],
     ...(stream === null ? [] : [[`${name} stream`, stream] satisfies [string, Content]]),
   ],
 );
 
-test.each(contents)(
-  "%s has an example, and each of them is what its schema says",
-  (_, { schema, examples }) => {
-    expect(examples.length).toBeGreaterThan(0);
-    for (const { value } of examples) {
-      for (const one of typeof value === "string" ? eventsOf(value) : [value]) schema.parse(one);
-    }
-  },
-);
+test.each(contents)("%s has examples, and each of them matches its schema", (_, { schema, examples }) => {
+  expect(examples.length).toBeGreaterThan(0);
+  for (const { value } of examples) {
+    for (const one of typeof value === "string" ? eventsOf(value) : [value]) schema.parse(one);
+  }
+});
 
 /** Parses the data of a written stream. */
 function eventsOf(stream: string): unknown[] {
@@ -87,7 +84,7 @@ const OF_NO_OPERATION: readonly ErrorCode[] = [
   "http_version_not_supported",
 ];
 
-test("every error code stands at an operation, with an example", () => {
+test("every error code belongs to an operation, with an example", () => {
   const named = new Set<ErrorCode>(Object.values(OPERATIONS).flatMap(({ errors }) => errors));
   expect(ERROR_CODES.filter((code) => !named.has(code))).toEqual([...OF_NO_OPERATION]);
 });

@@ -1,17 +1,30 @@
 /**
- * Generates the OpenAPI 3.1 document of the public API from the route table and the schemas. No part of it is
- * written by hand.
+ * Generates the OpenAPI document of the public API from the route table and the schemas. No part of it is written by
+ * hand.
  */
 
-import { z } from "zod";
+import type { z } from "zod";
 import type { ErrorCode } from "../errors.ts";
+import {
+  type ApiMediaType,
+  type ApiOperation,
+  type ApiResponse,
+  headerRef,
+  type JsonObject,
+  OpenApiDocument,
+  schemaRef,
+  toJsonSchema,
+} from "../openapi.ts";
 import { errorExample } from "./error-guide.ts";
-import { type Content, type Example, FAMILIES, type Operation, type Parameter } from "./operation.ts";
+import { type Content, type Example, FAMILIES, type Operation } from "./operation.ts";
 import { OPERATIONS, type OperationName } from "./operations.ts";
 import { errorAnswer } from "./schemas/gateway.ts";
 import { socketMessage } from "./schemas/responses.ts";
 
-type Json = Readonly<Record<string, unknown>>;
+interface Route {
+  method: string;
+  path: string;
+}
 
 export interface DocumentFacts {
   version: string;
@@ -19,134 +32,119 @@ export interface DocumentFacts {
   publicUrl: string;
 }
 
-export function openApiDocument(
-  routes: readonly { method: string; path: string }[],
-  facts: DocumentFacts,
-): Json {
-  const paths: Record<string, Record<string, Json>> = {};
-  for (const { method, path } of routes) {
-    const operation = describedAs(`${method} ${path}`);
-    if (operation === null) continue;
-    paths[path] = { ...paths[path], [method.toLowerCase()]: operationObject(operation) };
-  }
-  return {
-    openapi: "3.1.0",
+export function openApiDocument(routes: readonly Route[], { version, publicUrl }: DocumentFacts): JsonObject {
+  const document = new OpenApiDocument({
     info: {
       title: "Model Gateway",
-      version: facts.version,
+      version,
       summary:
         "An OpenAI-compatible API in front of many upstream accounts, with groups, limits and billing.",
       description:
         "Responses, Chat Completions, Embeddings and Images with one API key. Each key belongs to a group, which defines its models, prices and limits. Every response has an `x-request-id` header. Unknown fields are forwarded to the upstream.",
       license: { name: "MIT", identifier: "MIT" },
     },
-    servers: [
-      {
-        url: facts.publicUrl,
-        description: "This gateway. The base URL for SDKs is this address with `/v1`.",
-      },
-    ],
-    tags: FAMILIES.map((name) => ({ name })),
+    server: {
+      url: publicUrl,
+      description: "This gateway. The base URL for SDKs is this address with `/v1`.",
+    },
+    tags: FAMILIES,
     security: [{ bearer: [] }],
-    paths,
-    components: {
-      securitySchemes: {
-        bearer: {
-          type: "http",
-          scheme: "bearer",
-          description: "An API key, as `Authorization: Bearer <API_KEY>`.",
-        },
-      },
-      schemas: buildSchemas(Object.values(OPERATIONS)),
-      headers: {
-        RequestId: {
-          description: "The id of the request. Include it when you report a problem.",
-          schema: { type: "string" },
-          example: "req_0199f3c5a1b27c3e8d4f5a6b7c8d9e0f",
-        },
+    securitySchemes: {
+      bearer: {
+        type: "http",
+        scheme: "bearer",
+        description: "An API key, as `Authorization: Bearer <API_KEY>`.",
       },
     },
-  };
+    schemas: buildSchemas(Object.values(OPERATIONS)),
+    headers: {
+      RequestId: {
+        description: "The id of the request. Include it when you report a problem.",
+        schema: { type: "string" },
+        example: "req_0199f3c5a1b27c3e8d4f5a6b7c8d9e0f",
+      },
+    },
+  });
+  for (const route of routes) {
+    const name = `${route.method} ${route.path}`;
+    if (isDescribed(name)) document.add(describeOperation(route, OPERATIONS[name]));
+  }
+  return document.toJson();
 }
 
 export function isDescribed(name: string): name is OperationName {
   return Object.hasOwn(OPERATIONS, name);
 }
 
-function describedAs(name: string): Operation | null {
-  return isDescribed(name) ? OPERATIONS[name] : null;
-}
-
-function operationObject(operation: Operation): Json {
+function describeOperation({ method, path }: Route, operation: Operation): ApiOperation {
   const { id, family, summary, about, parameters, body, needsKey } = operation;
   return {
-    operationId: id,
-    tags: [family],
+    method,
+    path,
+    id,
+    tag: family,
     summary,
     description: about,
-    parameters: parameters.map(parameterObject),
-    ...(body === null
-      ? {}
-      : { requestBody: { required: true, content: mapValues(body, (content) => mediaType(content)) } }),
-    responses: { ...answers(operation), ...errorResponses(operation.errors) },
+    parameters: parameters.map(({ about: description, ...parameter }) => ({ ...parameter, description })),
+    body:
+      body &&
+      Object.fromEntries(Object.entries(body).map(([type, content]) => [type, describeContent(content)])),
+    responses: { ...describeSuccess(operation), ...describeErrors(operation.errors) },
     ...(needsKey ? {} : { security: [] }),
-    ...(id === "openResponsesSocket" ? { "x-websocket": SOCKET } : {}),
+    ...(isSocket(operation) ? { extensions: { "x-websocket": SOCKET_MESSAGES } } : {}),
   };
 }
 
-/** The WebSocket messages, for which OpenAPI has no field. */
-const SOCKET: Json = {
-  client: { $ref: "#/components/schemas/SocketMessage" },
-  gateway: { $ref: "#/components/schemas/ResponseEvent" },
-};
-
-function parameterObject({ name, in: place, about, schema, example }: Parameter): Json {
-  return { name, in: place, description: about, required: place === "path", schema, example };
+function isSocket({ id }: Operation): boolean {
+  return id === "openResponsesSocket";
 }
 
-const ID_HEADER: Json = { "x-request-id": { $ref: "#/components/headers/RequestId" } };
+/** The WebSocket messages, for which OpenAPI has no field. */
+const SOCKET_MESSAGES: JsonObject = {
+  client: schemaRef("SocketMessage"),
+  gateway: schemaRef("ResponseEvent"),
+};
 
-function answers({ id, answer, stream }: Operation): Json {
-  if (id === "openResponsesSocket") {
+const ID_HEADER: JsonObject = { "x-request-id": headerRef("RequestId") };
+
+function describeSuccess(operation: Operation): Record<string, ApiResponse> {
+  if (isSocket(operation)) {
     return { "101": { description: "The connection was upgraded to a WebSocket.", headers: ID_HEADER } };
   }
+  const { answer, stream } = operation;
   return {
     "200": {
       description: stream === null ? "The response." : "The response, streamed if requested.",
       headers: ID_HEADER,
       content: {
-        "application/json": mediaType(answer),
-        ...(stream === null
-          ? {}
-          : {
-              "text/event-stream": {
-                schema: { type: "string" },
-                examples: buildExamples(stream.examples),
-                "x-event": ref(stream.name),
-              },
-            }),
+        "application/json": describeContent(answer),
+        ...(stream === null ? {} : { "text/event-stream": describeStream(stream) }),
       },
     },
   };
 }
 
+function describeStream({ name, examples }: Content): ApiMediaType {
+  return {
+    schema: { type: "string" },
+    examples: examplesByName(examples),
+    extensions: { "x-event": schemaRef(name) },
+  };
+}
+
 /** One entry per status, with an example for each code. */
-function errorResponses(codes: readonly ErrorCode[]): Json {
-  const byStatus = new Map<number, ErrorCode[]>();
-  for (const code of codes) {
-    const { status } = errorExample(code);
-    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
-  }
+function describeErrors(codes: readonly ErrorCode[]): Record<string, ApiResponse> {
+  const byStatus = Map.groupBy(codes, (code) => errorExample(code).status);
   return Object.fromEntries(
-    [...byStatus].map(([status, found]) => [
+    [...byStatus].map(([status, sameStatus]) => [
       String(status),
       {
-        description: found.map((code) => `\`${code}\``).join(", "),
+        description: sameStatus.map((code) => `\`${code}\``).join(", "),
         headers: ID_HEADER,
         content: {
           "application/json": {
-            schema: ref("Error"),
-            examples: Object.fromEntries(found.map((code) => [code, { value: errorExample(code).body }])),
+            schema: schemaRef("Error"),
+            examples: Object.fromEntries(sameStatus.map((code) => [code, errorExample(code).body])),
           },
         },
       },
@@ -154,19 +152,15 @@ function errorResponses(codes: readonly ErrorCode[]): Json {
   );
 }
 
-function mediaType({ name, examples }: Content): Json {
-  return { schema: ref(name), examples: buildExamples(examples) };
+function describeContent({ name, examples }: Content): ApiMediaType {
+  return { schema: schemaRef(name), examples: examplesByName(examples) };
 }
 
-function buildExamples(examples: readonly Example[]): Json {
-  return Object.fromEntries(examples.map(({ name, value }) => [name, { value }]));
+function examplesByName(examples: readonly Example[]): JsonObject {
+  return Object.fromEntries(examples.map(({ name, value }) => [name, value]));
 }
 
-function ref(name: string): Json {
-  return { $ref: `#/components/schemas/${name}` };
-}
-
-function buildSchemas(operations: readonly Operation[]): Json {
+function buildSchemas(operations: readonly Operation[]): JsonObject {
   const contents = operations.flatMap(({ body, answer, stream }) => [
     ...Object.values(body ?? {}),
     answer,
@@ -174,17 +168,7 @@ function buildSchemas(operations: readonly Operation[]): Json {
   ]);
   const namedSchemas: [string, z.ZodType][] = contents.map(({ name, schema }) => [name, schema]);
   namedSchemas.push(["SocketMessage", socketMessage], ["Error", errorAnswer]);
-  return Object.fromEntries(namedSchemas.map(([name, schema]) => [name, jsonSchema(schema)]));
-}
-
-function jsonSchema(schema: z.ZodType): Json {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io: "input" });
-  return rest;
-}
-
-function mapValues<From, To>(
-  from: Readonly<Record<string, From>>,
-  to: (value: From) => To,
-): Record<string, To> {
-  return Object.fromEntries(Object.entries(from).map(([name, value]) => [name, to(value)]));
+  return Object.fromEntries(
+    namedSchemas.map(([name, schema]) => [name, toJsonSchema(schema, { io: "input" })]),
+  );
 }

@@ -7,6 +7,8 @@ export const FAMILIES = [
   "Models",
   "Responses",
   "Chat Completions",
+  "Messages",
+  "Gemini",
   "Embeddings",
   "Images",
   "Usage",

@@ -1,12 +1,28 @@
 /** The operations of the public API, by their method and path in `server/routes.ts`. */
 
 import type { ErrorCode } from "../errors.ts";
+import {
+  content,
+  describeModelRequest,
+  describeRead,
+  MODEL_ERRORS,
+  parameter,
+  READ_ERRORS,
+} from "./describe.ts";
 import * as examples from "./examples.ts";
-import type { Content, Example, Operation, Parameter } from "./operation.ts";
+import { GEMINI_OPERATIONS } from "./gemini-operations.ts";
+import type { Operation } from "./operation.ts";
 import { chatChunk, chatCompletion, chatRequest } from "./schemas/chat.ts";
 import { embeddingsAnswer, embeddingsRequest } from "./schemas/embeddings.ts";
 import { health, modelList, modelObject, requestReport, usageReport } from "./schemas/gateway.ts";
 import { imageEditForm, imageEditRequest, imageEvent, imageRequest, imagesAnswer } from "./schemas/images.ts";
+import {
+  countTokensRequest,
+  messageEvent,
+  messageObject,
+  messageRequest,
+  tokenCount,
+} from "./schemas/messages.ts";
 import {
   compactionObject,
   compactRequest,
@@ -19,39 +35,6 @@ import {
   responseRequest,
 } from "./schemas/responses.ts";
 
-const AUTH: readonly ErrorCode[] = ["missing_api_key", "invalid_api_key", "rate_limit_exceeded"];
-const READ_ERRORS: readonly ErrorCode[] = [...AUTH, "store_unavailable", "server_error"];
-const MODEL_ERRORS: readonly ErrorCode[] = [
-  "invalid_json",
-  "duplicate_parameter",
-  "missing_required_parameter",
-  "invalid_type",
-  "invalid_value",
-  "invalid_request",
-  "unsupported_parameter",
-  "unknown_parameter",
-  "idempotency_key_reused",
-  ...AUTH,
-  "interface_not_allowed",
-  "model_not_found",
-  "not_found",
-  "request_timeout",
-  "idempotency_in_progress",
-  "idempotency_answer_gone",
-  "request_too_large",
-  "unsupported_media_type",
-  "usage_limit_reached",
-  "insufficient_quota",
-  "server_error",
-  "upstream_error",
-  "answer_too_large",
-  "server_is_overloaded",
-  "no_available_account",
-  "no_room_for_body",
-  "upstream_unavailable",
-  "store_unavailable",
-  "upstream_timeout",
-];
 const RESPONSES_ERRORS: readonly ErrorCode[] = [
   ...MODEL_ERRORS,
   "context_length_exceeded",
@@ -66,66 +49,12 @@ const STORED_RESPONSE_ERRORS: readonly ErrorCode[] = [
   "no_available_account",
   "upstream_timeout",
 ];
-
-/** All parameters are text. */
-function parameter(
-  place: Parameter["in"],
-  name: string,
-  about: string,
-  example: string,
-  choices?: readonly string[],
-): Parameter {
-  const schema: Parameter["schema"] = { type: "string", ...(choices && { enum: choices }) };
-  return { name, in: place, about, schema, example };
-}
-
-const IDEMPOTENCY = parameter(
-  "header",
-  "Idempotency-Key",
-  "Makes retries safe: a request with the same key is executed only once within a day. 1 to 255 visible ASCII characters.",
-  "order-7-try-1",
-);
 const RESPONSE_ID = parameter(
   "path",
   "response_id",
   "The `id` of a stored response that this key created.",
   "resp_0199f3c5",
 );
-
-const JSON_TYPE = "application/json";
-
-/** A model request: it has a body, may be streamed, and has many possible errors. */
-function describeModelRequest(
-  described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & {
-    body: Content;
-    stream?: Content;
-    errors?: readonly ErrorCode[];
-    form?: Content;
-  },
-): Operation {
-  const { body, form, stream = null, errors = MODEL_ERRORS, ...rest } = described;
-  return {
-    ...rest,
-    parameters: [IDEMPOTENCY],
-    body: form === undefined ? { [JSON_TYPE]: body } : { [JSON_TYPE]: body, "multipart/form-data": form },
-    stream,
-    errors,
-    needsKey: true,
-  };
-}
-
-/** A request without a body. */
-function describeRead(
-  described: Pick<Operation, "id" | "family" | "summary" | "about" | "answer"> & Partial<Operation>,
-): Operation {
-  return { parameters: [], body: null, stream: null, errors: READ_ERRORS, needsKey: true, ...described };
-}
-
-const content = (name: string, schema: Content["schema"], ...shown: Example[]): Content => ({
-  name,
-  schema,
-  examples: shown,
-});
 
 const RESPONSE = content("Response", responseObject, { name: "answer", value: examples.response });
 const EVENTS = content("ResponseEvent", responseEvent, { name: "stream", value: examples.responseStream });
@@ -257,6 +186,36 @@ export const OPERATIONS = {
     stream: content("ChatChunk", chatChunk, { name: "stream", value: examples.chatStream }),
     errors: [...MODEL_ERRORS, "context_length_exceeded"],
   }),
+  "POST /v1/messages": describeModelRequest({
+    id: "createMessage",
+    family: "Messages",
+    summary: "Create a message",
+    about:
+      "Anthropic's Messages API. Takes the messages of a conversation and returns the next message, streamed with `stream: true`. Send the key in `x-api-key` or as a bearer token. Errors have Anthropic's form.",
+    body: content(
+      "MessageRequest",
+      messageRequest,
+      { name: "message", value: examples.messageRequest },
+      { name: "stream", value: { ...examples.messageRequest, stream: true } },
+    ),
+    answer: content("Message", messageObject, { name: "answer", value: examples.messageAnswer }),
+    stream: content("MessageEvent", messageEvent, { name: "stream", value: examples.messageStream }),
+    errors: [...MODEL_ERRORS, "context_length_exceeded"],
+  }),
+  "POST /v1/messages/count_tokens": describeModelRequest({
+    id: "countMessageTokens",
+    family: "Messages",
+    summary: "Count message tokens",
+    about:
+      "Counts the input tokens of a message without creating it. Free, and not counted against any limit of requests.",
+    body: content("CountTokensRequest", countTokensRequest, {
+      name: "message",
+      value: examples.countTokensRequest,
+    }),
+    answer: content("TokenCount", tokenCount, { name: "count", value: examples.tokenCount }),
+    errors: [...MODEL_ERRORS, "context_length_exceeded"],
+  }),
+  ...GEMINI_OPERATIONS,
   "POST /v1/embeddings": describeModelRequest({
     id: "createEmbeddings",
     family: "Embeddings",

@@ -14,23 +14,25 @@ export class ByteBudget {
     this.limits = limits;
   }
 
-  hasRoom(key: string, bytes: number): boolean {
-    return this.bytes + bytes <= this.limits.bytesMax && this.of(key) + bytes <= this.limits.keyBytesMax;
+  fits(key: string, bytes: number): boolean {
+    return (
+      this.bytes + bytes <= this.limits.bytesMax && this.usedBytes(key) + bytes <= this.limits.keyBytesMax
+    );
   }
 
   take(key: string, bytes: number): void {
     this.bytes += bytes;
-    this.byKey.set(key, this.of(key) + bytes);
+    this.byKey.set(key, this.usedBytes(key) + bytes);
   }
 
-  giveBack(key: string, bytes: number): void {
+  release(key: string, bytes: number): void {
     this.bytes -= bytes;
-    const left = this.of(key) - bytes;
-    if (left > 0) this.byKey.set(key, left);
+    const remainingBytes = this.usedBytes(key) - bytes;
+    if (remainingBytes > 0) this.byKey.set(key, remainingBytes);
     else this.byKey.delete(key);
   }
 
-  private of(key: string): number {
+  private usedBytes(key: string): number {
     return this.byKey.get(key) ?? 0;
   }
 }

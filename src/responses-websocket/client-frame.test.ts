@@ -12,15 +12,15 @@ function created(message: string): CreateFrame {
   return frame;
 }
 
-describe("a response.create", () => {
-  test("is read for its lane, what it goes on from, and whether anything is to be made", () => {
+describe("a response.create message", () => {
+  test("is parsed for its lane, its previous response and its generate flag", () => {
     const frame = created(
       '{"type":"response.create","stream_id":"a.b-c_1","generate":false,"previous_response_id":"resp_1","model":"m"}',
     );
     expect(frame).toMatchObject({ streamId: "a.b-c_1", generates: false, previousId: "resp_1" });
   });
 
-  test("makes something, on the lane without a name, unless it says otherwise", () => {
+  test("generates on the unnamed lane by default", () => {
     for (const more of [
       "",
       ',"generate":true',
@@ -35,7 +35,7 @@ describe("a response.create", () => {
     }
   });
 
-  test("may be nested; what stands outside wins", () => {
+  test("may be nested; outer fields take precedence", () => {
     const frame = created(
       '{"type":"response.create","stream_id":"outer","response":{"model":"m","stream_id":"inner","generate":false}}',
     );
@@ -43,20 +43,20 @@ describe("a response.create", () => {
     expect(Buffer.from(frame.bytes).toString()).toBe('{"model":"m","stream_id":"inner","generate":false}');
   });
 
-  test("that is nested holds on to nothing of what is around it", () => {
+  test("that is nested does not keep the memory around it alive", () => {
     const around = "x".repeat(100_000);
     const { bytes } = created(`{"type":"response.create","y":"${around}","response":{"model":"m"}}`);
     expect(bytes.buffer.byteLength).toBeLessThan(around.length);
   });
 
-  test("whose model stands outside is not nested, whatever its response is", () => {
+  test("with an outer model is not nested, whatever its response field contains", () => {
     expect(
       Buffer.from(created('{"type":"response.create","model":"m","response":{}}').bytes).toString(),
     ).toContain('"response":{}');
   });
 });
 
-test("what is wrong is said with the lane it was for, if that could be read", () => {
+test("an error names the lane of its message, if the lane is valid", () => {
   expect(read('{"type":"response.create","stream_id":"a","generate":7}')).toMatchObject({
     kind: "bad",
     streamId: "a",
@@ -73,19 +73,21 @@ test("what is wrong is said with the lane it was for, if that could be read", ()
   });
 });
 
-describe("what Codex writes into a frame", () => {
+describe("Codex metadata of a message", () => {
   const withMetadata = (metadata: unknown) =>
     readFrameMetadata(created(JSON.stringify({ type: "response.create", client_metadata: metadata })), DEPTH);
 
-  test("is read from its metadata", () => {
+  test("is parsed", () => {
     const given = JSON.parse(turnStateFrame("0199-session")).headers["x-codex-turn-state"];
     expect(withMetadata({ "x-codex-turn-state": given })).toMatchObject({
       conversation: "0199-session",
       isLite: false,
+      traceparent: null,
     });
     expect(withMetadata({ ws_request_header_x_openai_internal_codex_responses_lite: "true" })).toMatchObject({
       conversation: null,
       isLite: true,
+      traceparent: null,
     });
   });
 
@@ -97,11 +99,11 @@ describe("what Codex writes into a frame", () => {
     "elsewhere",
     7,
     null,
-  ])("is nothing when the token is not one of ours: %p", (token) => {
+  ])("is ignored if the turn-state token is not the gateway's: %p", (token) => {
     expect(withMetadata({ "x-codex-turn-state": token })).toMatchObject({ conversation: null });
   });
 
-  test.each([[undefined], [null], ["text"], [[]]])("is nothing without metadata: %p", (metadata) => {
+  test.each([[undefined], [null], ["text"], [[]]])("is null without metadata: %p", (metadata) => {
     expect(withMetadata(metadata)).toBeNull();
   });
 });

@@ -4,13 +4,13 @@ import { ApiError } from "../errors.ts";
 import { parseJson } from "../json/parse.ts";
 import {
   booleanValue,
-  describeScanError,
   type JsonField,
   type ObjectScan,
   scanObject,
   stringValue,
   wantedFields,
 } from "../json/scan.ts";
+import { describeScanError } from "../json/scan-error.ts";
 import { caseVariantError } from "../protocols/shared/case-variant-error.ts";
 import { findConversation } from "./codex.ts";
 import type { ToolCalls } from "./tool-calls.ts";
@@ -44,7 +44,7 @@ export interface CreateFrame {
   readonly bytes: Uint8Array;
   readonly scan: FrameScan;
   /** The result of the inspector thread for a long frame; null for other frames, which are inspected on demand. */
-  readonly inspected: FrameInspection | null;
+  readonly inspection: FrameInspection | null;
 }
 
 export interface FrameInspection {
@@ -73,7 +73,7 @@ export type ClientFrame = CreateFrame | SteerFrame | BadFrame;
 export function readClientFrame(kind: MessageKind, bytes: Uint8Array, depthMax: number): ClientFrame {
   let streamId: string | null = null;
   try {
-    if (kind === "binary") throw binary();
+    if (kind === "binary") throw binaryFrameError();
     const scan = scanFrame(bytes, depthMax);
     const type = readType(bytes, scan.fields.type);
     if (type === "response.steer") return readSteer(bytes, scan);
@@ -109,7 +109,7 @@ function readType(bytes: Uint8Array, field: JsonField | undefined): "response.cr
   if (field === undefined) {
     throw new ApiError(
       "missing_required_parameter",
-      'The message has no `type`. Send {"type":"response.create",…} with the fields of POST /v1/responses beside it.',
+      'The message has no `type`. Send {"type":"response.create",…} together with the fields of POST /v1/responses.',
       { param: "type" },
     );
   }
@@ -117,7 +117,7 @@ function readType(bytes: Uint8Array, field: JsonField | undefined): "response.cr
   if (type === "response.create" || type === "response.steer") return type;
   throw new ApiError(
     "invalid_value",
-    "This `type` of message is not known. Known are response.create and response.steer.",
+    "The message has an unknown `type`. Use response.create or response.steer.",
     { param: "type" },
   );
 }
@@ -141,8 +141,11 @@ function nestedRequest(bytes: Uint8Array, { fields }: FrameScan): Uint8Array | n
     : null;
 }
 
-function binary(): ApiError {
-  return new ApiError("invalid_request", "A binary message came. Send each JSON object as one text message.");
+function binaryFrameError(): ApiError {
+  return new ApiError(
+    "invalid_request",
+    "Binary messages are not supported. Send each JSON object as one text message.",
+  );
 }
 
 function readCreate(
@@ -163,7 +166,7 @@ function readCreate(
     previousId: readPreviousId(bytes, previous),
     bytes,
     scan,
-    inspected: null,
+    inspection: null,
   };
 }
 
@@ -172,7 +175,7 @@ function rejectBackground(field: JsonField | undefined): void {
   if (field === undefined || field.kind === "null" || field.kind === "false") return;
   throw new ApiError(
     "unsupported_parameter",
-    "`background` is not supported over a WebSocket. Leave it out, or send the request to POST /v1/responses.",
+    "`background` is not supported over a WebSocket. Remove it, or send the request to POST /v1/responses.",
     { param: "background" },
   );
 }
@@ -199,9 +202,12 @@ function readSteer(bytes: Uint8Array, { fields }: FrameScan): SteerFrame {
 const METADATA = wantedFields([
   "x-codex-turn-state",
   "ws_request_header_x_openai_internal_codex_responses_lite",
+  "ws_request_header_traceparent",
 ]);
 type MetadataScan = ObjectScan<
-  "x-codex-turn-state" | "ws_request_header_x_openai_internal_codex_responses_lite"
+  | "x-codex-turn-state"
+  | "ws_request_header_x_openai_internal_codex_responses_lite"
+  | "ws_request_header_traceparent"
 >;
 
 /** Values that Codex puts into a frame, because it cannot send headers with one. */
@@ -210,10 +216,14 @@ export interface FrameMetadata {
   /** The conversation of a token that this gateway issued, or null. */
   readonly conversation: string | null;
   readonly isLite: boolean;
+  /** The W3C trace context of the turn; null if the client sends none, or none that can be a header. */
+  readonly traceparent: string | null;
 }
 
+const HEADER_TEXT = /^[\x21-\x7e]{1,512}$/;
+
 export function readFrameMetadata(
-  { bytes, scan, inspected }: CreateFrame,
+  { bytes, scan, inspection: inspected }: CreateFrame,
   depthMax: number,
 ): FrameMetadata | null {
   if (inspected !== null) return inspected.metadata;
@@ -223,9 +233,12 @@ export function readFrameMetadata(
   if (!inner.ok) return null;
   const state = inner.fields["x-codex-turn-state"];
   const lite = inner.fields.ws_request_header_x_openai_internal_codex_responses_lite;
+  const context = inner.fields.ws_request_header_traceparent;
+  const traceparent = context === undefined ? null : stringValue(bytes, context);
   return {
     scan: inner,
     conversation: findConversation((state && stringValue(bytes, state)) ?? ""),
     isLite: lite !== undefined && stringValue(bytes, lite) === "true",
+    traceparent: traceparent === null || !HEADER_TEXT.test(traceparent) ? null : traceparent,
   };
 }

@@ -1,6 +1,6 @@
 /** Test support: one connection without a network, with its input, its output and its callbacks. */
 
-import { NotingOutlet } from "../net/http-server/socket-writer.test-support.ts";
+import { RecordingSocketWriter } from "../net/http-server/socket-writer.test-support.ts";
 import { buildFrame, CLOSE, closeFrame, FrameReader, TEXT } from "../net/websocket/frames.ts";
 import { wholePart } from "../net/wire/parts.ts";
 import { ByteBudget } from "./byte-budget.ts";
@@ -10,67 +10,67 @@ const MASK = Uint8Array.of(0xa1, 0x02, 0xfe, 0x77);
 export const MESSAGE_BYTES_MAX = 100_000;
 /** The test performs the checks: eight of them are the time that a connection may be silent. */
 export const SILENCE_MS = 8_000;
-export const SILENT_LOOKS = 8;
-export const FAREWELL_LOOKS = 3;
+export const SILENT_CHECKS = 8;
+export const CLOSE_CHECKS = 3;
 
 /** The owner of a connection. */
 export interface Owner {
   name: string;
 }
 
-export interface Stage {
+export interface ConnectionHarness {
   socket: WebSocketEnd<Owner>;
-  outlet: NotingOutlet;
+  writer: RecordingSocketWriter;
   /** The callbacks that the owner received. */
-  told: string[];
+  callbacks: string[];
   /** Sends bytes from the client. */
-  hear(...frames: Uint8Array[]): void;
+  receive(...frames: Uint8Array[]): void;
   /** The frames sent to the client: opcode, and payload as Latin-1. */
   sent(): [opcode: number, payload: string][];
-  look(times: number): void;
+  check(times: number): void;
 }
 
 /** The budget for incomplete messages, shared by the stages that use it. */
-export const roomFor = (bytes: number, keyBytes = bytes) =>
+export const budgetFor = (bytes: number, keyBytes = bytes) =>
   new ByteBudget({ bytesMax: bytes, keyBytesMax: keyBytes });
 
-export function stage(
+export function openHarness(
   onMessage: (socket: WebSocketEnd<Owner>) => void = () => {},
-  unfinished = roomFor(MESSAGE_BYTES_MAX),
+  incompleteBytes = budgetFor(MESSAGE_BYTES_MAX),
   key = "a key",
-): Stage {
-  const told: string[] = [];
-  const outlet = new NotingOutlet();
+): ConnectionHarness {
+  const callbacks: string[] = [];
+  const writer = new RecordingSocketWriter();
   const all = openWebSockets<Owner>({
     messageBytesMax: MESSAGE_BYTES_MAX,
-    silenceMs: SILENCE_MS,
-    unfinished,
-    message(_, kind, bytes) {
-      told.push(`${kind} ${Buffer.from(bytes)}`);
+    storeSilenceMaxMs: SILENCE_MS,
+    incompleteBytes,
+    onMessage(_, kind, bytes) {
+      callbacks.push(`${kind} ${Buffer.from(bytes)}`);
       onMessage(socket);
     },
-    drained: () => void told.push("drained"),
-    closed: () => void told.push("closed"),
+    onDrain: () => void callbacks.push("drained"),
+    onClose: () => void callbacks.push("closed"),
   });
   all.stop();
-  const socket = all.open(outlet, { name: "a" }, key);
+  const socket = all.open(writer, { name: "a" }, key);
   return {
     socket,
-    outlet,
-    told,
-    hear: (...frames) => socket.received(Buffer.concat(frames)),
+    writer,
+    callbacks,
+    receive: (...frames) => socket.onData(Buffer.concat(frames)),
     sent() {
       const out: [number, string][] = [];
       const reader = new FrameReader({ isMasked: false, messageBytesMax: 2 ** 30 });
-      reader.push(Buffer.concat(outlet.writes), {
-        message: (opcode, bytes, start, end) =>
+      reader.push(Buffer.concat(writer.writes), {
+        onMessage: (opcode, bytes, start, end) =>
           out.push([opcode, Buffer.from(bytes.subarray(start, end)).toString("latin1")]),
-        control: (opcode, payload) => out.push([opcode, Buffer.from(payload).toString("latin1")]),
+        onControl: (opcode, payload) => out.push([opcode, Buffer.from(payload).toString("latin1")]),
       });
       return out;
     },
-    look(times) {
-      for (let i = 0; i < times; i++) socket.look();
+    check(times) {
+      for (let i = 0; i < times; i++) socket.check();
     },
   };
 }
@@ -78,7 +78,7 @@ export function stage(
 export const frame = (opcode: number, payload: string | Uint8Array) =>
   buildFrame(opcode, wholePart(Buffer.from(payload)), MASK);
 export const text = (payload: string) => frame(TEXT, payload);
-export const goodbye = (code: number | null, reason = "") => closeFrame(code, reason, MASK);
+export const clientClose = (code: number | null, reason = "") => closeFrame(code, reason, MASK);
 
 /** A frame that is only a part of its message. */
 export function part(opcode: number, payload: string | Uint8Array, isFinal: boolean): Uint8Array {
@@ -88,7 +88,7 @@ export function part(opcode: number, payload: string | Uint8Array, isFinal: bool
 }
 
 /** A close frame of the server as the client sees it. */
-export const closeOf = (code: number, reason = ""): [number, string] => [
+export const serverClose = (code: number, reason = ""): [number, string] => [
   CLOSE,
   String.fromCharCode(code >> 8, code & 0xff) + reason,
 ];

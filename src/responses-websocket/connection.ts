@@ -18,23 +18,23 @@ import {
   TEXT,
 } from "../net/websocket/frames.ts";
 import { freeBytes, writeBytes } from "../net/wire/bytes.ts";
+import type { SocketOutput } from "./bounded-output.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { MessageKind } from "./client-frame.ts";
-import type { SocketOutput } from "./line.ts";
 
 export interface WebSocketsOptions<Data extends object> {
   /** A longer message closes the connection with 1009. */
   messageBytesMax: number;
   /** A connection that sends nothing for this long, not even a pong, is closed. */
-  silenceMs: number;
+  storeSilenceMaxMs: number;
   /** Budget for incomplete messages, per key. A message that exceeds it closes the connection with 1013. */
-  unfinished: ByteBudget;
+  incompleteBytes: ByteBudget;
   /** A complete message; text is valid UTF-8. The receiver may keep the bytes. */
-  message(data: Data, kind: MessageKind, bytes: Uint8Array): void;
+  onMessage(data: Data, kind: MessageKind, bytes: Uint8Array): void;
   /** The client has read all buffered bytes. */
-  drained(data: Data): void;
+  onDrain(data: Data): void;
   /** The client closed the connection, or it broke. No further call follows. */
-  closed(data: Data): void;
+  onClose(data: Data): void;
 }
 
 /** All WebSockets of the server. */
@@ -52,8 +52,8 @@ interface SharedState<Data extends object> {
   readonly options: WebSocketsOptions<Data>;
   readonly writer: FrameWriter;
   readonly all: Set<WebSocketEnd<Data>>;
-  readonly pingLooks: number;
-  readonly silentLooksMax: number;
+  readonly pingChecks: number;
+  readonly silentChecksMax: number;
   /** A connection without an incomplete frame needs no reader of its own and uses this one. */
   reader: FrameReader | null;
 }
@@ -69,18 +69,18 @@ const TRY_AGAIN_LATER = 1013;
 const NO_BYTES = new Uint8Array(0);
 
 export function openWebSockets<Data extends object>(options: WebSocketsOptions<Data>): WebSockets<Data> {
-  const checkIntervalMs = Math.min(CHECK_INTERVAL_MS_MAX, options.silenceMs / CHECKS_MIN);
-  const checksMax = Math.ceil(options.silenceMs / checkIntervalMs);
+  const checkIntervalMs = Math.min(CHECK_INTERVAL_MS_MAX, options.storeSilenceMaxMs / CHECKS_MIN);
+  const checksMax = Math.ceil(options.storeSilenceMaxMs / checkIntervalMs);
   const shared: SharedState<Data> = {
     options,
     writer: new FrameWriter(),
     all: new Set(),
-    pingLooks: Math.ceil((checksMax * 2) / 3),
-    silentLooksMax: checksMax,
+    pingChecks: Math.ceil((checksMax * 2) / 3),
+    silentChecksMax: checksMax,
     reader: null,
   };
   const timer = setInterval(() => {
-    for (const socket of shared.all) socket.look();
+    for (const socket of shared.all) socket.check();
   }, checkIntervalMs);
   timer.unref();
   return {
@@ -101,7 +101,7 @@ type Phase = "open" | "closing" | "deaf" | "ended" | "gone";
 /** A class, so that an idle connection costs one object. */
 export class WebSocketEnd<Data extends object> implements UpgradedProtocol, SocketOutput, FrameHandler {
   private readonly shared: SharedState<Data>;
-  private readonly outlet: SocketWriter;
+  private readonly socketWriter: SocketWriter;
   private readonly key: string;
   /** Null once its `closed` callback was called. */
   private data: Data | null;
@@ -111,13 +111,13 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
   /** The payload of the pong for a ping that arrived while the client was not reading. */
   private pong: Uint8Array | null = null;
   /** Number of checks since the client last showed activity. */
-  private silentLooks = 0;
+  private silentChecks = 0;
   /** Unsent bytes at the last check. */
   private unsentBytes = 0;
 
   constructor(shared: SharedState<Data>, writer: SocketWriter, data: Data, key: string) {
     this.shared = shared;
-    this.outlet = writer;
+    this.socketWriter = writer;
     this.key = key;
     this.data = data;
     shared.all.add(this);
@@ -126,24 +126,24 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
   // Sending.
 
   get address(): string {
-    return this.outlet.address;
+    return this.socketWriter.address;
   }
 
   get bufferedBytes(): number {
-    return this.outlet.bufferedBytes + this.shared.writer.heldBytes(this.outlet);
+    return this.socketWriter.bufferedBytes + this.shared.writer.heldBytes(this.socketWriter);
   }
 
   sendText(text: string): void {
-    if (this.phase === "open") this.shared.writer.text(this.outlet, text);
+    if (this.phase === "open") this.shared.writer.text(this.socketWriter, text);
   }
 
   sendUtf8(opening: string, bytes: Uint8Array, start: number, end: number): void {
-    if (this.phase === "open") this.shared.writer.utf8(this.outlet, opening, bytes, start, end);
+    if (this.phase === "open") this.shared.writer.utf8(this.socketWriter, opening, bytes, start, end);
   }
 
   cork(send: () => void): void {
     const { writer } = this.shared;
-    const previous = writer.hold(this.outlet);
+    const previous = writer.hold(this.socketWriter);
     try {
       send();
     } finally {
@@ -152,27 +152,27 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
   }
 
   close(code: number, reason: string): void {
-    if (this.phase === "open") this.sayGoodbye("closing", code, reason);
+    if (this.phase === "open") this.sendClose("closing", code, reason);
   }
 
   terminate(): void {
     if (this.phase === "gone") return;
     this.phase = "gone";
-    this.shared.writer.drop(this.outlet);
-    this.outlet.terminate();
+    this.shared.writer.drop(this.socketWriter);
+    this.socketWriter.terminate();
   }
 
   // Connection events.
 
-  received(bytes: Buffer): void {
+  onData(bytes: Buffer): void {
     if (this.phase !== "open" && this.phase !== "closing") {
       freeBytes(bytes);
       return;
     }
-    if (this.phase === "open") this.silentLooks = 0;
+    if (this.phase === "open") this.silentChecks = 0;
     const { writer } = this.shared;
     // All responses to one read are sent in one write.
-    const previous = writer.hold(this.outlet);
+    const previous = writer.hold(this.socketWriter);
     try {
       this.read(bytes);
     } finally {
@@ -180,120 +180,120 @@ export class WebSocketEnd<Data extends object> implements UpgradedProtocol, Sock
     }
   }
 
-  drained(): void {
-    this.silentLooks = 0;
+  onDrain(): void {
+    this.silentChecks = 0;
     this.unsentBytes = 0;
     if (this.phase === "open" && this.pong !== null) {
-      this.shared.writer.control(this.outlet, PONG, this.pong);
+      this.shared.writer.control(this.socketWriter, PONG, this.pong);
       this.pong = null;
     }
-    if (this.data !== null) this.shared.options.drained(this.data);
+    if (this.data !== null) this.shared.options.onDrain(this.data);
   }
 
-  closed(): void {
+  onClose(): void {
     this.phase = "gone";
-    this.takeBack();
+    this.releaseReader();
     this.shared.all.delete(this);
-    this.leave();
+    this.notifyClosed();
   }
 
   /** Called by the shared timer. */
-  look(): void {
-    const { phase, outlet } = this;
-    const { pingLooks, silentLooksMax, writer } = this.shared;
+  check(): void {
+    const { phase, socketWriter: outlet } = this;
+    const { pingChecks: pingLooks, silentChecksMax: silentLooksMax, writer } = this.shared;
     const { bufferedBytes } = outlet;
     // A client that reads is alive, even if it sends nothing.
     const isReading = phase === "open" && bufferedBytes < this.unsentBytes;
-    this.silentLooks = isReading ? 0 : this.silentLooks + 1;
+    this.silentChecks = isReading ? 0 : this.silentChecks + 1;
     this.unsentBytes = bufferedBytes;
     const checksMax = phase === "open" || bufferedBytes > 0 ? silentLooksMax : CLOSE_CHECKS;
-    if (this.silentLooks > checksMax) this.terminate();
+    if (this.silentChecks > checksMax) this.terminate();
     else if (phase === "deaf") this.end();
-    else if (phase === "open" && this.silentLooks === pingLooks) writer.control(outlet, PING, NO_BYTES);
+    else if (phase === "open" && this.silentChecks === pingLooks) writer.control(outlet, PING, NO_BYTES);
   }
 
   // Frame reader events.
 
-  message(opcode: number, bytes: Uint8Array, start: number, end: number): void {
+  onMessage(opcode: number, bytes: Uint8Array, start: number, end: number): void {
     if (this.phase !== "open" || this.data === null) return;
     const payload = copyIfSmall(bytes, start, end);
-    if (opcode !== TEXT) this.shared.options.message(this.data, "binary", payload);
-    else if (isUtf8(payload)) this.shared.options.message(this.data, "text", payload);
-    else this.fail("closing", NOT_UTF8, "a text is not valid UTF-8");
+    if (opcode !== TEXT) this.shared.options.onMessage(this.data, "binary", payload);
+    else if (isUtf8(payload)) this.shared.options.onMessage(this.data, "text", payload);
+    else this.fail("closing", NOT_UTF8, "a text message is not valid UTF-8");
   }
 
-  control(opcode: number, payload: Uint8Array): void {
-    if (opcode === CLOSE) this.hearGoodbye(payload);
+  onControl(opcode: number, payload: Uint8Array): void {
+    if (opcode === CLOSE) this.receiveClose(payload);
     if (opcode !== PING || this.phase !== "open") return;
-    if (this.outlet.bufferedBytes === 0) this.shared.writer.control(this.outlet, PONG, payload);
+    if (this.socketWriter.bufferedBytes === 0) this.shared.writer.control(this.socketWriter, PONG, payload);
     // A client that pings without reading must not fill the memory: the last pong replaces those before it.
     else this.pong = Uint8Array.from(payload);
   }
 
   private read(bytes: Buffer): void {
-    const reader = this.takeBack() ?? takeReader(this.shared);
+    const reader = this.releaseReader() ?? takeReader(this.shared);
     const fault = reader.push(bytes, this);
     if (fault !== null) this.fail("deaf", fault.code, fault.reason);
-    else if (reader.isAtRest) this.shared.reader = reader;
-    else if (this.phase !== "gone") this.keep(reader);
+    else if (reader.isIdle) this.shared.reader = reader;
+    else if (this.phase !== "gone") this.storeReader(reader);
   }
 
   /** Keeps the reader until more bytes arrive. */
-  private keep(reader: FrameReader): void {
-    const { unfinished } = this.shared.options;
+  private storeReader(reader: FrameReader): void {
+    const { incompleteBytes: unfinished } = this.shared.options;
     const { unfinishedBytes } = reader;
-    if (unfinishedBytes > 0 && !unfinished.hasRoom(this.key, unfinishedBytes)) {
-      this.fail("deaf", TRY_AGAIN_LATER, "too much is being sent at once");
+    if (unfinishedBytes > 0 && !unfinished.fits(this.key, unfinishedBytes)) {
+      this.fail("deaf", TRY_AGAIN_LATER, "too many bytes in flight");
       return;
     }
     unfinished.take(this.key, unfinishedBytes);
     this.reader = reader;
   }
 
-  private takeBack(): FrameReader | null {
+  private releaseReader(): FrameReader | null {
     const { reader } = this;
     this.reader = null;
-    if (reader !== null) this.shared.options.unfinished.giveBack(this.key, reader.unfinishedBytes);
+    if (reader !== null) this.shared.options.incompleteBytes.release(this.key, reader.unfinishedBytes);
     return reader;
   }
 
-  private hearGoodbye(payload: Uint8Array): void {
+  private receiveClose(payload: Uint8Array): void {
     if (this.phase !== "open" && this.phase !== "closing") return;
     const notice = readClose(payload);
     if (notice === null) {
-      this.fail("closing", PROTOCOL_ERROR, "a close without a proper code and reason");
+      this.fail("closing", PROTOCOL_ERROR, "a close frame with an invalid code or reason");
     } else if (this.phase === "open") {
-      this.sayGoodbye("closing", notice.code, "");
+      this.sendClose("closing", notice.code, "");
     }
     this.end();
-    this.leave();
+    this.notifyClosed();
   }
 
   /** Sends the error once. The owner is notified at once, without waiting for the client. */
   private fail(phase: "closing" | "deaf", code: number, reason: string): void {
-    if (this.phase === "open") this.sayGoodbye(phase, code, reason);
+    if (this.phase === "open") this.sendClose(phase, code, reason);
     else if (this.phase === "closing") this.phase = phase;
-    this.leave();
+    this.notifyClosed();
   }
 
-  private sayGoodbye(phase: "closing" | "deaf", code: number | null, reason: string): void {
+  private sendClose(phase: "closing" | "deaf", code: number | null, reason: string): void {
     this.phase = phase;
-    this.silentLooks = 0;
+    this.silentChecks = 0;
     this.pong = null;
     this.shared.writer.flush();
-    this.outlet.write(closeFrame(code, reason, null));
+    this.socketWriter.write(closeFrame(code, reason, null));
   }
 
   private end(): void {
     if (this.phase === "gone") return;
     this.phase = "ended";
-    this.outlet.end();
+    this.socketWriter.end();
   }
 
-  private leave(): void {
+  private notifyClosed(): void {
     const { data } = this;
     this.data = null;
-    if (data !== null) this.shared.options.closed(data);
+    if (data !== null) this.shared.options.onClose(data);
   }
 }
 

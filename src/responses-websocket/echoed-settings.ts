@@ -69,13 +69,13 @@ export function readEchoedSettings(
     const size = field.end - field.start;
     if (size > bytesLeft) continue;
     bytesLeft -= size;
-    settings[name] = complete(name, parseJson(bytes, field.start, field.end));
+    settings[name] = completeSetting(name, parseJson(bytes, field.start, field.end));
   }
   return settings;
 }
 
 /** The schema of a response requires some fields that a request may leave out. */
-function complete(name: Setting, value: unknown): unknown {
+function completeSetting(name: Setting, value: unknown): unknown {
   switch (name) {
     case "tools":
       return Array.isArray(value) ? value.map(completeTool) : value;

@@ -3,7 +3,7 @@
 import { ApiError } from "../errors.ts";
 import { type CreateFrame, readClientFrame, readFrameMetadata } from "./client-frame.ts";
 import type { FrameJob, FrameReply } from "./frame-inspector.ts";
-import { toolCallsIn } from "./tool-calls.ts";
+import { findToolCalls } from "./tool-calls.ts";
 
 declare const self: Worker;
 
@@ -21,14 +21,14 @@ function read(id: number, bytes: Uint8Array, depthMax: number): FrameReply {
   if (frame.kind === "bad") return rejection(id, frame.streamId, frame.error);
   const { input } = frame.scan.fields;
   const calls =
-    input?.kind === "array" ? toolCallsIn(frame.bytes, input, depthMax) : { made: [], answered: [] };
+    input?.kind === "array" ? findToolCalls(frame.bytes, input, depthMax) : { made: [], answered: [] };
   if (calls.made.length + calls.answered.length > CALLS_MAX) {
     const message = `\`input\` has more than ${CALLS_MAX} tool calls and outputs. Send fewer of them in one turn.`;
     return rejection(id, frame.streamId, new ApiError("invalid_value", message, { param: "input" }));
   }
   const inspected: CreateFrame = {
     ...frame,
-    inspected: { calls, metadata: readFrameMetadata(frame, depthMax) },
+    inspection: { calls, metadata: readFrameMetadata(frame, depthMax) },
   };
   return { id, kind: "create", frame: inspected };
 }

@@ -79,7 +79,7 @@ export class FrameInspector {
   private fail(reason: string): void {
     this.worker?.terminate();
     this.worker = null;
-    for (const { reject } of this.pending.values()) reject(new Error(`A message was not read: ${reason}`));
+    for (const { reject } of this.pending.values()) reject(new Error(`Reading a message failed: ${reason}`));
     this.pending.clear();
   }
 }

@@ -11,7 +11,7 @@ export interface FrameReadingOptions {
   readonly key: string;
   readonly depthMax: number;
   readonly inspectInThreadAboveBytes: number;
-  failed(thrown: unknown): void;
+  onFailure(thrown: unknown): void;
 }
 
 export class FrameReading {
@@ -35,13 +35,13 @@ export class FrameReading {
       handle(readClientFrame(kind, bytes, depthMax));
       return true;
     }
-    if (!waitingBytes.hasRoom(key, length)) return false;
+    if (!waitingBytes.fits(key, length)) return false;
     waitingBytes.take(key, length);
     const reading = (this.last ?? Promise.resolve())
       .then(() => (isLong ? inspector.read(bytes) : readClientFrame(kind, bytes, depthMax)))
-      .finally(() => waitingBytes.giveBack(key, length))
+      .finally(() => waitingBytes.release(key, length))
       .then(handle)
-      .catch((thrown: unknown) => this.options.failed(thrown))
+      .catch((thrown: unknown) => this.options.onFailure(thrown))
       .finally(() => {
         if (this.last === reading) this.last = null;
       });

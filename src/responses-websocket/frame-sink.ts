@@ -7,21 +7,22 @@ import { isUtf8 } from "node:buffer";
 import { type ByteRange, firstElements } from "../json/array.ts";
 import { type JsonField, scanObject, wantedFields } from "../json/scan.ts";
 import { OBJECT_CLOSE, skipSpace } from "../json/walk.ts";
+import type { Backpressure } from "../net/wire/body-sink.ts";
 import { decodeText, startsWithAt } from "../net/wire/bytes.ts";
-import type { ClientSink } from "../net/wire/http-message.ts";
+import type { StreamSink } from "../net/wire/http-message.ts";
 import { joinParts, type Part, partBytes } from "../net/wire/parts.ts";
 import { findResponseId } from "../protocols/responses/response-id.ts";
 import { outputItem } from "./output-item.ts";
-import { noteItem, type ToolCalls } from "./tool-calls.ts";
+import { recordToolCall, type ToolCalls } from "./tool-calls.ts";
 
 /** The receiver of frames. */
 export interface FrameReceiver {
   /** Sends a text that consists of `opening` and `bytes[start, end)`, which is UTF-8. */
   send(opening: string, bytes: Uint8Array, start: number, end: number): void;
   /** Everything that is sent during the call leaves in one write. */
-  together(send: () => void): void;
-  /** Returns a promise while the client does not keep up. */
-  room(): Promise<void> | null;
+  batch(send: () => void): void;
+  /** Pauses the source while the client does not keep up. */
+  pauseIfFull(source: Backpressure): void;
 }
 
 /** The outcome of a response, as sent to the client. */
@@ -38,7 +39,8 @@ export type SentEvents =
   | { readonly kind: "failed" };
 
 export interface FrameSinkOptions {
-  outlet: FrameReceiver;
+  output: FrameReceiver;
+  source: Backpressure;
   streamId: string | null;
   /** Sent with the first frame, in place of response headers; so is the upstream's request id. */
   requestId: string;
@@ -48,7 +50,7 @@ export interface FrameSinkOptions {
   depthMax: number;
   /** The upstream stores the response and knows its items by their ids. */
   isStored: boolean;
-  ended(events: SentEvents): void;
+  onEnd(events: SentEvents): void;
 }
 
 const LF = 0x0a;
@@ -63,13 +65,13 @@ const ITEM_EVENT = wantedFields(["item"]);
 const TERMINAL_EVENT = wantedFields(["response"]);
 const RESPONSE = wantedFields(["output"]);
 
-export class FrameSink implements ClientSink {
+export class FrameSink implements StreamSink {
   private readonly options: FrameSinkOptions;
   /** The start of the next frame; empty for a frame that starts as its event does. */
   private opening: string;
   private readonly outputs: Uint8Array[] = [];
   private readonly calls: ToolCalls = { made: [], answered: [] };
-  private notedBytes = 0;
+  private recordedBytes = 0;
   /** Whether the bytes being written are valid UTF-8. An invalid frame would end the connection. */
   private isUtf8 = false;
   private responseId: string | null = null;
@@ -80,24 +82,28 @@ export class FrameSink implements ClientSink {
     this.opening = firstOpening(options);
   }
 
-  write(parts: readonly Part[]): Promise<void> | null {
-    const { outlet } = this.options;
+  data(parts: readonly Part[]): void {
+    const { output, source } = this.options;
     const [first] = parts;
     const bytes = parts.length === 1 && first !== undefined ? partBytes(first) : joinParts(parts);
     this.isUtf8 = isUtf8(bytes);
-    outlet.together(() => this.sendAll(bytes));
-    return outlet.room();
+    output.batch(() => this.sendAll(bytes));
+    output.pauseIfFull(source);
   }
 
   end(last: readonly Part[]): void {
-    if (last.length > 0) this.write(last);
-    this.options.ended(this.said());
+    if (last.length > 0) this.data(last);
+    this.options.onEnd(this.buildResult());
   }
 
-  private said(): SentEvents {
+  fail(): void {
+    this.options.onEnd({ kind: "failed" });
+  }
+
+  private buildResult(): SentEvents {
     const { outputs, responseId } = this;
     if (responseId === null) return { kind: "failed" };
-    if (this.notedBytes > this.options.bytesMax) return { kind: "too_long" };
+    if (this.recordedBytes > this.options.bytesMax) return { kind: "too_long" };
     return { kind: "response", responseId, outputs, calls: this.calls.made };
   }
 
@@ -116,7 +122,7 @@ export class FrameSink implements ClientSink {
   }
 
   private send(
-    named: Uint8Array,
+    nameBytes: Uint8Array,
     nameStart: number,
     nameEnd: number,
     data: Uint8Array,
@@ -124,13 +130,13 @@ export class FrameSink implements ClientSink {
     end: number,
   ): void {
     const length = nameEnd - nameStart;
-    if (length === ITEM_DONE.length && startsWithAt(named, nameStart, ITEM_DONE)) {
-      this.noteOutput({ bytes: data, start, end });
+    if (length === ITEM_DONE.length && startsWithAt(nameBytes, nameStart, ITEM_DONE)) {
+      this.recordOutput({ bytes: data, start, end });
     } else if (
-      (length === COMPLETED.length && startsWithAt(named, nameStart, COMPLETED)) ||
-      (length === INCOMPLETE.length && startsWithAt(named, nameStart, INCOMPLETE))
+      (length === COMPLETED.length && startsWithAt(nameBytes, nameStart, COMPLETED)) ||
+      (length === INCOMPLETE.length && startsWithAt(nameBytes, nameStart, INCOMPLETE))
     ) {
-      this.noteEnd({ bytes: data, start, end });
+      this.recordEnd({ bytes: data, start, end });
     }
     const { opening } = this;
     const from = opening === "" ? start : skipSpace(data, skipSpace(data, start, end) + 1, end);
@@ -143,35 +149,36 @@ export class FrameSink implements ClientSink {
   }
 
   private sendText(opening: string, data: Uint8Array, start: number, end: number): void {
-    const { outlet } = this.options;
+    const { output } = this.options;
     if (this.isUtf8) {
-      outlet.send(opening, data, start, end);
+      output.send(opening, data, start, end);
       return;
     }
     const repaired = Buffer.from(decodeText(data, start, end));
-    outlet.send(opening, repaired, 0, repaired.length);
+    output.send(opening, repaired, 0, repaired.length);
   }
 
-  private noteOutput({ bytes, start, end }: Part): void {
+  private recordOutput({ bytes, start, end }: Part): void {
     const scan = scanObject(bytes, start, end, ITEM_EVENT, { depthMax: this.options.depthMax });
     const item = scan.ok ? scan.fields.item : undefined;
-    if (item?.kind === "object") this.keep(bytes, item);
+    if (item?.kind === "object") this.recordItem(bytes, item);
   }
 
-  private noteEnd({ bytes, start, end }: Part): void {
+  private recordEnd({ bytes, start, end }: Part): void {
     this.responseId = findResponseId(bytes, start, end);
     // An upstream that streams only the final event: its output items are in that event.
-    const output = this.notedBytes === 0 ? findOutput(bytes, start, end, this.options.depthMax) : undefined;
+    const output =
+      this.recordedBytes === 0 ? findOutput(bytes, start, end, this.options.depthMax) : undefined;
     if (output?.kind !== "array") return;
-    for (const item of firstElements(bytes, output, Number.POSITIVE_INFINITY)) this.keep(bytes, item);
+    for (const item of firstElements(bytes, output, Number.POSITIVE_INFINITY)) this.recordItem(bytes, item);
   }
 
-  private keep(bytes: Uint8Array, item: ByteRange): void {
+  private recordItem(bytes: Uint8Array, item: ByteRange): void {
     const { bytesMax, depthMax } = this.options;
-    this.notedBytes += item.end - item.start;
-    if (this.notedBytes > bytesMax) return;
+    this.recordedBytes += item.end - item.start;
+    if (this.recordedBytes > bytesMax) return;
     this.outputs.push(outputItem(bytes, item, this.options));
-    noteItem(bytes, item, depthMax, this.calls);
+    recordToolCall(bytes, item, depthMax, this.calls);
   }
 }
 

@@ -13,7 +13,7 @@ export interface LaneLimits {
 export interface LaneTurn {
   readonly lane: TurnLane;
   /** The client disconnected. */
-  leave(): void;
+  abort(): void;
 }
 
 /** The shared state of the turns of one `stream_id`, or of none. */
@@ -42,7 +42,7 @@ export class Lanes {
   private readonly key: string;
   private readonly lanes = new Map<string, TurnLane>();
   private waiting: WaitingTurn[] = [];
-  private underWay = 0;
+  private inFlight = 0;
 
   constructor(limits: LaneLimits, waitingBytes: ByteBudget, key: string) {
     this.limits = limits;
@@ -51,21 +51,21 @@ export class Lanes {
   }
 
   get isIdle(): boolean {
-    return this.underWay === 0 && this.waiting.length === 0;
+    return this.inFlight === 0 && this.waiting.length === 0;
   }
 
   /** Queues a turn. Returns the error for the client when the limits are reached. */
   add(frame: CreateFrame, turnsMax: number): ApiError | null {
     const name = frame.streamId ?? UNNAMED;
     const lane = this.lanes.get(name);
-    if (lane === undefined && name !== UNNAMED && this.named() >= this.limits.socketLanesMax) {
-      return tooManyLanes(this.limits.socketLanesMax);
+    if (lane === undefined && name !== UNNAMED && this.countNamed() >= this.limits.socketLanesMax) {
+      return tooManyLanesError(this.limits.socketLanesMax);
     }
-    const mustWait = this.underWay >= turnsMax || (lane !== undefined && lane.turn !== null);
+    const mustWait = this.inFlight >= turnsMax || (lane !== undefined && lane.turn !== null);
     const isFull =
       (lane?.waiting ?? 0) >= this.limits.socketTurnsWaitingMax ||
-      !this.waitingBytes.hasRoom(this.key, heldBytes(frame));
-    if (mustWait && isFull) return tooManyTurns();
+      !this.waitingBytes.fits(this.key, heldBytes(frame));
+    if (mustWait && isFull) return tooManyTurnsError();
     const target = lane ?? this.open(name);
     target.waiting++;
     this.waitingBytes.take(this.key, heldBytes(frame));
@@ -75,25 +75,25 @@ export class Lanes {
 
   /** Removes and returns the first turn whose lane is free; null when none may start now. */
   next(turnsMax: number): WaitingTurn | null {
-    if (this.underWay >= turnsMax) return null;
+    if (this.inFlight >= turnsMax) return null;
     const at = this.waiting.findIndex(({ lane }) => lane.turn === null);
     const [found] = at === -1 ? [] : this.waiting.splice(at, 1);
     if (found === undefined) return null;
     found.lane.waiting--;
-    this.waitingBytes.giveBack(this.key, heldBytes(found.frame));
+    this.waitingBytes.release(this.key, heldBytes(found.frame));
     return found;
   }
 
   begin(turn: LaneTurn): void {
     turn.lane.turn = turn;
-    this.underWay++;
+    this.inFlight++;
   }
 
   /** Returns false if the turn was already released. */
   end(turn: LaneTurn): boolean {
     if (turn.lane.turn !== turn) return false;
     turn.lane.turn = null;
-    this.underWay--;
+    this.inFlight--;
     return true;
   }
 
@@ -103,7 +103,7 @@ export class Lanes {
     this.waiting = [];
     for (const { lane, frame } of cleared) {
       lane.waiting = 0;
-      this.waitingBytes.giveBack(this.key, heldBytes(frame));
+      this.waitingBytes.release(this.key, heldBytes(frame));
     }
     return cleared;
   }
@@ -114,13 +114,13 @@ export class Lanes {
     for (const lane of this.lanes.values()) {
       const { turn } = lane;
       lane.turn = null;
-      turn?.leave();
+      turn?.abort();
       lane.thread.end();
     }
-    this.underWay = 0;
+    this.inFlight = 0;
   }
 
-  private named(): number {
+  private countNamed(): number {
     return this.lanes.has(UNNAMED) ? this.lanes.size - 1 : this.lanes.size;
   }
 
@@ -135,18 +135,18 @@ function heldBytes({ bytes }: CreateFrame): number {
   return bytes.length + FRAME_BYTES;
 }
 
-function tooManyLanes(max: number): ApiError {
+function tooManyLanesError(max: number): ApiError {
   return new ApiError(
     "websocket_stream_limit_reached",
-    `A connection has at most ${max} values of \`stream_id\`. Use one again, or open another connection.`,
+    `A connection can have at most ${max} values of \`stream_id\`. Reuse one of them, or open another connection.`,
     { param: "stream_id" },
   );
 }
 
-export function tooManyTurns(): ApiError {
+export function tooManyTurnsError(): ApiError {
   return new ApiError(
     "rate_limit_exceeded",
-    "Too many turns wait already. Wait until some of those before them have ended.",
+    "The queue of this connection is full. Wait until earlier turns have ended.",
     { headers: { "retry-after": "1" } },
   );
 }

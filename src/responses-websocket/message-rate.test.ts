@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { MessageRate } from "./message-rate.ts";
 
-test("so many messages a second are taken, more are not, and many more are abuse", () => {
+test("messages above the rate are rejected, and far above it are abuse", () => {
   const rate = new MessageRate(2);
   const taken = (nowMs: number, count: number) => Array.from({ length: count }, () => rate.take(nowMs));
   expect(taken(0, 3)).toEqual(["taken", "taken", "too_many"]);

@@ -26,7 +26,11 @@ export class MessageRate {
 }
 
 export function messageRateError(what: "messages" | "warm-ups", max: number): ApiError {
-  return new ApiError("rate_limit_exceeded", `More than ${max} ${what} came in a second. Send fewer.`, {
-    headers: { "retry-after": "1" },
-  });
+  return new ApiError(
+    "rate_limit_exceeded",
+    `More than ${max} ${what} were sent within one second. Send fewer.`,
+    {
+      headers: { "retry-after": "1" },
+    },
+  );
 }

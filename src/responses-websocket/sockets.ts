@@ -2,16 +2,20 @@
 
 import { ApiError } from "../errors.ts";
 import { authenticate, lookUpKey, presentedDigest } from "../gateway/admission/authenticate.ts";
-import type { Gateway, HttpCall } from "../gateway/gateway.ts";
+import type { HttpCall } from "../gateway/call.ts";
+import type { Gateway } from "../gateway/gateway.ts";
+import { Pipeline } from "../gateway/pipeline.ts";
 import type { NewId } from "../net/wire/clock.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import { isOwnOrigin } from "../own-origin.ts";
 import { allowSocket } from "./allow-socket.ts";
 import { ByteBudget } from "./byte-budget.ts";
+import { openMemoryPool } from "./conversation-memory.ts";
 import { FrameInspector } from "./frame-inspector.ts";
-import { openMemoryPool } from "./memory.ts";
-import { type Retirement, Session, type SessionContext, type SocketLimits } from "./session.ts";
+import { Session } from "./session.ts";
+import type { Retirement, SessionContext, SocketLimits } from "./session-context.ts";
 import { readSubprotocolKey } from "./subprotocols.ts";
+import { SOCKET } from "./turn.ts";
 import { selectUpgradeHeaders } from "./upgrade-headers.ts";
 
 export interface SocketsOptions {
@@ -27,30 +31,137 @@ export interface SocketsOptions {
     readonly socketsWaitingBytesMax: number;
     readonly socketMemoriesKeyBytesMax: number;
     readonly socketMemoriesBytesMax: number;
-    readonly socketLookMs: number;
+    readonly socketCheckIntervalMs: number;
   };
-}
-
-export interface Sockets {
-  /** Returns a session for an admitted client, or throws the error for the client. */
-  admit(call: HttpCall): Session;
-  opened(session: Session): void;
-  closed(session: Session): void;
-  /** Accepts no more turns. Resolves when the last connection is closed. */
-  drain(): Promise<void>;
-  /** Closes all remaining connections at once. */
-  cut(): void;
-  stop(): void;
 }
 
 const GOING_AWAY = 1001;
 const RESTARTING = 1012;
 
+type SocketsState =
+  | { readonly phase: "accepting" }
+  /** `closed` resolves when the last connection is closed. */
+  | { readonly phase: "draining"; readonly closed: PromiseWithResolvers<void> };
+
 export function openSockets(options: SocketsOptions): Sockets {
-  const { gateway, newId, limits, publicUrl } = options;
-  const origins = new Set(options.allowedOrigins);
-  const context: SessionContext = {
+  const sockets = new Sockets(options);
+  sockets.start();
+  return sockets;
+}
+
+export class Sockets {
+  readonly #options: SocketsOptions;
+  readonly #allowedOrigins: ReadonlySet<string>;
+  readonly #sessionContext: SessionContext;
+  /** In insertion order, so the oldest is first. */
+  readonly #sessions = new Set<Session>();
+  readonly #sessionsByKey = new Map<string, Set<Session>>();
+  #state: SocketsState = { phase: "accepting" };
+  #timer: ReturnType<typeof setInterval> | null = null;
+
+  constructor(options: SocketsOptions) {
+    this.#options = options;
+    this.#allowedOrigins = new Set(options.allowedOrigins);
+    this.#sessionContext = createSessionContext(options);
+  }
+
+  /** Starts the periodic checks of keys and ages. */
+  start(): void {
+    this.#timer ??= setInterval(() => {
+      this.#closeRevokedKeys();
+      this.#retireOld();
+    }, this.#options.limits.socketCheckIntervalMs);
+    this.#timer.unref();
+  }
+
+  /** Returns a session for an admitted client, or throws the error for the client. */
+  admit(call: HttpCall): Session {
+    this.#checkOrigin(call.request.headers);
+    const headers = readSubprotocolKey(call.request.headers);
+    const { auth, policy } = this.#options.gateway;
+    allowSocket(authenticate(headers, policy.snapshot(), auth, call));
+    checkUpgrade(headers);
+    const digest = presentedDigest(headers, auth) ?? "";
+    const { socketsPerKeyMax } = this.#options.limits;
+    if ((this.#sessionsByKey.get(digest)?.size ?? 0) >= socketsPerKeyMax)
+      throw tooManySocketsError(socketsPerKeyMax);
+    if (this.#state.phase === "draining") throw stoppingError();
+    return new Session(this.#sessionContext, digest, selectUpgradeHeaders(headers));
+  }
+
+  onOpen(session: Session): void {
+    this.#sessions.add(session);
+    this.#options.gateway.requestMetrics.socketsOpen++;
+    const sameKey = this.#sessionsByKey.get(session.digest);
+    if (sameKey === undefined) this.#sessionsByKey.set(session.digest, new Set([session]));
+    else sameKey.add(session);
+    if (this.#state.phase === "draining") session.retire(STOPPING);
+  }
+
+  onClose(session: Session): void {
+    session.onClose();
+    if (this.#sessions.delete(session)) this.#options.gateway.requestMetrics.socketsOpen--;
+    const sameKey = this.#sessionsByKey.get(session.digest);
+    sameKey?.delete(session);
+    if (sameKey?.size === 0) this.#sessionsByKey.delete(session.digest);
+    if (this.#state.phase === "draining" && this.#sessions.size === 0) this.#state.closed.resolve();
+  }
+
+  /** Accepts no more turns. Resolves when the last connection is closed. */
+  drain(): Promise<void> {
+    if (this.#state.phase === "accepting")
+      this.#state = { phase: "draining", closed: Promise.withResolvers<void>() };
+    const { closed } = this.#state;
+    for (const session of [...this.#sessions]) session.retire(STOPPING);
+    if (this.#sessions.size === 0) closed.resolve();
+    return closed.promise;
+  }
+
+  /** Closes all remaining connections at once. */
+  terminateAll(): void {
+    for (const session of [...this.#sessions]) session.terminate();
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+    this.#sessionContext.inspector.close();
+  }
+
+  #checkOrigin(headers: HeaderReader): void {
+    const origin = headers.get("origin");
+    if (origin === null || this.#allowedOrigins.has(origin)) return;
+    if (!isOwnOrigin(origin, headers, this.#options.publicUrl)) throw originNotAllowed();
+  }
+
+  /** Checks keys instead of connections, because there are fewer of them. */
+  #closeRevokedKeys(): void {
+    const { policy, auth } = this.#options.gateway;
+    const snapshot = policy.snapshot();
+    for (const [digest, sessions] of this.#sessionsByKey) {
+      try {
+        allowSocket(lookUpKey(digest, snapshot, auth));
+      } catch (thrown) {
+        if (!(thrown instanceof ApiError)) throw thrown;
+        for (const session of [...sessions]) session.closeWithError(thrown);
+      }
+    }
+  }
+
+  #retireOld(): void {
+    const { gateway, limits } = this.#options;
+    const openedBeforeMs = gateway.clock.monotonicMs() - limits.socketAgeMs;
+    for (const session of this.#sessions) {
+      if (session.openedMs > openedBeforeMs) return;
+      session.retire(ageLimitReached(limits.socketAgeMs));
+    }
+  }
+}
+
+function createSessionContext({ gateway, newId, limits }: SocketsOptions): SessionContext {
+  return {
     gateway,
+    pipeline: new Pipeline(gateway, SOCKET),
     limits,
     newId,
     memories: openMemoryPool({
@@ -64,88 +175,6 @@ export function openSockets(options: SocketsOptions): Sockets {
       keyBytesMax: limits.socketsWaitingKeyBytesMax,
     }),
   };
-  /** In insertion order, so the oldest is first. */
-  const allSessions = new Set<Session>();
-  const byKey = new Map<string, Set<Session>>();
-  let drained: PromiseWithResolvers<void> | null = null;
-
-  function admit(call: HttpCall): Session {
-    const origin = call.request.headers.get("origin");
-    if (origin !== null && !origins.has(origin) && !isOwnOrigin(origin, call.request.headers, publicUrl)) {
-      throw originNotAllowed();
-    }
-    const headers = readSubprotocolKey(call.request.headers);
-    const { auth, policy } = gateway;
-    allowSocket(authenticate(headers, policy.snapshot(), auth, call));
-    checkUpgrade(headers);
-    const digest = presentedDigest(headers, auth) ?? "";
-    if ((byKey.get(digest)?.size ?? 0) >= limits.socketsPerKeyMax) throw tooMany(limits.socketsPerKeyMax);
-    if (drained !== null) throw stopping();
-    return new Session(context, digest, selectUpgradeHeaders(headers));
-  }
-
-  function opened(session: Session): void {
-    allSessions.add(session);
-    const others = byKey.get(session.digest);
-    if (others === undefined) byKey.set(session.digest, new Set([session]));
-    else others.add(session);
-    if (drained !== null) session.retire(STOPPING);
-  }
-
-  function closed(session: Session): void {
-    session.closed();
-    allSessions.delete(session);
-    const others = byKey.get(session.digest);
-    others?.delete(session);
-    if (others?.size === 0) byKey.delete(session.digest);
-    if (allSessions.size === 0) drained?.resolve();
-  }
-
-  /** Checks keys instead of connections, because there are fewer of them. */
-  function expelRevokedKeys(): void {
-    const snapshot = gateway.policy.snapshot();
-    for (const [digest, sessions] of byKey) {
-      try {
-        allowSocket(lookUpKey(digest, snapshot, gateway.auth));
-      } catch (thrown) {
-        if (!(thrown instanceof ApiError)) throw thrown;
-        for (const session of [...sessions]) session.expel(thrown);
-      }
-    }
-  }
-
-  function retireOld(): void {
-    const openedBeforeMs = gateway.clock.monotonicMs() - limits.socketAgeMs;
-    for (const session of allSessions) {
-      if (session.openedMs > openedBeforeMs) return;
-      session.retire(ageLimitReached(limits.socketAgeMs));
-    }
-  }
-
-  const timer = setInterval(() => {
-    expelRevokedKeys();
-    retireOld();
-  }, limits.socketLookMs);
-  timer.unref();
-
-  return {
-    admit,
-    opened,
-    closed,
-    drain() {
-      drained ??= Promise.withResolvers<void>();
-      for (const session of [...allSessions]) session.retire(STOPPING);
-      if (allSessions.size === 0) drained.resolve();
-      return drained.promise;
-    },
-    cut() {
-      for (const session of [...allSessions]) session.terminate();
-    },
-    stop() {
-      clearInterval(timer);
-      context.inspector.close();
-    },
-  };
 }
 
 function checkUpgrade(headers: HeaderReader): void {
@@ -153,7 +182,7 @@ function checkUpgrade(headers: HeaderReader): void {
   if (isUpgrade && headers.get("sec-websocket-version") === "13" && headers.has("sec-websocket-key")) return;
   throw new ApiError(
     "upgrade_required",
-    "GET /v1/responses is for WebSocket, version 13. Connect with a WebSocket client, or use POST /v1/responses.",
+    "GET /v1/responses requires a WebSocket upgrade (version 13). Connect with a WebSocket client, or use POST /v1/responses.",
     { headers: { upgrade: "websocket", "sec-websocket-version": "13" } },
   );
 }
@@ -161,20 +190,20 @@ function checkUpgrade(headers: HeaderReader): void {
 function originNotAllowed(): ApiError {
   return new ApiError(
     "origin_not_allowed",
-    "Web pages of this origin may not connect. Ask your administrator to add it to server.allowed_origins.",
+    "Web pages of this origin are not allowed to connect. Ask your administrator to add the origin to server.allowed_origins.",
   );
 }
 
-function tooMany(max: number): ApiError {
+function tooManySocketsError(max: number): ApiError {
   return new ApiError(
     "rate_limit_exceeded",
-    `Rate limit reached for this API key: ${max} WebSocket connections at once. Close some of them first.`,
+    `Rate limit reached for this API key: ${max} concurrent WebSocket connections. Close a connection first.`,
     // Codex falls back to HTTP after several attempts and waits for this time before each of them.
     { headers: { "retry-after": "1" } },
   );
 }
 
-function stopping(): ApiError {
+function stoppingError(): ApiError {
   return new ApiError("server_is_overloaded", "The gateway is restarting. Try again shortly.", {
     headers: { "retry-after": "1" },
   });
@@ -187,7 +216,7 @@ const STOPPING: Retirement = {
     "The gateway is restarting. Create a new websocket connection to continue.",
   ),
   code: RESTARTING,
-  isTold: false,
+  sendsErrorWhenIdle: false,
 };
 
 function ageLimitReached(ageMs: number): Retirement {
@@ -198,6 +227,6 @@ function ageLimitReached(ageMs: number): Retirement {
       `Responses websocket connection limit reached (${minutes} minutes). Create a new websocket connection to continue.`,
     ),
     code: GOING_AWAY,
-    isTold: true,
+    sendsErrorWhenIdle: true,
   };
 }

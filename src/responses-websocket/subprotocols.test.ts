@@ -8,30 +8,30 @@ const page = { origin: "https://gateway.example.com" };
 const presented = (headers: Record<string, string>) =>
   readSubprotocolKey(new Headers(headers)).get("authorization");
 
-describe("the key of a page", () => {
-  test("is found among the subprotocols it offers", () => {
+describe("the API key of a browser page", () => {
+  test("is found among the offered subprotocols", () => {
     expect(presented({ ...page, "sec-websocket-protocol": `responses, ${OFFERED}` })).toBe(`Bearer ${KEY}`);
     expect(presented({ ...page, "sec-websocket-protocol": `${OFFERED},responses` })).toBe(`Bearer ${KEY}`);
   });
 
-  test("is looked for neither beside an Authorization header nor without an origin", () => {
+  test("is ignored with an Authorization header and without an Origin", () => {
     const protocol = { "sec-websocket-protocol": `responses, ${OFFERED}` };
     expect(presented({ ...page, ...protocol, authorization: "Bearer other" })).toBe("Bearer other");
     expect(presented(protocol)).toBeNull();
   });
 
-  test("that breaks out of a header is a wrong one", () => {
+  test("with a line break is invalid", () => {
     const protocol = `gateway-key.${Buffer.from("a\r\nx-evil: 1").toString("base64url")}`;
     expect(presented({ ...page, "sec-websocket-protocol": protocol })).toBe("Bearer unreadable");
     expect(presented({ ...page, "sec-websocket-protocol": "gateway-key." })).toBe("Bearer unreadable");
   });
 });
 
-describe("the subprotocol that is answered with", () => {
+describe("the selected subprotocol", () => {
   const answered = (protocol: string) =>
     chooseSubprotocol(new Headers({ "sec-websocket-protocol": protocol }));
 
-  test("is ours where it is offered, and never another or a key", () => {
+  test("is ours if it is offered, and never another or a key", () => {
     expect(answered(`responses, ${OFFERED}`)).toBe("responses");
     expect(answered(`${OFFERED}, responses`)).toBe("responses");
     expect(answered("a, responses")).toBe("responses");

@@ -15,16 +15,16 @@ export interface ToolCalls {
   answered: string[];
 }
 
-export function toolCallsIn(bytes: Uint8Array, array: ByteRange, depthMax: number): ToolCalls {
+export function findToolCalls(bytes: Uint8Array, array: ByteRange, depthMax: number): ToolCalls {
   const calls: ToolCalls = { made: [], answered: [] };
   const first = findBytes(bytes, CALL_ID, array.start);
   if (first === -1 || first >= array.end) return calls;
   for (const item of firstElements(bytes, array, Number.POSITIVE_INFINITY))
-    noteItem(bytes, item, depthMax, calls);
+    recordToolCall(bytes, item, depthMax, calls);
   return calls;
 }
 
-export function noteItem(bytes: Uint8Array, item: ByteRange, depthMax: number, calls: ToolCalls): void {
+export function recordToolCall(bytes: Uint8Array, item: ByteRange, depthMax: number, calls: ToolCalls): void {
   const scan = scanObject(bytes, item.start, item.end, ITEM, { depthMax });
   if (!scan.ok || scan.fields.type === undefined || scan.fields.call_id === undefined) return;
   const type = stringValue(bytes, scan.fields.type) ?? "";

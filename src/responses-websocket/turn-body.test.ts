@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { joinParts, wholeBytesPart } from "../net/wire/parts.ts";
 import { readJsonRequest } from "../protocols/shared/json-request.ts";
 import { type CreateFrame, readClientFrame } from "./client-frame.ts";
-import type { StoredConversation } from "./memory.ts";
+import type { StoredConversation } from "./conversation-memory.ts";
 import { RESPONSES } from "./turn.ts";
 import { conversationAfter, turnBody } from "./turn-body.ts";
 
@@ -37,7 +37,7 @@ const turn = fc.record({
   space: fc.constantFrom(undefined, 1),
 });
 
-test("each turn sends all items of those before it, in order, and its own", () => {
+test("each turn sends all items of the previous turns in order, and its own", () => {
   fc.assert(
     fc.property(fc.array(turn, { minLength: 1, maxLength: 5 }), (turns) => {
       let kept: StoredConversation | null = null;
@@ -57,7 +57,7 @@ test("each turn sends all items of those before it, in order, and its own", () =
             depthMax: 128,
             modelNameCharsMax: 64,
           });
-          const tail = body.heard && request.body.forUpstreamAfter("up", body.heard);
+          const tail = body.knownPrefix && request.body.forUpstreamAfter("up", body.knownPrefix);
           expect(parsed(joinParts(tail ?? []))).toEqual({
             model: "up",
             stream: true,
@@ -74,7 +74,7 @@ test("each turn sends all items of those before it, in order, and its own", () =
   );
 });
 
-test("without anything remembered the body is what came, less what only a frame has", () => {
+test("without a stored conversation, the body is the message without its WebSocket fields", () => {
   const frame = frameOf({
     generate: true,
     stream_id: "a",
@@ -83,12 +83,12 @@ test("without anything remembered the body is what came, less what only a frame 
     previous_response_id: "resp_1",
     input: "Hi",
   });
-  const { bytes, heard } = bodyOf(frame, null);
+  const { bytes, knownPrefix } = bodyOf(frame, null);
   expect(parsed(bytes)).toEqual({ model: "m", stream: true, previous_response_id: "resp_1", input: "Hi" });
-  expect(heard).toBeNull();
+  expect(knownPrefix).toBeNull();
 });
 
-describe("an output of a tool", () => {
+describe("a tool output", () => {
   const output = (callId: unknown, type = "function_call_output") => ({ type, call_id: callId, output: "" });
   const call = (callId: string) => ({ type: "function_call", call_id: callId, name: "f", arguments: "{}" });
   const said = { responseId: "resp_1", outputs: [], calls: ["made"] };
@@ -98,30 +98,30 @@ describe("an output of a tool", () => {
     ["of a call that was in the input", [output("asked")]],
     ["of a call that the model made", [output("made")]],
     ["of a custom call that the model made", [output("made", "custom_tool_call_output")]],
-    ["of a call beside it", [call("new"), output("new")]],
-    ["that names no call", [output(null)]],
+    ["of a call in the same input", [call("new"), output("new")]],
+    ["without a call id", [output(null)]],
     ["of another kind of tool", [output("elsewhere", "computer_call_output")]],
-  ])("%s is taken", (_, input) => {
+  ])("%s is accepted", (_, input) => {
     expect(parsed(bodyOf(frameOf({ input }), kept).bytes).input).toHaveLength(1 + input.length);
   });
 
   test.each(["function_call_output", "custom_tool_call_output"])(
-    "of a call that nobody made is refused: %s",
+    "of an unknown call is rejected: %s",
     (type) => {
       expect(() => bodyOf(frameOf({ input: [output("nobody", type)] }), kept)).toThrow("nobody");
     },
   );
 
-  test("is not judged where the conversation is not ours", () => {
+  test("is not validated without a stored conversation", () => {
     expect(() => bodyOf(frameOf({ input: [output("nobody")] }), null)).not.toThrow();
   });
 });
 
-describe("what is kept", () => {
+describe("a stored conversation", () => {
   const after = (kept: StoredConversation | null, input: unknown) =>
     conversationAfter(kept, frameOf({ input }), NOTHING_SAID, 128);
 
-  test("of many short turns is a few pieces, and as much as it takes up", () => {
+  test("of many short turns consists of few pieces, and counts its true size", () => {
     let kept: StoredConversation | null = null;
     for (let i = 0; i < 3_000; i++) kept = after(kept, [user(`Number ${i}`)]);
     const json = parsed(bodyOf(frameOf({ input: [] }), kept, 1_000_000).bytes);
@@ -137,7 +137,7 @@ describe("what is kept", () => {
     expect(after(null, calls).bytes).toBeGreaterThan(JSON.stringify(calls).length + 50_000);
   });
 
-  test("by another lane stays as it was", () => {
+  test("is not changed by another lane", () => {
     const shared = after(null, [user("One")]);
     const mine = after(shared, [user("Two")]);
     expect(
@@ -164,7 +164,7 @@ describe("what is kept", () => {
   });
 });
 
-test("a conversation that is too long for one request is refused before it is put together", () => {
+test("a conversation that is too long for one request is rejected before it is assembled", () => {
   const kept = conversationAfter(null, frameOf({ input: "x".repeat(60_000) }), NOTHING_SAID, 128);
-  expect(() => bodyOf(frameOf({ input: "x".repeat(60_000) }), kept)).toThrow("larger");
+  expect(() => bodyOf(frameOf({ input: "x".repeat(60_000) }), kept)).toThrow("exceeds");
 });

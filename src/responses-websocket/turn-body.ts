@@ -8,8 +8,8 @@ import { joinPartsInTurns } from "../net/wire/next-turn.ts";
 import { joinParts, type Part, partsLength } from "../net/wire/parts.ts";
 import type { KnownConversationPrefix } from "../protocols/shared/request.ts";
 import type { CreateFrame, FrameField, FrameMetadata } from "./client-frame.ts";
-import type { ConversationPiece, StoredConversation } from "./memory.ts";
-import { type ToolCalls, toolCallsIn } from "./tool-calls.ts";
+import type { ConversationPiece, StoredConversation } from "./conversation-memory.ts";
+import { findToolCalls, type ToolCalls } from "./tool-calls.ts";
 
 const TRUE = new TextEncoder().encode("true");
 const USER_MESSAGE = new TextEncoder().encode('{"type":"message","role":"user","content":');
@@ -24,7 +24,7 @@ const PIECE_BYTES_MAX = 64 * 1024;
 /** Approximate memory of a piece in addition to its JSON. `CALL_BYTES` is the same for a tool call. */
 const PIECE_BYTES = 256;
 /** Copying this many bytes takes about one millisecond. */
-const COPIED_AT_ONCE_BYTES_MAX = 256 * 1024;
+const SYNC_COPY_BYTES_MAX = 256 * 1024;
 const CALL_BYTES = 128;
 
 export interface TurnLimits {
@@ -35,14 +35,14 @@ export interface TurnLimits {
 export interface TurnBody {
   readonly bytes: Uint8Array;
   /** The part of the input that precedes this turn. */
-  readonly heard: KnownConversationPrefix | null;
+  readonly knownPrefix: KnownConversationPrefix | null;
 }
 
 /** The content of a turn's body, before anything is copied. */
 interface TurnPlan {
   /** The conversation so far and the new items; null if the frame's own input is used unchanged. */
   readonly input: readonly Part[] | null;
-  readonly heard: KnownConversationPrefix | null;
+  readonly knownPrefix: KnownConversationPrefix | null;
 }
 
 /** Works in slices if the frame or the remembered conversation is long. */
@@ -52,7 +52,7 @@ export function buildTurnBody(
   metadata: FrameMetadata | null,
   limits: TurnLimits,
 ): TurnBody | Promise<TurnBody> {
-  const isLong = frame.inspected !== null || (stored !== null && stored.bytes > COPIED_AT_ONCE_BYTES_MAX);
+  const isLong = frame.inspection !== null || (stored !== null && stored.bytes > SYNC_COPY_BYTES_MAX);
   return (isLong ? buildTurnBodyInSlices : turnBody)(frame, stored, metadata, limits);
 }
 
@@ -65,7 +65,7 @@ export function turnBody(
 ): TurnBody {
   const plan = planTurn(frame, stored, limits);
   const input = plan.input && joinParts(plan.input);
-  return { bytes: joinParts(bodyParts(frame, input, metadata, limits)), heard: plan.heard };
+  return { bytes: joinParts(bodyParts(frame, input, metadata, limits)), knownPrefix: plan.knownPrefix };
 }
 
 async function buildTurnBodyInSlices(
@@ -78,21 +78,17 @@ async function buildTurnBodyInSlices(
   const input = plan.input && (await joinPartsInTurns(plan.input));
   return {
     bytes: await joinPartsInTurns(bodyParts(frame, input, metadata, limits)),
-    heard: plan.heard,
+    knownPrefix: plan.knownPrefix,
   };
 }
 
 function planTurn(frame: CreateFrame, stored: StoredConversation | null, limits: TurnLimits): TurnPlan {
-  if (stored === null) return { input: null, heard: null };
-  refuseOrphans(frame, stored, limits.jsonDepthMax);
-  const stitched = joinInput(
-    stored,
-    inputItems(frame.bytes, frame.scan.fields.input),
-    limits.jsonBodyBytesMax,
-  );
+  if (stored === null) return { input: null, knownPrefix: null };
+  rejectOrphans(frame, stored, limits.jsonDepthMax);
+  const joined = joinInput(stored, inputItems(frame.bytes, frame.scan.fields.input), limits.jsonBodyBytesMax);
   return {
-    input: stitched.input,
-    heard: { responseId: stored.responseId, inputBytes: stitched.heardBytes },
+    input: joined.input,
+    knownPrefix: { responseId: stored.responseId, inputBytes: joined.knownBytes },
   };
 }
 
@@ -116,7 +112,7 @@ function bodyParts(
     splices.push(...editMembers(bytes, metadata.scan, { "x-codex-turn-state": null }));
   }
   const parts = spliceParts(bytes, splices);
-  if (partsLength(parts) > jsonBodyBytesMax) throw tooLarge(jsonBodyBytesMax);
+  if (partsLength(parts) > jsonBodyBytesMax) throw tooLargeError(jsonBodyBytesMax);
   return parts;
 }
 
@@ -129,13 +125,13 @@ interface SentResponse {
 }
 
 /** Returns the conversation up to and including this response. Works in slices for a long frame. */
-export function keepAfter(
+export function storeAfter(
   previous: StoredConversation | null,
   frame: CreateFrame,
   response: SentResponse,
   depthMax: number,
 ): StoredConversation | Promise<StoredConversation> {
-  return (frame.inspected === null ? conversationAfter : conversationAfterInSlices)(
+  return (frame.inspection === null ? conversationAfter : conversationAfterInSlices)(
     previous,
     frame,
     response,
@@ -159,15 +155,21 @@ async function conversationAfterInSlices(
   depthMax: number,
 ): Promise<StoredConversation> {
   const joined = await joinPartsInTurns(newParts(frame, response));
-  return extendConversation(previous, joined.length > 0 ? [whole(joined)] : [], frame, response, depthMax);
+  return extendConversation(
+    previous,
+    joined.length > 0 ? [wholeBody(joined)] : [],
+    frame,
+    response,
+    depthMax,
+  );
 }
 
 /** Returns the items that the turn adds to its conversation. */
 function newParts(frame: CreateFrame, { outputs }: SentResponse): Part[] {
   const parts = inputItems(frame.bytes, frame.scan.fields.input);
   for (const bytes of outputs) {
-    if (parts.length > 0) parts.push(whole(SEPARATOR));
-    parts.push(whole(bytes));
+    if (parts.length > 0) parts.push(wholeBody(SEPARATOR));
+    parts.push(wholeBody(bytes));
   }
   return parts;
 }
@@ -189,10 +191,10 @@ function extendConversation(
 const NO_CALLS: ToolCalls = { made: [], answered: [] };
 
 /** For a long frame, the inspector has found the calls already. */
-function findCalls({ bytes, scan, inspected }: CreateFrame, depthMax: number): ToolCalls {
+function findCalls({ bytes, scan, inspection: inspected }: CreateFrame, depthMax: number): ToolCalls {
   if (inspected !== null) return inspected.calls;
   const { input } = scan.fields;
-  return input?.kind === "array" ? toolCallsIn(bytes, input, depthMax) : NO_CALLS;
+  return input?.kind === "array" ? findToolCalls(bytes, input, depthMax) : NO_CALLS;
 }
 
 /** The last piece may also belong to another conversation, so it is replaced instead of modified. */
@@ -204,18 +206,18 @@ function append(pieces: ConversationPiece[], parts: readonly Part[], calls: read
     pieces.push({ json: isWhole ? only.bytes : joinParts(parts), calls: new Set(calls) });
     return;
   }
-  const json = joinParts([whole(last.json), whole(SEPARATOR), ...parts]);
+  const json = joinParts([wholeBody(last.json), wholeBody(SEPARATOR), ...parts]);
   pieces[pieces.length - 1] = { json, calls: new Set([...last.calls, ...calls]) };
 }
 
-function whole(bytes: Uint8Array): Part {
+function wholeBody(bytes: Uint8Array): Part {
   return { bytes, start: 0, end: bytes.length };
 }
 
 /** Returns the items of an input unchanged, without the brackets. A string becomes a user message. */
 function inputItems(bytes: Uint8Array, input: JsonField | undefined): Part[] {
   if (input?.kind === "string") {
-    return [whole(USER_MESSAGE), { bytes, start: input.start, end: input.end }, whole(OBJECT_CLOSE)];
+    return [wholeBody(USER_MESSAGE), { bytes, start: input.start, end: input.end }, wholeBody(OBJECT_CLOSE)];
   }
   if (input?.kind !== "array") return [];
   const start = skipSpace(bytes, input.start + 1, input.end);
@@ -226,20 +228,20 @@ function joinInput(
   stored: StoredConversation,
   items: readonly Part[],
   bytesMax: number,
-): { input: readonly Part[]; heardBytes: number } {
+): { input: readonly Part[]; knownBytes: number } {
   const earlier: Part[] = [];
   for (const { json } of stored.pieces) {
-    if (earlier.length > 0) earlier.push(whole(SEPARATOR));
-    earlier.push(whole(json));
+    if (earlier.length > 0) earlier.push(wholeBody(SEPARATOR));
+    earlier.push(wholeBody(json));
   }
-  if (items.length > 0 && earlier.length > 0) earlier.push(whole(SEPARATOR));
-  const input = [whole(ARRAY_OPENING), ...earlier, ...items, whole(ARRAY_CLOSING)];
-  if (partsLength(input) > bytesMax) throw tooLarge(bytesMax);
-  return { input, heardBytes: partsLength(earlier) };
+  if (items.length > 0 && earlier.length > 0) earlier.push(wholeBody(SEPARATOR));
+  const input = [wholeBody(ARRAY_OPENING), ...earlier, ...items, wholeBody(ARRAY_CLOSING)];
+  if (partsLength(input) > bytesMax) throw tooLargeError(bytesMax);
+  return { input, knownBytes: partsLength(earlier) };
 }
 
 /** Rejects an output without a tool call. Upstreams handle this differently, so the gateway checks it. */
-export function refuseOrphans(frame: CreateFrame, stored: StoredConversation, depthMax: number): void {
+export function rejectOrphans(frame: CreateFrame, stored: StoredConversation, depthMax: number): void {
   const { made, answered } = findCalls(frame, depthMax);
   const orphans = new Set(answered);
   remove(orphans, new Set(made));
@@ -263,9 +265,9 @@ function remove(from: Set<string>, calls: ReadonlySet<string>): void {
   else for (const callId of from) if (calls.has(callId)) from.delete(callId);
 }
 
-function tooLarge(bytesMax: number): ApiError {
+function tooLargeError(bytesMax: number): ApiError {
   return new ApiError(
     "request_too_large",
-    `The conversation is larger than the ${Math.floor(bytesMax / 2 ** 20)} MiB that one request may have. Begin a new one, or leave something out.`,
+    `The conversation exceeds the maximum request size of ${Math.floor(bytesMax / 2 ** 20)} MiB. Start a new conversation, or shorten this one.`,
   );
 }

@@ -1,34 +1,35 @@
 /** One `response.create` message: a separate request that passes the same pipeline as an HTTP request. */
 
 import type { ApiError } from "../errors.ts";
-import { lookUpKey } from "../gateway/admission/authenticate.ts";
-import { deliverStream } from "../gateway/deliver.ts";
-import type { Call, Gateway } from "../gateway/gateway.ts";
+import { type Caller, lookUpKey } from "../gateway/admission/authenticate.ts";
+import type { Call } from "../gateway/call.ts";
+import type { Gateway } from "../gateway/gateway.ts";
 import { COSTLY_BODY_BYTES_MIN } from "../gateway/request/body.ts";
-import { type BodyOwner, noCapacityError } from "../gateway/request/body-budget.ts";
+import { noCapacityError } from "../gateway/request/body-budget.ts";
 import { SMALL_BODY_BYTES_MAX } from "../gateway/request/body-memory.ts";
-import type { RequestContext } from "../gateway/request-context.ts";
+import type { AuthenticatedRequest, ReservedRequest } from "../gateway/request-context.ts";
 import type { Relay } from "../gateway/stream/relay.ts";
 import type { Transport } from "../gateway/transport.ts";
-import type { Conversation } from "../gateway/upstream/attempt.ts";
+import type { Conversation } from "../gateway/upstream/upstream-attempt.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
+import { type MaybePromise, whenReady } from "../net/wire/maybe-promise.ts";
 import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../protocols/shared/request.ts";
 import { allowSocket } from "./allow-socket.ts";
 import type { CreateFrame, FrameMetadata } from "./client-frame.ts";
+import type { StoredConversation } from "./conversation-memory.ts";
 import type { TurnLane } from "./lanes.ts";
-import type { StoredConversation } from "./memory.ts";
 
 /** The connection, as a turn uses it. */
 export interface TurnHost {
   readonly digest: string;
   readonly address: string;
   /** Builds the body of the turn. Throws the error for the client. */
-  bodyOf(turn: Turn): Uint8Array | Promise<Uint8Array>;
+  buildBody(turn: Turn): MaybePromise<Uint8Array>;
   /** The response stream has started. */
-  begun(turn: Turn, relay: Relay, passage: RequestContext<Turn>): void;
-  refused(turn: Turn, error: ApiError): void;
+  onResponseStart(turn: Turn, relay: Relay, context: ReservedRequest<Turn>): void;
+  onRejected(turn: Turn, error: ApiError): void;
   /** Closes the connection of a client that does not read. */
-  cutOff(): void;
+  disconnect(): void;
 }
 
 export interface TurnOptions {
@@ -51,13 +52,13 @@ export class Turn implements Call {
   readonly headers: HeaderReader;
   readonly metadata: FrameMetadata | null;
   /** The remembered conversation that the turn continues, if any. Set when the body is built. */
-  before: StoredConversation | null = null;
-  heard: KnownConversationPrefix | null = null;
+  previousConversation: StoredConversation | null = null;
+  knownPrefix: KnownConversationPrefix | null = null;
   readonly clientAddress = (): string => this.host.address;
-  readonly cutOff = (): void => this.host.cutOff();
+  readonly closeConnection = (): void => this.host.disconnect();
   private relay: Relay | null = null;
-  private leaving: AbortController | null = null;
-  private isGone = false;
+  private abortController: AbortController | null = null;
+  private isDisconnected = false;
 
   constructor(options: TurnOptions) {
     this.host = options.host;
@@ -74,72 +75,74 @@ export class Turn implements Call {
   }
 
   get conversation(): Conversation {
-    return { thread: this.lane.thread, heard: this.heard };
+    return { socketConversation: this.lane.thread, knownPrefix: this.knownPrefix };
   }
 
   get signal(): AbortSignal {
-    this.leaving ??= new AbortController();
-    if (this.isGone) this.leaving.abort();
-    return this.leaving.signal;
+    this.abortController ??= new AbortController();
+    if (this.isDisconnected) this.abortController.abort();
+    return this.abortController.signal;
   }
 
-  begin(context: RequestContext<Turn>, relay: Relay): void {
+  begin(context: ReservedRequest<Turn>, relay: Relay): void {
     this.relay = relay;
-    if (this.isGone) {
-      relay.flowTo({ write: () => null, end() {} });
-      relay.leave();
-    } else this.host.begun(this, relay, context);
+    if (this.isDisconnected) {
+      relay.abort();
+    } else this.host.onResponseStart(this, relay, context);
   }
 
   /** The client disconnected. */
-  leave(): void {
-    this.isGone = true;
-    this.leaving?.abort();
-    this.relay?.leave();
+  abort(): void {
+    this.isDisconnected = true;
+    this.abortController?.abort();
+    this.relay?.abort();
   }
 }
 
 /** The same endpoint as the POST. */
-export const RESPONSES: Endpoint = { name: "responses", interface: "responses", path: "/responses" };
+export const RESPONSES: Endpoint = {
+  name: "responses",
+  interface: "responses",
+  dialect: "responses",
+  path: "/responses",
+};
+
+/** The key may have changed since the connection was opened, so it is looked up for each turn. */
+export function identifyTurn({ policy, auth }: Pick<Gateway, "policy" | "auth">, { host }: Turn): Caller {
+  const caller = lookUpKey(host.digest, policy.snapshot(), auth);
+  allowSocket(caller);
+  return caller;
+}
 
 export const SOCKET: Transport<Turn, void> = {
-  identify({ policy, auth }, { host }) {
-    const caller = lookUpKey(host.digest, policy.snapshot(), auth);
-    allowSocket(caller);
-    return caller;
-  },
+  identify: identifyTurn,
   hasCostlyBody: ({ frame }) => frame.bytes.length > COSTLY_BODY_BYTES_MIN,
   // The frame is in memory already.
   deferBody() {},
-  read(gateway, turn, endpoint, { key }) {
-    const body = turn.host.bodyOf(turn);
-    return body instanceof Promise
-      ? body.then((built) => readTurn(gateway, turn, endpoint, key, built))
-      : readTurn(gateway, turn, endpoint, key, body);
-  },
+  read: (gateway, context) =>
+    whenReady(context.call.host.buildBody(context.call), (body) => readTurn(gateway, context, body)),
   claim: () => null,
   // An error frame can reject a turn at any time before its response starts.
-  deliver: (context) => deliverStream(context, Number.POSITIVE_INFINITY, begin),
+  rejectableMs: () => Number.POSITIVE_INFINITY,
+  // The body of a turn always asks for a stream.
+  sendWhole() {
+    throw new Error("expected a stream, received a whole response");
+  },
+  sendStream: (_, context, { relay }) => context.call.begin(context, relay),
   // Pings keep the connection alive in the meantime.
-  keepWaiting: (_, serving) => serving,
-  refuse: (turn, error) => turn.host.refused(turn, error),
+  keepWaiting: (_gateway, _context, { serving }) => serving,
+  refuse: (turn, _endpoint, error) => turn.host.onRejected(turn, error),
 };
 
 function readTurn(
-  { requests, bodies }: Pick<Gateway, "requests" | "bodies">,
-  turn: Turn,
-  endpoint: Endpoint,
-  key: BodyOwner,
+  { requests, bodyBudget }: Pick<Gateway, "requests" | "bodyBudget">,
+  { call, caller, endpoint }: AuthenticatedRequest<Turn>,
   body: Uint8Array,
-): ModelRequest | Promise<ModelRequest> {
-  const memory = body.length > SMALL_BODY_BYTES_MAX ? bodies.open(key, turn) : null;
+): MaybePromise<ModelRequest> {
+  const memory = body.length > SMALL_BODY_BYTES_MAX ? bodyBudget.open(caller.key, call) : null;
   // Both the frame and the body are in memory already, so waiting would gain nothing.
-  if (memory !== null && !memory.growNow(turn.frame.bytes.length + body.length)) {
-    throw noCapacityError(bodies.retryAfterSeconds());
+  if (memory !== null && !memory.growNow(call.frame.bytes.length + body.length)) {
+    throw noCapacityError(bodyBudget.retryAfterSeconds());
   }
   return requests.readJson(body, endpoint, memory);
-}
-
-function begin(context: RequestContext<Turn>, relay: Relay): void {
-  context.call.begin(context, relay);
 }

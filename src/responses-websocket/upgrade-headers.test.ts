@@ -4,7 +4,7 @@ import { selectUpgradeHeaders } from "./upgrade-headers.ts";
 const kept = (headers: Record<string, string>) =>
   Object.fromEntries(selectUpgradeHeaders(new Headers(headers)));
 
-test("headers of an upgrade are kept only where a turn needs them, and the key never is", () => {
+test("upgrade headers are kept only if a turn needs them, and the key never is", () => {
   expect(
     kept({
       authorization: "Bearer secret",
@@ -28,13 +28,13 @@ test("headers of an upgrade are kept only where a turn needs them, and the key n
   });
 });
 
-test("connections that bring none of them share one empty list", () => {
+test("connections without such headers share one empty list", () => {
   expect(selectUpgradeHeaders(new Headers({ "user-agent": "other/1" }))).toBe(
     selectUpgradeHeaders(new Headers()),
   );
 });
 
-test("the beta that asks for a socket is not for upstreams; others are", () => {
+test("the beta flag for WebSockets is removed; others are kept", () => {
   expect(kept({ "openai-beta": "responses_websockets=2026-02-06" })).toEqual({});
   expect(kept({ "openai-beta": "a=1, responses_websockets=2026-02-06,b=2" })).toEqual({
     "openai-beta": "a=1,b=2",

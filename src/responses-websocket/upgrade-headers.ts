@@ -1,27 +1,34 @@
 /** The headers of the upgrade request that turns need. Most clients send none of them. */
 
-import { FORWARDED_UP } from "../accounts/headers.ts";
+import { FORWARDED_REQUEST_HEADERS } from "../accounts/headers.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import { SESSION_HEADERS } from "../protocols/shared/conversation.ts";
 import type { FrameMetadata } from "./client-frame.ts";
 
-const KEPT_NAMES = ["originator", "x-client-request-id", ...SESSION_HEADERS, ...FORWARDED_UP] as const;
-const NONE = new Headers();
+const FORWARDED_HEADERS = [
+  "originator",
+  "x-client-request-id",
+  "traceparent",
+  "tracestate",
+  ...SESSION_HEADERS,
+  ...FORWARDED_REQUEST_HEADERS,
+] as const;
+const NO_HEADERS = new Headers();
 
 export function selectUpgradeHeaders(from: HeaderReader): Headers {
-  let kept: Headers | null = null;
+  let selected: Headers | null = null;
   const keep = (name: string, value: string) => {
-    kept ??= new Headers();
-    kept.set(name, value);
+    selected ??= new Headers();
+    selected.set(name, value);
   };
-  for (const name of KEPT_NAMES) {
+  for (const name of FORWARDED_HEADERS) {
     const received = from.get(name) ?? "";
     const value = name === "openai-beta" ? filterBetas(received) : received;
     if (value !== "") keep(name, value);
   }
   const agent = from.get("user-agent");
   if (agent?.startsWith("codex")) keep("user-agent", agent);
-  return kept ?? NONE;
+  return selected ?? NO_HEADERS;
 }
 
 /** Removes the value that requests the WebSocket itself, because the upstream connection may be HTTP. */
@@ -33,10 +40,11 @@ function filterBetas(list: string): string {
 /** The headers of one turn, with values from its frame that other clients send as headers. */
 export function turnHeaders(upgradeHeaders: Headers, metadata: FrameMetadata | null): Headers {
   if (metadata === null) return upgradeHeaders;
-  const { conversation, isLite } = metadata;
-  if (conversation === null && !isLite) return upgradeHeaders;
+  const { conversation, isLite, traceparent } = metadata;
+  if (conversation === null && !isLite && traceparent === null) return upgradeHeaders;
   const headers = new Headers(upgradeHeaders);
   if (conversation !== null) headers.set("session-id", conversation);
+  if (traceparent !== null) headers.set("traceparent", traceparent);
   if (isLite) headers.set("x-openai-internal-codex-responses-lite", "true");
   return headers;
 }

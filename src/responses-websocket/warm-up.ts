@@ -8,12 +8,13 @@ import { ApiError } from "../errors.ts";
 import { admit } from "../gateway/admission/admit.ts";
 import type { Caller } from "../gateway/admission/authenticate.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import { emptyResponse } from "../protocols/responses/responses-stream.ts";
+import { type MaybePromise, whenReady } from "../net/wire/maybe-promise.ts";
+import { emptyResponse } from "../protocols/responses/generated-events.ts";
 import type { ModelRequest } from "../protocols/shared/request.ts";
+import type { ConversationMemory, StoredConversation } from "./conversation-memory.ts";
 import { readEchoedSettings } from "./echoed-settings.ts";
-import type { ConversationMemory, StoredConversation } from "./memory.ts";
-import { RESPONSES, SOCKET, type Turn } from "./turn.ts";
-import { buildTurnBody, keepAfter, refuseOrphans, type TurnBody, type TurnLimits } from "./turn-body.ts";
+import { identifyTurn, RESPONSES, type Turn } from "./turn.ts";
+import { buildTurnBody, rejectOrphans, storeAfter, type TurnBody, type TurnLimits } from "./turn-body.ts";
 
 export interface WarmUpLimits extends TurnLimits {
   readonly socketWarmUpEchoBytesMax: number;
@@ -29,27 +30,30 @@ const ZERO_USAGE = {
 
 export interface WarmUp {
   /** A promise for a long frame. */
-  readonly kept: StoredConversation | Promise<StoredConversation>;
+  readonly conversation: MaybePromise<StoredConversation>;
   readonly frames: readonly string[];
 }
 
+/** The services that a warm-up uses. */
+export type WarmUpServices = Pick<Gateway, "policy" | "auth" | "requests" | "clock">;
+
 /** Throws the error for the client, for example an unknown key or model, before a turn depends on it. */
-export function answerWarmUp(
-  gateway: Gateway,
+export function respondToWarmUp(
+  gateway: WarmUpServices,
   turn: Turn,
   memory: ConversationMemory,
   limits: WarmUpLimits,
-): WarmUp | Promise<WarmUp> {
-  const caller = SOCKET.identify(gateway, turn);
+): MaybePromise<WarmUp> {
+  const caller = identifyTurn(gateway, turn);
   const building = buildTurnBody(turn.frame, null, null, limits);
   const read = ({ bytes }: TurnBody) => gateway.requests.readJson(bytes, RESPONSES, null);
-  const reading = building instanceof Promise ? building.then(read) : read(building);
+  const reading = whenReady(building, read);
   const respond = (request: ModelRequest) => buildWarmUp(gateway, turn, memory, limits, caller, request);
-  return reading instanceof Promise ? reading.then(respond) : respond(reading);
+  return whenReady(reading, respond);
 }
 
 function buildWarmUp(
-  gateway: Gateway,
+  gateway: WarmUpServices,
   { frame, requestId }: Turn,
   memory: ConversationMemory,
   limits: WarmUpLimits,
@@ -58,8 +62,8 @@ function buildWarmUp(
 ): WarmUp {
   const { id: publicModel } = admit(caller, RESPONSES, request.publicModel).model;
   const before = frame.previousId === null ? null : memory.find(frame.previousId);
-  if (before !== null) refuseOrphans(frame, before, limits.jsonDepthMax);
-  else if (frame.previousId !== null) throw notFound(frame.previousId);
+  if (before !== null) rejectOrphans(frame, before, limits.jsonDepthMax);
+  else if (frame.previousId !== null) throw previousNotFoundError(frame.previousId);
   const seconds = Math.floor(gateway.clock.nowMs() / 1000);
   const created = {
     ...emptyResponse(publicModel, seconds, requestId),
@@ -71,7 +75,12 @@ function buildWarmUp(
   };
   const completed = { ...created, status: "completed", completed_at: seconds, usage: ZERO_USAGE };
   return {
-    kept: keepAfter(before, frame, { responseId: created.id, outputs: [], calls: [] }, limits.jsonDepthMax),
+    conversation: storeAfter(
+      before,
+      frame,
+      { responseId: created.id, outputs: [], calls: [] },
+      limits.jsonDepthMax,
+    ),
     frames: [
       eventFrame("response.created", frame.streamId, 0, created, { "x-request-id": requestId }),
       eventFrame("response.completed", frame.streamId, 1, completed),
@@ -95,7 +104,7 @@ function eventFrame(
   });
 }
 
-function notFound(responseId: string): ApiError {
+function previousNotFoundError(responseId: string): ApiError {
   return new ApiError(
     "previous_response_not_found",
     `Previous response with id '${responseId.slice(0, 128)}' not found. Send the whole conversation as input instead.`,

@@ -46,17 +46,17 @@ afterEach(() => {
 function serve(change: Partial<WebSocketsOptions<Peer>> = {}): Running {
   const peers: Peer[] = [];
   const all = openWebSockets<Peer>({
-    unfinished: new ByteBudget({ bytesMax: 2 ** 30, keyBytesMax: 2 ** 30 }),
+    incompleteBytes: new ByteBudget({ bytesMax: 2 ** 30, keyBytesMax: 2 ** 30 }),
     messageBytesMax: 32 * MiB,
-    silenceMs: 60_000,
-    message(peer, kind, bytes) {
+    storeSilenceMaxMs: 60_000,
+    onMessage(peer, kind, bytes) {
       peer.heard.push(`${kind} ${Buffer.from(bytes)}`);
       peer.socket?.sendUtf8("heard ", bytes, 0, bytes.length);
     },
-    drained(peer) {
+    onDrain(peer) {
       peer.drains++;
     },
-    closed(peer) {
+    onClose(peer) {
       peer.isClosed = true;
     },
     ...change,
@@ -133,8 +133,8 @@ async function openRaw({ port }: Running): Promise<RawClient> {
   });
   const push = (bytes: Uint8Array) =>
     reader.push(bytes, {
-      message: (opcode, from, start, end) => frames.push([opcode, Buffer.from(from.subarray(start, end))]),
-      control(opcode, payload) {
+      onMessage: (opcode, from, start, end) => frames.push([opcode, Buffer.from(from.subarray(start, end))]),
+      onControl(opcode, payload) {
         frames.push([opcode, Buffer.from(payload)]);
         if (opcode === PING && client.answersPings)
           connection.write(buildFrame(PONG, wholePart(payload), MASK));
@@ -169,7 +169,7 @@ async function openRaw({ port }: Running): Promise<RawClient> {
 const masked = (text: string, opcode = TEXT) => buildFrame(opcode, wholePart(Buffer.from(text)), MASK);
 
 describe("the runtime's client", () => {
-  test("is heard and answered, short and long", async () => {
+  test("receives responses to short and long messages", async () => {
     const running = serve();
     const client = await open(running);
     const said = ["", "häl𝄞lo", "x".repeat(126), "ä".repeat(40_000), "y".repeat(8 * MiB)];
@@ -180,7 +180,7 @@ describe("the runtime's client", () => {
     await eventually(() => running.peers[0]?.heard.at(-1) === "binary a");
   });
 
-  test("that closes is answered with its code", async () => {
+  test("that closes receives its own code", async () => {
     const running = serve();
     const client = await open(running);
     client.close(4321, "enough");
@@ -188,7 +188,7 @@ describe("the runtime's client", () => {
     await eventually(() => running.peers[0]?.isClosed);
   });
 
-  test("is told code and reason when we close", async () => {
+  test("receives code and reason when the server closes", async () => {
     const running = serve();
     const client = await open(running);
     running.peers[0]?.socket?.sendText("last words");
@@ -198,18 +198,18 @@ describe("the runtime's client", () => {
     await eventually(() => running.peers[0]?.isClosed);
   });
 
-  test("hears that its message is too long while it still sends it", async () => {
+  test("receives the error for a too long message while it is still sending", async () => {
     const running = serve({ messageBytesMax: MiB });
     const client = await open(running);
     client.send("x".repeat(16 * MiB));
-    expect(await client.closed).toEqual({ code: 1009, reason: `a message of more than ${MiB} bytes` });
+    expect(await client.closed).toEqual({ code: 1009, reason: `a message exceeds ${MiB} bytes` });
     expect(running.peers[0]?.isClosed).toBe(true);
   });
 });
 
-describe("a client that speaks by hand", () => {
-  test("and is silent stays as long as it answers pings, and is cut off when it does not", async () => {
-    const running = serve({ silenceMs: 800 });
+describe("a raw client", () => {
+  test("stays connected while it answers pings, and is cut off when it does not", async () => {
+    const running = serve({ storeSilenceMaxMs: 800 });
     const [raw, other] = [await openRaw(running), await open(running)];
     raw.answersPings = true;
     const pings = () => raw.frames.filter(([opcode]) => opcode === PING).length;
@@ -222,14 +222,14 @@ describe("a client that speaks by hand", () => {
     await eventually(() => other.texts.length === 1);
   });
 
-  test("and leaves without a word is gone", async () => {
+  test("that disconnects without a close is closed", async () => {
     const running = serve();
     (await openRaw(running)).connection.destroy();
     await eventually(() => running.peers[0]?.isClosed);
   });
 
-  test("is cut off when it does not answer our close", async () => {
-    const running = serve({ silenceMs: 80 });
+  test("is cut off when it does not answer the close", async () => {
+    const running = serve({ storeSilenceMaxMs: 80 });
     const raw = await openRaw(running);
     running.peers[0]?.socket?.close(1001, "");
     await raw.ended;
@@ -237,15 +237,15 @@ describe("a client that speaks by hand", () => {
     expect(running.peers[0]?.isClosed).toBe(true);
   });
 
-  test("is not cut off while it may still be reading why it was refused", async () => {
-    const running = serve({ silenceMs: 80 });
+  test("is not cut off while it may still be reading the reason", async () => {
+    const running = serve({ storeSilenceMaxMs: 80 });
     const raw = await openRaw(running);
     raw.connection.write(buildFrame(TEXT, [], null));
     await raw.ended;
     expect(raw.code()).toBe(1002);
   });
 
-  test("that does not read fills what is buffered, and loses nothing when it reads on", async () => {
+  test("that does not read is buffered, and loses nothing when it reads again", async () => {
     const running = serve();
     const raw = await openRaw(running);
     raw.connection.pause();
@@ -267,7 +267,7 @@ describe("a client that speaks by hand", () => {
     expect(texts?.every(([, payload], i) => payload.toString() === `${i} ${text}`)).toBe(true);
   });
 
-  test("that closes with much unread still gets all of it, and the answer to its close", async () => {
+  test("that closes with unread data still gets all of it, and the answer to its close", async () => {
     const running = serve();
     const raw = await openRaw(running);
     raw.connection.pause();

@@ -1,154 +1,158 @@
 import { describe, expect, test } from "bun:test";
 import { CLOSE, PING, PONG, TEXT } from "../net/websocket/frames.ts";
 import {
-  closeOf,
-  FAREWELL_LOOKS,
+  CLOSE_CHECKS,
+  clientClose,
   frame,
-  goodbye,
-  SILENT_LOOKS,
-  stage,
+  openHarness,
+  SILENT_CHECKS,
+  serverClose,
   text,
 } from "./connection.test-support.ts";
 
-describe("closing", () => {
-  test("by the client is answered with its code, and ends the connection", () => {
+describe("closing a WebSocket", () => {
+  test("by the client is answered with its code and ends the connection", () => {
     for (const [code, payload] of [
       [1000, "\x03\xe8"],
       [4999, "\x13\x87"],
       [null, ""],
     ] as const) {
-      const { hear, sent, outlet, told } = stage();
-      hear(text("a"), goodbye(code, code === null ? "" : "enough"), text("late"), goodbye(code));
+      const { receive: hear, sent, writer, callbacks: told } = openHarness();
+      hear(text("a"), clientClose(code, code === null ? "" : "enough"), text("late"), clientClose(code));
       expect(sent()).toEqual([[CLOSE, payload]]);
       expect(told).toEqual(["text a", "closed"]);
-      expect(outlet.isEnded).toBe(true);
+      expect(writer.isEnded).toBe(true);
     }
   });
 
-  test("is told once, though the connection ends later", () => {
-    const { socket, hear, told } = stage();
-    hear(goodbye(1000));
-    socket.closed();
+  test("is reported once, even if the connection ends later", () => {
+    const { socket, receive: hear, callbacks: told } = openHarness();
+    hear(clientClose(1000));
+    socket.onClose();
     expect(told).toEqual(["closed"]);
   });
 
-  test("by us waits for the client's word, and lets go of whatever else it says", () => {
-    const { socket, hear, sent, outlet, told } = stage();
+  test("by the server waits for the client's close and drops other messages", () => {
+    const { socket, receive: hear, sent, writer, callbacks: told } = openHarness();
     socket.close(1012, "restarting");
     hear(text("late"), frame(TEXT, Uint8Array.of(0xff)));
-    expect(outlet.isEnded).toBe(false);
-    hear(goodbye(1012));
-    expect(sent()).toEqual([closeOf(1012, "restarting")]);
-    expect(outlet.isEnded).toBe(true);
+    expect(writer.isEnded).toBe(false);
+    hear(clientClose(1012));
+    expect(sent()).toEqual([serverClose(1012, "restarting")]);
+    expect(writer.isEnded).toBe(true);
     expect(told).toEqual(["closed"]);
   });
 
-  test("by us within a message is heard behind what was said before", () => {
-    const { hear, sent, told } = stage((socket) => {
+  test("by the server within a message follows the data sent before", () => {
+    const {
+      receive: hear,
+      sent,
+      callbacks: told,
+    } = openHarness((socket) => {
       socket.sendText("no");
       socket.close(1008, "enough");
     });
     hear(text("a"), text("b"));
-    expect(sent()).toEqual([[TEXT, "no"], closeOf(1008, "enough")]);
+    expect(sent()).toEqual([[TEXT, "no"], serverClose(1008, "enough")]);
     expect(told).toEqual(["text a"]);
   });
 
-  test("by us does not wait for ever for the client's word", () => {
-    const { socket, outlet, look, hear } = stage();
+  test("by the server waits for the client's close for a limited time", () => {
+    const { socket, writer, check: look, receive: hear } = openHarness();
     socket.close(1000, "");
-    look(FAREWELL_LOOKS);
+    look(CLOSE_CHECKS);
     hear(text("late"));
-    expect(outlet.isTerminated).toBe(false);
+    expect(writer.isTerminated).toBe(false);
     look(1);
-    expect(outlet.isTerminated).toBe(true);
+    expect(writer.isTerminated).toBe(true);
   });
 
-  test("by the client does not wait for ever for its end of the connection", () => {
-    const { outlet, look, hear } = stage();
-    hear(goodbye(1000));
-    look(FAREWELL_LOOKS);
-    expect(outlet.isTerminated).toBe(false);
+  test("by the client waits for the end of the connection for a limited time", () => {
+    const { writer, check: look, receive: hear } = openHarness();
+    hear(clientClose(1000));
+    look(CLOSE_CHECKS);
+    expect(writer.isTerminated).toBe(false);
     look(1);
-    expect(outlet.isTerminated).toBe(true);
+    expect(writer.isTerminated).toBe(true);
   });
 
-  test("by us after a broken frame of the client says nothing more", () => {
-    const { socket, hear, sent, outlet, look } = stage();
+  test("by the server after an invalid frame of the client sends nothing more", () => {
+    const { socket, receive: hear, sent, writer, check: look } = openHarness();
     socket.close(1000, "");
     hear(Uint8Array.of(0xff, 0x80, 0, 0, 0, 0));
     look(1);
-    expect(outlet.isEnded).toBe(true);
-    expect(sent()).toEqual([closeOf(1000)]);
+    expect(writer.isEnded).toBe(true);
+    expect(sent()).toEqual([serverClose(1000)]);
   });
 
-  test("gives a client that has much to take first as long as it may be silent", () => {
-    const { socket, outlet, look } = stage();
-    outlet.isSlow = true;
+  test("waits for a client with unread data as long as the idle timeout", () => {
+    const { socket, writer, check: look } = openHarness();
+    writer.isSlow = true;
     socket.sendText("slowly");
     socket.close(1000, "");
-    look(SILENT_LOOKS);
-    expect(outlet.isTerminated).toBe(false);
+    look(SILENT_CHECKS);
+    expect(writer.isTerminated).toBe(false);
     look(1);
-    expect(outlet.isTerminated).toBe(true);
+    expect(writer.isTerminated).toBe(true);
   });
 
-  test("at once drops what was not written, and is told when the connection is gone", () => {
-    const { socket, outlet, told } = stage();
+  test("with terminate drops unwritten data, and is reported when the connection has ended", () => {
+    const { socket, writer, callbacks: told } = openHarness();
     socket.cork(() => {
       socket.sendText("unsaid");
       socket.terminate();
     });
     socket.terminate();
-    expect(outlet.isTerminated).toBe(true);
-    expect(outlet.writes).toEqual([]);
-    socket.closed();
+    expect(writer.isTerminated).toBe(true);
+    expect(writer.writes).toEqual([]);
+    socket.onClose();
     expect(told).toEqual(["closed"]);
   });
 
-  test("of the connection alone is told as well", () => {
-    const { socket, hear, told } = stage();
+  test("of the connection alone is reported as well", () => {
+    const { socket, receive: hear, callbacks: told } = openHarness();
     hear(text("a").subarray(0, 3));
-    socket.closed();
+    socket.onClose();
     hear(text("a").subarray(3));
     expect(told).toEqual(["closed"]);
   });
 });
 
-describe("silence", () => {
-  test("is broken by one ping, and then ends the connection", () => {
-    const { sent, outlet, look, told } = stage();
-    look(SILENT_LOOKS);
+describe("an idle WebSocket", () => {
+  test("gets one ping, and is then terminated", () => {
+    const { sent, writer, check: look, callbacks: told } = openHarness();
+    look(SILENT_CHECKS);
     expect(sent()).toEqual([[PING, ""]]);
-    expect(outlet.isTerminated).toBe(false);
+    expect(writer.isTerminated).toBe(false);
     look(1);
-    expect(outlet.isTerminated).toBe(true);
+    expect(writer.isTerminated).toBe(true);
     expect(told).toEqual([]);
   });
 
-  test("is over with any byte that comes", () => {
-    const { hear, outlet, look } = stage();
+  test("is active again with any byte received", () => {
+    const { receive: hear, writer, check: look } = openHarness();
     const pong = frame(PONG, "");
     for (const byte of pong) {
-      look(SILENT_LOOKS);
+      look(SILENT_CHECKS);
       hear(Uint8Array.of(byte));
     }
-    look(SILENT_LOOKS);
-    expect(outlet.isTerminated).toBe(false);
+    look(SILENT_CHECKS);
+    expect(writer.isTerminated).toBe(false);
   });
 
-  test("is none while the client takes what was sent", () => {
-    const { socket, outlet, look } = stage();
-    outlet.isSlow = true;
+  test("is not idle while the client reads what was sent", () => {
+    const { socket, writer, check: look } = openHarness();
+    writer.isSlow = true;
     socket.sendText("x".repeat(1_000));
     for (let left = 900; left > 0; left -= 100) {
-      outlet.bufferedBytes = left;
-      look(SILENT_LOOKS);
+      writer.bufferedBytes = left;
+      look(SILENT_CHECKS);
     }
-    outlet.bufferedBytes = 0;
-    socket.drained();
-    look(SILENT_LOOKS);
-    expect(outlet.isTerminated).toBe(false);
+    writer.bufferedBytes = 0;
+    socket.onDrain();
+    look(SILENT_CHECKS);
+    expect(writer.isTerminated).toBe(false);
     look(1);
-    expect(outlet.isTerminated).toBe(true);
+    expect(writer.isTerminated).toBe(true);
   });
 });

@@ -1,26 +1,26 @@
 import { describe, expect, test } from "bun:test";
 import { createHmac, randomBytes } from "node:crypto";
 import fc from "fast-check";
-import { claimsOurForm, hasValidChecksum, mintApiKey, openDigester, readPublicId } from "./api-key.ts";
+import { hasKeyPrefix, hasValidChecksum, mintApiKey, openDigester, readPublicId } from "./api-key.ts";
 
 const ofBytes = (byte: number) => (count: number) => new Uint8Array(count).fill(byte);
 
 describe("minting", () => {
-  test("a key is prefix, public id, 43 characters of chance and a checksum", () => {
+  test("a key is prefix, public id, 43 random characters and a checksum", () => {
     const { secret, publicId, last4 } = mintApiKey(randomBytes);
     expect(secret).toMatch(/^gwk_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/);
     expect(secret.slice(4, 12)).toBe(publicId);
     expect(secret.slice(-4)).toBe(last4);
-    expect(claimsOurForm(secret)).toBe(true);
+    expect(hasKeyPrefix(secret)).toBe(true);
     expect(hasValidChecksum(secret)).toBe(true);
   });
 
-  test("the smallest and the largest chance give keys of the same length", () => {
+  test("the smallest and the largest random values produce keys of the same length", () => {
     expect(mintApiKey(ofBytes(0)).secret).toHaveLength(62);
     expect(mintApiKey(ofBytes(255)).secret).toHaveLength(62);
   });
 
-  test("no bit of the chance is lost", () => {
+  test("no random bit is lost", () => {
     const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (chance) => {
@@ -34,7 +34,7 @@ describe("minting", () => {
 });
 
 describe("the checksum", () => {
-  test("refuses every change of one character", () => {
+  test("detects every change of one character", () => {
     const { secret } = mintApiKey(randomBytes);
     for (let at = 0; at < secret.length; at += 1) {
       const other = secret[at] === "a" ? "b" : "a";
@@ -42,7 +42,7 @@ describe("the checksum", () => {
     }
   });
 
-  test("refuses other forms", () => {
+  test("rejects other formats", () => {
     const { secret } = mintApiKey(randomBytes);
     for (const wrong of [
       "",
@@ -55,8 +55,8 @@ describe("the checksum", () => {
     ]) {
       expect(hasValidChecksum(wrong)).toBe(false);
     }
-    expect(claimsOurForm("sk-abc")).toBe(false);
-    expect(claimsOurForm("gwk_broken")).toBe(true);
+    expect(hasKeyPrefix("sk-abc")).toBe(false);
+    expect(hasKeyPrefix("gwk_broken")).toBe(true);
   });
 });
 
@@ -70,7 +70,7 @@ describe("digests", () => {
     );
   });
 
-  test("do not depend on what was digested before", () => {
+  test("do not depend on earlier digests", () => {
     const digest = openDigester(ofBytes(1)(32));
     const first = digest("one");
     digest("two");
@@ -79,12 +79,12 @@ describe("digests", () => {
 });
 
 describe("the public id", () => {
-  test("of a minted key is written in it", () => {
+  test("of a minted key is part of it", () => {
     const { secret, publicId } = mintApiKey(randomBytes);
     expect(readPublicId(secret, openDigester(ofBytes(1)(32))(secret))).toBe(publicId);
   });
 
-  test("of an imported secret comes from its digest and shows nothing of it", () => {
+  test("of an imported secret is derived from its digest and reveals nothing of it", () => {
     const digest = openDigester(ofBytes(1)(32));
     const secret = "an-imported-secret-of-some-other-form";
     const publicId = readPublicId(secret, digest(secret));

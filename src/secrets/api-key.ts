@@ -29,7 +29,7 @@ export function mintApiKey(
   return { secret, publicId, last4: secret.slice(-4) };
 }
 
-export function claimsOurForm(secret: string): boolean {
+export function hasKeyPrefix(secret: string): boolean {
   return secret.startsWith(PREFIX);
 }
 

@@ -38,7 +38,7 @@ function reasonOf(attempt: () => unknown): KeyringErrorReason | null {
   }
 }
 
-test("a first start makes a file that only its owner can read", () => {
+test("the first start creates a file that only its owner can read", () => {
   const file = freshFile();
   const keyring = open(file);
   expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -47,7 +47,7 @@ test("a first start makes a file that only its owner can read", () => {
   expect(readdirSync(join(file, ".."))).toEqual(["master.key"]);
 });
 
-test("a second start finds the same key", () => {
+test("the second start reads the same key", () => {
   const file = freshFile();
   const first = open(file);
   const second = open(file);
@@ -55,7 +55,7 @@ test("a second start finds the same key", () => {
   expect(second.get(first.activeKid)).toEqual(first.get(first.activeKid));
 });
 
-test("a file that others can read is refused, with what to do", () => {
+test("a file readable by others is rejected, with the command that fixes it", () => {
   const file = freshFile();
   open(file);
   for (const mode of [0o640, 0o604, 0o660]) {
@@ -65,7 +65,7 @@ test("a file that others can read is refused, with what to do", () => {
   }
 });
 
-test("a file that holds no keys, or something else, is refused without being overwritten", () => {
+test("a file without valid keys is rejected and not overwritten", () => {
   for (const content of [
     "",
     "hello\n",
@@ -81,7 +81,7 @@ test("a file that holds no keys, or something else, is refused without being ove
   }
 });
 
-test("an added key is active, and the old one still there", () => {
+test("an added key becomes active, and the old one is kept", () => {
   const file = freshFile();
   const old = open(file);
   const oldKid = old.activeKid;
@@ -92,7 +92,7 @@ test("an added key is active, and the old one still there", () => {
   expect(statSync(file).mode & 0o777).toBe(0o600);
 });
 
-test("a keyring that is open sees a rotation: the new key by its id, and as the active one", () => {
+test("an open keyring sees a rotation: the new key by its id, and as the active key", () => {
   const file = freshFile();
   const running = open(file);
   const added = addMasterKey(file);
@@ -101,11 +101,11 @@ test("a keyring that is open sees a rotation: the new key by its id, and as the 
   expect(running.activeKid).toBe(again);
 });
 
-test("an id that no key has is null, also after a look at the file", () => {
+test("an unknown key id returns null, even after reading the file again", () => {
   expect(open(freshFile()).get("nobody")).toBeNull();
 });
 
-test("dropping leaves the active key alone", () => {
+test("dropping old keys keeps the active key only", () => {
   const file = freshFile();
   const oldKid = open(file).activeKid;
   const added = addMasterKey(file);
@@ -115,7 +115,7 @@ test("dropping leaves the active key alone", () => {
   expect(keyring.get(oldKid)).toBeNull();
 });
 
-test("two rotations at once: the second is refused and the file stays as it was", () => {
+test("a second concurrent rotation is rejected and leaves the file unchanged", () => {
   const file = freshFile();
   open(file);
   const before = readFileSync(file, "utf8");
@@ -127,7 +127,7 @@ test("two rotations at once: the second is refused and the file stays as it was"
   expect(existsSync(`${file}.new`)).toBe(false);
 });
 
-test("the environment replaces the file, which is then not made", () => {
+test("the environment replaces the file, which is then not created", () => {
   const file = freshFile();
   const keyring = openKeyring({ file, fromEnv: `two:${keyOf(2)},one:${keyOf(1)}` });
   expect(keyring.activeKid).toBe("two");
@@ -136,14 +136,14 @@ test("the environment replaces the file, which is then not made", () => {
   expect(existsSync(file)).toBe(false);
 });
 
-test("a bare key from the environment gets the same id every time, another key another", () => {
+test("a bare key from the environment gets a stable id, different for each key", () => {
   const keyring = fromEnv(keyOf(1));
   expect(keyring.get(keyring.activeKid)).toEqual(new Uint8Array(32).fill(1));
   expect(fromEnv(keyOf(1)).activeKid).toBe(keyring.activeKid);
   expect(fromEnv(keyOf(2)).activeKid).not.toBe(keyring.activeKid);
 });
 
-test("an empty, short or mistyped key in the environment is refused, and not shown", () => {
+test("an empty, short or mistyped key in the environment is rejected and not shown", () => {
   for (const wrong of [
     "",
     "AAAA",

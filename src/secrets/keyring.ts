@@ -64,7 +64,7 @@ export function openKeyring(options: KeyringOptions): Keyring {
 }
 
 /** A keyring with one key that is never stored, for temporary data. */
-export function openPassingKeyring(randomBytes: RandomBytes = cryptoRandomBytes): Keyring {
+export function openTemporaryKeyring(randomBytes: RandomBytes = cryptoRandomBytes): Keyring {
   return createFixedKeyring([createKey(randomBytes)]);
 }
 
@@ -129,7 +129,7 @@ function readKeys(file: string): MasterKeys {
   if (process.platform !== "win32" && (mode & 0o077) !== 0) {
     throw new KeyringError(
       "permissions",
-      `${file} can be read by others (mode 0${mode.toString(8)}). If nobody has, run: chmod 600 ${file}`,
+      `${file} is readable by other users (mode 0${mode.toString(8)}). Run: chmod 600 ${file}`,
     );
   }
   return parseLines(readFileSync(file, "utf8").split("\n"), file);
@@ -149,9 +149,9 @@ function parseLines(lines: readonly string[], source: string): MasterKeys {
     .filter((line) => line !== "")
     .map((line) => parseLine(line, source));
   const [active, ...old] = keys;
-  if (active === undefined) throw new KeyringError("malformed", `${source} holds no master key.`);
+  if (active === undefined) throw new KeyringError("malformed", `${source} contains no master key.`);
   if (new Set(keys.map((key) => key.kid)).size !== keys.length) {
-    throw new KeyringError("malformed", `${source} names one key id twice.`);
+    throw new KeyringError("malformed", `${source} contains a key id twice.`);
   }
   return [active, ...old];
 }
@@ -162,7 +162,7 @@ function parseLine(line: string, source: string): MasterKey {
   if (colon < 0 || !KID.test(kid)) {
     throw new KeyringError(
       "malformed",
-      `${source} must hold lines of the form <key id>:<base64 of 32 bytes>.`,
+      `${source} must contain lines of the form <key id>:<base64 of 32 bytes>.`,
     );
   }
   return { kid, bytes: decodeKey(line.slice(colon + 1), source) };
@@ -173,7 +173,10 @@ function decodeKey(text: string, source: string): Uint8Array {
   // Buffer skips characters that are not base64. A mistyped key must not be accepted as another key.
   const canonical = bytes.toString("base64").replace(/=+$/, "");
   if (bytes.length !== KEY_BYTES || canonical !== text.replace(/=+$/, "")) {
-    throw new KeyringError("malformed", `${source} must hold master keys of ${KEY_BYTES} bytes in base64.`);
+    throw new KeyringError(
+      "malformed",
+      `${source} must contain master keys of ${KEY_BYTES} bytes in base64.`,
+    );
   }
   return new Uint8Array(bytes);
 }
@@ -221,7 +224,10 @@ function openDraft(draft: string): number {
     return openSync(draft, "wx", 0o600);
   } catch (error) {
     if (!hasErrorCode(error, "EEXIST")) throw error;
-    throw new KeyringError("busy", `Another rotation is under way. If none is, remove ${draft}.`);
+    throw new KeyringError(
+      "busy",
+      `Another rotation is in progress. If that is not the case, delete ${draft}.`,
+    );
   }
 }
 

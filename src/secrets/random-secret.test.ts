@@ -4,14 +4,14 @@ import { hasValidChecksum } from "./api-key.ts";
 import { isAccessToken, mintAccessToken, mintSecret, secretDigest } from "./random-secret.ts";
 import { mintRecoveryCode, recoveryCodeSecret } from "./recovery-code.ts";
 
-test("a secret is new each time and known by its digest", () => {
+test("a secret is random and identified by its digest", () => {
   const [one, two] = [mintSecret(randomBytes), mintSecret(randomBytes)];
   expect(one.secret).toMatch(/^[0-9A-Za-z]{43}$/);
   expect(one.secret).not.toBe(two.secret);
   expect(secretDigest(one.secret)).toBe(one.digest);
 });
 
-test("a token is told from an API key, and a mistyped one is noticed", () => {
+test("a personal access token differs from an API key, and its checksum detects typing errors", () => {
   const { secret } = mintAccessToken(randomBytes);
   expect(secret).toMatch(/^gwp_[0-9A-Za-z]{49}$/);
   expect(isAccessToken(secret)).toBe(true);
@@ -21,7 +21,7 @@ test("a token is told from an API key, and a mistyped one is noticed", () => {
   expect(isAccessToken(secret.replace("gwp_", "gwk_"))).toBe(false);
 });
 
-test("a recovery code is the same however it is typed, and another one for another user", () => {
+test("a recovery code ignores case and separators, and its digest depends on the user", () => {
   const code = mintRecoveryCode(() => Uint8Array.from([0, 1, 1, 0, 10, 11, 12, 13, 31, 30, 29, 28]));
   expect(code).toBe("0110-abcd-zyxw");
   const digested = recoveryCodeSecret("user_1", code);

@@ -7,13 +7,13 @@ const chance = fc.uint8Array({ minLength: 20, maxLength: 20 });
 const minted = chance.map((bytes) => mintRedeemCode(() => bytes).code);
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-test("a code is six groups of four characters that cannot be mistaken, and its hint is the first group", () => {
+test("a code is six groups of four unambiguous characters, and its hint is the first group", () => {
   const { code, hint } = mintRedeemCode(randomBytes);
   expect(code).toMatch(/^([0-9A-HJKMNP-TV-Z]{4}-){5}[0-9A-HJKMNP-TV-Z]{4}$/);
   expect(code.slice(0, 4)).toBe(hint);
 });
 
-test("100 bits of the chance are in the code", () => {
+test("a code contains 100 random bits", () => {
   fc.assert(
     fc.property(chance, (bytes) => {
       const { code } = mintRedeemCode(() => bytes);
@@ -23,7 +23,7 @@ test("100 bits of the chance are in the code", () => {
   );
 });
 
-test("a code is read however people type it", () => {
+test("a code is parsed regardless of case, separators and similar characters", () => {
   fc.assert(
     fc.property(minted, (code) => {
       expect(readRedeemCode(code)).toBe(code);
@@ -33,7 +33,7 @@ test("a code is read however people type it", () => {
   );
 });
 
-test("every single wrong character is told", () => {
+test("any single wrong character is detected", () => {
   const code = mintRedeemCode(randomBytes).code.replaceAll("-", "");
   for (let at = 0; at < code.length; at += 1) {
     for (const other of ALPHABET) {
@@ -43,7 +43,7 @@ test("every single wrong character is told", () => {
   }
 });
 
-test("any two random characters that changed places are told", () => {
+test("any two transposed random characters are detected", () => {
   fc.assert(
     fc.property(minted, fc.nat(19), fc.nat(19), (code, a, b) => {
       const chars = [...code.replaceAll("-", "")];
@@ -57,7 +57,7 @@ test("any two random characters that changed places are told", () => {
   );
 });
 
-test("what is no code of ours is refused", () => {
+test("other text is rejected", () => {
   for (const wrong of ["", "-", "U".repeat(24), "0".repeat(25), "gwk_abc", "ＡＢＣＤ".repeat(6)]) {
     expect(readRedeemCode(wrong)).toBeNull();
   }

@@ -25,7 +25,7 @@ function reasonOf(attempt: () => unknown): SealErrorReason | null {
   }
 }
 
-test("what was sealed opens to the same text", () => {
+test("unsealing returns the sealed text", () => {
   fc.assert(
     fc.property(fc.string({ unit: "grapheme" }), (plaintext) => {
       expect(unseal(keyring, binding, seal(keyring, binding, plaintext))).toBe(plaintext);
@@ -33,7 +33,7 @@ test("what was sealed opens to the same text", () => {
   );
 });
 
-test("a sealed value names its key, hides its text and is never the same twice", () => {
+test("a sealed value contains its key id, hides its text and is different each time", () => {
   const sealed = seal(keyring, binding, "sk-secret");
   expect(sealed).toMatch(/^v1:one:[A-Za-z0-9_-]+$/);
   expect(readKeyId(sealed)).toBe("one");
@@ -41,12 +41,12 @@ test("a sealed value names its key, hides its text and is never the same twice",
   expect(seal(keyring, binding, "sk-secret")).not.toBe(sealed);
 });
 
-test("a value moved to another row does not open", () => {
+test("a value moved to another row cannot be unsealed", () => {
   const sealed = seal(keyring, binding, "sk-secret");
   expect(reasonOf(() => unseal(keyring, accountCredentialBinding("acct_2"), sealed))).toBe("corrupt");
 });
 
-test("a value with any byte changed does not open", () => {
+test("a value with any byte changed cannot be unsealed", () => {
   const sealed = seal(keyring, binding, "sk-secret");
   const bytes = Buffer.from(sealed.slice(7), "base64url");
   for (let at = 0; at < bytes.length; at += 1) {
@@ -58,25 +58,25 @@ test("a value with any byte changed does not open", () => {
   }
 });
 
-test("another key under the same id does not open it", () => {
+test("another key under the same id cannot unseal a value", () => {
   const sealed = seal(keyring, binding, "sk-secret");
   expect(reasonOf(() => unseal(keyringOf(`one:${keyOf(2)}`), binding, sealed))).toBe("corrupt");
 });
 
-test("a missing master key is said to be missing, by its id", () => {
+test("the error for a missing master key contains the key id", () => {
   const sealed = seal(keyring, binding, "sk-secret");
   const attempt = () => unseal(keyringOf(`two:${keyOf(2)}`), binding, sealed);
   expect(reasonOf(attempt)).toBe("unknown_key");
   expect(attempt).toThrow('"one"');
 });
 
-test("what is not a sealed value is malformed", () => {
+test("other text is rejected as malformed", () => {
   for (const wrong of ["", "sk-secret", "v1:one:", "v1:one:AAAA", "v2:one:AAAA", `v1::${"A".repeat(60)}`]) {
     expect(reasonOf(() => unseal(keyring, binding, wrong))).toBe("malformed");
   }
 });
 
-test("an old key still opens after a new one has become active", () => {
+test("an old key still unseals after a new one became active", () => {
   const sealed = seal(keyring, binding, "sk-secret");
   const rotated = keyringOf(`two:${keyOf(2)},one:${keyOf(1)}`);
   expect(unseal(rotated, binding, sealed)).toBe("sk-secret");

@@ -72,7 +72,7 @@ export function unseal(keyring: Keyring, binding: string, sealed: string): strin
   } catch {
     throw new SealError(
       "corrupt",
-      `The sealed value of ${binding} does not open: it was changed, moved from another row, or sealed by another key of the same id.`,
+      `The encrypted value of ${binding} cannot be decrypted: it was changed, moved from another row, or encrypted by another key with the same id.`,
     );
   }
 }
@@ -87,7 +87,7 @@ function parseSealed(sealed: string): { kid: string; bytes: Buffer } {
   const kid = match?.[1];
   const bytes = Buffer.from(match?.[2] ?? "", "base64url");
   if (kid === undefined || bytes.length < NONCE_BYTES + TAG_BYTES) {
-    throw new SealError("malformed", "A sealed value must read v1:<key id>:<base64url>.");
+    throw new SealError("malformed", "An encrypted value must have the form v1:<key id>:<base64url>.");
   }
   return { kid, bytes };
 }
@@ -97,7 +97,7 @@ function getMasterKey(keyring: Keyring, kid: string): Uint8Array {
   if (key === null) {
     throw new SealError(
       "unknown_key",
-      `The master key "${kid}" is missing: restore it to read what it sealed.`,
+      `The master key "${kid}" is missing. Restore it to decrypt the stored secrets.`,
     );
   }
   return key;

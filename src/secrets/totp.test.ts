@@ -16,7 +16,7 @@ describe("codes", () => {
     expect(totpCode(RFC_SECRET, totpStep(seconds * 1000))).toBe(code);
   });
 
-  test("are found one step early and late, and no further", () => {
+  test("are accepted one step early and one step late, and no further", () => {
     const nowMs = 1_794_000_000_000;
     const now = totpStep(nowMs);
     const found = [-2, -1, 0, 1, 2].map((by) =>
@@ -36,7 +36,7 @@ test("a secret is 160 random bits in base32", () => {
   expect(mintTotpSecret(() => Buffer.from("12345678901234567890"))).toBe(RFC_SECRET);
 });
 
-test("what an app opens names us and the account, whatever is in them", () => {
+test("the otpauth URL contains issuer and account, correctly escaped", () => {
   const url = otpauthUrl(RFC_SECRET, { issuer: "Model Gateway", account: "a+b:c@example.com" });
   expect(url).toBe(
     `otpauth://totp/Model%20Gateway:a%2Bb%3Ac%40example.com?secret=${RFC_SECRET}&issuer=Model%20Gateway`,

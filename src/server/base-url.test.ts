@@ -19,7 +19,7 @@ test.each<[string, string | null, string]>([
   [LOCAL, "<script>", LOCAL],
   [LOCAL, "host:123456", LOCAL],
   [LOCAL, `${"a".repeat(300)}.example`, LOCAL],
-])("%s reached as %p is %s", (publicUrl, host, expected) => {
+])("the base URL for %s with Host %p is %s", (publicUrl, host, expected) => {
   const headers = new Headers();
   if (host !== null) headers.set("host", host);
   expect(findBaseUrl(headers, publicUrl)).toBe(expected);

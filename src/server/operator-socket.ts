@@ -23,7 +23,7 @@ const explainRequest = z.object({
   interface: z.enum(INTERFACES),
 });
 
-const settleUpRequest = z.object({ userId: z.string().nullable() });
+const flushRequest = z.object({ userId: z.string().nullable() });
 
 export interface OperatorSocket {
   /** Deletes the socket file, if this process created one. */
@@ -36,7 +36,8 @@ export interface OperatorSocket {
  */
 export async function openOperatorSocket(gateway: Gateway, socketFile: string): Promise<OperatorSocket> {
   try {
-    if (await isInUse(socketFile)) throw new Error("another process runs on this data folder and has it");
+    if (await isInUse(socketFile))
+      throw new Error("another process on this data folder uses the operator socket");
     rmSync(socketFile, { force: true });
     return listen(gateway, socketFile);
   } catch (error) {
@@ -64,11 +65,12 @@ function listen(gateway: Gateway, socketFile: string): OperatorSocket {
     async fetch(request) {
       const body: unknown = await request.json().catch(() => null);
       const { pathname } = new URL(request.url);
+      if (pathname === "/health") return Response.json({});
       const explain = pathname === "/explain" ? explainRequest.safeParse(body) : null;
       if (explain?.success) return Response.json(explainLive(gateway, explain.data));
-      const settleUp = pathname === "/settle-up" ? settleUpRequest.safeParse(body) : null;
-      if (settleUp?.success) return flushBilling(gateway, settleUp.data.userId);
-      return new Response("not a question", { status: 400 });
+      const flushUser = pathname === "/settle-up" ? flushRequest.safeParse(body) : null;
+      if (flushUser?.success) return flushBilling(gateway, flushUser.data.userId);
+      return new Response("invalid request", { status: 400 });
     },
   });
   chmodSync(socketFile, 0o600);
@@ -94,10 +96,10 @@ function explainLive(gateway: Gateway, query: z.output<typeof explainRequest>): 
 }
 
 /** Flushes billing. Afterwards the database has the user's balance and holds, or, for all users, all charges. */
-function flushBilling({ till }: Gateway, userId: string | null): Promise<Response> {
-  const flushed = userId === null ? till.flush() : till.settleUp(userId);
+function flushBilling({ billingEngine: billing }: Gateway, userId: string | null): Promise<Response> {
+  const flushed = userId === null ? billing.flush() : billing.flushUser(userId);
   return flushed.then(
     () => Response.json({}),
-    () => new Response("the store takes nothing", { status: 503 }),
+    () => new Response("the database rejects writes", { status: 503 }),
   );
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ApiError } from "../errors.ts";
-import { ENDPOINTS } from "../protocols/shared/request.ts";
+import { ENDPOINTS, isGeminiEndpoint, publicPath } from "../protocols/shared/request.ts";
 import { findDestination } from "./routes.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 
@@ -15,15 +15,25 @@ function refusal(method: string, path: string): ApiError {
   throw new Error(`${method} ${path} was found`);
 }
 
-describe("addresses", () => {
-  test.each(ENDPOINTS.map((endpoint) => [endpoint.path, endpoint] as const))(
-    "POST /v1%s calls a model",
-    (path, endpoint) => {
-      expect(findDestination("POST", `/v1${path}`)).toEqual({ kind: "model_call", endpoint });
-    },
-  );
+describe("routing", () => {
+  test.each(
+    ENDPOINTS.filter((endpoint) => !isGeminiEndpoint(endpoint)).map((one) => [one.path, one] as const),
+  )("POST /v1%s is a model request", (path, endpoint) => {
+    expect(findDestination("POST", `/v1${path}`)).toEqual({ kind: "model_call", endpoint });
+  });
 
-  test("the small ones", () => {
+  describe.each(ENDPOINTS.filter(isGeminiEndpoint))("POST /v1beta$path is a model request", (endpoint) => {
+    test.each(["gemini-2.5-pro", "org/model", "llama3:8b"])("with the model %s in its path", (model) => {
+      const path = endpoint.path.replace("{model}", model);
+      for (const version of ["v1beta", "v1alpha", "v1"])
+        expect(findDestination("POST", `/${version}${path}`)).toEqual({
+          kind: endpoint.name === "gemini.count_tokens" ? "count_tokens" : "model_call",
+          endpoint: { ...endpoint, model },
+        });
+    });
+  });
+
+  test("finds models, usage, health, readiness and the Responses WebSocket", () => {
     expect(findDestination("GET", "/v1/models")).toEqual({ kind: "models" });
     expect(findDestination("GET", "/v1/usage")).toEqual({ kind: "usage" });
     expect(findDestination("GET", "/healthz")).toEqual({ kind: "health" });
@@ -32,7 +42,7 @@ describe("addresses", () => {
     expect(findDestination("GET", "/v1/responses")).toEqual({ kind: "responses_socket" });
   });
 
-  test("of pages, and the way there", () => {
+  test("finds the console and the docs, and redirects to them", () => {
     expect(findDestination("GET", "/")).toEqual({ kind: "moved", to: "/console/" });
     expect(findDestination("GET", "/console")).toEqual({ kind: "moved", to: "/console/" });
     expect(findDestination("GET", "/console/")).toEqual({ kind: "site", site: "console" });
@@ -43,7 +53,7 @@ describe("addresses", () => {
     expect(findDestination("PATCH", "/api/keys/key_1")).toEqual({ kind: "api" });
   });
 
-  test("a model's id is the whole rest of the path, slashes and percent signs included", () => {
+  test("a model id is the whole rest of the path, including slashes and percent escapes", () => {
     expect(findDestination("GET", "/v1/models/fast")).toEqual({ kind: "model", id: "fast" });
     expect(findDestination("GET", "/v1/models/org/fast:v1")).toEqual({ kind: "model", id: "org/fast:v1" });
     expect(findDestination("GET", "/v1/models/org%2Ffast")).toEqual({ kind: "model", id: "org/fast" });
@@ -53,7 +63,7 @@ describe("addresses", () => {
     });
   });
 
-  test("any id survives its way through an address", () => {
+  test("any id can be part of a path", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", minLength: 1 }), (id) => {
         fc.pre(id.isWellFormed());
@@ -67,7 +77,7 @@ describe("addresses", () => {
     );
   });
 
-  test("a stored response is fetched, deleted, cancelled, and its input listed", () => {
+  test("a stored response can be retrieved, deleted, cancelled, and its input items listed", () => {
     const call = { kind: "stored_response", responseId: "resp_1" } as const;
     expect(findDestination("GET", "/v1/responses/resp_1")).toEqual({ ...call, action: "" });
     expect(findDestination("DELETE", "/v1/responses/resp_1")).toEqual({ ...call, action: "" });
@@ -78,7 +88,7 @@ describe("addresses", () => {
     });
   });
 
-  test("an address below Responses that has a meaning of its own is never taken for an id", () => {
+  test("a fixed path below /v1/responses is never a response id", () => {
     expect(refusal("GET", "/v1/responses/compact").code).toBe("method_not_allowed");
     expect(refusal("DELETE", "/v1/responses/input_tokens").code).toBe("method_not_allowed");
   });
@@ -94,7 +104,7 @@ describe("a wrong method", () => {
     ["GET", "/v1/responses/resp_1/cancel", "POST"],
     ["POST", "/healthz", "GET, HEAD"],
     ["constructor", "/v1/models", "GET"],
-  ])("%s %s is told to use %s", (method, path, allow) => {
+  ])("%s %s is rejected with Allow: %s", (method, path, allow) => {
     expect(refusal(method, path)).toMatchObject({
       status: 405,
       code: "method_not_allowed",
@@ -103,7 +113,7 @@ describe("a wrong method", () => {
   });
 });
 
-describe("an unknown address", () => {
+describe("an unknown path", () => {
   test.each([
     ["/v1/v1/models", "/v1/models"],
     ["/v1/v1/v1/chat/completions", "/v1/chat/completions"],
@@ -115,14 +125,14 @@ describe("an unknown address", () => {
     ["/v1/models/", "/v1/models"],
     ["/v1/responses/", "/v1/responses"],
     ["/responses/resp_1/cancel", "/v1/responses/resp_1/cancel"],
-  ])("%s is told of %s", (path, meant) => {
+  ])("%s suggests %s", (path, meant) => {
     const told = refusal("POST", path);
     expect(told).toMatchObject({ status: 404, code: "unknown_url" });
     expect(told.message).toContain(`Did you mean ${meant}?`);
   });
 
   test.each(["/v1", "/v1/", "/v2/models", "/v1/audio/speech", "/v1/responses/a/b"])(
-    "%s is told where the API is",
+    "%s suggests the first request to make",
     (path) => {
       const told = refusal("GET", path);
       expect(told).toMatchObject({ status: 404, code: "unknown_url" });
@@ -131,21 +141,21 @@ describe("an unknown address", () => {
   );
 
   test.each(["/v1/models/", "/v1/chat/completions/", "/v1/responses/"])(
-    "%s is told of the slash at its end, and of nothing else",
+    "%s suggests the path without the trailing slash",
     (path) => {
       const meant = path.slice(0, -1);
       expect(refusal("POST", path).message).toBe(
-        `There is nothing at ${path}. Did you mean ${meant}? Leave out the slash at the end.`,
+        `The path ${path} does not exist. Did you mean ${meant}? Remove the trailing slash.`,
       );
     },
   );
 
-  test("is told of the gateway's own address, never of a placeholder", () => {
+  test("suggests the gateway's own base URL, never a placeholder", () => {
     const told = refusal("GET", "/v1/v1/models");
     expect(told.message).not.toContain("{");
     if (!(told instanceof UnknownUrl)) throw told;
     expect(told.withBaseUrl("https://gateway.example.com").message).toBe(
-      "There is nothing at /v1/v1/models. Did you mean /v1/models? The path holds /v1 exactly once: use https://gateway.example.com/v1 as the base URL of SDKs, and https://gateway.example.com for clients that ask for a host.",
+      "The path /v1/v1/models does not exist. Did you mean /v1/models? The path must have /v1 exactly once. Use https://gateway.example.com/v1 as the base URL of SDKs, and https://gateway.example.com for clients that ask for a host.",
     );
   });
 
@@ -160,31 +170,31 @@ describe("an unknown address", () => {
     ["/v1/moderations", "the Moderations API"],
     ["/v1/batches", "the Batch API"],
     ["/v1/batches/batch_1/cancel", "the Batch API"],
-    ["/v1/messages", "the Anthropic Messages API"],
-    ["/v1/messages/count_tokens", "the Anthropic Messages API"],
-    ["/v1beta/models/gemini-pro:generateContent", "the Gemini API"],
-    ["/v1beta/openai/chat/completions", "the Gemini API"],
+    ["/v1/messages/batches", "the Anthropic Message Batches API"],
+    ["/v1beta/cachedContents", "this part of the Gemini API"],
+    ["/v1/models/gemini-pro:predict", "this part of the Gemini API"],
+    ["/v1beta/openai/chat/completions", "this part of the Gemini API"],
     ["/v1/images/variations", "image variations"],
     ["/v1/realtime/sessions", "the Realtime API"],
     ["/v1/assistants", "the Assistants API"],
-  ])("%s is told that this gateway does not offer %s", (path, name) => {
+  ])("%s is told that this gateway does not support %s", (path, name) => {
     const told = refusal("POST", path);
     expect(told).toMatchObject({ status: 404, code: "unknown_url" });
     expect(told.message).toBe(
-      `There is nothing at ${path}. This gateway does not offer ${name}. It offers POST /v1/responses, POST /v1/responses/compact, POST /v1/responses/input_tokens, POST /v1/chat/completions, POST /v1/embeddings, POST /v1/images/generations, POST /v1/images/edits and GET /v1/models; GET /v1/models is a good first call.`,
+      `The path ${path} does not exist. This gateway does not support ${name}. It supports ${ENDPOINTS.map((one) => `POST ${publicPath(one)}`).join(", ")} and GET /v1/models; GET /v1/models is a good first call.`,
     );
   });
 
-  test("with a broken percent sign is just unknown", () => {
+  test("with an invalid percent escape is unknown", () => {
     expect(refusal("GET", "/v1/models/%zz").code).toBe("unknown_url");
     expect(refusal("GET", "/v1/responses/%zz").code).toBe("unknown_url");
   });
 
-  test("of any length is repeated only in part", () => {
+  test("that is long is quoted only in part", () => {
     expect(refusal("GET", `/${"x".repeat(5_000)}`).message.length).toBeLessThan(400);
   });
 
-  test("is unknown or not allowed, and nothing else is ever thrown", () => {
+  test("fails as unknown or not allowed, and never in another way", () => {
     const part = fc.constantFrom(
       "/",
       "v1",

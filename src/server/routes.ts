@@ -1,14 +1,24 @@
 /** The table of all endpoints with their methods. */
 
 import { ApiError } from "../errors.ts";
-import { ENDPOINTS, type Endpoint } from "../protocols/shared/request.ts";
+import {
+  countsTokens,
+  ENDPOINTS,
+  type Endpoint,
+  isGeminiEndpoint,
+  publicPath,
+} from "../protocols/shared/request.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 
 export type Destination =
   | { kind: "model_call"; endpoint: Endpoint }
   | { kind: "stored_response"; responseId: string; action: "" | "/cancel" | "/input_items" }
+  /** `endpoint` is Gemini's; without it the count is that of a message. */
+  | { kind: "count_tokens"; endpoint?: Endpoint }
   | { kind: "models" }
   | { kind: "model"; id: string }
+  | { kind: "gemini_models" }
+  | { kind: "gemini_model"; id: string }
   | { kind: "usage" }
   | { kind: "request"; id: string }
   | { kind: "responses_socket" }
@@ -31,9 +41,13 @@ const EXACT: ReadonlyMap<string, Methods> = new Map<string, Methods>([
   ["/healthz", { GET: { kind: "health" }, HEAD: { kind: "health" } }],
   ["/readyz", { GET: { kind: "readiness" }, HEAD: { kind: "readiness" } }],
   ["/openapi.json", { GET: { kind: "openapi" } }],
+  // Claude Code asks here whether the server is there, before it sends its key.
+  ["/api/hello", { HEAD: { kind: "health" } }],
+  ["/v1/messages/count_tokens", { POST: { kind: "count_tokens" } }],
   ["/v1/models", { GET: { kind: "models" } }],
+  ["/v1beta/models", { GET: { kind: "gemini_models" } }],
   ["/v1/usage", { GET: { kind: "usage" } }],
-  ...ENDPOINTS.map((endpoint): [string, Methods] => {
+  ...ENDPOINTS.filter((endpoint) => !isGeminiEndpoint(endpoint)).map((endpoint): [string, Methods] => {
     const call: Methods = { POST: { kind: "model_call", endpoint } };
     return [
       `/v1${endpoint.path}`,
@@ -44,15 +58,26 @@ const EXACT: ReadonlyMap<string, Methods> = new Map<string, Methods>([
 
 export function findDestination(method: string, path: string): Destination {
   // The console API has its own table of methods and paths.
-  if (path.startsWith("/api/") || path === "/metrics") return { kind: "api" };
-  const methods = EXACT.get(path) ?? matchPattern(path) ?? matchPage(path);
+  const exact = EXACT.get(path);
+  if (exact === undefined && (path.startsWith("/api/") || path === "/metrics")) return { kind: "api" };
+  const methods = exact ?? matchPattern(path) ?? matchPage(path);
   if (!methods) throw new UnknownUrl(path, suggestPath(path));
   const destination = Object.hasOwn(methods, method) ? methods[method] : undefined;
   if (destination) return destination;
+  // A method of Google's that does not exist here looks like the end of a model id.
+  if (method === "POST" && GEMINI_METHOD.test(path)) throw new UnknownUrl(path, null);
   const allow = Object.keys(methods).join(", ");
   throw new ApiError("method_not_allowed", `${method} is not allowed for this path. Allowed: ${allow}.`, {
     headers: { allow },
   });
+}
+
+/** A method of Google's: `/models/{model}:predict`. */
+const GEMINI_METHOD = /^\/v1(?:beta|alpha)?\/models\/.+:\w+$/;
+
+/** Clients of these paths read errors in Google's form. */
+export function isGeminiPath(path: string): boolean {
+  return path.startsWith("/v1beta/") || GEMINI_METHOD.test(path);
 }
 
 interface Pattern {
@@ -62,7 +87,23 @@ interface Pattern {
   readonly methods: (id: string) => Methods;
 }
 
+const GEMINI_PATTERNS: readonly Pattern[] = ENDPOINTS.filter(isGeminiEndpoint).map((endpoint) => ({
+  path: publicPath(endpoint),
+  // A model id may contain slashes and colons. Clients may set another version of the API.
+  matches: new RegExp(`^/v1(?:beta|alpha)?${endpoint.path.replace("{model}", "(.+)")}$`),
+  methods: (model) => {
+    const named = { ...endpoint, model };
+    return { POST: { kind: countsTokens(endpoint) ? "count_tokens" : "model_call", endpoint: named } };
+  },
+}));
+
 const PATTERNS: readonly Pattern[] = [
+  ...GEMINI_PATTERNS,
+  {
+    path: "/v1beta/models/{model}",
+    matches: /^\/v1beta\/models\/(.+)$/,
+    methods: (id) => ({ GET: { kind: "gemini_model", id } }),
+  },
   {
     path: "/v1/models/{model}",
     // A model id may contain slashes, so it is the whole rest of the path.
@@ -114,7 +155,8 @@ function matchPattern(path: string): Methods | null {
 }
 
 function matchPage(path: string): Methods | null {
-  if (path === "/") return read({ kind: "moved", to: "/console/" });
+  // Browsers are sent to the console. A HEAD is the question of a client whether the server is there.
+  if (path === "/") return { GET: { kind: "moved", to: "/console/" }, HEAD: { kind: "health" } };
   const site = SITES.find((name) => path === `/${name}` || path.startsWith(`/${name}/`));
   if (site === undefined) return null;
   // Links on the pages are relative to the folder.

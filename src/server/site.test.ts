@@ -26,13 +26,13 @@ afterAll(() => {
 });
 
 const textOf = ({ bytes }: SharedResponse) => Buffer.from(bytes).toString();
-const site = openSite({ base: "/console/", folder, isOnePage: true, keptBytesMax: 1_000 });
-const get = (path: string, headers: Record<string, string> = {}) => site.answer(new Headers(headers), path);
+const site = openSite({ base: "/console/", folder, isOnePage: true, cachedBytesMax: 1_000 });
+const get = (path: string, headers: Record<string, string> = {}) => site.respond(new Headers(headers), path);
 
 describe("a file with a hash in its name", () => {
   const script = "/console/assets/app-1a2b.js";
 
-  test("is kept by browsers for ever", async () => {
+  test("is cached by browsers as immutable", async () => {
     expect((await get(script)).headers.get("cache-control")).toBe("public, max-age=31536000, immutable");
   });
 
@@ -42,7 +42,7 @@ describe("a file with a hash in its name", () => {
     ["gzip", "gzip", "packed by gzip"],
     ["identity", null, "plain"],
     ["", null, "plain"],
-  ])("goes out as the browser takes it: %s", async (accepts, encoding, text) => {
+  ])("is sent in an encoding that the browser accepts: %s", async (accepts, encoding, text) => {
     const response = await get(script, { "accept-encoding": accepts });
     expect(response.headers.get("content-encoding")).toBe(encoding);
     expect(response.headers.get("vary")).toBe("accept-encoding");
@@ -50,13 +50,13 @@ describe("a file with a hash in its name", () => {
     expect(textOf(response)).toBe(text);
   });
 
-  test("goes out plain where it was not packed", async () => {
+  test("is sent uncompressed if there is no compressed version", async () => {
     const response = await get("/console/assets/small-3c4d.css", { "accept-encoding": "br" });
     expect(response.headers.get("content-encoding")).toBeNull();
     expect(textOf(response)).toBe("small");
   });
 
-  test("that is not there is not found, and nothing outside of the folder is", async () => {
+  test("is not found if it is missing or outside of the folder", async () => {
     for (const name of ["none.js", "../index.html", "../../secret.js", `..%2f${secret}`, ""]) {
       expect((await get(`/console/assets/${name}`)).status).toBe(404);
     }
@@ -64,7 +64,7 @@ describe("a file with a hash in its name", () => {
 });
 
 describe("a file", () => {
-  test("is sent from memory once it was asked for, and not at all to a browser that has it", async () => {
+  test("is cached in memory, and not sent to a browser that has it", async () => {
     const first = await get("/console/");
     const again = await get("/console/");
     expect(again.bytes).toBe(first.bytes);
@@ -74,26 +74,26 @@ describe("a file", () => {
     expect((await get("/console/", { "if-none-match": '"other"' })).status).toBe(200);
   });
 
-  test("that was packed has another tag than the plain one", async () => {
+  test("has different ETags compressed and uncompressed", async () => {
     const script = "/console/assets/app-1a2b.js";
     const plain = await get(script);
     const packed = await get(script, { "accept-encoding": "br" });
     expect(packed.headers.get("etag")).not.toBe(plain.headers.get("etag"));
   });
 
-  test("that does not fit is read each time", async () => {
-    const small = openSite({ base: "/console/", folder, isOnePage: true, keptBytesMax: 10 });
-    const ask = () => small.answer(new Headers(), "/console/");
+  test("above the cache size is read each time", async () => {
+    const small = openSite({ base: "/console/", folder, isOnePage: true, cachedBytesMax: 10 });
+    const ask = () => small.respond(new Headers(), "/console/");
     const [first, again] = [await ask(), await ask()];
     expect(textOf(again)).toBe(textOf(first));
     expect(again.bytes).not.toBe(first.bytes);
   });
 
-  test("that was built anew is sent anew", async () => {
+  test("is read again when it was rebuilt", async () => {
     const rebuilt = mkdtempSync(join(tmpdir(), "gateway-site-"));
     const index = join(rebuilt, "index.html");
-    const later = openSite({ base: "/console/", folder: rebuilt, isOnePage: true, keptBytesMax: 1_000 });
-    const ask = async () => textOf(await later.answer(new Headers(), "/console/"));
+    const later = openSite({ base: "/console/", folder: rebuilt, isOnePage: true, cachedBytesMax: 1_000 });
+    const ask = async () => textOf(await later.respond(new Headers(), "/console/"));
     writeFileSync(index, "first");
     utimesSync(index, 1, 1);
     expect(await ask()).toBe("first");
@@ -104,9 +104,9 @@ describe("a file", () => {
   });
 });
 
-describe("every other address", () => {
+describe("every other path of a single-page site", () => {
   test.each(["/console/", "/console/keys", "/console/admin/groups/x", "/console/../../etc/passwd"])(
-    "%s is the one document, asked for anew each time",
+    "%s is the index document, revalidated each time",
     async (path) => {
       const response = await get(path);
       expect(response.headers.get("cache-control")).toBe("no-cache");
@@ -116,23 +116,23 @@ describe("every other address", () => {
 });
 
 describe("a site of many pages", () => {
-  const docs = openSite({ base: "/docs/", folder, isOnePage: false, keptBytesMax: 1_000 });
-  const read = (path: string) => docs.answer(new Headers(), path);
+  const docs = openSite({ base: "/docs/", folder, isOnePage: false, cachedBytesMax: 1_000 });
+  const read = (path: string) => docs.respond(new Headers(), path);
 
-  test("has one at each name, and files beside them", async () => {
+  test("has a page at each name, and other files", async () => {
     expect(textOf(await read("/docs/"))).toContain("the page");
     expect(textOf(await read("/docs/guide"))).toBe("a page of its own");
     expect(textOf(await read("/docs/guide.html"))).toBe("a page of its own");
     expect((await read("/docs/pictures/one.svg")).headers.get("content-type")).toBe("image/svg+xml");
   });
 
-  test("knows what it has not", async () => {
+  test("returns 404 for an unknown page", async () => {
     expect((await read("/docs/nothing")).status).toBe(404);
     expect((await read("/docs/../secret.js")).status).toBe(404);
   });
 });
 
-test("nothing inline, nothing from elsewhere, and in nobody's frame", async () => {
+test("security headers forbid inline code, foreign sources and framing", async () => {
   for (const path of ["/console/", "/console/assets/app-1a2b.js", "/console/assets/none.js"]) {
     const { headers } = await get(path);
     const policy = headers.get("content-security-policy") ?? "";
@@ -144,10 +144,10 @@ test("nothing inline, nothing from elsewhere, and in nobody's frame", async () =
   }
 });
 
-test("a console that is not built says how, until it is", async () => {
+test("a console that is not built responds with the build command until it is built", async () => {
   const later = mkdtempSync(join(tmpdir(), "gateway-site-"));
-  const unbuilt = openSite({ base: "/console/", folder: later, isOnePage: true, keptBytesMax: 1_000 });
-  const ask = () => unbuilt.answer(new Headers(), "/console/");
+  const unbuilt = openSite({ base: "/console/", folder: later, isOnePage: true, cachedBytesMax: 1_000 });
+  const ask = () => unbuilt.respond(new Headers(), "/console/");
   expect((await ask()).status).toBe(503);
   expect(textOf(await ask())).toContain("npm run build");
   writeFileSync(join(later, "index.html"), "built");

@@ -11,7 +11,7 @@ import { StaticDocument } from "../net/wire/static-document.ts";
 
 export interface Site {
   /** `path` starts with the base. */
-  answer(headers: HeaderReader, path: string): Promise<SharedResponse>;
+  respond(headers: HeaderReader, path: string): Promise<SharedResponse>;
 }
 
 export interface SiteOptions {
@@ -21,7 +21,7 @@ export interface SiteOptions {
   /** One document handles every path of the site; otherwise each path is a separate document. */
   isOnePage: boolean;
   /** Maximum number of bytes of files that are cached in memory. Further files are read from disk each time. */
-  keptBytesMax: number;
+  cachedBytesMax: number;
 }
 
 /** No external content, no inline scripts, no embedding in frames. */
@@ -59,7 +59,7 @@ const COMPRESSED = [
 
 const CACHE_FOREVER = "public, max-age=31536000, immutable";
 
-export function openSite({ base, folder, isOnePage, keptBytesMax }: SiteOptions): Site {
+export function openSite({ base, folder, isOnePage, cachedBytesMax }: SiteOptions): Site {
   let names: ReadonlySet<string> = new Set();
   let builtMs: number | null = null;
   /** Cached files by name, as of the last build. */
@@ -97,7 +97,7 @@ export function openSite({ base, folder, isOnePage, keptBytesMax }: SiteOptions)
     });
     const { length } = document.bytes;
     // Another request may have cached the same file, or the site may have been rebuilt.
-    if (readMs === builtMs && !cached.has(file) && cachedBytes + length <= keptBytesMax) {
+    if (readMs === builtMs && !cached.has(file) && cachedBytes + length <= cachedBytesMax) {
       cachedBytes += length;
       cached.set(file, document);
     }
@@ -105,12 +105,12 @@ export function openSite({ base, folder, isOnePage, keptBytesMax }: SiteOptions)
   }
 
   return {
-    async answer(headers, path) {
+    async respond(headers, path) {
       const files = listFiles();
       if (files === null) return page(503, NOT_BUILT);
       const name = resolveName(path.slice(base.length), files);
       if (name === null)
-        return page(404, `<h1>Not found</h1><p><a href="${base}">Go to the first page</a></p>`);
+        return page(404, `<h1>Not found</h1><p><a href="${base}">Go to the home page</a></p>`);
       const compressed = chooseCompressed(headers, name, files);
       const file = name + (compressed?.suffix ?? "");
       const document = cached.get(file) ?? (await load(file, name, compressed?.encoding ?? null));
@@ -131,7 +131,7 @@ function chooseCompressed(headers: HeaderReader, name: string, all: ReadonlySet<
 }
 
 const NOT_BUILT =
-  "<h1>These pages are not built</h1><p>Run <code>npm run build</code> in the gateway's folder and load this page again. The API works without them.</p>";
+  "<h1>The console is not built</h1><p>Run <code>npm run build</code> in the folder of the gateway and reload this page. The API works without the console.</p>";
 
 /** An error page for browsers. */
 export function errorPage(status: number, message: string): SharedResponse {

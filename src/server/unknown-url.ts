@@ -1,45 +1,46 @@
 /** The error for an unknown path. It suggests the path that was probably meant, or lists what the gateway offers. */
 
 import { ApiError } from "../errors.ts";
-import { ENDPOINTS } from "../protocols/shared/request.ts";
+import { ENDPOINTS, publicPath } from "../protocols/shared/request.ts";
 
 /** `withBaseUrl` adds the gateway's base URL, which only the server knows. */
 export class UnknownUrl extends ApiError {
   private readonly path: string;
-  private readonly meant: string | null;
+  private readonly suggestedPath: string | null;
 
   /** `meant` is an existing path that differs only in `/v1` or in slashes, or null. */
-  constructor(path: string, meant: string | null, baseUrl: string | null = null) {
-    super("unknown_url", messageFor(path, meant, baseUrl));
+  constructor(path: string, suggestedPath: string | null, baseUrl: string | null = null) {
+    super("unknown_url", messageFor(path, suggestedPath, baseUrl));
     this.path = path;
-    this.meant = meant;
+    this.suggestedPath = suggestedPath;
   }
 
   withBaseUrl(baseUrl: string): UnknownUrl {
-    return new UnknownUrl(this.path, this.meant, baseUrl);
+    return new UnknownUrl(this.path, this.suggestedPath, baseUrl);
   }
 }
 
 const PATH_CHARS_MAX = 200;
 
-function messageFor(path: string, meant: string | null, baseUrl: string | null): string {
-  const start = `There is nothing at ${path.slice(0, PATH_CHARS_MAX)}.`;
-  if (meant !== null) return `${start} Did you mean ${meant}? ${adviceFor(path, meant, baseUrl)}`;
+function messageFor(path: string, suggestedPath: string | null, baseUrl: string | null): string {
+  const start = `The path ${path.slice(0, PATH_CHARS_MAX)} does not exist.`;
+  if (suggestedPath !== null)
+    return `${start} Did you mean ${suggestedPath}? ${adviceFor(path, suggestedPath, baseUrl)}`;
   const missing = findMissing(path);
   return missing === null
     ? `${start} The API is under /v1; ${FIRST_CALL}.`
-    : `${start} This gateway does not offer ${missing}. It offers ${OFFERED}; ${FIRST_CALL}.`;
+    : `${start} This gateway does not support ${missing}. It supports ${OFFERED}; ${FIRST_CALL}.`;
 }
 
-function adviceFor(path: string, meant: string, baseUrl: string | null): string {
-  if (path === `${meant}/`) return "Leave out the slash at the end.";
+function adviceFor(path: string, suggestedPath: string, baseUrl: string | null): string {
+  if (path === `${suggestedPath}/`) return "Remove the trailing slash.";
   return baseUrl === null
-    ? "The path holds /v1 exactly once: end the base URL of SDKs in /v1, and leave it out for clients that ask for a host."
-    : `The path holds /v1 exactly once: use ${baseUrl}/v1 as the base URL of SDKs, and ${baseUrl} for clients that ask for a host.`;
+    ? "The path must have /v1 exactly once. For SDKs, the base URL ends in /v1; for clients that ask for a host, it does not."
+    : `The path must have /v1 exactly once. Use ${baseUrl}/v1 as the base URL of SDKs, and ${baseUrl} for clients that ask for a host.`;
 }
 
 const FIRST_CALL = "GET /v1/models is a good first call";
-const OFFERED = `${ENDPOINTS.map(({ path }) => `POST /v1${path}`).join(", ")} and GET /v1/models`;
+const OFFERED = `${ENDPOINTS.map((endpoint) => `POST ${publicPath(endpoint)}`).join(", ")} and GET /v1/models`;
 
 /** APIs of OpenAI, Anthropic, Google and others that clients may call, by the start of the path below `/v1`. */
 const MISSING: readonly (readonly [start: string, name: string])[] = [
@@ -64,11 +65,11 @@ const MISSING: readonly (readonly [start: string, name: string])[] = [
   ["/organization", "the Administration API"],
   ["/images/variations", "image variations"],
   ["/chat/completions", "stored chat completions"],
-  ["/messages", "the Anthropic Messages API"],
+  ["/messages/batches", "the Anthropic Message Batches API"],
   ["/complete", "the Anthropic Text Completions API"],
   ["/rerank", "reranking"],
 ];
-const GOOGLE = "the Gemini API";
+const GOOGLE = "this part of the Gemini API";
 
 function findMissing(path: string): string | null {
   if (/^\/v1(?:beta|alpha)\d*(?:\/|$)/.test(path) || /^\/v1\/models\/[^/]+:\w+$/.test(path)) return GOOGLE;

@@ -12,7 +12,7 @@ import {
   type ModelRecord,
   NO_LIMITS,
 } from "../../records.ts";
-import { getModel, listModels } from "../endpoints/models.ts";
+import { getModel, listModels, readModelPage } from "../endpoints/models.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
 
@@ -68,7 +68,7 @@ function refusal(attempt: () => unknown): Pick<ApiError, "status" | "code" | "pa
 const CHAT = endpoint("chat.completions");
 
 describe("admission", () => {
-  test("gives the ways to serve a published model, best first", () => {
+  test("returns the routes of a published model, best first", () => {
     const accounts = [account("late", { priority: 2 }), account("first", { priority: 1 })];
     const { model: admitted, routes } = admit(caller([model("fast")], accounts), CHAT, "fast");
     expect(admitted.id).toBe("fast");
@@ -78,7 +78,7 @@ describe("admission", () => {
     ]);
   });
 
-  test("refuses an interface that the group does not have, before anything else is looked at", () => {
+  test("rejects an interface that the group does not allow, before it looks up the model", () => {
     const group = caller([model("fast")], [account("a")], { interfaces: ["embeddings"] });
     for (const name of ["fast", "unknown"]) {
       expect(refusal(() => admit(group, CHAT, name))).toMatchObject({
@@ -90,7 +90,7 @@ describe("admission", () => {
     expect(refusal(() => allowInterface(group, endpoint("embeddings")))).toBeNull();
   });
 
-  test("gives the same answer for a model that does not exist and for one that is not published", () => {
+  test("returns the same error for an unknown model and for an unpublished model", () => {
     const here = caller([model("fast"), model("other")], [account("a")], { models: ["fast"] });
     const unpublished = refusal(() => admit(here, CHAT, "other"));
     const unknown = refusal(() => admit(here, CHAT, "nothing"));
@@ -100,38 +100,58 @@ describe("admission", () => {
     expect(unknown?.message).toContain("The model `nothing` does not exist or you do not have access to it.");
   });
 
-  test("says where a model is served when it is called at the wrong place", () => {
+  test("names the right endpoint when a model is called through the wrong interface", () => {
     const told = refusal(() =>
       admit(caller([model("vectors", ["embeddings"])], [account("a")]), CHAT, "vectors"),
     );
     expect(told).toMatchObject({ status: 400, code: "invalid_value", param: "model" });
-    expect(told?.message).toBe("The model `vectors` serves embeddings, not chat. Call it at /v1/embeddings.");
+    expect(told?.message).toBe("The model `vectors` supports embeddings, not chat. Use /v1/embeddings.");
   });
 });
 
-describe("the list of models", () => {
-  test("has OpenAI's shape, and names no provider", () => {
+describe("the model list", () => {
+  test("has the fields of OpenAI's list and of Anthropic's, and names no provider", () => {
     expect(listModels(caller([model("fast")], [account("a")]).group)).toEqual({
       object: "list",
       data: [
         {
           id: "fast",
           object: "model",
+          type: "model",
+          display_name: "fast",
           created: 1_790_000_000,
+          created_at: "2026-09-21T14:13:20Z",
           owned_by: "model-gateway",
           interfaces: ["chat"],
+          translated_interfaces: [],
         },
       ],
+      has_more: false,
+      first_id: "fast",
+      last_id: "fast",
     });
   });
 
-  test("gives one model by its id, or the refusal that a call of it would get", () => {
+  test("is read in pages by clients that ask for pages", () => {
+    const { group } = caller([model("a"), model("b"), model("c")], [account("x")]);
+    const page = (query: string) => {
+      const { data, has_more } = listModels(group, readModelPage(new URLSearchParams(query)));
+      return [data.map(({ id }) => id).join(""), has_more];
+    };
+    expect(page("")).toEqual(["abc", false]);
+    expect(page("limit=2")).toEqual(["ab", true]);
+    expect(page("limit=2&after_id=b")).toEqual(["c", false]);
+    expect(page("limit=1&before_id=c")).toEqual(["b", true]);
+    expect(refusal(() => page("limit=0"))).toMatchObject({ code: "invalid_value", param: "limit" });
+  });
+
+  test("retrieves one model by id, or fails with the error of a request for that model", () => {
     const { group } = caller([model("org/fast")], [account("a")]);
     expect(getModel(group, "org/fast").id).toBe("org/fast");
     expect(refusal(() => getModel(group, "nothing"))).toMatchObject({ status: 404, code: "model_not_found" });
   });
 
-  test("holds exactly the models that admission lets through at some endpoint", () => {
+  test("contains exactly the models that admission accepts at some endpoint", () => {
     const ids = ["m1", "m2", "gpt-6", "gpt-6-mini"];
     const interfaces = fc.subarray([...INTERFACES]);
     const models = fc.tuple(...ids.map((id) => interfaces.map((list) => model(id, list))));

@@ -4,35 +4,59 @@
 
 import { ApiError } from "../../errors.ts";
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
-import { ENDPOINTS, type Endpoint } from "../../protocols/shared/request.ts";
+import { ENDPOINTS, type Endpoint, isGeminiEndpoint, publicPath } from "../../protocols/shared/request.ts";
 import type { Caller } from "./authenticate.ts";
 
-export interface AdmittedRequest {
+export interface ModelAccess {
   model: PublishedModel;
   /** The routes that can serve the request, best first. Never empty. */
   routes: readonly AccountRoute[];
 }
 
-export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): AdmittedRequest {
+export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): ModelAccess {
   allowInterface(caller, endpoint);
   const model = caller.group.models.get(publicModel);
   if (!model) throw modelNotFound(publicModel);
-  const routes = model.routes.get(endpoint.interface);
-  if (routes) return { model, routes };
+  const routes = findRoutes(model, endpoint);
+  if (routes.length > 0) return { model, routes };
   const serves = [...model.routes.keys()];
-  const path = ENDPOINTS.find(({ interface: family }) => family === serves[0])?.path;
+  const suggested = ENDPOINTS.find(({ interface: family }) => family === serves[0]);
   throw new ApiError(
     "invalid_value",
-    `The model \`${publicModel}\` serves ${serves.join(" and ")}, not ${endpoint.interface}. Call it at /v1${path}.`,
+    `The model \`${publicModel}\` supports ${serves.join(" and ")}, not ${endpoint.interface}. Use ${suggested === undefined ? "another model" : publicPath(suggested)}.`,
     { param: "model" },
   );
+}
+
+const NO_ROUTES: readonly AccountRoute[] = [];
+/** By the API that an endpoint speaks, because embeddings exist in two forms. */
+const nativeRoutes = {
+  google: new WeakMap<readonly AccountRoute[], readonly AccountRoute[]>(),
+  openai: new WeakMap<readonly AccountRoute[], readonly AccountRoute[]>(),
+};
+
+/** Only conversations can be translated: other endpoints need an account that has the interface itself. */
+function findRoutes(model: PublishedModel, endpoint: Endpoint): readonly AccountRoute[] {
+  const routes = model.routes.get(endpoint.interface) ?? NO_ROUTES;
+  if (endpoint.dialect !== null) return routes;
+  const api = isGeminiEndpoint(endpoint) ? "google" : "openai";
+  if (routes.every((route) => isNative(route, api))) return routes;
+  const known = nativeRoutes[api];
+  const native = known.get(routes) ?? routes.filter((route) => isNative(route, api));
+  known.set(routes, native);
+  return native;
+}
+
+/** The simulator speaks both APIs. */
+function isNative({ translation, account: { kind } }: AccountRoute, api: "google" | "openai"): boolean {
+  return translation === null && (kind === "simulator" || (kind === "gemini") === (api === "google"));
 }
 
 export function allowInterface(caller: Caller, endpoint: Pick<Endpoint, "interface">): void {
   if (caller.group.interfaces.has(endpoint.interface)) return;
   throw new ApiError(
     "interface_not_allowed",
-    `This key's group does not include the ${endpoint.interface} interface. Use a key of a group that does, or ask your administrator.`,
+    `This key's group does not include the ${endpoint.interface} interface. Use a key of another group, or ask your administrator.`,
   );
 }
 
@@ -40,7 +64,7 @@ export function allowInterface(caller: Caller, endpoint: Pick<Endpoint, "interfa
 export function modelNotFound(publicModel: string): ApiError {
   return new ApiError(
     "model_not_found",
-    `The model \`${publicModel}\` does not exist or you do not have access to it. GET /v1/models lists what this key can call.`,
+    `The model \`${publicModel}\` does not exist or you do not have access to it. GET /v1/models lists the models of this key.`,
     { param: "model" },
   );
 }

@@ -5,7 +5,7 @@ import { compileSnapshot } from "../../policy/snapshot.ts";
 import { groupRecord, keyRecord } from "../../records.test-support.ts";
 import { type KeyOfUser, NO_LIMITS } from "../../records.ts";
 import { authenticate } from "./authenticate.ts";
-import { openBadKeyThrottle } from "./bad-keys.ts";
+import { openBadKeyThrottle } from "./bad-key-throttle.ts";
 
 const NOW_MS = 1_000_000;
 
@@ -35,7 +35,7 @@ function door(...keys: KeyOfUser[]) {
       digested.push(secret);
       return `digest of ${secret}`;
     },
-    badKeys: openBadKeyThrottle(2, () => 0),
+    badKeys: openBadKeyThrottle({ triesPerMinute: 2, monotonicMs: () => 0 }),
     nowMs: () => NOW_MS,
   };
   return {
@@ -58,7 +58,7 @@ function refusal(attempt: () => unknown): ApiError | null {
 
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
 
-describe("a right key", () => {
+describe("a valid key", () => {
   test.each<Record<string, string>>([
     { authorization: "Bearer gwk_k1" },
     { authorization: "bearer gwk_k1" },
@@ -66,23 +66,23 @@ describe("a right key", () => {
     { authorization: "Bearer gwk_k1, Bearer gwk_k1" },
     { "x-api-key": "gwk_k1" },
     { "api-key": " gwk_k1 " },
-  ])("lets its holder in: %j", (headers) => {
+  ])("authenticates the caller: %j", (headers) => {
     expect(door(record("k1")).enter(headers)).toMatchObject({ key: { id: "k1" }, group: { id: "g1" } });
   });
 
-  test("in Authorization is the one that counts when several are sent", () => {
+  test("in the Authorization header takes precedence over other key headers", () => {
     const { enter } = door(record("k1"), record("k2"));
     expect(enter({ ...bearer("gwk_k1"), "x-api-key": "gwk_k2" }).key.id).toBe("k1");
   });
 
-  test("is never held up by wrong ones from the same address", () => {
+  test("is not throttled by invalid keys from the same address", () => {
     const { enter } = door(record("k1"));
     for (let i = 0; i < 5; i++) refusal(() => enter(bearer("gwk_wrong")));
     expect(enter(bearer("gwk_k1")).key.id).toBe("k1");
   });
 });
 
-describe("without a key", () => {
+describe("a request without a key", () => {
   test.each<Record<string, string>>([
     {},
     { authorization: "" },
@@ -91,7 +91,7 @@ describe("without a key", () => {
     { authorization: "Basic dXNlcjpwYXNz" },
     { authorization: "gwk_k1" },
     { "x-api-key": " " },
-  ])("the caller is told how to send one: %j", (headers) => {
+  ])("is rejected with a hint how to send the key: %j", (headers) => {
     const { enter } = door(record("k1"));
     for (let i = 0; i < 5; i++) {
       expect(refusal(() => enter(headers))).toMatchObject({
@@ -104,8 +104,8 @@ describe("without a key", () => {
   });
 });
 
-describe("a wrong key", () => {
-  test("is refused as unknown or revoked, without saying which", () => {
+describe("an invalid key", () => {
+  test("gets the same error whether it is unknown or revoked", () => {
     const { enter, index } = door(record("k1"));
     const unknown = refusal(() => enter(bearer("gwk_nobody")));
     index.patch([record("k1", { status: "revoked" })]);
@@ -119,23 +119,23 @@ describe("a wrong key", () => {
     expect(unknown?.message).not.toContain("nobody");
   });
 
-  test("that is one of ours is told by its end, and any other not at all", () => {
+  test("is quoted by its last characters only if it has the gateway's key format", () => {
     const { enter } = door(record("k1"));
     const told = (secret: string) => refusal(() => enter(bearer(secret), secret))?.message;
-    const why = "It is wrong or has been revoked. Check it, or make a new one.";
+    const why = "The key is invalid or has been revoked. Check the key, or create a new one.";
     const random = "0123456789abcdefghijABCDEFGHIJ0123456789abcdefghi";
     expect(told(`gwk_abcdefgh_${random}`)).toBe(`Incorrect API key provided: gwk_****fghi. ${why}`);
     for (const other of [`sk-${random}`, `gwk_${random} ${random}`, "gwk_short", "hunter2"])
       expect(told(other)).toBe(`Incorrect API key provided. ${why}`);
   });
 
-  test("beside a right one in the same header is refused", () => {
+  test("is rejected even next to a valid key in the same header", () => {
     const { enter } = door(record("k1"));
     for (const both of ["Bearer gwk_k1, Bearer gwk_k2", "Bearer gwk_k1, gwk_k1", "Bearer gwk_k1,"])
       expect(refusal(() => enter({ authorization: both }, both))?.code).toBe("invalid_api_key");
   });
 
-  test("too often from one address has to wait, and is told how long", () => {
+  test("is rate-limited per address, with Retry-After", () => {
     const { enter } = door();
     const codes = [1, 2, 3].map(() => refusal(() => enter(bearer("gwk_wrong")))?.code);
     expect(codes).toEqual(["invalid_api_key", "invalid_api_key", "rate_limit_exceeded"]);
@@ -143,7 +143,7 @@ describe("a wrong key", () => {
     expect(refusal(() => enter(bearer("gwk_wrong"), "198.51.100.1"))?.code).toBe("invalid_api_key");
   });
 
-  test("of absurd length is refused without being digested", () => {
+  test("of more than 512 characters is rejected without computing its digest", () => {
     const { enter, digested } = door();
     expect(refusal(() => enter(bearer("x".repeat(513))))?.code).toBe("invalid_api_key");
     expect(digested).toEqual([]);
@@ -152,8 +152,8 @@ describe("a wrong key", () => {
   });
 });
 
-describe("a key that no longer serves", () => {
-  test("because it expired, says so; it serves until that very moment", () => {
+describe("a key that is no longer usable", () => {
+  test("is rejected as expired from its expiry time on, not earlier", () => {
     const { enter } = door(record("k1", { expiresAtMs: NOW_MS }), record("k2", { expiresAtMs: NOW_MS + 1 }));
     expect(refusal(() => enter(bearer("gwk_k1")))).toMatchObject({
       status: 401,
@@ -163,7 +163,7 @@ describe("a key that no longer serves", () => {
     expect(enter(bearer("gwk_k2")).key.id).toBe("k2");
   });
 
-  test("because its group is gone, says so", () => {
+  test("is rejected with a message about the group if its group was deleted", () => {
     const { enter } = door(record("k1", { groupId: "gone" }));
     expect(refusal(() => enter(bearer("gwk_k1")))).toMatchObject({
       status: 401,
@@ -172,7 +172,7 @@ describe("a key that no longer serves", () => {
     });
   });
 
-  test("does not count as a wrong key", () => {
+  test("does not count as an invalid key", () => {
     const { enter } = door(record("k1", { expiresAtMs: 1 }));
     for (let i = 0; i < 5; i++) {
       expect(refusal(() => enter(bearer("gwk_k1")))?.code).toBe("invalid_api_key");

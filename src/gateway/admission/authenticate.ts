@@ -7,7 +7,7 @@ import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { Key, KeyIndex } from "../../policy/key-index.ts";
 import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
-import type { BadKeyThrottle } from "./bad-keys.ts";
+import type { BadKeyThrottle } from "./bad-key-throttle.ts";
 
 export interface Caller {
   readonly key: Key;
@@ -40,7 +40,7 @@ export function authenticate(
   if (digest === null && presentedSecret(headers) === null) {
     throw authenticationError(
       "missing_api_key",
-      "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`.",
+      "No API key was sent. Send it as `Authorization: Bearer <API_KEY>`, or in `x-goog-api-key` for the Gemini API.",
     );
   }
   const nowMs = auth.nowMs();
@@ -50,7 +50,7 @@ export function authenticate(
     if (retryAfterSeconds !== null) {
       throw new ApiError(
         "rate_limit_exceeded",
-        `Too many wrong API keys came from this address. Correct the key, then try again in ${retryAfterSeconds} s.`,
+        `Too many requests with invalid API keys came from this address. Check the key, then try again in ${retryAfterSeconds} s.`,
         { headers: { "retry-after": String(retryAfterSeconds) } },
       );
     }
@@ -62,16 +62,16 @@ export function authenticate(
 }
 
 /** Requests on one connection often share the same headers object, and therefore the same key. */
-const knownDigests = new WeakMap<HeaderReader, string>();
+const digestByHeaders = new WeakMap<HeaderReader, string>();
 
 /** The digest of the key in these headers; null if there is none or if it is too long to be one. */
 export function presentedDigest(headers: HeaderReader, auth: Pick<Authenticator, "digest">): string | null {
-  const knownDigest = knownDigests.get(headers);
-  if (knownDigest !== undefined) return knownDigest;
+  const cached = digestByHeaders.get(headers);
+  if (cached !== undefined) return cached;
   const secret = presentedSecret(headers);
   if (secret === null || secret.length > SECRET_CHARS_MAX) return null;
   const digest = auth.digest(secret);
-  knownDigests.set(headers, digest);
+  digestByHeaders.set(headers, digest);
   return digest;
 }
 
@@ -89,20 +89,29 @@ export function lookUpKey(
 
 function resolveCaller(key: Key, snapshot: Snapshot, nowMs: number): Caller {
   if (key.expiresAtMs !== null && key.expiresAtMs <= nowMs) {
-    throw incorrectKey("It has expired. Make a new one, or ask for a later expiry.");
+    throw incorrectKey("The key has expired. Create a new key, or set a later expiry.");
   }
   const group = snapshot.groups.get(key.groupId);
-  if (!group) throw incorrectKey("Its group no longer exists. Make a new key.");
+  if (!group) throw incorrectKey("The group of the key no longer exists. Create a new key.");
   return { key, group };
 }
 
-/** `Authorization: Bearer`, or the headers that Azure and Anthropic style clients send instead. */
+/** `Authorization: Bearer`, or the headers that clients of Azure, Anthropic and Google send instead. */
 function presentedSecret(headers: HeaderReader): string | null {
   const authorization = headers.get("authorization");
   // Another scheme may be there for a proxy; the key is then in one of the other headers.
-  if (authorization !== null && /^bearer /i.test(authorization))
+  if (authorization !== null && /^bearer /i.test(authorization) && !prefersApiKey(headers))
     return nonEmpty(removeRepeats(authorization).slice(7).trim());
-  return nonEmpty(headers.get("x-api-key")?.trim()) ?? nonEmpty(headers.get("api-key")?.trim());
+  return (
+    nonEmpty(headers.get("x-api-key")?.trim()) ??
+    nonEmpty(headers.get("api-key")?.trim()) ??
+    nonEmpty(headers.get("x-goog-api-key")?.trim())
+  );
+}
+
+/** Anthropic's API prefers `x-api-key` if a client sends both. */
+function prefersApiKey(headers: HeaderReader): boolean {
+  return headers.has("anthropic-version") && nonEmpty(headers.get("x-api-key")?.trim()) !== null;
 }
 
 /** Some proxies repeat the header. Identical values, joined by a comma, count as one. */
@@ -117,7 +126,7 @@ function nonEmpty(text: string | undefined): string | null {
 }
 
 function wrongKey(secret: string | null): ApiError {
-  return incorrectKey("It is wrong or has been revoked. Check it, or make a new one.", secret);
+  return incorrectKey("The key is invalid or has been revoked. Check the key, or create a new one.", secret);
 }
 
 /** Starts with OpenAI's wording: some clients treat a 401 without it as an invalid request. */

@@ -67,18 +67,18 @@ function setUp(who: Who) {
   };
 }
 
-describe("who is limited", () => {
+describe("limit subjects of a caller", () => {
   const named = (subjects: readonly Subject[]) => subjects.map(({ scope, id }) => `${scope} ${id}`);
 
-  test("a key by itself, by what its group gives each key, and with all of the group", () => {
+  test("are the key, the key within its group, and the group", () => {
     expect(named(callerSubjects(caller({})))).toEqual(["key k1", "key k1 in g1", "group g1"]);
   });
 
-  test("a key that belongs to a user also with all keys of that user", () => {
+  test("include the user if the key belongs to a user", () => {
     expect(named(callerSubjects(caller({ user: rpm(1) })))).toContain("user u1");
   });
 
-  test("a key's own count and its count within the group are not the same one", () => {
+  test("count the limits of a key and its limits within the group separately", () => {
     const { take, refuse } = setUp({ key: rpm(2), eachKey: rpm(3) });
     take();
     take();
@@ -86,23 +86,23 @@ describe("who is limited", () => {
   });
 });
 
-describe("a refusal", () => {
+describe("a rate limit error", () => {
   test.each<[string, Who, string]>([
     ["key", { key: rpm(1) }, "this API key: 1 requests per minute"],
-    ["group's each key", { eachKey: rpm(1) }, "this API key: 1 requests per minute"],
+    ["group's limit per key", { eachKey: rpm(1) }, "this API key: 1 requests per minute"],
     ["user", { user: rpm(1) }, "your user: 1 requests per minute"],
     ["group", { allKeys: rpm(1) }, "this key's group: 1 requests per minute"],
-    ["simultaneous one", { key: { ...NO_LIMITS, concurrency: 1 } }, "this API key: 1 simultaneous request"],
-    ["simultaneous many", { key: { ...NO_LIMITS, concurrency: 0 } }, "this API key: 0 simultaneous requests"],
-  ])("says whose limit it is and which (%s)", (_, who, words) => {
+    ["concurrency of one", { key: { ...NO_LIMITS, concurrency: 1 } }, "this API key: 1 concurrent request"],
+    ["concurrency of zero", { key: { ...NO_LIMITS, concurrency: 0 } }, "this API key: 0 concurrent requests"],
+  ])("names the subject and the limit (%s)", (_, who, words) => {
     const { take, refuse } = setUp(who);
-    if (!words.includes("0 simultaneous")) take();
+    if (!words.includes("0 concurrent")) take();
     const { message, code, status } = refuse();
     expect(message).toStartWith(`Rate limit reached for ${words}. `);
     expect([status, code]).toEqual([429, "rate_limit_exceeded"]);
   });
 
-  test("says in words and in Retry-After when it frees", () => {
+  test("states the time of reset in the message and in Retry-After", () => {
     const { take, refuse, clock } = setUp({ key: rpm(1) });
     take();
     clock.atMs = 17_500;
@@ -111,7 +111,7 @@ describe("a refusal", () => {
     expect(headers["retry-after"]).toBe("43");
   });
 
-  test("of a long window says the whole time in words, and in Retry-After no more than clients honour", () => {
+  test("of a long window states the full wait in the message and caps Retry-After at 60 s", () => {
     const windows = [{ perMs: 86_400_000, requests: 1, tokens: null, nano: null }];
     const { take, refuse } = setUp({ key: { ...NO_LIMITS, windows } });
     take();
@@ -120,7 +120,7 @@ describe("a refusal", () => {
     expect(headers["retry-after"]).toBe("60");
   });
 
-  test("takes nothing from any of the limits", () => {
+  test("does not count against any limit", () => {
     const { take, refuse, headers } = setUp({ key: rpm(5), allKeys: rpm(1) });
     take();
     refuse();
@@ -129,13 +129,13 @@ describe("a refusal", () => {
   });
 });
 
-describe("a window of money that is used up", () => {
+describe("an exhausted USD window", () => {
   const usd = (nano: number, hours = 5): CallerLimits => ({
     ...NO_LIMITS,
     windows: [{ perMs: hours * 3_600_000, requests: null, tokens: null, nano }],
   });
 
-  test("says whose it is, how much, and when it frees, in words and for programs", () => {
+  test("is reported with its subject, amount and reset time, in the message and in resets_at", () => {
     const { take, refuse, clock } = setUp({ key: usd(5_000_000_000) });
     take(0, 1n).settle(0, 5_000_000_000);
     clock.atMs = 3_600_000;
@@ -146,49 +146,49 @@ describe("a window of money that is used up", () => {
       "usage_limit_reached",
     ]);
     expect(error.message).toBe(
-      "Usage limit reached for this API key: $5.00 in any 5 hours is used up. Try again at 2026-09-30T17:00:01Z.",
+      "Usage limit reached for this API key: $5.00 per 5 hours is exhausted. Try again at 2026-09-30T17:00:01Z.",
     );
     expect(errorObject(error, "req_1").resets_at).toBe(Date.parse("2026-09-30T17:00:01Z") / 1000);
     expect(error.headers).toEqual({ "retry-after": "60", "x-should-retry": "false" });
   });
 
   test.each<[string, Who, string]>([
-    ["user", { user: usd(2_500_000_000, 24) }, "your user: $2.50 in any day is used up."],
-    ["group", { allKeys: usd(1_000, 168) }, "this key's group: $0.000001 in any 7 days is used up."],
-    ["group's each key", { eachKey: usd(1_000) }, "this API key: $0.000001 in any 5 hours is used up."],
-  ])("names the %s", (_, who, words) => {
+    ["user", { user: usd(2_500_000_000, 24) }, "your user: $2.50 per day is exhausted."],
+    ["group", { allKeys: usd(1_000, 168) }, "this key's group: $0.000001 per 7 days is exhausted."],
+    ["group's limit per key", { eachKey: usd(1_000) }, "this API key: $0.000001 per 5 hours is exhausted."],
+  ])("is reported for the %s", (_, who, words) => {
     const { take, refuse } = setUp(who);
     take(0, 1n).settle(0, 9_000_000_000);
     expect(refuse(0, 1n).message).toStartWith(`Usage limit reached for ${words}`);
   });
 
-  test("tells what is left where the request would cost more", () => {
+  test("is reported with the remaining amount if the request would cost more", () => {
     const { take, refuse } = setUp({ key: usd(5_000_000_000) });
     take(0, 4_750_000_000n).settle(0, 4_750_000_000);
-    expect(refuse(0, 250_000_001n).message).toContain("of $5.00 in any 5 hours only $0.25 is left.");
+    expect(refuse(0, 250_000_001n).message).toContain("only $0.25 of $5.00 per 5 hours is left.");
   });
 
-  test("asks for another try where it frees within a minute", () => {
+  test("allows a retry if it resets within a minute", () => {
     const { take, refuse, clock } = setUp({ key: usd(5) });
     take(0, 5n).settle(0, 5);
     clock.atMs = 5 * 3_600_000 - 30_000;
     expect(refuse(0, 1n).headers).toEqual({ "retry-after": "30" });
   });
 
-  test("asks for another try soon where requests in flight have reserved what is left", () => {
+  test("allows a retry soon if requests in flight have reserved the rest", () => {
     const { take, refuse } = setUp({ key: usd(5_000_000_000) });
     take(0, 1_000_000_000n).settle(0, 1_000_000_000);
     const inFlight = take(0, 4_000_000_000n);
     const error = refuse(0, 1_000_000n);
     expect([error.code, error.headers]).toEqual(["rate_limit_exceeded", { "retry-after": "1" }]);
     expect(error.message).toContain(
-      "what is left of $5.00 in any 5 hours is reserved for requests in flight",
+      "the remaining quota of $5.00 per 5 hours is reserved for requests in flight",
     );
     inFlight.settle(0, 4_000_000_000);
     expect(refuse(0, 1_000_000n).code).toBe("usage_limit_reached");
   });
 
-  test("takes nothing from any of the limits", () => {
+  test("does not count against any limit", () => {
     const { take, refuse, headers } = setUp({ key: rpm(5), user: usd(5) });
     take(0, 5n);
     refuse(0, 1n);
@@ -197,7 +197,7 @@ describe("a window of money that is used up", () => {
 });
 
 describe("x-ratelimit headers", () => {
-  test("are those of the tighter of a key's limits", () => {
+  test("report the tighter limit of a key", () => {
     const { take, headers } = setUp({ key: rpm(10), eachKey: rpm(4) });
     take();
     expect(headers()).toEqual({
@@ -207,20 +207,20 @@ describe("x-ratelimit headers", () => {
     });
   });
 
-  test("tell nothing of what others use", () => {
+  test("do not reveal the usage of other keys", () => {
     const { take, headers } = setUp({ user: rpm(5), allKeys: { ...NO_LIMITS, tpm: 100 } });
     take();
     expect(headers()).toEqual({});
   });
 
-  test("never tell less than nothing", () => {
+  test("never report a negative remainder", () => {
     const { take, headers } = setUp({ key: { ...NO_LIMITS, tpm: 100 } });
     take(10).settle(500, 0);
     expect(headers()["x-ratelimit-remaining-tokens"]).toBe("0");
   });
 });
 
-describe("how times are written", () => {
+describe("time formats", () => {
   test.each([
     [null, "1"],
     [0, "1"],
@@ -243,7 +243,7 @@ describe("how times are written", () => {
     [60_000, "1m0s"],
     [119_600, "2m0s"],
     [360_001, "6m1s"],
-  ])("a reset in %p ms is %s", (ms, text) => {
+  ])("a reset after %p ms is written as %s", (ms, text) => {
     expect(formatGoDuration(ms)).toBe(text);
   });
 });

@@ -1,7 +1,7 @@
 /** The limits of a caller: those of its key, its user and its group, reserved in one step or not at all. */
 
 import { retryAfter } from "../../accounts/failure.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, type RefusingLimit } from "../../errors.ts";
 import type { Limiter, LimitLease, LimitStanding, Scope, Shortage, Subject } from "../../limits/limiter.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import type { Clock } from "../../net/wire/clock.ts";
@@ -72,12 +72,10 @@ export function userSubject(id: string, limits: CallerLimits): Subject {
  */
 export function raiseReservation(
   limits: LimitSource,
-  lease: LimitLease,
-  subjects: readonly Subject[],
-  tokensEstimate: number,
-  nanoEstimate: Nano,
+  { lease, subjects }: { readonly lease: LimitLease; readonly subjects: readonly Subject[] },
+  { tokens, nano }: { readonly tokens: number; readonly nano: Nano },
 ): void {
-  const shortage = limits.limiter.raise(lease, subjects, tokensEstimate, Number(nanoEstimate));
+  const shortage = limits.limiter.raise(lease, subjects, tokens, Number(nano));
   if (shortage !== null) throw limitError(limits, subjects, shortage);
 }
 
@@ -96,7 +94,14 @@ export function limitError(
   const headers = Object.fromEntries(headerMap);
   if (shortage.isReserved) return reservedInFlight(shortage, headers);
   if (shortage.unit === "nano") return windowExhausted(shortage, headers, clock.nowMs());
-  return new ApiError("rate_limit_exceeded", shortageText(shortage), { headers });
+  return new ApiError("rate_limit_exceeded", shortageText(shortage), {
+    headers,
+    limit: refusingLimit(shortage),
+  });
+}
+
+function refusingLimit({ scope, kind, unit }: Shortage): RefusingLimit {
+  return { scope, kind: unit === "nano" ? "money" : kind };
 }
 
 /** The error of a request that waited in vain for its concurrency limit, or whose queue is full. */
@@ -111,7 +116,7 @@ export function queueTimeoutError(
   return new ApiError(
     "rate_limit_exceeded",
     `Rate limit reached for ${SCOPE_TEXT[scope]}: ${slotsText(max)}. ${detail} Please try again in ${retryAfter(null)}s.`,
-    { headers: Object.fromEntries(headerMap) },
+    { headers: Object.fromEntries(headerMap), limit: { scope, kind: "concurrency", isQueue: true } },
   );
 }
 
@@ -121,7 +126,7 @@ export function waitText(ms: number): string {
 }
 
 function slotsText(max: number): string {
-  return `${max} simultaneous ${max === 1 ? "request" : "requests"}`;
+  return `${max} concurrent ${max === 1 ? "request" : "requests"}`;
 }
 
 const IN_FLIGHT_RETRY_MS = 1_000;
@@ -130,8 +135,11 @@ const IN_FLIGHT_RETRY_MS = 1_000;
 function reservedInFlight({ scope, max, perMs }: Shortage, headers: Record<string, string>): ApiError {
   return new ApiError(
     "rate_limit_exceeded",
-    `Rate limit reached for ${SCOPE_TEXT[scope]}: what is left of $${usdText(BigInt(max))} in any ${spanText(perMs ?? 0)} is reserved for requests in flight, each for the longest answer that it may get. Send it again when one of them has ended, or send smaller bounds on the answers.`,
-    { headers: { ...headers, "retry-after": retryAfter(IN_FLIGHT_RETRY_MS) } },
+    `Rate limit reached for ${SCOPE_TEXT[scope]}: the remaining quota of $${usdText(BigInt(max))} per ${spanText(perMs ?? 0)} is reserved for requests in flight. Try again when one of them has ended, or set a lower maximum of output tokens.`,
+    {
+      headers: { ...headers, "retry-after": retryAfter(IN_FLIGHT_RETRY_MS) },
+      limit: { scope, kind: "money" },
+    },
   );
 }
 
@@ -144,9 +152,9 @@ function windowExhausted(
   headers: Record<string, string>,
   nowMs: number,
 ): ApiError {
-  const limit = `$${usdText(BigInt(max))} in any ${spanText(perMs ?? 0)}`;
+  const limit = `$${usdText(BigInt(max))} per ${spanText(perMs ?? 0)}`;
   const what =
-    used >= max ? `${limit} is used up` : `of ${limit} only $${usdText(BigInt(max - used))} is left`;
+    used >= max ? `${limit} is exhausted` : `only $${usdText(BigInt(max - used))} of ${limit} is left`;
   const resetsAtMs = freesInMs === null ? null : Math.ceil((nowMs + freesInMs) / 1000) * 1000;
   const when =
     resetsAtMs === null ? "" : ` Try again at ${new Date(resetsAtMs).toISOString().replace(".000Z", "Z")}.`;
@@ -156,6 +164,7 @@ function windowExhausted(
     {
       headers: (freesInMs ?? 0) > RETRY_WORTHWHILE_MS ? { ...headers, "x-should-retry": "false" } : headers,
       resetsAtMs,
+      limit: { scope, kind: "money" },
     },
   );
 }
@@ -170,7 +179,7 @@ const SCOPE_TEXT: Readonly<Record<Scope, string>> = {
 function shortageText({ scope, kind, max, used, unit, perMs, freesInMs }: Shortage): string {
   const when =
     freesInMs === null
-      ? "It frees when one of them ends."
+      ? "Capacity becomes available when a request finishes."
       : `Please try again in ${Math.max(1, Math.ceil(freesInMs / 1000))}s.`;
   const limit =
     kind === "concurrency"
@@ -178,7 +187,7 @@ function shortageText({ scope, kind, max, used, unit, perMs, freesInMs }: Shorta
       : `${max} ${unit} per ${kind === "window" && perMs !== null ? spanText(perMs) : "minute"}`;
   const left =
     unit === "tokens" && used < max
-      ? `, of which ${max - used} are left: fewer than this request may use`
+      ? `, of which ${max - used} are left, fewer than this request may need`
       : "";
   return `Rate limit reached for ${SCOPE_TEXT[scope]}: ${limit}${left}. ${when}`;
 }

@@ -15,11 +15,11 @@ function setUp(limits: { rpm?: number; tpm?: number; concurrency?: number }) {
       return admission.lease;
     },
     raise: (lease: LimitLease, tokens: number) =>
-      raiseReservation({ limiter, clock }, lease, [key], tokens, 0n),
+      raiseReservation({ limiter, clock }, { lease, subjects: [key] }, { tokens, nano: 0n }),
   };
 }
 
-test("a lease without tokens holds a slot and a request, and gives both back when it is cancelled", () => {
+test("a reservation without tokens occupies one slot and one request until it is cancelled", () => {
   const { take, standing } = setUp({ rpm: 5, tpm: 100, concurrency: 1 });
   const lease = take(0);
   expect(standing()).toMatchObject({ requests: { used: 1 }, tokens: { used: 0 }, concurrency: { inUse: 1 } });
@@ -27,13 +27,13 @@ test("a lease without tokens holds a slot and a request, and gives both back whe
   expect(standing()).toMatchObject({ requests: { used: 0 }, concurrency: { inUse: 0 } });
 });
 
-test("tokens are added when they are known, exactly up to the limit", () => {
+test("tokens are added to a reservation later, exactly up to the limit", () => {
   const { take, raise, standing } = setUp({ rpm: 2, tpm: 100, concurrency: 5 });
   take(40).release();
   const lease = take(0);
   expect(() => raise(lease, 61)).toThrow("100 tokens per minute");
   expect(standing().tokens?.used).toBe(40);
-  // The lease already includes its own request: a full rpm must not reject it now.
+  // The reservation already includes its own request: an exhausted rpm must not reject it now.
   raise(lease, 60);
   expect(standing().tokens?.used).toBe(100);
   lease.settle(10, null);

@@ -48,7 +48,7 @@ interface Who {
   allKeys?: CallerLimits;
 }
 
-/** A process that starts now: its limiter, seeded from the database. */
+/** Starts a process now: its limiter is seeded from the database. */
 async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) {
   const group = groupRecord("g1", { limits: eachKey, groupLimits: allKeys });
   const snapshot = compileSnapshot(
@@ -96,6 +96,7 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
     snapshot: () => snapshot,
     keys: index,
     refresh: async () => {},
+    ageMs: () => 0,
     close: () => {},
   };
   const limiter = openLimiter({ monotonicMs: () => 5_000 });
@@ -109,14 +110,14 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
   };
 }
 
-test("what was used before the start counts in a window", async () => {
+test("usage before the start of the process counts in a window", async () => {
   await insertUsage(db, [row(10_000), row(3 * HOUR_MS)]);
   const admit = await started({ keys: { k1: { limits: windows([5 * HOUR_MS, 3, null]) } } });
   expect(admit("k1").ok).toBe(true);
   expect(admit("k1")).toMatchObject({ ok: false, shortage: { kind: "window", used: 3, max: 3 } });
 });
 
-test("what has left the window does not count", async () => {
+test("usage outside the window does not count", async () => {
   await insertUsage(db, [row(7 * HOUR_MS), row(25 * HOUR_MS)]);
   const admit = await started({
     keys: { k1: { limits: windows([5 * HOUR_MS, 1, null], [DAY_MS, 2, null]) } },
@@ -124,13 +125,13 @@ test("what has left the window does not count", async () => {
   expect(admit("k1").ok).toBe(true);
 });
 
-test("tokens count as they were used, in and out", async () => {
+test("input and output tokens count", async () => {
   await insertUsage(db, [row(HOUR_MS), row(2 * HOUR_MS)]);
   const admit = await started({ keys: { k1: { limits: windows([DAY_MS, null, 200]) } } });
   expect(admit("k1")).toMatchObject({ ok: false, shortage: { unit: "tokens", used: 200 } });
 });
 
-test("money counts as the requests cost, whoever paid", async () => {
+test("the cost of requests counts, even if it was not charged", async () => {
   const cost = { costNano: 2_500_000_000n, chargedNano: 0n };
   await insertUsage(db, [row(HOUR_MS, cost), row(2 * HOUR_MS, cost), row(8 * HOUR_MS, cost)]);
   const admit = await started({
@@ -139,14 +140,14 @@ test("money counts as the requests cost, whoever paid", async () => {
   expect(admit("k1")).toMatchObject({ ok: false, shortage: { unit: "nano", used: 5_000_000_000 } });
 });
 
-test("refused requests do not count", async () => {
+test("rejected requests do not count", async () => {
   const refused = { outcome: "refused" as const, status: 429, inputTokens: 0, outputTokens: 0 };
   await insertUsage(db, [row(1_000, refused), row(2_000, refused)]);
   const admit = await started({ keys: { k1: { limits: windows([DAY_MS, 1, null]) } } });
   expect(admit("k1").ok).toBe(true);
 });
 
-test("each counts its own: a key, all keys of a user, all keys of a group", async () => {
+test("a key, all keys of a user and all keys of a group are counted separately", async () => {
   await insertUsage(db, [row(1_000), row(2_000, { keyId: "k2" }), row(3_000, { keyId: "k3" })]);
   const own = windows([DAY_MS, 2, null]);
   const userLimits = windows([DAY_MS, 3, null]);
@@ -161,7 +162,7 @@ test("each counts its own: a key, all keys of a user, all keys of a group", asyn
   expect(admit("k3")).toMatchObject({ ok: false, shortage: { scope: "group", used: 5 } });
 });
 
-test("what a revoked key used still counts for its user", async () => {
+test("usage of a revoked key still counts for its user", async () => {
   await insertUsage(db, [row(1_000), row(2_000)]);
   const userLimits = windows([DAY_MS, 2, null]);
   const revoked = { k1: { user: "u1", userLimits, revoked: true } };
@@ -169,7 +170,7 @@ test("what a revoked key used still counts for its user", async () => {
   expect(ofUser("k2")).toMatchObject({ ok: false, shortage: { scope: "user", used: 2 } });
 });
 
-test("what a revoked key used still counts for its group", async () => {
+test("usage of a revoked key still counts for its group", async () => {
   await insertUsage(db, [row(1_000), row(2_000)]);
   const admit = await started({
     keys: { k1: { revoked: true }, k2: {} },
@@ -178,14 +179,14 @@ test("what a revoked key used still counts for its group", async () => {
   expect(admit("k2")).toMatchObject({ ok: false, shortage: { scope: "group", used: 2 } });
 });
 
-test("what a group sets for each key counts for each apart", async () => {
+test("a per-key limit of a group counts each key separately", async () => {
   await insertUsage(db, [row(1_000), row(2_000)]);
   const admit = await started({ keys: { k1: {}, k2: {} }, eachKey: windows([DAY_MS, 2, null]) });
   expect(admit("k1").ok).toBe(false);
   expect(admit("k2").ok).toBe(true);
 });
 
-test("use by keys and groups that are gone is no hindrance", async () => {
+test("usage of deleted keys and groups is ignored", async () => {
   await insertUsage(db, [row(1_000, { keyId: "gone" }), row(1_000, { groupId: "gone" })]);
   const admit = await started({ keys: { k1: { limits: windows([DAY_MS, 1, null]) } } });
   expect(admit("k1").ok).toBe(true);

@@ -13,28 +13,28 @@ import { groupSubject, keySubjects, userSubject } from "./caller-limits.ts";
 
 const LONGEST_WINDOW_MS = 30 * 86_400_000;
 
-interface Past {
+interface SubjectHistory {
   subject: Subject;
-  used: PastUse[];
+  usage: PastUse[];
 }
 
 export async function seedWindows(db: Db, policy: LivePolicy, limiter: Limiter, clock: Clock): Promise<void> {
   const nowMs = clock.nowMs();
   const { groups } = policy.snapshot();
   const users = new Map((await listUsers(db)).map(({ id, limits }) => [id, limits]));
-  const pasts = new Map<string, Past>();
+  const histories = new Map<string, SubjectHistory>();
   for (const hour of await useByHour(db, nowMs - LONGEST_WINDOW_MS)) {
     const { atMs, requests, tokens, costNano } = hour;
     const use = { atAgoMs: nowMs - atMs, requests, tokens, nano: Number(costNano) };
     for (const subject of subjectsIn(hour, policy.keys, groups, users)) {
       if (!("windows" in subject.limits) || subject.limits.windows.length === 0) continue;
       const name = `${subject.scope} ${subject.id}`;
-      const past = pasts.get(name) ?? { subject, used: [] };
-      past.used.push(use);
-      pasts.set(name, past);
+      const history = histories.get(name) ?? { subject, usage: [] };
+      history.usage.push(use);
+      histories.set(name, history);
     }
   }
-  for (const { subject, used } of pasts.values()) limiter.seed(subject, used);
+  for (const { subject, usage } of histories.values()) limiter.seed(subject, usage);
 }
 
 /** The subjects that an hour's use counts for. The use of a revoked key still counts for its user and its group. */

@@ -13,19 +13,19 @@ import { readJsonRequest } from "../../protocols/shared/json-request.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
 import { holdMoney } from "./charge.ts";
-import { callerWho, endpointOf, MODEL, requestOf, TARIFF } from "./paying.test-support.ts";
+import { lookUpEndpoint, MODEL, makeCaller, makeRequest, TARIFF } from "./charging.test-support.ts";
 
 const INPUT_TOKENS = 40;
 const INPUT_NANO = 80n;
 const outputNano = (tokens: number) => 4n * BigInt(tokens);
-/** One token per byte plus the overhead: no input has more. */
+/** One token per byte plus the overhead: the upper bound of any input. */
 const mostNano = (name: EndpointName, fields: Record<string, unknown> = {}) =>
-  2n * BigInt(requestOf(name, fields).inputSize().textBytes + 16);
+  2n * BigInt(makeRequest(name, fields).inputSize().textBytes + 16);
 
-/** All inputs have the same length, and the payer has this much. */
+/** All inputs have the same length, and the payer has this available amount. */
 function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
   const asked: HoldRequest[] = [];
-  const till = {
+  const billingEngine = {
     async hold(wanted: HoldRequest): Promise<HoldResult> {
       asked.push(wanted);
       if (typeof hasNano !== "bigint") return hasNano;
@@ -34,19 +34,19 @@ function purse(hasNano: Nano | Extract<HoldResult, { kind: "short" }>) {
       return { kind: "held", amountNano, subscriptionId: null };
     },
   };
-  const gateway = { till, estimates: { ...createInputEstimates(), estimate: () => INPUT_TOKENS } };
+  const gateway = { billingEngine, estimates: { ...createInputEstimates(), estimate: () => INPUT_TOKENS } };
   const hold = async (
     name: EndpointName,
     fields: Record<string, unknown> = {},
     {
-      caller = callerWho("balance"),
+      caller = makeCaller("balance"),
       model = {} as Partial<PublishedModel>,
       kept = null as number | null,
     } = {},
   ) => {
-    const request = requestOf(name, fields);
-    const endpoint = endpointOf(name);
-    return holdMoney({ gateway, call: CALL, caller, endpoint, request, model: { ...MODEL, ...model } }, kept);
+    const request = makeRequest(name, fields);
+    const endpoint = lookUpEndpoint(name);
+    return holdMoney(gateway, { call: CALL, caller, endpoint, request, model: { ...MODEL, ...model } }, kept);
   };
   return { asked, gateway, hold };
 }
@@ -55,9 +55,9 @@ const RICH = 1_000_000_000n;
 const CALL = { requestId: "req_1" };
 const CHAT = {
   call: CALL,
-  caller: callerWho("balance"),
-  endpoint: endpointOf("chat.completions"),
-  request: requestOf("chat.completions"),
+  caller: makeCaller("balance"),
+  endpoint: lookUpEndpoint("chat.completions"),
+  request: makeRequest("chat.completions"),
   model: MODEL,
 };
 
@@ -70,8 +70,8 @@ async function refusal(work: Promise<unknown>): Promise<ApiError> {
   throw thrown;
 }
 
-describe("what is held", () => {
-  test("is for the longest input that the body may be and the longest answer that the model gives", async () => {
+describe("the amount of a hold", () => {
+  test("covers the longest possible input and the longest output of the model", async () => {
     const { asked, hold } = purse(RICH);
     const wantedNano = mostNano("chat.completions", { stream: true }) + outputNano(1_000);
     expect(await hold("chat.completions", { stream: true })).toEqual({
@@ -83,7 +83,7 @@ describe("what is held", () => {
       paidOutputTokens: Number((wantedNano - INPUT_NANO) / 4n),
       isCapped: false,
       outputCap: null,
-      doubtNano: INPUT_NANO + outputNano(1_000),
+      implausibleUsageNano: INPUT_NANO + outputNano(1_000),
     });
     expect(asked).toEqual([
       {
@@ -111,7 +111,7 @@ describe("what is held", () => {
     ["chat.completions", { max_tokens: 50 }],
     ["chat.completions", { max_completion_tokens: 50 }],
     ["responses", { max_output_tokens: 50 }],
-  ] as const)("is for no longer an answer than %s is asked for by %j", async (name, fields) => {
+  ] as const)("covers at most the output that %s requests with %j", async (name, fields) => {
     const { hold } = purse(RICH);
     const heldNano = mostNano(name, fields) + 200n;
     expect(await hold(name, fields)).toMatchObject({ outputTokens: 50, outputCap: null, heldNano });
@@ -123,14 +123,14 @@ describe("what is held", () => {
     ["chat.completions", { max_completion_tokens: 1, max_tokens: 500 }, 500],
     ["chat.completions", { max_completion_tokens: 1, max_tokens: -1 }, 1_000],
   ] as const)(
-    "is not lessened by a bound that an upstream may not keep: %s with %j",
+    "is not reduced by an output limit that the upstream may ignore: %s with %j",
     async (name, fields, tokens) => {
       const { hold } = purse(RICH);
       expect((await hold(name, fields))?.outputTokens).toBe(tokens);
     },
   );
 
-  test("is for every choice that is asked for", async () => {
+  test("covers every requested choice", async () => {
     const { asked, hold } = purse(RICH);
     expect(await hold("chat.completions", { n: 3, max_tokens: 50 })).toMatchObject({ outputTokens: 150 });
     expect(asked[0]).toMatchObject({ leastNano: INPUT_NANO + outputNano(3 * 16) });
@@ -141,7 +141,7 @@ describe("what is held", () => {
     [{ n: 2 }, null, 2, 16_384],
     [{}, 10_000, 1, 10_000 - INPUT_TOKENS],
   ])(
-    "is for an answer that ends, where neither %j nor a model of %p tokens says where",
+    "assumes and sets a default output cap, with %j and a context of %p tokens",
     async (fields, contextTokens, choices, tokens) => {
       const { hold } = purse(RICH);
       const model = { outputTokensMax: null, contextTokens };
@@ -153,14 +153,14 @@ describe("what is held", () => {
     },
   );
 
-  test("covers all that the client asks for where the model's longest answer is unknown", async () => {
+  test("covers all requested output if the model has no known output maximum", async () => {
     const { hold } = purse(RICH);
     const model = { outputTokensMax: null };
     const charge = await hold("responses", { max_output_tokens: 50_000 }, { model });
     expect(charge).toMatchObject({ outputTokens: 50_000, outputCap: null });
   });
 
-  test("is at least as much as a short answer costs, and no more than a shorter one that is asked for", async () => {
+  test("has a minimum of a short output, or of a shorter output if the client requests it", async () => {
     const { asked, hold } = purse(RICH);
     await hold("chat.completions", { max_tokens: 5 });
     expect(asked[0]).toMatchObject({ leastNano: INPUT_NANO + outputNano(5) });
@@ -174,7 +174,7 @@ describe("what is held", () => {
     { input: [{ type: "item_reference", id: "msg_1" }] },
     file({ type: "input_file", file_url: "https://example.com/a.pdf" }),
     file({ type: "input_file", file_id: "file-1" }),
-  ])("is for a whole window where the upstream reads what is not in the body, with %j", async (fields) => {
+  ])("covers a full context if the upstream reads input that is not in the body: %j", async (fields) => {
     const { asked, hold } = purse(RICH);
     const body = { max_output_tokens: 16, ...fields };
     await hold("responses", body, { model: { contextTokens: 5_000 } });
@@ -186,7 +186,7 @@ describe("what is held", () => {
     ]);
   });
 
-  test("covers a kept conversation as it was counted, and more in case this model counts differently", async () => {
+  test("covers a stored conversation by its recorded count, doubled for another tokenizer", async () => {
     const { asked, hold } = purse(RICH);
     const body = { max_output_tokens: 16, previous_response_id: "resp_1" };
     expect(await hold("responses", body, { kept: 20_000 })).toMatchObject({
@@ -198,7 +198,7 @@ describe("what is held", () => {
     });
   });
 
-  test("covers another window for what the upstream's own tools find, but refuses nobody who has less", async () => {
+  test("covers another context for built-in tools, but does not require it", async () => {
     const { asked, hold } = purse(RICH);
     const body = { max_output_tokens: 16, tools: [{ type: "web_search" }] };
     await hold("responses", body, { model: { contextTokens: 5_000 } });
@@ -208,7 +208,7 @@ describe("what is held", () => {
     });
   });
 
-  test("is for no more input than fits the model", async () => {
+  test("covers no more input than fits the model's context", async () => {
     const { asked, hold } = purse(RICH);
     const messages = [{ role: "user", content: "x".repeat(9_000) }];
     await hold("chat.completions", { max_tokens: 16, messages }, { model: { contextTokens: 5_000 } });
@@ -217,30 +217,24 @@ describe("what is held", () => {
     expect(asked[1]?.wantedNano).toBeGreaterThan(2n * 9_000n);
   });
 
-  test("is the same however much space stands in the body", async () => {
+  test("does not depend on whitespace in the body", async () => {
     const { asked, gateway } = purse(RICH);
     const estimates = createInputEstimates();
-    const embeddings = endpointOf("embeddings");
+    const embeddings = lookUpEndpoint("embeddings");
     for (const space of ["", " ".repeat(20_000)]) {
       const bytes = new TextEncoder().encode(`{"model":"fast",${space}"input":"hi"}`);
       const request = readJsonRequest(wholeBytesPart(bytes), embeddings, {
         depthMax: 16,
         modelNameCharsMax: 32,
       });
-      const caller = callerWho("balance");
-      await holdMoney({
-        gateway: { ...gateway, estimates },
-        call: CALL,
-        caller,
-        endpoint: embeddings,
-        request,
-        model: MODEL,
-      });
+      const caller = makeCaller("balance");
+      const chargeable = { call: CALL, caller, endpoint: embeddings, request, model: MODEL };
+      await holdMoney({ ...gateway, estimates }, chargeable);
     }
     expect(asked).toEqual([asked[1], asked[1]].flatMap((one) => one ?? []));
   });
 
-  test("is for the dearest kinds that its tokens may turn out to be", async () => {
+  test("uses the most expensive token kind that is possible", async () => {
     const { asked, hold } = purse(RICH);
     const tariff = makeTariff({
       input: "1",
@@ -257,7 +251,7 @@ describe("what is held", () => {
     expect(asked[1]?.wantedNano).toBe((mostNano("embeddings") / 2n) * 2_000n);
   });
 
-  test("of a picture is what it costs, and neither more nor less", async () => {
+  test("for an image is its exact price", async () => {
     const { asked, hold } = purse(RICH);
     const tariff = makeTariff({ image: "0.01", images: { "1024x1024/high": "0.04" } });
     const fields = { n: 2, size: "1024x1024", quality: "high" };
@@ -275,7 +269,7 @@ describe("what is held", () => {
     [{}, 90_000_000n, 10_000_000n],
     [{ size: "2x2/low" }, 90_000_000n, 10_000_000n],
   ])(
-    "of a picture of which %j is said is for the dearest that it may be, if there is as much",
+    "for an image with %j covers the most expensive match, and requires the cheapest",
     async (fields, wantedNano, leastNano) => {
       const { asked, hold } = purse(RICH);
       const images = { "1024x1024": "0.02", "1024x1024/high": "0.04", "2x2/high": "0.09" };
@@ -285,13 +279,13 @@ describe("what is held", () => {
     },
   );
 
-  test("of a picture is by the piece where that is more than its tokens: they may not be told", async () => {
+  test("for an image uses the price per image if it exceeds the token price", async () => {
     const { asked, hold } = purse(RICH);
     await hold("images.generations", {}, { model: { tariff: makeTariff({ output: "1", image: "0.5" }) } });
     expect(asked[0]?.wantedNano).toBe(500_000_000n);
   });
 
-  test("of embeddings is for their input, and they are never cut short", async () => {
+  test("for embeddings covers the input only, and caps no output", async () => {
     const { asked, hold } = purse(INPUT_NANO);
     expect(await hold("embeddings")).toMatchObject({
       heldNano: INPUT_NANO,
@@ -301,7 +295,7 @@ describe("what is held", () => {
     expect(asked[0]).toMatchObject({ leastNano: INPUT_NANO, wantedNano: mostNano("embeddings") });
   });
 
-  test("for a compaction is no more than a summary takes, for it cannot be bounded", async () => {
+  test("for a compaction covers the output of a summary, because it cannot be capped", async () => {
     const { asked, hold } = purse(RICH);
     const model = { outputTokensMax: 128_000 };
     expect(await hold("responses.compact", {}, { model })).toMatchObject({ isCapped: false });
@@ -312,52 +306,52 @@ describe("what is held", () => {
   });
 });
 
-describe("a till that answers at once", () => {
+describe("billing with a synchronous hold", () => {
   const holdBy = (result: HoldResult) => {
-    const gateway = { ...purse(0n).gateway, till: { hold: () => result } };
-    return holdMoney({ ...CHAT, gateway });
+    const gateway = { ...purse(0n).gateway, billingEngine: { hold: () => result } };
+    return holdMoney(gateway, CHAT);
   };
 
-  test("keeps nobody waiting, and says the same", async () => {
+  test("returns the same charge without a promise", async () => {
     const amountNano = INPUT_NANO + outputNano(100);
     const later = await purse(amountNano).hold("chat.completions");
     expect(later).toMatchObject({ isCapped: true });
     expect(holdBy({ kind: "held", amountNano, subscriptionId: null })).toEqual(later);
   });
 
-  test("refuses at once, too", () => {
+  test("throws synchronously if the balance is too low", () => {
     const short = { kind: "short", availableNano: 1n, resetsAtMs: null } as const;
     expect(() => holdBy(short)).toThrow(ApiError);
   });
 });
 
-describe("nothing is held", () => {
-  test("where a group does not charge, a model has no price, or tokens are only counted", async () => {
+describe("requests without a hold", () => {
+  test("are those of unpaid groups, of models without a price, and of token counting", async () => {
     const { asked, hold } = purse(0n);
-    expect(await hold("chat.completions", {}, { caller: callerWho("none") })).toBeNull();
+    expect(await hold("chat.completions", {}, { caller: makeCaller("none") })).toBeNull();
     expect(await hold("chat.completions", {}, { model: { tariff: null } })).toBeNull();
     expect(await hold("responses.input_tokens")).toBeNull();
     expect(asked).toEqual([]);
   });
 
-  test("for a key that belongs to nobody: it is refused", async () => {
+  test("a key without a user is rejected", async () => {
     const { asked, hold } = purse(RICH);
-    const caller = callerWho("balance", { userId: null });
+    const caller = makeCaller("balance", { userId: null });
     const error = await refusal(hold("chat.completions", {}, { caller }));
     expect(error).toMatchObject({ code: "insufficient_quota", headers: { "x-should-retry": "false" } });
     expect(asked).toEqual([]);
   });
 
-  test("while the store is away: the client is told to come back", async () => {
+  test("are rejected with store_unavailable while the database is unavailable", async () => {
     const { gateway } = purse(RICH);
-    const till = { hold: () => Promise.reject(new BillingUnavailable("away")) };
-    const work = async () => holdMoney({ ...CHAT, gateway: { ...gateway, till } });
+    const billingEngine = { hold: () => Promise.reject(new BillingUnavailable("away")) };
+    const work = async () => holdMoney({ ...gateway, billingEngine }, CHAT);
     expect(await refusal(work())).toMatchObject({ status: 503, code: "store_unavailable" });
   });
 });
 
-describe("a purse that is short", () => {
-  test("bounds the answer to what it pays for", async () => {
+describe("an insufficient balance", () => {
+  test("caps the output to the affordable amount", async () => {
     const { hold } = purse(INPUT_NANO + outputNano(100) + 3n);
     expect(await hold("chat.completions")).toMatchObject({
       heldNano: INPUT_NANO + outputNano(100) + 3n,
@@ -368,7 +362,7 @@ describe("a purse that is short", () => {
     });
   });
 
-  test("bounds nothing where it pays for all that was asked for, though not for all that may be kept", async () => {
+  test("caps nothing if it covers the requested output, even without the conversation margin", async () => {
     const { hold } = purse(INPUT_NANO + 2n * 3_000n + outputNano(100));
     const fields = { max_output_tokens: 100, previous_response_id: "resp_1" };
     expect(await hold("responses", fields, { kept: 3_000 })).toMatchObject({
@@ -377,14 +371,14 @@ describe("a purse that is short", () => {
     });
   });
 
-  test("that cannot pay for the conversation that is kept is refused", async () => {
+  test("that does not cover the stored conversation rejects the request", async () => {
     const { hold } = purse(INPUT_NANO + 2n * 3_000n);
     const fields = { max_output_tokens: 100, previous_response_id: "resp_1" };
     const error = await refusal(hold("responses", fields, { kept: 3_000 }));
     expect(error.code).toBe("insufficient_quota");
   });
 
-  test("has its input counted before it is refused for an estimate", async () => {
+  test("triggers an exact count of the input before the request is rejected", async () => {
     const { asked, hold } = purse(100n);
     const charge = await hold("chat.completions");
     expect(asked.map(({ inputTokens }) => inputTokens)).toEqual([INPUT_TOKENS, charge?.inputTokens ?? 0]);
@@ -392,14 +386,16 @@ describe("a purse that is short", () => {
     expect(charge).toMatchObject({ heldNano: 100n, isCapped: true });
   });
 
-  test("is refused by the count where that is more than it has, too", async () => {
+  test("rejects the request if the exact count is also too expensive", async () => {
     const { asked, hold } = purse(40n);
     const { message } = await refusal(hold("chat.completions"));
-    expect(message).toContain(`needs at least $0.0000000${asked[1]?.leastNano} and $0.00000004 of`);
+    expect(message).toContain(
+      `requires at least $0.0000000${asked[1]?.leastNano}, but your available balance is $0.00000004`,
+    );
     expect(asked).toHaveLength(2);
   });
 
-  test("is not counted for where it has too little for any count, nor where the estimate was less", async () => {
+  test("skips the exact count if that cannot change the decision", async () => {
     const little = purse(30n);
     await refusal(little.hold("chat.completions"));
     expect(little.asked).toHaveLength(1);
@@ -409,7 +405,7 @@ describe("a purse that is short", () => {
     expect(less.asked).toHaveLength(1);
   });
 
-  test("of a balance is told what is missing, and that trying again is no use", async () => {
+  test("is reported with the missing amount and x-should-retry: false", async () => {
     const { hold } = purse(30n);
     const error = await refusal(hold("chat.completions"));
     expect(error).toMatchObject({
@@ -419,14 +415,14 @@ describe("a purse that is short", () => {
       resetsAtMs: null,
     });
     expect(error.message).toBe(
-      "This request needs at least $0.000000144 and $0.00000003 of your balance is available. Top it up, or send less.",
+      "This request requires at least $0.000000144, but your available balance is $0.00000003. Top up the balance, or send a smaller request.",
     );
   });
 
-  test("of a subscription is told when it is filled up", async () => {
+  test("of a subscription is reported with the reset time", async () => {
     const resetsAtMs = Date.parse("2026-09-30T00:00:00Z") - 400;
     const { asked, hold } = purse({ kind: "short", availableNano: 7n, resetsAtMs });
-    const caller = callerWho("subscription", { plans: ["pro"] });
+    const caller = makeCaller("subscription", { plans: ["pro"] });
     const error = await refusal(hold("chat.completions", {}, { caller }));
     expect(asked[0]).toMatchObject({ charge: "subscription", plans: ["pro"] });
     expect(error).toMatchObject({
@@ -435,14 +431,14 @@ describe("a purse that is short", () => {
       headers: { "x-should-retry": "false" },
     });
     expect(error.message).toEndWith(
-      "$0.000000007 of your subscription is left. It is filled up at 2026-09-30T00:00:00Z.",
+      "your subscription has $0.000000007 left. The quota resets at 2026-09-30T00:00:00Z.",
     );
     expect(errorObject(error, "req_1").resets_at).toBe(Date.parse("2026-09-30T00:00:00Z") / 1_000);
   });
 
-  test("of a subscription that will not fill up, or of none, is told so", async () => {
+  test("of a subscription that never resets, or of none, is reported without a reset time", async () => {
     const { hold } = purse({ kind: "short", availableNano: 0n, resetsAtMs: null });
-    const error = await refusal(hold("chat.completions", {}, { caller: callerWho("subscription") }));
+    const error = await refusal(hold("chat.completions", {}, { caller: makeCaller("subscription") }));
     expect(error).toMatchObject({ code: "insufficient_quota", headers: { "x-should-retry": "false" } });
     expect(errorObject(error, "req_1")).not.toHaveProperty("resets_at");
   });

@@ -9,23 +9,29 @@ import {
   type HoldRequest,
   type HoldResult,
 } from "../../billing/engine/direct-billing.ts";
-import { ApiError, storeUnavailable } from "../../errors.ts";
-import { type Nano, usdText } from "../../money/nano.ts";
+import { storeUnavailable } from "../../errors.ts";
+import type { Nano } from "../../money/nano.ts";
 import {
   affordableOutput,
   costAtMost,
   type ForeseenInput,
-  type Metered,
+  type PricedUsage,
   type Tariff,
 } from "../../money/tariff.ts";
+import { isPending, type MaybePromise, whenReady } from "../../net/wire/maybe-promise.ts";
 import type { PublishedModel } from "../../policy/snapshot.ts";
-import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
+import { countsTokens, type Endpoint, type ModelRequest } from "../../protocols/shared/request.ts";
 import type { UsagePayer } from "../../store/usage/usage-row.ts";
 import type { Caller } from "../admission/authenticate.ts";
-import type { Call, Gateway } from "../gateway.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
-import { inputFirm, inputLeast, inputMost, isTextAlone } from "../metering/input-range.ts";
+import {
+  computeInputMax,
+  estimateInputMin,
+  estimateInputUpper,
+  isTextAlone,
+} from "../metering/input-range.ts";
 import { countInputTokens } from "../metering/meter.ts";
+import { buildHoldError, type InsufficientHold, noPayerError } from "./hold-error.ts";
 
 export interface RequestCharge {
   readonly tariff: Tariff;
@@ -42,7 +48,7 @@ export interface RequestCharge {
   /** The output cap to send upstream, for each choice; null if the limit of the client or of the model suffices. */
   readonly outputCap: number | null;
   /** The amount to charge if the upstream's usage is implausible: the estimated input and the maximum output. */
-  readonly doubtNano: Nano;
+  readonly implausibleUsageNano: Nano;
 }
 
 /** The cap to send upstream if neither the client nor the model sets one. */
@@ -52,10 +58,15 @@ const OUTPUT_TOKENS_MIN = 16;
 /** The most expensive image that is priced by tokens. */
 const IMAGE_OUTPUT_TOKENS = 8_192;
 
-/** The part of the `RequestContext` that taking a hold needs. */
+/** The services that holding money uses. */
+export interface HoldServices {
+  readonly estimates: Pick<InputEstimates, "estimate">;
+  readonly billingEngine: Pick<BillingEngine, "hold">;
+}
+
+/** The part of the request context that the hold depends on. */
 export interface ChargeableRequest {
-  readonly gateway: Pick<Gateway, "estimates"> & { till: Pick<BillingEngine, "hold"> };
-  readonly call: Pick<Call, "requestId">;
+  readonly call: { readonly requestId: string };
   readonly caller: Caller;
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;
@@ -63,25 +74,22 @@ export interface ChargeableRequest {
 }
 
 /** The endpoint, request and model: everything that the use depends on. */
-export type ChargeQuestion = Pick<ChargeableRequest, "endpoint" | "request" | "model">;
-
-type InsufficientHold = Extract<HoldResult, { kind: "short" }>;
-type FailedHold = Exclude<HoldResult, { kind: "held" }>;
+export type ForecastInput = Pick<ChargeableRequest, "endpoint" | "request" | "model">;
 
 /** The estimated use and cost of a request, before its hold. */
 export interface Forecast {
   readonly tariff: Tariff;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  readonly doubtNano: Nano;
+  readonly implausibleUsageNano: Nano;
   readonly wantedNano: Nano;
   readonly leastNano: Nano;
   /** Null if all of the input is text, which can be counted. */
-  readonly firm: FirmForecast | null;
+  readonly upper: UpperForecast | null;
 }
 
 /** The upper estimate of an input that cannot be counted before the upstream has read it. */
-interface FirmForecast {
+interface UpperForecast {
   readonly inputTokens: number;
   /** Includes the shortest useful output. */
   readonly nano: Nano;
@@ -90,22 +98,23 @@ interface FirmForecast {
 }
 
 /**
- * Returns null for unpaid requests. Throws if the payer cannot afford the request. `keptTokens` is the length of the
+ * Returns null for unpaid requests. Throws if the payer cannot afford the request. `conversationTokens` is the length of the
  * conversation that the upstream stores, if known. Returns a promise only if billing is not synchronous.
  */
 export function holdMoney(
+  services: HoldServices,
   chargeable: ChargeableRequest,
-  keptTokens: number | null = null,
-): RequestCharge | Promise<RequestCharge> | null {
-  const { gateway, caller, endpoint, request, model } = chargeable;
+  conversationTokens: number | null = null,
+): MaybePromise<RequestCharge> | null {
+  const { caller, endpoint, request, model } = chargeable;
   const { key, group } = caller;
   const { charge, plans } = group.billing;
   // Counting tokens is always free.
-  if (charge === "none" || model.tariff === null || endpoint.name === "responses.input_tokens") return null;
+  if (charge === "none" || model.tariff === null || countsTokens(endpoint)) return null;
   if (key.userId === null) throw noPayerError();
   if (isBounded(endpoint)) request.checkBounds();
   const { tariff } = model;
-  const forecast = forecastCost(gateway.estimates, chargeable, tariff, keptTokens);
+  const forecast = forecastCost(services.estimates, chargeable, tariff, conversationTokens);
   const holdRequest: HoldRequest = {
     requestId: chargeable.call.requestId,
     userId: key.userId,
@@ -114,7 +123,7 @@ export function holdMoney(
     tariff,
     wantedNano: forecast.wantedNano,
     leastNano: forecast.leastNano,
-    firmNano: forecast.firm?.nano ?? forecast.leastNano,
+    firmNano: forecast.upper?.nano ?? forecast.leastNano,
     inputTokens: forecast.inputTokens,
     keyId: key.id,
     groupId: group.id,
@@ -124,15 +133,20 @@ export function holdMoney(
     stream: request.stream,
     isLasting: request.background,
   };
-  const pendingHold = gateway.till.hold(holdRequest);
-  if (!(pendingHold instanceof Promise) && pendingHold.kind === "held") {
+  const pendingHold = services.billingEngine.hold(holdRequest);
+  if (!isPending(pendingHold) && pendingHold.kind === "held") {
     return buildCharge(charge, chargeable, forecast, pendingHold);
   }
-  const take = (held: HoldResult) =>
-    held.kind === "short" && mayBeEnough(held.availableNano, forecast)
-      ? holdAsCounted(chargeable, holdRequest, keptTokens, held)
-      : buildCharge(charge, chargeable, forecast, held);
-  return pendingHold instanceof Promise ? pendingHold.then(take, toBillingError) : take(pendingHold);
+  const take = (holdResult: HoldResult) =>
+    holdResult.kind === "short" && mayBeEnough(holdResult.availableNano, forecast)
+      ? holdAsCounted(services, {
+          chargeable,
+          estimated: holdRequest,
+          conversationTokens,
+          shortage: holdResult,
+        })
+      : buildCharge(charge, chargeable, forecast, holdResult);
+  return whenReady(isPending(pendingHold) ? pendingHold.catch(toBillingError) : pendingHold, take);
 }
 
 /** Estimates are hardly ever more than four times too high: with less than a quarter, counting would not help. */
@@ -140,64 +154,73 @@ function mayBeEnough(availableNano: Nano, { leastNano }: Forecast): boolean {
   return availableNano > 0n && 4n * availableNano >= leastNano;
 }
 
+/** A hold for the estimated cost that the payer could not afford. */
+interface UnaffordableHold {
+  readonly chargeable: ChargeableRequest;
+  readonly estimated: HoldRequest;
+  readonly conversationTokens: number | null;
+  readonly shortage: InsufficientHold;
+}
+
 /**
  * A request is not rejected because of an estimate: the input is counted first, and the hold is tried with that cost.
  */
 async function holdAsCounted(
-  chargeable: ChargeableRequest,
-  estimated: HoldRequest,
-  keptTokens: number | null,
-  shortage: InsufficientHold,
+  { billingEngine }: HoldServices,
+  { chargeable, estimated, conversationTokens, shortage }: UnaffordableHold,
 ): Promise<RequestCharge> {
   const { charge, tariff } = estimated;
   const tokens = await countInputTokens(chargeable.request, chargeable.endpoint.name).catch(() => null);
   if (tokens === null) throw buildHoldError(charge, estimated.leastNano, shortage);
-  const counted = forecastCost({ estimate: () => tokens }, chargeable, tariff, keptTokens);
+  const counted = forecastCost({ estimate: () => tokens }, chargeable, tariff, conversationTokens);
   const { wantedNano, leastNano, inputTokens } = counted;
   if (leastNano >= estimated.leastNano) throw buildHoldError(charge, estimated.leastNano, shortage);
-  const firmNano = counted.firm?.nano ?? leastNano;
+  const firmNano = counted.upper?.nano ?? leastNano;
   const holdRequest = { ...estimated, wantedNano, leastNano, firmNano, inputTokens };
-  const pendingHold = Promise.resolve(chargeable.gateway.till.hold(holdRequest));
+  const pendingHold = Promise.resolve(billingEngine.hold(holdRequest));
   return buildCharge(charge, chargeable, counted, await pendingHold.catch(toBillingError));
 }
 
 export function forecastCost(
   estimates: Pick<InputEstimates, "estimate">,
-  question: ChargeQuestion,
+  input: ForecastInput,
   tariff: Tariff,
-  keptTokens: number | null,
+  conversationTokens: number | null,
 ): Forecast {
-  const { endpoint, request, model } = question;
+  const { endpoint, request, model } = input;
   const { contextTokens } = model;
-  const inputTokens = inputLeast(estimates, request, contextTokens, keptTokens);
-  const outputTokens = outputWanted(question, inputTokens);
-  const doubtNano = costAtMost(tariff, forecastUsage(question, inputTokens, outputTokens));
+  const inputTokens = estimateInputMin(estimates, request, contextTokens, conversationTokens);
+  const outputTokens = computeRequestedOutput(input, inputTokens);
+  const implausibleUsageNano = costAtMost(tariff, forecastUsage(input, inputTokens, outputTokens));
   const { pictures, files } = request.inputReach();
   const foreseen = pictures + files > 0 ? "media" : "text";
-  const inputTokensMax = inputMost(request, endpoint.interface, contextTokens, keptTokens);
-  const mostNano = computeMaxCost(tariff, forecastUsage(question, inputTokensMax, outputTokens), foreseen);
-  const wantedNano = larger(doubtNano, mostNano);
-  const outputLeast = Math.min(
+  const inputTokensMax = computeInputMax(request, endpoint.interface, contextTokens, conversationTokens);
+  const mostNano = computeMaxCost(tariff, forecastUsage(input, inputTokensMax, outputTokens), foreseen);
+  const wantedNano = larger(implausibleUsageNano, mostNano);
+  const outputMin = Math.min(
     outputTokens,
     isBounded(endpoint) ? OUTPUT_TOKENS_MIN * request.choices : outputTokens,
   );
-  const leastNano = costAtMost(tariff, forecastUsage(question, inputTokens, outputLeast));
-  let firm: FirmForecast | null = null;
+  const leastNano = costAtMost(tariff, forecastUsage(input, inputTokens, outputMin));
+  let upper: UpperForecast | null = null;
   if (!isTextAlone(request)) {
-    const tokens = inputFirm(estimates, request, endpoint.interface, contextTokens, keptTokens);
-    const nano = larger(
-      leastNano,
-      computeMaxCost(tariff, forecastUsage(question, tokens, outputLeast), foreseen),
+    const tokens = estimateInputUpper(
+      estimates,
+      request,
+      endpoint.interface,
+      contextTokens,
+      conversationTokens,
     );
-    const inputAlone = forecastUsage(question, tokens, 0);
+    const nano = larger(leastNano, computeMaxCost(tariff, forecastUsage(input, tokens, outputMin), foreseen));
+    const inputAlone = forecastUsage(input, tokens, 0);
     const premiumNano = costAtMost(tariff, inputAlone, foreseen) - costAtMost(tariff, inputAlone);
-    firm = { inputTokens: tokens, nano: nano < wantedNano ? nano : wantedNano, premiumNano };
+    upper = { inputTokens: tokens, nano: nano < wantedNano ? nano : wantedNano, premiumNano };
   }
-  return { tariff, inputTokens, outputTokens, doubtNano, wantedNano, leastNano, firm };
+  return { tariff, inputTokens, outputTokens, implausibleUsageNano, wantedNano, leastNano, upper };
 }
 
 /** The maximum cost. Images are priced by their tokens only if the upstream reports them. */
-function computeMaxCost(tariff: Tariff, used: Metered, foreseen: ForeseenInput): Nano {
+function computeMaxCost(tariff: Tariff, used: PricedUsage, foreseen: ForeseenInput): Nano {
   const reportedNano = costAtMost(tariff, used, foreseen);
   return used.images === 0
     ? reportedNano
@@ -206,19 +229,27 @@ function computeMaxCost(tariff: Tariff, used: Metered, foreseen: ForeseenInput):
 
 function buildCharge(
   payer: UsagePayer,
-  question: ChargeQuestion,
+  input: ForecastInput,
   forecast: Forecast,
-  held: HoldResult,
+  holdResult: HoldResult,
 ): RequestCharge {
-  const { tariff, inputTokens, outputTokens: wantedOutput, doubtNano, wantedNano, leastNano } = forecast;
-  if (held.kind !== "held") throw buildHoldError(payer, leastNano, held);
-  const { endpoint, request } = question;
-  const heldNano = held.amountNano;
-  const paidOutputTokens = affordableOutput(tariff, forecastUsage(question, inputTokens, 0), heldNano);
-  const boughtOutput = heldNano >= wantedNano ? wantedOutput : outputBought(question, forecast, heldNano);
-  const outputTokens = Math.min(wantedOutput, boughtOutput);
+  const {
+    tariff,
+    inputTokens,
+    outputTokens: wantedOutput,
+    implausibleUsageNano,
+    wantedNano,
+    leastNano,
+  } = forecast;
+  if (holdResult.kind !== "held") throw buildHoldError(payer, leastNano, holdResult);
+  const { endpoint, request } = input;
+  const heldNano = holdResult.amountNano;
+  const paidOutputTokens = affordableOutput(tariff, forecastUsage(input, inputTokens, 0), heldNano);
+  const affordableTokens =
+    heldNano >= wantedNano ? wantedOutput : computePaidOutput(input, forecast, heldNano);
+  const outputTokens = Math.min(wantedOutput, affordableTokens);
   const isCapped = isBounded(endpoint) && outputTokens < wantedOutput;
-  const needsCap = isCapped || (isBounded(endpoint) && isOpenEnded(question));
+  const needsCap = isCapped || (isBounded(endpoint) && isOpenEnded(input));
   return {
     tariff,
     payer,
@@ -228,24 +259,24 @@ function buildCharge(
     paidOutputTokens,
     isCapped,
     outputCap: needsCap ? Math.floor(outputTokens / request.choices) : null,
-    doubtNano: doubtNano < heldNano ? doubtNano : heldNano,
+    implausibleUsageNano: implausibleUsageNano < heldNano ? implausibleUsageNano : heldNano,
   };
 }
 
 /**
  * The output that a hold pays for after the input: at its upper estimate if the hold covers it, otherwise as estimated.
  */
-export function outputBought(
-  question: ChargeQuestion,
-  { tariff, inputTokens, firm }: Forecast,
+export function computePaidOutput(
+  input: ForecastInput,
+  { tariff, inputTokens, upper }: Forecast,
   heldNano: Nano,
 ): number {
-  if (firm === null || heldNano < firm.nano) {
-    return affordableOutput(tariff, forecastUsage(question, inputTokens, 0), heldNano);
+  if (upper === null || heldNano < upper.nano) {
+    return affordableOutput(tariff, forecastUsage(input, inputTokens, 0), heldNano);
   }
-  const beside = forecastUsage(question, firm.inputTokens, 0);
-  const bought = affordableOutput(tariff, beside, heldNano - firm.premiumNano);
-  return Math.max(bought, OUTPUT_TOKENS_MIN * question.request.choices);
+  const withoutOutput = forecastUsage(input, upper.inputTokens, 0);
+  const affordableTokens = affordableOutput(tariff, withoutOutput, heldNano - upper.premiumNano);
+  return Math.max(affordableTokens, OUTPUT_TOKENS_MIN * input.request.choices);
 }
 
 function toBillingError(cause: unknown): never {
@@ -258,36 +289,44 @@ function larger(a: Nano, b: Nano): Nano {
 
 /** The expected use, as far as it is known before the response begins. */
 export function forecastUsage(
-  { endpoint, request }: ChargeQuestion,
+  { endpoint, request }: ForecastInput,
   inputTokens: number,
   outputTokens: number,
-): Metered {
+): PricedUsage {
   // Written field by field: object spread takes several times as long, and this runs four times per request.
   return {
     inputTokens,
     cachedTokens: 0,
     cacheWriteTokens: 0,
+    cacheWrite1hTokens: 0,
     outputTokens,
     reasoningTokens: 0,
     imageInputTokens: 0,
     audioInputTokens: 0,
     audioOutputTokens: 0,
     images: endpoint.interface === "images" ? request.choices : 0,
+    webSearches: 0,
     imageKind: request.imageKind,
   };
 }
 
 /** Only these endpoints accept a limit of output tokens. */
 export function isBounded({ name }: Endpoint): boolean {
-  return name === "chat.completions" || name === "responses";
+  return (
+    name === "chat.completions" ||
+    name === "responses" ||
+    name === "messages" ||
+    name === "gemini.generate_content" ||
+    name === "gemini.stream_generate_content"
+  );
 }
 
 /** Neither the client nor the model limits the output. */
-function isOpenEnded({ request, model }: ChargeQuestion): boolean {
+function isOpenEnded({ request, model }: ForecastInput): boolean {
   return request.outputTokensMax === null && model.outputTokensMax === null;
 }
 
-function outputWanted({ endpoint, request, model }: ChargeQuestion, inputTokens: number): number {
+function computeRequestedOutput({ endpoint, request, model }: ForecastInput, inputTokens: number): number {
   if (endpoint.interface === "embeddings") return 0;
   if (endpoint.interface === "images") return IMAGE_OUTPUT_TOKENS * request.choices;
   const modelOutputMax = model.outputTokensMax ?? unboundedOutput(model, inputTokens);
@@ -304,66 +343,4 @@ function outputWanted({ endpoint, request, model }: ChargeQuestion, inputTokens:
 function unboundedOutput({ contextTokens }: PublishedModel, inputTokens: number): number {
   if (contextTokens === null) return OUTPUT_TOKENS_UNBOUNDED;
   return Math.min(OUTPUT_TOKENS_UNBOUNDED, Math.max(OUTPUT_TOKENS_MIN, contextTokens - inputTokens));
-}
-
-const NO_RETRY = { "x-should-retry": "false" };
-
-function buildHoldError(charge: UsagePayer, leastNano: Nano, held: FailedHold): ApiError {
-  switch (held.kind) {
-    case "in_debt":
-      return debtError(held.debtNano);
-    case "blocked":
-      return new ApiError(
-        "insufficient_quota",
-        `This request has input that cannot be counted beforehand, so it needs $${usdText(held.neededNano)}. $${usdText(held.availableNano)} is available while your other requests are in flight. Wait until they end, or send fewer at once.`,
-        { headers: NO_RETRY },
-      );
-    case "short":
-      return insufficientFunds(charge, leastNano, held);
-  }
-}
-
-function debtError(debtNano: Nano): ApiError {
-  const debt = `$${usdText(debtNano)}`;
-  return new ApiError(
-    "insufficient_quota",
-    `Your balance is ${debt} in debt, because an earlier request cost more than was held for it. Paid requests are refused until the debt is covered: top up at least ${debt}, or redeem a code.`,
-    { headers: NO_RETRY },
-  );
-}
-
-function insufficientFunds(
-  charge: UsagePayer,
-  leastNano: Nano,
-  { availableNano, resetsAtMs }: InsufficientHold,
-): ApiError {
-  const needs = `This request needs at least $${usdText(leastNano)}`;
-  if (charge === "balance") {
-    return new ApiError(
-      "insufficient_quota",
-      `${needs} and $${usdText(availableNano)} of your balance is available. Top it up, or send less.`,
-      { headers: NO_RETRY },
-    );
-  }
-  if (resetsAtMs === null) {
-    return new ApiError(
-      "insufficient_quota",
-      `${needs} and no running subscription of yours has that much left. Ask your administrator for one.`,
-      { headers: NO_RETRY },
-    );
-  }
-  const when = new Date(Math.ceil(resetsAtMs / 1000) * 1000).toISOString().replace(".000Z", "Z");
-  return new ApiError(
-    "usage_limit_reached",
-    `${needs} and $${usdText(availableNano)} of your subscription is left. It is filled up at ${when}.`,
-    { headers: NO_RETRY, resetsAtMs },
-  );
-}
-
-function noPayerError(): ApiError {
-  return new ApiError(
-    "insufficient_quota",
-    "This key belongs to no user who could be charged. Ask your administrator for a key of your own.",
-    { headers: NO_RETRY },
-  );
 }

@@ -7,7 +7,12 @@
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readBounds } from "../../protocols/shared/json-body.ts";
-import type { Endpoint, ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
+import {
+  type Endpoint,
+  isGeminiEndpoint,
+  type ModelRequest,
+  type RequestBody,
+} from "../../protocols/shared/request.ts";
 
 /** The output cap that the gateway sends upstream: what the hold and the USD windows pay for. */
 export function outputCapFor(record: {
@@ -22,10 +27,11 @@ export function outputCapFor(record: {
 
 /** How many of the interface's parameter names an upstream has rejected. After the last one no cap is sent. */
 interface RejectedNames {
-  way: number;
+  count: number;
   untilMs: number;
 }
 
+const GEMINI_BOUNDS = ["maxOutputTokens"] as const;
 const REMEMBERED_MS = 60 * 60_000;
 const rejectedNames = new WeakMap<AccountRoute, RejectedNames>();
 
@@ -35,45 +41,54 @@ export class OutputCap {
   private readonly names: readonly string[];
   private readonly monotonicMs: () => number;
   /** What this request has learnt itself. */
-  private readonly ways = new Map<AccountRoute, number>();
+  private readonly rejectedCounts = new Map<AccountRoute, number>();
 
   constructor(tokens: number, endpoint: Endpoint, request: ModelRequest, monotonicMs: () => number) {
     this.tokens = tokens;
     this.request = request;
-    this.names = readBounds(endpoint);
+    this.names = isGeminiEndpoint(endpoint) ? GEMINI_BOUNDS : readBounds(endpoint);
     this.monotonicMs = monotonicMs;
   }
 
-  putInto(body: RequestBody, route: AccountRoute): RequestBody {
-    const name = this.names[this.wayFor(route)];
+  applyTo(body: RequestBody, route: AccountRoute): RequestBody {
+    const name = this.names[this.countRejected(route)];
     return name === undefined ? body : body.withOutputCap(this.tokens, name);
+  }
+
+  /** The cap for a request that is written for this account; null if the account accepts none. */
+  tokensFor(route: AccountRoute): number | null {
+    return this.countRejected(route) < this.names.length ? this.tokens : null;
   }
 
   /**
    * True if the account rejected the request because of a cap that its client did not send: a retry then makes sense.
    */
-  isRefused(route: AccountRoute, { class: kind, error }: UpstreamFailure): boolean {
-    const way = this.wayFor(route);
-    const name = this.names[way];
+  recordRejection(route: AccountRoute, { class: kind, error }: UpstreamFailure): boolean {
+    const rejectedCount = this.countRejected(route);
+    const name = this.names[rejectedCount];
     if (kind !== "rejected" || error === null || name === undefined) return false;
+    // An account of another dialect knows the cap by another name.
+    const names = route.translation === null ? [name] : BOUND_NAMES;
     // If the client used the name itself, the error may refer to that.
-    if (this.request.body.mentions(name)) return false;
+    if (names.some((one) => this.request.body.mentions(one))) return false;
     const words: readonly string[] = error.message.match(/\w+/g) ?? [];
-    if (error.param !== name && !words.includes(name)) return false;
-    this.ways.set(route, way + 1);
+    if (!names.some((one) => error.param === one || words.includes(one))) return false;
+    this.rejectedCounts.set(route, rejectedCount + 1);
     // Only unsupported parameters are remembered: a value that is too large now may be accepted next time.
     if (UNKNOWN_FIELD.test(`${error.code} ${error.message}`)) {
-      rejectedNames.set(route, { way: way + 1, untilMs: this.monotonicMs() + REMEMBERED_MS });
+      rejectedNames.set(route, { count: rejectedCount + 1, untilMs: this.monotonicMs() + REMEMBERED_MS });
     }
     return true;
   }
 
-  private wayFor(route: AccountRoute): number {
+  private countRejected(route: AccountRoute): number {
     const remembered = rejectedNames.get(route);
-    const lasting = remembered !== undefined && this.monotonicMs() < remembered.untilMs ? remembered.way : 0;
-    return Math.max(lasting, this.ways.get(route) ?? 0);
+    const rememberedCount =
+      remembered !== undefined && this.monotonicMs() < remembered.untilMs ? remembered.count : 0;
+    return Math.max(rememberedCount, this.rejectedCounts.get(route) ?? 0);
   }
 }
 
+const BOUND_NAMES: readonly string[] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 const UNKNOWN_FIELD =
   /unsupported|not supported|unknown|unrecogni[sz]ed|unexpected|extra|not permitted|not allowed/i;

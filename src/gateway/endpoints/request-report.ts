@@ -1,5 +1,6 @@
 /** `GET /v1/requests/{id}`: the outcome of one request, for the key that made it. Accounts are not named. */
 
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { ApiError, storeUnavailable } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import {
@@ -15,20 +16,31 @@ import type { Db } from "../../store/engine/db.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
 import { findUsage, type UsageRow } from "../../store/usage/usage.ts";
 import type { Caller } from "../admission/authenticate.ts";
-import type { Gateway } from "../gateway.ts";
 import type { DispatchTrace } from "../request/trace.ts";
+import type { ResponseRoutes } from "./response-routes.ts";
+
+/** The services that the report uses. */
+export interface RequestReportServices {
+  readonly db: Db;
+  readonly billingEngine: Pick<BillingEngine, "flush">;
+  readonly responses: Pick<ResponseRoutes, "find">;
+}
 
 /** Looks up a request by its id or by the id of its response: the client of a WebSocket turn knows only the latter. */
-export async function reportRequest(gateway: Gateway, caller: Caller, id: string): Promise<unknown> {
-  await gateway.till.flush().catch(() => {
+export async function reportRequest(
+  { db, billingEngine, responses }: RequestReportServices,
+  caller: Caller,
+  id: string,
+): Promise<unknown> {
+  await billingEngine.flush().catch(() => {
     throw storeUnavailable();
   });
-  const storedResponse = id.startsWith("req_") ? null : await gateway.responses.find(id, caller.key.id);
-  const row = await findUsage(gateway.db, storedResponse?.requestId ?? id);
+  const storedResponse = id.startsWith("req_") ? null : await responses.find(id, caller.key.id);
+  const row = await findUsage(db, storedResponse?.requestId ?? id);
   if (row === null || row.keyId !== caller.key.id) {
     throw new ApiError(
       "request_not_found",
-      `No request '${id.slice(0, 64)}' was made with this key. Use the x-request-id of an answer, or the id of a stored response. When a key is refused many times in one minute, only the first refusals have a record of their own; the others are counted together.`,
+      `No request '${id.slice(0, 64)}' of this key exists. Use the x-request-id of a response, or the id of a stored response. If many requests of a key are rejected within one minute, only the first ones have a separate record.`,
     );
   }
   return {
@@ -47,15 +59,17 @@ export async function reportRequest(gateway: Gateway, caller: Caller, id: string
       input_tokens: row.inputTokens,
       cached_tokens: row.cachedTokens,
       cache_write_tokens: row.cacheWriteTokens,
+      cache_write_1h_tokens: row.cacheWrite1hTokens,
       image_input_tokens: row.imageInputTokens,
       audio_input_tokens: row.audioInputTokens,
       output_tokens: row.outputTokens,
       reasoning_tokens: row.reasoningTokens,
       audio_output_tokens: row.audioOutputTokens,
       images: row.images,
+      web_searches: row.webSearches,
       source: row.usageSource,
     },
-    money: await describeMoney(gateway.db, row),
+    money: await describeMoney(db, row),
     timing: { waited_ms: row.waitMs, first_byte_ms: row.firstByteMs, duration_ms: row.durationMs },
     attempts: describeAttempts(row),
   };
@@ -81,12 +95,13 @@ function describeCalculation(tariff: Tariff, row: UsageRow): unknown {
 
 /** Returns null if the counts do not add up to the cost: they were implausible, or nothing was served. */
 export function buildCostLines(tariff: Tariff, row: UsageRow): CostLine[] | null {
-  // The image kind is not stored: it is the one whose price matches the cost.
+  // The image kind and the service tier are not stored: they are those whose price matches the cost.
   const kinds = row.images === 0 ? [null] : [null, ...tariff.prices.images.keys()];
-  const imageKind = kinds.find(
-    (kind) => computeTariffCost(tariff, { ...row, imageKind: kind }) === row.costNano,
-  );
-  return imageKind === undefined ? null : costLines(tariff, { ...row, imageKind });
+  const tiers = [null, ...tariff.prices.tiers.keys()];
+  const terms = tiers
+    .flatMap((tier) => kinds.map((imageKind) => ({ imageKind, tier })))
+    .find((one) => computeTariffCost(tariff, { ...row, ...one }) === row.costNano);
+  return terms === undefined ? null : costLines(tariff, { ...row, ...terms });
 }
 
 function lineObject({ unit, count, picoEach, longContext, nano }: CostLine): unknown {
@@ -95,7 +110,7 @@ function lineObject({ unit, count, picoEach, longContext, nano }: CostLine): unk
 
 /** As in price lists: per million tokens. */
 export function formatPrice(unit: CostUnit, picoEach: bigint): { price: string; per: string } {
-  return unit === "image" || unit === "request"
+  return unit === "image" || unit === "request" || unit === "web_search"
     ? { price: usdText(picoEach / 1_000n), per: unit }
     : { price: usdText(picoEach * 1_000n), per: "1M tokens" };
 }

@@ -44,12 +44,14 @@ const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   inputTokens: 0,
   cachedTokens: 0,
   cacheWriteTokens: 0,
+  cacheWrite1hTokens: 0,
   outputTokens: 0,
   reasoningTokens: 0,
   imageInputTokens: 0,
   audioInputTokens: 0,
   audioOutputTokens: 0,
   images: 0,
+  webSearches: 0,
   ...NO_MONEY,
   usageSource: "none",
   attempts: 1,
@@ -62,7 +64,7 @@ const row = (responseId: string, change: Partial<UsageRow> = {}): UsageRow => ({
   ...change,
 });
 
-/** Before the request's account is recorded. */
+/** A hold before the account of its request is recorded. */
 const hold: Hold = {
   requestId: "req_1",
   incarnation: "inc_1",
@@ -85,78 +87,78 @@ const hold: Hold = {
 };
 
 describe("a stored response", () => {
-  test("is found by the key that made it", async () => {
+  test("is found by the key that created it", async () => {
     const routes = openResponseRoutes(db, 10);
-    routes.remember("resp_1", route());
+    routes.add("resp_1", route());
     expect(await routes.find("resp_1", "mine")).toEqual(route());
   });
 
-  test("does not exist for any other key, in memory or in the store", async () => {
+  test("is not visible to any other key, in memory or in the database", async () => {
     const routes = openResponseRoutes(db, 10);
-    routes.remember("resp_1", route());
+    routes.add("resp_1", route());
     await insertUsage(db, [row("resp_2")]);
     expect(await routes.find("resp_1", "other")).toBeNull();
     expect(await routes.find("resp_2", "other")).toBeNull();
     expect(await routes.find("resp_3", "mine")).toBeNull();
   });
 
-  test("is found in the store when memory has lost it", async () => {
+  test("is found in the database if it is not in memory", async () => {
     await insertUsage(db, [row("resp_1", { outcome: "pending" })]);
     expect(await openResponseRoutes(db, 10).find("resp_1", "mine")).toEqual(route({ pending: true }));
   });
 
-  test("that is still being made, and paid for, is found by its hold, and has ended when that has", async () => {
+  test("in progress is found by its hold, and has ended when the hold has ended", async () => {
     await insertHolds(db, [hold]);
     await openResponseRoutes(db, 10).announce("resp_1", "req_1", "a1", "gpt-6");
     const routes = openResponseRoutes(db, 10);
     const found = await routes.find("resp_1", "mine");
     // The process that follows the response settles it.
-    expect(found).toEqual({ ...route({ pending: false }), look: expect.any(Function) });
-    expect(await found?.look?.()).toBe(false);
+    expect(found).toEqual({ ...route({ pending: false }), checkSettled: expect.any(Function) });
+    expect(await found?.checkSettled?.()).toBe(false);
     expect(await routes.find("resp_1", "other")).toBeNull();
     await endHolds(db, ["req_1"]);
-    expect(await found?.look?.()).toBe(true);
+    expect(await found?.checkSettled?.()).toBe(true);
     expect(await routes.find("resp_1", "mine")).toBeNull();
   });
 
-  test("is not found when the store does not know its account", async () => {
+  test("is not found if the database has no account for it", async () => {
     await insertUsage(db, [row("resp_1", { accountId: null })]);
     expect(await openResponseRoutes(db, 10).find("resp_1", "mine")).toBeNull();
   });
 
-  test("went under its public name if the store knows no other", async () => {
+  test("uses the public model name if the database has no upstream model", async () => {
     await insertUsage(db, [row("resp_1", { upstreamModel: null })]);
     expect((await openResponseRoutes(db, 10).find("resp_1", "mine"))?.upstreamModel).toBe("fast");
   });
 
-  test("cannot be taken over by another key whose upstream gives out the same id", async () => {
+  test("cannot be taken over by another key whose upstream returns the same id", async () => {
     const routes = openResponseRoutes(db, 10);
-    routes.remember("resp_1", route());
-    routes.remember("resp_1", route({ keyId: "other", accountId: "a2" }));
+    routes.add("resp_1", route());
+    routes.add("resp_1", route({ keyId: "other", accountId: "a2" }));
     expect(await routes.find("resp_1", "mine")).toEqual(route());
     expect(await routes.find("resp_1", "other")).toBeNull();
   });
 
-  test("is remembered as its own key last told it", async () => {
+  test("has the last state that its own key recorded", async () => {
     const routes = openResponseRoutes(db, 10);
-    routes.remember("resp_1", route({ pending: true }));
-    routes.remember("resp_1", route({ pending: false }));
+    routes.add("resp_1", route({ pending: true }));
+    routes.add("resp_1", route({ pending: false }));
     expect((await routes.find("resp_1", "mine"))?.pending).toBe(false);
   });
 
-  test("leaves memory when it is forgotten", async () => {
+  test("is removed from memory on forget", async () => {
     const routes = openResponseRoutes(db, 10);
-    routes.remember("resp_1", route());
-    routes.forget("resp_1");
+    routes.add("resp_1", route());
+    routes.remove("resp_1");
     expect(await routes.find("resp_1", "mine")).toBeNull();
   });
 
-  test("leaves memory when many others came after it, the least recently told first", async () => {
+  test("is evicted from memory, least recently recorded first", async () => {
     const routes = openResponseRoutes(db, 2);
-    routes.remember("resp_1", route());
-    routes.remember("resp_2", route());
-    routes.remember("resp_1", route());
-    routes.remember("resp_3", route());
+    routes.add("resp_1", route());
+    routes.add("resp_2", route());
+    routes.add("resp_1", route());
+    routes.add("resp_3", route());
     expect(await routes.find("resp_2", "mine")).toBeNull();
     expect(await routes.find("resp_1", "mine")).not.toBeNull();
     expect(await routes.find("resp_3", "mine")).not.toBeNull();

@@ -4,7 +4,7 @@
  */
 
 import type { Db } from "../../store/engine/db.ts";
-import { isHeld, noteResponse } from "../../store/money/holds.ts";
+import { isHeld, recordResponse } from "../../store/money/holds.ts";
 import { findRoute } from "../../store/usage/usage.ts";
 import type { MeteredModel } from "../metering/meter.ts";
 
@@ -19,23 +19,23 @@ export interface ResponseRoute {
   /** For such a response: the price and limits at admission, which are not in the database. */
   terms?: MeteredModel;
   /** For a response that is followed to its end, by this process or another: true if it has ended and is settled. */
-  look?(): Promise<boolean>;
+  checkSettled?(): Promise<boolean>;
 }
 
 export interface ResponseRoutes {
-  remember(responseId: string, route: ResponseRoute): void;
+  add(responseId: string, route: ResponseRoute): void;
   /** Announces a paid response in progress to the other processes on this database. */
   announce(responseId: string, requestId: string, accountId: string, upstreamModel: string): Promise<void>;
   /** Returns null if the response is unknown or belongs to another key. */
   find(responseId: string, keyId: string): Promise<ResponseRoute | null>;
-  forget(responseId: string): void;
+  remove(responseId: string): void;
 }
 
 /** Recent responses are in memory. Usage rows have the others, and holds those that are still in progress. */
 export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoutes {
   const recent = new Map<string, ResponseRoute>();
   return {
-    remember(responseId, route) {
+    add(responseId, route) {
       // As in the database, the first key with an id keeps it, so that no other key can take a response over.
       const current = recent.get(responseId);
       if (current && current.keyId !== route.keyId) return;
@@ -47,12 +47,12 @@ export function openResponseRoutes(db: Db, rememberedMax: number): ResponseRoute
       }
     },
     announce: (responseId, requestId, accountId, upstreamModel) =>
-      noteResponse(db, requestId, { responseId, accountId, upstreamModel }),
+      recordResponse(db, requestId, { responseId, accountId, upstreamModel }),
     async find(responseId, keyId) {
       const route = recent.get(responseId) ?? (await findStored(db, responseId));
       return route !== null && route.keyId === keyId ? route : null;
     },
-    forget: (responseId) => void recent.delete(responseId),
+    remove: (responseId) => void recent.delete(responseId),
   };
 }
 
@@ -67,6 +67,6 @@ async function findStored(db: Db, responseId: string): Promise<ResponseRoute | n
     upstreamModel: row.upstreamModel ?? row.publicModel,
     pending: !row.isHeld && row.outcome === "pending",
     // Another process follows it, or this one has dropped it from memory.
-    ...(row.isHeld ? { look: async () => !(await isHeld(db, row.requestId)) } : {}),
+    ...(row.isHeld ? { checkSettled: async () => !(await isHeld(db, row.requestId)) } : {}),
   };
 }

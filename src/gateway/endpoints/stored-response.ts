@@ -9,16 +9,21 @@ import {
   type UpstreamFailure,
   upstreamFailure,
 } from "../../accounts/failure.ts";
-import { headersDown, upstreamRequestId } from "../../accounts/headers.ts";
+import { forwardedResponseHeaders, upstreamRequestId } from "../../accounts/headers.ts";
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { ApiError } from "../../errors.ts";
 import { computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import type { Clock } from "../../net/wire/clock.ts";
 import {
   type HeaderLines,
   type HttpResponse,
   StreamedResponse,
   WholeResponse,
 } from "../../net/wire/http-message.ts";
+import { KEEP_ALIVE } from "../../net/wire/sse-format.ts";
+import type { Log } from "../../observe/log.ts";
+import type { LivePolicy } from "../../policy/live-policy.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
@@ -29,17 +34,26 @@ import {
   readWholeResponse,
   type UpstreamResponse,
 } from "../../protocols/shared/whole-response.ts";
+import type { Db } from "../../store/engine/db.ts";
 import { hasAccount } from "../../store/policy/accounts.ts";
 import { type PendingUse, settlePending } from "../../store/usage/usage.ts";
 import { allowInterface } from "../admission/admit.ts";
-import { authenticate } from "../admission/authenticate.ts";
-import type { Call, Gateway } from "../gateway.ts";
+import { type Authenticator, authenticate } from "../admission/authenticate.ts";
+import type { Call } from "../call.ts";
 import { asReported, type MeteredModel } from "../metering/meter.ts";
-import { openRelay } from "../stream/relay.ts";
-import { clientGone, openStream, sendRequest, type UpstreamExchange } from "../upstream/send-request.ts";
-import { type OpenedStream, openUpstreamStream } from "../upstream/upstream-stream.ts";
-import type { ResponseRoute } from "./response-routes.ts";
-import { EVENT_STREAM_LINES, JSON_LINES } from "./responses.ts";
+import type { KeepAliveTimer } from "../stream/keep-alive-timer.ts";
+import { Relay, type RelayTiming } from "../stream/relay.ts";
+import {
+  clientGone,
+  type OutboundRequest,
+  openStream,
+  sendRequest,
+  type UpstreamExchange,
+} from "../upstream/send-request.ts";
+import { isClientDisconnect } from "../upstream/upstream-failure.ts";
+import { type OpenedStream, UpstreamStream } from "../upstream/upstream-stream.ts";
+import { EVENT_STREAM_LINES, JSON_LINES } from "./error-response.ts";
+import type { ResponseRoute, ResponseRoutes } from "./response-routes.ts";
 
 type PricedRoute = ResponseRoute & { terms: MeteredModel };
 
@@ -51,7 +65,7 @@ export interface StoredCall {
 }
 
 /** Query parameters that are forwarded upstream; all others are dropped. */
-const QUERY_UP = [
+const FORWARDED_QUERY = [
   "include",
   "include[]",
   "stream",
@@ -62,9 +76,31 @@ const QUERY_UP = [
   "order",
 ];
 
+/** The services that calls on stored responses use. */
+export interface StoredResponseServices {
+  readonly clock: Clock;
+  readonly log: Pick<Log, "error">;
+  readonly db: Db;
+  readonly policy: Pick<LivePolicy, "snapshot">;
+  readonly auth: Authenticator;
+  readonly billingEngine: Pick<BillingEngine, "flush">;
+  readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
+  readonly dispatcher: OutboundRequest & {
+    readonly jsonDepthMax: number;
+    readonly eventBytesMax: number;
+    readonly timing: {
+      readonly firstByteTimeoutMs: number;
+      readonly unaryTimeoutMs: number;
+      readonly keepAliveMs: number;
+    };
+  };
+  readonly keepAliveTimer: KeepAliveTimer;
+  readonly timing: RelayTiming;
+}
+
 /** A call on a stored response, and the account that has it. */
 interface Lookup {
-  gateway: Gateway;
+  services: StoredResponseServices;
   call: Call;
   stored: StoredCall;
   route: PricedRoute;
@@ -73,14 +109,14 @@ interface Lookup {
 }
 
 export async function callStoredResponse(
-  gateway: Gateway,
+  services: StoredResponseServices,
   call: Call,
   stored: StoredCall,
 ): Promise<HttpResponse> {
-  const snapshot = gateway.policy.snapshot();
-  const caller = authenticate(call.request.headers, snapshot, gateway.auth, call);
+  const snapshot = services.policy.snapshot();
+  const caller = authenticate(call.request.headers, snapshot, services.auth, call);
   allowInterface(caller, { interface: "responses" });
-  const knownRoute = await gateway.responses.find(stored.responseId, caller.key.id);
+  const knownRoute = await services.responses.find(stored.responseId, caller.key.id);
   if (!knownRoute) throw notFound(stored.responseId);
   // A response that was created by another process, or before a restart, is priced at the current price.
   const route = {
@@ -89,45 +125,45 @@ export async function callStoredResponse(
   };
   const account = caller.group.accounts.find(({ id }) => id === route.accountId);
   if (!account) {
-    const mayComeBack = await hasAccount(gateway.db, route.accountId);
+    const mayComeBack = await hasAccount(services.db, route.accountId);
     throw mayComeBack ? temporarilyUnavailable(stored.responseId) : notFound(stored.responseId);
   }
   // After deletion the usage could no longer be read.
-  if (stored.method === "DELETE" && route.look !== undefined && !(await route.look()))
+  if (stored.method === "DELETE" && route.checkSettled !== undefined && !(await route.checkSettled()))
     throw stillInProgress();
   const audience: Audience = { ...route, account, mentions: (word) => word === stored.responseId };
-  const lookup = { gateway, call, stored, route, account, audience };
+  const lookup = { services, call, stored, route, account, audience };
   const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
   return wantsEvents ? forwardStream(lookup) : forwardWhole(lookup);
 }
 
 async function forwardWhole(lookup: Lookup): Promise<HttpResponse> {
-  const { gateway, call, stored, route, audience } = lookup;
-  const { dispatcher, responses } = gateway;
+  const { services, call, stored, route, audience } = lookup;
+  const { dispatcher, responses } = services;
   const result = await sendRequest(dispatcher, buildExchange(lookup, false));
-  if (result.kind === "left") throw clientGone();
   if (result.kind === "failed") throw toApiError(result.failure, lookup);
   const answer = readWholeResponse(result.body, "responses", audience, dispatcher.jsonDepthMax);
   if (answer.kind !== "answer") {
     throw clientError(upstreamFailure("bad_answer", "not a JSON object"), audience);
   }
-  if (stored.method === "DELETE") responses.forget(stored.responseId);
+  if (stored.method === "DELETE") responses.remove(stored.responseId);
   if (stored.action !== "/input_items") await settleBackground(lookup, answer);
   const lines = `${JSON_LINES}x-request-id: ${call.requestId}\r\n${buildForwardedHeaders(result.headers, route)}`;
   return new WholeResponse(200, lines, answer.body);
 }
 
 function buildForwardedHeaders(from: AnswerHeaders, { publicModel }: ResponseRoute): HeaderLines {
-  return headersDown(from, publicModel, upstreamRequestId(from));
+  return forwardedResponseHeaders(from, publicModel, upstreamRequestId(from));
 }
 
 function buildExchange(
-  { gateway, call, stored, route, account }: Lookup,
+  { services, call, stored, route, account }: Lookup,
   wantsEvents: boolean,
 ): UpstreamExchange {
-  const { timing } = gateway.dispatcher;
+  const { timing } = services.dispatcher;
   const query = new URLSearchParams();
-  for (const name of QUERY_UP) for (const value of stored.query.getAll(name)) query.append(name, value);
+  for (const name of FORWARDED_QUERY)
+    for (const value of stored.query.getAll(name)) query.append(name, value);
   const tail = query.size === 0 ? "" : `?${query}`;
   return {
     account,
@@ -143,12 +179,13 @@ function buildExchange(
 }
 
 function toApiError(failure: UpstreamFailure, { stored, audience }: Lookup): ApiError {
+  if (isClientDisconnect(failure)) return clientGone();
   return failure.status === 404 ? notFound(stored.responseId) : clientError(failure, audience);
 }
 
 async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
-  const { gateway, call, route, audience } = lookup;
-  const { dispatcher, clock } = gateway;
+  const { services, call, route, audience } = lookup;
+  const { dispatcher, clock } = services;
   const openReader = () =>
     openResponsesReader({
       publicModel: route.publicModel,
@@ -156,15 +193,16 @@ async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
       nowMs: clock.nowMs,
     });
   let lines = `${EVENT_STREAM_LINES}x-request-id: ${call.requestId}\r\n`;
-  const opened = await new Promise<OpenedStream>((resolve, reject) => {
+  const opened = await new Promise<OpenedStream>((resolve) => {
     openStream(dispatcher, buildExchange(lookup, true), {
-      begin(upstreamHeaders, line) {
+      check: () => null,
+      open(upstreamHeaders, upstreamCall) {
         lines += buildForwardedHeaders(upstreamHeaders, route);
-        return openUpstreamStream(
+        return new UpstreamStream(
           {
-            line,
+            upstreamCall,
             reader: openReader(),
-            alarms: dispatcher.alarms,
+            deadlines: dispatcher.deadlines,
             eventBytesMax: dispatcher.eventBytesMax,
             holdMs: dispatcher.timing.keepAliveMs,
             monotonicMs: clock.monotonicMs,
@@ -172,27 +210,27 @@ async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
           resolve,
         );
       },
-      failed: (failure) => resolve({ kind: "failed", failure }),
-      left: () => reject(clientGone()),
+      fail: (failure) => resolve({ kind: "failed", failure }),
     });
   });
   if (opened.kind === "failed") throw toApiError(opened.failure, lookup);
-  const relay = openRelay({
+  const relay = new Relay({
     opening: Promise.resolve(opened.stream),
     openSpareReader: openReader,
     requestId: call.requestId,
     onDisconnect: "cancel",
     isPaid: false,
+    keepAlive: KEEP_ALIVE,
     needsDataEvents: false,
     describeFailure: (failure) => interruptedError(failure, audience),
     settle: (end) => (end.kind === "complete" ? settleStreamed(lookup, end.reader) : null),
     checkpoint: null,
-    mayDrain: () => false,
-    leftDrain() {},
-    cutOff: () => call.cutOff(),
-    pulse: gateway.pulse,
+    tryStartDrain: () => false,
+    endDrain() {},
+    closeConnection: () => call.closeConnection(),
+    keepAliveTimer: services.keepAliveTimer,
     monotonicMs: clock.monotonicMs,
-    timing: gateway.timing,
+    timing: services.timing,
   });
   return new StreamedResponse(lines, relay);
 }
@@ -202,7 +240,7 @@ async function settleStreamed(lookup: Lookup, { outcome, usage }: StreamReader):
   try {
     await settleBackground(lookup, { status: outcome, usage });
   } catch (error) {
-    lookup.gateway.log.error("background_settle_failed", {
+    lookup.services.log.error("background_settle_failed", {
       request_id: lookup.route.requestId,
       reason: error instanceof Error ? error.message : "unknown",
     });
@@ -211,24 +249,24 @@ async function settleStreamed(lookup: Lookup, { outcome, usage }: StreamReader):
 
 /** A background response reports its usage when it is fetched later. The first report goes into its usage row. */
 async function settleBackground(
-  { gateway, stored, route }: Lookup,
+  { services, stored, route }: Lookup,
   answer: Pick<UpstreamResponse, "status" | "usage">,
 ): Promise<void> {
   const outcome = readResponseEnd(answer);
   if (outcome === null) return;
   // The response is paid: the process that follows it to its end settles it.
-  if (route.look !== undefined) {
-    await route.look();
+  if (route.checkSettled !== undefined) {
+    await route.checkSettled();
     // Settled by estimate while this response was in flight: then it is no longer retrievable.
-    const isKnown = (await gateway.responses.find(stored.responseId, route.keyId)) !== null;
+    const isKnown = (await services.responses.find(stored.responseId, route.keyId)) !== null;
     if (!isKnown) throw notFound(stored.responseId);
     return;
   }
   if (!route.pending) return;
-  await gateway.till.flush();
-  await settlePending(gateway.db, route.requestId, lateUse(answer.usage, route.terms), outcome);
+  await services.billingEngine.flush();
+  await settlePending(services.db, route.requestId, lateUse(answer.usage, route.terms), outcome);
   const { terms: _, ...settled } = route;
-  gateway.responses.remember(stored.responseId, { ...settled, pending: false });
+  services.responses.add(stored.responseId, { ...settled, pending: false });
 }
 
 /** Returns null if no plausible usage was reported. */
@@ -236,7 +274,9 @@ function lateUse(usage: TokenUsage | null, terms: MeteredModel): PendingUse | nu
   // Its tools may have read more than one context window.
   if (usage === null || isImpossibleUsage(usage, { ...terms, contextTokens: null })) return null;
   const { tokens } = asReported(usage, 0);
-  return { tokens, ...(terms.tariff === null ? NO_COSTS : computeTariffCosts(terms.tariff, tokens, null)) };
+  const { tariff } = terms;
+  const usageTerms = { imageKind: null, tier: usage.tier };
+  return { tokens, ...(tariff === null ? NO_COSTS : computeTariffCosts(tariff, tokens, usageTerms)) };
 }
 
 const NO_TERMS: MeteredModel = { tariff: null, contextTokens: null, outputTokensMax: null };
@@ -244,7 +284,7 @@ const NO_TERMS: MeteredModel = { tariff: null, contextTokens: null, outputTokens
 function stillInProgress(): ApiError {
   return new ApiError(
     "invalid_request",
-    "This response is still being made, and is paid for when it has ended. Cancel it first, then delete it.",
+    "This response is still in progress and is charged when it ends. Cancel the response first, then delete it.",
     { param: "response_id" },
   );
 }
@@ -253,7 +293,7 @@ function stillInProgress(): ApiError {
 function temporarilyUnavailable(responseId: string): ApiError {
   return new ApiError(
     "no_available_account",
-    `Response with id '${responseId.slice(0, 128)}' is out of reach for now: what keeps it is not in use. Ask again later, or tell your administrator.`,
+    `Response with id '${responseId.slice(0, 128)}' is temporarily unavailable because the account that stores it is disabled. Try again later, or contact your administrator.`,
     { headers: { "x-should-retry": "false" } },
   );
 }

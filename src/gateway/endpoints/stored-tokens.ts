@@ -12,15 +12,21 @@ import type { ResponseRoutes } from "./response-routes.ts";
 export async function lookUpStoredTokens(
   {
     db,
-    till,
+    billingEngine,
     responses,
-  }: { db: Db; till: Pick<BillingEngine, "unbooked">; responses: Pick<ResponseRoutes, "find"> },
+  }: {
+    db: Db;
+    billingEngine: Pick<BillingEngine, "findUnbookedRow">;
+    responses: Pick<ResponseRoutes, "find">;
+  },
   responseId: string,
   keyId: string,
 ): Promise<number | null> {
   const origin = await responses.find(responseId, keyId);
   const row =
-    origin === null ? null : (till.unbooked(origin.requestId) ?? (await findUsage(db, origin.requestId)));
+    origin === null
+      ? null
+      : (billingEngine.findUnbookedRow(origin.requestId) ?? (await findUsage(db, origin.requestId)));
   // The gateway's own counts do not include the earlier conversation that the upstream stores.
   if (row === null || row.usageSource !== "upstream") return null;
   const tokens = row.inputTokens + row.outputTokens;

@@ -24,12 +24,12 @@ function refusal(query: string): ApiError {
 }
 
 describe("the range of a usage report", () => {
-  test("is the last 30 days, or the last 48 hours, when nothing is said", () => {
+  test("defaults to the last 30 days, or to the last 48 hours with hourly granularity", () => {
     expect(iso("")).toEqual(["2026-08-05T00:00:00.000Z", "2026-09-04T00:00:00.000Z", "day"]);
     expect(iso("granularity=hour")).toEqual(["2026-09-01T13:00:00.000Z", "2026-09-03T13:00:00.000Z", "hour"]);
   });
 
-  test("holds a named day whole, at either end", () => {
+  test("includes the whole day of a date at both ends", () => {
     expect(iso("from=2026-09-01&to=2026-09-01")).toEqual([
       "2026-09-01T00:00:00.000Z",
       "2026-09-02T00:00:00.000Z",
@@ -37,7 +37,7 @@ describe("the range of a usage report", () => {
     ]);
   });
 
-  test("takes instants and unix seconds, widened to whole units", () => {
+  test("takes instants and Unix seconds, widened to whole units", () => {
     const from = Date.parse("2026-09-01T10:20:00Z") / 1000;
     const wide = ["2026-09-01T10:00:00.000Z", "2026-09-01T12:00:00.000Z", "hour"];
     expect(iso(`from=${from}&to=${from + 3600}&granularity=hour`)).toEqual(wide);
@@ -48,32 +48,32 @@ describe("the range of a usage report", () => {
   test.each([
     ["granularity=week", "granularity", "hour, day"],
     ["granularity=", "granularity", "hour, day"],
-    ["from=yesterday", "from", "unix seconds"],
+    ["from=yesterday", "from", "Unix seconds"],
     ["from=", "from", "ISO date"],
     ["from=-1", "from", "ISO date"],
     ["from=2026-02-31", "from", "ISO date"],
     ["from=2026-9-1", "from", "ISO date"],
     ["to=2026-09-01T10:00:00", "to", "2026-09-01T12:00:00Z"],
-    ["to=999999999999", "to", "unix seconds"],
+    ["to=999999999999", "to", "Unix seconds"],
     ["from=2026-09-02&to=2026-09-01", "from", "before"],
     ["from=2027-01-01", "from", "future"],
     ["to=0", "to", "before"],
-    ["from=2024-01-01", "from", "At most 400"],
+    ["from=2024-01-01", "from", "at most 400"],
     ["from=2026-08-01&granularity=hour", "from", "granularity=day"],
-  ])("refuses %s, names %s and says what is allowed", (query, param, says) => {
+  ])("rejects %s, names %s and lists what is allowed", (query, param, says) => {
     const error = refusal(query);
     expect([error.status, error.code, error.param]).toEqual([400, "invalid_value", param]);
     expect(error.message).toContain(says);
   });
 
-  test("refuses what is said twice", () => {
+  test("rejects a duplicate parameter", () => {
     expect(refusal("from=2026-09-01&from=2026-09-02")).toMatchObject({
       code: "duplicate_parameter",
       param: "from",
     });
   });
 
-  test("is whole units, not empty, and never too many, or it is refused", () => {
+  test("consists of 1 to POINTS_MAX whole units, or is rejected", () => {
     const seconds = fc.integer({ min: 0, max: 4_000_000_000 });
     fc.assert(
       fc.property(seconds, seconds, fc.constantFrom("hour", "day"), (from, length, granularity) => {

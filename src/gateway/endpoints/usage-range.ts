@@ -19,7 +19,7 @@ const DEFAULT_HOURS = 48;
 const LATEST_MS = 253_402_300_799_999;
 
 const INSTANT_RULE =
-  "an ISO date like 2026-09-01, a date and time like 2026-09-01T12:00:00Z, or unix seconds";
+  "an ISO date like 2026-09-01, a date and time like 2026-09-01T12:00:00Z, or Unix seconds";
 
 /** Defaults to the last 30 days by day. */
 export function parseUsageRange(query: URLSearchParams, nowMs: number): UsageRange {
@@ -37,8 +37,8 @@ export function parseUsageRange(query: URLSearchParams, nowMs: number): UsageRan
     throw invalidValue(
       from === null ? "to" : "from",
       to === null
-        ? "`from` lies in the future. Give an instant that is past."
-        : "`from` is not before `to`. Give an earlier `from` or a later `to`.",
+        ? "`from` is in the future. Send a time in the past."
+        : "`from` must be before `to`. Send an earlier `from` or a later `to`.",
     );
   }
   const points = (toMs - fromMs) / unitMs;
@@ -46,7 +46,7 @@ export function parseUsageRange(query: URLSearchParams, nowMs: number): UsageRan
     const hint = granularity === "hour" ? " or granularity=day" : "";
     throw invalidValue(
       "from",
-      `The range holds ${points} points by ${granularity}. At most ${POINTS_MAX} are allowed: ask for a shorter range${hint}.`,
+      `The range has ${points} data points with granularity ${granularity}, and at most ${POINTS_MAX} are allowed. Send a shorter range${hint}.`,
     );
   }
   return { fromMs, toMs, granularity };

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { makeTill } from "../../billing/engine/direct-billing.test-support.ts";
-import { lockSubscriptionBalances, moveHeld } from "../../billing/engine/subscription-balances.ts";
+import { makeBilling } from "../../billing/engine/direct-billing.test-support.ts";
+import { changeWindows, lockSubscriptionBalances } from "../../billing/engine/subscription-balances.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import { openLimiter } from "../../limits/limiter.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
@@ -65,11 +65,11 @@ const row = (change: Partial<UsageRow> = {}) =>
 
 function openReport(db: Db) {
   const clock = { nowMs: () => NOW_MS, monotonicMs: () => 0 };
-  const till = makeTill(db, { clock });
+  const billingEngine = makeBilling(db, { clock });
   const limiter = openLimiter(clock);
   const report = (who = caller(), query = "") =>
-    reportUsage({ clock, db, till, limiter }, who, new URLSearchParams(query));
-  return { till, limiter, report };
+    reportUsage({ clock, db, billingEngine, limiter }, who, new URLSearchParams(query));
+  return { billing: billingEngine, limiter, report };
 }
 
 const NOTHING = {
@@ -78,6 +78,7 @@ const NOTHING = {
   refused_requests: 0,
   input_tokens: 0,
   cached_tokens: 0,
+  cache_hit_rate: null,
   cache_write_tokens: 0,
   output_tokens: 0,
   reasoning_tokens: 0,
@@ -92,6 +93,7 @@ const ONE = {
   requests: 1,
   input_tokens: 10,
   cached_tokens: 4,
+  cache_hit_rate: 0.4,
   cache_write_tokens: 1,
   output_tokens: 5,
   reasoning_tokens: 2,
@@ -101,7 +103,7 @@ const ONE = {
 };
 
 eachEngine(({ open }) => {
-  test("a report of nothing says whose key it is, and that nothing is charged", async () => {
+  test("an empty usage report names the key and states that nothing is charged", async () => {
     const { report } = openReport(await open());
     expect(await report()).toEqual({
       object: "gateway.usage",
@@ -134,28 +136,28 @@ eachEngine(({ open }) => {
     expect((await report(caller({ expiresAtMs: 1_800_000_000_500 }))).key.expires_at).toBe(1_800_000_000);
   });
 
-  test("what was just recorded and is still on its way to the store counts", async () => {
-    const { till, report } = openReport(await open());
-    till.push(row());
+  test("a usage report includes rows that are recorded but not yet written to the database", async () => {
+    const { billing: billingEngine, report } = openReport(await open());
+    billingEngine.push(row());
     expect((await report()).usage.total).toEqual(ONE);
   });
 
-  test("today, from midnight UTC, is told from before", async () => {
-    const { till, report } = openReport(await open());
-    till.push(row({ atMs: MIDNIGHT_MS - 1 }));
-    till.push(row({ atMs: MIDNIGHT_MS }));
-    till.push(row());
+  test("a usage report separates today (since midnight UTC) from earlier usage", async () => {
+    const { billing: billingEngine, report } = openReport(await open());
+    billingEngine.push(row({ atMs: MIDNIGHT_MS - 1 }));
+    billingEngine.push(row({ atMs: MIDNIGHT_MS }));
+    billingEngine.push(row());
     const { today, total } = (await report()).usage;
     expect(today.requests).toBe(2);
     expect(total.requests).toBe(3);
   });
 
-  test("failed and refused requests are told, and other keys' are not", async () => {
-    const { till, report } = openReport(await open());
-    till.push(row({ outcome: "failed" }));
-    till.push(row({ outcome: "refused" }));
-    till.push(row());
-    till.push(row({ keyId: "k2" }));
+  test("a usage report includes failed and rejected requests, and excludes other keys", async () => {
+    const { billing: billingEngine, report } = openReport(await open());
+    billingEngine.push(row({ outcome: "failed" }));
+    billingEngine.push(row({ outcome: "refused" }));
+    billingEngine.push(row());
+    billingEngine.push(row({ keyId: "k2" }));
     expect((await report()).usage.total).toMatchObject({
       requests: 2,
       failed_requests: 1,
@@ -163,12 +165,12 @@ eachEngine(({ open }) => {
     });
   });
 
-  test("the range that is asked for is told by model, and by day or hour", async () => {
-    const { till, report } = openReport(await open());
-    till.push(row({ atMs: MIDNIGHT_MS - 2 * DAY_MS }));
-    till.push(row({ atMs: MIDNIGHT_MS - DAY_MS, publicModel: "slow", costNano: 9_000_000_000n }));
-    till.push(row({ atMs: MIDNIGHT_MS - DAY_MS + HOUR_MS }));
-    till.push(row());
+  test("a usage report lists the requested range by model, and by day or hour", async () => {
+    const { billing: billingEngine, report } = openReport(await open());
+    billingEngine.push(row({ atMs: MIDNIGHT_MS - 2 * DAY_MS }));
+    billingEngine.push(row({ atMs: MIDNIGHT_MS - DAY_MS, publicModel: "slow", costNano: 9_000_000_000n }));
+    billingEngine.push(row({ atMs: MIDNIGHT_MS - DAY_MS + HOUR_MS }));
+    billingEngine.push(row());
     const days = (await report(caller(), "from=2026-08-31&to=2026-09-01")).usage.range;
     expect(days).toMatchObject({ granularity: "day", requests: 3, cost: "12.00" });
     expect(days.points.map(({ start, requests }) => [start, requests])).toEqual([
@@ -186,12 +188,13 @@ eachEngine(({ open }) => {
     ]);
   });
 
-  test("it is the same before and after the days are folded, and after a late settlement", async () => {
+  test("a usage report is the same before and after the fold, and after a late settlement", async () => {
     const db = await open();
-    const { till, report } = openReport(db);
+    const { billing: billingEngine, report } = openReport(db);
     const pending = row({ atMs: MIDNIGHT_MS - 9 * DAY_MS, outcome: "pending" });
-    till.push(pending);
-    for (let days = 0; days < 20; days++) till.push(row({ atMs: NOW_MS - days * DAY_MS - days * HOUR_MS }));
+    billingEngine.push(pending);
+    for (let days = 0; days < 20; days++)
+      billingEngine.push(row({ atMs: NOW_MS - days * DAY_MS - days * HOUR_MS }));
     const before = (await report()).usage;
     expect(before.range.points.length).toBeGreaterThan(15);
     await foldDays(db, NOW_MS, true);
@@ -204,7 +207,7 @@ eachEngine(({ open }) => {
     expect((await report()).usage).toEqual(settled);
   });
 
-  test("its sums, models and points are of one moment, whatever is written meanwhile", async () => {
+  test("a usage report reads totals, models and points from one consistent snapshot", async () => {
     const db = await open();
     const { report } = openReport(db);
     let isOver = false;
@@ -223,7 +226,7 @@ eachEngine(({ open }) => {
     expect(told.filter(([first, ...others]) => others.some((count) => count !== first))).toEqual([]);
   });
 
-  test("a balance is told with what is held of it", async () => {
+  test("a usage report contains the balance and the sum of its holds", async () => {
     const db = await open();
     await putUser(db, userRecord("u1"));
     await writeWallets(db, [["u1", { balanceNano: 12_500_000_001n, heldNano: 500_000_000n, debtNano: 0n }]]);
@@ -243,7 +246,7 @@ eachEngine(({ open }) => {
     expect((await report(caller(paid))).remaining).toBe(0);
   });
 
-  test("subscriptions are told window by window; those that the group does not take are left out", async () => {
+  test("a usage report contains the subscriptions that the group accepts, window by window", async () => {
     const db = await open();
     await putUser(db, userRecord("u1"));
     for (const [id, name] of [
@@ -274,7 +277,9 @@ eachEngine(({ open }) => {
     }
     await transaction(db, async (tx) => {
       await lockSubscriptionBalances(tx, ["u1"], NOW_MS);
-      await moveHeld(tx, [{ subscriptionId: "s-p1", atMs: NOW_MS, heldNano: 250_000_000n, usedNano: 0n }]);
+      await changeWindows(tx, [
+        { subscriptionId: "s-p1", atMs: NOW_MS, heldNano: 250_000_000n, usedNano: 0n },
+      ]);
     });
     const { report } = openReport(db);
     const billing = { charge: "subscription" as const, plans: ["pro"] };
@@ -318,7 +323,7 @@ eachEngine(({ open }) => {
     ]);
   });
 
-  test("limits are told with what is left: of the key's own and its group's the tighter", async () => {
+  test("a usage report contains the remaining limits, the tighter of the key's and the group's", async () => {
     const { limiter, report } = openReport(await open());
     const who = caller({
       userId: "u1",

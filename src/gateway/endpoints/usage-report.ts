@@ -3,18 +3,20 @@
  * docs/usage-api.md describes every field.
  */
 
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { storeUnavailable } from "../../errors.ts";
+import type { Limiter } from "../../limits/limiter.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
+import type { Clock } from "../../net/wire/clock.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import {
   listSubscriptionStandings,
   type SubscriptionStanding,
 } from "../../store/money/subscription-standing.ts";
-import { debtIn, readWallet, type Wallet } from "../../store/money/wallets.ts";
-import { keyModels, keyPoints, keySum, readFoldedBefore } from "../../store/reports/key-usage.ts";
+import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
+import { readFoldedBefore, readKeyModels, readKeyPoints, readKeySum } from "../../store/reports/key-usage.ts";
 import { keyTotals, type UsageTotals } from "../../store/usage/usage.ts";
 import type { Caller } from "../admission/authenticate.ts";
-import type { Gateway } from "../gateway.ts";
 import { type LimitsReport, limitsReport } from "./limits-report.ts";
 import { parseUsageRange } from "./usage-range.ts";
 
@@ -24,6 +26,8 @@ export interface TotalsObject {
   refused_requests: number;
   input_tokens: number;
   cached_tokens: number;
+  /** The cached share of the input tokens; null without input. */
+  cache_hit_rate: number | null;
   cache_write_tokens: number;
   output_tokens: number;
   reasoning_tokens: number;
@@ -81,16 +85,25 @@ const DAY_MS = 86_400_000;
 /** Clients choose the model names of rejected requests, so the number of models is unbounded. */
 const MODELS_MAX = 200;
 
+/** The services that the report uses. */
+export interface UsageReportServices {
+  readonly clock: Pick<Clock, "nowMs">;
+  readonly db: Db;
+  readonly limiter: Limiter;
+  readonly billingEngine: Pick<BillingEngine, "flush" | "flushUser">;
+}
+
 export async function reportUsage(
-  gateway: Pick<Gateway, "clock" | "db" | "limiter" | "till">,
+  services: UsageReportServices,
   caller: Caller,
   query: URLSearchParams,
 ): Promise<UsageReport> {
   const { key, group } = caller;
-  const { db } = gateway;
-  const nowMs = gateway.clock.nowMs();
+  const { db } = services;
+  const nowMs = services.clock.nowMs();
   const range = parseUsageRange(query, nowMs);
-  const flushed = key.userId === null ? gateway.till.flush() : gateway.till.settleUp(key.userId);
+  const flushed =
+    key.userId === null ? services.billingEngine.flush() : services.billingEngine.flushUser(key.userId);
   await flushed.catch(() => {
     throw storeUnavailable();
   });
@@ -107,10 +120,10 @@ export async function reportUsage(
     const foldedMs = await readFoldedBefore(tx);
     return Promise.all([
       keyTotals(tx, key.id, todayMs),
-      keySum(tx, allTimeQuery, foldedMs),
-      keySum(tx, rangeQuery, foldedMs),
-      keyModels(tx, rangeQuery, foldedMs, MODELS_MAX),
-      keyPoints(tx, rangeQuery, foldedMs),
+      readKeySum(tx, allTimeQuery, foldedMs),
+      readKeySum(tx, rangeQuery, foldedMs),
+      readKeyModels(tx, rangeQuery, foldedMs, MODELS_MAX),
+      readKeyPoints(tx, rangeQuery, foldedMs),
       payment(tx, caller, nowMs),
     ]);
   });
@@ -125,7 +138,7 @@ export async function reportUsage(
     },
     group: { name: group.name, interfaces: [...group.interfaces] },
     billing: paid.billing,
-    limits: limitsReport(gateway.limiter, caller, nowMs),
+    limits: limitsReport(services.limiter, caller, nowMs),
     usage: {
       today: { since: seconds(todayMs), ...totalsObject(today) },
       range: {
@@ -170,7 +183,7 @@ async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<P
           balance: usdText(balanceNano),
           held: usdText(heldNano),
           available: usdText(available),
-          debt: usdText(debtIn(wallet)),
+          debt: usdText(computeDebt(wallet)),
         },
         planName: null,
         remainingNano: available,
@@ -218,6 +231,7 @@ function totalsObject(totals: UsageTotals): TotalsObject {
     refused_requests: totals.refused,
     input_tokens: totals.inputTokens,
     cached_tokens: totals.cachedTokens,
+    cache_hit_rate: computeHitRate(totals),
     cache_write_tokens: totals.cacheWriteTokens,
     output_tokens: totals.outputTokens,
     reasoning_tokens: totals.reasoningTokens,
@@ -226,6 +240,11 @@ function totalsObject(totals: UsageTotals): TotalsObject {
     cost: usdText(totals.costNano),
     charged: usdText(totals.chargedNano),
   };
+}
+
+/** Four decimals, which is more than token counts of a day can tell apart. */
+function computeHitRate({ inputTokens, cachedTokens }: UsageTotals): number | null {
+  return inputTokens === 0 ? null : Math.round((cachedTokens / inputTokens) * 10_000) / 10_000;
 }
 
 function seconds(ms: number): number {

@@ -5,11 +5,11 @@ import { computeFingerprint, readIdempotencyKey, repeatError } from "./idempoten
 
 const tokenOf = (value: string) => readIdempotencyKey(new Headers({ "Idempotency-Key": value }));
 
-test("a request without the header has no token", () => {
+test("a request without the header has no idempotency key", () => {
   expect(readIdempotencyKey(new Headers())).toBeNull();
 });
 
-test("every token of 1 to 255 visible characters is taken as it is", () => {
+test("a key of 1 to 255 visible characters is accepted unchanged", () => {
   const visible = fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code));
   fc.assert(
     fc.property(fc.string({ unit: visible, minLength: 1, maxLength: 255 }), (token) => {
@@ -18,7 +18,7 @@ test("every token of 1 to 255 visible characters is taken as it is", () => {
   );
 });
 
-test("an empty, long, spaced or accented token is refused with 400", () => {
+test("an empty, too long, spaced or non-ASCII key is rejected with 400", () => {
   for (const wrong of ["", "x".repeat(256), "a b", "a\tb", "é", "a, b"]) {
     let thrown: unknown;
     try {
@@ -31,7 +31,7 @@ test("an empty, long, spaced or accented token is refused with 400", () => {
   }
 });
 
-test("a fingerprint is of the endpoint and of every part, and parts do not run into each other", () => {
+test("a fingerprint depends on the endpoint and on the boundaries of all parts", () => {
   const parts = fc.array(fc.string(), { maxLength: 4 });
   const of = (list: readonly string[]) =>
     list.reduce((print, part) => print.add(part), computeFingerprint("chat")).end();
@@ -45,7 +45,7 @@ test("a fingerprint is of the endpoint and of every part, and parts do not run i
   expect(of(["ü"])).toBe(computeFingerprint("chat").add(Buffer.from("ü")).end());
 });
 
-test("a repeat is told when to come again, that the answer is gone, or that the key is taken", () => {
+test("a repeated request gets an error that says: retry later, response gone, or key reused", () => {
   const requestId = "req_1";
   const running = repeatError({ kind: "running", requestId });
   expect(running).toMatchObject({ status: 409, code: "idempotency_in_progress" });

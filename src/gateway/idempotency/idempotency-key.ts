@@ -67,20 +67,20 @@ export function repeatError(start: Exclude<IdempotencyStart, { kind: "new" }>): 
     case "running":
       return new ApiError(
         "idempotency_in_progress",
-        `The request ${start.requestId} with this Idempotency-Key is still under way. Send the same again in a moment.`,
+        `The request ${start.requestId} with this Idempotency-Key is still in flight. Send the same request again after Retry-After.`,
         { param: HEADER, headers: { "retry-after": String(RETRY_SECONDS) } },
       );
     case "done":
       return new ApiError(
         "idempotency_answer_gone",
-        `The request ${start.requestId} with this Idempotency-Key has ended, and no answer of it is kept. It was not sent again; to do so, use a new key.`,
+        `The request ${start.requestId} with this Idempotency-Key has ended, but its response is not stored. The request was not sent again. To send it again, use a new key.`,
         // OpenAI's client retries every 409 otherwise.
         { param: HEADER, headers: { "x-should-retry": "false" } },
       );
     case "other_body":
       return new ApiError(
         "idempotency_key_reused",
-        `This Idempotency-Key belongs to the request ${start.requestId}, which asked for something else. Make a new key for each request.`,
+        `This Idempotency-Key was used for the request ${start.requestId}, which had different content. Use a new key for each request.`,
         { param: HEADER },
       );
   }

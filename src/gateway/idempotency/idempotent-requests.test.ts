@@ -8,31 +8,30 @@ import { ApiError } from "../../errors.ts";
 import { joinParts } from "../../net/wire/parts.ts";
 import type { LogFields } from "../../observe/log.ts";
 import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
-import { callerWho, endpointOf, requestOf } from "../charging/paying.test-support.ts";
+import { lookUpEndpoint, makeCaller, makeRequest } from "../charging/charging.test-support.ts";
 import { claimRequest, endClaim } from "./idempotent-requests.ts";
+
+type ClaimStore = Pick<Idempotency, "begin" | "finish" | "releaseClaim">;
 
 /** An idempotency store that returns this start and records its calls. */
 function setUp(begun: IdempotencyStart = { kind: "new" }) {
   const claims: IdempotencyClaim[] = [];
   const ends: unknown[] = [];
-  const idempotency: Idempotency = {
+  const idempotency: ClaimStore = {
     async begin(claim) {
       claims.push(claim);
       return begun;
     },
     finish: async (_, answer) => void ends.push(answer),
-    forget: async () => void ends.push("forgotten"),
-    recover: async () => 0,
-    sweep: async () => {},
+    releaseClaim: async () => void ends.push("forgotten"),
   };
-  async function claim(token: string | null, name: EndpointName, request: ModelRequest = requestOf(name)) {
+  async function claim(token: string | null, name: EndpointName, request: ModelRequest = makeRequest(name)) {
     const headers = token === null ? {} : { "idempotency-key": token };
     const call = { request: new Request("http://gateway.example", { headers }), requestId: "req_1" };
-    return claimRequest({
-      gateway: { idempotency },
+    return claimRequest(idempotency, {
       call,
-      caller: callerWho("none"),
-      endpoint: endpointOf(name),
+      caller: makeCaller("none"),
+      endpoint: lookUpEndpoint(name),
       request,
     });
   }
@@ -48,8 +47,8 @@ async function refusal(work: Promise<unknown>): Promise<ApiError> {
   throw thrown;
 }
 
-describe("a request under an Idempotency-Key", () => {
-  test("is claimed within the client's API key", async () => {
+describe("a request with an Idempotency-Key", () => {
+  test("is claimed in the scope of the API key", async () => {
     const { claims, claim } = setUp();
     const claimed = await claim("t1", "chat.completions");
     expect(claims).toEqual([
@@ -58,7 +57,7 @@ describe("a request under an Idempotency-Key", () => {
     expect(claimed).toMatchObject({ kind: "first", claim: claims[0] });
   });
 
-  test("claims nothing where there is no such header, and is refused where it is no key", async () => {
+  test("claims nothing without the header, and is rejected with an invalid key", async () => {
     const { claims, claim } = setUp();
     expect(await claim(null, "chat.completions")).toBeNull();
     expect(await refusal(claim("two words", "chat.completions"))).toMatchObject({
@@ -68,16 +67,16 @@ describe("a request under an Idempotency-Key", () => {
     expect(claims).toEqual([]);
   });
 
-  test("is known again by endpoint and body", async () => {
+  test("is identified by endpoint and body", async () => {
     const { claims, claim } = setUp();
     const form = (formDigest: string) => ({
-      ...requestOf("images.edits"),
+      ...makeRequest("images.edits"),
       inputText: { kind: "texts" as const, texts: ["a cat"], formDigest },
     });
     await claim("t", "responses");
     await claim("t", "responses");
     await claim("t", "responses.compact");
-    await claim("t", "responses", requestOf("responses", { temperature: 1 }));
+    await claim("t", "responses", makeRequest("responses", { temperature: 1 }));
     await claim("t", "images.edits", form("one picture"));
     await claim("t", "images.edits", form("another"));
     const [first, ...others] = claims.map(({ fingerprint }) => fingerprint);
@@ -85,7 +84,7 @@ describe("a request under an Idempotency-Key", () => {
     expect(new Set(others).size).toBe(5);
   });
 
-  test("that was done gets the first answer again, under the first one's id", async () => {
+  test("gets the first response again, with the first request id", async () => {
     const stored = { status: 200, contentType: "application/json", body: '{"id":"x"}' };
     const claimed = await setUp({ kind: "done", requestId: "req_0", stored }).claim("t", "responses");
     if (claimed?.kind !== "repeat") throw new Error("there is no answer");
@@ -100,14 +99,14 @@ describe("a request under an Idempotency-Key", () => {
   });
 
   test.each([
-    ["still runs", { kind: "running", requestId: "req_0" }, "idempotency_in_progress"],
-    ["was not kept", { kind: "done", requestId: "req_0", stored: null }, "idempotency_answer_gone"],
-    ["asked for something else", { kind: "other_body", requestId: "req_0" }, "idempotency_key_reused"],
-  ] as const)("is refused when the first %s", async (_, begun, code) => {
+    ["is in progress", { kind: "running", requestId: "req_0" }, "idempotency_in_progress"],
+    ["was not stored", { kind: "done", requestId: "req_0", stored: null }, "idempotency_answer_gone"],
+    ["had another body", { kind: "other_body", requestId: "req_0" }, "idempotency_key_reused"],
+  ] as const)("is rejected when the first %s", async (_, begun, code) => {
     expect(await refusal(setUp(begun).claim("t", "responses"))).toMatchObject({ code });
   });
 
-  test("is refused while the store is away: it might be a repeat", async () => {
+  test("is rejected while the store is unavailable, because it might be a repeat", async () => {
     const { idempotency, claim } = setUp();
     idempotency.begin = () => Promise.reject(new Error("away"));
     expect(await refusal(claim("t", "chat.completions"))).toMatchObject({ code: "store_unavailable" });
@@ -118,7 +117,7 @@ describe("the end of a claim", () => {
   const CLAIM = { scope: "k1", token: "t", fingerprint: "f", requestId: "req_1" };
   const ANSWER = { status: 200, contentType: "application/json", body: "{}" };
 
-  function endOf(change: Partial<Idempotency> = {}) {
+  function endOf(change: Partial<ClaimStore> = {}) {
     const { ends, idempotency } = setUp();
     const logged: { event: string; fields: LogFields | undefined }[] = [];
     const note = (event: string, fields?: LogFields) => void logged.push({ event, fields });
@@ -129,13 +128,13 @@ describe("the end of a claim", () => {
     return { ends, logged, gateway };
   }
 
-  test("keeps the answer, or that there was one, or forgets the request", async () => {
+  test("stores the response, stores only its completion, or deletes the claim", async () => {
     const { ends, gateway } = endOf();
     for (const end of [ANSWER, null, "forget"] as const) await endClaim(gateway, CLAIM, end);
     expect(ends).toEqual([ANSWER, null, "forgotten"]);
   });
 
-  test("that the store does not take is logged, and spoils no answer", async () => {
+  test("logs a failure of the store and does not fail the response", async () => {
     const { logged, gateway } = endOf({ finish: () => Promise.reject(new Error("away")) });
     await endClaim(gateway, CLAIM, ANSWER);
     expect(logged).toEqual([

@@ -3,14 +3,14 @@
  * there is none. It is sent upstream again only if no account can have processed the first one.
  */
 
-import type { IdempotencyClaim, StoredAnswer } from "../../billing/idempotency/idempotency.ts";
+import type { Idempotency, IdempotencyClaim, StoredAnswer } from "../../billing/idempotency/idempotency.ts";
 import { ApiError, storeUnavailable } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { WholeResponse } from "../../net/wire/http-message.ts";
 import { partBytes } from "../../net/wire/parts.ts";
+import type { Log } from "../../observe/log.ts";
 import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
 import type { Caller } from "../admission/authenticate.ts";
-import type { Gateway } from "../gateway.ts";
 import { computeFingerprint, readIdempotencyKey, repeatError } from "./idempotency-key.ts";
 
 /** The first request with its key, which now owns the claim; or a repeat, with the response of the first. */
@@ -18,9 +18,8 @@ export type IdempotencyClaimResult<Out> =
   | { kind: "first"; claim: IdempotencyClaim }
   | { kind: "repeat"; answer: Out };
 
-/** The part of the `RequestContext` that a claim needs. */
+/** The part of the request context that a claim depends on. */
 interface Claimant {
-  readonly gateway: Pick<Gateway, "idempotency">;
   readonly call: { readonly request: { readonly headers: HeaderReader }; readonly requestId: string };
   readonly caller: Caller;
   readonly endpoint: Endpoint;
@@ -28,23 +27,26 @@ interface Claimant {
 }
 
 /** Returns null without the header. Rejects with the error of a repeat that has no stored response. */
-export function claimRequest(claimant: Claimant): Promise<IdempotencyClaimResult<WholeResponse>> | null {
+export function claimRequest(
+  idempotency: Pick<Idempotency, "begin">,
+  claimant: Claimant,
+): Promise<IdempotencyClaimResult<WholeResponse>> | null {
   const token = readIdempotencyKey(claimant.call.request.headers);
-  return token === null ? null : claimWithKey(token, claimant);
+  return token === null ? null : claimWithKey(idempotency, claimant, token);
 }
 
 async function claimWithKey(
+  idempotency: Pick<Idempotency, "begin">,
+  { call, caller, endpoint, request }: Claimant,
   token: string,
-  claimant: Claimant,
 ): Promise<IdempotencyClaimResult<WholeResponse>> {
-  const { gateway, call, caller, endpoint, request } = claimant;
   const claim: IdempotencyClaim = {
     scope: caller.key.id,
     token,
     fingerprint: await fingerprintRequest(endpoint, request),
     requestId: call.requestId,
   };
-  const start = await gateway.idempotency.begin(claim).catch(() => {
+  const start = await idempotency.begin(claim).catch(() => {
     throw storeUnavailable();
   });
   if (start.kind === "new") return { kind: "first", claim };
@@ -64,14 +66,21 @@ async function fingerprintRequest(endpoint: Endpoint, { inputText }: ModelReques
  * After such a failure the Idempotency-Key is spent. The error states it, because clients would otherwise retry with
  * the key.
  */
-export function withSpentKey({ code, message, param, headers, resetsAtMs }: ApiError): ApiError {
+export function withSpentKey({ code, message, param, headers, resetsAtMs, limit }: ApiError): ApiError {
   const advice =
-    "An account may have worked on it, so its Idempotency-Key is used up: to ask again, use a new key.";
+    "The upstream may have processed the request, so its Idempotency-Key cannot be used again. To send the request again, use a new key.";
   return new ApiError(code, `${message} ${advice}`, {
     param,
     headers: { ...headers, "x-should-retry": "false" },
     resetsAtMs,
+    limit,
   });
+}
+
+/** The services that ending a claim uses. */
+export interface ClaimEndServices {
+  readonly idempotency: Pick<Idempotency, "finish" | "releaseClaim">;
+  readonly log: Pick<Log, "error">;
 }
 
 /**
@@ -79,12 +88,12 @@ export function withSpentKey({ code, message, param, headers, resetsAtMs }: ApiE
  * database is back, and until then the key stays in progress.
  */
 export async function endClaim(
-  { idempotency, log }: Pick<Gateway, "idempotency" | "log">,
+  { idempotency, log }: ClaimEndServices,
   claim: IdempotencyClaim,
   end: "forget" | StoredAnswer | null,
 ): Promise<void> {
   try {
-    if (end === "forget") await idempotency.forget(claim);
+    if (end === "forget") await idempotency.releaseClaim(claim);
     else await idempotency.finish(claim, end);
   } catch (error) {
     const reason = error instanceof Error ? error.message : "unknown";

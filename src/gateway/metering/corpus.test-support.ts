@@ -68,7 +68,7 @@ const MARKDOWN = [
 ];
 
 /** A small generator (mulberry32): the same seed produces the same texts. */
-export function randomOf(seed: number): () => number {
+export function createRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

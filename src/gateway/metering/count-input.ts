@@ -3,12 +3,12 @@
  * requests.
  */
 
-import { putInTurns } from "../../net/wire/next-turn.ts";
+import { copyInTurns } from "../../net/wire/next-turn.ts";
 import type { EndpointName } from "../../protocols/shared/request.ts";
 import { countInputHere } from "./count-request.ts";
 
 /** The job of the thread. */
-export interface CountOrder {
+export interface CountJob {
   readonly bytes: Uint8Array;
   readonly endpoint: EndpointName;
 }
@@ -30,13 +30,13 @@ export function countInput(body: Uint8Array, endpoint: EndpointName): Promise<nu
 async function countInThread(body: Uint8Array, endpoint: EndpointName): Promise<number> {
   // A copy, because the body may still be in transmission to an upstream.
   const bytes = Buffer.allocUnsafeSlow(body.length);
-  await putInTurns(bytes, 0, body);
+  await copyInTurns(bytes, 0, body);
   const worker = new Worker(new URL("./count-worker.ts", import.meta.url).href);
   try {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     worker.onmessage = ({ data }: MessageEvent<number>) => resolve(data);
-    worker.onerror = ({ message }) => reject(new Error(`The input could not be counted: ${message}`));
-    worker.postMessage({ bytes, endpoint } satisfies CountOrder, [bytes.buffer]);
+    worker.onerror = ({ message }) => reject(new Error(`Counting the input tokens failed: ${message}`));
+    worker.postMessage({ bytes, endpoint } satisfies CountJob, [bytes.buffer]);
     return await promise;
   } finally {
     worker.terminate();

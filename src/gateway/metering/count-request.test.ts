@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import type { EndpointName } from "../../protocols/shared/request.ts";
-import { corpusText, randomOf } from "./corpus.test-support.ts";
+import { corpusText, createRandom } from "./corpus.test-support.ts";
 import { countInput } from "./count-input.ts";
 import { countResponse, countTexts } from "./count-request.ts";
 import { MEDIA_TOKENS } from "./media.ts";
@@ -9,7 +9,7 @@ import { MEDIA_TOKENS } from "./media.ts";
 const input = (json: unknown, endpoint: EndpointName) =>
   countInput(Buffer.from(JSON.stringify(json)), endpoint);
 
-test("a chat has the tokens of its messages and what frames them", async () => {
+test("a chat counts its messages and their framing", async () => {
   const messages = [
     { role: "system", content: "Be brief." },
     { role: "user", content: [{ type: "text", text: "What is the capital of Portugal?" }] },
@@ -18,7 +18,7 @@ test("a chat has the tokens of its messages and what frames them", async () => {
   expect(await input({ model: "m", messages }, "chat.completions")).toBe(words + 4 + 4 + 3);
 });
 
-test("a picture has a fixed count, however many bytes it has", async () => {
+test("an image has a fixed count, independent of its bytes", async () => {
   const message = (bytes: number) => ({
     messages: [
       {
@@ -36,7 +36,7 @@ test("a picture has a fixed count, however many bytes it has", async () => {
   expect(await input(message(1_000_000), "chat.completions")).toBe(MEDIA_TOKENS + 7);
 });
 
-test("a response's input is its items, instructions and tools", async () => {
+test("the input of a response counts its items, instructions and tools", async () => {
   const tools = [{ type: "function", name: "look", parameters: { type: "object", properties: {} } }];
   const body = { input: "Hello there", instructions: "Be kind.", tools };
   const words = ["Hello there", "Be kind.", JSON.stringify(tools)].map((one) => countTokens(one));
@@ -49,18 +49,18 @@ test("a response's input is its items, instructions and tools", async () => {
   expect(await input({ input: items }, "responses")).toBe(expected);
 });
 
-test("an embedding has the tokens of its texts, or those the client made", async () => {
+test("an embedding counts the tokens of its texts, or the tokens that the client sent", async () => {
   expect(await input({ input: "Hello there" }, "embeddings")).toBe(countTokens("Hello there"));
   expect(await input({ input: ["Hello there", "you"] }, "embeddings")).toBe(countTokens("Hello there") + 1);
   expect(await input({ input: [1, 2, 3] }, "embeddings")).toBe(3);
   expect(await input({ input: [[1, 2], [3]] }, "embeddings")).toBe(3);
 });
 
-test("a picture's prompt is counted", async () => {
+test("the prompt of an image counts", async () => {
   expect(await input({ prompt: "a red fox" }, "images.generations")).toBe(countTokens("a red fox"));
 });
 
-test("an answer has the tokens of what it says, and those of its reasoning among them", async () => {
+test("a response counts its text and its reasoning", async () => {
   const answer = { choices: [{ message: { role: "assistant", content: "Lisbon.", reasoning: "easy" } }] };
   expect(await countResponse(Buffer.from(JSON.stringify(answer)))).toEqual({
     outputTokens: countTokens("Lisbon.") + countTokens("easy"),
@@ -68,13 +68,13 @@ test("an answer has the tokens of what it says, and those of its reasoning among
   });
 });
 
-test("what is no JSON counts as nothing", async () => {
+test("invalid JSON counts as zero tokens", async () => {
   expect(await countInput(Buffer.from("nonsense"), "responses")).toBe(0);
   expect(await countResponse(Buffer.from("nonsense"))).toEqual({ outputTokens: 0, reasoningTokens: 0 });
 });
 
-test("megabytes of input are counted without stopping everything else", async () => {
-  const text = corpusText("mixed", 400_000, randomOf(4));
+test("counting megabytes of input does not block the event loop", async () => {
+  const text = corpusText("mixed", 400_000, createRandom(4));
   let turns = 0;
   const timer = setInterval(() => turns++, 0);
   const tokens = await countTexts([text, "and a little more"]);
@@ -83,8 +83,8 @@ test("megabytes of input are counted without stopping everything else", async ()
   expect(tokens).toBe(countTokens(text) + 4);
 });
 
-test("a long body has the same count as its parts, and others have their turn while it is parsed", async () => {
-  const text = corpusText("prose", 300_000, randomOf(5));
+test("a long body has the sum of its parts, and parsing does not block the event loop", async () => {
+  const text = corpusText("prose", 300_000, createRandom(5));
   const messages = Array.from({ length: 40 }, () => ({ role: "user", content: text }));
   const body = Buffer.from(JSON.stringify({ model: "m", messages }));
   let longestMs = 0;
@@ -97,6 +97,6 @@ test("a long body has the same count as its parts, and others have their turn wh
   clearInterval(timer);
   expect(tokens).toBe(40 * (countTokens(text) + 4) + 3);
   console.log(`12 MB counted: the event loop was held for ${longestMs.toFixed(0)} ms at most`);
-  // Counting all of it at once takes more than a second; the margin is for a busy machine.
+  // Counting without pauses takes more than a second; the margin is for a busy machine.
   expect(longestMs).toBeLessThan(500);
 });

@@ -26,6 +26,11 @@ const STRUCTURE_FIELDS: ReadonlySet<string> = new Set([
   "format",
   "phase",
   "cache_control",
+  "thought",
+  "thoughtSignature",
+  "media_type",
+  "signature",
+  "tool_use_id",
 ]);
 const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "image_url",
@@ -34,6 +39,9 @@ const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "file_id",
   "file_url",
   "video_url",
+  "inlineData",
+  "inline_data",
+  "fileData",
 ]);
 /** Fields that the model reads as JSON, or in a form of about that length. */
 const SCHEMA_FIELDS = ["tools", "functions", "response_format", "text"] as const;
@@ -70,7 +78,7 @@ export async function countTexts(texts: readonly string[]): Promise<number> {
 
 /** The output tokens of a whole response. Images and vectors have none. */
 export async function countResponse(body: Uint8Array): Promise<CountedOutput> {
-  const { said, reasoned } = readWholeResponseTexts(parseJson(body));
+  const { outputTexts: said, reasoningTexts: reasoned } = readWholeResponseTexts(parseJson(body));
   const reasoningTokens = await countTexts(reasoned);
   return { outputTokens: reasoningTokens + (await countTexts(said)), reasoningTokens };
 }
@@ -93,6 +101,12 @@ function collect(json: Record<string, unknown>, endpoint: EndpointName, collecte
       collectValue(json.prompt, collected);
       if (Array.isArray(json.images)) collected.tokens += json.images.length * MEDIA_TOKENS;
       return;
+    case "gemini.embed_content":
+    case "gemini.batch_embed_contents":
+      for (const one of Array.isArray(json.requests) ? json.requests : [json]) {
+        if (isObject(one)) collectValue(one.content, collected);
+      }
+      return;
     default:
       collectConversation(json, collected);
   }
@@ -100,8 +114,9 @@ function collect(json: Record<string, unknown>, endpoint: EndpointName, collecte
 
 function collectConversation(json: Record<string, unknown>, collected: CollectedInput): void {
   collected.tokens += REPLY_TOKENS;
-  for (const turns of [json.messages, json.input, json.instructions]) {
-    for (const turn of Array.isArray(turns) ? turns : typeof turns === "string" ? [turns] : []) {
+  const system = json.system ?? json.systemInstruction ?? json.system_instruction;
+  for (const turns of [system, json.messages, json.input, json.instructions, json.contents]) {
+    for (const turn of Array.isArray(turns) ? turns : isTurn(turns) ? [turns] : []) {
       collected.tokens += MESSAGE_TOKENS;
       collectValue(turn, collected);
     }
@@ -112,6 +127,10 @@ function collectConversation(json: Record<string, unknown>, collected: Collected
       collected.texts.push(JSON.stringify(schema));
     }
   }
+}
+
+function isTurn(value: unknown): boolean {
+  return typeof value === "string" || isObject(value);
 }
 
 /** A format without a schema (`text`, `json_object`) is an option that the model does not read. */
@@ -126,11 +145,16 @@ function collectValue(value: unknown, collected: CollectedInput): void {
   if (!isObject(value)) return;
   for (const [key, member] of Object.entries(value)) {
     if (STRUCTURE_FIELDS.has(key) || member === null) continue;
-    if (MEDIA_FIELDS.has(key)) collected.tokens += MEDIA_TOKENS;
+    if (MEDIA_FIELDS.has(key) || isMediaSource(key, member)) collected.tokens += MEDIA_TOKENS;
     else if (key === "encrypted_content" && typeof member === "string") {
       collected.tokens += Math.ceil(member.length / ENCRYPTED_CHARS_PER_TOKEN);
     } else collectValue(member, collected);
   }
+}
+
+/** The image or file of a Messages block. Only a text source is text. */
+function isMediaSource(key: string, member: unknown): boolean {
+  return key === "source" && isObject(member) && (member.type === "base64" || member.type === "url");
 }
 
 /** Texts, or token arrays of the client. */

@@ -4,13 +4,13 @@ import { BYTES_PER_TOKEN, createInputEstimates, RATIO_MAX, RATIO_MIN } from "./i
 
 const text = (textBytes: number) => ({ textBytes, media: 0 });
 
-describe("the estimate of an input", () => {
-  test("covers prose before anything is learnt", () => {
+describe("the input estimate", () => {
+  test("covers prose before it has learned anything", () => {
     // Five bytes per token.
     expect(createInputEstimates().estimate("m", text(5_000))).toBeGreaterThan(1_000);
   });
 
-  test("comes to lie just above what a model's requests show", () => {
+  test("converges to just above the observed token ratio of a model", () => {
     fc.assert(
       fc.property(fc.double({ min: RATIO_MIN, max: RATIO_MAX, noNaN: true }), (ratio) => {
         const estimates = createInputEstimates();
@@ -23,7 +23,7 @@ describe("the estimate of an input", () => {
     );
   });
 
-  test("lies above nearly all requests that differ among themselves", () => {
+  test("is above nearly all requests of varying token ratios", () => {
     const estimates = createInputEstimates();
     let seed = 1;
     const random = (): number => {
@@ -40,7 +40,7 @@ describe("the estimate of an input", () => {
     expect(short / 1_800).toBeLessThan(0.05);
   });
 
-  test("is a whole number within bounds and grows with the text, whatever was learnt", () => {
+  test("is a whole number within bounds and grows with the text", () => {
     const lesson = fc.tuple(
       fc.integer({ min: -5, max: 1_000_000 }),
       fc.nat(3),
@@ -69,27 +69,27 @@ describe("the estimate of an input", () => {
     );
   });
 
-  test("of one model teaches nothing about another", () => {
+  test("of one model does not affect another model", () => {
     const estimates = createInputEstimates();
     const before = estimates.estimate("other", text(9_000));
     for (let i = 0; i < 100; i++) estimates.learn("m", text(9_000), 6_000);
     expect(estimates.estimate("other", text(9_000))).toBe(before);
   });
 
-  test("is not led astray by conversations that the upstream keeps", () => {
+  test("ignores counts that include a stored conversation", () => {
     const estimates = createInputEstimates();
     const before = estimates.estimate("m", text(300));
     for (let i = 0; i < 100; i++) estimates.learn("m", text(300), 90_000);
     expect(estimates.estimate("m", text(300))).toBe(before);
   });
 
-  test("never falls below that of prose, however much text of hardly any tokens is sent", () => {
+  test("has a lower bound, even after much text with very few tokens", () => {
     const estimates = createInputEstimates();
     for (let i = 0; i < 500; i++) estimates.learn("m", text(20_000), 3);
     expect(estimates.estimate("m", text(30_000))).toBeGreaterThan(5_000);
   });
 
-  test("is remembered for a bounded number of models, the latest", () => {
+  test("is kept for a bounded number of models, the most recent", () => {
     const estimates = createInputEstimates();
     const first = estimates.estimate("0", text(9_000));
     for (let model = 0; model <= 2_000; model++) {
@@ -99,7 +99,7 @@ describe("the estimate of an input", () => {
     expect(estimates.estimate("2000", text(9_000))).toBeLessThan(first);
   });
 
-  test("of a model that is still heard of outlives those that are not", () => {
+  test("of a recently used model is evicted last", () => {
     const estimates = createInputEstimates();
     const first = estimates.estimate("0", text(9_000));
     const learn = (model: number) => estimates.learn(String(model), text(9_000), 1_500);

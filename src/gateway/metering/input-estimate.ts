@@ -33,7 +33,7 @@ interface LearntRatio {
   ratio: number;
   deviation: number;
   /** The sequence number of the last sample. */
-  lesson: number;
+  lastSample: number;
 }
 
 export function createInputEstimates(): InputEstimates {
@@ -42,7 +42,7 @@ export function createInputEstimates(): InputEstimates {
 
   function createModel(model: string): LearntRatio {
     if (models.size >= MODELS_MAX) evictOldest();
-    const created = { ...INITIAL, lesson: 0 };
+    const created = { ...INITIAL, lastSample: 0 };
     models.set(model, created);
     return created;
   }
@@ -50,7 +50,7 @@ export function createInputEstimates(): InputEstimates {
   /** Evicts the model whose last sample is oldest. */
   function evictOldest(): void {
     let oldest: [model: string, lesson: number] | null = null;
-    for (const [model, { lesson }] of models) {
+    for (const [model, { lastSample: lesson }] of models) {
       if (oldest === null || lesson < oldest[1]) oldest = [model, lesson];
     }
     if (oldest !== null) models.delete(oldest[0]);
@@ -76,7 +76,7 @@ export function createInputEstimates(): InputEstimates {
       const error = Math.abs(sample - learnt.ratio);
       learnt.ratio += weight * (sample - learnt.ratio);
       learnt.deviation += weight * (error - learnt.deviation);
-      learnt.lesson = ++samples;
+      learnt.lastSample = ++samples;
     },
   };
 }

@@ -18,11 +18,11 @@ const STORED_EXTRA_TOKENS = PICTURE_TOKENS_MAX;
 type InputRequest = Pick<ModelRequest, "publicModel" | "inputSize" | "inputReach" | "readsKept">;
 
 /** `keptTokens` is the length of the conversation that the upstream stores; null if unknown. */
-export function inputLeast(
+export function estimateInputMin(
   estimates: Pick<InputEstimates, "estimate">,
   request: InputRequest,
   contextTokens: number | null,
-  keptTokens: number | null,
+  conversationTokens: number | null,
 ): number {
   const reach = request.inputReach();
   const { textBytes, remotePictures, remoteFiles } = reach;
@@ -30,36 +30,37 @@ export function inputLeast(
   const ownTokens = estimates.estimate(request.publicModel, { textBytes, media });
   const unseen = Math.min(UNCOUNTED_TOKENS_USUAL, contextTokens ?? UNCOUNTED_TOKENS_USUAL);
   // Includes results of hosted tools, which are not read again.
-  const counted = keptTokens === null ? unseen : Math.min(keptTokens, contextTokens ?? keptTokens);
+  const counted =
+    conversationTokens === null ? unseen : Math.min(conversationTokens, contextTokens ?? conversationTokens);
   const storedTokens = readsStored(request, reach) ? counted : 0;
   return ownTokens + remotePictures * MEDIA_TOKENS + remoteFiles * unseen + storedTokens;
 }
 
-export function inputMost(
+export function computeInputMax(
   request: InputRequest,
   family: Endpoint["interface"],
   contextTokens: number | null,
-  keptTokens: number | null,
+  conversationTokens: number | null,
 ): number {
   // No tokenizer produces more than one token per byte.
   const text = request.inputReach().textBytes + OVERHEAD_TOKENS;
-  return addNonText(text, request, family, contextTokens, keptTokens);
+  return addNonText(text, request, family, contextTokens, conversationTokens);
 }
 
 /**
  * The upper estimate: everything that cannot be counted beforehand at its bound, and text as estimated. For requests
  * with more than text.
  */
-export function inputFirm(
+export function estimateInputUpper(
   estimates: Pick<InputEstimates, "estimate">,
   request: InputRequest,
   family: Endpoint["interface"],
   contextTokens: number | null,
-  keptTokens: number | null,
+  conversationTokens: number | null,
 ): number {
   const { textBytes } = request.inputReach();
   const text = estimates.estimate(request.publicModel, { textBytes, media: 0 });
-  return addNonText(text, request, family, contextTokens, keptTokens);
+  return addNonText(text, request, family, contextTokens, conversationTokens);
 }
 
 function addNonText(
@@ -67,7 +68,7 @@ function addNonText(
   request: InputRequest,
   family: Endpoint["interface"],
   contextTokens: number | null,
-  keptTokens: number | null,
+  conversationTokens: number | null,
 ): number {
   const reach = request.inputReach();
   const window = contextTokens ?? CONTEXT_TOKENS_UNKNOWN;
@@ -76,9 +77,9 @@ function addNonText(
   if (family === "embeddings") return text;
   const storedTokens = !readsStored(request, reach)
     ? 0
-    : keptTokens === null
+    : conversationTokens === null
       ? window
-      : maxStoredTokens(keptTokens);
+      : maxStoredTokens(conversationTokens);
   const files = reach.files > 0 ? window : 0;
   const total = text + reach.pictures * PICTURE_TOKENS_MAX + files + storedTokens;
   const perPass = contextTokens === null ? total : Math.min(total, contextTokens);

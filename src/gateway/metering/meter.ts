@@ -4,10 +4,11 @@
  */
 
 import { isPaidByPiece, type Tariff } from "../../money/tariff.ts";
+import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import { partBytes } from "../../net/wire/parts.ts";
 import type { EndpointName, ModelRequest } from "../../protocols/shared/request.ts";
 import { isImpossibleUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
-import type { UsageFlag, UsageSource, UsageTokens } from "../../store/usage/usage-row.ts";
+import type { UsageFlag, UsageSource } from "../../store/usage/usage-row.ts";
 import { countInput } from "./count-input.ts";
 import { countTexts } from "./count-request.ts";
 import type { CountedOutput } from "./counted-output.ts";
@@ -26,11 +27,11 @@ export interface UsageEvidence {
 }
 
 export interface MeasuredUsage {
-  tokens: UsageTokens;
+  tokens: TokenCounts;
   source: UsageSource;
   flags: readonly UsageFlag[];
   /** The reported usage is implausible. */
-  isAbsurd: boolean;
+  isImplausible: boolean;
 }
 
 export interface ModelBounds {
@@ -47,38 +48,28 @@ export function meteringTerms({ tariff, contextTokens, outputTokensMax }: Metere
   return { tariff, contextTokens, outputTokensMax };
 }
 
-const NO_TOKENS: UsageTokens = {
-  inputTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-  imageInputTokens: 0,
-  audioInputTokens: 0,
-  audioOutputTokens: 0,
-  images: 0,
-};
-
 const NO_FLAGS: readonly UsageFlag[] = [];
 
 /** The reported usage, or none. */
 export function asReported(usage: TokenUsage | null, images: number): MeasuredUsage {
   const source = usage === null ? "none" : "upstream";
-  return { tokens: toTokens(usage, images), source, flags: NO_FLAGS, isAbsurd: false };
+  return { tokens: toTokens(usage, images), source, flags: NO_FLAGS, isImplausible: false };
 }
 
-function toTokens(usage: TokenUsage | null, images: number): UsageTokens {
+function toTokens(usage: TokenUsage | null, images: number): TokenCounts {
   if (usage === null) return { ...NO_TOKENS, images };
   return {
     inputTokens: usage.inputTokens,
     cachedTokens: usage.cachedTokens,
     cacheWriteTokens: usage.cacheWriteTokens,
+    cacheWrite1hTokens: usage.cacheWrite1hTokens,
     outputTokens: usage.outputTokens,
     reasoningTokens: usage.reasoningTokens,
     imageInputTokens: usage.imageInputTokens,
     audioInputTokens: usage.audioInputTokens,
     audioOutputTokens: usage.audioOutputTokens,
     images,
+    webSearches: usage.webSearches,
   };
 }
 
@@ -86,8 +77,8 @@ function toTokens(usage: TokenUsage | null, images: number): UsageTokens {
  * Input and output were reported, at the end of the response. Some servers send zeros if they do not count: that counts
  * as no report.
  */
-export function isWholeCount({ lacks, isEarly, inputTokens, outputTokens }: TokenUsage): boolean {
-  return lacks === null && !isEarly && inputTokens + outputTokens > 0;
+export function isWholeCount({ missing, isEarly, inputTokens, outputTokens }: TokenUsage): boolean {
+  return missing === null && !isEarly && inputTokens + outputTokens > 0;
 }
 
 /** Nothing is left to count. Images without output tokens were not counted by their upstream either. */
@@ -110,7 +101,7 @@ export function measure(
 
 /** An implausible count is not recorded: sums, charts and windows would repeat it. */
 export function implausibleUsage(images: number): MeasuredUsage {
-  return { tokens: toTokens(null, images), source: "upstream", flags: ["clamped"], isAbsurd: true };
+  return { tokens: toTokens(null, images), source: "upstream", flags: ["clamped"], isImplausible: true };
 }
 
 /** If nothing could be counted: the input as estimated before the response began. */
@@ -119,7 +110,7 @@ export function estimatedInput(
   images: number,
   how: "estimated" | "partial" = "estimated",
 ): MeasuredUsage {
-  return { tokens: { ...NO_TOKENS, inputTokens, images }, source: how, flags: [how], isAbsurd: false };
+  return { tokens: { ...NO_TOKENS, inputTokens, images }, source: how, flags: [how], isImplausible: false };
 }
 
 /** Whether the usage that an upstream reported is plausible. */
@@ -141,8 +132,11 @@ async function countMissing(
   const { usage, images, isWhole } = evidence;
   const isZeroReport = usage !== null && usage.inputTokens + usage.outputTokens === 0;
   const isInputReported =
-    usage !== null && !isZeroReport && usage.lacks !== "input" && !(usage.isEarly && usage.inputTokens === 0);
-  const reportedOutput = usage !== null && usage.lacks !== "output" ? usage : null;
+    usage !== null &&
+    !isZeroReport &&
+    usage.missing !== "input" &&
+    !(usage.isEarly && usage.inputTokens === 0);
+  const reportedOutput = usage !== null && usage.missing !== "output" ? usage : null;
   const [inputTokens, output] = await Promise.all([
     isInputReported ? usage.inputTokens : countInputTokens(request, endpoint),
     // An early report is used only if no output followed, and a report of 0 only if no output arrived.
@@ -151,7 +145,7 @@ async function countMissing(
       : reportedOutput,
   ]);
   // The output of an embedding has no text, but its input is never empty.
-  const isZeroPlausible = isZeroReport && images === 0 && endpoint !== "embeddings";
+  const isZeroPlausible = isZeroReport && images === 0 && !isEmbedding(endpoint);
   if ((isInputReported || isZeroPlausible) && output === reportedOutput) return asReported(usage, images);
   const { outputTokens, reasoningTokens } = output;
   const how = isWhole ? "estimated" : "partial";
@@ -159,7 +153,7 @@ async function countMissing(
     tokens: { ...toTokens(usage, images), inputTokens, outputTokens, reasoningTokens },
     source: how,
     flags: [how],
-    isAbsurd: false,
+    isImplausible: false,
   };
 }
 
@@ -191,6 +185,14 @@ export function countInputTokens({ inputText }: ModelRequest, endpoint: Endpoint
   return inputText.kind === "json"
     ? countInput(partBytes(inputText.body), endpoint)
     : countTexts(inputText.texts);
+}
+
+function isEmbedding(endpoint: EndpointName): boolean {
+  return (
+    endpoint === "embeddings" ||
+    endpoint === "gemini.embed_content" ||
+    endpoint === "gemini.batch_embed_contents"
+  );
 }
 
 /** A batch of embeddings, and a response with hosted tools, can read more than one context window. */

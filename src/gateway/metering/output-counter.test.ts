@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
-import { reasoningLane } from "../../protocols/shared/stream.ts";
-import { corpusText, KINDS, piecesAtRandom, randomOf } from "./corpus.test-support.ts";
+import { reasoningChannel } from "../../protocols/shared/stream.ts";
+import { corpusText, createRandom, KINDS, piecesAtRandom } from "./corpus.test-support.ts";
 import { type OutputCounter, openOutputCounter } from "./output-counter.ts";
 import { loadTokenizer } from "./tokenizer.ts";
 
@@ -19,14 +19,14 @@ async function counted(pieces: Iterable<string>): Promise<number> {
   return (await counter.exact()).outputTokens;
 }
 
-describe("tokens counted from the pieces of a stream", () => {
-  test("miss the count of the whole text by at most 0.1 % in the middle, and 1 % in 99 of 100", async () => {
+describe("token counts of a stream", () => {
+  test("deviate from the count of the whole text by 0.1 % (median) and 1 % (99th percentile)", async () => {
     await loadTokenizer();
-    const random = randomOf(20_260_101);
+    const random = createRandom(20_260_101);
     const errors: number[] = [];
     for (const kind of KINDS) {
       for (let i = 0; i < 40; i++) {
-        // From a few words to 60,000 characters, short texts as often as long ones.
+        // From a few words to 60,000 characters, with short texts as frequent as long ones.
         const text = corpusText(kind, Math.floor(20 * 3_000 ** random()), random);
         const truth = countTokens(text, AS_TEXT);
         errors.push(Math.abs((await counted(piecesAtRandom(text, random))) - truth) / truth);
@@ -37,7 +37,7 @@ describe("tokens counted from the pieces of a stream", () => {
     expect(errors[Math.floor(errors.length * 0.99)]).toBeLessThanOrEqual(0.01);
   });
 
-  test("are the same however the text is cut", async () => {
+  test("do not depend on how the text is split", async () => {
     await loadTokenizer();
     await fc.assert(
       fc.asyncProperty(
@@ -45,7 +45,7 @@ describe("tokens counted from the pieces of a stream", () => {
         fc.constantFrom(...KINDS),
         fc.integer({ min: 1, max: 3_000 }),
         async (seed, kind, chars) => {
-          const random = randomOf(seed);
+          const random = createRandom(seed);
           const text = corpusText(kind, chars, random);
           expect(await counted(piecesAtRandom(text, random))).toBe(await counted([text]));
         },
@@ -54,8 +54,8 @@ describe("tokens counted from the pieces of a stream", () => {
     );
   });
 
-  test("are close at any moment, without waiting", async () => {
-    const random = randomOf(7);
+  test("have a close synchronous estimate at any time", async () => {
+    const random = createRandom(7);
     for (const kind of KINDS) {
       const counter = openOutputCounter();
       const text = corpusText(kind, 12_000, random);
@@ -68,8 +68,8 @@ describe("tokens counted from the pieces of a stream", () => {
     }
   });
 
-  test("of choices that come mixed are those of each", async () => {
-    const random = randomOf(3);
+  test("of interleaved choices are the sum of each choice", async () => {
+    const random = createRandom(3);
     const texts = [corpusText("prose", 9_000, random), corpusText("japanese", 9_000, random)];
     const counter = openOutputCounter();
     const [first = [], second = []] = texts.map((text) => piecesAtRandom(text, random));
@@ -82,7 +82,7 @@ describe("tokens counted from the pieces of a stream", () => {
     );
   });
 
-  test("of tools are those of the name and the arguments, each by itself", async () => {
+  test("of tool calls cover the name and arguments of each call", async () => {
     const counter = openOutputCounter();
     for (const city of ["Oslo", "Rome"]) {
       const name = Buffer.from("get_weather");
@@ -94,12 +94,12 @@ describe("tokens counted from the pieces of a stream", () => {
     expect((await counter.exact()).outputTokens).toBe(each("Oslo") + each("Rome"));
   });
 
-  test("of reasoning are among them and told apart, also when much of it was said", async () => {
+  test("include reasoning and report it separately", async () => {
     await loadTokenizer();
-    const random = randomOf(11);
+    const random = createRandom(11);
     const [said, thought] = [corpusText("prose", 30_000, random), corpusText("prose", 30_000, random)];
     const counter = openOutputCounter();
-    for (const piece of piecesAtRandom(thought, random)) say(counter, piece, reasoningLane(0));
+    for (const piece of piecesAtRandom(thought, random)) say(counter, piece, reasoningChannel(0));
     for (const piece of piecesAtRandom(said, random)) say(counter, piece, 0);
     const { outputTokens, reasoningTokens } = await counter.exact();
     const truth = countTokens(thought, AS_TEXT);
@@ -111,17 +111,17 @@ describe("tokens counted from the pieces of a stream", () => {
     expect(Math.abs(outputTokens - reasoningTokens - rest) / rest).toBeLessThan(0.01);
   });
 
-  test("are none where nothing was said", async () => {
+  test("are zero for an empty stream", async () => {
     const counter = openOutputCounter();
     expect(counter.estimate()).toBe(0);
     expect((await counter.exact()).outputTokens).toBe(0);
   });
 
-  test("take control tokens for the text they are", async () => {
+  test("treat control tokens as plain text", async () => {
     expect(await counted(["a <|endo", "ftext|> b"])).toBe(countTokens("a <|endoftext|> b", AS_TEXT));
   });
 
-  test("can be asked for again while the stream goes on", async () => {
+  test("can be read repeatedly while the stream continues", async () => {
     const counter = openOutputCounter();
     say(counter, "Hello");
     const first = (await counter.exact()).outputTokens;
@@ -130,15 +130,15 @@ describe("tokens counted from the pieces of a stream", () => {
     expect((await counter.exact()).outputTokens).toBe(countTokens("Hello world, and more"));
   });
 
-  test("cost no more than a linear time for a run without an end", async () => {
+  test("take linear time for an endless run of one character", async () => {
     const started = performance.now();
     const tokens = await counted(Array.from({ length: 400 }, () => "a".repeat(500)));
     expect(performance.now() - started).toBeLessThan(5_000);
-    // Eight characters of it are one token.
+    // Eight characters of this text are one token.
     expect(Math.abs(tokens - 25_000) / 25_000).toBeLessThan(0.02);
   });
 
-  test("of a thousand lanes are still all there", async () => {
+  test("cover a thousand separate texts", async () => {
     const counter = openOutputCounter();
     for (let lane = 0; lane < 1_000; lane++) say(counter, "word", lane);
     expect((await counter.exact()).outputTokens).toBe(1_000);

@@ -4,201 +4,123 @@
  * when the buffer is full or a count is requested. The whole text is never kept.
  */
 
-import { decodeText } from "../../net/wire/bytes.ts";
 import type { TextSink } from "../../protocols/shared/stream.ts";
 import type { CountedOutput } from "./counted-output.ts";
-import { roughTokens } from "./rough-tokens.ts";
-import { safeCut } from "./safe-cut.ts";
-import { loadTokenizer, type Tokenizer, tokenizerIfLoaded } from "./tokenizer.ts";
-
-export interface OutputCounter extends TextSink {
-  /** Synchronous: text that is already counted is exact, the rest is estimated from its characters. */
-  estimate(): number;
-  /** The same, with reasoning separately. */
-  estimateShown(): CountedOutput;
-  /** Exact except for cuts in very long words. Loads the tokenizer if there is anything to count. */
-  exact(): Promise<CountedOutput>;
-}
+import { PendingText, TEXT_BREAK_BYTES } from "./pending-text.ts";
+import { loadTokenizer, tokenizerIfLoaded } from "./tokenizer.ts";
 
 /** About four thousand tokens: most responses end before that and are never counted. */
 const PENDING_BYTES_MAX = 16 * 1024;
-/** Stays pending when the rest is counted, because the last word may continue. */
-const TAIL_CHARS = 256;
 /** This much accumulates only if the tokenizer cannot be loaded. Then the rough estimate is used. */
 const UNCOUNTED_BYTES_MAX = 256 * 1024;
-const LANES_MAX = 256;
-const LANE_BYTES_FIRST = 512;
-/** An id that no reader uses. */
-const NO_LANE = -(2 ** 31);
-/** Separates unrelated texts. A raw line feed cannot occur inside an event. */
-const TEXT_BREAK = 0x0a;
-const LONG_PIECE_BYTES = 64;
-
-interface Lane {
-  /** The contents of JSON strings, concatenated. */
-  bytes: Uint8Array;
-  length: number;
-  /** The part up to here is included in `rough`. */
-  judged: number;
-  rough: number;
-}
+const PENDING_TEXTS_MAX = 256;
+/** A channel that no reader uses. */
+const NO_CHANNEL = -(2 ** 31);
 
 export function openOutputCounter(): OutputCounter {
+  return new OutputCounter();
+}
+
+export class OutputCounter implements TextSink {
   /** Tokens of text that is no longer pending. Fractional if they could only be estimated. */
-  let counted = 0;
-  /** The part of `counted` that is reasoning. */
-  let countedReasoning = 0;
-  let pending = 0;
-  const lanes = new Map<number, Lane>();
-  let laneId = NO_LANE;
-  let lane = openLane();
+  #countedTokens = 0;
+  /** The part of `#countedTokens` that is reasoning. */
+  #countedReasoningTokens = 0;
+  #pendingBytes = 0;
+  readonly #pendingTexts = new Map<number, PendingText>();
+  /** The channel of the last piece. Pieces of one channel mostly follow each other, which saves the look-up. */
+  #currentChannel = NO_CHANNEL;
+  #currentText = new PendingText();
 
-  function add(bytes: Uint8Array, start: number, end: number, id: number): void {
-    if (id !== laneId) switchTo(id);
-    append(lane, bytes, start, end);
-    pending += end - start;
-    if (pending > PENDING_BYTES_MAX) countPending();
+  add(bytes: Uint8Array, start: number, end: number, channel: number): void {
+    if (channel !== this.#currentChannel) this.#switchTo(channel);
+    this.#currentText.append(bytes, start, end);
+    this.#pendingBytes += end - start;
+    if (this.#pendingBytes > PENDING_BYTES_MAX) this.#countPending();
   }
 
-  function addWhole(bytes: Uint8Array, start: number, end: number, id: number): void {
-    if (id !== laneId) switchTo(id);
-    append(lane, TEXT_BREAK_BYTES, 0, 1);
-    append(lane, bytes, start, end);
-    append(lane, TEXT_BREAK_BYTES, 0, 1);
-    pending += end - start + 2;
-    if (pending > PENDING_BYTES_MAX) countPending();
+  addWhole(bytes: Uint8Array, start: number, end: number, channel: number): void {
+    if (channel !== this.#currentChannel) this.#switchTo(channel);
+    this.#currentText.append(TEXT_BREAK_BYTES, 0, 1);
+    this.#currentText.append(bytes, start, end);
+    this.#currentText.append(TEXT_BREAK_BYTES, 0, 1);
+    this.#pendingBytes += end - start + 2;
+    if (this.#pendingBytes > PENDING_BYTES_MAX) this.#countPending();
   }
 
-  function switchTo(id: number): void {
-    if (lanes.size >= LANES_MAX) closeLanes();
-    laneId = id;
-    lane = lanes.get(id) ?? openLane();
-    lanes.set(id, lane);
+  /** Synchronous: text that is already counted is exact, the rest is estimated from its characters. */
+  estimate(): number {
+    let tokens = this.#countedTokens;
+    for (const text of this.#pendingTexts.values()) tokens += text.estimateTokens();
+    return Math.ceil(tokens);
   }
 
-  function countPending(): void {
+  /** The same, with reasoning separately. */
+  estimateShown(): CountedOutput {
+    return this.#sum((text) => text.estimateTokens());
+  }
+
+  /** Exact except for cuts in very long words. Loads the tokenizer if there is anything to count. */
+  async exact(): Promise<CountedOutput> {
+    if (this.#pendingBytes === 0) return this.#sum(() => 0);
+    const tokenizer = await loadTokenizer();
+    return this.#sum((text) => text.countTokens(tokenizer));
+  }
+
+  /** Adds the pending texts to what is already counted. */
+  #sum(count: (text: PendingText) => number): CountedOutput {
+    let outputTokens = this.#countedTokens;
+    let reasoningTokens = this.#countedReasoningTokens;
+    for (const [channel, text] of this.#pendingTexts) {
+      const tokens = count(text);
+      outputTokens += tokens;
+      if (isReasoning(channel)) reasoningTokens += tokens;
+    }
+    return { outputTokens: Math.ceil(outputTokens), reasoningTokens: Math.ceil(reasoningTokens) };
+  }
+
+  #switchTo(channel: number): void {
+    if (this.#pendingTexts.size >= PENDING_TEXTS_MAX) this.#closePendingTexts();
+    let text = this.#pendingTexts.get(channel);
+    if (text === undefined) {
+      text = new PendingText();
+      this.#pendingTexts.set(channel, text);
+    }
+    this.#currentChannel = channel;
+    this.#currentText = text;
+  }
+
+  #countPending(): void {
     const tokenizer = tokenizerIfLoaded();
     if (tokenizer === null) {
-      if (pending > UNCOUNTED_BYTES_MAX) closeLanes();
+      if (this.#pendingBytes > UNCOUNTED_BYTES_MAX) this.#closePendingTexts();
       else loadTokenizer().catch(() => {});
       return;
     }
-    pending = 0;
-    for (const [id, one] of lanes) {
-      addCounted(id, countMost(one, tokenizer));
-      pending += one.length;
+    this.#pendingBytes = 0;
+    for (const [channel, text] of this.#pendingTexts) {
+      this.#addCounted(channel, text.takeCounted(tokenizer));
+      this.#pendingBytes += text.length;
     }
-    // Many lanes with little text each: their tails alone are too much to keep.
-    if (pending > PENDING_BYTES_MAX / 2) closeLanes();
+    // Many channels with little text each: their tails alone are too much to keep.
+    if (this.#pendingBytes > PENDING_BYTES_MAX / 2) this.#closePendingTexts();
   }
 
-  function closeLanes(): void {
+  #closePendingTexts(): void {
     const tokenizer = tokenizerIfLoaded();
-    for (const [id, one] of lanes)
-      addCounted(id, tokenizer === null ? estimateLane(one) : countAll(one, tokenizer));
-    lanes.clear();
-    laneId = NO_LANE;
-    pending = 0;
+    for (const [channel, text] of this.#pendingTexts)
+      this.#addCounted(channel, tokenizer === null ? text.estimateTokens() : text.countTokens(tokenizer));
+    this.#pendingTexts.clear();
+    this.#currentChannel = NO_CHANNEL;
+    this.#pendingBytes = 0;
   }
 
-  function addCounted(id: number, tokens: number): void {
-    counted += tokens;
-    if (isReasoning(id)) countedReasoning += tokens;
+  #addCounted(channel: number, tokens: number): void {
+    this.#countedTokens += tokens;
+    if (isReasoning(channel)) this.#countedReasoningTokens += tokens;
   }
-
-  return {
-    add,
-    addWhole,
-    estimate() {
-      let tokens = counted;
-      for (const one of lanes.values()) tokens += estimateLane(one);
-      return Math.ceil(tokens);
-    },
-    estimateShown() {
-      let output = counted;
-      let reasoning = countedReasoning;
-      for (const [id, one] of lanes) {
-        const tokens = estimateLane(one);
-        output += tokens;
-        if (isReasoning(id)) reasoning += tokens;
-      }
-      return { outputTokens: Math.ceil(output), reasoningTokens: Math.ceil(reasoning) };
-    },
-    async exact() {
-      const tokenizer = pending === 0 ? null : await loadTokenizer();
-      let output = counted;
-      let reasoning = countedReasoning;
-      if (tokenizer !== null) {
-        for (const [id, one] of lanes) {
-          const tokens = countAll(one, tokenizer);
-          output += tokens;
-          if (isReasoning(id)) reasoning += tokens;
-        }
-      }
-      return { outputTokens: Math.ceil(output), reasoningTokens: Math.ceil(reasoning) };
-    },
-  };
 }
 
-function isReasoning(lane: number): boolean {
-  return lane < 0;
-}
-
-const TEXT_BREAK_BYTES = Uint8Array.of(TEXT_BREAK);
-
-function openLane(): Lane {
-  return { bytes: new Uint8Array(LANE_BYTES_FIRST), length: 0, judged: 0, rough: 0 };
-}
-
-function append(lane: Lane, bytes: Uint8Array, start: number, end: number): void {
-  const length = lane.length + end - start;
-  if (length > lane.bytes.length) {
-    const grown = new Uint8Array(2 * length);
-    grown.set(lane.bytes.subarray(0, lane.length));
-    lane.bytes = grown;
-  }
-  if (end - start > LONG_PIECE_BYTES) lane.bytes.set(bytes.subarray(start, end), lane.length);
-  else for (let from = start, to = lane.length; from < end; ) lane.bytes[to++] = bytes[from++] ?? 0;
-  lane.length = length;
-}
-
-function estimateLane(lane: Lane): number {
-  lane.rough += roughTokens(lane.bytes, lane.judged, lane.length);
-  lane.judged = lane.length;
-  return lane.rough;
-}
-
-function countAll(lane: Lane, tokenizer: Tokenizer): number {
-  return decodeTexts(lane).reduce((sum, text) => sum + tokenizer.count(text), 0);
-}
-
-/** Counts all but the last words, which stay pending. */
-function countMost(lane: Lane, tokenizer: Tokenizer): number {
-  const texts = decodeTexts(lane);
-  const last = texts.pop() ?? "";
-  const cut =
-    last.length <= TAIL_CHARS
-      ? 0
-      : safeCut(last, Math.max(0, last.length - 2 * TAIL_CHARS), last.length - TAIL_CHARS);
-  texts.push(last.slice(0, cut));
-  const rest = Buffer.from(JSON.stringify(last.slice(cut)).slice(1, -1));
-  lane.length = 0;
-  lane.judged = 0;
-  lane.rough = 0;
-  append(lane, rest, 0, rest.length);
-  return texts.reduce((sum, text) => sum + tokenizer.count(text), 0);
-}
-
-function decodeTexts(lane: Lane): string[] {
-  return decodeText(lane.bytes, 0, lane.length).split("\n").map(unescapeText);
-}
-
-function unescapeText(inside: string): string {
-  if (!inside.includes("\\")) return inside;
-  try {
-    return String(JSON.parse(`"${inside}"`));
-  } catch {
-    // An invalid escape is the upstream's error and changes the count by only a few tokens.
-    return inside;
-  }
+function isReasoning(channel: number): boolean {
+  return channel < 0;
 }

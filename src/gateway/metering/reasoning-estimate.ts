@@ -52,7 +52,7 @@ export class ReasoningEstimates {
     const key = subjectKey(subject);
     const known = this.subjects.get(key);
     if (known === undefined) {
-      this.makeRoom();
+      this.evictOldest();
       this.subjects.set(key, { mean: unseenTokens, deviation: unseenTokens * FIRST_DEVIATION });
       return;
     }
@@ -76,7 +76,7 @@ export class ReasoningEstimates {
     return Math.max(0, tokens - shownTokens);
   }
 
-  private makeRoom(): void {
+  private evictOldest(): void {
     if (this.subjects.size < SUBJECTS_MAX) return;
     const oldest = this.subjects.keys().next();
     if (!oldest.done) this.subjects.delete(oldest.value);

@@ -1,17 +1,17 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
-import { corpusText, KINDS, randomOf } from "./corpus.test-support.ts";
+import { corpusText, createRandom, KINDS } from "./corpus.test-support.ts";
 import { safeCut } from "./safe-cut.ts";
 
-test("a text cut at a safe place has the tokens of its parts", () => {
+test("a text split at a safe cut has the token count of its parts", () => {
   fc.assert(
     fc.property(
       fc.integer(),
       fc.constantFrom(...KINDS),
       fc.double({ min: 0.3, max: 0.95, noNaN: true }),
       (seed, kind, part) => {
-        const text = corpusText(kind, 600, randomOf(seed));
+        const text = corpusText(kind, 600, createRandom(seed));
         const cut = safeCut(text, 0, Math.floor(text.length * part));
         const parts = countTokens(text.slice(0, cut)) + countTokens(text.slice(cut));
         expect(parts).toBe(countTokens(text));
@@ -21,7 +21,7 @@ test("a text cut at a safe place has the tokens of its parts", () => {
   );
 });
 
-test("a cut lies behind its beginning, not beyond its end, and in no pair of surrogates", () => {
+test("a cut is after the start, not after the end, and never inside a surrogate pair", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: "grapheme", minLength: 3, maxLength: 60 }),

@@ -1,19 +1,19 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
-import { corpusText, KINDS, randomOf } from "./corpus.test-support.ts";
+import { corpusText, createRandom, KINDS } from "./corpus.test-support.ts";
 import { loadTokenizer, tokenizerIfLoaded } from "./tokenizer.ts";
 
 const truth = (text: string) => countTokens(text, { disallowedSpecial: new Set() });
 
 describe("the tokenizer", () => {
-  test("is loaded once, when it is first asked for", async () => {
+  test("is loaded once, on first use", async () => {
     const [first, second] = await Promise.all([loadTokenizer(), loadTokenizer()]);
     expect(second).toBe(first);
     expect(tokenizerIfLoaded()).toBe(first);
   });
 
-  test("leaves time for others while it loads", async () => {
+  test("does not block the event loop while it loads", async () => {
     const { default: path } = await import("node:path");
     const script = `
       const { loadTokenizer } = await import(${JSON.stringify(path.join(import.meta.dir, "tokenizer.ts"))});
@@ -26,15 +26,15 @@ describe("the tokenizer", () => {
     expect(Number(await new Response(child.stdout).text())).toBeGreaterThan(5);
   });
 
-  test("counts what the reference does, in texts of every kind", async () => {
+  test("returns the reference count for texts of every kind", async () => {
     const tokenizer = await loadTokenizer();
     for (const kind of KINDS) {
-      const text = corpusText(kind, 20_000, randomOf(11));
+      const text = corpusText(kind, 20_000, createRandom(11));
       expect(tokenizer.count(text)).toBe(truth(text));
     }
   });
 
-  test("counts what the reference does, in any characters", async () => {
+  test("returns the reference count for arbitrary characters", async () => {
     const tokenizer = await loadTokenizer();
     const pieces = fc.oneof(
       fc.string({ unit: "grapheme" }),

@@ -4,7 +4,9 @@
  * second.
  */
 
+import vocabularyFile from "gpt-tokenizer/data/o200k_base.tiktoken" with { type: "file" };
 import { O200K_TOKEN_SPLIT_REGEX } from "gpt-tokenizer/encodingParams/constants";
+import { Cache } from "../../net/wire/cache.ts";
 import { countWordTokens, type Vocabulary, vocabularyBytes } from "./byte-pairs.ts";
 import { safeCut } from "./safe-cut.ts";
 
@@ -46,15 +48,13 @@ export function loadTokenizer(): Promise<Tokenizer> {
 
 function createTokenizer(vocabulary: Vocabulary): Tokenizer {
   /** Words of more than one token: most of them occur again. */
-  const cachedCounts = new Map<string, number>();
+  const tokensByWord = new Cache<string, number>({ name: "tokens by word", entriesMax: CACHED_WORDS_MAX });
 
   function countWord(word: string, isAscii: boolean): number {
-    const cached = cachedCounts.get(word);
+    const cached = tokensByWord.get(word);
     if (cached !== undefined) return cached;
     const tokens = countWordTokens(isAscii ? word : vocabularyBytes(word), vocabulary);
-    if (word.length > CACHED_WORD_CHARS_MAX) return tokens;
-    if (cachedCounts.size >= CACHED_WORDS_MAX) cachedCounts.clear();
-    cachedCounts.set(word, tokens);
+    if (word.length <= CACHED_WORD_CHARS_MAX) tokensByWord.set(word, tokens);
     return tokens;
   }
 
@@ -82,7 +82,7 @@ function createTokenizer(vocabulary: Vocabulary): Tokenizer {
 
 /** Each line has a token in base64 and its rank, ordered by rank. */
 async function readVocabulary(): Promise<Vocabulary> {
-  const data = await Bun.file(new URL(import.meta.resolve("gpt-tokenizer/data/o200k_base.tiktoken"))).bytes();
+  const data = await Bun.file(vocabularyFile).bytes();
   const vocabulary = new Map<string, number>();
   const view = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
   for (let at = 0; at < view.length; ) {

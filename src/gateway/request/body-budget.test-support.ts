@@ -4,16 +4,16 @@ import { systemClock } from "../../net/wire/clock.ts";
 import { openDeadlines } from "../../net/wire/deadlines.ts";
 import { type BodyBudget, openBodyBudget } from "./body-budget.ts";
 
-const alarms = openDeadlines(10, systemClock);
+const deadlines = openDeadlines(10, systemClock);
 
-export function openTestRoom(bytesMax: number): BodyBudget {
+export function openTestBudget(bytesMax: number): BodyBudget {
   return openBodyBudget({
     bytesMax,
     ownerBytesMax: bytesMax / 2,
     waitingMax: 10,
     ownerWaitingMax: 5,
-    patienceMs: 60,
-    alarms,
+    waitTimeoutMs: 60,
+    deadlines,
     monotonicMs: systemClock.monotonicMs,
   });
 }

@@ -16,31 +16,32 @@ const CAT = { id: "key_3", userId: "usr_cat" };
 function open(changed: Partial<BodyBudgetOptions> = {}) {
   const pending = new Set<Deadline>();
   let nowMs = 0;
-  const room = openBodyBudget({
+  const budget = openBodyBudget({
     bytesMax: 100,
     ownerBytesMax: 60,
     waitingMax: 5,
     ownerWaitingMax: 4,
-    patienceMs: 1_000,
-    alarms: {
-      set(afterMs, ring) {
-        const alarm = { atMs: nowMs + afterMs, ring };
-        pending.add(alarm);
-        return alarm;
+    waitTimeoutMs: 1_000,
+    deadlines: {
+      set(afterMs, expire) {
+        const deadline = { atMs: nowMs + afterMs, expire };
+        pending.add(deadline);
+        return deadline;
       },
-      cancel: (alarm) => void pending.delete(alarm),
+      cancel: (deadline) => void pending.delete(deadline),
       stop() {},
     },
     monotonicMs: () => nowMs,
     ...changed,
   });
   return {
-    room,
+    budget,
     pass(ms: number) {
       nowMs += ms;
-      for (const alarm of [...pending]) if (alarm.atMs <= nowMs && pending.delete(alarm)) alarm.ring();
+      for (const deadline of [...pending])
+        if (deadline.atMs <= nowMs && pending.delete(deadline)) deadline.expire();
     },
-    alarms: pending,
+    deadlines: pending,
   };
 }
 
@@ -57,142 +58,142 @@ function watched(finding: ReservationResult | Promise<ReservationResult>): {
 /** Lets resolved promises run their callbacks. */
 const told = () => Promise.resolve().then(() => {});
 
-describe("room for bodies", () => {
-  test("is given at once while there is some", () => {
-    const { room } = open();
-    expect(room.open(ANN, STAYING).growTo(50)).toBe("room");
-    expect(room.open(BEN, STAYING).growTo(50)).toBe("room");
-    expect(room.report()).toEqual({ heldBytes: 100, bytesMax: 100, waiting: 0, refused: 0 });
+describe("the body budget", () => {
+  test("grants bytes at once while enough are free", () => {
+    const { budget } = open();
+    expect(budget.open(ANN, STAYING).growTo(50)).toBe("room");
+    expect(budget.open(BEN, STAYING).growTo(50)).toBe("room");
+    expect(budget.report()).toEqual({ heldBytes: 100, bytesMax: 100, waiting: 0, refused: 0 });
   });
 
-  test("is waited for, and given to the oldest first: nobody smaller passes", async () => {
-    const { room } = open();
-    const held = room.open(ANN, STAYING);
-    held.growNow(90);
-    const large = watched(room.open(BEN, STAYING).growTo(50));
-    const small = watched(room.open(CAT, STAYING).growTo(5));
-    expect(room.isCrowded()).toBe(true);
-    held.shrinkTo(60);
+  test("queues reservations and grants the oldest first, never a smaller one before it", async () => {
+    const { budget } = open();
+    const reservation = budget.open(ANN, STAYING);
+    reservation.growNow(90);
+    const large = watched(budget.open(BEN, STAYING).growTo(50));
+    const small = watched(budget.open(CAT, STAYING).growTo(5));
+    expect(budget.isContended()).toBe(true);
+    reservation.shrinkTo(60);
     await told();
     expect([large.found, small.found]).toEqual([null, null]);
-    held.shrinkTo(50);
+    reservation.shrinkTo(50);
     await told();
     expect([large.found, small.found]).toEqual(["room", null]);
-    held.release();
+    reservation.release();
     await told();
     expect(small.found).toBe("room");
-    expect(room.isCrowded()).toBe(false);
+    expect(budget.isContended()).toBe(false);
   });
 
-  test("is refused to whoever waited too long, and those behind go on", async () => {
-    const { room, pass } = open();
-    room.open(ANN, STAYING).growNow(90);
-    const large = watched(room.open(BEN, STAYING).growTo(50));
+  test("rejects a reservation that waited too long and continues with the next", async () => {
+    const { budget, pass } = open();
+    budget.open(ANN, STAYING).growNow(90);
+    const large = watched(budget.open(BEN, STAYING).growTo(50));
     pass(500);
-    const small = watched(room.open(CAT, STAYING).growTo(5));
+    const small = watched(budget.open(CAT, STAYING).growTo(5));
     pass(500);
     await told();
     expect([large.found, small.found]).toEqual(["full", "room"]);
-    expect(room.report()).toMatchObject({ heldBytes: 95, waiting: 0, refused: 1 });
+    expect(budget.report()).toMatchObject({ heldBytes: 95, waiting: 0, refused: 1 });
   });
 
-  test("is not waited for by more than a few", async () => {
-    const { room } = open({ waitingMax: 1 });
-    room.open(ANN, STAYING).growNow(100);
-    const first = watched(room.open(BEN, STAYING).growTo(1));
-    expect(room.open(CAT, STAYING).growTo(1)).toBe("full");
+  test("rejects a reservation when too many are waiting", async () => {
+    const { budget } = open({ waitingMax: 1 });
+    budget.open(ANN, STAYING).growNow(100);
+    const first = watched(budget.open(BEN, STAYING).growTo(1));
+    expect(budget.open(CAT, STAYING).growTo(1)).toBe("full");
     expect(first.found).toBeNull();
-    expect(room.report()).toMatchObject({ waiting: 1, refused: 1 });
+    expect(budget.report()).toMatchObject({ waiting: 1, refused: 1 });
   });
 
-  test("leaves others a place in line, however many of one owner wait", () => {
-    const { room } = open({ ownerWaitingMax: 2 });
-    room.open(ANN, STAYING).growNow(60);
-    const waiting = Array.from({ length: 2 }, () => watched(room.open(ANN, STAYING).growTo(1)));
+  test("limits the waiting reservations per owner", () => {
+    const { budget } = open({ ownerWaitingMax: 2 });
+    budget.open(ANN, STAYING).growNow(60);
+    const waiting = Array.from({ length: 2 }, () => watched(budget.open(ANN, STAYING).growTo(1)));
     expect(waiting.map(({ found }) => found)).toEqual([null, null]);
-    expect(room.open(ANN, STAYING).growTo(1)).toBe("full");
-    expect(room.isCrowded()).toBe(false);
-    void room.open(BEN, STAYING).growTo(50);
-    expect(room.isCrowded()).toBe(true);
-    expect(room.report()).toMatchObject({ heldBytes: 60, waiting: 3, refused: 1 });
+    expect(budget.open(ANN, STAYING).growTo(1)).toBe("full");
+    expect(budget.isContended()).toBe(false);
+    void budget.open(BEN, STAYING).growTo(50);
+    expect(budget.isContended()).toBe(true);
+    expect(budget.report()).toMatchObject({ heldBytes: 60, waiting: 3, refused: 1 });
   });
 
-  test("is not waited for by a client that has left", async () => {
-    const { room, alarms } = open();
-    const held = room.open(ANN, STAYING);
-    held.growNow(100);
+  test("drops a waiting reservation when its client disconnects", async () => {
+    const { budget, deadlines } = open();
+    const reservation = budget.open(ANN, STAYING);
+    reservation.growNow(100);
     const client = new AbortController();
-    const waiting = watched(room.open(BEN, client).growTo(50));
-    const behind = watched(room.open(CAT, STAYING).growTo(1));
-    held.shrinkTo(99);
+    const waiting = watched(budget.open(BEN, client).growTo(50));
+    const behind = watched(budget.open(CAT, STAYING).growTo(1));
+    reservation.shrinkTo(99);
     client.abort();
     await told();
     expect([waiting.found, behind.found]).toEqual(["left", "room"]);
-    expect(watched(room.open(BEN, client).growTo(50)).found).toBeNull();
-    expect(room.report()).toMatchObject({ heldBytes: 100, waiting: 0, refused: 0 });
-    expect(alarms.size).toBe(0);
+    expect(watched(budget.open(BEN, client).growTo(50)).found).toBeNull();
+    expect(budget.report()).toMatchObject({ heldBytes: 100, waiting: 0, refused: 0 });
+    expect(deadlines.size).toBe(0);
   });
 
-  test("is for one owner no more than a share, whichever of its keys is used, and others pass", async () => {
-    const { room } = open();
-    const first = room.open(ANN, STAYING);
+  test("limits one owner to a share across all its keys; other owners are not delayed", async () => {
+    const { budget } = open();
+    const first = budget.open(ANN, STAYING);
     first.growNow(40);
-    const second = watched(room.open({ ...ANN, id: "key_9" }, STAYING).growTo(30));
+    const second = watched(budget.open({ ...ANN, id: "key_9" }, STAYING).growTo(30));
     expect(second.found).toBeNull();
-    expect(room.open(BEN, STAYING).growTo(30)).toBe("room");
+    expect(budget.open(BEN, STAYING).growTo(30)).toBe("room");
     first.release();
     await told();
     expect(second.found).toBe("room");
   });
 
-  test("is all there is for a single body", () => {
-    const { room } = open();
-    expect(room.open(ANN, STAYING).growTo(100)).toBe("room");
+  test("grants the whole budget to a single body", () => {
+    const { budget } = open();
+    expect(budget.open(ANN, STAYING).growTo(100)).toBe("room");
   });
 
-  test("goes first to a body that is there in part", async () => {
-    const { room } = open();
-    const [growing, other] = [room.open(ANN, STAYING), room.open(CAT, STAYING)];
+  test("serves a partially read body first", async () => {
+    const { budget } = open();
+    const [growing, other] = [budget.open(ANN, STAYING), budget.open(CAT, STAYING)];
     growing.growNow(40);
     other.growNow(40);
-    const newcomer = watched(room.open(BEN, STAYING).growTo(30));
+    const newcomer = watched(budget.open(BEN, STAYING).growTo(30));
     const more = watched(growing.growTo(60));
     other.release();
     await told();
     expect([more.found, newcomer.found]).toEqual(["room", "room"]);
-    expect(room.report().heldBytes).toBe(90);
+    expect(budget.report().heldBytes).toBe(90);
   });
 
-  test("may be asked for without waiting, and then nobody who waits is passed", () => {
-    const { room } = open();
-    room.open(ANN, STAYING).growNow(90);
-    void room.open(BEN, STAYING).growTo(50);
-    expect(room.open(CAT, STAYING).growNow(5)).toBe(false);
-    expect(room.report()).toMatchObject({ heldBytes: 90, waiting: 1 });
+  test("can be reserved without waiting, which never overtakes a waiting reservation", () => {
+    const { budget } = open();
+    budget.open(ANN, STAYING).growNow(90);
+    void budget.open(BEN, STAYING).growTo(50);
+    expect(budget.open(CAT, STAYING).growNow(5)).toBe(false);
+    expect(budget.report()).toMatchObject({ heldBytes: 90, waiting: 1 });
   });
 
-  test("is worth another try after about as long as bodies stay", () => {
-    const { room, pass } = open();
-    expect(room.retryAfterSeconds()).toBe(1);
+  test("reports a Retry-After of about the time that bodies stay in memory", () => {
+    const { budget, pass } = open();
+    expect(budget.retryAfterSeconds()).toBe(1);
     for (let i = 0; i < 40; i++) {
-      const held = room.open(ANN, STAYING);
-      held.growNow(10);
+      const reservation = budget.open(ANN, STAYING);
+      reservation.growNow(10);
       pass(20_000);
-      held.release();
+      reservation.release();
     }
-    expect(room.retryAfterSeconds()).toBe(20);
+    expect(budget.retryAfterSeconds()).toBe(20);
   });
 });
 
 /** The expected state of one body. */
 interface Model {
   owner: number;
-  held: BodyReservation;
+  reservation: BodyReservation;
   client: AbortController;
   waiting: { found: ReservationResult | null; to: number } | null;
 }
 
-test("whatever bodies do, no more is held than there is, and all of it is given back exactly once", async () => {
+test("the budget is never exceeded, and every byte is released exactly once", async () => {
   const owners = [ANN, BEN, CAT];
   const step = fc.oneof(
     { weight: 6, arbitrary: fc.record({ kind: fc.constant("open" as const), owner: fc.nat(2), to: size() }) },
@@ -208,13 +209,13 @@ test("whatever bodies do, no more is held than there is, and all of it is given 
 
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-      const { room, pass, alarms } = open();
+      const { budget, pass, deadlines } = open();
       let bodies: Model[] = [];
 
       function ask(body: Model, to: number): void {
         const waiting = { found: null as ReservationResult | null, to };
         body.waiting = waiting;
-        const finding = body.held.growTo(to);
+        const finding = body.reservation.growTo(to);
         if (finding instanceof Promise) void finding.then((found) => settle(body, waiting, found));
         else settle(body, waiting, finding);
       }
@@ -227,13 +228,13 @@ test("whatever bodies do, no more is held than there is, and all of it is given 
         expect(waiting.found).toBeNull();
         waiting.found = found;
         body.waiting = null;
-        if (found === "room") expect(body.held.bytes).toBe(waiting.to);
+        if (found === "room") expect(body.reservation.bytes).toBe(waiting.to);
         // Like a reader that was rejected, or whose client disconnected.
         else drop(body);
       }
 
       function drop(body: Model): void {
-        body.held.release();
+        body.reservation.release();
         bodies = bodies.filter((other) => other !== body);
       }
 
@@ -243,16 +244,21 @@ test("whatever bodies do, no more is held than there is, and all of it is given 
           case "open": {
             const client = new AbortController();
             const owner = owners[now.owner] ?? ANN;
-            const opened = { owner: now.owner, held: room.open(owner, client), client, waiting: null };
+            const opened = {
+              owner: now.owner,
+              reservation: budget.open(owner, client),
+              client,
+              waiting: null,
+            };
             bodies.push(opened);
             ask(opened, now.to);
             break;
           }
           case "grow":
-            if (body !== undefined && body.waiting === null) ask(body, body.held.bytes + now.by);
+            if (body !== undefined && body.waiting === null) ask(body, body.reservation.bytes + now.by);
             break;
           case "shrink":
-            if (body !== undefined && body.waiting === null) body.held.shrinkTo(now.to);
+            if (body !== undefined && body.waiting === null) body.reservation.shrinkTo(now.to);
             break;
           case "release":
             if (body !== undefined) drop(body);
@@ -264,15 +270,15 @@ test("whatever bodies do, no more is held than there is, and all of it is given 
             pass(now.ms);
         }
         await told();
-        const report = room.report();
-        const heldBytes = bodies.reduce((sum, { held }) => sum + held.bytes, 0);
+        const report = budget.report();
+        const heldBytes = bodies.reduce((sum, { reservation }) => sum + reservation.bytes, 0);
         expect(report.heldBytes).toBe(heldBytes);
         expect(heldBytes).toBeLessThanOrEqual(100);
         expect(report.waiting).toBe(bodies.filter(({ waiting }) => waiting !== null).length);
         expect(report.waiting).toBeLessThanOrEqual(5);
         for (const owner of owners.keys()) {
-          const own = bodies.filter((other) => other.owner === owner && other.held.bytes > 0);
-          const ownBytes = own.reduce((sum, { held }) => sum + held.bytes, 0);
+          const own = bodies.filter((other) => other.owner === owner && other.reservation.bytes > 0);
+          const ownBytes = own.reduce((sum, { reservation }) => sum + reservation.bytes, 0);
           if (own.length > 1) expect(ownBytes).toBeLessThanOrEqual(60);
           const inLine = bodies.filter((other) => other.owner === owner && other.waiting !== null);
           expect(inLine.length).toBeLessThanOrEqual(4);
@@ -284,8 +290,8 @@ test("whatever bodies do, no more is held than there is, and all of it is given 
         drop(body);
         await told();
       }
-      expect(room.report()).toMatchObject({ heldBytes: 0, waiting: 0 });
-      expect(alarms.size).toBe(0);
+      expect(budget.report()).toMatchObject({ heldBytes: 0, waiting: 0 });
+      expect(deadlines.size).toBe(0);
     }),
     { numRuns: 500 },
   );

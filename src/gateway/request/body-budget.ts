@@ -14,8 +14,8 @@ export interface BodyBudgetOptions {
   ownerBytesMax: number;
   waitingMax: number;
   ownerWaitingMax: number;
-  patienceMs: number;
-  alarms: Deadlines;
+  waitTimeoutMs: number;
+  deadlines: Deadlines;
   monotonicMs(): number;
 }
 
@@ -25,11 +25,16 @@ export interface BodyOwner {
   readonly userId: string | null;
 }
 
+/** The client that sends the body. The signal is aborted when it disconnects. */
+export interface BodyClient {
+  readonly signal: AbortSignal;
+}
+
 export interface BodyBudget {
   /** Opens the reservation of one body, initially empty. */
-  open(owner: BodyOwner, client: { readonly signal: AbortSignal }): BodyReservation;
+  open(owner: BodyOwner, client: BodyClient): BodyReservation;
   /** True if a body waits for room that others hold: those others must then arrive faster. */
-  isCrowded(): boolean;
+  isContended(): boolean;
   /** When to retry: after the mean time that a body stays. */
   retryAfterSeconds(): number;
   report(): BodyBudgetReport;
@@ -47,7 +52,7 @@ export type ReservationResult = "room" | "full" | "left";
 
 /** The room that one body holds. */
 export interface BodyReservation {
-  readonly room: BodyBudget;
+  readonly budget: BodyBudget;
   readonly bytes: number;
   /** Grows the reservation to this size, at once or when there is room. */
   growTo(bytes: number): ReservationResult | Promise<ReservationResult>;
@@ -58,157 +63,215 @@ export interface BodyReservation {
   release(): void;
 }
 
-interface BodyHolding {
-  readonly owner: string;
-  bytes: number;
-  sinceMs: number;
-  waiter: Waiter | null;
-}
-
-interface Waiter {
-  readonly holding: BodyHolding;
-  readonly to: number;
-  isServed: boolean;
-  /** Ends the wait; null before the wait begins. */
-  end: ((result: ReservationResult) => void) | null;
-}
-
 const RETRY_SECONDS_MAX = 60;
 /** The weight of one body's stay in the moving mean. */
 const MEAN_WEIGHT = 1 / 8;
 
 export function openBodyBudget(options: BodyBudgetOptions): BodyBudget {
-  const { bytesMax, ownerBytesMax, patienceMs, alarms, monotonicMs } = options;
-  const byOwner = new Map<string, number>();
-  const queue: Waiter[] = [];
-  let bytes = 0;
-  let refused = 0;
-  let meanStayMs = patienceMs;
+  return new SharedBodyBudget(options);
+}
 
-  function resize(holding: BodyHolding, to: number): void {
-    const more = to - holding.bytes;
-    if (holding.bytes === 0) holding.sinceMs = monotonicMs();
-    holding.bytes = to;
-    bytes += more;
-    const ownerBytes = (byOwner.get(holding.owner) ?? 0) + more;
-    if (ownerBytes > 0) byOwner.set(holding.owner, ownerBytes);
-    else byOwner.delete(holding.owner);
-  }
-
-  function isWithinShare({ holding, to }: Waiter): boolean {
-    const others = (byOwner.get(holding.owner) ?? 0) - holding.bytes;
-    return others === 0 || others + to <= ownerBytesMax;
-  }
-
+class SharedBodyBudget implements BodyBudget {
+  readonly #options: BodyBudgetOptions;
+  readonly #heldBytesByOwner = new Map<string, number>();
   /** First in, first out: otherwise the largest body would wait for ever. */
-  function serve(): void {
-    for (const waiter of [...queue]) {
-      if (!isWithinShare(waiter)) continue;
-      if (bytes + waiter.to - waiter.holding.bytes > bytesMax) return;
-      resize(waiter.holding, waiter.to);
-      waiter.isServed = true;
-      dequeue(waiter);
-      waiter.end?.("room");
+  readonly #queue: Growth[] = [];
+  #heldBytes = 0;
+  #refused = 0;
+  #meanStayMs: number;
+
+  constructor(options: BodyBudgetOptions) {
+    this.#options = options;
+    this.#meanStayMs = options.waitTimeoutMs;
+  }
+
+  open(owner: BodyOwner, client: BodyClient): BodyReservation {
+    return new SharedReservation(this, owner.userId ?? owner.id, client);
+  }
+
+  isContended(): boolean {
+    return this.#queue.some((growth) => this.#isWithinShare(growth));
+  }
+
+  retryAfterSeconds(): number {
+    return Math.min(RETRY_SECONDS_MAX, Math.max(1, Math.ceil(this.#meanStayMs / 1_000)));
+  }
+
+  report(): BodyBudgetReport {
+    return {
+      heldBytes: this.#heldBytes,
+      bytesMax: this.#options.bytesMax,
+      waiting: this.#queue.length,
+      refused: this.#refused,
+    };
+  }
+
+  grow(reservation: SharedReservation, bytes: number): ReservationResult | Promise<ReservationResult> {
+    const growth = this.#enqueue(reservation, bytes);
+    if (growth.state.phase === "served") return "room";
+    return this.#isQueueFull(reservation) ? this.#refuse(growth) : this.#wait(growth);
+  }
+
+  growNow(reservation: SharedReservation, bytes: number): boolean {
+    const growth = this.#enqueue(reservation, bytes);
+    if (growth.state.phase === "served") return true;
+    this.#refuse(growth);
+    return false;
+  }
+
+  shrink(reservation: SharedReservation, bytes: number): void {
+    this.#resize(reservation, bytes);
+    this.#serve();
+  }
+
+  release(reservation: SharedReservation): void {
+    const { growth } = reservation;
+    if (growth?.state.phase === "waiting") growth.state.end("left");
+    if (reservation.bytes === 0) return;
+    const stayMs = this.#options.monotonicMs() - reservation.sinceMs;
+    this.#meanStayMs += (stayMs - this.#meanStayMs) * MEAN_WEIGHT;
+    this.shrink(reservation, 0);
+  }
+
+  #resize(reservation: SharedReservation, bytes: number): void {
+    const addedBytes = bytes - reservation.bytes;
+    if (reservation.bytes === 0) reservation.sinceMs = this.#options.monotonicMs();
+    reservation.bytes = bytes;
+    this.#heldBytes += addedBytes;
+    const ownerBytes = this.#countOwnerBytes(reservation) + addedBytes;
+    if (ownerBytes > 0) this.#heldBytesByOwner.set(reservation.owner, ownerBytes);
+    else this.#heldBytesByOwner.delete(reservation.owner);
+  }
+
+  #countOwnerBytes({ owner }: SharedReservation): number {
+    return this.#heldBytesByOwner.get(owner) ?? 0;
+  }
+
+  #isWithinShare({ reservation, bytes }: Growth): boolean {
+    const otherBytes = this.#countOwnerBytes(reservation) - reservation.bytes;
+    return otherBytes === 0 || otherBytes + bytes <= this.#options.ownerBytesMax;
+  }
+
+  #serve(): void {
+    for (const growth of [...this.#queue]) {
+      const { reservation, bytes, state } = growth;
+      if (!this.#isWithinShare(growth)) continue;
+      if (this.#heldBytes + bytes - reservation.bytes > this.#options.bytesMax) return;
+      this.#resize(reservation, bytes);
+      this.#dequeue(growth);
+      growth.state = SERVED;
+      if (state.phase === "waiting") state.end("room");
     }
   }
 
   /**
-   * Enqueues the body, or serves it at once. A body that has partly arrived goes first: others wait for the room it
+   * Enqueues the growth, or serves it at once. A body that has partly arrived goes first: others wait for the room it
    * holds.
    */
-  function enqueue(holding: BodyHolding, to: number): Waiter {
-    const waiter: Waiter = { holding, to, isServed: false, end: null };
-    holding.waiter = waiter;
-    if (holding.bytes > 0) queue.unshift(waiter);
-    else queue.push(waiter);
-    serve();
-    return waiter;
+  #enqueue(reservation: SharedReservation, bytes: number): Growth {
+    const growth: Growth = { reservation, bytes, state: QUEUED };
+    reservation.growth = growth;
+    if (reservation.bytes > 0) this.#queue.unshift(growth);
+    else this.#queue.push(growth);
+    this.#serve();
+    return growth;
   }
 
-  function dequeue(waiter: Waiter): void {
-    const at = queue.indexOf(waiter);
-    if (at !== -1) queue.splice(at, 1);
-    waiter.holding.waiter = null;
+  #dequeue(growth: Growth): void {
+    const at = this.#queue.indexOf(growth);
+    if (at !== -1) this.#queue.splice(at, 1);
+    growth.reservation.growth = null;
   }
 
-  function isQueueFull({ owner }: BodyHolding): boolean {
-    const ownerBytes = queue.filter(({ holding }) => holding.owner === owner);
-    return queue.length > options.waitingMax || ownerBytes.length > options.ownerWaitingMax;
+  #isQueueFull({ owner }: SharedReservation): boolean {
+    const sameOwner = this.#queue.filter(({ reservation }) => reservation.owner === owner);
+    return this.#queue.length > this.#options.waitingMax || sameOwner.length > this.#options.ownerWaitingMax;
   }
 
-  function abandonWait(waiter: Waiter): void {
-    dequeue(waiter);
+  #abandon(growth: Growth): void {
+    this.#dequeue(growth);
     // A body that waited after a large one may now fit.
-    serve();
+    this.#serve();
   }
 
-  function wait(waiter: Waiter, { signal }: { readonly signal: AbortSignal }): Promise<ReservationResult> {
+  #refuse(growth: Growth): ReservationResult {
+    this.#abandon(growth);
+    this.#refused++;
+    return "full";
+  }
+
+  #wait(growth: Growth): Promise<ReservationResult> {
+    const { deadlines, waitTimeoutMs } = this.#options;
+    const { signal } = growth.reservation.client;
     const { promise, resolve } = Promise.withResolvers<ReservationResult>();
-    const onLeave = () => end("left");
-    const timeout = alarms.set(patienceMs, () => end("full"));
-    function end(result: ReservationResult): void {
-      alarms.cancel(timeout);
-      signal.removeEventListener("abort", onLeave);
-      if (result === "full") refused++;
-      if (!waiter.isServed) abandonWait(waiter);
+    const onDisconnect = () => end("left");
+    const timeout = deadlines.set(waitTimeoutMs, () => end("full"));
+    const end = (result: ReservationResult) => {
+      deadlines.cancel(timeout);
+      signal.removeEventListener("abort", onDisconnect);
+      if (result === "full") this.#refuse(growth);
+      else if (result === "left") this.#abandon(growth);
       resolve(result);
-    }
-    waiter.end = end;
-    signal.addEventListener("abort", onLeave);
-    if (signal.aborted) onLeave();
+    };
+    growth.state = { phase: "waiting", end };
+    signal.addEventListener("abort", onDisconnect);
+    if (signal.aborted) onDisconnect();
     return promise;
   }
-
-  const room: BodyBudget = {
-    open(owner, client) {
-      const holding: BodyHolding = { owner: owner.userId ?? owner.id, bytes: 0, sinceMs: 0, waiter: null };
-      return {
-        room,
-        get bytes() {
-          return holding.bytes;
-        },
-        growTo(to) {
-          if (to <= holding.bytes) return "room";
-          const waiter = enqueue(holding, to);
-          if (waiter.isServed) return "room";
-          if (!isQueueFull(holding)) return wait(waiter, client);
-          abandonWait(waiter);
-          refused++;
-          return "full";
-        },
-        growNow(to) {
-          if (to <= holding.bytes) return true;
-          const waiter = enqueue(holding, to);
-          if (waiter.isServed) return true;
-          abandonWait(waiter);
-          refused++;
-          return false;
-        },
-        shrinkTo(to) {
-          if (to >= holding.bytes) return;
-          resize(holding, to);
-          serve();
-        },
-        release() {
-          holding.waiter?.end?.("left");
-          if (holding.bytes === 0) return;
-          meanStayMs += (monotonicMs() - holding.sinceMs - meanStayMs) * MEAN_WEIGHT;
-          resize(holding, 0);
-          serve();
-        },
-      };
-    },
-    isCrowded: () => queue.some(isWithinShare),
-    retryAfterSeconds: () => Math.min(RETRY_SECONDS_MAX, Math.max(1, Math.ceil(meanStayMs / 1_000))),
-    report: () => ({ heldBytes: bytes, bytesMax, waiting: queue.length, refused }),
-  };
-  return room;
 }
+
+class SharedReservation implements BodyReservation {
+  readonly budget: SharedBodyBudget;
+  readonly owner: string;
+  readonly client: BodyClient;
+  bytes = 0;
+  /** When the reservation stopped being empty. */
+  sinceMs = 0;
+  /** Null unless the reservation is in the queue. */
+  growth: Growth | null = null;
+
+  constructor(budget: SharedBodyBudget, owner: string, client: BodyClient) {
+    this.budget = budget;
+    this.owner = owner;
+    this.client = client;
+  }
+
+  growTo(bytes: number): ReservationResult | Promise<ReservationResult> {
+    return bytes <= this.bytes ? "room" : this.budget.grow(this, bytes);
+  }
+
+  growNow(bytes: number): boolean {
+    return bytes <= this.bytes || this.budget.growNow(this, bytes);
+  }
+
+  shrinkTo(bytes: number): void {
+    if (bytes < this.bytes) this.budget.shrink(this, bytes);
+  }
+
+  release(): void {
+    this.budget.release(this);
+  }
+}
+
+/** A reservation in the queue, to grow to `bytes`. */
+interface Growth {
+  readonly reservation: SharedReservation;
+  readonly bytes: number;
+  state: GrowthState;
+}
+
+type GrowthState =
+  | { readonly phase: "queued" | "served" }
+  /** `end` ends the wait of the client. */
+  | { readonly phase: "waiting"; end(result: ReservationResult): void };
+
+const QUEUED: GrowthState = { phase: "queued" };
+const SERVED: GrowthState = { phase: "served" };
 
 export function noCapacityError(seconds: number, of: "memory" | "disk" = "memory"): ApiError {
   const message =
     of === "memory"
-      ? `The bodies of other requests take all the memory there is for them. Try again in ${seconds} s, or send a smaller body.`
-      : `The uploads of other requests take all the disk space there is for them. Try again in ${seconds} s, or send smaller files.`;
+      ? `The memory for request bodies is full. Try again in ${seconds} s, or send a smaller body.`
+      : `The disk space for uploads is full. Try again in ${seconds} s, or send smaller files.`;
   return new ApiError("no_room_for_body", message, { headers: { "retry-after": String(seconds) } });
 }

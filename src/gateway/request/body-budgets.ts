@@ -16,7 +16,7 @@ export interface BodyBudgets {
 interface BudgetLimits {
   readonly bytesMax: number;
   readonly ownerShare: number;
-  readonly patienceMs: number;
+  readonly waitTimeoutMs: number;
   readonly waitingMax: number;
 }
 
@@ -31,7 +31,7 @@ export interface BodyBudgetLimits {
   readonly spool: BudgetLimits;
 }
 
-type BudgetTime = Pick<Clock, "monotonicMs"> & { alarms: Deadlines };
+type BudgetTime = Pick<Clock, "monotonicMs"> & { deadlines: Deadlines };
 
 /** `largeBytes` is the operator's setting for large bodies; null uses a share of the machine's memory. */
 export function openBodyBudgets(
@@ -52,16 +52,16 @@ function memoryBytes({ memoryShare, bytesMin, bytesMax }: MemoryLimits): number 
 
 function openBudget(
   bytesMax: number,
-  { ownerShare, waitingMax, patienceMs }: BudgetLimits,
-  { alarms, monotonicMs }: BudgetTime,
+  { ownerShare, waitingMax, waitTimeoutMs }: BudgetLimits,
+  { deadlines, monotonicMs }: BudgetTime,
 ): BodyBudget {
   return openBodyBudget({
     bytesMax,
     ownerBytesMax: bytesMax * ownerShare,
     waitingMax,
     ownerWaitingMax: waitingMax * ownerShare,
-    patienceMs,
-    alarms,
+    waitTimeoutMs,
+    deadlines,
     monotonicMs,
   });
 }

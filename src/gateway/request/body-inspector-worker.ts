@@ -2,7 +2,7 @@
 
 import { ApiError } from "../../errors.ts";
 import { wholeBytesPart } from "../../net/wire/parts.ts";
-import { inspectJsonBody } from "../../protocols/shared/json-request.ts";
+import { inspectBody } from "../../protocols/read-request.ts";
 import type { InspectionJob, InspectionOutcome, InspectionReply } from "./body-inspector.ts";
 
 declare const self: Worker;
@@ -15,7 +15,7 @@ self.onmessage = ({ data }: MessageEvent<InspectionJob>) => {
 
 function inspect({ bytes, endpoint, limits }: InspectionJob): InspectionOutcome {
   try {
-    return { kind: "inspected", inspection: inspectJsonBody(wholeBytesPart(bytes), endpoint, limits) };
+    return { kind: "inspected", inspection: inspectBody(wholeBytesPart(bytes), endpoint, limits) };
   } catch (cause) {
     if (!(cause instanceof ApiError)) throw cause;
     const { code, message, param } = cause;

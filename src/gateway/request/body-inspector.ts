@@ -4,7 +4,8 @@
  */
 
 import { ApiError, type ApiErrorCode } from "../../errors.ts";
-import type { BodyInspection, JsonRequestLimits } from "../../protocols/shared/json-request.ts";
+import type { RequestInspection } from "../../protocols/read-request.ts";
+import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
 import type { Endpoint } from "../../protocols/shared/request.ts";
 
 export interface InspectionJob {
@@ -14,7 +15,7 @@ export interface InspectionJob {
 }
 
 export type InspectionOutcome =
-  | { readonly kind: "inspected"; readonly inspection: BodyInspection }
+  | { readonly kind: "inspected"; readonly inspection: RequestInspection }
   | {
       readonly kind: "refused";
       readonly code: ApiErrorCode;
@@ -29,7 +30,7 @@ export interface InspectionReply {
 
 export interface InspectedBody {
   readonly bytes: Uint8Array;
-  readonly inspection: BodyInspection;
+  readonly inspection: RequestInspection;
 }
 
 interface PendingJob {
@@ -118,7 +119,7 @@ class InspectionThread {
   }
 
   close(): void {
-    this.current?.reject(new Error("The gateway stopped while a body was inspected."));
+    this.current?.reject(new Error("The gateway stopped during the inspection of a body."));
     this.current = null;
     this.worker?.terminate();
     this.worker = null;

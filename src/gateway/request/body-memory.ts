@@ -1,5 +1,6 @@
 /** The memory of one body whose length may not be known yet. Small and large bodies have separate budgets. */
 
+import { type MaybePromise, whenReady } from "../../net/wire/maybe-promise.ts";
 import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "./body-budget.ts";
 
 /** The maximum size of a small body. */
@@ -11,11 +12,11 @@ export interface BodyMemoryBudgets {
 }
 
 export function openBodyMemory(
-  rooms: BodyMemoryBudgets,
+  budgets: BodyMemoryBudgets,
   owner: BodyOwner,
   client: { readonly signal: AbortSignal },
 ): BodyReservation {
-  return new BodyMemory(rooms.small?.open(owner, client) ?? null, rooms.large.open(owner, client));
+  return new BodyMemory(budgets.small?.open(owner, client) ?? null, budgets.large.open(owner, client));
 }
 
 /** Grows within the small budget first and moves to the large one above its limit. */
@@ -28,20 +29,18 @@ class BodyMemory implements BodyReservation {
     this.large = large;
   }
 
-  get room(): BodyBudget {
-    return this.small !== null && this.large.bytes === 0 ? this.small.room : this.large.room;
+  get budget(): BodyBudget {
+    return this.small !== null && this.large.bytes === 0 ? this.small.budget : this.large.budget;
   }
 
   get bytes(): number {
     return Math.max(this.large.bytes, this.small?.bytes ?? 0);
   }
 
-  growTo(bytes: number): ReservationResult | Promise<ReservationResult> {
+  growTo(bytes: number): MaybePromise<ReservationResult> {
     if (bytes <= this.bytes) return "room";
     if (bytes <= SMALL_BODY_BYTES_MAX) return this.small?.growTo(bytes) ?? "room";
-    const result = this.large.growTo(bytes);
-    if (result instanceof Promise) return result.then((later) => this.moved(later));
-    return this.moved(result);
+    return whenReady(this.large.growTo(bytes), (result) => this.moved(result));
   }
 
   growNow(bytes: number): boolean {

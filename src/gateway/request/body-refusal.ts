@@ -20,7 +20,7 @@ export function aborted(): BodyRefusal {
   return {
     ok: false,
     reason: "aborted",
-    message: "The connection closed before the whole body had arrived.",
+    message: "The connection was closed before the request body was complete.",
   };
 }
 
@@ -28,7 +28,7 @@ export function badFraming(reason: string): BodyRefusal {
   return {
     ok: false,
     reason: "bad_framing",
-    message: `The request body does not follow its Transfer-Encoding: ${reason}.`,
+    message: `The request body does not match its Transfer-Encoding: ${reason}.`,
   };
 }
 
@@ -37,7 +37,11 @@ export function tooLarge(bytesMax: number): BodyRefusal {
 }
 
 export function inTooManyChunks(): BodyRefusal {
-  return { ok: false, reason: "too_large", message: "The request body is cut into too many small chunks." };
+  return {
+    ok: false,
+    reason: "too_large",
+    message: "The request body has too many small chunks. Send larger chunks.",
+  };
 }
 
 export function idle(bytesPerSecondMin: number): BodyRefusal {
@@ -45,7 +49,7 @@ export function idle(bytesPerSecondMin: number): BodyRefusal {
   return {
     ok: false,
     reason: "idle_timeout",
-    message: `The request body arrived too slowly. Send at least ${kibibytes} KiB a second, without long pauses.`,
+    message: `The request body arrived too slowly. Send at least ${kibibytes} KiB per second, without long pauses.`,
   };
 }
 
@@ -58,7 +62,7 @@ export function tooDense(ratioMax: number): BodyRefusal {
   return {
     ok: false,
     reason: "too_dense",
-    message: `The request body unpacks to more than ${ratioMax} times its packed size. Send it without Content-Encoding.`,
+    message: `The request body expands to more than ${ratioMax} times its compressed size. Send it without Content-Encoding.`,
   };
 }
 
@@ -66,7 +70,7 @@ export function badEncoding(): BodyRefusal {
   return {
     ok: false,
     reason: "bad_encoding",
-    message: "The request body is not what its Content-Encoding says.",
+    message: "The request body does not match its Content-Encoding.",
   };
 }
 

@@ -13,7 +13,7 @@ import fc from "fast-check";
 import { eventually } from "../../../test/support/eventually.ts";
 import { limits } from "../../config/product-limits.ts";
 import { IncomingBody } from "../../net/http-server/incoming-body.ts";
-import { listenForTest, type TestListener, textAnswer } from "../../net/http-server/listen.test-support.ts";
+import { listenForTest, type TestListener, textResponse } from "../../net/http-server/listen.test-support.ts";
 import { systemClock } from "../../net/wire/clock.ts";
 import { openDeadlines } from "../../net/wire/deadlines.ts";
 import { CHUNKED } from "../../net/wire/http-fields.ts";
@@ -21,45 +21,45 @@ import { WholeResponse } from "../../net/wire/http-message.ts";
 import { wholeBytesPart } from "../../net/wire/parts.ts";
 import { freeBody, readBody } from "./body.ts";
 import { type BodyBudget, openBodyBudget } from "./body-budget.ts";
-import { gatherChunks } from "./body-intake.ts";
+import { gatherChunks } from "./body-reader.ts";
 import type { BodyResult } from "./large-body.ts";
 
-const alarms = openDeadlines(10, systemClock);
+const deadlines = openDeadlines(10, systemClock);
 
 const BYTES_MAX = 2_000_000;
 const PATIENT_MS = 20_000;
 const HASTY_MS = 60;
 
-const LIMITS = { ...limits.bodyReading, bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, alarms };
+const LIMITS = { ...limits.bodyReading, bytesMax: BYTES_MAX, idleTimeoutMs: PATIENT_MS, deadlines };
 const ROOM_BYTES = 2 * BYTES_MAX;
 const OWNER = { id: "key_1", userId: null };
 const ANOTHER = { id: "key_2", userId: null };
 const STAYING = { signal: new AbortController().signal };
 
 /**
- * Responds with the result of reading the body. `/hasty` has a short timeout, and `results` keeps what a disconnected
- * client missed.
+ * Responds with the result of reading the body. `/hasty` has a short timeout. `results` keeps the results that
+ * a disconnected client does not receive.
  */
 let server: TestListener;
 let results: PromiseWithResolvers<BodyResult>;
-const room = roomOf(ROOM_BYTES);
+const budget = roomOf(ROOM_BYTES);
 
 beforeAll(() => {
   server = listenForTest(async (request) => {
     const idleTimeoutMs = request.target.endsWith("/hasty") ? HASTY_MS : PATIENT_MS;
-    const result = await readBody(request, { ...LIMITS, idleTimeoutMs }, room, OWNER);
+    const result = await readBody(request, { ...LIMITS, idleTimeoutMs }, budget, OWNER);
     results?.resolve(result);
     if (!("ok" in result)) return new WholeResponse(200, "", [result]);
-    if (!result.ok) return textAnswer(result.reason, 400);
-    result.held.release();
+    if (!result.ok) return textResponse(result.reason, 400);
+    result.reservation.release();
     return new WholeResponse(200, "", result.bytes);
   });
 });
 
-afterAll(() => server.cut());
+afterAll(() => server.closeNow());
 
-/** After every test all room is released. */
-afterEach(() => expect(room.report()).toMatchObject({ heldBytes: 0, waiting: 0 }));
+/** After every test the whole budget is free. */
+afterEach(() => expect(budget.report()).toMatchObject({ heldBytes: 0, waiting: 0 }));
 
 function roomOf(bytesMax: number): BodyBudget {
   const { monotonicMs } = systemClock;
@@ -68,8 +68,8 @@ function roomOf(bytesMax: number): BodyBudget {
     ownerBytesMax: bytesMax,
     waitingMax: 10,
     ownerWaitingMax: 10,
-    patienceMs: HASTY_MS,
-    alarms,
+    waitTimeoutMs: HASTY_MS,
+    deadlines,
     monotonicMs,
   });
 }
@@ -86,7 +86,7 @@ async function refusal(...args: Parameters<typeof send>): Promise<string> {
   return ok ? "accepted" : Buffer.from(bytes).toString();
 }
 
-/** Sends chunked, without a length. */
+/** Sends the chunks without a Content-Length. */
 function chunked(chunks: Iterable<Uint8Array>): ReadableStream<Uint8Array> {
   const iterator = chunks[Symbol.iterator]();
   return new ReadableStream({
@@ -128,9 +128,9 @@ function loose(length: number): Buffer {
   return randomBytes(length).map((byte) => byte & 1) as Buffer;
 }
 
-describe("a body", () => {
+describe("a request body", () => {
   test.each([0, 1, 1000, 1_500_000, BYTES_MAX])(
-    "of %d bytes with its length is read whole",
+    "of %d bytes with a Content-Length is read completely",
     async (length) => {
       const body = Buffer.from(bytesOf(length), "latin1");
       const { ok, bytes } = await send(body);
@@ -139,7 +139,7 @@ describe("a body", () => {
     },
   );
 
-  test("without a length is read whole, up to the cap", async () => {
+  test("without a Content-Length is read completely, up to the maximum", async () => {
     const piece = Buffer.from(bytesOf(100_000), "latin1");
     const { ok, bytes } = await send(chunked(Array.from({ length: BYTES_MAX / 100_000 }, () => piece)));
     expect(ok).toBe(true);
@@ -147,7 +147,7 @@ describe("a body", () => {
     expect(Buffer.from(bytes.subarray(-100_000)).equals(piece)).toBe(true);
   });
 
-  test("in tiny chunks is read whole where they come together", async () => {
+  test("of tiny chunks is read completely if they arrive together", async () => {
     const crumbs = `${"1\r\nx\r\n".repeat(100_000)}0\r\n\r\n`;
     await raw(post("Transfer-Encoding: chunked") + crumbs);
     const result = await results.promise;
@@ -160,16 +160,16 @@ describe("a body", () => {
   });
 });
 
-describe("a body too large", () => {
-  test("by its length is refused before any of it is sent", async () => {
+describe("a too large request body", () => {
+  test("is rejected by its Content-Length before any of it is sent", async () => {
     expect(await raw(post(`Content-Length: ${BYTES_MAX + 1}`))).toEndWith("too_large");
   });
 
-  test("by its length is refused even if a thousand times larger than memory", async () => {
+  test("is rejected by a Content-Length a thousand times larger than memory", async () => {
     expect(await raw(post("Content-Length: 999999999999"))).toEndWith("too_large");
   });
 
-  test("without a length is refused at the cap, while the client is still sending", async () => {
+  test("without a Content-Length is rejected at the maximum, while the client is still sending", async () => {
     let sent = 0;
     const piece = new Uint8Array(65_536);
     function* endless() {
@@ -179,7 +179,7 @@ describe("a body too large", () => {
     expect(sent).toBeLessThan(400_000_000);
   });
 
-  test("leaves a connection that serves the next request", async () => {
+  test("leaves the connection usable for the next request", async () => {
     const socket = await new Promise<Socket>((resolve) => {
       const opened = connect(server.port, "127.0.0.1", () => resolve(opened));
     });
@@ -200,10 +200,10 @@ describe("a body too large", () => {
     expect(answers).toEqual(["too_large", "hello"]);
   });
 
-  test("in the number of pieces that it comes in is refused", async () => {
-    const body = new IncomingBody(CHUNKED, { wanted() {}, resume() {} });
+  test("is rejected if it arrives in too many pieces", async () => {
+    const body = new IncomingBody(CHUNKED, { onBodyRequested() {}, resume() {} });
     const request = { method: "POST", headers: new Headers(), signal: new AbortController().signal, body };
-    const reading = readBody(request, LIMITS, room, OWNER);
+    const reading = readBody(request, LIMITS, budget, OWNER);
     for (let i = 0; i < 20_000; i++) body.push(Buffer.from("1\r\nx\r\n"), 0);
     expect(await reading).toMatchObject({ ok: false, reason: "too_large" });
   });
@@ -212,7 +212,7 @@ describe("a body too large", () => {
 const ENCODERS = { gzip: gzipSync, deflate: deflateSync, br: brotliCompressSync, zstd: zstdCompressSync };
 const encodings = Object.entries(ENCODERS);
 
-describe("an encoded body", () => {
+describe("a compressed request body", () => {
   test.each(encodings)("in %s is decoded", async (encoding, encode) => {
     const text = `{"model":"fast-chat","input":"${"hello ".repeat(50_000)}"}`;
     const { ok, bytes } = await send(encode(text), { headers: { "content-encoding": encoding } });
@@ -220,14 +220,17 @@ describe("an encoded body", () => {
     expect(Buffer.from(bytes).toString()).toBe(text);
   });
 
-  test.each(["identity", "GZIP", " gzip", "x-gzip"])("may call its encoding %p", async (encoding) => {
-    const body = encoding === "identity" ? Buffer.from("hello") : gzipSync("hello");
-    const { bytes } = await send(body, { headers: { "content-encoding": encoding } });
-    expect(Buffer.from(bytes).toString()).toBe("hello");
-  });
+  test.each(["identity", "GZIP", " gzip", "x-gzip"])(
+    "may be named %p in Content-Encoding",
+    async (encoding) => {
+      const body = encoding === "identity" ? Buffer.from("hello") : gzipSync("hello");
+      const { bytes } = await send(body, { headers: { "content-encoding": encoding } });
+      expect(Buffer.from(bytes).toString()).toBe("hello");
+    },
+  );
 
   test.each(["gzip, gzip", "gzip,br", "identity, gzip", "compress", "aws-chunked", "gzip;q=1"])(
-    "in %p is refused",
+    "with Content-Encoding %p is rejected",
     async (encoding) => {
       expect(await refusal(gzipSync("hello"), { headers: { "content-encoding": encoding } })).toBe(
         "unsupported_encoding",
@@ -235,36 +238,30 @@ describe("an encoded body", () => {
     },
   );
 
-  test.each(encodings)("in %s may decode to the cap and not to a byte more", async (encoding, encode) => {
+  test.each(encodings)("in %s may decode to the maximum and not one byte more", async (encoding, encode) => {
     const headers = { "content-encoding": encoding };
     expect((await send(encode(loose(BYTES_MAX)), { headers })).bytes.length).toBe(BYTES_MAX);
     expect(await refusal(encode(loose(BYTES_MAX + 1)), { headers })).toBe("too_large");
   });
 
-  test.each(encodings)(
-    "in %s that becomes more than a hundred times as long is refused",
-    async (encoding, encode) => {
-      const headers = { "content-encoding": encoding };
-      expect(await refusal(encode(Buffer.alloc(MIB + 1)), { headers })).toBe("too_dense");
-    },
-  );
+  test.each(encodings)("in %s that expands more than a hundredfold is rejected", async (encoding, encode) => {
+    const headers = { "content-encoding": encoding };
+    expect(await refusal(encode(Buffer.alloc(MIB + 1)), { headers })).toBe("too_dense");
+  });
 
-  test.each(encodings)(
-    "in %s may become any number of times as long up to 1 MiB",
-    async (encoding, encode) => {
-      const headers = { "content-encoding": encoding };
-      expect((await send(encode(Buffer.alloc(MIB)), { headers })).bytes.length).toBe(MIB);
-    },
-  );
+  test.each(encodings)("in %s may expand by any factor up to 1 MiB", async (encoding, encode) => {
+    const headers = { "content-encoding": encoding };
+    expect((await send(encode(Buffer.alloc(MIB)), { headers })).bytes.length).toBe(MIB);
+  });
 
-  test.each(encodings)("in %s that is not what it says is refused", async (encoding) => {
+  test.each(encodings)("in %s with invalid data is rejected", async (encoding) => {
     const headers = { "content-encoding": encoding };
     expect(await refusal(Buffer.from('{"model":"fast-chat"}'), { headers })).toBe("bad_encoding");
   });
 
   // The zstd decoder returns truncated data without an error; half a JSON body is then rejected as JSON.
   test.each(encodings.filter(([encoding]) => encoding !== "zstd"))(
-    "in %s that ends too early is refused",
+    "in %s that is truncated is rejected",
     async (encoding, encode) => {
       const whole = encode(bytesOf(5000));
       const headers = { "content-encoding": encoding };
@@ -272,7 +269,7 @@ describe("an encoded body", () => {
     },
   );
 
-  test("in zstd that asks for more than 8 MiB of window is refused", async () => {
+  test("in zstd that requires a window of more than 8 MiB is rejected", async () => {
     const body = await streamedZstd(26);
     expect(await refusal(body, { headers: { "content-encoding": "zstd" } })).toBe("bad_encoding");
     expect((await send(await streamedZstd(23), { headers: { "content-encoding": "zstd" } })).ok).toBe(true);
@@ -290,26 +287,26 @@ async function streamedZstd(windowLog: number): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-test("a body whose framing is wrong is refused, for nobody knows where it ends", async () => {
+test("a body with invalid framing is rejected", async () => {
   expect(await raw(`${post("Transfer-Encoding: chunked")}5\r\nhello!\r\n`)).toEndWith("bad_framing");
 });
 
-describe("a client that", () => {
+describe("a client", () => {
   const promised = post("Content-Length: 1000");
   const large = post("Content-Length: 1900000");
   const open = post("Transfer-Encoding: chunked");
 
   test.each([
-    ["says goodbye", (socket: Socket) => socket.end()],
-    ["vanishes", (socket: Socket) => socket.resetAndDestroy()],
-  ])("%s before its body is complete has aborted", async (_, leave) => {
+    ["closes", (socket: Socket) => socket.end()],
+    ["resets", (socket: Socket) => socket.resetAndDestroy()],
+  ])("that %s before its body is complete is reported as aborted", async (_, leave) => {
     for (const head of [`${promised}half`, `${large}half`, `${open}4\r\nhalf\r\n`]) {
       await raw(head, leave);
       expect(await results.promise).toMatchObject({ ok: false, reason: "aborted" });
     }
   });
 
-  test("falls silent is told so", async () => {
+  test("that stops sending gets an idle timeout", async () => {
     expect(await raw(`${post("Content-Length: 10", "/hasty")}half`)).toEndWith("idle_timeout");
     expect(await raw(`${post("Content-Length: 1900000", "/hasty")}half`)).toEndWith("idle_timeout");
     expect(await raw(`${post("Transfer-Encoding: chunked", "/hasty")}4\r\nhalf\r\n`)).toEndWith(
@@ -317,7 +314,7 @@ describe("a client that", () => {
     );
   });
 
-  test("never falls silent but sends next to nothing is told so", async () => {
+  test("that sends continuously but far too slowly gets an idle timeout", async () => {
     const answer = await raw(post("Transfer-Encoding: chunked", "/hasty"), (socket) => {
       const drip = setInterval(() => socket.write("1\r\nx\r\n"), HASTY_MS / 4);
       socket.on("close", () => clearInterval(drip));
@@ -326,14 +323,14 @@ describe("a client that", () => {
   });
 });
 
-describe("a large body", () => {
+describe("a large request body", () => {
   const MANY = 1_500_000;
   const plain = loose(MANY);
 
   /** Reports when more data is requested. */
   function incoming(framing: number) {
     let asked = 0;
-    const body = new IncomingBody(framing, { wanted() {}, resume: () => void asked++ });
+    const body = new IncomingBody(framing, { onBodyRequested() {}, resume: () => void asked++ });
     const request = { method: "POST", headers: new Headers(), signal: new AbortController().signal, body };
     return { body, request, asked: () => asked };
   }
@@ -344,20 +341,20 @@ describe("a large body", () => {
     return result;
   }
 
-  test("holds as many bytes as it has until it is released, and a small one none", async () => {
+  test("reserves its size in the budget until it is released", async () => {
     const own = roomOf(ROOM_BYTES);
     const { body, request } = incoming(MANY);
     const reading = readBody(request, LIMITS, own, OWNER);
     body.push(Buffer.from(plain), 0);
-    const { bytes, held } = await largeOf(reading);
+    const { bytes, reservation } = await largeOf(reading);
     expect(plain.equals(bytes)).toBe(true);
     expect(own.report().heldBytes).toBe(MANY);
-    held.release();
-    held.release();
+    reservation.release();
+    reservation.release();
     expect(own.report().heldBytes).toBe(0);
   });
 
-  test("is not read before there is room for all of it", async () => {
+  test("is not read until the budget has reserved all of it", async () => {
     const own = roomOf(ROOM_BYTES);
     const before = own.open(ANOTHER, STAYING);
     expect(before.growNow(ROOM_BYTES - MANY + 1)).toBe(true);
@@ -368,10 +365,10 @@ describe("a large body", () => {
     before.release();
     await eventually(() => asked() === 1);
     body.push(Buffer.from(plain), 0);
-    expect((await largeOf(reading)).held.bytes).toBe(MANY);
+    expect((await largeOf(reading)).reservation.bytes).toBe(MANY);
   });
 
-  test("that finds no room in time is refused, with when to come again", async () => {
+  test("is rejected with Retry-After if the budget stays full", async () => {
     const own = roomOf(ROOM_BYTES);
     own.open(ANOTHER, STAYING).growNow(ROOM_BYTES);
     const { request, asked } = incoming(MANY);
@@ -384,7 +381,7 @@ describe("a large body", () => {
     expect(asked()).toBe(0);
   });
 
-  test("that does not say how long it is takes room as it grows, and gives back what it did not need", async () => {
+  test("without a Content-Length reserves as it grows, and releases what it did not need", async () => {
     const own = roomOf(ROOM_BYTES);
     const { body, request } = incoming(CHUNKED);
     const reading = readBody(request, LIMITS, own, OWNER);
@@ -400,7 +397,7 @@ describe("a large body", () => {
     expect(own.report().heldBytes).toBe(MANY);
   });
 
-  test("that grows where there is no room is refused, and gives back what it had", async () => {
+  test("that outgrows a full budget is rejected and releases its reservation", async () => {
     const own = roomOf(ROOM_BYTES);
     own.open(ANOTHER, STAYING).growNow(ROOM_BYTES - BYTES_MAX + 1);
     const { body, request } = incoming(CHUNKED);
@@ -410,7 +407,7 @@ describe("a large body", () => {
     expect(own.report().heldBytes).toBe(ROOM_BYTES - BYTES_MAX + 1);
   });
 
-  test.each(encodings)("that was small in %s holds what it became", async (encoding, encode) => {
+  test.each(encodings)("compressed with %s reserves its decoded size", async (encoding, encode) => {
     const own = roomOf(ROOM_BYTES);
     const packed = encode(plain);
     const { body, request } = incoming(packed.length);
@@ -422,7 +419,7 @@ describe("a large body", () => {
     expect(own.report().heldBytes).toBe(MANY);
   });
 
-  test("that finds no room for what it becomes is refused", async () => {
+  test("is rejected if the budget has no space for its decoded size", async () => {
     const own = roomOf(ROOM_BYTES);
     own.open(ANOTHER, STAYING).growNow(ROOM_BYTES);
     const packed = gzipSync(plain);
@@ -433,7 +430,7 @@ describe("a large body", () => {
     expect(await reading).toMatchObject({ reason: "no_room" });
   });
 
-  test("that comes slowly gives way when somebody else waits for room", async () => {
+  test("that arrives slowly is rejected when another body waits for the budget", async () => {
     const own = roomOf(ROOM_BYTES);
     const { body, request } = incoming(MANY);
     const reading = readBody(request, { ...LIMITS, idleTimeoutMs: 500 }, own, OWNER);
@@ -457,7 +454,7 @@ describe("a large body", () => {
   });
 });
 
-test("gathered chunks come back joined and in order, whatever their sizes", () => {
+test("gathered chunks are joined in order, for all sizes", () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(fc.nat(20), fc.nat(9000)), { maxLength: 60 }), (sizes) => {
       const gathered = gatherChunks();
@@ -471,7 +468,7 @@ test("gathered chunks come back joined and in order, whatever their sizes", () =
   );
 });
 
-test("a body is freed at the end of its request, unless that goes on in the background", () => {
+test("a body is freed at the end of its request, except for a background response", () => {
   const done = new Uint8Array(200_000);
   freeBody({ inputText: { kind: "json", body: wholeBytesPart(done) }, background: false });
   expect(done.length).toBe(0);
@@ -480,12 +477,12 @@ test("a body is freed at the end of its request, unless that goes on in the back
   expect(kept.length).toBe(200_000);
 });
 
-describe("a small body", () => {
+describe("a small request body", () => {
   const LENGTH = 300_000;
   const plain = loose(LENGTH);
 
   function incoming(framing: number, headers: Record<string, string> = {}) {
-    const body = new IncomingBody(framing, { wanted() {}, resume() {} });
+    const body = new IncomingBody(framing, { onBodyRequested() {}, resume() {} });
     const { signal } = new AbortController();
     return { body, request: { method: "POST", headers: new Headers(headers), signal, body } };
   }
@@ -497,16 +494,16 @@ describe("a small body", () => {
   }
 
   test.each([LENGTH, MIB])("of %p bytes is counted until it is released", async (length) => {
-    const smallRoom = roomOf(4 * MIB);
+    const smallBudget = roomOf(4 * MIB);
     const { body, request } = incoming(length);
-    const reading = readBody(request, { ...LIMITS, smallRoom }, roomOf(0), OWNER);
-    expect(smallRoom.report().heldBytes).toBe(length);
+    const reading = readBody(request, { ...LIMITS, smallBudget }, roomOf(0), OWNER);
+    expect(smallBudget.report().heldBytes).toBe(length);
     body.push(Buffer.alloc(length), 0);
-    (await counted(reading)).held.release();
-    expect(smallRoom.report().heldBytes).toBe(0);
+    (await counted(reading)).reservation.release();
+    expect(smallBudget.report().heldBytes).toBe(0);
   });
 
-  test("is counted when it is packed, or does not say how long it is", async () => {
+  test("is counted if it is compressed or has no Content-Length", async () => {
     const packed = gzipSync(plain);
     const chunks = Buffer.from(
       `${LENGTH.toString(16)}\r\n${plain.toString("latin1")}\r\n0\r\n\r\n`,
@@ -516,45 +513,45 @@ describe("a small body", () => {
       [packed.length, packed, { "content-encoding": "gzip" }],
       [CHUNKED, chunks, {}],
     ] as const) {
-      const smallRoom = roomOf(4 * MIB);
+      const smallBudget = roomOf(4 * MIB);
       const { body, request } = incoming(framing, headers);
-      const reading = readBody(request, { ...LIMITS, smallRoom }, roomOf(0), OWNER);
+      const reading = readBody(request, { ...LIMITS, smallBudget }, roomOf(0), OWNER);
       body.push(Buffer.from(sent), 0);
-      const { bytes, held } = await counted(reading);
+      const { bytes, reservation } = await counted(reading);
       expect(plain.equals(bytes)).toBe(true);
-      expect(smallRoom.report().heldBytes).toBe(LENGTH);
-      held.release();
-      expect(smallRoom.report().heldBytes).toBe(0);
+      expect(smallBudget.report().heldBytes).toBe(LENGTH);
+      reservation.release();
+      expect(smallBudget.report().heldBytes).toBe(0);
     }
   });
 
-  test("that finds no room in time is refused", async () => {
-    const smallRoom = roomOf(4 * MIB);
-    smallRoom.open(ANOTHER, STAYING).growNow(4 * MIB - LENGTH + 1);
+  test("is rejected if the budget stays full", async () => {
+    const smallBudget = roomOf(4 * MIB);
+    smallBudget.open(ANOTHER, STAYING).growNow(4 * MIB - LENGTH + 1);
     const { request } = incoming(LENGTH);
-    expect(await readBody(request, { ...LIMITS, smallRoom }, room, OWNER)).toMatchObject({
+    expect(await readBody(request, { ...LIMITS, smallBudget }, budget, OWNER)).toMatchObject({
       reason: "no_room",
     });
   });
 
-  test("moves to the room for large ones when it becomes one", async () => {
-    const smallRoom = roomOf(4 * MIB);
+  test("moves to the budget for large bodies if it decodes to a large one", async () => {
+    const smallBudget = roomOf(4 * MIB);
     const largeRoom = roomOf(4 * MIB);
     const long = loose(1_500_000);
     const packed = gzipSync(long);
     const { body, request } = incoming(packed.length, { "content-encoding": "gzip" });
-    const reading = readBody(request, { ...LIMITS, smallRoom }, largeRoom, OWNER);
+    const reading = readBody(request, { ...LIMITS, smallBudget }, largeRoom, OWNER);
     body.push(Buffer.from(packed), 0);
-    const { bytes, held } = await counted(reading);
+    const { bytes, reservation } = await counted(reading);
     expect(long.equals(bytes)).toBe(true);
-    expect([smallRoom.report().heldBytes, largeRoom.report().heldBytes]).toEqual([0, 1_500_000]);
-    held.release();
+    expect([smallBudget.report().heldBytes, largeRoom.report().heldBytes]).toEqual([0, 1_500_000]);
+    reservation.release();
     expect(largeRoom.report().heldBytes).toBe(0);
   });
 
-  test("that comes too slowly is refused, however long it is", async () => {
+  test("that arrives too slowly is rejected", async () => {
     const { body, request } = incoming(64_000);
-    const reading = readBody(request, { ...LIMITS, idleTimeoutMs: 200 }, room, OWNER);
+    const reading = readBody(request, { ...LIMITS, idleTimeoutMs: 200 }, budget, OWNER);
     const startedMs = performance.now();
     const trickle = setInterval(() => body.push(Buffer.from("x"), 0), 20);
     expect(await reading).toMatchObject({ reason: "idle_timeout" });

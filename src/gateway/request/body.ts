@@ -6,11 +6,12 @@
 
 import { freeBytes } from "../../net/wire/bytes.ts";
 import type { HttpBody, IncomingHttpRequest } from "../../net/wire/http-message.ts";
+import { type MaybePromise, whenReady } from "../../net/wire/maybe-promise.ts";
 import { type Part, partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "./body-budget.ts";
-import { type BodyLimits, takeWhole } from "./body-intake.ts";
 import { openBodyMemory, SMALL_BODY_BYTES_MAX } from "./body-memory.ts";
+import { type BodyLimits, readWhole } from "./body-reader.ts";
 import { aborted, type BodyRefusal, noMemory, tooLarge, unsupportedEncoding } from "./body-refusal.ts";
 import { parseContentEncoding } from "./content-encoding.ts";
 import { type BodyResult, readLargeBody } from "./large-body.ts";
@@ -35,9 +36,9 @@ export function isCostlyBody({ body, headers }: IncomingHttpRequest): boolean {
 export function readBody(
   request: IncomingHttpRequest,
   limits: BodyLimits,
-  room: BodyBudget,
+  budget: BodyBudget,
   owner: BodyOwner,
-): BodyResult | Promise<BodyResult> {
+): MaybePromise<BodyResult> {
   const encoding = parseContentEncoding(request.headers.get("content-encoding"));
   if (encoding === undefined) return unsupportedEncoding();
   const { body } = request;
@@ -45,16 +46,16 @@ export function readBody(
   const { length } = body;
   if (length !== null && length > limits.bytesMax) return tooLarge(limits.bytesMax);
   if (encoding === null && length !== null && length <= SMALL_BODY_BYTES_MAX) {
-    if (length <= limits.uncountedBytesMax || limits.smallRoom === undefined) {
-      return takeWhole(body, limits);
+    if (length <= limits.uncountedBytesMax || limits.smallBudget === undefined) {
+      return readWhole(body, limits);
     }
-    return readSmallBody(body, length, limits, limits.smallRoom.open(owner, request));
+    return readSmallBody(body, length, limits, limits.smallBudget.open(owner, request));
   }
   return readLargeBody(
     body,
     encoding,
     limits,
-    openBodyMemory({ small: limits.smallRoom, large: room }, owner, request),
+    openBodyMemory({ small: limits.smallBudget, large: budget }, owner, request),
   );
 }
 
@@ -63,31 +64,28 @@ function readSmallBody(
   body: HttpBody,
   length: number,
   limits: BodyLimits,
-  held: BodyReservation,
-): BodyResult | Promise<BodyResult> {
-  const result = held.growTo(length);
+  reservation: BodyReservation,
+): MaybePromise<BodyResult> {
+  const result = reservation.growTo(length);
   if (result === "room") {
-    const whole = takeWhole(body, limits);
-    return whole instanceof Promise
-      ? whole.then((read) => countedResult(read, held))
-      : countedResult(whole, held);
+    return whenReady(readWhole(body, limits), (read) => countedResult(read, reservation));
   }
-  return readAfterWait(body, result, limits, held);
+  return readAfterWait(body, result, limits, reservation);
 }
 
 async function readAfterWait(
   body: HttpBody,
-  waiting: ReservationResult | Promise<ReservationResult>,
+  waiting: MaybePromise<ReservationResult>,
   limits: BodyLimits,
-  held: BodyReservation,
+  reservation: BodyReservation,
 ): Promise<BodyResult> {
   const result = await waiting;
-  if (result === "room") return countedResult(await takeWhole(body, limits), held);
-  return result === "left" ? aborted() : noMemory(held.room.retryAfterSeconds());
+  if (result === "room") return countedResult(await readWhole(body, limits), reservation);
+  return result === "left" ? aborted() : noMemory(reservation.budget.retryAfterSeconds());
 }
 
-function countedResult(read: Part | BodyRefusal, held: BodyReservation): BodyResult {
-  if (!("ok" in read)) return { ok: true, bytes: partBytes(read), held };
-  held.release();
+function countedResult(read: Part | BodyRefusal, reservation: BodyReservation): BodyResult {
+  if (!("ok" in read)) return { ok: true, bytes: partBytes(read), reservation };
+  reservation.release();
   return read;
 }

@@ -7,16 +7,16 @@ const told = (value: string) => {
   return clientRequestId(new HeadText(`${name}: ${value}\r\n`, [name.length], 0));
 };
 
-test("what a client calls its request is taken as it is", () => {
+test("a client request id is used unchanged", () => {
   expect(told("0199aaaa-bbbb thread/7")).toBe("0199aaaa-bbbb thread/7");
 });
 
-test("it is cut, and holds plain text alone", () => {
+test("a client request id is truncated and reduced to visible ASCII", () => {
   expect(told("x".repeat(500))).toBe("x".repeat(128));
   expect(told("a\u0007\tb\u00a0\u0085\u00e9c")).toBe("abc");
 });
 
-test("without one, or with nothing in it, there is none", () => {
+test("a missing or empty client request id is null", () => {
   expect(clientRequestId(new Headers())).toBeNull();
   expect(told("")).toBeNull();
   expect(told("\u00e9\u0001")).toBeNull();

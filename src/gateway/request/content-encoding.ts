@@ -8,7 +8,7 @@ import {
   createInflate,
   createZstdDecompress,
 } from "node:zlib";
-import type { BodyLimits } from "./body-intake.ts";
+import type { BodyLimits } from "./body-reader.ts";
 import { type BodyRefusal, badEncoding, tooDense, tooLarge } from "./body-refusal.ts";
 
 /** One compression format. Decompression runs outside the event loop and stops when its output is not read. */
@@ -37,7 +37,7 @@ export function parseContentEncoding(name: string | null): Encoding | null | und
 }
 
 /** Produces a compressed body from memory, slice by slice. */
-export function bringFrom(packed: Uint8Array): (take: Take) => Promise<"stopped" | null> {
+export function produceSlices(packed: Uint8Array): (take: Take) => Promise<"stopped" | null> {
   return async (take) => {
     for (let at = 0; at < packed.length; at += CHUNK_BYTES) {
       if (!(await take(packed.subarray(at, at + CHUNK_BYTES)))) return "stopped";

@@ -3,44 +3,44 @@ import { openInFlightRequests } from "./in-flight-requests.ts";
 
 const LONG_MS = 60_000;
 
-describe("the end of a process", () => {
-  test("waits for nothing when nothing is under way", async () => {
-    const underWay = openInFlightRequests();
-    underWay.begin();
-    underWay.end();
-    expect(await underWay.close(LONG_MS)).toBe(0);
+describe("shutdown with requests in flight", () => {
+  test("returns at once if no request is in flight", async () => {
+    const inFlight = openInFlightRequests();
+    inFlight.begin();
+    inFlight.end();
+    expect(await inFlight.close(LONG_MS)).toBe(0);
   });
 
-  test("cuts what can be cut, and waits for that and for what cannot", async () => {
-    const underWay = openInFlightRequests();
-    underWay.begin();
+  test("cuts the requests that can be cut, and waits for all requests", async () => {
+    const inFlight = openInFlightRequests();
+    inFlight.begin();
     const told: string[] = [];
-    const cutOver = underWay.enter(() => {
+    const cutOver = inFlight.register(() => {
       told.push("cut");
       setTimeout(cutOver, 1);
     });
-    const closing = underWay.close(LONG_MS).then((left) => told.push(`left ${left}`));
+    const closing = inFlight.close(LONG_MS).then((left) => told.push(`left ${left}`));
     setTimeout(() => {
       told.push("over");
-      underWay.end();
+      inFlight.end();
     }, 5);
     await closing;
     expect(told).toEqual(["cut", "over", "left 0"]);
   });
 
-  test("does not wait for ever, and tells how many are left", async () => {
-    const underWay = openInFlightRequests();
-    underWay.begin();
-    expect(await underWay.close(1)).toBe(1);
+  test("stops waiting after the timeout and returns the number of remaining requests", async () => {
+    const inFlight = openInFlightRequests();
+    inFlight.begin();
+    expect(await inFlight.close(1)).toBe(1);
   });
 
-  test("cuts what begins later at once", async () => {
-    const underWay = openInFlightRequests();
-    const first = underWay.enter(() => {
-      // Followed by work that continues in the background.
-      const second = underWay.enter(() => second());
+  test("cuts requests that begin during shutdown at once", async () => {
+    const inFlight = openInFlightRequests();
+    const first = inFlight.register(() => {
+      // The request continues as work in the background.
+      const second = inFlight.register(() => second());
       first();
     });
-    expect(await underWay.close(LONG_MS)).toBe(0);
+    expect(await inFlight.close(LONG_MS)).toBe(0);
   });
 });

@@ -8,13 +8,13 @@ export interface InFlightRequests {
   begin(): void;
   end(): void;
   /** `cut` is called at shutdown and makes the work end soon. Call the returned function when the work has ended. */
-  enter(cut: () => void): () => void;
+  register(abort: () => void): () => void;
   /** Calls every `cut`. Resolves with the number still in flight when all have ended, or at the timeout. */
   close(timeoutMs: number): Promise<number>;
 }
 
 export function openInFlightRequests(): InFlightRequests {
-  const entries = new Set<{ cut: () => void }>();
+  const entries = new Set<{ abort: () => void }>();
   let activeCount = 0;
   let isClosing = false;
   let onEmpty: (() => void) | null = null;
@@ -33,10 +33,10 @@ export function openInFlightRequests(): InFlightRequests {
       activeCount--;
       notifyIfEmpty();
     },
-    enter(cut) {
-      const entry = { cut };
+    register(abort) {
+      const entry = { abort };
       entries.add(entry);
-      if (isClosing) queueMicrotask(cut);
+      if (isClosing) queueMicrotask(abort);
       return () => {
         entries.delete(entry);
         notifyIfEmpty();
@@ -44,7 +44,7 @@ export function openInFlightRequests(): InFlightRequests {
     },
     async close(timeoutMs) {
       isClosing = true;
-      for (const { cut } of [...entries]) cut();
+      for (const { abort } of [...entries]) abort();
       if (countInFlight() === 0) return 0;
       const empty = Promise.withResolvers<void>();
       onEmpty = empty.resolve;

@@ -4,9 +4,9 @@ import { freeBytes, writeBytes } from "../../net/wire/bytes.ts";
 import type { HttpBody } from "../../net/wire/http-message.ts";
 import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import type { BodyReservation } from "./body-budget.ts";
-import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
+import { type BodyLimits, gatherChunks, pumpBody } from "./body-reader.ts";
 import { aborted, type BodyRefusal, noMemory } from "./body-refusal.ts";
-import { bringFrom, type Encoding, unpackedBytesMax, unpackTo } from "./content-encoding.ts";
+import { type Encoding, produceSlices, unpackedBytesMax, unpackTo } from "./content-encoding.ts";
 
 /** While other bodies wait for its room, a body must arrive at 2 Mbit/s. */
 const CROWDED_BYTES_PER_SECOND_MIN = 256_000;
@@ -22,7 +22,7 @@ export interface CountedBody {
   /** Ends at the end of its array. The head of the request may precede it there. */
   readonly bytes: Uint8Array;
   /** Release it when the bytes are no longer needed. */
-  readonly held: BodyReservation;
+  readonly reservation: BodyReservation;
 }
 
 /** A rejected body, and one too short to be counted, has already released its room. */
@@ -30,23 +30,23 @@ export async function readLargeBody(
   body: HttpBody,
   encoding: Encoding | null,
   limits: BodyLimits,
-  held: BodyReservation,
+  reservation: BodyReservation,
 ): Promise<BodyResult> {
   let isCounted = false;
   try {
     const { length } = body;
     const sent = await (length === null
-      ? readGrowing(body, limits, held)
-      : readDeclared(body, length, limits, held));
+      ? readGrowing(body, limits, reservation)
+      : readDeclared(body, length, limits, reservation));
     const isCompressed = sent instanceof Uint8Array && encoding !== null;
-    const plain = isCompressed ? await decompress(sent, encoding, limits, held) : sent;
+    const plain = isCompressed ? await decompress(sent, encoding, limits, reservation) : sent;
     if (!(plain instanceof Uint8Array)) return plain;
     if (plain.length <= limits.uncountedBytesMax) return wholeBytesPart(plain);
     isCounted = true;
-    held.shrinkTo(plain.length);
-    return { ok: true, bytes: plain, held };
+    reservation.shrinkTo(plain.length);
+    return { ok: true, bytes: plain, reservation };
   } finally {
-    if (!isCounted) held.release();
+    if (!isCounted) reservation.release();
   }
 }
 
@@ -55,9 +55,9 @@ async function readDeclared(
   body: HttpBody,
   length: number,
   limits: BodyLimits,
-  held: BodyReservation,
+  reservation: BodyReservation,
 ): Promise<Uint8Array | BodyRefusal> {
-  const rejection = await makeRoom(held, length);
+  const rejection = await reserveBytes(reservation, length);
   if (rejection !== null) return rejection;
   const bytes = Buffer.allocUnsafeSlow(length);
   let at = 0;
@@ -66,8 +66,8 @@ async function readDeclared(
     freeChunk(chunk);
     return true;
   };
-  const refusal = await pumpBody(body, limits, take, () => slowestRate(held, limits));
-  if (refusal === "stopped") throw new Error("nothing asked to stop");
+  const refusal = await pumpBody(body, limits, take, () => slowestRate(reservation, limits));
+  if (refusal === "stopped") throw new Error("the body was cancelled without a reason");
   if (refusal === null) return bytes;
   freeBytes(bytes);
   return refusal;
@@ -77,26 +77,26 @@ async function readDeclared(
 async function readGrowing(
   body: HttpBody,
   limits: BodyLimits,
-  held: BodyReservation,
+  reservation: BodyReservation,
 ): Promise<Uint8Array | BodyRefusal> {
-  const growing = collectGrowing(held, 0, limits.bytesMax);
-  const refusal = await pumpBody(body, limits, growing.take, () => slowestRate(held, limits));
+  const growing = collectGrowing(reservation, 0, limits.bytesMax);
+  const refusal = await pumpBody(body, limits, growing.take, () => slowestRate(reservation, limits));
   return growing.end(refusal);
 }
 
 /** Collects chunks while there is room for them in addition to the `besideBytes` that are already held. */
-function collectGrowing(held: BodyReservation, besideBytes: number, bytesMax: number) {
+function collectGrowing(reservation: BodyReservation, besideBytes: number, bytesMax: number) {
   const chunks = gatherChunks();
   let rejection: BodyRefusal | null = null;
   const grow = async (bytes: number) => {
     const requiredBytes = Math.min(Math.max(GROWN_BYTES_MIN, 2 * bytes), bytesMax);
-    rejection = await makeRoom(held, besideBytes + requiredBytes);
+    rejection = await reserveBytes(reservation, besideBytes + requiredBytes);
     return rejection === null;
   };
   return {
     take(chunk: Uint8Array): boolean | Promise<boolean> {
       const bytes = chunks.add(chunk);
-      return besideBytes + bytes <= held.bytes || grow(bytes);
+      return besideBytes + bytes <= reservation.bytes || grow(bytes);
     },
     end(refusal: BodyRefusal | "stopped" | null): BodyRefusal | Promise<Uint8Array> {
       if (refusal === "stopped") return rejection ?? aborted();
@@ -105,8 +105,8 @@ function collectGrowing(held: BodyReservation, besideBytes: number, bytesMax: nu
   };
 }
 
-function slowestRate({ room, bytes }: BodyReservation, { bytesPerSecondMin }: BodyLimits): number {
-  return bytes > 0 && room.isCrowded() ? CROWDED_BYTES_PER_SECOND_MIN : bytesPerSecondMin;
+function slowestRate({ budget, bytes }: BodyReservation, { bytesPerSecondMin }: BodyLimits): number {
+  return bytes > 0 && budget.isContended() ? CROWDED_BYTES_PER_SECOND_MIN : bytesPerSecondMin;
 }
 
 /** The plain size is unknown beforehand, so the reservation grows during decompression. */
@@ -114,19 +114,19 @@ async function decompress(
   packed: Uint8Array,
   encoding: Encoding,
   limits: BodyLimits,
-  held: BodyReservation,
+  reservation: BodyReservation,
 ): Promise<Uint8Array | BodyRefusal> {
   const bytesMax = Math.min(limits.bytesMax, unpackedBytesMax(packed.length, limits));
-  const growing = collectGrowing(held, packed.length, bytesMax);
-  const refusal = await unpackTo(encoding, limits, bringFrom(packed), growing.take);
+  const growing = collectGrowing(reservation, packed.length, bytesMax);
+  const refusal = await unpackTo(encoding, limits, produceSlices(packed), growing.take);
   freeBytes(packed);
   return growing.end(refusal);
 }
 
-async function makeRoom(held: BodyReservation, bytes: number): Promise<BodyRefusal | null> {
-  const result = await held.growTo(bytes);
+async function reserveBytes(reservation: BodyReservation, bytes: number): Promise<BodyRefusal | null> {
+  const result = await reservation.growTo(bytes);
   if (result === "room") return null;
-  return result === "left" ? aborted() : noMemory(held.room.retryAfterSeconds());
+  return result === "left" ? aborted() : noMemory(reservation.budget.retryAfterSeconds());
 }
 
 /** Frees the copied bytes, unless the head of the request precedes them in the same array and may still be read. */

@@ -1,14 +1,14 @@
 import { afterAll, expect, test } from "bun:test";
 import { tmpdir } from "node:os";
 import { limits } from "../../config/product-limits.ts";
-import { listenForTest, textAnswer } from "../../net/http-server/listen.test-support.ts";
+import { listenForTest, textResponse } from "../../net/http-server/listen.test-support.ts";
 import { openDeadlines } from "../../net/wire/deadlines.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
-import { openTestRoom } from "./body-budget.test-support.ts";
+import { openTestBudget } from "./body-budget.test-support.ts";
 import { readMultipartRequest } from "./multipart-request.ts";
 
-const alarms = openDeadlines(1, { monotonicMs: () => performance.now() });
-afterAll(() => alarms.stop());
+const deadlines = openDeadlines(1, { monotonicMs: () => performance.now() });
+afterAll(() => deadlines.stop());
 
 const LIMITS = {
   imageBodyBytesMax: 100_000,
@@ -19,10 +19,10 @@ const LIMITS = {
   modelNameCharsMax: 32,
   spoolDir: tmpdir(),
   bodyReading: limits.bodyReading,
-  alarms,
+  deadlines,
 };
 
-const ROOMS = { small: openTestRoom(10_000_000), disk: openTestRoom(10_000_000) };
+const ROOMS = { small: openTestBudget(10_000_000), disk: openTestBudget(10_000_000) };
 const requests: Promise<ModelRequest>[] = [];
 
 const server = listenForTest((request) => {
@@ -32,16 +32,16 @@ const server = listenForTest((request) => {
     boundary,
     contentType,
     limits: LIMITS,
-    rooms: ROOMS,
+    budgets: ROOMS,
     owner: { id: "key_1", userId: null },
   });
   requests.push(reading);
   return reading.then(
-    () => textAnswer("read"),
-    () => textAnswer("refused", 400),
+    () => textResponse("read"),
+    () => textResponse("refused", 400),
   );
 });
-afterAll(() => server.cut());
+afterAll(() => server.closeNow());
 
 async function read(
   fields: Record<string, string>,
@@ -58,19 +58,19 @@ async function read(
   return request;
 }
 
-test("a form says how many pictures it asks for, and of what kind", async () => {
+test("a form states the number and the kind of the requested images", async () => {
   const request = await read({ n: "2", size: "1024x1024", quality: "high" });
   expect(request).toMatchObject({ publicModel: "fast", choices: 2, imageKind: "1024x1024/high" });
   expect((await read({})).imageKind).toBeNull();
 });
 
-test("a form's prompt is counted as text and its pictures by the piece", async () => {
+test("the prompt of a form counts as text, and each image counts as one", async () => {
   const { inputSize, inputText } = await read({ prompt: "eine Müllkatze" });
   expect(inputSize()).toEqual({ textBytes: 15, media: 1 });
   expect(inputText).toEqual({ kind: "texts", texts: ["eine Müllkatze"], formDigest: null });
 });
 
-test("a form under an Idempotency-Key is known again by its fields and its pictures", async () => {
+test("a form with an Idempotency-Key is identified by its fields and its images", async () => {
   const headers = { "idempotency-key": "t" };
   const digestOf = async (fields: Record<string, string>, picture?: string) => {
     const { inputText } = await read(fields, picture === undefined ? { headers } : { headers, picture });

@@ -6,16 +6,16 @@ import { ApiError } from "../../errors.ts";
 import type { Deadlines } from "../../net/wire/deadlines.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import {
-  type MultipartFault,
+  type FormFault,
   type MultipartForm,
-  openMultipartScanner,
+  MultipartFormScanner,
   type PartWatcher,
-} from "../../protocols/images/multipart.ts";
+} from "../../protocols/images/multipart-form.ts";
 import { readImageKind } from "../../protocols/shared/image-kind.ts";
 import type { ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
 import type { BodyOwner } from "./body-budget.ts";
 import { bodyError } from "./body-error.ts";
-import type { BodyReading } from "./body-intake.ts";
+import type { BodyReading } from "./body-reader.ts";
 import { bodyWithSplice, type SpoolBudgets, type SpooledBody, spoolBody } from "./spool.ts";
 
 export interface MultipartRequestLimits {
@@ -26,7 +26,7 @@ export interface MultipartRequestLimits {
   bodyIdleTimeoutMs: number;
   modelNameCharsMax: number;
   spoolDir: string;
-  alarms: Deadlines;
+  deadlines: Deadlines;
   bodyReading: BodyReading;
 }
 
@@ -44,17 +44,17 @@ export interface FormSource {
   readonly boundary: string;
   readonly contentType: string;
   readonly limits: MultipartRequestLimits;
-  readonly rooms: SpoolBudgets;
+  readonly budgets: SpoolBudgets;
   readonly owner: BodyOwner;
 }
 
 export async function readMultipartRequest(
   request: IncomingHttpRequest,
-  { boundary, contentType, limits, rooms, owner }: FormSource,
+  { boundary, contentType, limits, budgets, owner }: FormSource,
 ): Promise<ModelRequest> {
   // A repeat is recognized by its content, and the image bytes pass only once, so the digest is computed here.
   const digest = request.headers.has("idempotency-key") ? openFormDigest() : null;
-  const scanner = openMultipartScanner(boundary, {
+  const scanner = new MultipartFormScanner(boundary, {
     ...FORM,
     ...(digest === null ? {} : { watch: digest.watch }),
     filesMax: limits.imageFilesMax,
@@ -66,16 +66,16 @@ export async function readMultipartRequest(
     memoryBytesMax: limits.spoolAboveBytes,
     dir: limits.spoolDir,
     idleTimeoutMs: limits.bodyIdleTimeoutMs,
-    alarms: limits.alarms,
-    rooms,
+    deadlines: limits.deadlines,
+    budgets,
     owner,
-    onChunk: scanner.push,
+    onChunk: (chunk) => scanner.push(chunk),
   });
   const scanned = spooled.ok || spooled.reason === "stopped" ? scanner.end() : null;
   try {
     if (scanned !== null && !scanned.ok) throw formError(scanned.fault);
     if (!spooled.ok) throw bodyError(spooled);
-    if (scanned === null) throw new Error("a spooled form is always scanned");
+    if (scanned === null) throw new Error("a spooled form was not scanned");
     return buildRequest(scanned.form, spooled, contentType, limits.modelNameCharsMax, digest?.end() ?? null);
   } catch (error) {
     if (spooled.ok) await spooled.dispose();
@@ -98,7 +98,7 @@ function buildRequest(
     });
   }
   const prompt = form.fields.get("prompt")?.value;
-  if (prompt === undefined) throw missing("prompt", "what to do with the image");
+  if (prompt === undefined) throw missing("prompt", "a description of the edit");
   if (!form.files.some(({ name }) => name === "image" || name.startsWith("image["))) {
     throw missing("image", "at least one image file");
   }
@@ -110,7 +110,7 @@ function buildRequest(
     choices: readCount(form.fields.get("n")?.value),
     previousResponseId: null,
     readsKept: false,
-    keepsResponse: false,
+    storesResponse: false,
     background: false,
     tokensEstimate: () => FORM_TOKENS_USUAL,
     inputSize: () => ({ textBytes: Buffer.byteLength(prompt), media: form.files.length }),
@@ -170,7 +170,7 @@ function formBody(
     withOutputCap: () => body,
     mentions: (word) => [...form.fields.values()].some(({ value }) => value.includes(word)),
     isPlain: () => false,
-    flaw: async () => null,
+    findJsonError: async () => null,
     dispose: spooled.dispose,
   };
   return body;
@@ -199,7 +199,7 @@ function missing(name: string, description: string): ApiError {
   );
 }
 
-function formError(fault: MultipartFault): ApiError {
+function formError(fault: FormFault): ApiError {
   const detail = { param: fault.param };
   switch (fault.reason) {
     case "file_too_large":

@@ -2,16 +2,19 @@
 
 import { ApiError } from "../../errors.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
-import { putInTurns } from "../../net/wire/next-turn.ts";
+import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
+import { readBoundary } from "../../net/wire/multipart.ts";
+import { copyInTurns } from "../../net/wire/next-turn.ts";
 import { partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
-import { readBoundary } from "../../protocols/images/multipart.ts";
-import { openInspectedRequest, readJsonRequest } from "../../protocols/shared/json-request.ts";
+import { openInspected, readModelRequest } from "../../protocols/read-request.ts";
+import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
 import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
 import { readBody } from "./body.ts";
 import type { BodyOwner, BodyReservation } from "./body-budget.ts";
 import type { BodyBudgets } from "./body-budgets.ts";
 import { bodyError } from "./body-error.ts";
 import { BodyInspector } from "./body-inspector.ts";
+import type { BodyLimits } from "./body-reader.ts";
 import type { BodyResult } from "./large-body.ts";
 import { type MultipartRequestLimits, readMultipartRequest } from "./multipart-request.ts";
 
@@ -22,13 +25,47 @@ export interface RequestLimits extends MultipartRequestLimits {
   inspectInThreadAboveBytes: number;
 }
 
-export interface RequestReader {
+/** Reads the bodies of model requests, of HTTP requests and of turns. */
+export class RequestReader {
+  readonly #limits: RequestLimits;
+  readonly #budgets: BodyBudgets;
+  readonly #bodyLimits: BodyLimits;
+  readonly #jsonLimits: JsonRequestLimits;
+  readonly #inspector: BodyInspector;
+
+  constructor(limits: RequestLimits, budgets: BodyBudgets) {
+    this.#limits = limits;
+    this.#budgets = budgets;
+    this.#bodyLimits = {
+      ...limits.bodyReading,
+      bytesMax: limits.jsonBodyBytesMax,
+      idleTimeoutMs: limits.bodyIdleTimeoutMs,
+      deadlines: limits.deadlines,
+      smallBudget: budgets.small,
+    };
+    this.#jsonLimits = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
+    this.#inspector = new BodyInspector(this.#jsonLimits);
+  }
+
   /** Reads the body of an HTTP request, as JSON or as a form. */
-  read(
-    request: IncomingHttpRequest,
-    endpoint: Endpoint,
-    owner: BodyOwner,
-  ): Promise<ModelRequest> | ModelRequest;
+  read(request: IncomingHttpRequest, endpoint: Endpoint, owner: BodyOwner): MaybePromise<ModelRequest> {
+    const contentType = request.headers.get("content-type") ?? "";
+    if (isJson(contentType)) {
+      const body = readBody(request, this.#bodyLimits, this.#budgets.large, owner);
+      return isPending(body) ? this.#parsePending(body, endpoint) : this.#parse(body, endpoint);
+    }
+    const takesForms = endpoint.name === "images.edits";
+    const boundary = takesForms ? readBoundary(contentType) : null;
+    if (boundary === null) {
+      throw new ApiError(
+        "unsupported_media_type",
+        `Send the body as ${takesForms ? "application/json or multipart/form-data" : "application/json"} and set Content-Type.`,
+      );
+    }
+    const limits = this.#limits;
+    return readMultipartRequest(request, { boundary, contentType, limits, budgets: this.#budgets, owner });
+  }
+
   /**
    * Reads a complete JSON body, with its reservation if it is counted. The reader owns the bytes and may transfer a
    * long body to a thread.
@@ -36,86 +73,55 @@ export interface RequestReader {
   readJson(
     bytes: Uint8Array,
     endpoint: Endpoint,
-    held: BodyReservation | null,
-  ): Promise<ModelRequest> | ModelRequest;
-  close(): void;
-}
-
-export function openRequestReader(limits: RequestLimits, rooms: BodyBudgets): RequestReader {
-  const json = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
-  const inspector = new BodyInspector(json);
-  const body = {
-    ...limits.bodyReading,
-    bytesMax: limits.jsonBodyBytesMax,
-    idleTimeoutMs: limits.bodyIdleTimeoutMs,
-    alarms: limits.alarms,
-    smallRoom: rooms.small,
-  };
-
-  function parseResult(read: BodyResult, endpoint: Endpoint): Promise<ModelRequest> | ModelRequest {
-    if (!("ok" in read)) {
-      if (read.end - read.start > limits.inspectInThreadAboveBytes) {
-        return readJson(partBytes(read), endpoint, null);
-      }
-      return readJsonRequest(read, endpoint, json);
-    }
-    if (!read.ok) throw bodyError(read);
-    return readJson(read.bytes, endpoint, read.held);
-  }
-
-  async function parsePendingResult(reading: Promise<BodyResult>, endpoint: Endpoint): Promise<ModelRequest> {
-    return parseResult(await reading, endpoint);
-  }
-
-  function readJson(
-    bytes: Uint8Array,
-    endpoint: Endpoint,
-    held: BodyReservation | null,
-  ): Promise<ModelRequest> | ModelRequest {
-    if (bytes.length > limits.inspectInThreadAboveBytes) return readInThread(bytes, endpoint, held);
+    reservation: BodyReservation | null,
+  ): MaybePromise<ModelRequest> {
+    if (this.#isLong(bytes.length)) return this.#readInThread(bytes, endpoint, reservation);
     try {
-      return readJsonRequest(wholeBytesPart(bytes), endpoint, json, held?.release);
+      return readModelRequest(wholeBytesPart(bytes), endpoint, this.#jsonLimits, buildRelease(reservation));
     } catch (error) {
-      held?.release();
+      reservation?.release();
       throw error;
     }
   }
 
-  async function readInThread(
+  close(): void {
+    this.#inspector.close();
+  }
+
+  async #parsePending(body: Promise<BodyResult>, endpoint: Endpoint): Promise<ModelRequest> {
+    return this.#parse(await body, endpoint);
+  }
+
+  #parse(body: BodyResult, endpoint: Endpoint): MaybePromise<ModelRequest> {
+    if (!("ok" in body)) {
+      if (this.#isLong(body.end - body.start)) return this.readJson(partBytes(body), endpoint, null);
+      return readModelRequest(body, endpoint, this.#jsonLimits);
+    }
+    if (!body.ok) throw bodyError(body);
+    return this.readJson(body.bytes, endpoint, body.reservation);
+  }
+
+  #isLong(bytes: number): boolean {
+    return bytes > this.#limits.inspectInThreadAboveBytes;
+  }
+
+  async #readInThread(
     source: Uint8Array,
     endpoint: Endpoint,
-    held: BodyReservation | null,
+    reservation: BodyReservation | null,
   ): Promise<ModelRequest> {
     try {
-      const { bytes, inspection } = await inspector.inspect(await ownBytes(source), endpoint);
-      return openInspectedRequest(wholeBytesPart(bytes), inspection, endpoint, json, held?.release ?? null);
+      const { bytes, inspection } = await this.#inspector.inspect(await ownBytes(source), endpoint);
+      return openInspected(
+        { body: wholeBytesPart(bytes), inspection, onDispose: buildRelease(reservation) },
+        endpoint,
+        this.#jsonLimits,
+      );
     } catch (error) {
-      held?.release();
+      reservation?.release();
       throw error;
     }
   }
-
-  return {
-    read(request, endpoint, owner) {
-      const contentType = request.headers.get("content-type") ?? "";
-      if (isJson(contentType)) {
-        const reading = readBody(request, body, rooms.large, owner);
-        return reading instanceof Promise
-          ? parsePendingResult(reading, endpoint)
-          : parseResult(reading, endpoint);
-      }
-      const takesForms = endpoint.name === "images.edits";
-      const boundary = takesForms ? readBoundary(contentType) : null;
-      if (boundary !== null)
-        return readMultipartRequest(request, { boundary, contentType, limits, rooms, owner });
-      throw new ApiError(
-        "unsupported_media_type",
-        `Send the body as ${takesForms ? "application/json or multipart/form-data" : "application/json"} and say so in Content-Type.`,
-      );
-    },
-    readJson,
-    close: () => inspector.close(),
-  };
 }
 
 /**
@@ -125,8 +131,12 @@ async function ownBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const { buffer } = bytes;
   if (buffer instanceof ArrayBuffer && buffer.byteLength === bytes.length) return new Uint8Array(buffer);
   const copy = Buffer.allocUnsafeSlow(bytes.length);
-  await putInTurns(copy, 0, bytes);
+  await copyInTurns(copy, 0, bytes);
   return copy;
+}
+
+function buildRelease(reservation: BodyReservation | null): (() => void) | null {
+  return reservation === null ? null : () => reservation.release();
 }
 
 /** Compares the exact type without its parameters: a prefix would accept `application/jsonx`. */

@@ -7,12 +7,12 @@ import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "nod
 import fc from "fast-check";
 import { limits } from "../../config/product-limits.ts";
 import { applySplices, type Splice } from "../../json/splice.ts";
-import { listenForTest, type TestListener, textAnswer } from "../../net/http-server/listen.test-support.ts";
+import { listenForTest, type TestListener, textResponse } from "../../net/http-server/listen.test-support.ts";
 import { systemClock } from "../../net/wire/clock.ts";
 import { openDeadlines } from "../../net/wire/deadlines.ts";
 import { joinParts } from "../../net/wire/parts.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
-import { openTestRoom } from "./body-budget.test-support.ts";
+import { openTestBudget } from "./body-budget.test-support.ts";
 import {
   bodyWithSplice,
   type SpoolBudgets,
@@ -23,11 +23,11 @@ import {
   sweepSpool,
 } from "./spool.ts";
 
-const alarms = openDeadlines(10, systemClock);
+const deadlines = openDeadlines(10, systemClock);
 
 const MEMORY_BYTES_MAX = 10_000;
 
-let rooms: SpoolBudgets;
+let budgets: SpoolBudgets;
 
 let dir: string;
 let server: TestListener;
@@ -39,27 +39,27 @@ beforeAll(() => {
     try {
       const result = await spoolBody(request, options);
       spooling.resolve(result);
-      return textAnswer(result.ok ? "spooled" : result.reason);
+      return textResponse(result.ok ? "spooled" : result.reason);
     } catch (thrown) {
       spooling.reject(thrown);
-      return textAnswer("failed", 500);
+      return textResponse("failed", 500);
     }
   });
 });
 
-afterAll(() => server.cut());
+afterAll(() => server.closeNow());
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "spool-test-"));
-  rooms = { small: openTestRoom(10_000_000), disk: openTestRoom(50_000_000) };
+  budgets = { small: openTestBudget(10_000_000), disk: openTestBudget(50_000_000) };
   options = {
     ...limits.bodyReading,
     bytesMax: 5_000_000,
     memoryBytesMax: MEMORY_BYTES_MAX,
     dir,
     idleTimeoutMs: 20_000,
-    alarms,
-    rooms,
+    deadlines,
+    budgets,
     owner: { id: "key_1", userId: null },
   };
   spooling = Promise.withResolvers();
@@ -70,7 +70,7 @@ afterEach(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** The files that the process has open in the folder, linked or not. */
+/** The files in the folder that the process has open, linked or not. */
 function openFiles(): string[] {
   if (process.platform !== "linux") return [];
   return readdirSync("/proc/self/fd").flatMap((fd) => {
@@ -78,7 +78,7 @@ function openFiles(): string[] {
       const path = readlinkSync(`/proc/self/fd/${fd}`);
       return path.startsWith(`${dir}/`) ? [path] : [];
     } catch {
-      return []; // the descriptor of the listing itself
+      return []; // The descriptor of this listing itself.
     }
   });
 }
@@ -115,7 +115,7 @@ const bytesOf = (length: number) =>
 const SIZES = [0, 1, MEMORY_BYTES_MAX, MEMORY_BYTES_MAX + 1, 70_000, 3_000_000];
 
 describe("a spooled body", () => {
-  test.each(SIZES)("of %d bytes can be read again, whole and in part", async (size) => {
+  test.each(SIZES)("of %d bytes can be read again, completely and in part", async (size) => {
     const bytes = bytesOf(size);
     const body = await spooled(bytes);
     expect(body.bytes).toBe(size);
@@ -130,7 +130,7 @@ describe("a spooled body", () => {
     await body.dispose();
   });
 
-  test("stays in memory up to the limit, and is an open file without a name beyond it", async () => {
+  test("stays in memory up to the limit, and is an open unlinked file above it", async () => {
     const small = await spooled(bytesOf(MEMORY_BYTES_MAX));
     expect(small.memory?.length).toBe(MEMORY_BYTES_MAX);
     expect(openFiles().length).toBe(0);
@@ -141,14 +141,14 @@ describe("a spooled body", () => {
     await large.dispose();
   });
 
-  test("is gone once disposed of, which may be said twice", async () => {
+  test("cannot be read after dispose, which may be called twice", async () => {
     const body = await spooled(bytesOf(50_000));
     await body.dispose();
     await body.dispose();
     await expect(body.slice(0, 10)).rejects.toThrow();
   });
 
-  test("shows every byte to the onlooker, in order", async () => {
+  test("passes every byte to onChunk, in order", async () => {
     const seen: Uint8Array[] = [];
     options.onChunk = (chunk) => seen.push(chunk.slice()) > 0;
     const bytes = bytesOf(300_000);
@@ -157,8 +157,8 @@ describe("a spooled body", () => {
   });
 });
 
-describe("spooling ends, and leaves nothing open,", () => {
-  test("when the onlooker has seen enough", async () => {
+describe("spooling stops and closes its file", () => {
+  test("when onChunk returns false", async () => {
     let seenBytes = 0;
     options.onChunk = (chunk) => {
       seenBytes += chunk.length;
@@ -168,7 +168,7 @@ describe("spooling ends, and leaves nothing open,", () => {
     expect(seenBytes).toBeLessThan(3_000_000);
   });
 
-  test("when the body is larger than allowed, by its length or by what arrives", async () => {
+  test("when the body is too large, by its Content-Length or by the received bytes", async () => {
     options.bytesMax = 100_000;
     expect(await spool(bytesOf(100_001))).toMatchObject({ reason: "too_large" });
     const piece = bytesOf(30_000);
@@ -180,7 +180,7 @@ describe("spooling ends, and leaves nothing open,", () => {
     expect(await spooling.promise).toMatchObject({ reason: "too_large" });
   });
 
-  test("when the client leaves", async () => {
+  test("when the client disconnects", async () => {
     const socket = connect(server.port, "127.0.0.1", () => {
       socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 500000\r\n\r\n");
       socket.write(bytesOf(200_000), () => socket.end());
@@ -188,7 +188,7 @@ describe("spooling ends, and leaves nothing open,", () => {
     expect(await spooling.promise).toMatchObject({ reason: "aborted" });
   });
 
-  test("when the client falls silent", async () => {
+  test("when the client stops sending", async () => {
     options.idleTimeoutMs = 50;
     const socket = connect(server.port, "127.0.0.1", () => {
       socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 500000\r\n\r\n");
@@ -198,27 +198,27 @@ describe("spooling ends, and leaves nothing open,", () => {
     socket.destroy();
   });
 
-  test("when the disk cannot take it, with the cause for the log", async () => {
+  test("when the disk fails, with the cause for the log", async () => {
     options.dir = join(dir, "missing");
     expect(await spool(bytesOf(50_000))).toMatchObject({ reason: "disk", cause: { code: "ENOENT" } });
     expect(await spool(bytesOf(50))).toMatchObject({ ok: true });
   });
 
-  test("when the onlooker fails, and the failure is passed on", async () => {
+  test("when onChunk throws, and rethrows its error", async () => {
     options.onChunk = () => {
       throw new Error("a bug");
     };
     await expect(spool(bytesOf(50_000))).rejects.toThrow("a bug");
   });
 
-  test("at once in an encoding that nobody knows", async () => {
+  test("at once for an unsupported encoding", async () => {
     expect(await spool(bytesOf(100), { "content-encoding": "compress" })).toMatchObject({
       reason: "unsupported_encoding",
     });
   });
 });
 
-describe("a packed body", () => {
+describe("a compressed spooled body", () => {
   const PACKERS: Record<string, (bytes: Uint8Array) => Uint8Array> = {
     gzip: gzipSync,
     deflate: deflateSync,
@@ -226,7 +226,7 @@ describe("a packed body", () => {
     zstd: zstdCompressSync,
   };
 
-  test.each(Object.entries(PACKERS))("in %s is kept as it was before", async (encoding, pack) => {
+  test.each(Object.entries(PACKERS))("in %s is stored decoded", async (encoding, pack) => {
     for (const bytes of [bytesOf(100), bytesOf(700_000)]) {
       const spooled = await spool(pack(bytes), { "content-encoding": encoding });
       if (!spooled.ok) throw new Error(spooled.reason);
@@ -236,25 +236,28 @@ describe("a packed body", () => {
     }
   });
 
-  test.each(Object.entries(PACKERS))("in %s that is a bomb is refused", async (encoding, pack) => {
-    const bomb = pack(Buffer.alloc(20_000_000));
-    expect(await spool(bomb, { "content-encoding": encoding })).toMatchObject({ reason: "too_dense" });
-  });
+  test.each(Object.entries(PACKERS))(
+    "in %s that is a decompression bomb is rejected",
+    async (encoding, pack) => {
+      const bomb = pack(Buffer.alloc(20_000_000));
+      expect(await spool(bomb, { "content-encoding": encoding })).toMatchObject({ reason: "too_dense" });
+    },
+  );
 
-  test("that is none is refused", async () => {
+  test("with invalid data is rejected", async () => {
     expect(await spool(bytesOf(50_000), { "content-encoding": "gzip" })).toMatchObject({
       reason: "bad_encoding",
     });
   });
 
-  test("that the onlooker has seen enough of is left", async () => {
+  test("stops when onChunk returns false", async () => {
     options.onChunk = () => false;
     expect(await spool(gzipSync(bytesOf(700_000)), { "content-encoding": "gzip" })).toMatchObject({
       reason: "stopped",
     });
   });
 
-  test("that stops coming is given up", async () => {
+  test("that stops arriving gets an idle timeout", async () => {
     options.idleTimeoutMs = 50;
     const packed = gzipSync(bytesOf(300_000));
     const socket = connect(server.port, "127.0.0.1", () => {
@@ -266,7 +269,7 @@ describe("a packed body", () => {
     socket.destroy();
   });
 
-  test("that the disk cannot take is told with the cause", async () => {
+  test("reports the cause if the disk fails", async () => {
     options.dir = join(dir, "missing");
     const packed = gzipSync(bytesOf(50_000));
     expect(await spool(packed, { "content-encoding": "gzip" })).toMatchObject({
@@ -294,7 +297,7 @@ describe("a body with splices", () => {
       );
 
   test.each([9_000, 600_000])(
-    "of %d bytes is the same from disk as in memory, every time it is asked for",
+    "of %d bytes is the same from disk and from memory, at every attempt",
     async (size) => {
       const bytes = bytesOf(size);
       const body = await spooled(bytes);
@@ -313,7 +316,7 @@ describe("a body with splices", () => {
     },
   );
 
-  test("that overlap is a mistake of the caller", async () => {
+  test("throws if the splices overlap", async () => {
     const insert = new Uint8Array(1);
     const overlapping = [
       { start: 0, end: 10, insert },
@@ -327,7 +330,7 @@ describe("a body with splices", () => {
     }
   });
 
-  test("reaches an upstream under its length, not in chunks, at each attempt", async () => {
+  test("is sent upstream with a Content-Length, not chunked, at each attempt", async () => {
     const bytes = bytesOf(900_000);
     const insert = new TextEncoder().encode("upstream-model");
     const changes = [{ start: 300_000, end: 300_007, insert }];
@@ -352,7 +355,7 @@ describe("a body with splices", () => {
     await body.dispose();
   });
 
-  test("fails the upload, rather than sending half of it as a whole, when the body is gone", async () => {
+  test("fails the upload instead of sending a truncated body after dispose", async () => {
     const body = await spooled(bytesOf(50_000));
     const content = bodyWithSplice(body, []);
     await body.dispose();
@@ -360,14 +363,14 @@ describe("a body with splices", () => {
   });
 });
 
-describe("the folder", () => {
-  test("is made for this user alone", async () => {
+describe("the spool folder", () => {
+  test("is created with access for this user only", async () => {
     const inner = join(dir, "a", "spool");
     await sweepSpool(inner);
     expect(statSync(inner).mode & 0o777).toBe(0o700);
   });
 
-  test("is swept of what a dead process left, and of nothing else", async () => {
+  test("loses the leftover files of a dead process, and no other files", async () => {
     writeFileSync(join(dir, `spool-${crypto.randomUUID()}`), "left");
     writeFileSync(join(dir, "spool-notes.txt"), "mine");
     await sweepSpool(dir);
@@ -375,24 +378,24 @@ describe("the folder", () => {
   });
 });
 
-describe("the space that spooled bodies share", () => {
-  test("is taken by each, and given back by whatever ends it", async () => {
+describe("the shared budget of spooled bodies", () => {
+  test("is reserved by each body and released however the body ends", async () => {
     options.bytesMax = 1_000_000;
-    const held = await spooled(bytesOf(700_000));
-    expect(rooms.disk.report().heldBytes).toBe(700_000);
-    expect(rooms.small.report().heldBytes).toBe(0);
+    const reservation = await spooled(bytesOf(700_000));
+    expect(budgets.disk.report().heldBytes).toBe(700_000);
+    expect(budgets.small.report().heldBytes).toBe(0);
     const inMemory = await spooled(bytesOf(5_000));
-    expect(rooms.small.report().heldBytes).toBe(5_000);
-    await Promise.all([held.dispose(), inMemory.dispose()]);
-    expect([rooms.disk.report().heldBytes, rooms.small.report().heldBytes]).toEqual([0, 0]);
+    expect(budgets.small.report().heldBytes).toBe(5_000);
+    await Promise.all([reservation.dispose(), inMemory.dispose()]);
+    expect([budgets.disk.report().heldBytes, budgets.small.report().heldBytes]).toEqual([0, 0]);
     options.onChunk = () => false;
     expect(await spool(bytesOf(700_000))).toMatchObject({ reason: "stopped" });
-    expect([rooms.disk.report().heldBytes, rooms.small.report().heldBytes]).toEqual([0, 0]);
+    expect([budgets.disk.report().heldBytes, budgets.small.report().heldBytes]).toEqual([0, 0]);
   });
 
-  test("refuses a body that finds none, packed or not", async () => {
-    options.rooms = { ...rooms, disk: openTestRoom(1_000_000) };
-    const held = await spooled(bytesOf(700_000));
+  test("rejects a body if it is full, compressed or not", async () => {
+    options.budgets = { ...budgets, disk: openTestBudget(1_000_000) };
+    const reservation = await spooled(bytesOf(700_000));
     options.owner = { id: "key_2", userId: null };
     for (const [body, headers] of [
       [bytesOf(700_000), {}],
@@ -400,7 +403,7 @@ describe("the space that spooled bodies share", () => {
     ] as const) {
       expect(await spool(body, headers)).toMatchObject({ reason: "no_room", of: "disk" });
     }
-    await held.dispose();
-    expect(options.rooms.disk.report().heldBytes).toBe(0);
+    await reservation.dispose();
+    expect(options.budgets.disk.report().heldBytes).toBe(0);
   });
 });

@@ -9,7 +9,7 @@ import { type Splice, spliceParts } from "../../json/splice.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
 import type { BodyBudget, BodyOwner, BodyReservation } from "./body-budget.ts";
-import { type BodyLimits, gatherChunks, pumpBody } from "./body-intake.ts";
+import { type BodyLimits, gatherChunks, pumpBody } from "./body-reader.ts";
 import { aborted, type BodyRefusal, noMemory, tooLarge, unsupportedEncoding } from "./body-refusal.ts";
 import { parseContentEncoding, unpackTo } from "./content-encoding.ts";
 
@@ -17,7 +17,7 @@ export interface SpoolOptions extends BodyLimits {
   /** Bodies up to this size stay in memory. */
   memoryBytesMax: number;
   dir: string;
-  rooms: SpoolBudgets;
+  budgets: SpoolBudgets;
   owner: BodyOwner;
   /** Receives every chunk before it is stored; returning false stops the reading. */
   onChunk?: (chunk: Uint8Array) => boolean;
@@ -71,20 +71,20 @@ export async function spoolBody(
   const store = openStore(options, share);
   const pump = (take: (chunk: Uint8Array) => boolean | Promise<boolean>) =>
     body === null ? Promise.resolve(null) : pumpBody(body, options, take);
-  const keep = async (chunk: Uint8Array) => {
+  const storeChunk = async (chunk: Uint8Array) => {
     if (options.onChunk?.(chunk) === false) return false;
     return store.add(chunk);
   };
   try {
     const declared = encoding === null ? (body?.length ?? null) : null;
     if (declared !== null && declared > options.bytesMax) return tooLarge(options.bytesMax);
-    const isRoom = await share.begin(declared);
-    const refusal = !isRoom
+    const hasCapacity = await share.begin(declared);
+    const refusal = !hasCapacity
       ? "stopped"
-      : await (encoding === null ? pump(keep) : unpackTo(encoding, options, pump, keep));
+      : await (encoding === null ? pump(storeChunk) : unpackTo(encoding, options, pump, storeChunk));
     if (refusal === null) return await store.finish();
     await store.discard();
-    return refusal === "stopped" ? (share.refused ?? stopped()) : refusal;
+    return refusal === "stopped" ? (share.refusal ?? stoppedRefusal()) : refusal;
   } catch (cause) {
     await store.discard();
     if (isDiskFault(cause)) return diskFault(cause);
@@ -94,15 +94,15 @@ export async function spoolBody(
 
 /** The memory and disk space that one body holds. */
 class SpoolShare {
-  refused: BodyRefusal | null = null;
+  refusal: BodyRefusal | null = null;
   private readonly memory: BodyReservation;
   private readonly disk: BodyReservation;
   private readonly options: SpoolOptions;
 
   constructor(options: SpoolOptions, client: { readonly signal: AbortSignal }) {
     this.options = options;
-    this.memory = options.rooms.small.open(options.owner, client);
-    this.disk = options.rooms.disk.open(options.owner, client);
+    this.memory = options.budgets.small.open(options.owner, client);
+    this.disk = options.budgets.disk.open(options.owner, client);
   }
 
   /** Returns false if there is no room; the same holds for the methods below. */
@@ -139,10 +139,10 @@ class SpoolShare {
     return this.grow(this.disk, bytes, "disk");
   }
 
-  private async grow(held: BodyReservation, bytes: number, of: "memory" | "disk"): Promise<boolean> {
-    const result = await held.growTo(bytes);
+  private async grow(reservation: BodyReservation, bytes: number, of: "memory" | "disk"): Promise<boolean> {
+    const result = await reservation.growTo(bytes);
     if (result === "room") return true;
-    this.refused = result === "left" ? aborted() : noMemory(held.room.retryAfterSeconds(), of);
+    this.refusal = result === "left" ? aborted() : noMemory(reservation.budget.retryAfterSeconds(), of);
     return false;
   }
 }
@@ -174,11 +174,11 @@ function openStore({ dir, memoryBytesMax }: SpoolOptions, share: SpoolShare) {
       if (file === null) {
         const memory = pendingChunks.take();
         share.endInMemory(memory.length);
-        return inMemory(memory, share);
+        return memoryBody(memory, share);
       }
       const whole = await write();
       share.endInFile(writtenBytes);
-      return inFile(whole, writtenBytes, share);
+      return fileBody(whole, writtenBytes, share);
     },
     async discard(): Promise<void> {
       share.release();
@@ -187,7 +187,7 @@ function openStore({ dir, memoryBytesMax }: SpoolOptions, share: SpoolShare) {
   };
 }
 
-function inMemory(memory: Uint8Array, share: SpoolShare): SpooledBody {
+function memoryBody(memory: Uint8Array, share: SpoolShare): SpooledBody {
   return {
     ok: true,
     bytes: memory.length,
@@ -197,7 +197,7 @@ function inMemory(memory: Uint8Array, share: SpoolShare): SpooledBody {
   };
 }
 
-function inFile(file: FileHandle, bytes: number, share: SpoolShare): SpooledBody {
+function fileBody(file: FileHandle, bytes: number, share: SpoolShare): SpooledBody {
   let closing: Promise<void> | null = null;
   return {
     ok: true,
@@ -236,7 +236,7 @@ async function readAll(file: FileHandle, start: number, end: number): Promise<Ui
   let done = 0;
   while (done < bytes.length) {
     const { bytesRead } = await file.read(bytes, done, bytes.length - done, start + done);
-    if (bytesRead === 0) throw new Error("the spooled body is shorter than what was written");
+    if (bytesRead === 0) throw new Error("the spooled body is shorter than the written bytes");
     done += bytesRead;
   }
   return bytes;
@@ -261,7 +261,8 @@ function buildPieces(bytes: number, splices: readonly Splice[]): Piece[] {
   const pieces: Piece[] = [];
   let from = 0;
   for (const { start, end, insert } of splices.toSorted((a, b) => a.start - b.start || a.end - b.end)) {
-    if (start < from || end < start || end > bytes) throw new RangeError("splices overlap or leave the body");
+    if (start < from || end < start || end > bytes)
+      throw new RangeError("splices overlap or exceed the body");
     pieces.push({ start: from, end: start }, insert);
     from = end;
   }
@@ -292,8 +293,8 @@ function openPieceStream(spooled: SpooledBody, pieces: readonly Piece[]): Readab
   );
 }
 
-function stopped(): SpoolRefusal {
-  return { ok: false, reason: "stopped", message: "The request body was not read to its end." };
+function stoppedRefusal(): SpoolRefusal {
+  return { ok: false, reason: "stopped", message: "The request body was not read completely." };
 }
 
 function diskFault(cause: Error): SpoolRefusal {

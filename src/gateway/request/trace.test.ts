@@ -25,6 +25,7 @@ function route(name: string): AccountRoute {
       credential: "secret of the account",
       websocket: false,
       apiVersion: null,
+      propagateTrace: false,
       interfaces: new Set(["chat"]),
       privateNetwork: false,
       priority: 1,
@@ -33,6 +34,7 @@ function route(name: string): AccountRoute {
       limits: { concurrency: null, rpm: null, tpm: null },
     },
     upstreamModel: `model of ${name}`,
+    translation: null,
   };
 }
 
@@ -42,7 +44,7 @@ function open(startedMs = 1_000) {
 }
 
 describe("the trace of a request", () => {
-  test("that went nowhere holds nothing", () => {
+  test("of a request without attempts is empty", () => {
     const { trace, clock } = open();
     expect(traceRecord(trace, clock.atMs)).toEqual({ waitedMs: 0, candidates: [], attempts: [] });
     expect([trace.route, trace.attempts.length, firstByteMs(trace), latencyMs(trace)]).toEqual([
@@ -53,7 +55,7 @@ describe("the trace of a request", () => {
     ]);
   });
 
-  test("holds each attempt, its timing since the request came in, and why it failed", () => {
+  test("contains each attempt with its timing and failure", () => {
     const { trace, clock } = open();
     clock.atMs += 10;
     beginAttempt(trace, route("first"), clock.atMs);
@@ -93,7 +95,7 @@ describe("the trace of a request", () => {
     ]);
   });
 
-  test("tells the client's time to the first byte from the account's", () => {
+  test("separates the client's time to first byte from the account's", () => {
     const { trace, clock } = open();
     clock.atMs += 4_000;
     beginAttempt(trace, route("first"), clock.atMs);
@@ -102,16 +104,16 @@ describe("the trace of a request", () => {
     expect([firstByteMs(trace), latencyMs(trace)]).toEqual([4_025, 25]);
   });
 
-  test("forgets the first byte of an attempt that failed after it", () => {
+  test("drops the first byte of an attempt that failed after it", () => {
     const { trace, clock } = open();
     beginAttempt(trace, route("first"), clock.atMs);
     noteFirstByte(trace, "req_first", clock.atMs);
-    failAttempt(trace, upstreamFailure("reset", "the connection broke"), clock.atMs);
+    failAttempt(trace, upstreamFailure("reset", "the connection was lost"), clock.atMs);
     beginAttempt(trace, route("second"), clock.atMs);
     expect([firstByteMs(trace), trace.upstreamRequestId]).toEqual([null, null]);
   });
 
-  test("adds up the times that it waited", () => {
+  test("sums the waits", () => {
     const { trace, clock } = open();
     for (const ms of [100, 250]) {
       trace.waitingSinceMs = clock.atMs;
@@ -122,14 +124,14 @@ describe("the trace of a request", () => {
     expect(waitedMs(trace, clock.atMs)).toBe(350);
   });
 
-  test("counts a wait that has not ended", () => {
+  test("includes a wait that has not ended", () => {
     const { trace, clock } = open();
     trace.waitingSinceMs = clock.atMs;
     clock.atMs += 70;
     expect([waitedMs(trace, clock.atMs), traceRecord(trace, clock.atMs).waitedMs]).toEqual([70, 70]);
   });
 
-  test("keeps the accounts as they were weighed last, and no secret of theirs", () => {
+  test("contains the candidates of the last selection, without secrets", () => {
     const { trace, clock } = open();
     const candidate = {
       accountId: "a",
@@ -147,7 +149,7 @@ describe("the trace of a request", () => {
     expect(JSON.stringify(traceRecord(trace, clock.atMs))).not.toContain("secret of the account");
   });
 
-  test("is ordinary while there was one attempt, no choice and no wait", () => {
+  test("is ordinary with one attempt, one candidate and no wait", () => {
     const { trace, clock } = open();
     expect(isOrdinary(trace, clock.atMs)).toBe(true);
     beginAttempt(trace, route("first"), clock.atMs);
@@ -157,14 +159,14 @@ describe("the trace of a request", () => {
     expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });
 
-  test("of an attempt that failed is worth keeping", () => {
+  test("of a failed attempt is not ordinary", () => {
     const { trace, clock } = open();
     beginAttempt(trace, route("first"), clock.atMs);
     failAttempt(trace, upstreamFailure("server", "status 500", 500), clock.atMs);
     expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });
 
-  test("of a wait is worth keeping, even when it has not ended", () => {
+  test("of a wait is not ordinary, even before the wait ends", () => {
     const { trace, clock } = open();
     trace.waitingSinceMs = clock.atMs;
     clock.atMs += 50;

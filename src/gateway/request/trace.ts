@@ -4,6 +4,8 @@ import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Candidate } from "../../pool/pool.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
+import type { Dialect } from "../../records.ts";
+import type { SpanContext } from "../../telemetry/span-context.ts";
 
 export interface AttemptTrace {
   accountId: string;
@@ -17,6 +19,10 @@ export interface AttemptTrace {
   /** Null for the attempt that served the request. */
   failure: string | null;
   reason: string | null;
+  /** The dialect that the request was translated into. */
+  translation?: Dialect;
+  /** The fields that the translation dropped. */
+  dropped?: readonly string[];
   /** The usage that a failed attempt reported: its account will bill it. */
   usage?: TokenUsage;
 }
@@ -31,11 +37,15 @@ export interface DispatchTrace {
   attempts: readonly AttemptTrace[];
   /** The error message for the client, if the request was rejected or failed. */
   refusal?: string;
+  /** The id of the distributed trace, if the client started it. Otherwise the id follows from the request id. */
+  traceId?: string;
 }
 
 /** The trace of a request in flight. Times are on the monotonic clock. */
 export interface Trace {
   readonly startedMs: number;
+  /** The place of the request in its distributed trace; null if spans are not exported. */
+  readonly spanContext: SpanContext | null;
   /** The account of the last attempt, and its id for the request. */
   route: AccountRoute | null;
   upstreamRequestId: string | null;
@@ -43,6 +53,8 @@ export interface Trace {
   readonly attempts: AttemptTrace[];
   /** Completed waits. `waitedMs()` adds the current one. */
   endedWaitsMs: number;
+  /** When the first content of a stream arrived, since the request was received; null if there is none. */
+  firstContentMs: number | null;
   /** The part of them that was for the caller's concurrency limit. */
   slotWaitMs: number;
   waitingSinceMs: number | null;
@@ -50,14 +62,16 @@ export interface Trace {
 
 const NO_CANDIDATES: readonly Candidate[] = [];
 
-export function openTrace(startedMs: number): Trace {
+export function openTrace(startedMs: number, spanContext: SpanContext | null = null): Trace {
   return {
     startedMs,
+    spanContext,
     route: null,
     upstreamRequestId: null,
     candidates: NO_CANDIDATES,
     attempts: [],
     endedWaitsMs: 0,
+    firstContentMs: null,
     slotWaitMs: 0,
     waitingSinceMs: null,
   };
@@ -88,6 +102,29 @@ export function beginAttempt(trace: Trace, route: AccountRoute, nowMs: number): 
     failure: null,
     reason: null,
   });
+}
+
+/** The request was translated for the account of the attempt. */
+export function noteTranslation(
+  { attempts }: Trace,
+  { dialect, dropped }: { readonly dialect: Dialect; readonly dropped: readonly string[] },
+): void {
+  const last = attempts.at(-1);
+  if (!last) return;
+  last.translation = dialect;
+  if (dropped.length > 0) last.dropped = dropped;
+}
+
+/** The fields that the translation for the last account dropped. */
+export function droppedFields({ attempts }: Trace): readonly string[] {
+  return attempts.at(-1)?.dropped ?? NONE_DROPPED;
+}
+
+const NONE_DROPPED: readonly string[] = [];
+
+/** The header lines that continue the distributed trace at the upstream of the last attempt. */
+export function traceLines({ spanContext, attempts }: Trace): string {
+  return spanContext === null ? "" : spanContext.headerLines(attempts.length - 1);
 }
 
 /** The account has begun to respond. */
@@ -131,26 +168,34 @@ export function latencyMs({ attempts }: Trace): number {
   return last === undefined || last.firstByteMs === null ? 0 : last.firstByteMs - last.startedMs;
 }
 
-/** One account, one attempt, no wait: the usage row contains everything. */
+/** One account, one attempt, no wait, no trace of the client: the usage row contains everything. */
 export function isOrdinary(trace: Trace, nowMs: number): boolean {
   const { candidates, attempts } = trace;
   return (
     candidates.length === 0 &&
+    clientTraceId(trace) === null &&
     waitedMs(trace, nowMs) === 0 &&
     attempts.length <= 1 &&
+    attempts[0]?.translation === undefined &&
     attempts[0]?.failure == null
   );
+}
+
+function clientTraceId({ spanContext }: Trace): string | null {
+  return spanContext === null || spanContext.parentSpanId === null ? null : spanContext.traceId;
 }
 
 /** Enough to identify the limit. A long message of an upstream is truncated. */
 const REFUSAL_CHARS_MAX = 500;
 
 export function traceRecord(trace: Trace, nowMs: number, refusal: string | null = null): DispatchTrace {
+  const traceId = clientTraceId(trace);
   return {
     waitedMs: waitedMs(trace, nowMs),
     ...(trace.slotWaitMs === 0 ? {} : { slotWaitMs: trace.slotWaitMs }),
     candidates: trace.candidates,
     attempts: trace.attempts,
     ...(refusal === null ? {} : { refusal: refusal.slice(0, REFUSAL_CHARS_MAX) }),
+    ...(traceId === null ? {} : { traceId }),
   };
 }

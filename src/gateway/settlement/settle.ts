@@ -5,7 +5,7 @@
 
 import { upstreamFailure } from "../../accounts/failure.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
-import { withoutRow } from "../../billing/engine/refusal-rows.ts";
+import { type RefusalRows, withoutUsageRow } from "../../billing/engine/refusal-rows.ts";
 import type { Nano } from "../../money/nano.ts";
 import {
   type Costs,
@@ -14,21 +14,19 @@ import {
   NO_COSTS,
   NOTHING_USED,
   type Tariff,
+  type UsageTerms,
 } from "../../money/tariff.ts";
-import { countTraffic } from "../../observe/traffic.ts";
+import type { Clock } from "../../net/wire/clock.ts";
+import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
+import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
-import type { ModelRequest } from "../../protocols/shared/request.ts";
-import {
-  NO_MONEY,
-  storableCost,
-  type UsageFlag,
-  type UsageMoney,
-  type UsageRow,
-} from "../../store/usage/usage-row.ts";
+import { countsTokens, type ModelRequest } from "../../protocols/shared/request.ts";
+import { storableCost } from "../../store/usage/storable-values.ts";
+import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
 import type { RequestCharge } from "../charging/charge.ts";
 import { likelyCost } from "../charging/window-budget.ts";
-import type { Gateway } from "../gateway.ts";
+import type { InputEstimates } from "../metering/input-estimate.ts";
 import { isTextAlone } from "../metering/input-range.ts";
 import {
   asReported,
@@ -40,113 +38,113 @@ import {
   measure,
   reportsAll,
 } from "../metering/meter.ts";
+import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
+import { traceLogId } from "../request/log-ids.ts";
 import type { Trace } from "../request/trace.ts";
 import {
-  type AuthenticatedRecord,
-  buildUsageRow,
+  type AuthenticatedRequest,
   isAuthenticated,
   isPaid,
   isRead,
-  type PaidRecord,
-  type ReadRecord,
-  type RequestEnding,
-  type RequestRecord,
-} from "../request-record.ts";
+  type PaidRequest,
+  type ReadRequest,
+  type RequestContext,
+} from "../request-context.ts";
+import { buildUsageRow, type SettledUse } from "./build-usage-row.ts";
+import { type RecordingServices, recordRequest } from "./record-request.ts";
+import type { RequestEnding } from "./request-ending.ts";
+import { exportUnauthenticatedSpan } from "./request-spans.ts";
 import { learnReasoning, withRequestedImages, withUnseenReasoning } from "./unseen-output.ts";
 
-/** The part of the gateway that settlement needs. */
-export type SettlementContext = Pick<
-  Gateway,
-  "clock" | "log" | "estimates" | "reasoning" | "traffic" | "requestCounts" | "refusals"
-> & {
-  till: Pick<BillingEngine, "push" | "settle">;
-  dispatcher: { pool: Pick<Pool, "brokeOff"> };
-};
+/** The services that settlement uses. */
+export interface SettlementServices extends RecordingServices {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly estimates: InputEstimates;
+  readonly reasoning: ReasoningEstimates;
+  readonly refusals: Pick<RefusalRows, "addToCounted">;
+  readonly billingEngine: Pick<BillingEngine, "push" | "settle">;
+  readonly dispatcher: { readonly pool: Pick<Pool, "recordBrokenStream"> };
+}
 
 const NO_MODEL: MeteredModel = { contextTokens: null, outputTokensMax: null, tariff: null };
 
-/** Returns null if there is nothing to wait for. Only the first call for a record has an effect. */
+/** Returns null if there is nothing to wait for. Only the first call for a request has an effect. */
 export function settleRequest(
-  gateway: SettlementContext,
-  record: RequestRecord,
+  services: SettlementServices,
+  context: RequestContext,
   ending: RequestEnding,
 ): Promise<void> | null {
-  if (record.isClosed) return null;
-  record.isClosed = true;
+  if (context.isSettled) return null;
+  context.isSettled = true;
+  if (isPaid(context)) return settlePaid(services, context, ending);
+  if (isRead(context) && isUnreported(context, ending)) return settleUnreported(services, context, ending);
   // Without a valid key nothing is written: otherwise strangers could fill the database.
-  if (!isAuthenticated(record)) return null;
-  if (isRead(record)) {
-    if (isPaid(record)) return settlePaid(gateway, record, ending);
-    if (isUnreported(record, ending)) return settleUnreported(gateway, record, ending);
+  if (!isAuthenticated(context)) {
+    if (services.tracer !== null)
+      exportUnauthenticatedSpan(services.tracer, context, { ending, ...services });
+    return null;
   }
-  pushRow(gateway, record, ending, readReportedUsage(record, ending));
+  pushRow(services, context, ending, readReportedUsage(context, ending));
   return null;
 }
 
 /** Use that the upstream did not report is counted, or estimated from its length. */
 function settleUnreported(
-  gateway: SettlementContext,
-  record: ReadRecord,
+  services: SettlementServices,
+  context: ReadRequest,
   ending: RequestEnding,
 ): Promise<void> | null {
-  const { request } = record;
-  const inputTokens = () => gateway.estimates.estimate(request.publicModel, request.inputSize());
-  if (hasNoTokenCount(record, ending)) {
+  const { request } = context;
+  const inputTokens = () => services.estimates.estimate(request.publicModel, request.inputSize());
+  if (hasNoTokenCount(context, ending)) {
     // Clients disconnect often, and counting their input would cost more than it is worth.
-    pushRow(gateway, record, ending, estimatedInput(inputTokens(), 0, "partial"));
+    pushRow(services, context, ending, estimatedInput(inputTokens(), 0, "partial"));
     return null;
   }
-  const measured = measureUsage(gateway, record, ending, inputTokens);
-  if (measured instanceof Promise) {
-    return measured.then((counted) => pushRow(gateway, record, ending, counted));
+  const measured = measureUsage(services, context, ending, inputTokens);
+  if (isPending(measured)) {
+    return measured.then((counted) => pushRow(services, context, ending, counted));
   }
-  pushRow(gateway, record, ending, measured);
+  pushRow(services, context, ending, measured);
   return null;
 }
 
 /** Writes the usage row of an unpaid request. */
 function pushRow(
-  gateway: SettlementContext,
-  record: AuthenticatedRecord,
+  services: SettlementServices,
+  context: AuthenticatedRequest,
   ending: RequestEnding,
   measured: MeasuredUsage,
 ): void {
-  const money = computeUnpaidMoney(gateway, record, measured, ending);
-  const row = buildUsageRow(record, ending, measured, money, gateway.clock);
-  countRequest(gateway, record, row);
-  settleLimits(record, ending, measured, money);
-  if (!gateway.refusals.fold(row)) gateway.till.push(row);
-}
-
-function countRequest(
-  { traffic, requestCounts }: SettlementContext,
-  { model }: RequestRecord,
-  row: UsageRow,
-): void {
-  countTraffic(traffic, row);
-  requestCounts.add(row, model !== null);
+  const money = computeUnpaidMoney(services, context, measured, ending);
+  const use = { ending, measured, money };
+  const row = buildUsageRow(context, use, services.clock);
+  recordRequest(services, context, { row, ending });
+  settleLimits(context, use);
+  if (!services.refusals.addToCounted(row)) services.billingEngine.push(row);
 }
 
 /**
  * The request was served, and the upstream has not reported all of its use. A background response may still report it.
  */
 function isUnreported(
-  { endpoint }: RequestRecord,
+  { endpoint }: RequestContext,
   { isServed, outcome, usage, images }: RequestEnding,
 ): boolean {
-  if (!isServed || outcome === "pending" || endpoint.name === "responses.input_tokens") return false;
+  if (!isServed || outcome === "pending" || countsTokens(endpoint)) return false;
   return !reportsAll(usage, images);
 }
 
 /** The request is unpaid, ended early, and its stream was not counted. */
 function hasNoTokenCount(
-  { charge }: RequestRecord,
+  { charge }: RequestContext,
   { outcome, usage, images, countOutput }: RequestEnding,
 ): boolean {
-  return charge === null && brokeOff(outcome) && usage === null && images === 0 && countOutput === null;
+  return charge === null && isInterrupted(outcome) && usage === null && images === 0 && countOutput === null;
 }
 
-function brokeOff(outcome: RequestEnding["outcome"]): boolean {
+function isInterrupted(outcome: RequestEnding["outcome"]): boolean {
   return outcome === "client_gone" || outcome === "upstream_cut";
 }
 
@@ -156,26 +154,22 @@ function brokeOff(outcome: RequestEnding["outcome"]): boolean {
  * stream that was not counted must not be free. (Streams that use windows which outlive the process are always
  * counted.)
  */
-function settleLimits(
-  record: RequestRecord,
-  ending: RequestEnding,
-  { tokens, source, isAbsurd }: MeasuredUsage,
-  { costNano }: UsageMoney,
-): void {
+function settleLimits(context: RequestContext, { ending, measured, money }: SettledUse): void {
   if (!ending.isServed) return;
-  const { charge, lease, place, request } = record;
+  const { tokens, source, isImplausible } = measured;
+  const { charge, lease, accountSlot, request } = context;
   const isCounted =
-    source !== "none" && !isAbsurd && !(request?.stream === true && hasNoTokenCount(record, ending));
+    source !== "none" && !isImplausible && !(request?.stream === true && hasNoTokenCount(context, ending));
   const used = isCounted ? tokens.inputTokens + tokens.outputTokens : null;
   const isPriced = isCounted || tokens.images > 0 || charge !== null;
   // If the row does not know the cost, the reservation for the longest output shrinks to that of a usual one.
-  const unknownNano = record.budget === null ? null : Number(likelyCost(record.budget));
-  lease?.settle(used, isPriced ? Number(costNano) : unknownNano);
-  if (used !== null) place?.settle(used);
+  const unknownNano = context.budget === null ? null : Number(likelyCost(context.budget));
+  lease?.settle(used, isPriced ? Number(money.costNano) : unknownNano);
+  if (used !== null) accountSlot?.settle(used);
 }
 
 function readReportedUsage(
-  { endpoint, model, request }: RequestRecord,
+  { endpoint, model, request }: RequestContext,
   { usage, images }: RequestEnding,
 ): MeasuredUsage {
   const isPlausible =
@@ -184,64 +178,67 @@ function readReportedUsage(
 }
 
 function settlePaid(
-  gateway: SettlementContext,
-  record: PaidRecord,
+  services: SettlementServices,
+  context: PaidRequest,
   ending: RequestEnding,
 ): Promise<void> | null {
+  services.requestMetrics.heldNano -= Number(context.charge.heldNano);
   const measured = ending.isServed
-    ? measureUsage(gateway, record, withRequestedImages(record, ending), () => record.charge.inputTokens)
+    ? measureUsage(services, context, withRequestedImages(context, ending), () => context.charge.inputTokens)
     : asReported(null, 0);
   // A request that needs no counting is settled synchronously, while its limits are still held.
-  if (!(measured instanceof Promise)) return settleMeasured(gateway, record, ending, measured);
+  if (!isPending(measured)) return settleMeasured(services, context, ending, measured);
   return measured.then(async (counted) => {
     await settleMeasured(
-      gateway,
-      record,
+      services,
+      context,
       ending,
-      withUnseenReasoning(gateway.reasoning, record, ending, counted),
+      withUnseenReasoning(services.reasoning, context, ending, counted),
     );
   });
 }
 
 function settleMeasured(
-  gateway: SettlementContext,
-  record: PaidRecord,
+  services: SettlementServices,
+  context: PaidRequest,
   ending: RequestEnding,
   measured: MeasuredUsage,
 ): Promise<void> | null {
-  const { request } = record;
-  if (measured.isAbsurd) penalizeAccount(gateway, record);
+  const { request } = context;
+  if (measured.isImplausible) penalizeAccount(services, context);
   else if (measured.source === "upstream" && isTextAlone(request)) {
     const { textBytes } = request.inputReach();
     const { media } = request.inputSize();
-    gateway.estimates.learn(request.publicModel, { textBytes, media }, measured.tokens.inputTokens);
+    services.estimates.learn(request.publicModel, { textBytes, media }, measured.tokens.inputTokens);
   }
-  if (measured.source === "upstream" && !measured.isAbsurd) {
-    learnReasoning(gateway.reasoning, record, ending, measured);
+  if (measured.source === "upstream" && !measured.isImplausible) {
+    learnReasoning(services.reasoning, context, ending, measured);
   }
-  const money = computeMoney(record, measured, ending);
-  const row = buildUsageRow(record, ending, measured, money, gateway.clock);
-  countRequest(gateway, record, row);
-  settleLimits(record, ending, measured, money);
-  const settled = gateway.refusals.fold(row) ? withoutRow(row) : row;
-  return gateway.till.settle({ row: settled, chargedNano: money.chargedNano });
+  const money = computeMoney(context, measured, ending);
+  const use = { ending, measured, money };
+  const row = buildUsageRow(context, use, services.clock);
+  recordRequest(services, context, { row, ending });
+  settleLimits(context, use);
+  const settled = services.refusals.addToCounted(row) ? withoutUsageRow(row) : row;
+  return services.billingEngine.settle({ row: settled, chargedNano: money.chargedNano });
 }
 
 /** Returns a promise only if something must be counted. */
 function measureUsage(
-  { log }: SettlementContext,
-  { call, endpoint, model, request }: ReadRecord,
+  { log }: SettlementServices,
+  context: ReadRequest,
   ending: RequestEnding,
   inputTokens: () => number,
-): MeasuredUsage | Promise<MeasuredUsage> {
+): MaybePromise<MeasuredUsage> {
+  const { endpoint, model, request } = context;
   const { usage, images, isWhole, countOutput } = ending;
   const evidence = { usage, images, imageKind: readImageKind(request, ending), isWhole, countOutput };
   const measured = measure(evidence, endpoint.name, request, model ?? NO_MODEL);
-  if (!(measured instanceof Promise)) return measured;
+  if (!isPending(measured)) return measured;
   return measured.catch((error: unknown) => {
     // A failed count must neither leave the hold open nor lose the usage row.
     const reason = error instanceof Error ? error.message : "unknown";
-    log.error("count_failed", { request_id: call.requestId, reason });
+    log.error("count_failed", { request_id: context.call.requestId, ...traceLogId(context.trace), reason });
     return estimatedInput(inputTokens(), images);
   });
 }
@@ -251,12 +248,17 @@ function readImageKind(request: ModelRequest, { imageKind }: RequestEnding): str
   return resolveImageKind(request.imageKind, imageKind);
 }
 
-function computeMoney(record: PaidRecord, measured: MeasuredUsage, ending: RequestEnding): UsageMoney {
-  const { charge, request } = record;
+/** The tier is the one that the upstream reports: it may serve a request in another one than requested. */
+function readUsageTerms(request: ModelRequest, ending: RequestEnding): UsageTerms {
+  return { imageKind: readImageKind(request, ending), tier: ending.usage?.tier ?? null };
+}
+
+function computeMoney(context: PaidRequest, measured: MeasuredUsage, ending: RequestEnding): UsageMoney {
+  const { charge, request } = context;
   const { tariff, heldNano, payer } = charge;
-  const wastedNano = computeWastedCost(record, tariff, () => charge.inputTokens);
+  const wastedNano = computeWastedCost(context, tariff, () => charge.inputTokens);
   const { costNano, listNano } = ending.isServed
-    ? computeCosts(charge, measured, readImageKind(request, ending))
+    ? computeCosts(charge, measured, readUsageTerms(request, ending))
     : NO_COSTS;
   const isOverrun = costNano > heldNano;
   return {
@@ -266,19 +268,19 @@ function computeMoney(record: PaidRecord, measured: MeasuredUsage, ending: Reque
     upstreamNano: listNano + wastedNano,
     payer,
     tariffId: tariff.id,
-    flags: computeFlags(measured, charge.isCapped || record.windowCap !== null, isOverrun),
+    flags: computeFlags(measured, charge.isCapped || context.windowCap !== null, isOverrun),
   };
 }
 
 /** If the reported usage is implausible, the estimated maximum is charged and no more. */
 function computeCosts(
-  { tariff, doubtNano }: RequestCharge,
-  { tokens, isAbsurd }: MeasuredUsage,
-  imageKind: string | null,
+  { tariff, implausibleUsageNano }: RequestCharge,
+  { tokens, isImplausible }: MeasuredUsage,
+  terms: UsageTerms,
 ): Costs {
-  return isAbsurd
-    ? { costNano: doubtNano, listNano: doubtNano }
-    : computeTariffCosts(tariff, tokens, imageKind);
+  return isImplausible
+    ? { costNano: implausibleUsageNano, listNano: implausibleUsageNano }
+    : computeTariffCosts(tariff, tokens, terms);
 }
 
 function computeFlags({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
@@ -307,7 +309,7 @@ export function countWastedAttempts({ attempts }: Trace): number {
 
 /** What upstreams will bill for failed attempts: the reported usage, or the input if they may have processed it. */
 function computeWastedCost(
-  { endpoint, model, request, trace }: ReadRecord,
+  { endpoint, model, request, trace }: ReadRequest,
   tariff: Tariff,
   inputTokens: () => number,
 ): Nano {
@@ -325,30 +327,34 @@ function computeWastedCost(
 
 /** The cost of an unpaid request, for USD windows and reports. */
 function computeUnpaidMoney(
-  { estimates }: Pick<Gateway, "estimates">,
-  record: AuthenticatedRecord,
+  { estimates }: Pick<SettlementServices, "estimates">,
+  context: AuthenticatedRequest,
   measured: MeasuredUsage,
   ending: RequestEnding,
 ): UsageMoney {
-  const { tokens, source, isAbsurd } = measured;
-  const flags = computeFlags(measured, record.windowCap !== null && ending.isServed, false);
-  const tariff = record.model?.tariff ?? null;
-  if (tariff === null || !isRead(record)) return { ...NO_MONEY, flags };
-  const { request } = record;
-  const wastedNano = computeWastedCost(record, tariff, () =>
+  const { tokens, source, isImplausible } = measured;
+  const flags = computeFlags(measured, context.windowCap !== null && ending.isServed, false);
+  const tariff = context.model?.tariff ?? null;
+  if (tariff === null || !isRead(context)) return { ...NO_MONEY, flags };
+  const { request } = context;
+  const wastedNano = computeWastedCost(context, tariff, () =>
     estimates.estimate(request.publicModel, request.inputSize()),
   );
   // No hold was taken, so an implausible usage costs nothing.
-  const hasCost = !isAbsurd && (source !== "none" || tokens.images > 0);
+  const hasCost = !isImplausible && (source !== "none" || tokens.images > 0);
   if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const { costNano, listNano } = computeTariffCosts(tariff, tokens, readImageKind(request, ending));
+  const { costNano, listNano } = computeTariffCosts(tariff, tokens, readUsageTerms(request, ending));
   const upstreamNano = listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }
 
 /** An account that reports implausible usage is used less, and cools down after a few of them. */
-function penalizeAccount({ log, dispatcher }: SettlementContext, { call, trace }: RequestRecord): void {
-  log.warn("absurd_usage", { request_id: call.requestId, account_id: trace.route?.account.id ?? null });
+function penalizeAccount({ log, dispatcher }: SettlementServices, { call, trace }: RequestContext): void {
+  log.warn("absurd_usage", {
+    request_id: call.requestId,
+    ...traceLogId(trace),
+    account_id: trace.route?.account.id ?? null,
+  });
   if (trace.route !== null)
-    dispatcher.pool.brokeOff(trace.route, upstreamFailure("bad_answer", "absurd usage"));
+    dispatcher.pool.recordBrokenStream(trace.route, upstreamFailure("bad_answer", "absurd usage"));
 }

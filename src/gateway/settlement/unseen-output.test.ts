@@ -2,27 +2,21 @@ import { describe, expect, test } from "bun:test";
 import { computeTariffCost } from "../../money/tariff.ts";
 import type { RequestCharge } from "../charging/charge.ts";
 import {
-  callerWho,
   ENDING,
-  endpointOf,
+  lookUpEndpoint,
   MODEL,
+  makeCaller,
+  makeRequest,
+  makeUsage,
   ROUTE,
-  requestOf,
   TARIFF,
-  usageOf,
-} from "../charging/paying.test-support.ts";
+} from "../charging/charging.test-support.ts";
 import type { CountedOutput } from "../metering/counted-output.ts";
 import { asReported, type MeasuredUsage } from "../metering/meter.ts";
 import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { beginAttempt } from "../request/trace.ts";
-import {
-  isAuthenticated,
-  isPaid,
-  isRead,
-  openRecord,
-  type PaidRecord,
-  type RequestEnding,
-} from "../request-record.ts";
+import { isPaid, openContext, type PaidRequest } from "../request-context.ts";
+import type { RequestEnding } from "./request-ending.ts";
 import { learnReasoning, withRequestedImages, withUnseenReasoning } from "./unseen-output.ts";
 
 const CHARGE: RequestCharge = {
@@ -34,32 +28,32 @@ const CHARGE: RequestCharge = {
   paidOutputTokens: 10_000,
   isCapped: false,
   outputCap: null,
-  doubtNano: 900n,
+  implausibleUsageNano: 900n,
 };
 
-function paidRecord(
+function paidRequest(
   fields: Record<string, unknown> = { stream: true },
   charge: Partial<RequestCharge> = {},
   name: "chat.completions" | "embeddings" | "images.generations" = "chat.completions",
-): PaidRecord {
+): PaidRequest {
   const call = {
     request: new Request("http://gateway.example"),
     requestId: "req_1",
     startedMs: 100,
     clientAddress: () => "",
     conversation: null,
-    cutOff() {},
+    closeConnection() {},
   };
-  const record = openRecord(call, endpointOf(name));
-  beginAttempt(record.trace, ROUTE, 120);
-  Object.assign(record, {
-    caller: callerWho("balance"),
-    request: requestOf(name, fields),
+  const context = openContext(call, lookUpEndpoint(name));
+  beginAttempt(context.trace, ROUTE, 120);
+  Object.assign(context, {
+    caller: makeCaller("balance"),
+    request: makeRequest(name, fields),
     model: MODEL,
     charge: { ...CHARGE, ...charge },
   });
-  if (!isAuthenticated(record) || !isRead(record) || !isPaid(record)) throw new Error("the record is paid");
-  return record;
+  if (!isPaid(context)) throw new Error("the request is paid");
+  return context;
 }
 
 const shown =
@@ -73,11 +67,11 @@ const shown =
 function learnt(
   told: Record<string, unknown>,
   estimateShown: RequestEnding["estimateShown"],
-  record = paidRecord(),
+  context = paidRequest(),
 ) {
   const estimates = new ReasoningEstimates();
-  const measured = asReported(usageOf({ input_tokens: 10, ...told }), 0);
-  for (let i = 0; i < 40; i++) learnReasoning(estimates, record, { ...ENDING, estimateShown }, measured);
+  const measured = asReported(makeUsage({ input_tokens: 10, ...told }), 0);
+  for (let i = 0; i < 40; i++) learnReasoning(estimates, context, { ...ENDING, estimateShown }, measured);
   return estimates;
 }
 
@@ -97,106 +91,106 @@ function seen(outputTokens: number, reasoningTokens = 0, images = 0): MeasuredUs
     tokens: { ...tokens, inputTokens: 10, outputTokens, reasoningTokens },
     source: "partial",
     flags: ["partial"],
-    isAbsurd: false,
+    isImplausible: false,
   };
 }
 
 function added(
   estimates: ReasoningEstimates,
   measured = seen(5),
-  record = paidRecord(),
+  context = paidRequest(),
   ending = LEFT,
 ): number {
-  const { tokens } = withUnseenReasoning(estimates, record, ending, measured);
+  const { tokens } = withUnseenReasoning(estimates, context, ending, measured);
   return tokens.outputTokens - measured.tokens.outputTokens;
 }
 
-describe("the reasoning of an answer that its client was not shown", () => {
+describe("reasoning that the client did not receive", () => {
   test.each([
     [
-      "is what the upstream counts, where none is shown",
+      "is the reported reasoning if none of it was delivered",
       { output_tokens: 900, ...reasoning(800) },
       shown(100),
       800,
     ],
-    ["is less what is shown of it", { output_tokens: 900, ...reasoning(800) }, shown(400, 300), 500],
-    ["is none where all of it is shown", { output_tokens: 900, ...reasoning(800) }, shown(920, 820), 0],
-    ["is what lacks where the upstream does not count it", { output_tokens: 900 }, shown(100), 800],
-    ["is none where tokenizers merely differ", { output_tokens: 140 }, shown(100), 0],
-    ["is all that a whole answer has of it", { output_tokens: 900, ...reasoning(800) }, null, 800],
+    ["is reduced by the delivered part", { output_tokens: 900, ...reasoning(800) }, shown(400, 300), 500],
+    ["is zero if all of it was delivered", { output_tokens: 900, ...reasoning(800) }, shown(920, 820), 0],
+    ["is the missing output if the upstream reports no reasoning", { output_tokens: 900 }, shown(100), 800],
+    ["is zero for a difference between tokenizers", { output_tokens: 140 }, shown(100), 0],
+    ["is all reasoning of a whole response", { output_tokens: 900, ...reasoning(800) }, null, 800],
   ] as const)("%s", (_, told, estimateShown, tokens) => {
     expect(added(learnt(told, estimateShown))).toBe(tokens);
   });
 
   test("is counted for each choice", () => {
     const estimates = learnt({ output_tokens: 900, ...reasoning(800) }, shown(100));
-    expect(added(estimates, seen(5), paidRecord({ stream: true, n: 3 }))).toBe(2_400);
+    expect(added(estimates, seen(5), paidRequest({ stream: true, n: 3 }))).toBe(2_400);
   });
 
-  test("is not learnt from answers that broke off", () => {
+  test("is not learned from broken responses", () => {
     const estimates = new ReasoningEstimates();
-    const told = asReported(usageOf({ input_tokens: 10, output_tokens: 900, ...reasoning(800) }), 0);
-    learnReasoning(estimates, paidRecord(), { ...ENDING, isWhole: false }, told);
+    const told = asReported(makeUsage({ input_tokens: 10, output_tokens: 900, ...reasoning(800) }), 0);
+    learnReasoning(estimates, paidRequest(), { ...ENDING, isWhole: false }, told);
     expect(added(estimates)).toBe(0);
   });
 });
 
-describe("an answer that its client left", () => {
+describe("an abandoned response", () => {
   const estimates = learnt({ output_tokens: 900, ...reasoning(800) }, shown(100));
 
-  test("has it added, and is marked", () => {
-    expect(withUnseenReasoning(estimates, paidRecord(), LEFT, seen(5))).toMatchObject({
+  test("has the estimated reasoning added, and is flagged", () => {
+    expect(withUnseenReasoning(estimates, paidRequest(), LEFT, seen(5))).toMatchObject({
       tokens: { inputTokens: 10, outputTokens: 805, reasoningTokens: 800 },
       source: "partial",
       flags: ["partial", "estimated"],
     });
   });
 
-  test("never takes more than its bound, nor costs more than was held", () => {
-    expect(added(estimates, seen(5), paidRecord({ stream: true }, { outputTokens: 100 }))).toBe(95);
-    expect(added(estimates, seen(200), paidRecord({ stream: true }, { outputTokens: 100 }))).toBe(0);
-    const poor = paidRecord({ stream: true }, { heldNano: 1_000n });
+  test("never exceeds its output maximum or its hold", () => {
+    expect(added(estimates, seen(5), paidRequest({ stream: true }, { outputTokens: 100 }))).toBe(95);
+    expect(added(estimates, seen(200), paidRequest({ stream: true }, { outputTokens: 100 }))).toBe(0);
+    const poor = paidRequest({ stream: true }, { heldNano: 1_000n });
     const { tokens } = withUnseenReasoning(estimates, poor, LEFT, seen(5));
     expect(computeTariffCost(TARIFF, { ...tokens, imageKind: null })).toBeLessThanOrEqual(1_000n);
     expect(tokens.outputTokens).toBeGreaterThan(200);
   });
 
-  test("is presumed to reason where the request asks for it, or reasoning has a price", () => {
+  test("is assumed to reason if the request asks for it or if reasoning has a price", () => {
     const nothing = new ReasoningEstimates();
-    expect(added(nothing, seen(5), paidRecord({ stream: true, reasoning_effort: "low" }))).toBe(512);
-    expect(added(nothing, seen(5), paidRecord({ stream: true, reasoning: { effort: "high" } }))).toBe(8_192);
+    expect(added(nothing, seen(5), paidRequest({ stream: true, reasoning_effort: "low" }))).toBe(512);
+    expect(added(nothing, seen(5), paidRequest({ stream: true, reasoning: { effort: "high" } }))).toBe(8_192);
     expect(added(nothing)).toBe(0);
   });
 
   test.each([
     [
-      "whose upstream told what it used",
+      "whose upstream reported its usage",
       LEFT,
-      asReported(usageOf({ input_tokens: 10, output_tokens: 9 }), 0),
+      asReported(makeUsage({ input_tokens: 10, output_tokens: 9 }), 0),
     ],
-    ["whose client stayed", { ...LEFT, isAbandoned: false }, seen(5)],
-  ])("has nothing added to one %s", (_, ending, measured) => {
-    expect(withUnseenReasoning(estimates, paidRecord(), ending, measured)).toBe(measured);
+    ["whose client stayed connected", { ...LEFT, isAbandoned: false }, seen(5)],
+  ])("nothing is added to a response %s", (_, ending, measured) => {
+    expect(withUnseenReasoning(estimates, paidRequest(), ending, measured)).toBe(measured);
   });
 
-  test("of embeddings has none", () => {
-    expect(added(estimates, seen(0), paidRecord({}, {}, "embeddings"))).toBe(0);
+  test("of embeddings has no reasoning", () => {
+    expect(added(estimates, seen(0), paidRequest({}, {}, "embeddings"))).toBe(0);
   });
 });
 
-describe("pictures that were asked for and left", () => {
-  const record = paidRecord({ n: 3 }, {}, "images.generations");
+describe("abandoned images", () => {
+  const context = paidRequest({ n: 3 }, {}, "images.generations");
 
-  test("are all charged, and marked as estimated", () => {
-    expect(withRequestedImages(record, LEFT).images).toBe(3);
-    expect(withRequestedImages(record, { ...LEFT, isAbandoned: false }).images).toBe(0);
-    const measured = withUnseenReasoning(new ReasoningEstimates(), record, LEFT, seen(0, 0, 3));
+  test("are all charged, and flagged as estimated", () => {
+    expect(withRequestedImages(context, LEFT).images).toBe(3);
+    expect(withRequestedImages(context, { ...LEFT, isAbandoned: false }).images).toBe(0);
+    const measured = withUnseenReasoning(new ReasoningEstimates(), context, LEFT, seen(0, 0, 3));
     expect(measured.flags).toEqual(["partial", "estimated"]);
   });
 
-  test("that were all begun are known", () => {
+  test("that were all started are not flagged as estimated", () => {
     const ending = { ...LEFT, images: 3 };
-    const measured = withUnseenReasoning(new ReasoningEstimates(), record, ending, seen(0, 0, 3));
+    const measured = withUnseenReasoning(new ReasoningEstimates(), context, ending, seen(0, 0, 3));
     expect(measured.flags).toEqual(["partial"]);
   });
 });

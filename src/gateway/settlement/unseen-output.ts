@@ -4,11 +4,12 @@
  */
 
 import { affordableOutput } from "../../money/tariff.ts";
-import type { UsageTokens } from "../../store/usage/usage-row.ts";
+import type { TokenCounts } from "../../money/token-counts.ts";
 import type { CountedOutput } from "../metering/counted-output.ts";
 import type { MeasuredUsage } from "../metering/meter.ts";
 import type { ReasoningEstimates, ReasoningSubject } from "../metering/reasoning-estimate.ts";
-import type { PaidRecord, RequestEnding } from "../request-record.ts";
+import type { PaidRequest } from "../request-context.ts";
+import type { RequestEnding } from "./request-ending.ts";
 
 /**
  * Upstream counts differ from the estimate. If reasoning is not reported, only output far above what was shown is
@@ -20,18 +21,21 @@ const UNSHOWN_TOKENS = 64;
 /** Learns from a response that was complete and reported its usage. */
 export function learnReasoning(
   estimates: ReasoningEstimates,
-  record: PaidRecord,
+  context: PaidRequest,
   ending: RequestEnding,
   { tokens }: MeasuredUsage,
 ): void {
-  const subject = ending.isWhole ? reasoningSubject(record) : null;
+  const subject = ending.isWhole ? reasoningSubject(context) : null;
   if (subject === null) return;
   const unseen = unseenReasoning(tokens, ending.estimateShown?.() ?? null);
-  estimates.learn(subject, unseen / record.request.choices);
+  estimates.learn(subject, unseen / context.request.choices);
 }
 
 /** The number of images that an abandoned request requested: an upstream bills every image that it has begun. */
-export function withRequestedImages({ endpoint, request }: PaidRecord, ending: RequestEnding): RequestEnding {
+export function withRequestedImages(
+  { endpoint, request }: PaidRequest,
+  ending: RequestEnding,
+): RequestEnding {
   if (!ending.isAbandoned || endpoint.interface !== "images" || ending.usage !== null) return ending;
   return { ...ending, images: Math.max(ending.images, request.choices) };
 }
@@ -39,20 +43,20 @@ export function withRequestedImages({ endpoint, request }: PaidRecord, ending: R
 /** Adds the reasoning that the client of an abandoned response did not receive, never more than the hold pays for. */
 export function withUnseenReasoning(
   estimates: ReasoningEstimates,
-  record: PaidRecord,
+  context: PaidRequest,
   ending: RequestEnding,
   measured: MeasuredUsage,
 ): MeasuredUsage {
   if (!ending.isAbandoned || measured.source !== "partial") return measured;
   const { tokens } = measured;
-  if (record.endpoint.interface === "images") {
+  if (context.endpoint.interface === "images") {
     return tokens.images > 0 && ending.images < tokens.images ? asEstimated(measured, tokens) : measured;
   }
-  const subject = reasoningSubject(record);
+  const subject = reasoningSubject(context);
   if (subject === null) return measured;
-  const { charge, request } = record;
+  const { charge, request } = context;
   const shown = tokens.reasoningTokens / request.choices;
-  const each = estimates.estimate(subject, shown, hasReasoningPrice(record));
+  const each = estimates.estimate(subject, shown, hasReasoningPrice(context));
   const input = { ...tokens, outputTokens: 0, reasoningTokens: 0, imageKind: null };
   const outputTokensMax = Math.min(
     charge.outputTokens,
@@ -67,12 +71,12 @@ export function withUnseenReasoning(
   });
 }
 
-function asEstimated(measured: MeasuredUsage, tokens: UsageTokens): MeasuredUsage {
+function asEstimated(measured: MeasuredUsage, tokens: TokenCounts): MeasuredUsage {
   return { ...measured, tokens, flags: [...measured.flags, "estimated"] };
 }
 
 /** Null for endpoints without model text. */
-function reasoningSubject({ endpoint, request, trace }: PaidRecord): ReasoningSubject | null {
+function reasoningSubject({ endpoint, request, trace }: PaidRequest): ReasoningSubject | null {
   if (endpoint.name !== "chat.completions" && endpoint.name !== "responses") return null;
   if (trace.route === null) return null;
   const { upstreamModel } = trace.route;
@@ -81,7 +85,7 @@ function reasoningSubject({ endpoint, request, trace }: PaidRecord): ReasoningSu
 
 /** `shown` is what the client received of a stream; null for a whole response, which shows nothing before its end. */
 function unseenReasoning(
-  { outputTokens, audioOutputTokens, reasoningTokens }: UsageTokens,
+  { outputTokens, audioOutputTokens, reasoningTokens }: TokenCounts,
   shown: CountedOutput | null,
 ): number {
   if (shown === null) return reasoningTokens;
@@ -93,7 +97,7 @@ function unseenReasoning(
 }
 
 /** The operator set a separate price for reasoning, so the model reasons. */
-function hasReasoningPrice({ charge }: PaidRecord): boolean {
+function hasReasoningPrice({ charge }: PaidRequest): boolean {
   const { reasoning, output } = charge.tariff.prices.tokens;
   return reasoning !== output;
 }

@@ -9,22 +9,22 @@ import type { Client } from "../upstream/send-request.ts";
 
 export interface Drains {
   /** Returns true if there is room; `leave` releases it. `owner` is the user, or the key if it has no user. */
-  enter(owner: string): boolean;
-  leave(owner: string): void;
+  tryAcquire(owner: string): boolean;
+  release(owner: string): void;
 }
 
 export function openDrains(max: number, perOwnerMax: number): Drains {
   const byOwner = new Map<string, number>();
   let count = 0;
   return {
-    enter(owner) {
+    tryAcquire(owner) {
       const ownerCount = byOwner.get(owner) ?? 0;
       if (count >= max || ownerCount >= perOwnerMax) return false;
       count++;
       byOwner.set(owner, ownerCount + 1);
       return true;
     },
-    leave(owner) {
+    release(owner) {
       count--;
       const ownerCount = byOwner.get(owner) ?? 0;
       if (ownerCount > 1) byOwner.set(owner, ownerCount - 1);
@@ -45,35 +45,35 @@ export function lingeringClient(
   owner: string,
   drains: Drains,
   lingerMs: number,
-  underWay: Pick<InFlightRequests, "enter">,
+  inFlight: Pick<InFlightRequests, "register">,
 ): LingeringClient {
   const controller = new AbortController();
   const abort = () => controller.abort();
-  const leaveInFlight = underWay.enter(abort);
-  let watched: AbortSignal | null = null;
+  const endInFlight = inFlight.register(abort);
+  let clientSignal: AbortSignal | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let lingers = false;
+  let isLingering = false;
   const linger = () => {
-    lingers = drains.enter(owner);
-    if (lingers) timer = setTimeout(abort, lingerMs);
+    isLingering = drains.tryAcquire(owner);
+    if (isLingering) timer = setTimeout(abort, lingerMs);
     else abort();
   };
   return {
-    inPerson: client,
+    realClient: client,
     get signal() {
-      if (watched === null) {
-        watched = client.signal;
-        if (watched.aborted) linger();
-        else watched.addEventListener("abort", linger);
+      if (clientSignal === null) {
+        clientSignal = client.signal;
+        if (clientSignal.aborted) linger();
+        else clientSignal.addEventListener("abort", linger);
       }
       return controller.signal;
     },
     stopLingering() {
-      watched?.removeEventListener("abort", linger);
+      clientSignal?.removeEventListener("abort", linger);
       clearTimeout(timer);
-      if (lingers) drains.leave(owner);
-      lingers = false;
-      leaveInFlight();
+      if (isLingering) drains.release(owner);
+      isLingering = false;
+      endInFlight();
     },
   };
 }

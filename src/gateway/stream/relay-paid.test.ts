@@ -7,20 +7,24 @@ import {
   eventsIn,
   ITEM_ADDED,
   ITEM_DONE,
+  openTestRelay,
   settled,
-  stage,
   TIMING,
 } from "./relay.test-support.ts";
 
 const noMoney = () => new ApiError("insufficient_quota", "It is used up.");
 
-describe("the end of a stream that is paid for", () => {
+describe("the terminal event of a paid stream", () => {
   test.each([
-    ["that came to its end", (it: ReturnType<typeof stage>) => it.push(COMPLETED), "response.completed"],
-    ["that broke off", (it: ReturnType<typeof stage>) => it.reset(), "response.failed"],
-  ])("%s is not said before it is settled", async (_, last, terminal) => {
+    [
+      "that came to its end",
+      (it: ReturnType<typeof openTestRelay>) => it.push(COMPLETED),
+      "response.completed",
+    ],
+    ["that broke", (it: ReturnType<typeof openTestRelay>) => it.reset(), "response.failed"],
+  ])("%s is sent only after the settlement", async (_, last, terminal) => {
     const booking = Promise.withResolvers<void>();
-    const it = stage({ settle: () => booking.promise });
+    const it = openTestRelay({ settle: () => booking.promise });
     it.push(CREATED + delta("a"));
     await it.read();
     last(it);
@@ -31,8 +35,8 @@ describe("the end of a stream that is paid for", () => {
     expect([types.at(-1), done]).toEqual([terminal, 1]);
   });
 
-  test("is said even if it could not be settled", async () => {
-    const it = stage({ settle: () => Promise.reject(new Error("the store is away")) });
+  test("is sent even if the settlement failed", async () => {
+    const it = openTestRelay({ settle: () => Promise.reject(new Error("the store is away")) });
     it.push(delta("a") + COMPLETED);
     expect(eventsIn(await it.readAll())).toEqual({
       types: ["response.output_text.delta", "response.completed"],
@@ -40,10 +44,10 @@ describe("the end of a stream that is paid for", () => {
     });
   });
 
-  test("is settled once, though the client leaves meanwhile", async () => {
+  test("is settled once, even if the client disconnects meanwhile", async () => {
     const booking = Promise.withResolvers<void>();
     let settlements = 0;
-    const it = stage({
+    const it = openTestRelay({
       settle() {
         settlements++;
         return booking.promise;
@@ -51,7 +55,7 @@ describe("the end of a stream that is paid for", () => {
     });
     it.push(delta("a") + COMPLETED);
     await it.read();
-    await it.leave();
+    await it.disconnect();
     booking.resolve();
     await settled();
     expect([settlements, it.beats.size]).toEqual([1, 0]);
@@ -59,13 +63,13 @@ describe("the end of a stream that is paid for", () => {
 });
 
 describe("a checkpoint", () => {
-  test("is passed once a beat from the moment the stream is open", async () => {
+  test("is recorded once per interval, from the opening of the stream", async () => {
     let passed = 0;
     const checkpoint = () => {
       passed++;
       return null;
     };
-    const it = stage({ checkpoint });
+    const it = openTestRelay({ checkpoint });
     it.pass(2_000);
     expect(passed).toBe(0);
     it.push(delta("a"));
@@ -74,9 +78,9 @@ describe("a checkpoint", () => {
     expect(passed).toBe(3);
   });
 
-  test("that says nobody pays for more ends the upstream's work and the stream, with one terminal event", async () => {
+  test("that says the paid output is exhausted ends the upstream's work and the stream, with one terminal event", async () => {
     let error: ApiError | null = null;
-    const it = stage({ checkpoint: () => error });
+    const it = openTestRelay({ checkpoint: () => error });
     it.push(CREATED + delta("a"));
     await it.read();
     error = noMoney();
@@ -87,11 +91,13 @@ describe("a checkpoint", () => {
     expect(it.writes.join("")).toContain('"code":"insufficient_quota"');
     expect(it.upstreamState.cancelled).toBe(true);
     // The account is not at fault.
-    expect(it.ends).toMatchObject([{ kind: "broken", cut: null, error: { code: "insufficient_quota" } }]);
+    expect(it.ends).toMatchObject([
+      { kind: "broken", interruption: null, error: { code: "insufficient_quota" } },
+    ]);
   });
 
-  test("counts for a client that does not read, too", async () => {
-    const it = stage({ checkpoint: noMoney });
+  test("applies to a client that does not read, too", async () => {
+    const it = openTestRelay({ checkpoint: noMoney });
     it.push(delta("a"));
     await it.opening;
     await settled();
@@ -100,12 +106,12 @@ describe("a checkpoint", () => {
     expect(it.upstreamState.cancelled).toBe(true);
   });
 
-  test("counts after the client has left, while its upstream is read on", async () => {
+  test("applies during a drain", async () => {
     let error: ApiError | null = null;
-    const it = stage({ onDisconnect: "drain", checkpoint: () => error });
+    const it = openTestRelay({ onDisconnect: "drain", checkpoint: () => error });
     it.push(delta("a"));
     await it.read();
-    await it.leave();
+    await it.disconnect();
     error = noMoney();
     it.pass(1_000);
     expect(it.ends).toMatchObject([{ kind: "client_gone" }]);
@@ -118,22 +124,22 @@ function room(max: number) {
   const state = { count: 0 };
   return {
     state,
-    mayDrain: () => state.count < max && ++state.count > 0,
-    leftDrain: () => void state.count--,
+    tryStartDrain: () => state.count < max && ++state.count > 0,
+    endDrain: () => void state.count--,
   };
 }
 
-describe("a client that leaves when its stream has all but ended", () => {
-  async function leftAt(events: string, change: Parameters<typeof stage>[0] = {}) {
+describe("a client that disconnects just before the terminal event", () => {
+  async function leftAt(events: string, change: Parameters<typeof openTestRelay>[0] = {}) {
     const { state, ...drains } = room(1);
-    const it = stage({ isPaid: true, ...drains, ...change });
+    const it = openTestRelay({ isPaid: true, ...drains, ...change });
     it.push(CREATED + delta("a") + events);
     await it.read();
-    await it.leave();
+    await it.disconnect();
     return { it, state };
   }
 
-  test("pays for what its upstream says it used, though the group cancels", async () => {
+  test("is charged the usage that the upstream reports, even in a group that cancels", async () => {
     const { it, state } = await leftAt(ITEM_DONE);
     expect([it.ends, state.count]).toEqual([[], 1]);
     it.push(COMPLETED);
@@ -141,14 +147,14 @@ describe("a client that leaves when its stream has all but ended", () => {
     expect(state.count).toBe(0);
   });
 
-  test("is not waited for long", async () => {
-    const { it, state } = await leftAt(ITEM_DONE, { timing: { ...TIMING, lastWordsMs: 1 } });
+  test("is drained only for a short time", async () => {
+    const { it, state } = await leftAt(ITEM_DONE, { timing: { ...TIMING, endingDrainMs: 1 } });
     while (it.ends.length === 0) await Bun.sleep(1);
     expect(it.ends).toMatchObject([{ kind: "client_gone", reader: { usage: null } }]);
     expect([it.upstreamState.cancelled, state.count]).toEqual([true, 0]);
   });
 
-  test("ends its upstream's work as soon as that begins something else", async () => {
+  test("aborts the upstream call as soon as another output item begins", async () => {
     const { it, state } = await leftAt(ITEM_DONE);
     it.push(ITEM_ADDED);
     expect(it.ends).toMatchObject([{ kind: "client_gone" }]);
@@ -156,25 +162,25 @@ describe("a client that leaves when its stream has all but ended", () => {
   });
 
   test.each([
-    ["in the middle", "", {}],
-    ["where nobody pays", ITEM_DONE, { isPaid: false }],
-    ["where there is no room", ITEM_DONE, { mayDrain: () => false }],
-  ])("ends its upstream's work at once %s", async (_, events, change) => {
+    ["in the middle of the output", "", {}],
+    ["of an unpaid request", ITEM_DONE, { isPaid: false }],
+    ["above the drain limit", ITEM_DONE, { tryStartDrain: () => false }],
+  ])("aborts the upstream call at once %s", async (_, events, change) => {
     const { it, state } = await leftAt(events, change);
     expect(it.ends).toMatchObject([{ kind: "client_gone" }]);
     expect([it.upstreamState.cancelled, state.count]).toEqual([true, 0]);
   });
 });
 
-describe("a drain whose client left before there was anything", () => {
-  async function leftEarly(max = 1, change: Parameters<typeof stage>[0] = {}) {
+describe("a drain after a disconnect before the first event", () => {
+  async function leftEarly(max = 1, change: Parameters<typeof openTestRelay>[0] = {}) {
     const { state, ...drains } = room(max);
-    const it = stage({ onDisconnect: "drain", ...drains, ...change });
-    await it.leave();
+    const it = openTestRelay({ onDisconnect: "drain", ...drains, ...change });
+    await it.disconnect();
     return { it, state };
   }
 
-  test("takes no room until the stream is open, and reads it to its end", async () => {
+  test("starts when the stream opens, and reads the stream to its end", async () => {
     const { it, state } = await leftEarly();
     expect([it.ends, state.count]).toEqual([[], 0]);
     it.push(delta("a"));
@@ -186,7 +192,7 @@ describe("a drain whose client left before there was anything", () => {
     expect([state.count, it.beats.size]).toEqual([0, 0]);
   });
 
-  test("ends with the last try to open it", async () => {
+  test("ends if the stream cannot be opened", async () => {
     const { it, state } = await leftEarly();
     it.reset();
     await settled();
@@ -194,7 +200,7 @@ describe("a drain whose client left before there was anything", () => {
     expect([state.count, it.beats.size]).toEqual([0, 0]);
   });
 
-  test("is cut when it opens where there is no room", async () => {
+  test("aborts the stream when it opens if the drain limit is reached", async () => {
     const { it, state } = await leftEarly(0);
     it.push(delta("a"));
     await settled();
@@ -202,7 +208,7 @@ describe("a drain whose client left before there was anything", () => {
     expect([it.upstreamState.cancelled, state.count]).toEqual([true, 0]);
   });
 
-  test("lasts as long as any other, from when its client left", async () => {
+  test("has the usual duration, measured from the disconnect", async () => {
     const { it } = await leftEarly();
     it.pass(TIMING.drainOnDisconnectMs);
     it.push(delta("a"));
@@ -211,24 +217,24 @@ describe("a drain whose client left before there was anything", () => {
   });
 });
 
-describe("the end of the process", () => {
+describe("shutdown", () => {
   test.each([
     ["whose client reads", "cancel", false],
     ["that drains", "drain", true],
-  ] as const)("settles a stream %s, and ends its upstream's work", async (_, onDisconnect, leaves) => {
+  ] as const)("settles a stream %s, and aborts the upstream call", async (_, onDisconnect, leaves) => {
     const { state, ...drains } = room(1);
-    const it = stage({ onDisconnect, ...drains });
+    const it = openTestRelay({ onDisconnect, ...drains });
     it.push(delta("a"));
     await it.read();
-    if (leaves) await it.leave();
+    if (leaves) await it.disconnect();
     it.cut();
-    const leftBy = leaves ? "client" : "shutdown";
-    expect(it.ends).toMatchObject([{ kind: "client_gone", reader: { usage: null }, leftBy }]);
+    const abortedBy = leaves ? "client" : "shutdown";
+    expect(it.ends).toMatchObject([{ kind: "client_gone", reader: { usage: null }, abortedBy }]);
     expect([it.upstreamState.cancelled, state.count, it.beats.size]).toEqual([true, 0, 0]);
   });
 
-  test("does not wait for a stream that is still being opened, and ends its upstream's work", async () => {
-    const it = stage({ onDisconnect: "drain" });
+  test("does not wait for a stream that is still opening, and aborts the upstream call", async () => {
+    const it = openTestRelay({ onDisconnect: "drain" });
     it.cut();
     expect(it.ends).toMatchObject([{ kind: "client_gone", reader: null }]);
     it.push(delta("a"));
@@ -240,64 +246,68 @@ describe("the end of the process", () => {
 });
 
 describe("a drain", () => {
-  test("is not begun where there is no room: the upstream's work ends with its client", async () => {
+  test("is not started above the drain limit: the upstream call is aborted", async () => {
     const { state, ...drains } = room(0);
-    const it = stage({ onDisconnect: "drain", ...drains });
+    const it = openTestRelay({ onDisconnect: "drain", ...drains });
     it.push(delta("a"));
     await it.read();
-    await it.leave();
+    await it.disconnect();
     expect(it.upstreamState.cancelled).toBe(true);
     expect(it.ends).toMatchObject([{ kind: "client_gone" }]);
     expect(state.count).toBe(0);
   });
 
-  test("is cut when its upstream falls silent, as a stream that is read would be", async () => {
+  test("is aborted at the idle timeout of the upstream", async () => {
     const { state, ...drains } = room(1);
-    const it = stage({ onDisconnect: "drain", ...drains });
+    const it = openTestRelay({ onDisconnect: "drain", ...drains });
     it.push(delta("a"));
     await it.read();
-    await it.leave();
+    await it.disconnect();
     it.pass(TIMING.idleTimeoutMs);
     expect(it.ends).toEqual([]);
     it.pass(2_000);
-    expect(it.ends).toMatchObject([{ kind: "client_gone", isWhole: false, leftBy: "client" }]);
+    expect(it.ends).toMatchObject([{ kind: "client_gone", isWhole: false, abortedBy: "client" }]);
     expect([it.upstreamState.cancelled, state.count]).toEqual([true, 0]);
   });
 
   test.each([
-    ["comes to its end", (it: ReturnType<typeof stage>) => it.push(COMPLETED)],
-    ["breaks off", (it: ReturnType<typeof stage>) => it.reset()],
-  ])("takes room until the upstream %s", async (_, last) => {
+    ["completes", (it: ReturnType<typeof openTestRelay>) => it.push(COMPLETED)],
+    ["breaks", (it: ReturnType<typeof openTestRelay>) => it.reset()],
+  ])("occupies the drain limit until the upstream %s", async (_, last) => {
     const { state, ...drains } = room(1);
-    const it = stage({ onDisconnect: "drain", ...drains });
+    const it = openTestRelay({ onDisconnect: "drain", ...drains });
     it.push(delta("a"));
     await it.read();
-    await it.leave();
+    await it.disconnect();
     expect([state.count, it.ends]).toEqual([1, []]);
     last(it);
     expect([state.count, it.ends.length]).toEqual([0, 1]);
   });
 
-  test("takes room no longer than it may last", async () => {
+  test("is aborted after its maximum duration", async () => {
     const { state, ...drains } = room(1);
-    const it = stage({ onDisconnect: "drain", timing: { ...TIMING, drainOnDisconnectMs: 1 }, ...drains });
+    const it = openTestRelay({
+      onDisconnect: "drain",
+      timing: { ...TIMING, drainOnDisconnectMs: 1 },
+      ...drains,
+    });
     it.push(delta("a"));
     await it.read();
-    await it.leave();
+    await it.disconnect();
     while (it.ends.length === 0) await Bun.sleep(1);
     expect(state.count).toBe(0);
   });
 
-  test("takes no room for a stream that is over, or where the group cancels", async () => {
+  test("is not started for a finished stream, nor in a group that cancels", async () => {
     const { state, ...drains } = room(1);
-    const over = stage({ onDisconnect: "drain", ...drains });
+    const over = openTestRelay({ onDisconnect: "drain", ...drains });
     over.push(delta("a") + COMPLETED);
     await over.readAll();
-    await over.leave();
-    const cancelled = stage({ onDisconnect: "cancel", ...drains });
+    await over.disconnect();
+    const cancelled = openTestRelay({ onDisconnect: "cancel", ...drains });
     cancelled.push(delta("a"));
     await cancelled.read();
-    await cancelled.leave();
+    await cancelled.disconnect();
     expect(state.count).toBe(0);
   });
 });

@@ -7,14 +7,13 @@ import { openDeadlines } from "../../net/wire/deadlines.ts";
 import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
-import type { StreamIntake } from "../upstream/send-request.ts";
-import { openUpstreamStream, type UpstreamStream } from "../upstream/upstream-stream.ts";
-import { openRelay, type RelayOptions, type StreamEnd } from "./relay.ts";
+import { UpstreamStream } from "../upstream/upstream-stream.ts";
+import { Relay, type RelayOptions, type StreamEnd } from "./relay.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
 /** Shared by all test files that use it, so it is never stopped. */
-const alarms = openDeadlines(1, { monotonicMs: () => performance.now() });
+const deadlines = openDeadlines(1, { monotonicMs: () => performance.now() });
 
 export const TIMING = {
   keepAliveMs: 15_000,
@@ -22,7 +21,7 @@ export const TIMING = {
   idleTimeoutMs: 300_000,
   writeStallMs: 60_000,
   drainOnDisconnectMs: 60_000,
-  lastWordsMs: 2_000,
+  endingDrainMs: 2_000,
 };
 
 function reader(): StreamReader {
@@ -44,30 +43,30 @@ export const FAILED = event("response.failed", {
 });
 export const KEEP_ALIVE = ": keep-alive\n\n";
 
-export function stage(change: Partial<RelayOptions> = {}) {
+export function openTestRelay(change: Partial<RelayOptions> = {}) {
   let nowMs = 0;
-  const beats = new Set<(nowMs: number) => void>();
+  const ticks = new Set<(nowMs: number) => void>();
   const ends: StreamEnd[] = [];
   /** What the relay wrote, and how much of it the client has read. */
   const sent: string[] = [];
   const writes: string[] = [];
   const upstreamState = { cancelled: false, paused: false };
-  const early: ((to: StreamIntake) => void)[] = [];
-  let intake: StreamIntake | null = null;
+  const early: ((to: UpstreamStream) => void)[] = [];
+  let upstream: UpstreamStream | null = null;
   let over = false;
-  const tell = (deed: (to: StreamIntake) => void) => {
+  const send = (action: (to: UpstreamStream) => void) => {
     if (over) return;
-    if (intake === null) early.push(deed);
-    else deed(intake);
+    if (upstream === null) early.push(action);
+    else action(upstream);
   };
-  const line = {
+  const upstreamCall = {
     pause() {
       upstreamState.paused = true;
     },
     resume() {
       upstreamState.paused = false;
     },
-    hangUp() {
+    abort() {
       over = true;
       upstreamState.cancelled = true;
     },
@@ -75,21 +74,21 @@ export function stage(change: Partial<RelayOptions> = {}) {
   };
   const opening = new Promise<UpstreamStream>((resolve, reject) => {
     const options = {
-      line,
+      upstreamCall,
       reader: reader(),
-      alarms,
+      deadlines,
       eventBytesMax: 10_000,
       holdMs: 0,
       monotonicMs: () => nowMs,
     };
-    intake = openUpstreamStream(options, (result) => {
+    upstream = new UpstreamStream(options, (result) => {
       if (result.kind === "open") resolve(result.stream);
       else {
         const audience = { publicModel: "fast", upstreamModel: "up", account: null, mentions: () => false };
         reject(clientError(result.failure, audience));
       }
     });
-    for (const deed of early) deed(intake);
+    for (const action of early) action(upstream);
   });
   opening.catch(() => {});
 
@@ -97,13 +96,13 @@ export function stage(change: Partial<RelayOptions> = {}) {
   let cut = false;
   let readsWaiting = 0;
   let wakeReader: (() => void) | null = null;
-  let makeRoom: (() => void) | null = null;
-  const relay = openRelay({
+  const relay = new Relay({
     opening,
     openSpareReader: reader,
     requestId: "req_1",
     onDisconnect: "cancel",
     isPaid: false,
+    keepAlive: Buffer.from(KEEP_ALIVE),
     needsDataEvents: false,
     describeFailure: (failure) => new ApiError("upstream_error", failure.reason),
     settle(end) {
@@ -111,16 +110,16 @@ export function stage(change: Partial<RelayOptions> = {}) {
       return null;
     },
     checkpoint: null,
-    mayDrain: () => true,
-    leftDrain() {},
-    cutOff() {
+    tryStartDrain: () => true,
+    endDrain() {},
+    closeConnection() {
       cut = true;
       wakeReader?.();
     },
-    pulse: {
-      add(beat) {
-        beats.add(beat);
-        return () => beats.delete(beat);
+    keepAliveTimer: {
+      add(tick) {
+        ticks.add(tick);
+        return () => ticks.delete(tick);
       },
     },
     monotonicMs: () => nowMs,
@@ -128,18 +127,18 @@ export function stage(change: Partial<RelayOptions> = {}) {
     ...change,
   });
   relay.flowTo({
-    write(parts) {
+    data(parts) {
       sent.push(decoder.decode(joinParts(parts)));
       wakeReader?.();
-      if (sent.length - writes.length <= readsWaiting) return null;
-      return new Promise<void>((resolve) => {
-        makeRoom = resolve;
-      });
+      if (sent.length - writes.length > readsWaiting) relay.pause();
     },
     end(last) {
       if (last.length > 0) sent.push(decoder.decode(joinParts(last)));
       ended = true;
       wakeReader?.();
+    },
+    fail(thrown) {
+      throw thrown;
     },
   });
 
@@ -147,16 +146,16 @@ export function stage(change: Partial<RelayOptions> = {}) {
     ends,
     sent,
     writes,
-    beats,
+    beats: ticks,
     upstreamState,
     opening,
-    push: (text: string) => tell((to) => to.data(wholeBytesPart(utf8.encode(text)))),
+    push: (text: string) => send((to) => to.data(wholeBytesPart(utf8.encode(text)))),
     end() {
-      tell((to) => to.end());
+      send((to) => to.end());
       over = true;
     },
     reset() {
-      tell((to) => to.broke(upstreamFailure("reset", "ECONNRESET")));
+      send((to) => to.fail(upstreamFailure("reset", "ECONNRESET")));
       over = true;
     },
     /** One read of the client: a write, or null at the end. */
@@ -179,18 +178,18 @@ export function stage(change: Partial<RelayOptions> = {}) {
       }
       const text = sent[writes.length] ?? "";
       writes.push(text);
-      if (sent.length === writes.length) makeRoom?.();
+      if (sent.length === writes.length) relay.resume();
       return text;
     },
     async readAll(): Promise<string> {
       while ((await this.read()) !== null);
       return writes.join("");
     },
-    cut: relay.cut,
-    async leave() {
+    cut: () => relay.shutDown(),
+    async disconnect() {
       ended = true;
       wakeReader?.();
-      relay.leave();
+      relay.abort();
     },
     /** Advances the time while the client reads everything that arrives. */
     async passReading(ms: number) {
@@ -203,7 +202,7 @@ export function stage(change: Partial<RelayOptions> = {}) {
     pass(ms: number) {
       for (const until = nowMs + ms; nowMs < until; ) {
         nowMs += 1_000;
-        for (const beat of [...beats]) beat(nowMs);
+        for (const beat of [...ticks]) beat(nowMs);
       }
     },
   };

@@ -9,8 +9,8 @@ import {
   FAILED,
   ITEM_DONE,
   KEEP_ALIVE,
+  openTestRelay,
   settled,
-  stage,
   TIMING,
 } from "./relay.test-support.ts";
 import type { StreamEnd } from "./relay.ts";
@@ -21,9 +21,9 @@ const isCut = (reading: Promise<unknown>) =>
     () => true,
   );
 
-describe("a stream that goes well", () => {
-  test("reaches the client as it came, and is settled once as complete", async () => {
-    const it = stage();
+describe("a successful stream", () => {
+  test("is relayed unchanged and settled once as complete", async () => {
+    const it = openTestRelay();
     it.push(CREATED + delta("a"));
     it.push(delta("b") + COMPLETED);
     it.end();
@@ -34,7 +34,7 @@ describe("a stream that goes well", () => {
 
   test("is settled before its terminal event is written", async () => {
     const written: string[] = [];
-    const it = stage({
+    const it = openTestRelay({
       settle() {
         written.push(...it.sent);
         return null;
@@ -47,8 +47,8 @@ describe("a stream that goes well", () => {
     expect(written).toEqual([delta("a")]);
   });
 
-  test("says its last words together with its terminal event", async () => {
-    const it = stage();
+  test("sends its last deltas together with its terminal event", async () => {
+    const it = openTestRelay();
     await it.opening;
     it.push(delta("a"));
     await it.read();
@@ -57,9 +57,9 @@ describe("a stream that goes well", () => {
     expect(it.sent).toEqual([delta("a"), `${delta("b")}${delta("c")}${COMPLETED}data: [DONE]\n\n`]);
   });
 
-  test("says its last words while the terminal event waits for the settlement", async () => {
+  test("sends its last deltas while the terminal event waits for the settlement", async () => {
     const settling = Promise.withResolvers<void>();
-    const it = stage({ settle: () => settling.promise });
+    const it = openTestRelay({ settle: () => settling.promise });
     it.push(delta("a") + COMPLETED);
     await it.read();
     expect(it.sent).toEqual([delta("a")]);
@@ -68,8 +68,8 @@ describe("a stream that goes well", () => {
     expect(it.sent).toEqual([delta("a"), `${COMPLETED}data: [DONE]\n\n`]);
   });
 
-  test("is held up while the client does not keep up", async () => {
-    const it = stage();
+  test("pauses the upstream while the client does not read", async () => {
+    const it = openTestRelay();
     await it.opening;
     it.push(delta("a"));
     await settled();
@@ -79,25 +79,25 @@ describe("a stream that goes well", () => {
     expect(it.upstreamState.paused).toBe(false);
   });
 
-  test("is no disconnect when the client closes right after the last byte", async () => {
-    const it = stage();
+  test("is complete if the client closes right after the last byte", async () => {
+    const it = openTestRelay();
     it.push(delta("a") + COMPLETED);
     while (!it.writes.join("").includes("[DONE]")) await it.read();
-    await it.leave();
+    await it.disconnect();
     expect(it.ends).toMatchObject([{ kind: "complete" }]);
   });
 
-  test("leaves nothing behind on the pulse", async () => {
-    const it = stage();
+  test("leaves no timer behind", async () => {
+    const it = openTestRelay();
     it.push(COMPLETED);
     await it.readAll();
     expect(it.beats.size).toBe(0);
   });
 });
 
-describe("a stream that fails", () => {
-  test("before anything was said ends with the error it could not be refused with", async () => {
-    const it = stage({ opening: Promise.reject(new ApiError("server_is_overloaded", "Full.")) });
+describe("a failed stream", () => {
+  test("that could not be opened ends with the error as an event", async () => {
+    const it = openTestRelay({ opening: Promise.reject(new ApiError("server_is_overloaded", "Full.")) });
     const { types, done } = eventsIn(await it.readAll());
     expect(types).toEqual(["response.created", "response.failed"]);
     expect(done).toBe(1);
@@ -107,39 +107,39 @@ describe("a stream that fails", () => {
     ]);
   });
 
-  type Fault = (it: ReturnType<typeof stage>) => void;
+  type Fault = (it: ReturnType<typeof openTestRelay>) => void;
   const CUT = { class: "reset" };
   const FAULTS: [how: string, cut: typeof CUT | null, fault: Fault][] = [
     ["breaks", CUT, (it) => it.reset()],
     ["ends early", CUT, (it) => it.end()],
-    ["says so itself", null, (it) => it.push(FAILED)],
-    ["sends an event that is too large", null, (it) => it.push(delta("x".repeat(20_000)))],
+    ["reports a failure", null, (it) => it.push(FAILED)],
+    ["sends a too large event", null, (it) => it.push(delta("x".repeat(20_000)))],
   ];
 
   test.each(FAULTS)(
     "after content, because it %s, ends with exactly one terminal event",
-    async (_, cut, fault) => {
-      const it = stage();
+    async (_, interruption, fault) => {
+      const it = openTestRelay();
       it.push(CREATED + delta("a"));
       await it.read();
       fault(it);
       const { types, done } = eventsIn(await it.readAll());
       expect(types).toEqual(["response.created", "response.output_text.delta", "response.failed"]);
       expect(done).toBe(1);
-      expect(it.ends).toMatchObject([{ kind: "broken", error: { code: "upstream_error" }, cut }]);
+      expect(it.ends).toMatchObject([{ kind: "broken", error: { code: "upstream_error" }, interruption }]);
     },
   );
 
-  test("keeps what was said before the failure in the same chunk", async () => {
-    const it = stage();
+  test("delivers the events before the failure in the same chunk", async () => {
+    const it = openTestRelay();
     it.push(delta("a") + FAILED);
     expect(eventsIn(await it.readAll()).types).toEqual(["response.output_text.delta", "response.failed"]);
   });
 });
 
-describe("silence", () => {
-  test("is bridged by comments while no account has been found yet", async () => {
-    const it = stage({ opening: new Promise(() => {}) });
+describe("keep-alives and idle timeouts", () => {
+  test("comments are sent while no account is available yet", async () => {
+    const it = openTestRelay({ opening: new Promise(() => {}) });
     const reading = it.read();
     await settled();
     it.pass(14_000);
@@ -149,16 +149,16 @@ describe("silence", () => {
     expect(await reading).toBe(KEEP_ALIVE);
   });
 
-  test("counts from when the client began to wait", async () => {
-    const it = stage({ opening: new Promise(() => {}), waitingSinceMs: -15_000 });
+  test("the interval begins when the client began to wait", async () => {
+    const it = openTestRelay({ opening: new Promise(() => {}), waitingSinceMs: -15_000 });
     const reading = it.read();
     await settled();
     it.pass(1_000);
     expect(await reading).toBe(KEEP_ALIVE);
   });
 
-  test("is bridged by a comment each time it has lasted long enough", async () => {
-    const it = stage();
+  test("a comment is sent at each interval", async () => {
+    const it = openTestRelay();
     it.push(delta("a"));
     await it.read();
     const readings = [it.read(), it.read(), it.read()];
@@ -168,8 +168,8 @@ describe("silence", () => {
     expect(it.ends).toEqual([]);
   });
 
-  test("is not bridged between events that come often enough", async () => {
-    const it = stage();
+  test("no comment is sent between frequent events", async () => {
+    const it = openTestRelay();
     for (let i = 0; i < 5; i++) {
       it.push(delta("a"));
       expect(await it.read()).toBe(delta("a"));
@@ -177,8 +177,8 @@ describe("silence", () => {
     }
   });
 
-  test("is bridged by a data event for a client that counts only those", async () => {
-    const it = stage({ needsDataEvents: true });
+  test("a data event is sent to clients that ignore comments", async () => {
+    const it = openTestRelay({ needsDataEvents: true });
     it.push(CREATED);
     await it.read();
     const readings = Array.from({ length: 5 }, () => it.read());
@@ -194,8 +194,8 @@ describe("silence", () => {
     ]);
   });
 
-  test("of the upstream for too long ends the stream with an error", async () => {
-    const it = stage();
+  test("an upstream without data events for too long ends the stream with an error", async () => {
+    const it = openTestRelay();
     it.push(delta("a"));
     await it.read();
     const rest = it.readAll();
@@ -204,13 +204,13 @@ describe("silence", () => {
     const { types } = eventsIn(await rest);
     expect(types).toEqual(["response.output_text.delta", "response.failed"]);
     expect(it.ends).toMatchObject([
-      { kind: "broken", cut: { class: "timeout" }, error: { message: "the stream went silent" } },
+      { kind: "broken", interruption: { class: "timeout" }, error: { message: "the stream timed out" } },
     ]);
     expect(it.upstreamState.cancelled).toBe(true);
   });
 
-  test("is silence even if the upstream sends comments", async () => {
-    const it = stage();
+  test("comments of the upstream do not reset the idle timeout", async () => {
+    const it = openTestRelay();
     it.push(delta("a"));
     await it.read();
     const rest = it.readAll();
@@ -222,8 +222,8 @@ describe("silence", () => {
     expect(eventsIn(await rest).types.at(-1)).toBe("response.failed");
   });
 
-  test("is broken by any data event", async () => {
-    const it = stage();
+  test("a data event of the upstream resets the idle timeout", async () => {
+    const it = openTestRelay();
     it.push(delta("a"));
     await it.read();
     const rest = it.readAll();
@@ -238,32 +238,32 @@ describe("silence", () => {
   });
 });
 
-describe("a client that leaves", () => {
-  test("ends the upstream's work where the group cancels", async () => {
-    const it = stage();
+describe("a client that disconnects", () => {
+  test("aborts the upstream call in a group that cancels", async () => {
+    const it = openTestRelay();
     it.push(delta("a"));
     await it.read();
-    await it.leave();
+    await it.disconnect();
     expect(it.upstreamState.cancelled).toBe(true);
     expect(it.ends).toMatchObject([{ kind: "client_gone" }]);
   });
 
-  test("while the upstream is being waited for, ends its work as well", async () => {
-    const it = stage();
+  test("aborts the upstream call while the relay waits for the upstream", async () => {
+    const it = openTestRelay();
     it.push(delta("a"));
     await it.read();
     void it.read();
     await settled();
-    await it.leave();
+    await it.disconnect();
     await settled();
     expect(it.upstreamState.cancelled).toBe(true);
     expect(it.ends).toMatchObject([{ kind: "client_gone" }]);
     expect(it.beats.size).toBe(0);
   });
 
-  test("before an account was found, ends the work of the one that is found later", async () => {
-    const it = stage();
-    await it.leave();
+  test("before an account is available aborts the later upstream call", async () => {
+    const it = openTestRelay();
+    await it.disconnect();
     expect(it.ends).toMatchObject([{ kind: "client_gone", reader: null }]);
     it.push(delta("a"));
     await it.opening;
@@ -271,19 +271,19 @@ describe("a client that leaves", () => {
     expect(it.upstreamState.cancelled).toBe(true);
   });
 
-  test("before an account was found, does not mind if none is", async () => {
-    const it = stage();
-    await it.leave();
+  test("before an account is available is settled once if none becomes available", async () => {
+    const it = openTestRelay();
+    await it.disconnect();
     it.reset();
     await settled();
     expect(it.ends).toHaveLength(1);
   });
 
-  test("is outlasted by the upstream where the group drains, so that its usage is known", async () => {
-    const it = stage({ onDisconnect: "drain" });
+  test("is drained in a group that drains, so that the usage is known", async () => {
+    const it = openTestRelay({ onDisconnect: "drain" });
     it.push(delta("a"));
     await it.read();
-    await it.leave();
+    await it.disconnect();
     expect(it.ends).toEqual([]);
     it.push(delta("b"));
     await settled();
@@ -293,9 +293,9 @@ describe("a client that leaves", () => {
     expect(it.ends[0]?.reader?.usage).toMatchObject({ inputTokens: 3, outputTokens: 4 });
   });
 
-  test("is not outlasted for ever", async () => {
+  test("is drained for a limited time", async () => {
     const gone = Promise.withResolvers<StreamEnd>();
-    const it = stage({
+    const it = openTestRelay({
       onDisconnect: "drain",
       timing: { ...TIMING, drainOnDisconnectMs: 1 },
       settle(end) {
@@ -305,14 +305,14 @@ describe("a client that leaves", () => {
     });
     it.push(delta("a"));
     await it.read();
-    await it.leave();
+    await it.disconnect();
     const left = { kind: "client_gone", reader: { usage: null }, isWhole: false };
     expect(await gone.promise).toMatchObject(left);
     expect(it.upstreamState.cancelled).toBe(true);
   });
 
-  test("is let go when it stops reading, and its stream is cut", async () => {
-    const it = stage();
+  test("is cut when it stops reading", async () => {
+    const it = openTestRelay();
     it.push(delta("a"));
     await it.read();
     it.push(delta("b"));
@@ -325,8 +325,8 @@ describe("a client that leaves", () => {
     expect(await isCut(it.read())).toBe(true);
   });
 
-  test("is let go when it never begins to read", async () => {
-    const it = stage();
+  test("is cut when it never begins to read", async () => {
+    const it = openTestRelay();
     it.push(delta("a"));
     await it.opening;
     it.pass(61_000);
@@ -337,7 +337,7 @@ describe("a client that leaves", () => {
   });
 });
 
-test("whatever happens in whatever order, the stream is settled once and ends with one terminal event", async () => {
+test("any order of events settles the stream once and sends one terminal event", async () => {
   const step = fc.constantFrom(
     "created",
     "delta",
@@ -363,7 +363,7 @@ test("whatever happens in whatever order, the stream is settled once and ends wi
       fc.boolean(),
       fc.boolean(),
       async (steps, onDisconnect, needsDataEvents, isPaid) => {
-        const it = stage({ onDisconnect, needsDataEvents, isPaid });
+        const it = openTestRelay({ onDisconnect, needsDataEvents, isPaid });
         const reads: Promise<string | null>[] = [];
         let left = false;
         for (const next of [...steps, "end"]) {
@@ -382,7 +382,7 @@ test("whatever happens in whatever order, the stream is settled once and ends wi
           else if (next === "wait") await settled();
           else {
             left = true;
-            void it.leave().catch(() => {});
+            void it.disconnect().catch(() => {});
           }
         }
         await settled();

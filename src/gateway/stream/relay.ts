@@ -5,24 +5,32 @@
 
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
-import type { ClientSink } from "../../net/wire/http-message.ts";
+import type { StreamSink, StreamSource } from "../../net/wire/http-message.ts";
 import { type Part, wholePart } from "../../net/wire/parts.ts";
-import { KEEP_ALIVE } from "../../net/wire/sse-write.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { OnDisconnect } from "../../records.ts";
-import type { UpstreamStream, UpstreamStreamStep } from "../upstream/upstream-stream.ts";
+import type { EventSink, StreamTail, UpstreamStream } from "../upstream/upstream-stream.ts";
+import type { KeepAliveTimer } from "./keep-alive-timer.ts";
 
 /** How a stream ended, for the request record. */
 export type StreamEnd =
   | { kind: "complete"; reader: StreamReader }
-  /** `cut`: the stream fell silent or broke off; null if the upstream itself reported a failure. */
-  | { kind: "broken"; reader: StreamReader | null; error: ApiError; cut: UpstreamFailure | null }
-  /** `isWhole`: the stream was drained to its end. `leftBy`: at shutdown this process aborts the request. */
-  | { kind: "client_gone"; reader: StreamReader | null; isWhole: boolean; leftBy: "client" | "shutdown" };
+  /** `interruption`: the stream fell silent or broke off; null if the upstream itself reported a failure. */
+  | { kind: "broken"; reader: StreamReader | null; error: ApiError; interruption: UpstreamFailure | null }
+  | ClientGone;
+
+interface ClientGone {
+  kind: "client_gone";
+  reader: StreamReader | null;
+  /** The stream was drained to its end. */
+  isWhole: boolean;
+  /** At shutdown this process aborts the request. */
+  abortedBy: "client" | "shutdown";
+}
 
 /** The stream reached its end, even if with an upstream error and whether or not the client was still connected. */
 export function isWhole(end: StreamEnd): boolean {
-  return end.kind === "broken" ? end.cut === null : end.kind === "complete" || end.isWhole;
+  return end.kind === "broken" ? end.interruption === null : end.kind === "complete" || end.isWhole;
 }
 
 export interface RelayOptions {
@@ -34,6 +42,8 @@ export interface RelayOptions {
   onDisconnect: OnDisconnect;
   /** The request is paid: if the stream has nearly ended when the client disconnects, it is read on for its usage. */
   isPaid: boolean;
+  /** Written while the stream is silent: a comment, or an event that clients of the interface count as traffic. */
+  keepAlive: Uint8Array;
   /** The client counts only data events, as Codex does, so comments do not keep it connected. */
   needsDataEvents: boolean;
   describeFailure(failure: UpstreamFailure): ApiError;
@@ -44,14 +54,14 @@ export interface RelayOptions {
   settle(end: StreamEnd): Promise<void> | null;
   /** Called on every tick. A returned error ends the stream: its output exceeds the hold. */
   checkpoint: (() => ApiError | null) | null;
-  /** Whether one more upstream may be drained; `leftDrain` releases it. */
-  mayDrain(): boolean;
-  leftDrain(): void;
+  /** Whether one more upstream may be drained; `endDrain` releases it. */
+  tryStartDrain(): boolean;
+  endDrain(): void;
   /** Closes the connection of a client that does not read. */
-  cutOff(): void;
+  closeConnection(): void;
   /** When the client began to wait, if it has received nothing since then. */
   waitingSinceMs?: number;
-  pulse: KeepAliveTimer;
+  keepAliveTimer: KeepAliveTimer;
   monotonicMs(): number;
   timing: RelayTiming;
 }
@@ -62,244 +72,308 @@ export interface RelayTiming {
   idleTimeoutMs: number;
   writeStallMs: number;
   drainOnDisconnectMs: number;
-  lastWordsMs: number;
+  endingDrainMs: number;
 }
 
-/** One timer for all streams instead of several for each. */
-export interface KeepAliveTimer {
-  add(tick: (nowMs: number) => void): () => void;
+/** Why a stream is read without a client: to its end, or, if it is paid, only while its end is near. */
+type DrainReason = "group_policy" | "near_end";
+
+type ConnectedState =
+  /** The client has not begun to read. */
+  | { readonly kind: "waiting" }
+  /** The upstream stream is not open yet. */
+  | { readonly kind: "opening"; readonly sink: StreamSink }
+  | { readonly kind: "flowing"; readonly sink: StreamSink; readonly upstream: UpstreamStream }
+  /** The client reads too slowly. The upstream stream is null if it is not open yet. */
+  | { readonly kind: "blocked"; readonly sink: StreamSink; readonly upstream: UpstreamStream | null };
+
+type State =
+  | ConnectedState
+  /** The client disconnected before the upstream stream was open. It is drained when it opens. */
+  | { readonly kind: "disconnected"; readonly sinceMs: number }
+  | DrainingState
+  | { readonly kind: "ended" };
+
+interface DrainingState {
+  readonly kind: "draining";
+  readonly upstream: UpstreamStream;
+  readonly reason: DrainReason;
+  readonly timer: ReturnType<typeof setTimeout>;
 }
 
-export interface Relay {
-  /** Call it once. */
-  flowTo(sink: ClientSink): void;
+const WAITING: State = { kind: "waiting" };
+const ENDED: State = { kind: "ended" };
+
+export class Relay implements StreamSource, EventSink {
+  readonly #options: RelayOptions;
+  readonly #stopTicks: () => void;
+  #state: State = WAITING;
+  #lastWriteMs: number;
+  #lastDataWriteMs: number;
+
+  constructor(options: RelayOptions) {
+    this.#options = options;
+    this.#lastWriteMs = options.waitingSinceMs ?? options.monotonicMs();
+    this.#lastDataWriteMs = this.#lastWriteMs;
+    this.#stopTicks = options.keepAliveTimer.add((nowMs) => this.#tick(nowMs));
+  }
+
+  // The client side.
+
+  flowTo(sink: StreamSink): void {
+    if (this.#state.kind !== "waiting") return;
+    this.#state = { kind: "opening", sink };
+    this.#awaitOpening();
+  }
+
+  pause(): void {
+    const state = this.#state;
+    if (state.kind === "opening") this.#state = { kind: "blocked", sink: state.sink, upstream: null };
+    if (state.kind !== "flowing") return;
+    const { sink, upstream } = state;
+    this.#state = { kind: "blocked", sink, upstream };
+    upstream.pause();
+  }
+
+  resume(): void {
+    const state = this.#state;
+    if (state.kind !== "blocked") return;
+    const { sink, upstream } = state;
+    this.#state = upstream === null ? { kind: "opening", sink } : { kind: "flowing", sink, upstream };
+    this.#lastWriteMs = this.#options.monotonicMs();
+    upstream?.resume();
+  }
+
   /** The client disconnected. The group's `onDisconnect` decides whether the upstream is drained or cancelled. */
-  leave(): void;
+  abort(): void {
+    const state = this.#state;
+    if (!isConnected(state)) return;
+    const sinceMs = this.#options.monotonicMs();
+    const upstream = openUpstream(state);
+    if (upstream !== null) {
+      if (!this.#tryDrain(upstream, sinceMs)) this.#abandon(upstream, "client");
+    } else if (this.#options.onDisconnect === "drain") {
+      // Dispatch counts the client as connected for some more time. A stream that it opens is drained.
+      this.#state = { kind: "disconnected", sinceMs };
+      if (state.kind === "waiting") this.#awaitOpening();
+    } else this.#abandon(null, "client");
+  }
+
   /** The process shuts down: clients are disconnected and nothing is drained. */
-  cut(): void;
-}
-
-export function openRelay(options: RelayOptions): Relay {
-  const { timing, monotonicMs } = options;
-  let upstream: UpstreamStream | null = null;
-  let sink: ClientSink | null = null;
-  let isBlocked = false;
-  let isOver = false;
-  let isGone = false;
-  let leftBy: "client" | "shutdown" = "client";
-  /** Why the stream is read without a client: to its end (`drain`), or only while its end is near (`last words`). */
-  let readOn: "drain" | "last words" | null = null;
-  let isListening = false;
-  let leftAtMs = 0;
-  let stoppedBy: ApiError | null = null;
-  let stopDraining: ReturnType<typeof setTimeout> | undefined;
-  let lastWriteMs = options.waitingSinceMs ?? monotonicMs();
-  let lastDataWriteMs = lastWriteMs;
-
-  const stopTicks = options.pulse.add(tick);
-
-  function end(how: StreamEnd): Promise<void> | null {
-    if (isOver) return null;
-    isOver = true;
-    stopTicks();
-    if (readOn !== null) options.leftDrain();
-    clearTimeout(stopDraining);
-    return options.settle(how);
+  shutDown(): void {
+    const state = this.#state;
+    if (state.kind !== "ended")
+      this.#abandon(openUpstream(state), isConnected(state) ? "shutdown" : "client");
   }
 
-  function endGone(isWhole: boolean): void {
-    end({ kind: "client_gone", reader: upstream?.reader ?? null, isWhole, leftBy });
-  }
+  // The upstream side.
 
-  function take(step: UpstreamStreamStep): void {
-    if (isOver) return;
-    if (isGone) {
-      // Drained, so that the use of the whole response is known.
-      if (step.kind !== "events") endGone(step.kind === "end");
-      else if (readOn === "last words" && !upstream?.reader.isEnding()) abandonUpstream();
-      return;
+  data(events: readonly Part[]): void {
+    const state = this.#state;
+    if (state.kind === "flowing" || state.kind === "blocked") {
+      // Data is written as soon as it arrives, so one clock reading serves both.
+      this.#lastWriteMs = this.#lastDataWriteMs = state.upstream?.lastDataMs ?? this.#options.monotonicMs();
+      state.sink.data(events);
+    } else if (state.kind === "draining") {
+      if (state.reason === "near_end" && !state.upstream.reader.isEnding())
+        this.#abandon(state.upstream, "client");
     }
-    // Data is written as soon as it arrives, so one clock reading serves both.
-    lastWriteMs = lastDataWriteMs = upstream?.lastDataMs() ?? monotonicMs();
-    if (step.kind === "end") {
-      complete(step.parts, step.terminal);
-      return;
-    }
-    if (step.parts.length > 0) write(step.parts);
-    if (step.kind === "broken") {
-      if (stoppedBy !== null) fail(stoppedBy, null);
-      else fail(options.describeFailure(step.failure), asCut(step.failure));
-    }
-  }
-
-  function write(parts: readonly Part[]): void {
-    const drained = sink?.write(parts) ?? null;
-    if (drained === null || isBlocked) return;
-    isBlocked = true;
-    upstream?.pause();
-    drained.then(unblock, unblock);
-  }
-
-  function unblock(): void {
-    isBlocked = false;
-    lastWriteMs = monotonicMs();
-    if (!isOver) upstream?.resume();
   }
 
   /** The last events and the terminal one are one write, unless the terminal event must wait for the settlement. */
-  function complete(parts: readonly Part[], terminal: readonly Part[]): void {
+  end({ events, terminal }: StreamTail): void {
+    const state = this.#state;
+    if (state.kind === "draining") this.#end({ ...clientGone(state.upstream, "client"), isWhole: true });
+    if (state.kind !== "flowing" && state.kind !== "blocked") return;
+    const { sink, upstream } = state;
     if (upstream === null) return;
-    const settled = end({ kind: "complete", reader: upstream.reader });
-    if (settled === null) sink?.end(parts.length === 0 ? terminal : [...parts, ...terminal]);
+    const settled = this.#end({ kind: "complete", reader: upstream.reader });
+    if (settled === null) sink.end(events.length === 0 ? terminal : [...events, ...terminal]);
     else {
-      if (parts.length > 0) write(parts);
-      writeTerminal(settled, terminal);
+      if (events.length > 0) sink.data(events);
+      writeTerminal(sink, settled, terminal);
     }
   }
 
-  function writeTerminal(settled: Promise<void> | null, terminal: readonly Part[]): void {
-    const writeLast = () => sink?.end(terminal);
-    if (settled === null) writeLast();
-    // A failed settlement concerns the operator, not the client.
-    else settled.then(writeLast, writeLast);
+  fail(failure: UpstreamFailure): void {
+    const state = this.#state;
+    if (state.kind === "draining") this.#end(clientGone(state.upstream, "client"));
+    else if (state.kind === "flowing" || state.kind === "blocked")
+      this.#break(this.#options.describeFailure(failure), asInterruption(failure));
   }
 
-  function fail(error: ApiError, cut: UpstreamFailure | null): void {
-    const settled = end({ kind: "broken", reader: upstream?.reader ?? null, error, cut });
-    const reader = upstream?.reader ?? options.openSpareReader();
-    writeTerminal(settled, wholePart(reader.failure(error, options.requestId)));
+  // Opening.
+
+  #awaitOpening(): void {
+    this.#options.opening.then(
+      (upstream) => this.#handleOpened(upstream),
+      (cause: unknown) => this.#handleOpenFailure(cause),
+    );
   }
 
-  function tick(nowMs: number): void {
-    if (upstream !== null) {
-      stoppedBy = options.checkpoint?.() ?? null;
-      if (stoppedBy !== null) upstream.abort(upstreamFailure("rejected", "nobody pays for more"));
-    }
-    if (isOver) return;
-    if (isGone) {
-      if (readOn !== null && upstream) abortIfSilent(upstream, nowMs);
-      return;
-    }
-    if (isBlocked || sink === null) {
-      // The client has not read since the last write: it is slow, or gone without closing the connection.
-      if (nowMs - lastWriteMs > timing.writeStallMs) {
-        options.cutOff();
-        leave();
-      }
-      return;
-    }
-    if (upstream && abortIfSilent(upstream, nowMs)) return;
-    if (nowMs - lastWriteMs < timing.keepAliveMs) return;
-    lastWriteMs = nowMs;
-    if (options.needsDataEvents && upstream && nowMs - lastDataWriteMs >= timing.silentReasoningMs) {
-      const repeated = upstream.reader.stillWorking();
-      if (repeated !== null) {
-        lastDataWriteMs = nowMs;
-        write(wholePart(repeated));
+  #handleOpened(upstream: UpstreamStream): void {
+    const state = this.#state;
+    switch (state.kind) {
+      case "opening":
+        this.#state = { kind: "flowing", sink: state.sink, upstream };
+        upstream.flowTo(this);
         return;
-      }
+      case "blocked":
+        this.#state = { kind: "blocked", sink: state.sink, upstream };
+        upstream.flowTo(this);
+        upstream.pause();
+        return;
+      case "disconnected":
+        if (this.#tryDrain(upstream, state.sinceMs)) upstream.flowTo(this);
+        else this.#abandon(upstream, "client");
+        return;
     }
-    write(wholePart(KEEP_ALIVE));
   }
 
-  function abortIfSilent(from: UpstreamStream, nowMs: number): boolean {
-    if (nowMs - from.lastDataMs() <= timing.idleTimeoutMs) return false;
-    from.abort(upstreamFailure("timeout", "the stream went silent"));
+  #handleOpenFailure(cause: unknown): void {
+    if (this.#state.kind === "disconnected") this.#abandon(null, "client");
+    else if (cause instanceof ApiError) this.#break(cause, null);
+    else this.#break(this.#options.describeFailure(upstreamFailure("server", "the relay failed")), null);
+  }
+
+  // Ticks.
+
+  #tick(nowMs: number): void {
+    const upstream = openUpstream(this.#state);
+    if (upstream !== null && this.#stopIfUnpaid(upstream)) return;
+    const state = this.#state;
+    switch (state.kind) {
+      case "waiting":
+      case "blocked":
+        this.#disconnectIfStalled(nowMs);
+        return;
+      case "opening":
+        this.#keepAlive(nowMs, state.sink, null);
+        return;
+      case "flowing":
+        if (!this.#abortIfSilent(state.upstream, nowMs)) this.#keepAlive(nowMs, state.sink, state.upstream);
+        return;
+      case "draining":
+        this.#abortIfSilent(state.upstream, nowMs);
+        return;
+    }
+  }
+
+  /** Ends a stream whose output exceeds its hold. */
+  #stopIfUnpaid(upstream: UpstreamStream): boolean {
+    const error = this.#options.checkpoint?.() ?? null;
+    if (error === null) return false;
+    upstream.abort();
+    if (this.#state.kind === "draining") this.#end(clientGone(upstream, "client"));
+    else this.#break(error, null);
     return true;
   }
 
-  function leave(): void {
-    if (isOver || isGone) return;
-    isGone = true;
-    leftAtMs = monotonicMs();
-    if (upstream !== null) {
-      if (!startReadingOn(upstream)) abandonUpstream();
-    } else if (options.onDisconnect === "drain") {
-      // Dispatch counts the client as connected for some more time. A stream that it opens is drained.
-      listen();
-    } else abandonUpstream();
+  /** The client has not read since the last write: it is slow, or gone without closing the connection. */
+  #disconnectIfStalled(nowMs: number): void {
+    if (nowMs - this.#lastWriteMs <= this.#options.timing.writeStallMs) return;
+    this.#options.closeConnection();
+    this.abort();
   }
 
-  /** Settles first, because aborting reports an end too. */
-  function abandonUpstream(): void {
-    const failure = upstreamFailure("reset", "the client left");
-    endGone(false);
-    if (upstream !== null) upstream.abort(failure);
-    else options.opening.then((opened) => opened.abort(failure)).catch(() => {});
-  }
-
-  /** Reads on until the upstream ends or the drain times out. */
-  function startReadingOn(from: UpstreamStream): boolean {
-    const isDrained = options.onDisconnect === "drain";
-    if (!isDrained && !(options.isPaid && from.reader.isEnding())) return false;
-    if (!options.mayDrain()) return false;
-    readOn = isDrained ? "drain" : "last words";
-    const ms = isDrained ? timing.drainOnDisconnectMs : timing.lastWordsMs;
-    stopDraining = setTimeout(
-      () => from.abort(upstreamFailure("timeout", "the drain took too long")),
-      Math.max(0, ms - (monotonicMs() - leftAtMs)),
-    );
-    from.resume();
+  #abortIfSilent(upstream: UpstreamStream, nowMs: number): boolean {
+    if (nowMs - upstream.lastDataMs <= this.#options.timing.idleTimeoutMs) return false;
+    upstream.abort();
+    this.fail(upstreamFailure("timeout", "the stream timed out"));
     return true;
   }
 
-  function listen(): void {
-    if (isListening) return;
-    isListening = true;
-    options.opening.then(
-      (opened) => {
-        if (isOver) return;
-        upstream = opened;
-        if (isGone && !startReadingOn(opened)) abandonUpstream();
-        else opened.flowTo(take);
-      },
-      (cause: unknown) => {
-        if (isOver) return;
-        if (isGone) abandonUpstream();
-        else fail(asFailure(cause), null);
-      },
-    );
+  #keepAlive(nowMs: number, sink: StreamSink, upstream: UpstreamStream | null): void {
+    const { timing, needsDataEvents, keepAlive } = this.#options;
+    if (nowMs - this.#lastWriteMs < timing.keepAliveMs) return;
+    this.#lastWriteMs = nowMs;
+    const isDue = needsDataEvents && nowMs - this.#lastDataWriteMs >= timing.silentReasoningMs;
+    const repeated = isDue && upstream !== null ? upstream.reader.progressEvent() : null;
+    if (repeated !== null) this.#lastDataWriteMs = nowMs;
+    sink.data(wholePart(repeated ?? keepAlive));
   }
 
-  return {
-    flowTo(client) {
-      sink = client;
-      listen();
-    },
-    leave,
-    cut() {
-      if (!isGone) leftBy = "shutdown";
-      leave();
-      if (!isOver) abandonUpstream();
-    },
-  };
+  // The end.
 
-  function asFailure(cause: unknown): ApiError {
-    return cause instanceof ApiError
-      ? cause
-      : options.describeFailure(upstreamFailure("server", "the relay failed"));
+  /** Reads on until the upstream ends or the drain times out. Returns false if the stream may not be drained. */
+  #tryDrain(upstream: UpstreamStream, disconnectedAtMs: number): boolean {
+    const { timing, monotonicMs } = this.#options;
+    const reason = this.#findDrainReason(upstream);
+    if (reason === null || !this.#options.tryStartDrain()) return false;
+    const drainMs = reason === "group_policy" ? timing.drainOnDisconnectMs : timing.endingDrainMs;
+    const timer = setTimeout(
+      () => this.#stopDraining(upstream),
+      Math.max(0, drainMs - (monotonicMs() - disconnectedAtMs)),
+    );
+    this.#state = { kind: "draining", upstream, reason, timer };
+    upstream.resume();
+    return true;
+  }
+
+  #findDrainReason({ reader }: UpstreamStream): DrainReason | null {
+    const { onDisconnect, isPaid } = this.#options;
+    if (onDisconnect === "drain") return "group_policy";
+    return isPaid && reader.isEnding() ? "near_end" : null;
+  }
+
+  /** The drain took too long. */
+  #stopDraining(upstream: UpstreamStream): void {
+    upstream.abort();
+    this.#end(clientGone(upstream, "client"));
+  }
+
+  /** Settles, then aborts the upstream stream, also if it opens later. */
+  #abandon(upstream: UpstreamStream | null, abortedBy: "client" | "shutdown"): void {
+    this.#end(clientGone(upstream, abortedBy));
+    if (upstream !== null) upstream.abort();
+    else this.#options.opening.then((opened) => opened.abort()).catch(() => {});
+  }
+
+  /** Ends the response with an error event. */
+  #break(error: ApiError, interruption: UpstreamFailure | null): void {
+    const state = this.#state;
+    if (state.kind !== "opening" && state.kind !== "flowing" && state.kind !== "blocked") return;
+    const { requestId, openSpareReader } = this.#options;
+    const reader = openUpstream(state)?.reader ?? null;
+    const settled = this.#end({ kind: "broken", reader, error, interruption });
+    const terminal = (reader ?? openSpareReader()).failure(error, requestId);
+    writeTerminal(state.sink, settled, wholePart(terminal));
+  }
+
+  #end(how: StreamEnd): Promise<void> | null {
+    const state = this.#state;
+    this.#state = ENDED;
+    this.#stopTicks();
+    if (state.kind === "draining") {
+      clearTimeout(state.timer);
+      this.#options.endDrain();
+    }
+    return this.#options.settle(how);
   }
 }
 
-function asCut(failure: UpstreamFailure): UpstreamFailure | null {
+function isConnected(state: State): state is ConnectedState {
+  return state.kind !== "disconnected" && state.kind !== "draining" && state.kind !== "ended";
+}
+
+function openUpstream(state: State): UpstreamStream | null {
+  return state.kind === "flowing" || state.kind === "blocked" || state.kind === "draining"
+    ? state.upstream
+    : null;
+}
+
+/** The end of a stream that was not read to its end. */
+function clientGone(upstream: UpstreamStream | null, abortedBy: "client" | "shutdown"): ClientGone {
+  return { kind: "client_gone", reader: upstream?.reader ?? null, isWhole: false, abortedBy };
+}
+
+function writeTerminal(sink: StreamSink, settled: Promise<void> | null, terminal: readonly Part[]): void {
+  const writeLast = () => sink.end(terminal);
+  if (settled === null) writeLast();
+  // A failed settlement concerns the operator, not the client.
+  else settled.then(writeLast, writeLast);
+}
+
+function asInterruption(failure: UpstreamFailure): UpstreamFailure | null {
   return failure.class === "reset" || failure.class === "timeout" ? failure : null;
-}
-
-export function openKeepAliveTimer(
-  everyMs: number,
-  monotonicMs: () => number,
-): KeepAliveTimer & { stop(): void } {
-  const beats = new Set<(nowMs: number) => void>();
-  const timer = setInterval(() => {
-    const nowMs = monotonicMs();
-    for (const tick of beats) tick(nowMs);
-  }, everyMs);
-  timer.unref();
-  return {
-    add(tick) {
-      beats.add(tick);
-      return () => beats.delete(tick);
-    },
-    stop: () => clearInterval(timer),
-  };
 }

@@ -56,7 +56,7 @@ const OVER_BOUND = 1.5;
 const OVER_BOUND_TOKENS = 64;
 
 export function openCounters(
-  till: Pick<BillingEngine, "checkpoint">,
+  billingEngine: Pick<BillingEngine, "checkpoint">,
   requestId: string,
   charge: RequestCharge,
 ): PaidCounters {
@@ -72,13 +72,13 @@ export function openCounters(
     checkpoint() {
       if (counter === null) return null;
       const tokens = counter.estimate();
-      till.checkpoint(requestId, Math.round(tokens));
+      billingEngine.checkpoint(requestId, Math.round(tokens));
       if (tokens <= outputTokensMax) return null;
       return new ApiError(
         "insufficient_quota",
         isCapped
-          ? "What you can pay for is used up, so the answer ends here. Top up, or wait until your subscription is filled up."
-          : "The answer is longer than it may be, and more than was held for it. So it ends here. Ask for more with a larger bound.",
+          ? "Your balance or quota is exhausted, so the response was stopped. Top up the balance, or wait until your subscription resets."
+          : "The response exceeded its maximum of output tokens, so it was stopped. Set a higher maximum and send the request again.",
       );
     },
   };

@@ -2,14 +2,13 @@
 
 import type { ApiError } from "../../errors.ts";
 import {
-  type ClientSink,
   type HttpResponse,
   StreamedResponse,
+  type StreamSink,
   type StreamSource,
 } from "../../net/wire/http-message.ts";
 import { type Part, wholePart } from "../../net/wire/parts.ts";
-import { KEEP_ALIVE } from "../../net/wire/sse-write.ts";
-import type { KeepAliveTimer } from "./relay.ts";
+import type { KeepAliveTimer } from "./keep-alive-timer.ts";
 
 export interface WaitingStreamOptions {
   /** The response once the limits are reserved and an account is selected. */
@@ -19,69 +18,88 @@ export interface WaitingStreamOptions {
   /** Builds the terminal event of a failed stream. */
   describe(error: ApiError): readonly Part[];
   /** Called once, when the request no longer waits. */
-  ended(): void;
+  onEnd(): void;
+  /** Written while the request waits. */
+  keepAlive: Uint8Array;
   waitingSinceMs: number;
   keepAliveMs: number;
-  pulse: KeepAliveTimer;
+  keepAliveTimer: KeepAliveTimer;
 }
 
-type State =
-  | { kind: "waiting" }
-  | { kind: "served"; source: StreamSource }
-  | { kind: "failed"; last: readonly Part[] };
+type ClientState =
+  /** The client has not begun to read. */
+  | { readonly kind: "absent" }
+  | { readonly kind: "reading"; readonly sink: StreamSink }
+  | { readonly kind: "disconnected" };
+
+type RequestState =
+  | { readonly kind: "waiting" }
+  | { readonly kind: "served"; readonly source: StreamSource }
+  | { readonly kind: "failed"; readonly last: readonly Part[] };
 
 export class WaitingStream implements StreamSource {
-  private readonly options: WaitingStreamOptions;
-  private readonly stopBeat: () => void;
-  private state: State = { kind: "waiting" };
-  private sink: ClientSink | null = null;
-  private lastWriteMs: number;
-  private isGone = false;
+  readonly #options: WaitingStreamOptions;
+  readonly #stopTicks: () => void;
+  #client: ClientState = { kind: "absent" };
+  #request: RequestState = { kind: "waiting" };
+  #lastWriteMs: number;
 
   constructor(options: WaitingStreamOptions) {
-    this.options = options;
-    this.lastWriteMs = options.waitingSinceMs;
-    this.stopBeat = options.pulse.add((nowMs) => this.beat(nowMs));
-    void this.follow();
+    this.#options = options;
+    this.#lastWriteMs = options.waitingSinceMs;
+    this.#stopTicks = options.keepAliveTimer.add((nowMs) => this.#tick(nowMs));
+    void this.#awaitServing();
   }
 
-  flowTo(sink: ClientSink): void {
-    this.sink = sink;
-    this.handOver();
+  flowTo(sink: StreamSink): void {
+    if (this.#client.kind !== "absent") return;
+    this.#client = { kind: "reading", sink };
+    this.#handOver();
   }
 
-  leave(): void {
-    this.isGone = true;
-    if (this.state.kind === "served") this.state.source.leave();
+  /** Keep-alives are too few to fill the buffer of a slow client, so only the served stream is paused. */
+  pause(): void {
+    if (this.#request.kind === "served") this.#request.source.pause();
+  }
+
+  resume(): void {
+    if (this.#request.kind === "served") this.#request.source.resume();
+  }
+
+  abort(): void {
+    this.#client = { kind: "disconnected" };
+    this.#handOver();
   }
 
   /** Also runs without a client: the reservations of the request must be released. */
-  private async follow(): Promise<void> {
-    const { serving, close, describe, ended } = this.options;
+  async #awaitServing(): Promise<void> {
+    const { serving, close, describe, onEnd } = this.#options;
     try {
       const answer = await serving;
       if (!(answer instanceof StreamedResponse))
-        throw new Error("a stream was asked for and a whole answer came");
-      this.state = { kind: "served", source: answer.source };
+        throw new Error("expected a stream, received a whole response");
+      this.#request = { kind: "served", source: answer.source };
     } catch (cause) {
-      this.state = { kind: "failed", last: describe(await close(cause)) };
+      this.#request = { kind: "failed", last: describe(await close(cause)) };
     }
-    this.stopBeat();
-    ended();
-    this.handOver();
+    this.#stopTicks();
+    onEnd();
+    this.#handOver();
   }
 
-  private handOver(): void {
-    const { state, sink } = this;
-    if (state.kind === "served" && this.isGone) state.source.leave();
-    if (state.kind === "waiting" || sink === null) return;
-    if (state.kind === "served") state.source.flowTo(sink);
-    else if (!this.isGone) sink.end(state.last);
+  #handOver(): void {
+    const request = this.#request;
+    const client = this.#client;
+    if (request.kind === "served") {
+      if (client.kind === "disconnected") request.source.abort();
+      else if (client.kind === "reading") request.source.flowTo(client.sink);
+    } else if (request.kind === "failed" && client.kind === "reading") client.sink.end(request.last);
   }
 
-  private beat(nowMs: number): void {
-    if (this.sink === null || this.isGone || nowMs - this.lastWriteMs < this.options.keepAliveMs) return;
-    this.lastWriteMs = nowMs;
-    this.sink.write(wholePart(KEEP_ALIVE));
+  #tick(nowMs: number): void {
+    const client = this.#client;
+    if (client.kind !== "reading" || nowMs - this.#lastWriteMs < this.#options.keepAliveMs) return;
+    this.#lastWriteMs = nowMs;
+    client.sink.data(wholePart(this.#options.keepAlive));
   }
 }

@@ -11,7 +11,7 @@ import type { Endpoint } from "../../protocols/shared/request.ts";
 import type { RateLimits } from "../../records.ts";
 import { beginAttempt, isOrdinary, openTrace, traceRecord, waitedMs } from "../request/trace.ts";
 import { takeAccountSlot } from "./account-slot.ts";
-import type { UpstreamAttempt } from "./attempt.ts";
+import type { UpstreamAttempt } from "./upstream-attempt.ts";
 
 function route(id: string, limits: Partial<RateLimits> = {}): AccountRoute {
   return {
@@ -24,6 +24,7 @@ function route(id: string, limits: Partial<RateLimits> = {}): AccountRoute {
       credential: null,
       websocket: false,
       apiVersion: null,
+      propagateTrace: false,
       interfaces: new Set(["chat"]),
       privateNetwork: false,
       priority: 1,
@@ -32,18 +33,24 @@ function route(id: string, limits: Partial<RateLimits> = {}): AccountRoute {
       limits: { concurrency: null, rpm: null, tpm: null, ...limits },
     },
     upstreamModel: "upstream",
+    translation: null,
   };
 }
 
 const BODY = new TextEncoder().encode('{"model":"fast","messages":[{"role":"user","content":"hi"}]}');
 
-const CHAT: Endpoint = { name: "chat.completions", interface: "chat", path: "/chat/completions" };
+const CHAT: Endpoint = {
+  name: "chat.completions",
+  interface: "chat",
+  dialect: "chat",
+  path: "/chat/completions",
+};
 
 /** Time does not advance except for the timers of the queue. */
 function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeoutMs: 5_000 }) {
   const clock = { atMs: 0, monotonicMs: () => clock.atMs, nowMs: () => clock.atMs };
   const pool = openPool({ clock, random: () => 0.5, limiter: openLimiter(clock) });
-  const dispatcher = { pool, room: openWaitingQueue(clock), monotonicMs: clock.monotonicMs };
+  const dispatcher = { pool, waitingQueue: openWaitingQueue(clock), monotonicMs: clock.monotonicMs };
   const request = readJsonRequest(wholeBytesPart(BODY), CHAT, { depthMax: 16, modelNameCharsMax: 32 });
   function order(left = new AbortController()): UpstreamAttempt {
     return {
@@ -59,6 +66,10 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
       conversation: null,
       clientHeaders: new Headers(),
       client: { signal: left.signal },
+      openTranslator: () => {
+        throw new Error("not translated");
+      },
+      continuesStored: false,
       openReader() {
         throw new Error("nothing is read here");
       },
@@ -70,9 +81,9 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
     clock,
     pool,
     order,
-    waiting: () => dispatcher.room.waiting("g1"),
+    waiting: () => dispatcher.waitingQueue.countWaiting("g1"),
     take: async (of: UpstreamAttempt, tried: readonly AccountRoute[] = [], last: ApiError | null = null) =>
-      takeAccountSlot(dispatcher, of, new Set(tried), last),
+      takeAccountSlot(dispatcher, of, { tried: new Set(tried), error: last }),
   };
 }
 
@@ -90,8 +101,8 @@ const limited = (retryAfterMs: number): UpstreamFailure => ({
   retryAfterMs,
 });
 
-describe("a place", () => {
-  test("at a free account is taken at once, and the choice is kept", async () => {
+describe("an account slot", () => {
+  test("of an idle account is taken at once, and the trace records the candidates", async () => {
     const { take, order, clock } = setUp([route("a"), route("b")]);
     const asked = order();
     await take(asked);
@@ -104,78 +115,78 @@ describe("a place", () => {
     });
   });
 
-  test("where there is no choice is no news", async () => {
+  test("without alternatives leaves the trace ordinary", async () => {
     const { take, order, clock } = setUp([route("a")]);
     const asked = order();
     expect((await take(asked)).route.account.id).toBe("a");
     expect(isOrdinary(asked.trace, clock.atMs)).toBe(true);
   });
 
-  test("is never one that was tried", async () => {
+  test("is never on an account that was tried", async () => {
     const [a, b] = [route("a"), route("b")];
     const { take, order } = setUp([a, b]);
     for (let i = 0; i < 10; i++) expect((await take(order(), [a])).route).toBe(b);
   });
 
-  test("that is given back goes to whoever waits, once", async () => {
+  test("that is released goes to one waiting request", async () => {
     const { take, order, waiting, clock } = setUp([route("a", { concurrency: 1 })]);
     const held = await take(order());
     const [second, third] = [order(), order()];
     const served: string[] = [];
     const takes = [take(second), take(third)].map((taking, i) =>
-      taking.then((place) => {
+      taking.then((accountSlot) => {
         served.push(["second", "third"][i] ?? "");
-        return place;
+        return accountSlot;
       }),
     );
     expect(waiting()).toBe(2);
     clock.atMs += 40;
     held.release(null);
     held.release(null);
-    const place = await takes[0];
+    const accountSlot = await takes[0];
     expect([served, waiting()]).toEqual([["second"], 1]);
     expect(waitedMs(second.trace, clock.atMs)).toBe(40);
-    place?.release(10);
+    accountSlot?.release(10);
     await takes[1];
     expect(served).toEqual(["second", "third"]);
   });
 
-  test("that is abandoned is given back, and the account is blamed", async () => {
+  test("that is abandoned is released, and the account is penalized", async () => {
     const { take, order, pool, clock } = setUp([route("a", { concurrency: 1 })]);
     const asked = order();
-    const place = await take(asked);
-    beginAttempt(asked.trace, place.route, clock.atMs);
-    place.abandon(limited(9_000));
-    expect(pool.describe(place.route)).toMatchObject({ reason: "cooling", freesInMs: 9_000 });
+    const accountSlot = await take(asked);
+    beginAttempt(asked.trace, accountSlot.route, clock.atMs);
+    accountSlot.fail(limited(9_000));
+    expect(pool.describe(accountSlot.route)).toMatchObject({ reason: "cooling", freesInMs: 9_000 });
     expect(traceRecord(asked.trace, clock.atMs).attempts).toMatchObject([
       { failure: "rate_limited", status: 429 },
     ]);
   });
 
-  test("keeps the tokens of an attempt that failed free", async () => {
+  test("of a failed attempt releases its tokens", async () => {
     const { take, order } = setUp([route("a", { tpm: 1_000 })]);
-    for (let i = 0; i < 5; i++) (await take(order())).abandon(upstreamFailure("rejected", "status 400", 400));
+    for (let i = 0; i < 5; i++) (await take(order())).fail(upstreamFailure("rejected", "status 400", 400));
   });
 });
 
-describe("without any place", () => {
+describe("a request without an account slot", () => {
   test.each(["credential", "quota", "model_missing"] as const)(
-    "until somebody puts it right (%s), the client is told that no account serves it",
+    "fails with no_available_account while the account is parked (%s)",
     async (kind) => {
       const a = route("a");
       const { take, order, pool } = setUp([a]);
-      pool.failed(a, upstreamFailure(kind, "r"));
+      pool.recordFailure(a, upstreamFailure(kind, "r"));
       const error = await refusal(take(order()));
       expect(error).toMatchObject({ status: 503, code: "no_available_account" });
       expect(error.headers).toEqual({ "x-should-retry": "false" });
     },
   );
 
-  test("and one of them only limited for long, the model is at capacity", async () => {
+  test("fails with server_is_overloaded if one account is only rate-limited for long", async () => {
     const [a, b] = [route("a"), route("b")];
     const { take, order, pool } = setUp([a, b]);
-    pool.failed(a, upstreamFailure("credential", "status 401", 401));
-    pool.failed(b, limited(300_000));
+    pool.recordFailure(a, upstreamFailure("credential", "status 401", 401));
+    pool.recordFailure(b, limited(300_000));
     const error = await refusal(take(order()));
     expect(error).toMatchObject({ status: 503, code: "server_is_overloaded" });
     expect(error.message).toStartWith("Selected model is at capacity");
@@ -183,10 +194,10 @@ describe("without any place", () => {
     expect(error.headers).toEqual({});
   });
 
-  test("until after the line's time, but soon, the client is told when to come back", async () => {
+  test("fails with Retry-After if a slot is expected soon after the queue timeout", async () => {
     const a = route("a");
     const { take, order, pool, waiting } = setUp([a]);
-    pool.failed(a, limited(42_000));
+    pool.recordFailure(a, limited(42_000));
     const error = await refusal(take(order()));
     expect(error).toMatchObject({
       status: 429,
@@ -197,39 +208,39 @@ describe("without any place", () => {
     expect(waiting()).toBe(0);
   });
 
-  test("what the last account said is told instead, if one was asked", async () => {
+  test("fails with the error of the last attempt, if there was one", async () => {
     const a = route("a");
     const { take, order } = setUp([a]);
     const last = new ApiError("upstream_error", "what it said");
     expect(await refusal(take(order(), [a], last))).toBe(last);
   });
 
-  test("nothing is said not to exist while an account that may have it is only busy", async () => {
+  test("does not fail with not_found while another account is only busy", async () => {
     const [a, b] = [route("a"), route("b", { concurrency: 1 })];
     const { take, order, pool } = setUp([a, b], { maxWaiting: 0, timeoutMs: 5_000 });
     await take(order(), [a]);
     const last = new ApiError("not_found", "what the other said");
     expect(await refusal(take(order(), [a], last))).toMatchObject({ code: "rate_limit_exceeded" });
-    pool.failed(b, upstreamFailure("credential", "status 401", 401));
+    pool.recordFailure(b, upstreamFailure("credential", "status 401", 401));
     expect(await refusal(take(order(), [a], last))).toBe(last);
   });
 
-  test("in a line that is full the client is told so", async () => {
+  test("fails with rate_limit_exceeded if the queue is full", async () => {
     const { take, order } = setUp([route("a", { concurrency: 1 })], { maxWaiting: 0, timeoutMs: 5_000 });
     await take(order());
     const error = await refusal(take(order()));
     expect(error).toMatchObject({ status: 429, headers: { "retry-after": "1" } });
-    expect(error.message).toContain("your group does not wait");
+    expect(error.message).toContain("queueing is disabled for your group");
   });
 
-  test("when the line's time is over the client is told so", async () => {
+  test("fails with rate_limit_exceeded at the queue timeout", async () => {
     const { take, order, waiting } = setUp([route("a", { concurrency: 1 })], { maxWaiting: 5, timeoutMs: 5 });
     await take(order());
     expect(await refusal(take(order()))).toMatchObject({ status: 429, code: "rate_limit_exceeded" });
     expect(waiting()).toBe(0);
   });
 
-  test("a client that leaves the line leaves nothing behind", async () => {
+  test("leaves the queue when its client disconnects", async () => {
     const { take, order, waiting } = setUp([route("a", { concurrency: 1 })]);
     const held = await take(order());
     const leaving = new AbortController();

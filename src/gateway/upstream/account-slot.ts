@@ -3,15 +3,16 @@
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { ApiError } from "../../errors.ts";
 import type { LimitLease } from "../../limits/limiter.ts";
+import type { MaybePromise } from "../../net/wire/maybe-promise.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { decide } from "../../pool/outlook.ts";
 import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import { waitText } from "../admission/caller-limits.ts";
 import { endWait, failAttempt, waitedMs } from "../request/trace.ts";
-import type { UpstreamAttempt } from "./attempt.ts";
 import { hasUpstreamResponse, rejectAfterWait, rejectNow, withRetryTime } from "./no-account.ts";
 import { clientGone } from "./send-request.ts";
+import type { UpstreamAttempt } from "./upstream-attempt.ts";
 
 export interface AccountSlot {
   readonly route: AccountRoute;
@@ -23,7 +24,7 @@ export interface AccountSlot {
   /** Records the tokens of the attempt once they are known, before or after its end. */
   settle(tokens: number): void;
   /** Ends an attempt that failed before any content was delivered. */
-  abandon(failure: UpstreamFailure): void;
+  fail(failure: UpstreamFailure): void;
 }
 
 type PickedChoice = Extract<Choice, { kind: "picked" }>;
@@ -32,7 +33,7 @@ type NoChoice = Extract<Choice, { kind: "none" }>;
 /** Where account slots are taken from. */
 export interface AccountSlotSource {
   pool: Pool;
-  room: WaitingQueue;
+  waitingQueue: WaitingQueue;
   monotonicMs(): number;
 }
 
@@ -47,16 +48,24 @@ function limitTokens(routes: readonly AccountRoute[]): boolean {
   return hasTokenLimit;
 }
 
-/** `last` is the error for the client if no other account can be tried. */
+/** What earlier attempts for the request have shown. */
+export interface PastFailures {
+  /** The accounts that are not tried again. */
+  readonly tried: ReadonlySet<AccountRoute>;
+  /** The error for the client if no other account can be tried. */
+  readonly error: ApiError | null;
+}
+
+export const NO_FAILURES: PastFailures = { tried: new Set(), error: null };
+
 export function takeAccountSlot(
   source: AccountSlotSource,
   attempt: UpstreamAttempt,
-  tried: ReadonlySet<AccountRoute>,
-  last: ApiError | null,
-): AccountSlot | Promise<AccountSlot> {
+  failures: PastFailures,
+): MaybePromise<AccountSlot> {
   const pickRequest: PickRequest = {
     routes: attempt.routes,
-    tried,
+    tried: failures.tried,
     affinity: attempt.affinity,
     tokensEstimate: limitTokens(attempt.routes) ? attempt.request.tokensEstimate() : 0,
   };
@@ -64,17 +73,22 @@ export function takeAccountSlot(
   recordCandidates(source.pool, attempt, first);
   return first.kind === "picked"
     ? new TakenSlot(source, attempt, first)
-    : waitForSlot(source, attempt, pickRequest, first, last);
+    : waitForSlot(source, attempt, { pickRequest, first, last: failures.error });
+}
+
+interface FailedPick {
+  readonly pickRequest: PickRequest;
+  readonly first: NoChoice;
+  /** The error of earlier attempts. */
+  readonly last: ApiError | null;
 }
 
 async function waitForSlot(
   source: AccountSlotSource,
   attempt: UpstreamAttempt,
-  pickRequest: PickRequest,
-  first: NoChoice,
-  last: ApiError | null,
+  { pickRequest, first, last }: FailedPick,
 ): Promise<AccountSlot> {
-  const { pool, room, monotonicMs } = source;
+  const { pool, waitingQueue, monotonicMs } = source;
   const startedMs = monotonicMs();
   // All waits of a request together take no longer than the queue timeout of its group.
   const leftMs = attempt.queue.timeoutMs - waitedMs(attempt.trace, startedMs);
@@ -85,7 +99,7 @@ async function waitForSlot(
   const untilMs = startedMs + verdict.waitMs;
   let latest = first;
   attempt.trace.waitingSinceMs = startedMs;
-  const waited = await room.wait<PickedChoice>({
+  const waited = await waitingQueue.wait<PickedChoice>({
     keyId: attempt.keyId,
     groupId: attempt.groupId,
     accountIds: new Set(attempt.routes.map(({ account }) => account.id)),
@@ -100,7 +114,7 @@ async function waitForSlot(
       const isHopeless = decide(again.obstacles, untilMs - monotonicMs()).waitMs === 0;
       return isHopeless ? "hopeless" : { freesInMs: again.freesInMs };
     },
-    left: (attempt.client.inPerson ?? attempt.client).signal,
+    clientSignal: (attempt.client.realClient ?? attempt.client).signal,
   });
   endWait(attempt.trace, monotonicMs());
   switch (waited.kind) {
@@ -119,7 +133,7 @@ async function waitForSlot(
       const final = pool.pick(pickRequest);
       if (final.kind === "picked") return new TakenSlot(source, attempt, final);
       recordCandidates(pool, attempt, final);
-      const detail = `No place came free within ${waitText(attempt.queue.timeoutMs)}.`;
+      const detail = `No account became available within ${waitText(attempt.queue.timeoutMs)}.`;
       throw rejectAfterWait(decide(final.obstacles, 0), attempt, last, detail);
     }
   }
@@ -143,13 +157,13 @@ function recordCandidates(pool: Pool, attempt: UpstreamAttempt, pick: Choice): v
 class TakenSlot implements AccountSlot {
   readonly route: AccountRoute;
   private readonly source: AccountSlotSource;
-  private readonly order: UpstreamAttempt;
+  private readonly attempt: UpstreamAttempt;
   private readonly lease: LimitLease;
   private isOver = false;
 
   constructor(source: AccountSlotSource, attempt: UpstreamAttempt, { route, lease }: PickedChoice) {
     this.source = source;
-    this.order = attempt;
+    this.attempt = attempt;
     this.route = route;
     this.lease = lease;
   }
@@ -159,22 +173,22 @@ class TakenSlot implements AccountSlot {
     this.isOver = true;
     if (tokens !== null) this.lease.settle(tokens, 0);
     this.lease.release();
-    this.source.room.freed(this.route.account.id);
+    this.source.waitingQueue.serveFreedSlot(this.route.account.id);
   }
 
   settle(tokens: number): void {
     this.lease.settle(tokens, 0);
   }
 
-  abandon(failure: UpstreamFailure): void {
-    failAttempt(this.order.trace, failure, this.source.monotonicMs());
-    this.source.pool.failed(this.route, failure);
+  fail(failure: UpstreamFailure): void {
+    failAttempt(this.attempt.trace, failure, this.source.monotonicMs());
+    this.source.pool.recordFailure(this.route, failure);
     this.release(0);
   }
 }
 
 function fullText(maxWaiting: number): string {
   return maxWaiting === 0
-    ? "All of its accounts are at work, and your group does not wait for them."
-    : `${maxWaiting} requests of your group wait already.`;
+    ? "All accounts for this model are busy, and queueing is disabled for your group."
+    : `The queue of your group is full (${maxWaiting} requests).`;
 }

@@ -4,38 +4,39 @@
  * While every account is busy, limited or overloaded the request waits in the queue, if its group allows it.
  */
 
-import {
-  classifyError,
-  clientError,
-  mayTryAnother,
-  moreUsefulFailure,
-  refineFailure,
-  type UpstreamFailure,
-  upstreamFailure,
-} from "../../accounts/failure.ts";
+import { classifyError, clientError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
-import type { ApiError } from "../../errors.ts";
+import { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
+import type { HeaderReader } from "../../net/wire/http-fields.ts";
+import { isPending } from "../../net/wire/maybe-promise.ts";
 import type { Log } from "../../observe/log.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
-import type { Endpoint, ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
-import type { Audience } from "../../protocols/shared/upstream-error.ts";
+import type { Endpoint, RequestBody } from "../../protocols/shared/request.ts";
 import {
   isEmptyResponse,
   readWholeResponse,
   type UpstreamResponse,
 } from "../../protocols/shared/whole-response.ts";
-import { clientRequestId } from "../request/client-request-id.ts";
-import { beginAttempt, failAttempt, latencyMs, noteFirstByte, noteWastedUsage } from "../request/trace.ts";
-import { type AccountSlot, takeAccountSlot } from "./account-slot.ts";
-import type { Conversation, UpstreamAttempt } from "./attempt.ts";
+import {
+  beginAttempt,
+  failAttempt,
+  latencyMs,
+  noteFirstByte,
+  noteTranslation,
+  noteWastedUsage,
+  traceLines,
+} from "../request/trace.ts";
+import type { TranslatedAttempt } from "../translation/translated-attempt.ts";
+import { type AccountSlot, NO_FAILURES, takeAccountSlot } from "./account-slot.ts";
+import { Failover } from "./failover.ts";
+import { messageAudience } from "./message-audience.ts";
 import { withRetryTime } from "./no-account.ts";
 import type { RetryBudget } from "./retry-budget.ts";
 import {
-  CLIENT_LEFT,
   clientGone,
   type OutboundRequest,
   openStream,
@@ -43,12 +44,14 @@ import {
   type UpstreamExchange,
   type WholeResult,
 } from "./send-request.ts";
-import { openUpstreamStream, type UpstreamStream } from "./upstream-stream.ts";
+import type { Conversation, UpstreamAttempt } from "./upstream-attempt.ts";
+import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "./upstream-failure.ts";
+import { UpstreamStream } from "./upstream-stream.ts";
 
 export interface Dispatcher extends OutboundRequest {
   pool: Pool;
-  till: Pick<BillingEngine, "dispatched" | "undispatched">;
-  room: WaitingQueue;
+  billingEngine: Pick<BillingEngine, "recordDispatch" | "recordRequeue">;
+  waitingQueue: WaitingQueue;
   retries: RetryBudget;
   monotonicMs(): number;
   log: Log;
@@ -63,183 +66,225 @@ export interface Dispatcher extends OutboundRequest {
   jsonDepthMax: number;
 }
 
-export type UpstreamResult =
-  | { kind: "answer"; answer: UpstreamResponse; upstreamHeaders: AnswerHeaders }
-  | { kind: "stream"; stream: UpstreamStream; upstreamHeaders: AnswerHeaders };
-type AttemptResult = UpstreamResult | { kind: "failed"; failure: UpstreamFailure };
-
-/** The response of an account. The receiver releases the slot when the response is over. */
-export interface UpstreamDelivery {
-  place: AccountSlot;
-  given: UpstreamResult;
+interface WholeContent {
+  kind: "answer";
+  answer: UpstreamResponse;
+  upstreamHeaders: AnswerHeaders;
 }
 
-const NONE_TRIED: ReadonlySet<AccountRoute> = new Set();
+interface StreamContent {
+  kind: "stream";
+  stream: UpstreamStream;
+  upstreamHeaders: AnswerHeaders;
+}
+type AttemptResult = WholeContent | StreamContent | { kind: "failed"; failure: UpstreamFailure };
+
+/** The slot that the response occupies. The receiver releases it when the response is over. */
+interface Occupied {
+  accountSlot: AccountSlot;
+}
+
+export type WholeUpstreamResult = WholeContent & Occupied;
+export type StreamUpstreamResult = StreamContent & Occupied;
+/** The response of the account that serves the request. */
+export type UpstreamResult = WholeUpstreamResult | StreamUpstreamResult;
 
 /** Rejects with the `ApiError` for the client if no account could serve the request. */
-export async function dispatch(dispatcher: Dispatcher, attempt: UpstreamAttempt): Promise<UpstreamDelivery> {
-  const { pool } = dispatcher;
+export async function dispatch(dispatcher: Dispatcher, attempt: UpstreamAttempt): Promise<UpstreamResult> {
+  const { request } = attempt;
   const retries = dispatcher.retries.open();
-  let tried = NONE_TRIED;
-  let { body } = attempt.request;
-  let last: ApiError | null = null;
-  let isNotFoundElsewhere = false;
+  /** Null as long as no attempt has failed. */
+  let failover: Failover | null = null;
   try {
     for (let attempts = 0; attempts < dispatcher.attemptsMax; attempts++) {
-      const pendingSlot = takeAccountSlot(dispatcher, attempt, tried, last);
-      const place = pendingSlot instanceof Promise ? await pendingSlot : pendingSlot;
-      const { route } = place;
+      const body = failover?.body ?? request.body;
+      const takenSlot = takeAccountSlot(dispatcher, attempt, failover ?? NO_FAILURES);
+      const accountSlot = isPending(takenSlot) ? await takenSlot : takenSlot;
+      const { route } = accountSlot;
       let outcome: AttemptResult;
       try {
-        const sent = attempt.cap === null ? body : attempt.cap.putInto(body, route);
-        const exchange = beginExchange(dispatcher, attempt, sent, route);
-        outcome = attempt.request.stream
-          ? await tryStream(dispatcher, attempt, exchange)
-          : classifyWholeResult(dispatcher, attempt, route, await sendRequest(dispatcher, exchange));
+        const translated = needsTranslation(attempt, route) ? await translateFor(attempt, route) : null;
+        if (translated instanceof ApiError) {
+          // Another account may have the interface itself.
+          failover ??= new Failover(dispatcher, attempt);
+          failover.recordUntranslatable(accountSlot, translated);
+          continue;
+        }
+        const exchange =
+          translated === null
+            ? beginExchange(dispatcher, attempt, body, route)
+            : beginTranslatedExchange(dispatcher, attempt, translated, route);
+        outcome = request.stream
+          ? await tryStream(dispatcher, attempt, exchange, translated)
+          : classifyWholeResult(
+              dispatcher,
+              attempt,
+              { route, translated },
+              await sendRequest(dispatcher, exchange),
+            );
       } catch (cause) {
         // The client disconnected, or its body could not be read. The account is not at fault.
-        place.release(null);
+        accountSlot.release(null);
         throw cause;
       }
       if (outcome.kind !== "failed") {
-        pool.succeeded(route, latencyMs(attempt.trace), outcome.upstreamHeaders);
-        if (isNotFoundElsewhere && attempt.affinity !== null)
-          pool.moved(attempt.routes, attempt.affinity, route);
-        return { place, given: outcome };
+        dispatcher.pool.recordSuccess(route, latencyMs(attempt.trace), outcome.upstreamHeaders);
+        failover?.recordSuccess(route);
+        return withSlot(outcome, accountSlot);
       }
-      if (outcome.failure === CLIENT_LEFT) {
-        place.release(null);
+      if (isClientDisconnect(outcome.failure)) {
+        recordDisconnect(attempt, outcome.failure, dispatcher.monotonicMs());
+        accountSlot.release(null);
         throw clientGone();
       }
-      const failure = refineFailure(body, outcome.failure);
-      place.abandon(failure);
-      if (attempt.isCharged) dispatcher.till.undispatched(attempt.requestId);
-      logFailure(dispatcher.log, attempt, route, failure);
-      // No further attempt for a client that disconnected, even if its response would be drained.
-      if (attempt.client.signal.aborted || attempt.client.inPerson?.signal.aborted) throw clientGone();
-      const flaw = failure.class === "rejected" ? await body.flaw() : null;
-      const error = flaw ?? clientError(failure, messageAudience(attempt.request, route));
-      last = moreUsefulFailure(last, error);
-      // The upstream rejected the gateway's own output cap. Without it, or with another parameter, the same account may
-      // succeed.
-      if (attempt.cap?.isRefused(route, failure)) continue;
-      const readable = error.code === "invalid_encrypted_content" ? body.withoutEncryptedReasoning() : null;
-      if (readable !== null) {
-        // The conversation started on another account. Without the encrypted reasoning that only that account can
-        // decrypt, this one can continue it.
-        body = readable;
-        continue;
-      }
-      isNotFoundElsewhere ||= failure.class === "not_here";
-      tried = new Set([...tried, route]);
-      if (!mayTryAnother(failure) || !retries.mayRetry()) break;
+      failover ??= new Failover(dispatcher, attempt);
+      const next = await failover.recordFailure(accountSlot, outcome.failure);
+      if (next === "give_up" || (next === "other_account" && !retries.mayRetry())) break;
     }
   } finally {
     retries.close();
   }
   const error =
-    last ?? clientError(upstreamFailure("connect", "no account"), messageAudience(attempt.request, null));
-  throw withRetryTime(error, pool, attempt);
+    failover?.error ?? clientError(upstreamFailure("connect", "no account"), messageAudience(request, null));
+  throw withRetryTime(error, dispatcher.pool, attempt);
 }
 
-export function messageAudience(request: ModelRequest, route: AccountRoute | null): Audience {
-  return new RequestAudience(request, route);
+function withSlot(content: WholeContent | StreamContent, accountSlot: AccountSlot): UpstreamResult {
+  const { upstreamHeaders } = content;
+  return content.kind === "stream"
+    ? { kind: "stream", stream: content.stream, upstreamHeaders, accountSlot }
+    : { kind: "answer", answer: content.answer, upstreamHeaders, accountSlot };
 }
 
-/** A class, because one object per response is cheaper than closures. */
-class RequestAudience implements Audience {
-  readonly publicModel: string;
-  readonly upstreamModel: string;
-  readonly account: AccountRoute["account"] | null;
-  private readonly request: ModelRequest;
+function needsTranslation(attempt: UpstreamAttempt, route: AccountRoute): boolean {
+  return route.translation !== null || attempt.continuesStored;
+}
 
-  constructor(request: ModelRequest, route: AccountRoute | null) {
-    this.publicModel = request.publicModel;
-    this.upstreamModel = route?.upstreamModel ?? request.publicModel;
-    this.account = route?.account ?? null;
-    this.request = request;
-  }
-
-  get wantsBase64(): boolean {
-    return this.request.wantsBase64;
-  }
-
-  mentions(word: string): boolean {
-    return this.request.body.mentions(word);
+/** Returns the error of a request that the account's dialect cannot express. */
+async function translateFor(
+  attempt: UpstreamAttempt,
+  route: AccountRoute,
+): Promise<TranslatedAttempt | ApiError> {
+  try {
+    return await attempt.openTranslator().translate(route, attempt.cap?.tokensFor(route) ?? null);
+  } catch (cause) {
+    if (cause instanceof ApiError && cause.status < 500) return cause;
+    throw cause;
   }
 }
 
 function beginExchange(
   dispatcher: Dispatcher,
   attempt: UpstreamAttempt,
-  body: RequestBody,
+  uncappedBody: RequestBody,
   route: AccountRoute,
 ): UpstreamExchange {
-  const { request, endpoint, trace } = attempt;
-  const { timing } = dispatcher;
-  const { account, upstreamModel } = route;
-  beginAttempt(trace, route, dispatcher.monotonicMs());
-  if (attempt.isCharged) dispatcher.till.dispatched(attempt.requestId, account.id, upstreamModel);
+  const { endpoint, cap, conversation } = attempt;
+  const { upstreamModel } = route;
+  const body = cap === null ? uncappedBody : cap.applyTo(uncappedBody, route);
+  noteAttempt(dispatcher, attempt, route);
   return {
-    account,
+    account: route.account,
     method: "POST",
     path: endpoint.path,
     upstreamModel,
     clientHeaders: attempt.clientHeaders,
+    traceLines: propagatedLines(attempt, route),
     body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
-    turn: attempt.conversation === null ? null : buildTurn(attempt.conversation, body, upstreamModel),
+    turn: conversation === null ? null : buildTurn(conversation, body, upstreamModel),
+    ...exchangeTerms(dispatcher, attempt),
+  };
+}
+
+/** Headers of the client are meant for its own dialect, so they are not forwarded. */
+function beginTranslatedExchange(
+  dispatcher: Dispatcher,
+  attempt: UpstreamAttempt,
+  translated: TranslatedAttempt,
+  route: AccountRoute,
+): UpstreamExchange {
+  noteAttempt(dispatcher, attempt, route);
+  noteTranslation(attempt.trace, translated);
+  return {
+    account: route.account,
+    method: "POST",
+    path: translated.path,
+    upstreamModel: route.upstreamModel,
+    clientHeaders: NO_CLIENT_HEADERS,
+    traceLines: propagatedLines(attempt, route),
+    headerLines: translated.headerLines,
+    body: { contentType: "application/json", content: translated.body },
+    turn: null,
+    ...exchangeTerms(dispatcher, attempt),
+  };
+}
+
+const NO_CLIENT_HEADERS: HeaderReader = { get: () => null, has: () => false };
+
+function propagatedLines({ trace }: UpstreamAttempt, { account }: AccountRoute): string {
+  return account.propagateTrace ? traceLines(trace) : "";
+}
+
+function noteAttempt(dispatcher: Dispatcher, attempt: UpstreamAttempt, route: AccountRoute): void {
+  beginAttempt(attempt.trace, route, dispatcher.monotonicMs());
+  if (attempt.isCharged)
+    dispatcher.billingEngine.recordDispatch(attempt.requestId, route.account.id, route.upstreamModel);
+}
+
+function exchangeTerms(
+  { timing }: Dispatcher,
+  { request, client }: UpstreamAttempt,
+): Pick<UpstreamExchange, "wantsEvents" | "deadlineMs" | "client"> {
+  return {
     wantsEvents: request.stream,
     deadlineMs: request.stream ? timing.firstByteTimeoutMs : timing.unaryTimeoutMs,
-    client: attempt.client,
+    client,
   };
 }
 
 /** What a WebSocket needs about a turn, in addition to the whole request. */
 function buildTurn(
-  { thread, heard }: Conversation,
+  { socketConversation, knownPrefix }: Conversation,
   body: RequestBody,
   upstreamModel: string,
 ): NonNullable<UpstreamExchange["turn"]> {
-  const tail = heard && {
-    responseId: heard.responseId,
-    body: () => body.forUpstreamAfter(upstreamModel, heard),
+  const tail = knownPrefix && {
+    responseId: knownPrefix.responseId,
+    body: () => body.forUpstreamAfter(upstreamModel, knownPrefix),
   };
-  return { thread, tail };
+  return { socketConversation, tail };
 }
 
 function classifyWholeResult(
   dispatcher: Dispatcher,
   attempt: UpstreamAttempt,
-  route: AccountRoute,
+  { route, translated }: { readonly route: AccountRoute; readonly translated: TranslatedAttempt | null },
   result: WholeResult,
 ): AttemptResult {
-  if (result.kind === "left") throw recordClientLeft(attempt, result.wasSent, dispatcher.monotonicMs());
   if (result.kind === "failed") return result;
   const { headers: upstreamHeaders, body } = result;
   noteFirstByte(attempt.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
   const failure = checkJson(upstreamHeaders);
-  if (failure !== null) return { kind: "failed", failure: failure };
+  if (failure !== null) return { kind: "failed", failure };
   const { endpoint, request, trace } = attempt;
-  const answer = readWholeResponse(
-    body,
-    endpoint.name,
-    messageAudience(request, route),
-    dispatcher.jsonDepthMax,
-  );
+  const answer =
+    translated === null
+      ? readWholeResponse(body, endpoint.name, messageAudience(request, route), dispatcher.jsonDepthMax)
+      : translated.readWhole(body);
   switch (answer.kind) {
     case "answer":
       // A 200 whose body is not a response: an error in an unknown format, or a notice of a proxy.
-      if (!answer.hasSubstance)
-        return { kind: "failed", failure: upstreamFailure("bad_answer", "not an answer", 200) };
+      if (!answer.hasExpectedContent)
+        return { kind: "failed", failure: upstreamFailure("bad_answer", "not a response", 200) };
       if (!isEmpty(answer, endpoint)) return { kind: "answer", answer, upstreamHeaders };
       noteWastedUsage(trace, answer.usage);
-      return { kind: "failed", failure: upstreamFailure("bad_answer", "an empty answer", 200) };
+      return { kind: "failed", failure: upstreamFailure("bad_answer", "an empty response", 200) };
     case "error":
       return { kind: "failed", failure: classifyError(200, answer.error, null) };
     case "malformed":
       return {
         kind: "failed",
-        failure: upstreamFailure("bad_answer", "the answer is not a JSON object", 200),
+        failure: upstreamFailure("bad_answer", "the response is not a JSON object", 200),
       };
   }
 }
@@ -248,22 +293,21 @@ function tryStream(
   dispatcher: Dispatcher,
   attempt: UpstreamAttempt,
   exchange: UpstreamExchange,
+  translated: TranslatedAttempt | null,
 ): Promise<AttemptResult> {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     openStream(dispatcher, exchange, {
-      begin(upstreamHeaders, line) {
+      check(upstreamHeaders) {
         noteFirstByte(attempt.trace, upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
-        const failure = checkEventStream(upstreamHeaders, attempt.endpoint);
-        if (failure !== null) {
-          line.hangUp();
-          resolve({ kind: "failed", failure: failure });
-        }
-        const reader = attempt.openReader();
-        return openUpstreamStream(
+        return checkEventStream(upstreamHeaders, attempt.endpoint);
+      },
+      open(upstreamHeaders, upstreamCall) {
+        const reader = attempt.openReader(translated);
+        return new UpstreamStream(
           {
-            line,
+            upstreamCall,
             reader,
-            alarms: dispatcher.alarms,
+            deadlines: dispatcher.deadlines,
             eventBytesMax: dispatcher.eventBytesMax,
             holdMs: dispatcher.timing.keepAliveMs,
             monotonicMs: dispatcher.monotonicMs,
@@ -277,25 +321,24 @@ function tryStream(
           },
         );
       },
-      failed: (failure) => resolve({ kind: "failed", failure }),
-      left: (wasSent) => reject(recordClientLeft(attempt, wasSent, dispatcher.monotonicMs())),
+      fail: (failure) => resolve({ kind: "failed", failure }),
     });
   });
 }
 
 /** If no byte of the request was sent, no account processed it and it is not charged. */
-function recordClientLeft(attempt: UpstreamAttempt, wasSent: boolean, nowMs: number): ApiError {
-  if (!wasSent)
-    failAttempt(attempt.trace, upstreamFailure("connect", "the client left before anything was sent"), nowMs);
-  return clientGone();
+function recordDisconnect(attempt: UpstreamAttempt, failure: UpstreamFailure, nowMs: number): void {
+  if (failure === CLIENT_DISCONNECTED_UNSENT) failAttempt(attempt.trace, failure, nowMs);
 }
 
 /** A success with zero output tokens and no content is treated as a failure. */
 function isEmpty({ usage, status, body }: UpstreamResponse, { name }: Endpoint): boolean {
   if (usage?.outputTokens !== 0) return false;
-  return (
-    (name === "chat.completions" || (name === "responses" && status === "completed")) && isEmptyResponse(body)
-  );
+  const mayBeEmpty =
+    name === "chat.completions" ||
+    name === "gemini.generate_content" ||
+    (name === "responses" && status === "completed");
+  return mayBeEmpty && isEmptyResponse(body);
 }
 
 /** An HTML page of a captive portal or an unrequested stream must never pass as a response. */
@@ -310,11 +353,11 @@ function checkEventStream(headers: AnswerHeaders, endpoint: Endpoint): UpstreamF
     // requests.
     const isWholeImageResponse = endpoint.interface === "images" && isOfType(type, "application/json");
     return isWholeImageResponse
-      ? upstreamFailure("unstreamed", "a whole answer where a stream was asked for", 200)
+      ? upstreamFailure("unstreamed", "expected a stream, received a whole response", 200)
       : wrongType();
   }
   const isCompressed = (headers.get("content-encoding") ?? "identity") !== "identity";
-  return isCompressed ? upstreamFailure("bad_answer", "a packed stream", 200) : null;
+  return isCompressed ? upstreamFailure("bad_answer", "a compressed stream", 200) : null;
 }
 
 function isOfType(type: string, wanted: string): boolean {
@@ -323,16 +366,4 @@ function isOfType(type: string, wanted: string): boolean {
 
 function wrongType(): UpstreamFailure {
   return upstreamFailure("bad_answer", "wrong content type", 200);
-}
-
-function logFailure(log: Log, attempt: UpstreamAttempt, route: AccountRoute, failure: UpstreamFailure): void {
-  log.warn("attempt_failed", {
-    request_id: attempt.requestId,
-    client_request_id: clientRequestId(attempt.clientHeaders),
-    account_id: route.account.id,
-    model: attempt.request.publicModel,
-    class: failure.class,
-    status: failure.status,
-    reason: failure.reason,
-  });
 }

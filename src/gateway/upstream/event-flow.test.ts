@@ -36,20 +36,20 @@ function take(reader: StreamReader, ...chunks: string[]): FlowStep[] {
 const textOf = (parts: readonly Part[] | null | undefined) => decoder.decode(joinParts(parts ?? []));
 const renamed = (text: string) => text.replaceAll("gpt-6-eu", "fast");
 
-describe("one chunk of an upstream's stream", () => {
-  test("gives the client its whole events, up to the terminal one, which stands apart", () => {
+describe("one chunk of an upstream stream", () => {
+  test("yields its complete events, with the terminal event apart", () => {
     const [step] = take(responses(), CREATED + delta("a") + COMPLETED);
     expect(textOf(step?.parts)).toBe(renamed(CREATED) + delta("a"));
     expect(textOf(step?.terminal)).toBe(renamed(COMPLETED));
   });
 
-  test("gives nothing while an event is unfinished", () => {
+  test("yields nothing while an event is incomplete", () => {
     const [first, second] = take(responses(), delta("a").slice(0, -1), "\n");
     expect(first?.parts).toHaveLength(0);
     expect(textOf(second?.parts)).toBe(delta("a"));
   });
 
-  test("is handed on where it is, when nothing in it needs a change", () => {
+  test("is relayed without a copy if nothing in it changes", () => {
     const bytes = utf8.encode(delta("a") + delta("b"));
     const { parts } = openEventFlow(responses(), LARGE).take(wholeBytesPart(bytes));
     expect(parts).toHaveLength(1);
@@ -57,49 +57,49 @@ describe("one chunk of an upstream's stream", () => {
     expect(partsLength(parts)).toBe(bytes.length);
   });
 
-  test("keeps the events on both sides of one that is not for the client", () => {
+  test("yields the events around an event that is not relayed", () => {
     const [step] = take(responses(), `${delta("a")}data: nope\n\n${delta("b")}: ping\n\n${delta("c")}`);
     expect(textOf(step?.parts)).toBe(delta("a") + delta("b") + delta("c"));
   });
 
-  test("tells whether it brought content", () => {
+  test("reports whether it contained content", () => {
     const [first, second, third] = take(responses(), CREATED, delta("a"), CREATED);
     expect([first, second, third].map((step) => step?.hasContent)).toEqual([false, true, false]);
   });
 
-  test("has no comments for the client, and they prove nothing", () => {
+  test("drops comments, and does not count them as data events", () => {
     const [step] = take(responses(), `: ping\n\n${delta("a")}: ping\n\n`);
     expect(step?.dataEvents).toBe(1);
     expect(textOf(step?.parts)).toBe(delta("a"));
   });
 
-  test("counts events that are not for the client as a sign of life", () => {
+  test("counts data events that are not relayed", () => {
     const [step] = take(chat(), said("a") + chunk({ choices: [], usage: { prompt_tokens: 1 } }));
     expect(step?.dataEvents).toBe(2);
     expect(textOf(step?.parts)).toBe(renamed(said("a")));
   });
 
-  test("ends with the upstream's error; what came before it stays, what comes after is not heard", () => {
+  test("ends with the upstream's error: earlier events are relayed, later ones are dropped", () => {
     const [step] = take(responses(), delta("a") + event("error", { code: "c", message: "m" }) + delta("b"));
     expect(textOf(step?.parts)).toBe(delta("a"));
-    expect(step?.failed).toMatchObject({ code: "c", message: "m" });
+    expect(step?.error).toMatchObject({ code: "c", message: "m" });
   });
 
-  test("ends with the terminal event; what comes after is not heard", () => {
+  test("ends with the terminal event: later events are dropped", () => {
     const [step] = take(responses(), COMPLETED + delta("b") + COMPLETED);
     expect(step?.parts).toHaveLength(0);
     expect(textOf(step?.terminal)).toBe(renamed(COMPLETED));
   });
 
-  test("with an event larger than allowed says so, after what came before it", () => {
+  test("with a too large event reports it after the events before it", () => {
     const flow = openEventFlow(responses(), 200);
     const step = flow.take(wholeBytesPart(utf8.encode(delta("a") + delta("x".repeat(300)))));
-    expect(step.tooLarge).toBe(true);
+    expect(step.isTooLarge).toBe(true);
     expect(textOf(step.parts)).toBe(delta("a"));
   });
 });
 
-describe("however the network cuts a stream", () => {
+describe("a stream in arbitrary chunks", () => {
   const streams: readonly [name: string, text: string, open: () => StreamReader][] = [
     [
       "responses",
@@ -113,7 +113,7 @@ describe("however the network cuts a stream", () => {
     return steps.map((step) => textOf(step.parts) + textOf(step.terminal)).join("");
   }
 
-  test.each(streams)("at every byte, the client gets the same %s", (_, text, open) => {
+  test.each(streams)("is the same %s stream when split at any byte", (_, text, open) => {
     const bytes = utf8.encode(text);
     const expected = whole([openEventFlow(open(), LARGE).take(wholeBytesPart(bytes))]);
     expect(expected).toContain("llo");
@@ -126,7 +126,7 @@ describe("however the network cuts a stream", () => {
     expect(whole(Array.from(bytes, (byte) => flow.take(wholeBytesPart(Uint8Array.of(byte)))))).toBe(expected);
   });
 
-  test.each(streams)("no write of %s ever holds part of an event", (_, text, open) => {
+  test.each(streams)("no write of the %s stream contains a partial event", (_, text, open) => {
     const bytes = utf8.encode(text);
     fc.assert(
       fc.property(fc.array(fc.nat(bytes.length), { maxLength: 12 }), (places) => {

@@ -4,7 +4,7 @@
  */
 
 import type { Part } from "../../net/wire/parts.ts";
-import { openSseSplitter } from "../../net/wire/sse.ts";
+import { SseSplitter } from "../../net/wire/sse.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
 import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
 
@@ -12,11 +12,11 @@ export interface FlowStep {
   /** Whole events in order, up to but excluding the terminal one; empty if there is nothing to write. */
   parts: Part[];
   terminal: readonly Part[] | null;
-  failed: UpstreamError | null;
+  error: UpstreamError | null;
   hasContent: boolean;
   /** The number of data events, forwarded or not: proof that the upstream is alive. */
   dataEvents: number;
-  tooLarge: boolean;
+  isTooLarge: boolean;
 }
 
 export interface EventFlow {
@@ -24,19 +24,19 @@ export interface EventFlow {
 }
 
 export function openEventFlow(reader: StreamReader, eventBytesMax: number): EventFlow {
-  const splitter = openSseSplitter({ eventBytesMax });
+  const splitter = new SseSplitter({ eventBytesMax });
   let step: FlowStep;
 
   function onBlock(bytes: Uint8Array, start: number, end: number, kind: "event" | "comment"): void {
     // Events after a terminal event or an error are not part of the response.
-    if (kind === "comment" || step.terminal !== null || step.failed !== null) return;
+    if (kind === "comment" || step.terminal !== null || step.error !== null) return;
     step.dataEvents++;
     const verdict = reader.read(bytes, start, end);
     switch (verdict.phase) {
       case "dropped":
         return;
       case "failed":
-        step.failed = verdict.error;
+        step.error = verdict.error;
         return;
       case "terminal":
         step.terminal = verdict.replacement ?? [{ bytes, start, end: end + 2 }];
@@ -56,12 +56,12 @@ export function openEventFlow(reader: StreamReader, eventBytesMax: number): Even
       step = {
         parts: [],
         terminal: null,
-        failed: null,
+        error: null,
         hasContent: false,
         dataEvents: 0,
-        tooLarge: false,
+        isTooLarge: false,
       };
-      step.tooLarge = !splitter.push(chunk, onBlock);
+      step.isTooLarge = !splitter.push(chunk, onBlock);
       return step;
     },
   };

@@ -4,7 +4,7 @@ import { noAvailableAccount, retryAfter, upstreamUnavailable } from "../../accou
 import { ApiError } from "../../errors.ts";
 import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
 import type { Pool } from "../../pool/pool.ts";
-import type { UpstreamAttempt } from "./attempt.ts";
+import type { UpstreamAttempt } from "./upstream-attempt.ts";
 
 /**
  * One account of this request has failed and the others are failing too, so the client receives that failure at once. A
@@ -21,7 +21,12 @@ export function rejectNow(
   last: ApiError | null,
 ): ApiError {
   const isFinal = last !== null && (last.status !== 404 || !mayServeLater(verdict));
-  return isFinal ? last : describe(verdict, attempt, "All of its accounts have reached a rate limit.");
+  return isFinal
+    ? last
+    : describe(verdict, attempt, {
+        detail: "All accounts for this model have reached a rate limit.",
+        hasWaited: false,
+      });
 }
 
 /** For a request that waited in vain, or whose queue is full. */
@@ -31,11 +36,17 @@ export function rejectAfterWait(
   last: ApiError | null,
   detail: string,
 ): ApiError {
-  return last === null || last.status === 404 ? describe(verdict, attempt, detail) : last;
+  return last === null || last.status === 404
+    ? describe(verdict, attempt, { detail, hasWaited: true })
+    : last;
 }
 
 /** Codes of temporary failures. The pool may know when they end. */
-const TIMED: ReadonlySet<string> = new Set(["upstream_error", "upstream_timeout", "server_is_overloaded"]);
+const TEMPORARY_CODES: ReadonlySet<string> = new Set([
+  "upstream_error",
+  "upstream_timeout",
+  "server_is_overloaded",
+]);
 
 /** Adds `Retry-After` to the error of the last attempt if every account of the model is cooling down. */
 export function withRetryTime(
@@ -43,7 +54,7 @@ export function withRetryTime(
   pool: Pick<Pool, "outlook">,
   attempt: UpstreamAttempt,
 ): ApiError {
-  if (!TIMED.has(error.code) || error.headers["retry-after"] !== undefined) return error;
+  if (!TEMPORARY_CODES.has(error.code) || error.headers["retry-after"] !== undefined) return error;
   const outlook = pool.outlook(attempt.routes);
   if (outlook === null || outlook.freesInMs === null) return error;
   const { reason, freesInMs } = decide(outlook.obstacles, 0);
@@ -62,7 +73,7 @@ function mayServeLater({ reason }: SelectionVerdict): boolean {
 function describe(
   { reason, freesInMs }: SelectionVerdict,
   attempt: UpstreamAttempt,
-  detail: string,
+  { detail, hasWaited }: { readonly detail: string; readonly hasWaited: boolean },
 ): ApiError {
   const { publicModel } = attempt.request;
   switch (reason) {
@@ -72,7 +83,14 @@ function describe(
       return new ApiError(
         "rate_limit_exceeded",
         `The model \`${publicModel}\` is busy. ${detail} Please try again in ${seconds}s.`,
-        { headers: { "retry-after": seconds } },
+        {
+          headers: { "retry-after": seconds },
+          limit: {
+            scope: "account",
+            kind: reason === "busy" ? "concurrency" : "rate",
+            isQueue: hasWaited,
+          },
+        },
       );
     }
     case "overloaded": {

@@ -5,30 +5,30 @@ const openMany = (budget: RetryBudget, count: number) => Array.from({ length: co
 const allowed = (requests: readonly Retries[]) => requests.filter((request) => request.mayRetry()).length;
 
 describe("the retry budget", () => {
-  test("lets every request fail over once, however many do at the same time", () => {
+  test("allows every request one failover, with no limit on their number", () => {
     expect(allowed(openMany(openRetryBudget(), 500))).toBe(500);
   });
 
-  test("lets a fifth of the requests under way try a third account at once", () => {
+  test("allows a fifth of the requests in flight a third account", () => {
     const requests = openMany(openRetryBudget(), 500);
     allowed(requests);
     expect(allowed(requests)).toBe(100);
   });
 
-  test("lets ten do so, however few are under way", () => {
+  test("allows at least ten requests a third account", () => {
     const requests = openMany(openRetryBudget(), 30);
     allowed(requests);
     expect(allowed(requests)).toBe(10);
   });
 
-  test("counts a request once, however often it tries", () => {
+  test("counts a request once, independent of its retries", () => {
     const [first, ...others] = openMany(openRetryBudget(), 11);
     for (let i = 0; i < 5; i++) expect(first?.mayRetry()).toBe(true);
     allowed(others);
     expect(allowed(others)).toBe(9);
   });
 
-  test("gives back what a request held when it ends", () => {
+  test("frees the share of a request when it ends", () => {
     const budget = openRetryBudget();
     const requests = openMany(budget, 10);
     allowed(requests);

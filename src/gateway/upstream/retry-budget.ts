@@ -20,12 +20,12 @@ const SHARE = 0.2;
 const ALWAYS_ALLOWED = 10;
 
 export function openRetryBudget(): RetryBudget {
-  const load: Load = { underWay: 0, retrying: 0 };
+  const load: Load = { inFlight: 0, retrying: 0 };
   return { open: () => new RequestRetries(load) };
 }
 
 interface Load {
-  underWay: number;
+  inFlight: number;
   retrying: number;
 }
 
@@ -36,20 +36,20 @@ class RequestRetries implements Retries {
 
   constructor(load: Load) {
     this.load = load;
-    load.underWay++;
+    load.inFlight++;
   }
 
   mayRetry(): boolean {
     const { load } = this;
     if (++this.failovers === 1 || this.isCounted) return true;
-    if (load.retrying >= Math.max(ALWAYS_ALLOWED, load.underWay * SHARE)) return false;
+    if (load.retrying >= Math.max(ALWAYS_ALLOWED, load.inFlight * SHARE)) return false;
     this.isCounted = true;
     load.retrying++;
     return true;
   }
 
   close(): void {
-    this.load.underWay--;
+    this.load.inFlight--;
     if (this.isCounted) this.load.retrying--;
   }
 }

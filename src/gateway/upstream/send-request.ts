@@ -1,143 +1,175 @@
 /** Sends a request to an account and receives a whole response or a stream. Rejections become an `UpstreamFailure`. */
 
+import { unpack } from "../../accounts/decompress.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
-import { unpack } from "../../accounts/unpack.ts";
 import { ApiError } from "../../errors.ts";
-import type { AnswerHeaders } from "../../net/http-client/client.ts";
+import type { AnswerHeaders, ResponseSink } from "../../net/http-client/client.ts";
+import type { BodySink } from "../../net/wire/body-sink.ts";
 import { joinParts, type Part, partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
 import {
   type OutboundRequest,
+  type StreamCall,
   UpstreamCall,
   type UpstreamExchange,
-  type UpstreamLine,
-  type UpstreamListener,
 } from "./upstream-call.ts";
 import { failureByStatus } from "./upstream-failure.ts";
 
-export type { Client, OutboundRequest, UpstreamExchange, UpstreamLine } from "./upstream-call.ts";
+export type { Client, OutboundRequest, UpstreamExchange } from "./upstream-call.ts";
 
 export type WholeResult =
   | { kind: "answered"; headers: AnswerHeaders; body: Part }
-  | { kind: "failed"; failure: UpstreamFailure }
-  /** The client disconnected. */
-  | { kind: "left"; wasSent: boolean };
+  | { kind: "failed"; failure: UpstreamFailure };
 
 /** Resolves with the whole response, bounded in size. */
 export function sendRequest(out: OutboundRequest, exchange: UpstreamExchange): Promise<WholeResult> {
-  return new Promise((resolve) => new WholeListener(out, resolve).listen(exchange));
+  return new Promise((resolve) => new WholeResponseSink(out, exchange, resolve).start());
 }
 
 /** Classes, here and below, because a few objects per request are cheaper than closures. */
-class WholeListener implements UpstreamListener {
-  private readonly out: OutboundRequest;
-  private readonly told: (whole: WholeResult) => void;
-  private readonly body: BodyCollector;
-  private line: UpstreamCall | null = null;
-  private status = 0;
-  private headers: AnswerHeaders = NO_HEADERS;
+class WholeResponseSink implements ResponseSink<UpstreamFailure> {
+  readonly #out: OutboundRequest;
+  readonly #call: UpstreamCall;
+  readonly #resolve: (whole: WholeResult) => void;
+  readonly #body: BodyCollector;
+  #status = 0;
+  #headers: AnswerHeaders = NO_HEADERS;
 
-  constructor(out: OutboundRequest, resolve: (whole: WholeResult) => void) {
-    this.out = out;
-    this.told = resolve;
-    this.body = new BodyCollector(out.responseBytesMax);
+  constructor(out: OutboundRequest, exchange: UpstreamExchange, resolve: (whole: WholeResult) => void) {
+    this.#out = out;
+    this.#resolve = resolve;
+    this.#body = new BodyCollector(out.responseBytesMax);
+    this.#call = new UpstreamCall(out, exchange, this);
   }
 
-  listen(exchange: UpstreamExchange): void {
-    this.line = new UpstreamCall(this.out, exchange, this);
-    this.line.start();
+  start(): void {
+    this.#call.start();
   }
 
   head(status: number, headers: AnswerHeaders): void {
-    this.status = status;
-    this.headers = headers;
-    if (!isSuccess(status)) this.body.bytesMax = this.out.errorBytesMax;
+    this.#status = status;
+    this.#headers = headers;
+    if (!isSuccess(status)) this.#body.bytesMax = this.#out.errorBytesMax;
   }
 
   data(piece: Part): void {
-    if (this.body.add(piece)) return;
-    this.line?.hangUp();
+    if (this.#body.add(piece)) return;
+    this.#call.abort();
     this.end();
   }
 
   end(): void {
-    const { out, status, headers } = this;
-    const body = this.body.take();
-    if (isSuccess(status)) this.told(readSuccess(headers, body, out.responseBytesMax));
-    else this.failed(failureByStatus(status, headers, body && partBytes(body), out.nowMs()));
+    const status = this.#status;
+    const body = this.#body.take();
+    if (isSuccess(status)) this.#resolve(readSuccess(this.#headers, body, this.#out.responseBytesMax));
+    else this.fail(failureByStatus(status, this.#headers, body && partBytes(body), this.#out.nowMs()));
   }
 
-  failed(failure: UpstreamFailure): void {
-    this.told({ kind: "failed", failure });
-  }
-
-  left(wasSent: boolean): void {
-    this.told({ kind: "left", wasSent });
+  fail(failure: UpstreamFailure): void {
+    this.#resolve({ kind: "failed", failure });
   }
 }
 
-/** Receives the body of a streamed response. */
-export interface StreamIntake {
-  /** The intake owns the bytes. */
-  data(piece: Part): void;
-  end(): void;
-  broke(failure: UpstreamFailure): void;
+/** Receives a streamed response. */
+export interface StreamReceiver {
+  /** Returns why the response cannot be read as a stream, or null. It is aborted in the first case. */
+  check(headers: AnswerHeaders): UpstreamFailure | null;
+  /** Opens the sink of the body of a response that passed the check. */
+  open(headers: AnswerHeaders, upstreamCall: StreamCall): BodySink<Part, UpstreamFailure>;
+  /** The call failed before a sink was opened. */
+  fail(failure: UpstreamFailure): void;
 }
 
-export interface StreamListener {
-  /** The account has begun to respond. From now on events go to the returned intake. */
-  begin(headers: AnswerHeaders, line: UpstreamLine): StreamIntake;
-  /** The attempt failed before the response began. */
-  failed(failure: UpstreamFailure): void;
-  left(wasSent: boolean): void;
+export function openStream(out: OutboundRequest, exchange: UpstreamExchange, receiver: StreamReceiver): void {
+  new StreamResponseSink(out, exchange, receiver).start();
 }
 
-export function openStream(out: OutboundRequest, exchange: UpstreamExchange, listener: StreamListener): void {
-  let intake: StreamIntake | null = null;
-  const error = new BodyCollector(out.errorBytesMax);
-  let status = 0;
-  let headers = NO_HEADERS;
-  const finishError = () => {
-    const body = error.take();
-    listener.failed(failureByStatus(status, headers, body && partBytes(body), out.nowMs()));
-  };
-  const line = new UpstreamCall(out, exchange, {
-    head(responseStatus, resolve) {
-      status = responseStatus;
-      headers = resolve;
-      if (!isSuccess(status)) return;
-      line.stopDeadline();
-      intake = listener.begin(resolve, line);
-    },
-    data(piece) {
-      if (intake !== null) intake.data(piece);
-      else if (!error.add(piece)) {
-        line.hangUp();
-        finishError();
-      }
-    },
-    end() {
-      if (intake !== null) intake.end();
-      else finishError();
-    },
-    failed(failure) {
-      if (intake !== null) intake.broke(failure);
-      else listener.failed(failure);
-    },
-    left(wasSent) {
-      if (intake !== null) intake.broke(CLIENT_LEFT);
-      else listener.left(wasSent);
-    },
-  });
-  line.start();
+class StreamResponseSink implements ResponseSink<UpstreamFailure> {
+  readonly #out: OutboundRequest;
+  readonly #call: UpstreamCall;
+  readonly #receiver: StreamReceiver;
+  /** Null until the head has arrived. */
+  #body: BodySink<Part, UpstreamFailure> | null = null;
+
+  constructor(out: OutboundRequest, exchange: UpstreamExchange, receiver: StreamReceiver) {
+    this.#out = out;
+    this.#receiver = receiver;
+    this.#call = new UpstreamCall(out, exchange, this);
+  }
+
+  start(): void {
+    this.#call.start();
+  }
+
+  head(status: number, headers: AnswerHeaders): void {
+    const receiver = this.#receiver;
+    if (!isSuccess(status)) {
+      this.#body = new ErrorBodySink(this.#out, this.#call, { status, headers, receiver });
+      return;
+    }
+    const failure = receiver.check(headers);
+    if (failure !== null) {
+      this.#call.abort();
+      receiver.fail(failure);
+      return;
+    }
+    this.#call.stopDeadline();
+    this.#body = receiver.open(headers, this.#call);
+  }
+
+  data(piece: Part): void {
+    this.#body?.data(piece);
+  }
+
+  end(): void {
+    this.#body?.end();
+  }
+
+  fail(failure: UpstreamFailure): void {
+    (this.#body ?? this.#receiver).fail(failure);
+  }
 }
 
-/** The failure of a stream whose client disconnected. The account is not at fault. */
-export const CLIENT_LEFT = upstreamFailure("reset", "the client left");
+interface ErrorResponse {
+  readonly status: number;
+  readonly headers: AnswerHeaders;
+  readonly receiver: StreamReceiver;
+}
+
+/** Reads the body of an error response and passes the failure that it describes to the receiver. */
+class ErrorBodySink implements BodySink<Part, UpstreamFailure> {
+  readonly #out: OutboundRequest;
+  readonly #call: UpstreamCall;
+  readonly #response: ErrorResponse;
+  readonly #body: BodyCollector;
+
+  constructor(out: OutboundRequest, call: UpstreamCall, response: ErrorResponse) {
+    this.#out = out;
+    this.#call = call;
+    this.#response = response;
+    this.#body = new BodyCollector(out.errorBytesMax);
+  }
+
+  data(piece: Part): void {
+    if (this.#body.add(piece)) return;
+    this.#call.abort();
+    this.end();
+  }
+
+  end(): void {
+    const { status, headers } = this.#response;
+    const body = this.#body.take();
+    this.fail(failureByStatus(status, headers, body && partBytes(body), this.#out.nowMs()));
+  }
+
+  fail(failure: UpstreamFailure): void {
+    this.#response.receiver.fail(failure);
+  }
+}
 
 export function clientGone(): ApiError {
   return new ApiError(
     "client_closed_request",
-    "The client closed the connection before the answer was ready.",
+    "The client closed the connection before the response was ready.",
   );
 }
 
@@ -147,14 +179,14 @@ function isSuccess(status: number): boolean {
 
 function readSuccess(headers: AnswerHeaders, body: Part | null, bytesMax: number): WholeResult {
   if (body === null)
-    return { kind: "failed", failure: upstreamFailure("too_large", "the answer was too large") };
+    return { kind: "failed", failure: upstreamFailure("too_large", "the response is too large") };
   const encoding = headers.get("content-encoding");
   if (encoding === null) return { kind: "answered", headers, body };
   const plain = unpack(partBytes(body), encoding, bytesMax);
   if (plain !== null) return { kind: "answered", headers, body: wholeBytesPart(plain) };
   return {
     kind: "failed",
-    failure: upstreamFailure("bad_answer", "packed too much, or in a way that cannot be opened"),
+    failure: upstreamFailure("bad_answer", "compressed too much, or with an unsupported encoding"),
   };
 }
 

@@ -3,23 +3,30 @@
  * and maps every error to an `UpstreamFailure`.
  */
 
-import { credentialHeader, upstreamPath } from "../../accounts/address.ts";
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
-import { headersUp } from "../../accounts/headers.ts";
-import type { SocketClient, TurnRequest, UpstreamTurnHandler } from "../../accounts/websocket/client.ts";
-import type { AnswerHeaders, HttpClient, HttpExchange, HttpFailure } from "../../net/http-client/client.ts";
+import { forwardedMessagesHeaders, forwardedRequestHeaders } from "../../accounts/headers.ts";
+import { credentialHeader, upstreamPath } from "../../accounts/upstream-address.ts";
+import type { SocketClient, TurnFailure, TurnRequest } from "../../accounts/websocket/client.ts";
+import type {
+  AnswerHeaders,
+  HttpClient,
+  HttpExchange,
+  HttpFailure,
+  ResponseSink,
+} from "../../net/http-client/client.ts";
 import { DialError, type Dialer, type DialTarget } from "../../net/http-client/dial.ts";
+import type { Backpressure } from "../../net/wire/body-sink.ts";
 import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import type { PolicyAccount } from "../../policy/snapshot.ts";
 import type { UpstreamBody } from "../../protocols/shared/request.ts";
-import { failureByMessage } from "./upstream-failure.ts";
+import { CLIENT_DISCONNECTED, CLIENT_DISCONNECTED_UNSENT, failureByMessage } from "./upstream-failure.ts";
 
 export interface OutboundRequest {
   http: HttpClient;
   sockets: SocketClient;
-  alarms: Deadlines;
+  deadlines: Deadlines;
   dialer: Dialer;
   nowMs(): number;
   userAgent: string;
@@ -36,43 +43,31 @@ export interface Client extends Pick<Request, "signal"> {
    * The real client, if this object counts as connected after the disconnect. No attempt starts for a client that
    * disconnected.
    */
-  readonly inPerson?: Client;
+  readonly realClient?: Client;
 }
 
 export interface UpstreamExchange {
   account: PolicyAccount;
   method: "GET" | "POST" | "DELETE";
-  /** An OpenAI path, appended to the base URL. */
+  /** The path of the API, appended to the base URL. */
   path: string;
   upstreamModel: string;
   clientHeaders: HeaderReader;
+  /** Additional lines of the request head, of a translated request. */
+  headerLines?: string;
+  /** Header lines that continue the distributed trace; empty if the account does not receive it. */
+  traceLines?: string;
   body: { contentType: string; content: UpstreamBody } | null;
   /** The turn of a client's WebSocket, sent by WebSocket if the account supports it. */
-  turn?: Omit<TurnRequest, "whole"> | null;
+  turn?: Omit<TurnRequest, "wholeBody"> | null;
   wantsEvents: boolean;
   /** The time to the head of a stream, or to the last byte of a whole response. */
   deadlineMs: number;
   client: Client;
 }
 
-/** Receives a response as it arrives. Exactly one of `end`, `failed` or `left` is called, as the last call. */
-export interface UpstreamListener {
-  head(status: number, headers: AnswerHeaders): void;
-  data(piece: Part): void;
-  end(): void;
-  failed(failure: UpstreamFailure): void;
-  /**
-   * The client disconnected and the exchange is aborted. `wasSent`: the account received at least part of the request.
-   */
-  left(wasSent: boolean): void;
-}
-
-/** Controls an exchange in flight. */
-export interface UpstreamLine {
-  pause(): void;
-  resume(): void;
-  /** Aborts the exchange. The listener gets no further calls. */
-  hangUp(): void;
+/** The call of a response that is read as a stream. */
+export interface StreamCall extends Backpressure {
   /** The reader of the response now notices a client that disconnects. */
   stopWatching(): void;
 }
@@ -80,34 +75,35 @@ export interface UpstreamLine {
 /** When to start watching for a disconnect: a fast response costs less than the watch. */
 const WATCH_CLIENT_AFTER_MS = 100;
 
-export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
+/** If the client disconnects, the call fails with `CLIENT_DISCONNECTED` or `CLIENT_DISCONNECTED_UNSENT`. */
+export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   private readonly out: OutboundRequest;
   private readonly exchange: UpstreamExchange;
-  private readonly listener: UpstreamListener;
+  private readonly sink: ResponseSink<UpstreamFailure>;
   private target: DialTarget | null = null;
-  private wire: HttpExchange | null = null;
-  private alarm: Deadline | null = null;
-  private watched: AbortSignal | null = null;
-  private onLeave: (() => void) | null = null;
+  private httpExchange: HttpExchange | null = null;
+  private deadline: Deadline | null = null;
+  private clientSignal: AbortSignal | null = null;
+  private disconnectListener: (() => void) | null = null;
   private hasDeadline = true;
   private isOver = false;
 
-  constructor(out: OutboundRequest, exchange: UpstreamExchange, listener: UpstreamListener) {
+  constructor(out: OutboundRequest, exchange: UpstreamExchange, sink: ResponseSink<UpstreamFailure>) {
     this.out = out;
     this.exchange = exchange;
-    this.listener = listener;
+    this.sink = sink;
   }
 
   start(): void {
     const { out, exchange } = this;
     const { account, deadlineMs } = exchange;
-    this.alarm = out.alarms.set(
+    this.deadline = out.deadlines.set(
       Math.min(WATCH_CLIENT_AFTER_MS, deadlineMs),
       // `bind` is cheaper than a closure, and nearly no deadline expires.
       this.watchClient.bind(this),
     );
     try {
-      const target = out.dialer.resolve(account.baseUrl, account.privateNetwork);
+      const target = out.dialer.resolve(account.baseUrl, account);
       if (target instanceof Promise) this.beginLater(target);
       else this.begin(target);
     } catch (cause) {
@@ -118,19 +114,19 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
   private beginLater(target: Promise<DialTarget>): void {
     target.then(
       (resolved) => this.begin(resolved),
-      (cause: unknown) => this.fail(dialFailure(cause)),
+      (cause: unknown) => this.failWith(dialFailure(cause)),
     );
   }
 
   private begin(target: DialTarget): void {
     if (this.isOver) return;
     this.target = target;
-    if (!this.overSocket(target)) this.overHttp(target);
+    if (!this.sendOverSocket(target)) this.sendOverHttp(target);
   }
 
-  private overHttp(target: DialTarget): void {
+  private sendOverHttp(target: DialTarget): void {
     const { out, exchange } = this;
-    this.wire = out.http.send(
+    this.httpExchange = out.http.send(
       {
         target,
         method: exchange.method,
@@ -143,104 +139,105 @@ export class UpstreamCall implements UpstreamLine, UpstreamTurnHandler {
   }
 
   /** Returns false if the request cannot be sent by WebSocket. */
-  private overSocket(target: DialTarget): boolean {
+  private sendOverSocket(target: DialTarget): boolean {
     const { out, exchange } = this;
     const { account, body, turn = null } = exchange;
     if (turn === null || !account.websocket || body === null || "open" in body.content) return false;
-    if (!out.sockets.speaks(account)) return false;
+    if (!out.sockets.isSupported(account)) return false;
     const headers = headerLines(out, { ...exchange, body: null, wantsEvents: false });
-    this.wire = out.sockets.send(
-      { ...turn, account, target, path: lookUpPath(exchange), headers, whole: body.content },
+    this.httpExchange = out.sockets.send(
+      { ...turn, account, target, path: lookUpPath(exchange), headers, wholeBody: body.content },
       this,
     );
     return true;
   }
 
   head(status: number, headers: AnswerHeaders): void {
-    this.listener.head(status, headers);
+    this.sink.head(status, headers);
   }
 
   data(piece: Part): void {
-    this.listener.data(piece);
+    this.sink.data(piece);
   }
 
   end(): void {
     this.isOver = true;
     this.stopWatching();
-    this.listener.end();
+    this.sink.end();
   }
 
-  failed(failure: HttpFailure): void {
-    if (failure.kind === "connect_timeout" && this.target !== null) this.out.dialer.unreachable(this.target);
-    this.fail(toUpstreamFailure(failure));
-  }
-
-  toldError(status: number | null, headers: AnswerHeaders, message: Uint8Array): void {
-    this.fail(failureByMessage(status, headers, message, this.out.nowMs()));
-  }
-
-  unspoken(): void {
-    if (!this.isOver && this.target !== null) this.overHttp(this.target);
+  fail(failure: TurnFailure): void {
+    const { target, out } = this;
+    switch (failure.kind) {
+      case "unsupported":
+        if (!this.isOver && target !== null) this.sendOverHttp(target);
+        return;
+      case "error_message":
+        this.failWith(failureByMessage(failure.status, failure.headers, failure.body, out.nowMs()));
+        return;
+      case "connect_timeout":
+        if (target !== null) out.dialer.markUnreachable(target);
+        break;
+    }
+    this.failWith(toUpstreamFailure(failure));
   }
 
   pause(): void {
-    this.wire?.pause();
+    this.httpExchange?.pause();
   }
 
   resume(): void {
-    this.wire?.resume();
+    this.httpExchange?.resume();
   }
 
-  hangUp(): void {
+  abort(): void {
     if (this.isOver) return;
     this.isOver = true;
     this.stopWatching();
-    this.wire?.abort();
+    this.httpExchange?.abort();
   }
 
   /** The response has begun: from here on the timers of the stream detect silence. */
   stopDeadline(): void {
     this.hasDeadline = false;
     // Until the client is watched, the deadline only serves to start the watch.
-    if (this.watched !== null) this.stopAlarm();
+    if (this.clientSignal !== null) this.cancelDeadline();
   }
 
   stopWatching(): void {
-    this.stopAlarm();
-    if (this.watched === null || this.onLeave === null) return;
-    this.watched.removeEventListener("abort", this.onLeave);
-    this.watched = null;
+    this.cancelDeadline();
+    if (this.clientSignal === null || this.disconnectListener === null) return;
+    this.clientSignal.removeEventListener("abort", this.disconnectListener);
+    this.clientSignal = null;
   }
 
-  private stopAlarm(): void {
-    if (this.alarm !== null) this.out.alarms.cancel(this.alarm);
-    this.alarm = null;
+  private cancelDeadline(): void {
+    if (this.deadline !== null) this.out.deadlines.cancel(this.deadline);
+    this.deadline = null;
   }
 
   private watchClient(): void {
     const { out, exchange } = this;
-    this.alarm = this.hasDeadline
-      ? out.alarms.set(exchange.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.fail(timedOut()))
+    this.deadline = this.hasDeadline
+      ? out.deadlines.set(exchange.deadlineMs - WATCH_CLIENT_AFTER_MS, () => this.failWith(timedOut()))
       : null;
-    this.watched = exchange.client.signal;
-    if (this.watched.aborted) {
-      this.leave();
+    this.clientSignal = exchange.client.signal;
+    if (this.clientSignal.aborted) {
+      this.handleDisconnect();
       return;
     }
-    this.onLeave = () => this.leave();
-    this.watched.addEventListener("abort", this.onLeave);
+    this.disconnectListener = () => this.handleDisconnect();
+    this.clientSignal.addEventListener("abort", this.disconnectListener);
   }
 
-  private fail(failure: UpstreamFailure): void {
+  private failWith(failure: UpstreamFailure): void {
     if (this.isOver) return;
-    this.hangUp();
-    this.listener.failed(failure);
+    this.abort();
+    this.sink.fail(failure);
   }
 
-  private leave(): void {
-    if (this.isOver) return;
-    this.hangUp();
-    this.listener.left(this.wire?.hasBegun ?? false);
+  private handleDisconnect(): void {
+    this.failWith(this.httpExchange?.hasBegun ? CLIENT_DISCONNECTED : CLIENT_DISCONNECTED_UNSENT);
   }
 }
 
@@ -263,7 +260,8 @@ function cacheFor(
 /** Returns the same string object for the same path, so that caches keyed by it hit. */
 function lookUpPath({ account, path, upstreamModel, body }: UpstreamExchange): string {
   // Without a body the path contains the id of a stored response. Their number is unbounded, so they are not cached.
-  if (account.kind === "azure" || body === null) return upstreamPath(account, path, upstreamModel);
+  if (account.kind === "azure" || body === null || path.includes("{model}"))
+    return upstreamPath(account, path, upstreamModel);
   const paths = cacheFor(account, commonPaths);
   let resolved = paths.get(path);
   if (resolved === undefined) {
@@ -276,7 +274,15 @@ function lookUpPath({ account, path, upstreamModel, body }: UpstreamExchange): s
 /** The headers of an exchange: only those that are needed. */
 function headerLines(
   { userAgent }: OutboundRequest,
-  { account, body, wantsEvents, clientHeaders }: UpstreamExchange,
+  {
+    account,
+    path,
+    body,
+    wantsEvents,
+    clientHeaders,
+    traceLines = "",
+    headerLines: additional = "",
+  }: UpstreamExchange,
 ): string {
   const byKind = cacheFor(account, commonLines);
   const contentType = body === null ? "" : body.contentType;
@@ -293,11 +299,15 @@ function headerLines(
     if (wantsEvents) lines += "accept: text/event-stream\r\n";
     if (kind !== null) byKind.set(kind, lines);
   }
-  const forwarded = headersUp(clientHeaders);
-  return forwarded === "" ? lines : lines + forwarded;
+  const forwarded = path.startsWith(MESSAGES_PATH)
+    ? forwardedMessagesHeaders(clientHeaders)
+    : forwardedRequestHeaders(clientHeaders);
+  const extra = forwarded + traceLines + additional;
+  return extra === "" ? lines : lines + extra;
 }
 
 const JSON_TYPE = "application/json";
+const MESSAGES_PATH = "/messages";
 
 function dialFailure(cause: unknown): UpstreamFailure {
   return upstreamFailure("connect", cause instanceof DialError ? `dial: ${cause.reason}` : "dial");
@@ -311,12 +321,12 @@ function toUpstreamFailure({ kind }: HttpFailure): UpstreamFailure {
     case "connect_timeout":
       return upstreamFailure("connect", "no connection");
     case "reset":
-      return upstreamFailure("reset", "the connection broke");
+      return upstreamFailure("reset", "the connection was lost");
     case "bad_http":
-      return upstreamFailure("bad_answer", "the answer broke the protocol");
+      return upstreamFailure("bad_answer", "the response violated the HTTP protocol");
   }
 }
 
 function timedOut(): UpstreamFailure {
-  return upstreamFailure("timeout", "no answer within the deadline");
+  return upstreamFailure("timeout", "no response within the deadline");
 }

@@ -8,13 +8,13 @@ function failure(status: number, body: unknown) {
   return failureByStatus(status, NO_HEADERS, new TextEncoder().encode(JSON.stringify(body)), 0);
 }
 
-test("a refusal is told with its reason, in whatever shape a server gives it", () => {
+test("a rejection keeps its reason in every known error shape", () => {
   for (const body of [{ detail: "too hot" }, [{ error: { message: "too hot" } }], { message: "too hot" }]) {
     expect(failure(400, body)).toMatchObject({ class: "rejected", error: { message: "too hot" } });
   }
 });
 
-test("a 404 in other words than the API's comes from an address that is not the API's", () => {
+test("a 404 without the API's error shape is classified as model_missing", () => {
   expect(failure(404, { detail: "Not Found" }).class).toBe("model_missing");
   expect(failure(404, { error: { message: "No such file" } }).class).toBe("not_here");
 });

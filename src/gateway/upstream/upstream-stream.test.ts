@@ -1,57 +1,55 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { upstreamFailure } from "../../accounts/failure.ts";
+import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { openDeadlines } from "../../net/wire/deadlines.ts";
-import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
+import { joinParts, type Part, wholeBytesPart } from "../../net/wire/parts.ts";
 import { openChatReader } from "../../protocols/chat/chat-stream.ts";
 import { openResponsesReader } from "../../protocols/responses/responses-stream.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
-import type { StreamIntake } from "./send-request.ts";
 import {
   type OpenedStream,
-  openUpstreamStream,
-  type UpstreamStream,
+  type StreamTail,
+  UpstreamStream,
   type UpstreamStreamOptions,
-  type UpstreamStreamStep,
 } from "./upstream-stream.ts";
 
 const utf8 = new TextEncoder();
 const decoder = new TextDecoder();
-const alarms = openDeadlines(1, { monotonicMs: () => performance.now() });
-afterAll(() => alarms.stop());
+const deadlines = openDeadlines(1, { monotonicMs: () => performance.now() });
+afterAll(() => deadlines.stop());
 
 /** An upstream response controlled by the test. */
 function createBody() {
-  let intake: StreamIntake | null = null;
-  const early: ((to: StreamIntake) => void)[] = [];
+  let stream: UpstreamStream | null = null;
+  const early: ((to: UpstreamStream) => void)[] = [];
   const state = { cancelled: false, paused: false };
-  const tell = (deed: (to: StreamIntake) => void) => {
-    if (intake === null) early.push(deed);
-    else deed(intake);
+  const send = (action: (to: UpstreamStream) => void) => {
+    if (stream === null) early.push(action);
+    else action(stream);
   };
   return {
     state,
-    line: {
+    upstreamCall: {
       pause() {
         state.paused = true;
       },
       resume() {
         state.paused = false;
       },
-      hangUp() {
+      abort() {
         state.cancelled = true;
       },
       stopDeadline() {},
       stopWatching() {},
     },
-    flowInto(to: StreamIntake) {
-      intake = to;
-      for (const deed of early) deed(to);
+    flowInto(to: UpstreamStream) {
+      stream = to;
+      for (const action of early) action(to);
     },
     push: (...texts: string[]) => {
-      for (const text of texts) tell((to) => to.data(wholeBytesPart(utf8.encode(text))));
+      for (const text of texts) send((to) => to.data(wholeBytesPart(utf8.encode(text))));
     },
-    end: () => tell((to) => to.end()),
-    reset: () => tell((to) => to.broke(upstreamFailure("reset", "ECONNRESET"))),
+    end: () => send((to) => to.end()),
+    reset: () => send((to) => to.fail(upstreamFailure("reset", "ECONNRESET"))),
   };
 }
 
@@ -68,45 +66,56 @@ function chat(choices = 1): StreamReader {
 function open(body: Body, change: Partial<UpstreamStreamOptions> = {}): Promise<OpenedStream> {
   return new Promise((resolve) => {
     const options = {
-      line: body.line,
+      upstreamCall: body.upstreamCall,
       reader: responses(),
-      alarms,
+      deadlines,
       eventBytesMax: 10_000,
       holdMs: 60_000,
       monotonicMs: () => 0,
       ...change,
     };
-    body.flowInto(openUpstreamStream(options, resolve));
+    body.flowInto(new UpstreamStream(options, resolve));
   });
 }
 
-/** The steps of a stream, taken one by one. */
+/** One call of the sink. The events before a failure are a call of their own. */
+type SinkCall =
+  | { kind: "events"; parts: readonly Part[] }
+  | ({ kind: "end" } & StreamTail)
+  | { kind: "broken"; failure: UpstreamFailure };
+
+/** The calls of the sink, taken one by one. */
 interface Taking {
   stream: UpstreamStream;
-  next(): Promise<UpstreamStreamStep>;
+  next(): Promise<SinkCall>;
 }
 
 async function opened(body: Body, change: Partial<UpstreamStreamOptions> = {}): Promise<Taking> {
   const result = await open(body, change);
   if (result.kind !== "open") throw new Error(`expected an open stream, got ${result.failure.reason}`);
   const { stream } = result;
-  const steps: UpstreamStreamStep[] = [];
+  const calls: SinkCall[] = [];
   let wake: (() => void) | null = null;
-  stream.flowTo((step) => {
-    steps.push(step);
+  const add = (call: SinkCall) => {
+    calls.push(call);
     wake?.();
+  };
+  stream.flowTo({
+    data: (parts) => add({ kind: "events", parts }),
+    end: (tail) => add({ kind: "end", ...tail }),
+    fail: (failure) => add({ kind: "broken", failure }),
   });
   return {
     stream,
     async next() {
-      while (steps.length === 0) {
+      while (calls.length === 0) {
         await new Promise<void>((resolve) => {
           wake = resolve;
         });
       }
-      const [step] = steps.splice(0, 1);
-      if (step === undefined) throw new Error("woken for nothing");
-      return step;
+      const [call] = calls.splice(0, 1);
+      if (call === undefined) throw new Error("woken for nothing");
+      return call;
     },
   };
 }
@@ -124,22 +133,22 @@ const DONE = "data: [DONE]\n\n";
 const chatChunk = (choice: Record<string, unknown>) =>
   `data: ${JSON.stringify({ id: "c", model: "fast", choices: [{ index: 0, delta: {}, ...choice }] })}\n\n`;
 
-/** The content of a step as text. */
-async function shown(pulling: Promise<UpstreamStreamStep>) {
-  const pulled = await pulling;
-  const bytes = decoder.decode(joinParts(pulled.parts));
-  switch (pulled.kind) {
+/** The content of a call as text. */
+async function shown(calling: Promise<SinkCall>) {
+  const call = await calling;
+  const text = (parts: readonly Part[]) => decoder.decode(joinParts(parts));
+  switch (call.kind) {
     case "events":
-      return { kind: "events", bytes };
+      return { kind: "events", bytes: text(call.parts) };
     case "end":
-      return { kind: "end", bytes, terminal: decoder.decode(joinParts(pulled.terminal)) };
+      return { kind: "end", bytes: text(call.events), terminal: text(call.terminal) };
     case "broken":
-      return { kind: "broken", bytes, class: pulled.failure.class };
+      return { kind: "broken", class: call.failure.class };
   }
 }
 
-describe("opening", () => {
-  test("waits for the first content and then has everything at once", async () => {
+describe("opening an upstream stream", () => {
+  test("waits for the first content and then yields all events at once", async () => {
     const body = createBody();
     const { push } = body;
     let isOpen = false;
@@ -156,7 +165,7 @@ describe("opening", () => {
     expect(await shown(stream.next())).toEqual({ kind: "events", bytes: CREATED + IN_PROGRESS + delta("a") });
   });
 
-  test("with a terminal event and no content is an answer too", async () => {
+  test("succeeds with a terminal event and no content", async () => {
     const body = createBody();
     const { push } = body;
     push(CREATED, COMPLETED);
@@ -169,7 +178,7 @@ describe("opening", () => {
     ["rate_limit_exceeded", "rate_limited"],
     ["context_length_exceeded", "rejected"],
     ["server_error", "server"],
-  ])("with the error %s before any content fails as %s, and the upstream is let go", async (code, kind) => {
+  ])("with the error %s before any content fails as %s and aborts the upstream call", async (code, kind) => {
     const body = createBody();
     const { push, state } = body;
     push(CREATED + IN_PROGRESS, failure(code));
@@ -194,14 +203,14 @@ describe("opening", () => {
     expect(await open(empty)).toMatchObject({ kind: "failed", failure: { class: "reset" } });
   });
 
-  test("fails when the first event is larger than allowed", async () => {
+  test("fails when the first event is too large", async () => {
     const body = createBody();
     const { push } = body;
     push(delta("x".repeat(20_000)));
     expect(await open(body)).toMatchObject({ kind: "failed", failure: { class: "too_large" } });
   });
 
-  test("fails when a chat says that it is done before it said anything", async () => {
+  test("fails when a chat sends [DONE] before any content", async () => {
     const body = createBody();
     const { push } = body;
     push(DONE);
@@ -211,19 +220,16 @@ describe("opening", () => {
     });
   });
 
-  test("with content and an error in one chunk is a stream that broke, not a failure to hide", async () => {
+  test("with content and an error in one chunk yields a broken stream, not a failed opening", async () => {
     const body = createBody();
     const { push } = body;
     push(CREATED + delta("a") + failure("server_error"));
     const stream = await opened(body);
-    expect(await shown(stream.next())).toEqual({
-      kind: "broken",
-      bytes: CREATED + delta("a"),
-      class: "server",
-    });
+    expect(await shown(stream.next())).toEqual({ kind: "events", bytes: CREATED + delta("a") });
+    expect(await shown(stream.next())).toEqual({ kind: "broken", class: "server" });
   });
 
-  test("stops holding back at its deadline", async () => {
+  test("stops waiting for content at its deadline", async () => {
     const body = createBody();
     const { push } = body;
     push(CREATED);
@@ -234,7 +240,7 @@ describe("opening", () => {
     expect(await next).toEqual({ kind: "events", bytes: delta("a") });
   });
 
-  test("at its deadline has nothing if nothing came, and what comes later is heard", async () => {
+  test("yields nothing at its deadline without events, and yields later events", async () => {
     const body = createBody();
     const { push } = body;
     const stream = await opened(body, { holdMs: 1 });
@@ -243,18 +249,18 @@ describe("opening", () => {
     expect(await next).toEqual({ kind: "events", bytes: CREATED });
   });
 
-  test("past its deadline an error is a stream that broke", async () => {
+  test("an error after the deadline is a broken stream", async () => {
     const body = createBody();
     const { push } = body;
     push(CREATED);
     const stream = await opened(body, { holdMs: 1 });
     await stream.next();
     push(failure("server_is_overloaded"));
-    expect(await shown(stream.next())).toEqual({ kind: "broken", bytes: "", class: "overloaded" });
+    expect(await shown(stream.next())).toEqual({ kind: "broken", class: "overloaded" });
   });
 });
 
-describe("pulling", () => {
+describe("reading an upstream stream", () => {
   async function begun(change: Partial<UpstreamStreamOptions> = {}) {
     const upstream = createBody();
     upstream.push(change.reader ? chatChunk({ delta: { content: "a" } }) : delta("a"));
@@ -263,13 +269,13 @@ describe("pulling", () => {
     return { ...upstream, stream };
   }
 
-  test("never brings nothing: comments and dropped events are read past", async () => {
+  test("skips comments and dropped events", async () => {
     const { stream, push } = await begun();
     push(": ping\n\n", "data: nope\n\n", "event: x\n\n", delta("b"));
     expect(await shown(stream.next())).toEqual({ kind: "events", bytes: delta("b") });
   });
 
-  test("brings the end with one [DONE] after it", async () => {
+  test("yields the terminal event with one [DONE]", async () => {
     const { stream, push } = await begun();
     push(delta("b") + COMPLETED + DONE);
     expect(await shown(stream.next())).toEqual({
@@ -279,13 +285,13 @@ describe("pulling", () => {
     });
   });
 
-  test("brings a chat's [DONE] once", async () => {
+  test("yields the [DONE] of a chat once", async () => {
     const { stream, push } = await begun({ reader: chat() });
     push(DONE);
     expect(await shown(stream.next())).toEqual({ kind: "end", bytes: "", terminal: DONE });
   });
 
-  test("adds the [DONE] that a chat forgot, once every choice had its reason", async () => {
+  test("adds a missing [DONE] to a chat once every choice has a finish reason", async () => {
     const { stream, push, end } = await begun({ reader: chat() });
     push(chatChunk({ finish_reason: "stop" }));
     end();
@@ -293,7 +299,7 @@ describe("pulling", () => {
     expect(await shown(stream.next())).toEqual({ kind: "end", bytes: "", terminal: DONE });
   });
 
-  test("does so even if the connection broke after that", async () => {
+  test("adds a missing [DONE] even if the connection broke after the finish reasons", async () => {
     const { stream, push, reset } = await begun({ reader: chat() });
     push(chatChunk({ finish_reason: "stop" }));
     await stream.next();
@@ -301,82 +307,120 @@ describe("pulling", () => {
     expect(await shown(stream.next())).toEqual({ kind: "end", bytes: "", terminal: DONE });
   });
 
-  test("brings a break when the stream ends too early", async () => {
+  test("yields a failure when the stream ends too early", async () => {
     const early = await begun();
     early.end();
-    expect(await shown(early.stream.next())).toEqual({ kind: "broken", bytes: "", class: "reset" });
+    expect(await shown(early.stream.next())).toEqual({ kind: "broken", class: "reset" });
     const missing = await begun({ reader: chat(2) });
     missing.push(chatChunk({ finish_reason: "stop" }));
     missing.end();
     await missing.stream.next();
-    expect(await shown(missing.stream.next())).toEqual({ kind: "broken", bytes: "", class: "reset" });
+    expect(await shown(missing.stream.next())).toEqual({ kind: "broken", class: "reset" });
   });
 
-  test("brings a break when the connection does", async () => {
+  test("yields a failure when the connection breaks", async () => {
     const { stream, reset } = await begun();
     reset();
-    expect(await shown(stream.next())).toEqual({ kind: "broken", bytes: "", class: "reset" });
+    expect(await shown(stream.next())).toEqual({ kind: "broken", class: "reset" });
   });
 
-  test("brings what came before an event that is larger than allowed", async () => {
+  test("yields the events before a too large event", async () => {
     const { stream, push, state } = await begun();
     push(delta("b") + delta("x".repeat(20_000)));
-    expect(await shown(stream.next())).toEqual({ kind: "broken", bytes: delta("b"), class: "too_large" });
+    expect(await shown(stream.next())).toEqual({ kind: "events", bytes: delta("b") });
+    expect(await shown(stream.next())).toEqual({ kind: "broken", class: "too_large" });
     expect(state.cancelled).toBe(true);
   });
 });
 
-describe("aborting", () => {
-  test("ends a pull under way with the reason given, and lets the upstream go", async () => {
+describe("aborting an upstream stream", () => {
+  test("aborts the upstream, and the sink receives nothing more", async () => {
     const body = createBody();
-    const { push, state } = body;
-    push(delta("a"));
-    const stream = await opened(body);
-    await stream.next();
-    const pulling = shown(stream.next());
-    stream.stream.abort(upstreamFailure("timeout", "first"));
-    stream.stream.abort(upstreamFailure("reset", "second"));
-    expect(await pulling).toEqual({ kind: "broken", bytes: "", class: "timeout" });
-    expect(state.cancelled).toBe(true);
+    body.push(delta("a"));
+    const { stream, next } = await opened(body);
+    await next();
+    const late = next().then(() => "called");
+    stream.abort();
+    body.push(delta("b"));
+    body.end();
+    expect(body.state.cancelled).toBe(true);
+    expect(await Promise.race([late, Bun.sleep(1)])).toBeUndefined();
   });
 
-  test("ends the next pull if none is under way", async () => {
+  test("of a complete stream has no effect, so that the connection can be reused", async () => {
     const body = createBody();
-    const { push } = body;
-    push(delta("a"));
-    const stream = await opened(body);
-    await stream.next();
-    stream.stream.abort(upstreamFailure("timeout", "r"));
-    expect((await stream.next()).kind).toBe("broken");
+    body.push(delta("a") + COMPLETED);
+    const { stream, next } = await opened(body);
+    await next();
+    stream.abort();
+    expect(body.state.cancelled).toBe(false);
   });
 });
 
-describe("signs of life", () => {
-  test("are data events; comments are none", async () => {
+describe("an upstream stream without a sink", () => {
+  test("is paused when it holds too much, and delivers what it held in order", async () => {
+    const body = createBody();
+    const long = delta("x".repeat(9_000));
+    body.push(delta("a"));
+    const result = await open(body);
+    if (result.kind !== "open") throw new Error("expected an open stream");
+    for (let i = 0; i < 8; i++) body.push(long);
+    expect(body.state.paused).toBe(true);
+    // A call that is resumed may deliver at once what has arrived in the meantime.
+    body.upstreamCall.resume = () => {
+      body.state.paused = false;
+      body.push(delta("b"));
+    };
+    const texts: string[] = [];
+    result.stream.flowTo({
+      data: (parts) => void texts.push(decoder.decode(joinParts(parts))),
+      end() {},
+      fail() {},
+    });
+    expect(texts).toEqual([delta("a") + long.repeat(8), delta("b")]);
+    expect(body.state.paused).toBe(false);
+  });
+
+  test("stays paused if its sink does not keep up", async () => {
+    const body = createBody();
+    body.push(delta("a"));
+    const result = await open(body);
+    if (result.kind !== "open") throw new Error("expected an open stream");
+    const { stream } = result;
+    for (let i = 0; i < 8; i++) body.push(delta("x".repeat(9_000)));
+    stream.flowTo({ data: () => stream.pause(), end() {}, fail() {} });
+    expect(body.state.paused).toBe(true);
+    stream.resume();
+    expect(body.state.paused).toBe(false);
+  });
+});
+
+describe("the time of the last data", () => {
+  test("is updated by data events and not by comments", async () => {
     let nowMs = 0;
     const body = createBody();
     const { push } = body;
     push(delta("a"));
     const stream = await opened(body, { monotonicMs: () => nowMs });
     await stream.next();
-    expect(stream.stream.lastDataMs()).toBe(0);
+    expect(stream.stream.lastDataMs).toBe(0);
     const pulling = stream.next();
     nowMs = 500;
     push(": ping\n\n");
     await Bun.sleep(1);
-    expect(stream.stream.lastDataMs()).toBe(0);
+    expect(stream.stream.lastDataMs).toBe(0);
     push("data: nope\n\n");
     await Bun.sleep(1);
-    expect(stream.stream.lastDataMs()).toBe(500);
+    expect(stream.stream.lastDataMs).toBe(500);
     nowMs = 900;
     push(delta("b"));
     await pulling;
-    expect(stream.stream.lastDataMs()).toBe(900);
+    expect(stream.stream.lastDataMs).toBe(900);
   });
 });
 
-describe("after the terminal event", () => {
-  test("the rest is read to its end, so that the connection can be used again", async () => {
+describe("an upstream stream after the terminal event", () => {
+  test("is read to its end, so that the connection can be reused", async () => {
     const body = createBody();
     body.push(delta("a"));
     const { stream, next } = await opened(body);
@@ -391,7 +435,7 @@ describe("after the terminal event", () => {
     expect(body.state.cancelled).toBe(false);
   });
 
-  test("an upstream that goes on and on is let go", async () => {
+  test("is aborted if the upstream keeps sending", async () => {
     const body = createBody();
     const { push, state } = body;
     push(COMPLETED);

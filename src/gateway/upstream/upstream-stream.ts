@@ -4,34 +4,21 @@
  */
 
 import { classifyError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import type { Backpressure, BodySink } from "../../net/wire/body-sink.ts";
 import type { Deadline, Deadlines } from "../../net/wire/deadlines.ts";
 import { type Part, partsLength, wholeBytesPart, wholePart } from "../../net/wire/parts.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
-import { openEventFlow } from "./event-flow.ts";
-import type { StreamIntake, UpstreamLine } from "./send-request.ts";
+import { type EventFlow, type FlowStep, openEventFlow } from "./event-flow.ts";
+import type { StreamCall } from "./upstream-call.ts";
 
-export type UpstreamStreamStep =
-  | { kind: "events"; parts: readonly Part[] }
-  /** The stream is complete. `parts` is what must be written before the terminal event. */
-  | { kind: "end"; parts: readonly Part[]; terminal: readonly Part[] }
-  | { kind: "broken"; parts: readonly Part[]; failure: UpstreamFailure };
+/** Receives whole events, never an empty piece. */
+export type EventSink = BodySink<readonly Part[], UpstreamFailure, StreamTail>;
 
-export interface UpstreamStream {
-  readonly reader: StreamReader;
-  /**
-   * Delivers the events that were held back, then every step as it arrives: whole events, never an empty step. The last
-   * step is `end` or `broken`. Call it once.
-   */
-  flowTo(take: (step: UpstreamStreamStep) => void): void;
-  /** Stops reading. Data that is already read may still be delivered. */
-  pause(): void;
-  resume(): void;
-  /** The time of the last data event. Comments do not count. */
-  lastDataMs(): number;
-  /** After the end: resolves when the upstream has closed its side too; null if it has. */
-  closing(): Promise<void> | null;
-  /** Aborts the upstream request. The stream is then `broken` by this failure, unless it has ended. */
-  abort(failure: UpstreamFailure): void;
+/** The end of a complete stream. */
+export interface StreamTail {
+  /** The last events before the terminal one; may be empty. */
+  readonly events: readonly Part[];
+  readonly terminal: readonly Part[];
 }
 
 export type OpenedStream =
@@ -39,179 +26,283 @@ export type OpenedStream =
   | { kind: "failed"; failure: UpstreamFailure };
 
 export interface UpstreamStreamOptions {
-  line: UpstreamLine;
+  upstreamCall: StreamCall;
   reader: StreamReader;
-  alarms: Deadlines;
+  deadlines: Deadlines;
   eventBytesMax: number;
   /** The longest time that lifecycle events are held back. */
   holdMs: number;
   monotonicMs(): number;
 }
 
+/** No content has arrived: a failure is invisible to the client. The deadline ends the wait for content. */
+interface OpeningState {
+  readonly kind: "opening";
+  readonly deadline: Deadline;
+}
+
+/** The stream is complete. The rest of the response is read, so that the connection can be reused. */
+interface LingeringState {
+  readonly kind: "lingering";
+  readonly deadline: Deadline;
+  pieces: number;
+  onClosed: (() => void) | null;
+}
+
+type State =
+  | OpeningState
+  | { readonly kind: "flowing" }
+  /** The sink does not keep up, or too many events are held for a sink that is not there yet. */
+  | { readonly kind: "paused" }
+  | LingeringState
+  | { readonly kind: "closed" };
+
+const FLOWING: State = { kind: "flowing" };
+const PAUSED: State = { kind: "paused" };
+const CLOSED: State = { kind: "closed" };
+
 const NOTHING: readonly Part[] = [];
-/** After the terminal event the connection is read for at most this long, so that it can be reused. */
+type NewEvents = Pick<FlowStep, "parts" | "hasContent">;
+const NO_EVENTS: NewEvents = { parts: [], hasContent: false };
 const LINGER_MS = 2_000;
-const LINGER_CHUNKS_MAX = 16;
-/** How many bytes are buffered before the stream has a consumer. Above it, reading is paused. */
+const LINGER_PIECES_MAX = 16;
+/** How many bytes are held before the stream has a sink. Above it, reading is paused. */
 const HELD_BYTES_MAX = 64 * 1024;
 
-/** `opened` is called once: with a stream that has content, or with the failure. */
-export function openUpstreamStream(
-  options: UpstreamStreamOptions,
-  opened: (result: OpenedStream) => void,
-): StreamIntake {
-  const { line, reader, alarms, monotonicMs } = options;
-  const flow = openEventFlow(reader, options.eventBytesMax);
-  let lastDataMs = monotonicMs();
-  let isOpen = false;
-  let take: ((step: UpstreamStreamStep) => void) | null = null;
-  let held: Part[] = [];
-  let heldBytes = 0;
-  /** The last step, if it arrives before the stream has a consumer. */
-  let heldEnd: UpstreamStreamStep | null = null;
-  let isOver = false;
-  let isClosed = false;
-  let lingerChunks = 0;
-  let onClosed: (() => void) | null = null;
-  let alarm: Deadline | null = alarms.set(options.holdMs, () => {
-    alarm = null;
-    open();
-  });
+export class UpstreamStream implements BodySink<Part, UpstreamFailure>, Backpressure {
+  readonly reader: StreamReader;
+  /** The time of the last data event. Comments do not count. */
+  lastDataMs: number;
+  /** The time of the first event with content; null until then. */
+  firstContentMs: number | null = null;
+  readonly #options: UpstreamStreamOptions;
+  readonly #call: StreamCall;
+  readonly #onOpened: (result: OpenedStream) => void;
+  readonly #flow: EventFlow;
+  readonly #held = new HeldEvents();
+  #sink: EventSink = this.#held;
+  #state: State;
 
-  function open(): void {
-    if (alarm !== null) alarms.cancel(alarm);
-    alarm = null;
-    isOpen = true;
-    line.stopWatching();
-    opened({ kind: "open", stream });
+  /** `onOpened` is called once: with a stream that has content, or with the failure. */
+  constructor(options: UpstreamStreamOptions, onOpened: (result: OpenedStream) => void) {
+    const { upstreamCall, reader, deadlines, eventBytesMax, holdMs, monotonicMs } = options;
+    this.reader = reader;
+    this.lastDataMs = monotonicMs();
+    this.#options = options;
+    this.#call = upstreamCall;
+    this.#onOpened = onOpened;
+    this.#flow = openEventFlow(reader, eventBytesMax);
+    this.#state = { kind: "opening", deadline: deadlines.set(holdMs, () => this.#open()) };
   }
 
-  function refuse(failure: UpstreamFailure): void {
-    if (alarm !== null) alarms.cancel(alarm);
-    isOver = true;
-    line.hangUp();
-    opened({ kind: "failed", failure });
+  /** Delivers the events that were held back, then every event as it arrives. Call it once. */
+  flowTo(sink: EventSink): void {
+    this.#sink = sink;
+    if (this.#is("paused")) this.#state = FLOWING;
+    this.#held.flowTo(sink);
+    // Not earlier: the call may deliver new events at once, and they must not overtake the held ones.
+    if (this.#is("flowing")) this.#call.resume();
   }
 
-  function hold(step: UpstreamStreamStep): void {
-    if (step.kind !== "events") heldEnd = step;
-    else {
-      held.push(...step.parts);
-      heldBytes += partsLength(step.parts);
-      if (isOpen && heldBytes > HELD_BYTES_MAX) line.pause();
-    }
+  pause(): void {
+    if (!this.#is("flowing")) return;
+    this.#state = PAUSED;
+    this.#call.pause();
   }
 
-  function deliver(step: UpstreamStreamStep, hasContent: boolean): void {
-    if (isOpen) {
-      if (take !== null) take(step);
-      else hold(step);
-      return;
-    }
-    // Broken before any content: nothing was delivered, so dispatch can fail over.
-    if (step.kind === "broken" && !hasContent) refuse(step.failure);
-    // A complete response without output is treated as a failure, so that dispatch can fail over.
-    else if (step.kind === "end" && !hasContent && reader.usage?.outputTokens === 0) {
-      refuse(upstreamFailure("bad_answer", "an empty answer"));
-    } else {
-      hold(step);
-      if (step.kind !== "events" || hasContent) open();
-    }
+  resume(): void {
+    if (!this.#is("paused")) return;
+    this.#state = FLOWING;
+    this.#call.resume();
   }
 
-  function finish(step: UpstreamStreamStep, hasContent: boolean): void {
-    isOver = true;
-    deliver(step, hasContent);
+  /** Aborts the upstream request, unless the stream is complete. */
+  abort(): void {
+    if (!this.#is("flowing") && !this.#is("paused")) return;
+    this.#state = CLOSED;
+    this.#call.abort();
   }
 
-  function linger(): void {
-    alarm = alarms.set(LINGER_MS, () => {
-      line.hangUp();
-      closed();
+  /** After the end: resolves when the upstream has closed its side too; null if it has. */
+  closing(): Promise<void> | null {
+    const state = this.#state;
+    if (state.kind !== "lingering") return null;
+    return new Promise((resolve) => {
+      state.onClosed = resolve;
     });
   }
 
-  function closed(): void {
-    isClosed = true;
-    if (alarm !== null) alarms.cancel(alarm);
-    alarm = null;
-    onClosed?.();
-  }
-
-  function finishAtEnd(how: "closed" | "broke off", failure: UpstreamFailure): void {
-    if (isOver) {
-      closed();
+  data(piece: Part): void {
+    const state = this.#state;
+    if (state.kind === "closed") return;
+    if (state.kind === "lingering") {
+      this.#discard(state);
       return;
     }
-    isClosed = true;
-    if (reader.saidEverything(how)) {
-      const terminal = reader.done === null ? NOTHING : wholePart(reader.done);
-      finish({ kind: "end", parts: NOTHING, terminal }, false);
-    } else {
-      finish({ kind: "broken", parts: NOTHING, failure }, false);
-    }
+    const step = this.#flow.take(piece);
+    if (step.dataEvents > 0) this.lastDataMs = this.#options.monotonicMs();
+    if (step.hasContent) this.firstContentMs ??= this.lastDataMs;
+    if (step.error !== null || step.isTooLarge) {
+      this.#call.abort();
+      this.#break(readFailure(step), step);
+    } else if (step.terminal !== null) {
+      const terminal = withEndMarker(step.terminal, this.reader.endMarker);
+      const isRefused = !step.hasContent && this.#refuseEmpty();
+      if (!isRefused) this.#complete({ events: step.parts, terminal }, this.#startLingering());
+    } else if (step.parts.length > 0) this.#forward(step);
   }
 
-  const stream: UpstreamStream = {
-    reader,
-    lastDataMs: () => lastDataMs,
-    pause: () => line.pause(),
-    resume: () => line.resume(),
-    closing() {
-      if (!isOver || isClosed) return null;
-      return new Promise((resolve) => {
-        onClosed = resolve;
-      });
-    },
-    abort(failure) {
-      if (isOver) return;
-      line.hangUp();
-      isClosed = true;
-      finish({ kind: "broken", parts: NOTHING, failure }, false);
-    },
-    flowTo(consumer) {
-      take = consumer;
-      const parts = held;
-      held = [];
-      if (heldBytes > HELD_BYTES_MAX) line.resume();
-      heldBytes = 0;
-      if (heldEnd !== null) consumer({ ...heldEnd, parts: [...parts, ...heldEnd.parts] });
-      else if (parts.length > 0) consumer({ kind: "events", parts });
-    },
-  };
+  /** The upstream closed the response. */
+  end(): void {
+    this.#handleClose("closed", upstreamFailure("reset", "the stream ended early"));
+  }
 
-  return {
-    data(chunk) {
-      if (isOver) {
-        if (++lingerChunks > LINGER_CHUNKS_MAX) {
-          line.hangUp();
-          closed();
-        }
-        return;
-      }
-      const step = flow.take(chunk);
-      if (step.dataEvents > 0) lastDataMs = monotonicMs();
-      if (step.failed !== null || step.tooLarge) {
-        line.hangUp();
-        isClosed = true;
-        const failure = step.tooLarge
-          ? upstreamFailure("too_large", "an event was larger than allowed")
-          : classifyError(200, step.failed, null);
-        finish({ kind: "broken", parts: step.parts, failure }, step.hasContent);
-      } else if (step.terminal !== null) {
-        // In Chat Completions the terminal event is the end mark itself. Other interfaces may need one after their
-        // terminal event.
-        const terminal = withDone(step.terminal, reader.done);
-        finish({ kind: "end", parts: step.parts, terminal }, step.hasContent);
-        // A rejected stream is already closed.
-        if (isOpen && !isClosed) linger();
-      } else if (step.parts.length > 0) deliver({ kind: "events", parts: step.parts }, step.hasContent);
-    },
-    end: () => finishAtEnd("closed", upstreamFailure("reset", "the stream ended early")),
-    broke: (failure) => finishAtEnd("broke off", failure),
-  };
+  fail(failure: UpstreamFailure): void {
+    this.#handleClose("broke off", failure);
+  }
+
+  /** A method, because a call of the sink can change the state, which the compiler does not see. */
+  #is(kind: State["kind"]): boolean {
+    return this.#state.kind === kind;
+  }
+
+  #forward({ parts, hasContent }: FlowStep): void {
+    this.#sink.data(parts);
+    if (!this.#is("opening")) {
+      if (this.#held.bytes > HELD_BYTES_MAX) this.pause();
+    } else if (hasContent) this.#open();
+  }
+
+  #handleClose(how: "closed" | "broke off", failure: UpstreamFailure): void {
+    const state = this.#state;
+    if (state.kind === "closed") return;
+    if (state.kind === "lingering") this.#stopLingering(state);
+    else if (this.reader.isCompleteWithoutTerminal(how)) {
+      const { endMarker } = this.reader;
+      const terminal = endMarker === null ? NOTHING : wholePart(endMarker);
+      if (!this.#refuseEmpty()) this.#complete({ events: NOTHING, terminal }, CLOSED);
+    } else this.#break(failure, NO_EVENTS);
+  }
+
+  /** Returns true for a complete response without output. It is a failure, so that dispatch can fail over. */
+  #refuseEmpty(): boolean {
+    const state = this.#state;
+    if (state.kind !== "opening" || this.reader.usage?.outputTokens !== 0) return false;
+    if (this.reader.isFiltered === true) return false;
+    this.#refuse(state, upstreamFailure("bad_answer", "an empty response"));
+    return true;
+  }
+
+  #complete(tail: StreamTail, next: State): void {
+    const before = this.#state;
+    // Before the sink is called, because it releases the account when the upstream has closed.
+    this.#state = next;
+    this.#sink.end(tail);
+    if (before.kind === "opening") this.#announceOpen(before);
+  }
+
+  #break(failure: UpstreamFailure, { parts, hasContent }: NewEvents): void {
+    const before = this.#state;
+    // Nothing was delivered, so dispatch can fail over.
+    if (before.kind === "opening" && !hasContent) {
+      this.#refuse(before, failure);
+      return;
+    }
+    this.#state = CLOSED;
+    if (parts.length > 0) this.#sink.data(parts);
+    this.#sink.fail(failure);
+    if (before.kind === "opening") this.#announceOpen(before);
+  }
+
+  /** Content has arrived, or the wait for it has timed out. */
+  #open(): void {
+    const before = this.#state;
+    if (before.kind !== "opening") return;
+    this.#state = FLOWING;
+    this.#announceOpen(before);
+  }
+
+  #announceOpen({ deadline }: OpeningState): void {
+    this.#options.deadlines.cancel(deadline);
+    this.#call.stopWatching();
+    this.#onOpened({ kind: "open", stream: this });
+  }
+
+  #refuse({ deadline }: OpeningState, failure: UpstreamFailure): void {
+    this.#options.deadlines.cancel(deadline);
+    this.#state = CLOSED;
+    this.#call.abort();
+    this.#onOpened({ kind: "failed", failure });
+  }
+
+  #startLingering(): LingeringState {
+    const deadline = this.#options.deadlines.set(LINGER_MS, () => this.#abortLingering(state));
+    const state: LingeringState = { kind: "lingering", deadline, pieces: 0, onClosed: null };
+    return state;
+  }
+
+  #discard(state: LingeringState): void {
+    if (++state.pieces > LINGER_PIECES_MAX) this.#abortLingering(state);
+  }
+
+  #abortLingering(state: LingeringState): void {
+    this.#call.abort();
+    this.#stopLingering(state);
+  }
+
+  #stopLingering({ deadline, onClosed }: LingeringState): void {
+    this.#state = CLOSED;
+    this.#options.deadlines.cancel(deadline);
+    onClosed?.();
+  }
 }
 
-function withDone(terminal: readonly Part[], done: Uint8Array | null): readonly Part[] {
-  return done === null || terminal[0]?.bytes === done ? terminal : [...terminal, wholeBytesPart(done)];
+/** Holds events until the stream has a sink. */
+class HeldEvents implements EventSink {
+  bytes = 0;
+  #parts: Part[] = [];
+  #last: { kind: "end"; tail: StreamTail } | { kind: "failed"; failure: UpstreamFailure } | null = null;
+
+  data(parts: readonly Part[]): void {
+    this.#parts.push(...parts);
+    this.bytes += partsLength(parts);
+  }
+
+  end(tail: StreamTail): void {
+    this.#last = { kind: "end", tail };
+  }
+
+  fail(failure: UpstreamFailure): void {
+    this.#last = { kind: "failed", failure };
+  }
+
+  flowTo(sink: EventSink): void {
+    const parts = this.#parts;
+    const last = this.#last;
+    this.#parts = [];
+    this.bytes = 0;
+    if (last?.kind === "end") {
+      const { events, terminal } = last.tail;
+      sink.end({ events: [...parts, ...events], terminal });
+      return;
+    }
+    if (parts.length > 0) sink.data(parts);
+    if (last !== null) sink.fail(last.failure);
+  }
+}
+
+function readFailure({ isTooLarge, error }: FlowStep): UpstreamFailure {
+  return isTooLarge
+    ? upstreamFailure("too_large", "an event was larger than allowed")
+    : classifyError(200, error, null);
+}
+
+/**
+ * In Chat Completions the terminal event is the end marker itself. Other interfaces may need one after their terminal
+ * event.
+ */
+function withEndMarker(terminal: readonly Part[], endMarker: Uint8Array | null): readonly Part[] {
+  return endMarker === null || terminal[0]?.bytes === endMarker
+    ? terminal
+    : [...terminal, wholeBytesPart(endMarker)];
 }

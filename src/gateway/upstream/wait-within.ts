@@ -7,17 +7,17 @@ import type { Deadlines } from "../../net/wire/deadlines.ts";
 export function waitWithin(
   work: Promise<unknown>,
   ms: number,
-  alarms: Deadlines,
+  deadlines: Deadlines,
 ): Promise<ApiError | "open" | "waiting"> {
   return new Promise((resolve, reject) => {
-    const deadline = alarms.set(ms, () => resolve("waiting"));
+    const deadline = deadlines.set(ms, () => resolve("waiting"));
     work.then(
       () => {
-        alarms.cancel(deadline);
+        deadlines.cancel(deadline);
         resolve("open");
       },
       (cause: unknown) => {
-        alarms.cancel(deadline);
+        deadlines.cancel(deadline);
         if (cause instanceof ApiError) resolve(cause);
         else reject(cause);
       },

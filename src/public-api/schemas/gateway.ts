@@ -7,14 +7,28 @@ import { decimalUsd, unixSeconds } from "./fields.ts";
 export const modelObject = z.looseObject({
   id: z.string().describe("The value for `model`."),
   object: z.literal("model"),
+  type: z.literal("model"),
+  display_name: z.string().describe("The same as `id`."),
   created: unixSeconds,
+  created_at: z.string().describe("The same time in the format of RFC 3339."),
   owned_by: z.string(),
   interfaces: z
-    .array(z.enum(["chat", "responses", "embeddings", "images"]))
+    .array(z.enum(["chat", "responses", "messages", "embeddings", "images"]))
     .describe("The interfaces that this key can use with the model."),
+  translated_interfaces: z
+    .array(z.enum(["chat", "responses", "embeddings", "images"]))
+    .describe("Those of them that no account of the model has itself: requests are translated."),
 });
 
-export const modelList = z.looseObject({ object: z.literal("list"), data: z.array(modelObject) });
+export const modelList = z.looseObject({
+  object: z.literal("list"),
+  data: z.array(modelObject),
+  has_more: z
+    .boolean()
+    .describe("Whether the list continues after `last_id`. Always `false` without `limit`."),
+  first_id: z.string().nullable(),
+  last_id: z.string().nullable(),
+});
 
 const counts = {
   requests: z.int(),
@@ -22,6 +36,7 @@ const counts = {
   refused_requests: z.int(),
   input_tokens: z.int(),
   cached_tokens: z.int(),
+  cache_hit_rate: z.number().nullable().describe("The cached share of the input tokens; null without input."),
   cache_write_tokens: z.int(),
   output_tokens: z.int(),
   reasoning_tokens: z.int(),

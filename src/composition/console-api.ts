@@ -1,0 +1,89 @@
+/** Opens alerts and the console API. */
+
+import { type Alerts, startAlerts } from "../alerts/engine.ts";
+import type { ConsoleContext } from "../console-api/context.ts";
+import type { ApiHandler } from "../console-api/handler.ts";
+import { openLive } from "../console-api/live/live.ts";
+import { openAuthThrottles } from "../console-api/throttling/auth-throttles.ts";
+import { openThrottle } from "../console-api/throttling/throttle.ts";
+import type { Gateway } from "../gateway/gateway.ts";
+import { openMail } from "../mail/mail.ts";
+import type { ThrottleExchange } from "../nodes/throttle-exchange.ts";
+import type { BillingServices } from "./billing.ts";
+import type { NodeAddress } from "./node-address.ts";
+import type { ProcessContext } from "./process-context.ts";
+
+export interface ConsoleServices {
+  readonly gateway: Gateway;
+  readonly billing: BillingServices;
+  readonly address: NodeAddress;
+  /** Null if there is one node. */
+  readonly throttles: ThrottleExchange | null;
+}
+
+export function openConsoleApi(context: ProcessContext, services: ConsoleServices): ApiHandler {
+  const { installation, limits } = context;
+  const { clock, db, keyring } = installation;
+  const { gateway, billing, address, throttles } = services;
+  const share = (name: string) => throttles?.share(name, { reportFrom: 1 });
+  const alerts = openAlerts(context, services);
+  return openLazily({
+    installation,
+    gateway,
+    get publicUrl() {
+      return address.publicUrl;
+    },
+    identity: openAuthThrottles(limits, clock, share),
+    redeemThrottle: openThrottle({
+      ...limits.redeem,
+      monotonicMs: clock.monotonicMs,
+      shared: share("redeem"),
+    }),
+    mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
+    alerts,
+    isReady: billing.isReady,
+    billingFaults: billing.faults,
+    live: openLive({ gateway, alerts, node: () => address.node }),
+  });
+}
+
+function openAlerts(context: ProcessContext, { gateway, billing, address }: ConsoleServices): Alerts {
+  const { installation, limits, log, closers } = context;
+  const { dispatcher } = gateway;
+  const alerts = startAlerts({
+    db: installation.db,
+    clock: installation.clock,
+    log,
+    keyring: installation.keyring,
+    newId: installation.newId,
+    policy: gateway.policy,
+    pool: dispatcher.pool,
+    traffic: gateway.traffic,
+    dialer: dispatcher.dialer,
+    http: dispatcher.http,
+    origin: () => ({ node: address.node, publicUrl: address.publicUrl }),
+    billingFaults: billing.faults,
+    limits: limits.alerts,
+  });
+  closers.add(() => alerts.stop());
+  return alerts;
+}
+
+/**
+ * The console API with all its schemas is half of the code that a start would load, and model requests need none of
+ * it. It is loaded with the first call.
+ */
+function openLazily(context: ConsoleContext): ApiHandler {
+  let opening: Promise<ApiHandler> | null = null;
+  async function open(): Promise<ApiHandler> {
+    const [{ openApiHandler }, { ROUTES }] = await Promise.all([
+      import("../console-api/handler.ts"),
+      import("../console-api/routes.ts"),
+    ]);
+    return openApiHandler(context, ROUTES, context.gateway.dispatcher.deadlines);
+  }
+  return async (call) => {
+    opening ??= open();
+    return (await opening)(call);
+  };
+}

@@ -1,0 +1,106 @@
+/** Opens the gateway: the services of the request path. At shutdown it lets requests in flight finish. */
+
+import { join } from "node:path";
+import { openBadKeyThrottle } from "../gateway/admission/bad-key-throttle.ts";
+import { openResponseRoutes } from "../gateway/endpoints/response-routes.ts";
+import type { Gateway } from "../gateway/gateway.ts";
+import { createInputEstimates } from "../gateway/metering/input-estimate.ts";
+import { ReasoningEstimates } from "../gateway/metering/reasoning-estimate.ts";
+import { openBodyBudgets } from "../gateway/request/body-budgets.ts";
+import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
+import { RequestReader } from "../gateway/request/read-request.ts";
+import { openDrains } from "../gateway/stream/drains.ts";
+import { StateSeals } from "../gateway/translation/state-seals.ts";
+import { StoredConversations } from "../gateway/translation/stored-conversations.ts";
+import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
+import type { Limiter } from "../limits/limiter.ts";
+import { QueueOccupancy } from "../limits/queue-occupancy.ts";
+import type { ThrottleExchange } from "../nodes/throttle-exchange.ts";
+import { openRequestCounts } from "../observe/request-counts.ts";
+import { RequestMetrics } from "../observe/request-metrics.ts";
+import { openTraffic } from "../observe/traffic.ts";
+import { TranslationCounts } from "../observe/translation-counts.ts";
+import type { LivePolicy } from "../policy/live-policy.ts";
+import type { Tracer } from "../telemetry/tracer.ts";
+import { openAccessLog } from "./access-log.ts";
+import type { BillingServices } from "./billing.ts";
+import type { ProcessContext } from "./process-context.ts";
+import { openDispatcher, type Timers } from "./upstream.ts";
+
+export interface GatewayServices {
+  readonly policy: LivePolicy;
+  readonly limiter: Limiter;
+  readonly billing: BillingServices;
+  readonly timers: Timers;
+  readonly tracer: Tracer | null;
+  /** Null if there is one node. */
+  readonly throttles: ThrottleExchange | null;
+}
+
+/** Bodies of requests that are too large for memory. */
+export function spoolFolder({ settings }: ProcessContext): string {
+  return join(settings.dataDir, "spool");
+}
+
+export function openGateway(context: ProcessContext, services: GatewayServices): Gateway {
+  const { installation, settings, limits, log, closers } = context;
+  const { clock, db } = installation;
+  const { policy, limiter, billing, timers, tracer } = services;
+  const { billingEngine } = billing;
+  const { deadlines, keepAliveTimer } = timers;
+  // Requests that wait for a slot and those that wait for an account count together.
+  const occupancy = new QueueOccupancy();
+  const dispatcher = openDispatcher(context, { policy, limiter, occupancy, billingEngine, timers });
+  const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
+  const requests = new RequestReader({ ...limits, spoolDir: spoolFolder(context), deadlines }, bodies);
+  closers.add(() => requests.close());
+  const inFlight = openInFlightRequests();
+  closers.add(async () => {
+    const unfinished = await inFlight.close(limits.settleTimeoutMs);
+    if (unfinished > 0) log.warn("left_under_way", { requests: unfinished });
+  });
+  return {
+    clock,
+    log,
+    db,
+    policy,
+    auth: {
+      keys: policy.keys,
+      digest: installation.digest,
+      badKeys: openBadKeyThrottle({
+        triesPerMinute: limits.badKeyTriesPerMinute,
+        monotonicMs: clock.monotonicMs,
+        // Below it, an attacker with many addresses would fill the table.
+        shared: services.throttles?.share("bad_key", { reportFrom: limits.throttleExchange.badKeysMin }),
+      }),
+      nowMs: clock.nowMs,
+    },
+    limiter,
+    concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
+    billingEngine,
+    refusals: billing.refusals,
+    idempotency: billing.idempotency,
+    estimates: createInputEstimates(),
+    reasoning: new ReasoningEstimates(),
+    drains: openDrains(limits.drainsMax, limits.drainsPerUserMax),
+    inFlight,
+    traffic: openTraffic(),
+    requestCounts: openRequestCounts(),
+    requestMetrics: new RequestMetrics(),
+    tracer,
+    accessLog: openAccessLog(context),
+    responses: openResponseRoutes(db, limits.cachedResponseRoutesMax),
+    translation: {
+      seals: new StateSeals(installation.keyring),
+      conversations: new StoredConversations(limits),
+      counts: new TranslationCounts(),
+      randomBytes: installation.randomBytes,
+      newId: (prefix) => prefix + installation.newId("id").slice("id_".length),
+    },
+    dispatcher,
+    keepAliveTimer,
+    timing: limits,
+    bodyBudget: bodies.large,
+    requests,
+  };
+}

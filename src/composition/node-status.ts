@@ -1,0 +1,77 @@
+/** Publishes this process among the nodes of the installation: its version, address and state, for administrators. */
+
+import type { Clock } from "../net/wire/clock.ts";
+import type { Log } from "../observe/log.ts";
+import type { Db } from "../store/engine/db.ts";
+import { isProgramSupported } from "../store/engine/migrate.ts";
+import { measureClockSkew, type NodeFacts, publishFacts } from "../store/nodes/nodes.ts";
+import { VERSION } from "../version.ts";
+
+export interface NodeStatusOptions {
+  readonly db: Db;
+  /** The clock of the machine, not the one of the database. */
+  readonly machineClock: Pick<Clock, "nowMs">;
+  readonly log: Log;
+  /** The id of this process. */
+  readonly id: string;
+  readonly everyMs: number;
+}
+
+export class NodeStatus {
+  readonly #options: NodeStatusOptions;
+  #facts: NodeFacts = {
+    version: VERSION,
+    address: null,
+    state: "starting",
+    coordinator: "memory",
+    clockSkewMs: 0,
+  };
+  #isSupported = true;
+  #timer: ReturnType<typeof setInterval> | null = null;
+  #publishing: Promise<void> = Promise.resolve();
+
+  constructor(options: NodeStatusOptions) {
+    this.#options = options;
+  }
+
+  /** False once a migration has removed what this version needs, while this process was taken for dead. */
+  get isSupported(): boolean {
+    return this.#isSupported;
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(() => void this.#publish(), this.#options.everyMs);
+    this.#timer.unref();
+    void this.#publish();
+  }
+
+  /** Publishes the change at once. */
+  update(facts: Partial<Pick<NodeFacts, "address" | "state" | "coordinator">>): Promise<void> {
+    this.#facts = { ...this.#facts, ...facts };
+    return this.#publish();
+  }
+
+  async stop(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+    await this.#publishing;
+  }
+
+  #publish(): Promise<void> {
+    this.#publishing = this.#publishing.then(() => this.#write());
+    return this.#publishing;
+  }
+
+  async #write(): Promise<void> {
+    const { db, machineClock, log, id } = this.#options;
+    try {
+      this.#facts = { ...this.#facts, clockSkewMs: await measureClockSkew(db, machineClock) };
+      await publishFacts(db, id, this.#facts);
+      const isSupported = await isProgramSupported(db);
+      if (!isSupported && this.#isSupported) log.error("schema_not_supported", { version: VERSION });
+      this.#isSupported = isSupported;
+    } catch (error) {
+      log.warn("node_status_failed", { reason: error instanceof Error ? error.message : "unknown" });
+    }
+  }
+}

@@ -1,0 +1,21 @@
+/** Keeps the wall-clock time of this process in step with the database's, if other nodes share the database. */
+
+import { systemClock } from "../net/wire/clock.ts";
+import { isSharedServer } from "../store/engine/dialect.ts";
+import { StoreClock } from "../store/engine/store-clock.ts";
+import type { ProcessContext } from "./process-context.ts";
+
+/** A context whose clock is the database's. Tests that set another clock keep theirs. */
+export async function withStoreClock(context: ProcessContext): Promise<ProcessContext> {
+  const { installation, limits, log, closers } = context;
+  if (!isSharedServer(installation.db) || installation.clock !== systemClock) return context;
+  const clock = new StoreClock(installation.clock);
+  await clock.synchronize(installation.db);
+  const timer = setInterval(() => {
+    clock.synchronize(installation.db).catch((error: unknown) => {
+      log.warn("clock_unsynchronized", { reason: error instanceof Error ? error.message : "unknown" });
+    });
+  }, limits.clockSynchronizationMs).unref();
+  closers.add(async () => clearInterval(timer));
+  return { ...context, installation: { ...installation, clock } };
+}

@@ -1,0 +1,115 @@
+/** Opens what sends requests to upstreams: timers, HTTP and WebSocket clients, the account pool and the dispatcher. */
+
+import { openSocketClient, type SocketClient } from "../accounts/websocket/client.ts";
+import type { BillingEngine } from "../billing/engine/billing-engine.ts";
+import { type KeepAliveTimer, openKeepAliveTimer } from "../gateway/stream/keep-alive-timer.ts";
+import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
+import { openRetryBudget } from "../gateway/upstream/retry-budget.ts";
+import type { Limiter } from "../limits/limiter.ts";
+import type { QueueOccupancy } from "../limits/queue-occupancy.ts";
+import { openHttpClient } from "../net/http-client/client.ts";
+import { Dialer } from "../net/http-client/dial.ts";
+import type { Clock } from "../net/wire/clock.ts";
+import { type Deadlines, openDeadlines } from "../net/wire/deadlines.ts";
+import type { LivePolicy } from "../policy/live-policy.ts";
+import { openPool, type Pool } from "../pool/pool.ts";
+import { openWaitingQueue } from "../pool/waiting-queue.ts";
+import { VERSION } from "../version.ts";
+import type { ProcessContext } from "./process-context.ts";
+
+export interface Timers {
+  /** Ticks of streams, for comments that keep idle client connections open. */
+  readonly keepAliveTimer: KeepAliveTimer;
+  readonly deadlines: Deadlines;
+  /**
+   * Reading the clock costs time: the age of an address or of an idle connection need not be exact to the
+   * millisecond.
+   */
+  readonly coarseClock: Clock;
+}
+
+export function openTimers({ installation, limits, closers }: ProcessContext): Timers {
+  const { clock } = installation;
+  const keepAliveTimer = openKeepAliveTimer(limits.keepAliveTickMs, clock.monotonicMs);
+  closers.add(() => keepAliveTimer.stop());
+  const deadlines = openDeadlines(limits.deadlineScanMs, clock);
+  closers.add(() => deadlines.stop());
+  return { keepAliveTimer, deadlines, coarseClock: { ...clock, monotonicMs: deadlines.lastScanMs } };
+}
+
+export interface DispatcherServices {
+  readonly policy: LivePolicy;
+  readonly limiter: Limiter;
+  readonly occupancy: QueueOccupancy;
+  readonly billingEngine: BillingEngine;
+  readonly timers: Timers;
+}
+
+export function openDispatcher(context: ProcessContext, services: DispatcherServices): Dispatcher {
+  const { installation, limits, log, closers } = context;
+  const { clock } = installation;
+  const { deadlines, coarseClock, keepAliveTimer } = services.timers;
+  const pool = openPool({ clock, random: Math.random, limiter: services.limiter });
+  const http = openHttpClient({
+    deadlines,
+    clock: coarseClock,
+    connectTimeoutMs: limits.connectTimeoutMs,
+    idleMs: limits.upstreamIdleMs,
+    idlePerOriginMax: limits.upstreamIdleConnectionsMax,
+    headBytesMax: limits.upstreamHeadBytesMax,
+  });
+  closers.add(() => http.close());
+  const sockets = openUpstreamSockets(context, deadlines);
+  closers.add(() => sockets.close());
+  keepAliveTimer.add(dropDeletedAccounts(services.policy, [pool, sockets]));
+  return {
+    ...clock,
+    deadlines,
+    log,
+    pool,
+    billingEngine: services.billingEngine,
+    waitingQueue: openWaitingQueue(clock, services.occupancy),
+    retries: openRetryBudget(),
+    dialer: new Dialer({
+      clock: coarseClock,
+      lookupTimeoutMs: limits.lookupTimeoutMs,
+      cacheMs: limits.addressCacheMs,
+    }),
+    http,
+    sockets,
+    userAgent: `model-gateway/${VERSION}`,
+    errorBytesMax: limits.upstreamErrorBytesMax,
+    responseBytesMax: limits.responseBytesMax,
+    eventBytesMax: limits.eventBytesMax,
+    jsonDepthMax: limits.jsonDepthMax,
+    attemptsMax: limits.attemptsMax,
+    timing: limits,
+  };
+}
+
+function openUpstreamSockets(context: ProcessContext, deadlines: Deadlines): SocketClient {
+  const { installation, limits, log } = context;
+  return openSocketClient({
+    ...limits.upstreamSockets,
+    deadlines,
+    monotonicMs: installation.clock.monotonicMs,
+    connectTimeoutMs: limits.connectTimeoutMs,
+    headBytesMax: limits.upstreamHeadBytesMax,
+    messageBytesMax: limits.eventBytesMax,
+    errorBytesMax: limits.upstreamErrorBytesMax,
+    onUnsupported: ({ id }, status) => log.warn("websocket_unspoken", { account_id: id, status }),
+  });
+}
+
+/** The state of accounts survives a policy change, but is dropped for deleted accounts. */
+function dropDeletedAccounts(
+  policy: LivePolicy,
+  owners: readonly Pick<Pool | SocketClient, "retain">[],
+): () => void {
+  let retainedPolicy = policy.snapshot();
+  return () => {
+    if (policy.snapshot() === retainedPolicy) return;
+    retainedPolicy = policy.snapshot();
+    for (const owner of owners) owner.retain(retainedPolicy.accounts);
+  };
+}

@@ -1,0 +1,24 @@
+/** What a transport hands to the pipeline: one HTTP request, or one turn on a WebSocket. */
+
+import type { IncomingHttpRequest } from "../net/wire/http-message.ts";
+import type { Conversation } from "./upstream/upstream-attempt.ts";
+
+export interface Call {
+  /**
+   * The HTTP request, or the headers and signal of the WebSocket upgrade. The signal fires when the client disconnects.
+   */
+  readonly request: Pick<IncomingHttpRequest, "headers" | "signal">;
+  readonly requestId: string;
+  readonly startedMs: number;
+  clientAddress(): string;
+  /** The conversation of a turn on a WebSocket; null for HTTP. */
+  readonly conversation: Conversation | null;
+  /** Closes the connection soon, even with unsent data: for a client that does not read. */
+  closeConnection(): void;
+}
+
+export interface HttpCall extends Call {
+  readonly request: IncomingHttpRequest;
+  /** The client sent a valid key: its connection no longer counts as unauthenticated. */
+  authenticated(): void;
+}

@@ -1,0 +1,146 @@
+/** Test support: a paying caller, a model with a price, and requests to it. */
+
+import { makeTariff } from "../../money/tariff.ts";
+import { wholeBytesPart } from "../../net/wire/parts.ts";
+import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
+import { readModelRequest } from "../../protocols/read-request.ts";
+import {
+  ENDPOINTS,
+  type Endpoint,
+  type EndpointName,
+  type ModelRequest,
+} from "../../protocols/shared/request.ts";
+import { readUsage, type TokenUsage } from "../../protocols/shared/usage.ts";
+import { type Charge, DEFAULT_QUEUE, INTERFACES, NO_LIMITS, NO_RATE_LIMITS } from "../../records.ts";
+import type { Caller } from "../admission/authenticate.ts";
+import type { CountedOutput } from "../metering/counted-output.ts";
+import type { RequestEnding } from "../settlement/request-ending.ts";
+
+/** Doubled by the multiplier: 2 nano-USD per input token, 4 per output token. */
+export const TARIFF = makeTariff({ input: "0.001", output: "0.002" }, { group: "2" });
+
+export const MODEL: PublishedModel = {
+  id: "fast",
+  createdAtMs: 1,
+  routes: new Map(),
+  tariff: TARIFF,
+  contextTokens: null,
+  outputTokensMax: 1_000,
+};
+
+export const ROUTE: AccountRoute = {
+  account: {
+    id: "a1",
+    name: "upstream",
+    kind: "openai",
+    baseUrl: "https://upstream.example",
+    basePath: "",
+    credential: null,
+    websocket: false,
+    apiVersion: null,
+    propagateTrace: false,
+    interfaces: new Set(INTERFACES),
+    privateNetwork: false,
+    priority: 1,
+    weight: 1,
+    models: {},
+    limits: NO_RATE_LIMITS,
+  },
+  upstreamModel: "gpt-6",
+  translation: null,
+};
+
+export function makeCaller(
+  charge: Charge,
+  { userId = "u1" as string | null, plans = null as readonly string[] | null } = {},
+): Caller {
+  const group: PolicyGroup = {
+    id: "g1",
+    name: "team",
+    interfaces: new Set(INTERFACES),
+    access: "everyone",
+    onDisconnect: "cancel",
+    costHeaders: false,
+    websocket: true,
+    billing: { charge, plans },
+    limits: NO_LIMITS,
+    groupLimits: NO_LIMITS,
+    queue: DEFAULT_QUEUE,
+    models: new Map([["fast", MODEL]]),
+    accounts: [],
+  };
+  const key = {
+    id: "k1",
+    name: "laptop",
+    publicId: "pub",
+    userId,
+    groupId: "g1",
+    expiresAtMs: null,
+    limits: NO_LIMITS,
+    userLimits: NO_LIMITS,
+    createdAtMs: 1,
+  };
+  return { key, group };
+}
+
+export function lookUpEndpoint(name: EndpointName): Endpoint {
+  const endpoint = ENDPOINTS.find((one) => one.name === name);
+  if (!endpoint) throw new Error(`no endpoint ${name}`);
+  return endpoint;
+}
+
+/** The minimal body of each endpoint. */
+const MINIMAL_BODIES: Readonly<Record<EndpointName, Record<string, unknown>>> = {
+  responses: { input: "hi there" },
+  "responses.compact": { input: "hi there" },
+  "responses.input_tokens": { input: "hi there" },
+  "chat.completions": { messages: [{ role: "user", content: "hi there" }] },
+  messages: { messages: [{ role: "user", content: "hi there" }], max_tokens: 1_000 },
+  "messages.count_tokens": { messages: [{ role: "user", content: "hi there" }] },
+  embeddings: { input: "hi there" },
+  "images.generations": { prompt: "a cat" },
+  "gemini.generate_content": { contents: [{ role: "user", parts: [{ text: "Hello" }] }] },
+  "gemini.stream_generate_content": { contents: [{ role: "user", parts: [{ text: "Hello" }] }] },
+  "gemini.count_tokens": { contents: [{ role: "user", parts: [{ text: "Hello" }] }] },
+  "gemini.embed_content": { content: { parts: [{ text: "Hello" }] } },
+  "gemini.batch_embed_contents": { requests: [{ content: { parts: [{ text: "Hello" }] } }] },
+  "images.edits": { prompt: "a cat" },
+};
+
+export function makeRequest(name: EndpointName, fields: Record<string, unknown> = {}): ModelRequest {
+  const body = JSON.stringify({ model: "fast", ...MINIMAL_BODIES[name], ...fields });
+  const endpoint = { ...lookUpEndpoint(name), model: "fast" };
+  return readModelRequest(wholeBytesPart(new TextEncoder().encode(body)), endpoint, {
+    depthMax: 16,
+    modelNameCharsMax: 32,
+  });
+}
+
+/** As an upstream reports it. */
+export function makeUsage(fields: Record<string, unknown>): TokenUsage {
+  const usage = readUsage(fields);
+  if (usage === null) throw new Error("that is no usage");
+  return usage;
+}
+
+/** A served request whose upstream reported its usage: 100 input tokens, 10 output tokens. */
+export const ENDING: RequestEnding = {
+  outcome: "completed",
+  status: 200,
+  error: null,
+  usage: makeUsage({ input_tokens: 100, output_tokens: 10 }),
+  images: 0,
+  imageKind: null,
+  responseId: null,
+  responseState: "ended",
+  isServed: true,
+  isWhole: true,
+  countOutput: null,
+  estimateShown: null,
+  isAbandoned: false,
+};
+
+/** A counter that returns this many output tokens, including these reasoning tokens. */
+export function counterReturning(outputTokens: number, reasoningTokens = 0): () => Promise<CountedOutput> {
+  return async () => ({ outputTokens, reasoningTokens });
+}

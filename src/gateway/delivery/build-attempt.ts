@@ -1,0 +1,123 @@
+/** Builds what dispatch needs from an admitted request: its routes, its client, and the readers of its response. */
+
+import type { Clock } from "../../net/wire/clock.ts";
+import { openStreamReader } from "../../protocols/open-stream-reader.ts";
+import type { Endpoint } from "../../protocols/shared/request.ts";
+import type { StreamReader } from "../../protocols/shared/stream.ts";
+import type { Interface } from "../../records.ts";
+import type { Caller } from "../admission/authenticate.ts";
+import { OutputCap, outputCapFor } from "../charging/output-cap.ts";
+import type { OutputCounter } from "../metering/output-counter.ts";
+import type { InFlightRequests } from "../request/in-flight-requests.ts";
+import type { ReadRequest, ReservedRequest } from "../request-context.ts";
+import { type Drains, type LingeringClient, lingeringClient } from "../stream/drains.ts";
+import type { StreamCounters } from "../stream/stream-counters.ts";
+import { RequestTranslator, type TranslationServices } from "../translation/request-translator.ts";
+import type { Client } from "../upstream/send-request.ts";
+import { computeAffinity, type UpstreamAttempt } from "../upstream/upstream-attempt.ts";
+
+/** The services that reading a response uses. */
+export interface ReaderServices {
+  readonly clock: Pick<Clock, "nowMs">;
+  readonly dispatcher: { readonly jsonDepthMax: number };
+}
+
+/** The services that an attempt uses. */
+export interface AttemptServices extends ReaderServices {
+  readonly translation: TranslationServices;
+  readonly dispatcher: { readonly jsonDepthMax: number; monotonicMs(): number };
+}
+
+interface AttemptOptions {
+  readonly client: Client;
+  /** Counts the output of a stream; null if it is not counted. */
+  readonly counters: StreamCounters | null;
+}
+
+export function buildAttempt(
+  services: AttemptServices,
+  context: ReservedRequest,
+  { client, counters }: AttemptOptions,
+): UpstreamAttempt {
+  const { call, caller, endpoint, request, routes } = context;
+  const { key, group } = caller;
+  const { headers } = call.request;
+  const cap = outputCapFor(context);
+  let translator: RequestTranslator | null = null;
+  return {
+    requestId: call.requestId,
+    keyId: key.id,
+    groupId: group.id,
+    queue: group.queue,
+    affinity: routes.length > 1 ? computeAffinity(key.id, headers, request) : null,
+    endpoint,
+    request,
+    cap: cap === null ? null : new OutputCap(cap, endpoint, request, services.dispatcher.monotonicMs),
+    routes,
+    clientHeaders: headers,
+    conversation: call.conversation,
+    client,
+    openReader: request.stream
+      ? (translated) => {
+          const counter = counters?.next() ?? null;
+          return translated === null
+            ? openReader(services, context, counter)
+            : translated.openReader(counter);
+        }
+      : rejectStream,
+    openTranslator() {
+      // One for all attempts of a request, so that its body is parsed once.
+      translator ??= new RequestTranslator(services.translation, context, services.clock.nowMs);
+      return translator;
+    },
+    continuesStored: context.conversation !== null,
+    isCharged: context.charge !== null,
+    trace: context.trace,
+  };
+}
+
+function rejectStream(): never {
+  throw new Error("expected a whole response, received a stream");
+}
+
+/** Opens a reader for the events of a response. `counter` counts their text; null if nothing is counted. */
+export function openReader(
+  { clock, dispatcher }: ReaderServices,
+  { call, endpoint, request }: ReadRequest,
+  counter: OutputCounter | null,
+): StreamReader {
+  return openStreamReader(endpoint, request, {
+    nowMs: clock.nowMs,
+    depthMax: dispatcher.jsonDepthMax,
+    sink: counter,
+    previousResponseId: call.conversation?.knownPrefix?.responseId ?? null,
+  });
+}
+
+/** The services that draining a response uses. */
+export interface DrainServices {
+  readonly drains: Drains;
+  readonly inFlight: Pick<InFlightRequests, "register">;
+  readonly timing: { readonly drainOnDisconnectMs: number };
+}
+
+/** Returns the client as dispatch sees it if its group drains abandoned responses; null if its group cancels them. */
+export function openLingeringClient(
+  { drains, inFlight, timing }: DrainServices,
+  { call, caller }: ReservedRequest,
+): LingeringClient | null {
+  if (caller.group.onDisconnect !== "drain") return null;
+  return lingeringClient(call.request, drainOwner(caller), drains, timing.drainOnDisconnectMs, inFlight);
+}
+
+/** The user, or the key if it has none, whose share of the drains a response takes. */
+export function drainOwner({ key }: Caller): string {
+  return key.userId ?? key.id;
+}
+
+const TEXT_INTERFACES: ReadonlySet<Interface> = new Set(["chat", "responses", "messages", "gemini"]);
+
+/** Whether the output of a response without reported usage can be counted. */
+export function isText(endpoint: Endpoint): boolean {
+  return TEXT_INTERFACES.has(endpoint.interface);
+}

@@ -1,0 +1,81 @@
+/** Whole responses: what of an account's response the gateway keeps, counts and settles before the client receives it. */
+
+import type { StoredAnswer } from "../../billing/idempotency/idempotency.ts";
+import { joinParts, type Part } from "../../net/wire/parts.ts";
+import type { UpstreamResponse } from "../../protocols/shared/whole-response.ts";
+import type { UsageRow } from "../../store/usage/usage.ts";
+import { countResponse } from "../metering/count-request.ts";
+import { isWholeCount } from "../metering/meter.ts";
+import type { ReservedRequest } from "../request-context.ts";
+import type { RequestEnding, ResponseState } from "../settlement/request-ending.ts";
+import type { UpstreamResult, WholeUpstreamResult } from "../upstream/dispatch.ts";
+import { isText } from "./build-attempt.ts";
+
+/** The request occupies the account's slot from here on. */
+export function acceptWhole(context: ReservedRequest, result: UpstreamResult): WholeUpstreamResult {
+  if (result.kind !== "answer") throw new Error("expected a whole response, received a stream");
+  context.accountSlot = result.accountSlot;
+  return result;
+}
+
+/** A response that the upstream continues is a background response. */
+export function readWholeState({ status }: UpstreamResponse): ResponseState {
+  return status === "queued" || status === "in_progress" ? "background" : "ended";
+}
+
+interface WholeEnd {
+  readonly responseId: string | null;
+  readonly responseState: ResponseState;
+  readonly isClientGone: boolean;
+}
+
+export function buildWholeEnding(
+  { endpoint }: ReservedRequest,
+  answer: UpstreamResponse,
+  { responseId, responseState, isClientGone }: WholeEnd,
+): RequestEnding {
+  const { usage, body } = answer;
+  const isPending = responseState === "background";
+  const isReported = usage !== null && isWholeCount(usage);
+  return {
+    outcome: isClientGone ? "client_gone" : isPending ? "pending" : readOutcome(answer),
+    status: 200,
+    error: null,
+    usage,
+    images: answer.images,
+    imageKind: answer.imageKind,
+    responseId,
+    responseState,
+    isServed: true,
+    isWhole: true,
+    countOutput: isText(endpoint) && !isReported ? openCounter(body) : null,
+    estimateShown: null,
+    isAbandoned: false,
+  };
+}
+
+function openCounter(body: readonly Part[]): NonNullable<RequestEnding["countOutput"]> {
+  return () => countResponse(joinParts(body));
+}
+
+function readOutcome({ status }: UpstreamResponse): UsageRow["outcome"] {
+  switch (status) {
+    case "incomplete":
+    case "failed":
+    case "cancelled":
+      return status;
+    default:
+      return "completed";
+  }
+}
+
+/** Releases the concurrency of the caller and of the account. The use may be counted later. */
+export function releaseConcurrency({ lease, accountSlot }: ReservedRequest): void {
+  lease.release();
+  accountSlot?.release(null);
+}
+
+/** The response that a repeat with the same Idempotency-Key receives. */
+export function buildStoredAnswer({ body }: UpstreamResponse): StoredAnswer {
+  return { status: 200, contentType: "application/json", body: new TextDecoder().decode(joinParts(body)) };
+}

@@ -1,0 +1,122 @@
+/**
+ * Stored responses: makes them retrievable by id. If the group charges, a stored response is settled only when it has
+ * ended upstream; otherwise a client could fetch more than was charged.
+ */
+
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
+import type { Deadlines } from "../../net/wire/deadlines.ts";
+import { type Log, logFault } from "../../observe/log.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
+import { type AbandonedServices, followAbandonedResponse } from "../endpoints/abandoned-response.ts";
+import { type BackgroundServices, followBackgroundResponse } from "../endpoints/background-response.ts";
+import type { ResponseRoute, ResponseRoutes } from "../endpoints/response-routes.ts";
+import { meteringTerms } from "../metering/meter.ts";
+import { requestLogIds } from "../request/log-ids.ts";
+import { isPaid, type PaidRequest, type ReservedRequest } from "../request-context.ts";
+import type { RequestEnding, ResponseState } from "../settlement/request-ending.ts";
+import { settleRequest } from "../settlement/settle.ts";
+import { waitWithin } from "../upstream/wait-within.ts";
+
+interface SeenResponse {
+  readonly responseId: string | null;
+  readonly state: "streaming" | ResponseState;
+}
+
+/** Makes a response that the upstream stores retrievable by its id. Returns null if it is not stored. */
+export function rememberResponse(
+  responses: Pick<ResponseRoutes, "add">,
+  context: ReservedRequest,
+  { responseId, state }: SeenResponse,
+): string | null {
+  const { call, caller, request, trace } = context;
+  const { route } = trace;
+  if (responseId === null || route === null || !request.storesResponse) return null;
+  const responseRoute: ResponseRoute = {
+    requestId: call.requestId,
+    keyId: caller.key.id,
+    accountId: route.account.id,
+    publicModel: request.publicModel,
+    upstreamModel: route.upstreamModel,
+    pending: state === "background",
+  };
+  if (state === "background") responseRoute.terms = meteringTerms(context.model);
+  // A paid response must not be deleted before its settlement: its usage could no longer be read.
+  else if (state === "streaming" && context.charge !== null)
+    responseRoute.checkSettled = async () => context.isSettled;
+  responses.add(responseId, responseRoute);
+  return responseId;
+}
+
+/** The services that announcing a response uses. */
+export interface AnnouncementServices {
+  readonly log: Log;
+  readonly billingEngine: Pick<BillingEngine, "flushUser">;
+  readonly responses: Pick<ResponseRoutes, "announce">;
+  readonly dispatcher: { readonly deadlines: Deadlines };
+}
+
+/**
+ * A paid response has no usage row before its settlement. Until then other processes on this database find it by its
+ * hold.
+ */
+export async function announceResponse(
+  services: AnnouncementServices,
+  context: ReservedRequest,
+  responseId: string | null,
+): Promise<void> {
+  const { trace, charge } = context;
+  const { route } = trace;
+  if (responseId === null || route === null || charge === null) return;
+  const announced = announceHold(services, context, { responseId, route }).catch((cause: unknown) =>
+    logFault(services.log, requestLogIds(context), cause),
+  );
+  await waitWithin(announced, ANNOUNCE_MS, services.dispatcher.deadlines);
+}
+
+/**
+ * The hold may still be only in memory: an upstream may continue in the background although the request did not set
+ * `background`.
+ */
+async function announceHold(
+  { billingEngine, responses }: AnnouncementServices,
+  { call, caller }: ReservedRequest,
+  { responseId, route }: { readonly responseId: string; readonly route: AccountRoute },
+): Promise<void> {
+  if (caller.key.userId !== null) await billingEngine.flushUser(caller.key.userId);
+  await responses.announce(responseId, call.requestId, route.account.id, route.upstreamModel);
+}
+
+/** Do not wait for a slow database: this process knows the response anyway. */
+const ANNOUNCE_MS = 1_000;
+
+/** The services that settling a request now or later uses. */
+export type FollowServices = AbandonedServices & BackgroundServices;
+
+/** A paid response that may continue upstream is settled when it has ended there; all others at once. */
+export function settleOrFollow(
+  services: FollowServices,
+  context: ReservedRequest,
+  ending: RequestEnding,
+): Promise<void> | null {
+  const { responseId, responseState } = ending;
+  if (responseState === "ended" || responseId === null || !isPaid(context)) {
+    return settleRequest(services, context, ending);
+  }
+  const follow = responseState === "background" ? followBackgroundResponse : followAbandonedResponse;
+  context.followUp = disposeAfter(
+    services.log,
+    context,
+    follow(services, context, { ...ending, responseId }),
+  );
+  return null;
+}
+
+async function disposeAfter(log: Log, context: PaidRequest, followUp: Promise<void>): Promise<void> {
+  try {
+    await followUp;
+  } catch (cause) {
+    logFault(log, requestLogIds(context), cause);
+  } finally {
+    void context.request.body.dispose();
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * `POST /v1/messages/count_tokens` and Gemini's `:countTokens`: the input tokens of a request, without a response.
+ * Clients call it many times in a second, so it is free, counts against no limit and never affects the health of an
+ * account.
+ */
+
+import { clientError } from "../../accounts/failure.ts";
+import { ApiError } from "../../errors.ts";
+import { isObject, parseJson } from "../../json/parse.ts";
+import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts";
+import { partBytes } from "../../net/wire/parts.ts";
+import type { LivePolicy } from "../../policy/live-policy.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
+import type { Pool } from "../../pool/pool.ts";
+import { COUNT_TOKENS_ENDPOINT, type Endpoint, type ModelRequest } from "../../protocols/shared/request.ts";
+import { admit, allowInterface } from "../admission/admit.ts";
+import { type Authenticator, authenticate } from "../admission/authenticate.ts";
+import type { HttpCall } from "../call.ts";
+import { BYTES_PER_TOKEN } from "../metering/input-estimate.ts";
+import { MEDIA_TOKENS } from "../metering/media.ts";
+import { countInputTokens } from "../metering/meter.ts";
+import { freeBody } from "../request/body.ts";
+import type { RequestReader } from "../request/read-request.ts";
+import { messageAudience } from "../upstream/message-audience.ts";
+import { type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
+import { JSON_LINES } from "./error-response.ts";
+
+/** The services that counting uses. */
+export interface CountTokensServices {
+  readonly policy: Pick<LivePolicy, "snapshot">;
+  readonly auth: Authenticator;
+  readonly requests: RequestReader;
+  readonly dispatcher: OutboundRequest & { readonly pool: Pick<Pool, "describe"> };
+}
+
+/** How an API names the count. */
+type CountField = "input_tokens" | "totalTokens";
+
+export function countMessageTokens(services: CountTokensServices, call: HttpCall): Promise<HttpResponse> {
+  return countTokens(services, call, COUNT_TOKENS_ENDPOINT);
+}
+
+/** A client waits for the count before it sends its request: after this time the gateway's own count is used. */
+const UPSTREAM_TIMEOUT_MS = 5_000;
+/** Longer bodies are estimated: a tokenizer would need a thread for them. */
+const TOKENIZED_BYTES_MAX = 256 * 1024;
+/** Counts in progress of one key. More than any client starts at once. */
+const CONCURRENT_MAX = 64;
+
+const inProgress = new Map<string, number>();
+
+/** `endpoint` is one that counts tokens. */
+export async function countTokens(
+  services: CountTokensServices,
+  call: HttpCall,
+  endpoint: Endpoint,
+): Promise<HttpResponse> {
+  const caller = authenticate(call.request.headers, services.policy.snapshot(), services.auth, call);
+  allowInterface(caller, endpoint);
+  const keyId = caller.key.id;
+  beginCount(keyId);
+  try {
+    const request = await services.requests.read(call.request, endpoint, caller.key);
+    try {
+      // Accounts of another dialect serve the model as well, so the count is then the gateway's own.
+      const { routes } = admit(caller, { ...endpoint, dialect: "chat" }, request.publicModel);
+      const tokens =
+        (await askAccount(services, call, { endpoint, request, routes })) ??
+        (await countHere(request, endpoint));
+      return buildResponse(tokens, countField(endpoint), call.requestId);
+    } finally {
+      void request.body.dispose();
+      freeBody(request);
+    }
+  } finally {
+    endCount(keyId);
+  }
+}
+
+function beginCount(keyId: string): void {
+  const count = inProgress.get(keyId) ?? 0;
+  if (count >= CONCURRENT_MAX) {
+    throw new ApiError(
+      "rate_limit_exceeded",
+      `More than ${CONCURRENT_MAX} token counts of this key are in progress. Wait for them, then try again.`,
+      { headers: { "retry-after": "1" } },
+    );
+  }
+  inProgress.set(keyId, count + 1);
+}
+
+function endCount(keyId: string): void {
+  const count = inProgress.get(keyId) ?? 1;
+  if (count === 1) inProgress.delete(keyId);
+  else inProgress.set(keyId, count - 1);
+}
+
+function countField({ interface: family }: Endpoint): CountField {
+  return family === "gemini" ? "totalTokens" : "input_tokens";
+}
+
+interface CountRequest {
+  readonly endpoint: Endpoint;
+  readonly request: ModelRequest;
+  readonly routes: readonly AccountRoute[];
+}
+
+/** Null if no account counts tokens itself, or if it fails. Throws if the account rejects the request as invalid. */
+async function askAccount(
+  { dispatcher }: CountTokensServices,
+  call: HttpCall,
+  { endpoint, request, routes }: CountRequest,
+): Promise<number | null> {
+  const route = routes.find(
+    (one) => one.account.interfaces.has(endpoint.interface) && dispatcher.pool.describe(one).reason === null,
+  );
+  if (route === undefined) return null;
+  const { account, upstreamModel } = route;
+  const { body } = request;
+  const result = await sendRequest(dispatcher, {
+    account,
+    method: "POST",
+    path: endpoint.path,
+    upstreamModel,
+    clientHeaders: call.request.headers,
+    body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
+    wantsEvents: false,
+    deadlineMs: UPSTREAM_TIMEOUT_MS,
+    client: call.request,
+  });
+  if (result.kind === "failed") {
+    if (result.failure.class === "rejected")
+      throw clientError(result.failure, messageAudience(request, route));
+    return null;
+  }
+  const json = parseJson(partBytes(result.body));
+  const tokens = isObject(json) ? json[countField(endpoint)] : null;
+  return typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : null;
+}
+
+function countHere(request: ModelRequest, { name }: Endpoint): Promise<number> | number {
+  const { textBytes, media } = request.inputSize();
+  return textBytes <= TOKENIZED_BYTES_MAX
+    ? countInputTokens(request, name)
+    : Math.ceil(textBytes / BYTES_PER_TOKEN) + media * MEDIA_TOKENS;
+}
+
+function buildResponse(tokens: number, field: CountField, requestId: string): WholeResponse {
+  const lines = `${JSON_LINES}x-request-id: ${requestId}\r\nrequest-id: ${requestId}\r\n`;
+  return new WholeResponse(200, lines, Buffer.from(JSON.stringify({ [field]: tokens })));
+}

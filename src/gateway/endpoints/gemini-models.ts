@@ -1,0 +1,75 @@
+/** `GET /v1beta/models` and `GET /v1beta/models/{model}`: the models of a key in Google's form. */
+
+import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
+import type { Interface } from "../../records.ts";
+import { modelNotFound } from "../admission/admit.ts";
+
+interface GeminiModel {
+  name: string;
+  baseModelId: string;
+  version: string;
+  displayName: string;
+  description: string;
+  inputTokenLimit?: number;
+  outputTokenLimit?: number;
+  /** The methods that this key can use for the model. */
+  supportedGenerationMethods: readonly string[];
+}
+
+interface GeminiModelList {
+  models: GeminiModel[];
+  nextPageToken?: string;
+}
+
+const METHODS: Readonly<Partial<Record<Interface, readonly string[]>>> = {
+  gemini: ["generateContent", "countTokens"],
+  embeddings: ["embedContent", "batchEmbedContents"],
+};
+
+const PAGE_MODELS_DEFAULT = 50;
+const PAGE_MODELS_MAX = 1_000;
+
+export interface GeminiPage {
+  readonly pageSize: string | null;
+  readonly pageToken: string | null;
+}
+
+/** Only models that a Gemini client can call. The token of a page is the number of models before it. */
+export function listGeminiModels(group: PolicyGroup, { pageSize, pageToken }: GeminiPage): GeminiModelList {
+  const models = [...group.models.values()].filter((model) => listMethods(model).length > 0);
+  const from = readCount(pageToken) ?? 0;
+  const count = Math.min(PAGE_MODELS_MAX, readCount(pageSize) || PAGE_MODELS_DEFAULT);
+  const next = from + count;
+  return {
+    models: models.slice(from, next).map(geminiModel),
+    ...(next < models.length ? { nextPageToken: String(next) } : {}),
+  };
+}
+
+export function getGeminiModel(group: PolicyGroup, id: string): GeminiModel {
+  const model = group.models.get(id);
+  if (!model) throw modelNotFound(id);
+  return geminiModel(model);
+}
+
+function readCount(text: string | null): number | null {
+  return text !== null && /^\d{1,6}$/.test(text) ? Number(text) : null;
+}
+
+function geminiModel(model: PublishedModel): GeminiModel {
+  const { id, contextTokens, outputTokensMax } = model;
+  return {
+    name: `models/${id}`,
+    baseModelId: id,
+    version: "001",
+    displayName: id,
+    description: "",
+    ...(contextTokens === null ? {} : { inputTokenLimit: contextTokens }),
+    ...(outputTokensMax === null ? {} : { outputTokenLimit: outputTokensMax }),
+    supportedGenerationMethods: listMethods(model),
+  };
+}
+
+function listMethods({ routes }: PublishedModel): string[] {
+  return [...routes.keys()].flatMap((iface) => METHODS[iface] ?? []);
+}

@@ -1,0 +1,169 @@
+/**
+ * Reserves the limits of a caller, at once or after a wait. A request that exceeds only a concurrency limit waits in
+ * its group's queue; every other limit rejects it at once.
+ */
+
+import type { ApiError } from "../errors.ts";
+import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
+import type { Limiter, LimitLease, Shortage } from "../limits/limiter.ts";
+import type { Nano } from "../money/nano.ts";
+import type { Clock } from "../net/wire/clock.ts";
+import { type MaybePromise, whenReady } from "../net/wire/maybe-promise.ts";
+import {
+  computeReservedUse,
+  limitError,
+  queueTimeoutError,
+  raiseReservation,
+  waitText,
+} from "./admission/caller-limits.ts";
+import { forecastBudget, outputCapWithin, reserveWithin } from "./charging/window-budget.ts";
+import type { InputEstimates } from "./metering/input-estimate.ts";
+import { endWait, waitedMs } from "./request/trace.ts";
+import type { AdmittedRequest, AuthenticatedRequest } from "./request-context.ts";
+import { clientGone } from "./upstream/send-request.ts";
+
+/** The services that reserving limits uses. */
+export interface LimitServices {
+  readonly limiter: Limiter;
+  readonly concurrencyQueue: ConcurrencyQueue;
+  readonly clock: Clock;
+  readonly estimates: Pick<InputEstimates, "estimate">;
+}
+
+/** What a request reserves in the windows of its caller. */
+interface EstimatedUse {
+  readonly tokens: number;
+  readonly nano: Nano;
+}
+
+/**
+ * One token and one nano-USD: an exhausted window rejects the request before its body is read. The lease reserves
+ * neither.
+ */
+const LEAST_USE: EstimatedUse = { tokens: 1, nano: 1n };
+
+/**
+ * Reserves the limits before the body is read, for bodies that are expensive to read. Tokens and cost are unknown until
+ * then; `reserveLimits` adds them. A rejected or waiting request consumes nothing, and its body stays unread.
+ */
+export function reserveLimitsBeforeBody(
+  services: LimitServices,
+  context: AuthenticatedRequest,
+): MaybePromise<LimitLease> {
+  return whenReady(reserve(services, context, LEAST_USE), withoutAmounts);
+}
+
+/**
+ * Reserves the limits for the estimated use of the request, or raises the reservation that was made before its body was
+ * read. Returns a promise only if the request waits. Throws, or rejects with, the error for the client.
+ */
+export function reserveLimits(services: LimitServices, context: AdmittedRequest): MaybePromise<LimitLease> {
+  const use = estimateUse(services, context);
+  const { lease, subjects } = context;
+  if (lease === null) return reserve(services, context, use);
+  raiseReservation(services, { lease, subjects }, use);
+  return lease;
+}
+
+/** Estimates only what a limit of the caller counts. A window that affords less than the maximum caps the output. */
+function estimateUse({ estimates, limiter }: LimitServices, context: AdmittedRequest): EstimatedUse {
+  const { endpoint, request, model, subjects } = context;
+  const reservedUse = computeReservedUse(subjects);
+  const tokens = reservedUse.tokens ? request.tokensEstimate() : 0;
+  const budget = reservedUse.money ? forecastBudget(estimates, { endpoint, request, model }) : null;
+  if (budget === null) return { tokens, nano: 0n };
+  const nano = reserveWithin(budget, limiter.computeRemainingNano(subjects));
+  context.budget = budget;
+  context.windowCap = outputCapWithin(budget, nano);
+  return { tokens, nano };
+}
+
+function reserve(
+  services: LimitServices,
+  context: AuthenticatedRequest,
+  use: EstimatedUse,
+): MaybePromise<LimitLease> {
+  const { subjects } = context;
+  const admission = services.limiter.admit(subjects, use.tokens, Number(use.nano));
+  if (admission.ok) return admission.lease;
+  const { shortage } = admission;
+  if (!isFreedByRelease(shortage)) throw limitError(services, subjects, shortage);
+  return waitForSlot(services, context, { use, shortage });
+}
+
+function withoutAmounts(lease: LimitLease): LimitLease {
+  lease.settle(0, 0);
+  return lease;
+}
+
+/** A limit of 0 is never freed by a release. */
+function isFreedByRelease({ kind, max }: Shortage): boolean {
+  return kind === "concurrency" && max > 0;
+}
+
+async function waitForSlot(
+  services: LimitServices,
+  context: AuthenticatedRequest,
+  first: { readonly use: EstimatedUse; readonly shortage: Shortage },
+): Promise<LimitLease> {
+  const { limiter, concurrencyQueue, clock } = services;
+  const { trace, call, caller, subjects } = context;
+  const { key, group } = caller;
+  const { use } = first;
+  const startedMs = clock.monotonicMs();
+  let { shortage } = first;
+  trace.waitingSinceMs = startedMs;
+  const result = await concurrencyQueue.wait<LimitLease>({
+    keyId: key.id,
+    groupId: group.id,
+    subjects,
+    maxWaiting: group.queue.maxWaiting,
+    timeoutMs: Math.max(0, group.queue.timeoutMs - waitedMs(trace, startedMs)),
+    attempt() {
+      const admission = limiter.admit(subjects, use.tokens, Number(use.nano));
+      if (admission.ok) return { taken: admission.lease };
+      shortage = admission.shortage;
+      return isFreedByRelease(shortage) ? "blocked" : "rejected";
+    },
+    disconnectSignal: call.request.signal,
+  });
+  endWait(trace, clock.monotonicMs());
+  trace.slotWaitMs += Math.round(clock.monotonicMs() - startedMs);
+  if (result.kind === "taken") return result.value;
+  throw buildRejection(services, context, { kind: result.kind, shortage });
+}
+
+interface FailedWait {
+  readonly kind: "full" | "timeout" | "rejected" | "left";
+  readonly shortage: Shortage;
+}
+
+function buildRejection(
+  services: LimitServices,
+  { caller, subjects }: AuthenticatedRequest,
+  { kind, shortage }: FailedWait,
+): ApiError {
+  const { maxWaiting, timeoutMs } = caller.group.queue;
+  switch (kind) {
+    case "left":
+      return clientGone();
+    case "rejected":
+      return limitError(services, subjects, shortage);
+    case "full":
+      return maxWaiting === 0
+        ? limitError(services, subjects, shortage)
+        : queueTimeoutError(
+            services,
+            subjects,
+            shortage,
+            `The queue of your group is full (${maxWaiting} requests).`,
+          );
+    case "timeout":
+      return queueTimeoutError(
+        services,
+        subjects,
+        shortage,
+        `No slot became available within ${waitText(timeoutMs)}.`,
+      );
+  }
+}

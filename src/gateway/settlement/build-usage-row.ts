@@ -1,0 +1,74 @@
+/** Builds the usage row of a request: its one lasting record. */
+
+import type { ApiError } from "../../errors.ts";
+import type { Clock } from "../../net/wire/clock.ts";
+import type { UsageMoney, UsageRow } from "../../store/usage/usage-row.ts";
+import type { MeasuredUsage } from "../metering/meter.ts";
+import { firstByteMs, isOrdinary, type Trace, traceRecord, waitedMs } from "../request/trace.ts";
+import type { AuthenticatedRequest } from "../request-context.ts";
+import type { RequestEnding } from "./request-ending.ts";
+
+/** What a settled request used and cost. */
+export interface SettledUse {
+  readonly ending: RequestEnding;
+  readonly measured: MeasuredUsage;
+  readonly money: UsageMoney;
+}
+
+export function buildUsageRow(
+  context: AuthenticatedRequest,
+  { ending, measured, money }: SettledUse,
+  clock: Clock,
+): UsageRow {
+  const { tokens, source } = measured;
+  const { call, caller, endpoint, request, trace } = context;
+  const nowMs = clock.monotonicMs();
+  // Written field by field: object spread with this many fields takes several times as long, on every request.
+  return {
+    requestId: call.requestId,
+    requestCount: 1,
+    atMs: clock.nowMs(),
+    keyId: caller.key.id,
+    userId: caller.key.userId,
+    groupId: caller.group.id,
+    accountId: trace.route?.account.id ?? null,
+    interface: endpoint.interface,
+    endpoint: endpoint.name,
+    publicModel: request?.publicModel ?? "",
+    upstreamModel: trace.route?.upstreamModel ?? null,
+    stream: request?.stream ?? false,
+    status: ending.status,
+    outcome: ending.outcome,
+    errorCode: ending.error?.code ?? null,
+    inputTokens: tokens.inputTokens,
+    cachedTokens: tokens.cachedTokens,
+    cacheWriteTokens: tokens.cacheWriteTokens,
+    cacheWrite1hTokens: tokens.cacheWrite1hTokens,
+    outputTokens: tokens.outputTokens,
+    reasoningTokens: tokens.reasoningTokens,
+    imageInputTokens: tokens.imageInputTokens,
+    audioInputTokens: tokens.audioInputTokens,
+    audioOutputTokens: tokens.audioOutputTokens,
+    images: tokens.images,
+    webSearches: tokens.webSearches,
+    usageSource: source,
+    attempts: trace.attempts.length,
+    firstByteMs: firstByteMs(trace),
+    waitMs: waitedMs(trace, nowMs),
+    trace: traceText(trace, ending.error, nowMs),
+    durationMs: Math.round(nowMs - call.startedMs),
+    responseId: ending.responseId,
+    upstreamRequestId: trace.upstreamRequestId,
+    costNano: money.costNano,
+    chargedNano: money.chargedNano,
+    upstreamNano: money.upstreamNano,
+    payer: money.payer,
+    tariffId: money.tariffId,
+    flags: money.flags,
+  };
+}
+
+function traceText(trace: Trace, error: ApiError | null, nowMs: number): string | null {
+  if (error === null && isOrdinary(trace, nowMs)) return null;
+  return JSON.stringify(traceRecord(trace, nowMs, error?.message ?? null));
+}

@@ -1,0 +1,257 @@
+/**
+ * Translates one request for the accounts that it is tried on. The body is parsed once; each attempt writes it in the
+ * dialect and for the profile of its account.
+ */
+
+import { accountProfile } from "../../accounts/profile.ts";
+import { ApiError } from "../../errors.ts";
+import { isObject, parseJson } from "../../json/parse.ts";
+import { nextTurn } from "../../net/wire/next-turn.ts";
+import { type Part, wholePart } from "../../net/wire/parts.ts";
+import type { TranslationCounts } from "../../observe/translation-counts.ts";
+import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
+import { lookUpCodec } from "../../protocols/codecs.ts";
+import type { ClientTarget, DialectCodec, WrittenRequest } from "../../protocols/hub/dialect-codec.ts";
+import type { HubRequest } from "../../protocols/hub/hub-request.ts";
+import type { HubResponse, OutputItem } from "../../protocols/hub/hub-response.ts";
+import type { StateSealer } from "../../protocols/hub/sealed-state.ts";
+import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
+import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
+import type { TokenUsage } from "../../protocols/shared/usage.ts";
+import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
+import type { Dialect } from "../../records.ts";
+import {
+  copyLongStrings,
+  type LongStrings,
+  NO_LONG_STRINGS,
+  putLongStrings,
+  takeLongStrings,
+} from "./long-strings.ts";
+import type { StateSeals } from "./state-seals.ts";
+import type { HubConversation, StoredConversations } from "./stored-conversations.ts";
+import type { TranslatedAttempt, Translator } from "./translated-attempt.ts";
+import { TranslatedReader } from "./translated-reader.ts";
+
+/** The services that translation uses. */
+export interface TranslationServices {
+  readonly seals: StateSeals;
+  readonly conversations: StoredConversations;
+  readonly counts: TranslationCounts;
+  newId(prefix: string): string;
+  randomBytes(count: number): Uint8Array;
+}
+
+/** What translation needs of a request. */
+export interface TranslationSource {
+  readonly endpoint: Endpoint;
+  readonly request: ModelRequest;
+  readonly caller: { readonly key: { readonly id: string; readonly userId: string | null } };
+  readonly model: Pick<PublishedModel, "outputTokensMax">;
+  /** The conversation that the request continues, if the gateway itself keeps it. */
+  readonly conversation: HubConversation | null;
+}
+
+/** A longer body is parsed without its long strings. */
+const PARSED_AT_ONCE_BYTES_MAX = 256 * 1024;
+
+export class RequestTranslator implements Translator {
+  readonly #services: TranslationServices;
+  readonly #context: TranslationSource;
+  readonly #nowMs: () => number;
+  readonly #client: DialectCodec;
+  #request: HubRequest | null = null;
+  #isStateDropped = false;
+  #longStrings: LongStrings;
+
+  constructor(services: TranslationServices, context: TranslationSource, nowMs: () => number) {
+    const { dialect } = context.endpoint;
+    if (dialect === null) throw new Error(`${context.endpoint.name} cannot be translated`);
+    this.#services = services;
+    this.#context = context;
+    this.#nowMs = nowMs;
+    this.#client = lookUpCodec(dialect);
+    this.#longStrings = context.conversation?.longStrings ?? NO_LONG_STRINGS;
+  }
+
+  async translate(route: AccountRoute, outputTokensMax: number | null): Promise<TranslatedAttempt> {
+    this.#request ??= await this.#readRequest();
+    const request = this.#request;
+    const upstream = lookUpCodec(route.translation ?? this.#client.dialect);
+    const sealer = this.#openSealer(route, upstream.dialect);
+    const written = upstream.writeRequest(request, {
+      upstreamModel: route.upstreamModel,
+      profile: accountProfile(route.account),
+      sealer,
+      outputTokensMax,
+      modelOutputTokensMax: this.#context.model.outputTokensMax,
+    });
+    const dropped = this.#isStateDropped ? [...written.dropped, "state"] : written.dropped;
+    this.#services.counts.add(this.#client.dialect, upstream.dialect, dropped);
+    const client = this.#buildClient(request);
+    const { toolNames } = written;
+    return {
+      dialect: upstream.dialect,
+      path: upstream.requestPath({ upstreamModel: route.upstreamModel, stream: request.stream }),
+      body: putLongStrings(JSON.stringify(written.body), this.#longStrings),
+      headerLines: formatHeaders(written),
+      dropped,
+      openReader: (sink) =>
+        new TranslatedReader({
+          upstream: upstream.openStreamReader({ toolNames, sealer }),
+          writer: this.#client.openStreamWriter(client),
+          sink,
+          reportsIncomplete: this.#client.dialect === "responses",
+          onComplete: this.#openStore(request, client),
+        }),
+      readWhole: (body) =>
+        this.#readWhole(body, (json) => upstream.readResponse(json, { toolNames, sealer }), client),
+    };
+  }
+
+  dropState(): boolean {
+    if (this.#isStateDropped) return false;
+    this.#isStateDropped = true;
+    return true;
+  }
+
+  async #readRequest(): Promise<HubRequest> {
+    const { request } = this.#context;
+    if (request.inputText.kind !== "json") throw new Error("a form cannot be translated");
+    const json = await this.#parseBody(request.inputText.body);
+    if (!isObject(json)) throw await this.#invalidJson();
+    const { publicModel, stream } = request;
+    return continueConversation(
+      this.#client.readRequest(json, { publicModel, stream }),
+      this.#context.conversation,
+    );
+  }
+
+  /** Long bodies are media for the most part. These are not parsed, so that no body holds the event loop. */
+  async #parseBody(body: Part): Promise<unknown> {
+    if (body.end - body.start <= PARSED_AT_ONCE_BYTES_MAX) return parseJson(body.bytes, body.start, body.end);
+    const { json, strings } = await takeLongStrings(
+      body,
+      Buffer.from(this.#services.randomBytes(16)).toString("hex"),
+    );
+    this.#longStrings = new Map([...this.#longStrings, ...strings]);
+    await nextTurn();
+    return parseJson(Buffer.from(json));
+  }
+
+  async #invalidJson(): Promise<ApiError> {
+    const error = await this.#context.request.body.findJsonError();
+    return error ?? new ApiError("invalid_json", "The request body is not valid JSON. Send valid JSON.");
+  }
+
+  #openSealer(route: AccountRoute, dialect: Dialect): StateSealer {
+    const { key } = this.#context.caller;
+    const sealer = this.#services.seals.open({ route, dialect, owner: key.userId ?? key.id });
+    return this.#isStateDropped ? { seal: (state) => sealer.seal(state), open: () => null } : sealer;
+  }
+
+  #buildClient(request: HubRequest): ClientTarget {
+    const { endpoint, request: received } = this.#context;
+    const { newId } = this.#services;
+    return {
+      publicModel: request.publicModel,
+      request,
+      responseId: newId(this.#client.responseIdPrefix),
+      previousResponseId: received.previousResponseId,
+      get inputTokensEstimate() {
+        return Math.ceil(received.inputSize().textBytes / 4);
+      },
+      nowMs: this.#nowMs(),
+      newId,
+      wantsUsageChunk: endpoint.dialect === "chat" && !received.hidesUsage,
+    };
+  }
+
+  #readWhole(
+    { bytes, start, end }: Part,
+    read: (json: Record<string, unknown>) => HubResponse | null,
+    client: ClientTarget,
+  ): WholeResponseResult {
+    const json = parseJson(bytes, start, end);
+    if (!isObject(json)) return { kind: "malformed" };
+    const error = json.error == null && json.type !== "error" ? null : readUpstreamError(json);
+    if (error !== null) return { kind: "error", error };
+    const response = read(json);
+    if (response === null) return { kind: "malformed" };
+    const written = this.#client.writeResponse(response, client);
+    this.#openStore(client.request, client)?.(response.items, response.usage);
+    return {
+      kind: "answer",
+      body: wholePart(Buffer.from(JSON.stringify(written))),
+      usage: response.usage,
+      images: 0,
+      imageKind: null,
+      responseId: null,
+      status: typeof written.status === "string" ? written.status : null,
+      hasExpectedContent: true,
+    };
+  }
+
+  /** Keeps the conversation for a request that continues from the response; null if the client does not want that. */
+  #openStore(
+    request: HubRequest,
+    client: ClientTarget,
+  ): ((output: readonly OutputItem[], usage: TokenUsage | null) => void) | null {
+    const { caller, request: received, conversation } = this.#context;
+    if (this.#client.dialect !== "responses" || !received.storesResponse) return null;
+    const { conversations } = this.#services;
+    return (output, usage) => {
+      conversations.add(client.responseId, {
+        keyId: caller.key.id,
+        instructions: systemMessages(request),
+        items: [...request.items, ...output],
+        longStrings: copyLongStrings(this.#longStrings),
+        tokens: usage === null ? null : usage.inputTokens + usage.outputTokens,
+        bytes: measureBytes(measureBody(received), output) + (conversation?.bytes ?? 0),
+      });
+    };
+  }
+}
+
+/** Approximate memory of an item in addition to its text. */
+const ITEM_BYTES = 256;
+
+function measureBody({ inputText }: ModelRequest): number {
+  return inputText.kind === "json" ? inputText.body.end - inputText.body.start : 0;
+}
+
+function measureBytes(inputBytes: number, output: readonly OutputItem[]): number {
+  let bytes = inputBytes;
+  for (const item of output) {
+    bytes += ITEM_BYTES;
+    if (item.kind === "call") bytes += item.input.length;
+    else if (item.kind === "reasoning") bytes += item.text.length;
+    else if (item.kind === "message")
+      for (const part of item.parts) bytes += "text" in part ? part.text.length : ITEM_BYTES;
+  }
+  return bytes;
+}
+
+/** The system messages at the beginning. The `instructions` of a request do not apply to those that continue it. */
+function systemMessages({ instructions, original }: HubRequest): HubRequest["instructions"] {
+  return hasOwnInstructions(original) ? instructions.slice(1) : instructions;
+}
+
+function hasOwnInstructions({ instructions }: HubRequest["original"]): boolean {
+  return typeof instructions === "string" && instructions !== "";
+}
+
+function continueConversation(request: HubRequest, stored: HubConversation | null): HubRequest {
+  if (stored === null) return request;
+  const own = hasOwnInstructions(request.original) ? request.instructions.slice(0, 1) : [];
+  return {
+    ...request,
+    instructions: [...own, ...stored.instructions, ...systemMessages(request)],
+    items: [...stored.items, ...request.items],
+  };
+}
+
+function formatHeaders({ headers }: WrittenRequest): string {
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join("");
+}

@@ -1,0 +1,27 @@
+/** A request in the dialect of an account, as dispatch sends it. */
+
+import type { Part } from "../../net/wire/parts.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
+import type { StreamReader, TextSink } from "../../protocols/shared/stream.ts";
+import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
+import type { Dialect } from "../../records.ts";
+
+/** Translates one request for the accounts that it is tried on. */
+export interface Translator {
+  /** Throws the error for the client if the request cannot be expressed in the dialect of the account. */
+  translate(route: AccountRoute, outputTokensMax: number | null): Promise<TranslatedAttempt>;
+  /** Returns true if the next attempt differs: opaque state that an upstream refused is left out. */
+  dropState(): boolean;
+}
+
+/** A request as written for one account, and how its response is read. */
+export interface TranslatedAttempt {
+  readonly dialect: Dialect;
+  readonly path: string;
+  readonly body: readonly Part[];
+  /** Lines of the request head. */
+  readonly headerLines: string;
+  readonly dropped: readonly string[];
+  openReader(sink: TextSink | null): StreamReader;
+  readWhole(body: Part): WholeResponseResult;
+}

@@ -1,0 +1,119 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { ApiError } from "../../errors.ts";
+import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
+import { lookUpCodec } from "../../protocols/codecs.ts";
+import { clientTarget, hubRequest, NO_TOOL_NAMES, streams } from "../../protocols/hub/codec.test-support.ts";
+import type { HubEvent, OutputItem } from "../../protocols/hub/hub-response.ts";
+import { type FlowStep, openEventFlow } from "../upstream/event-flow.ts";
+import { TranslatedReader } from "./translated-reader.ts";
+
+const utf8 = new TextEncoder();
+
+function openReader(
+  client: "chat" | "responses",
+  upstream: "chat" | "responses",
+  onComplete: ((output: readonly OutputItem[]) => void) | null = null,
+): TranslatedReader {
+  return new TranslatedReader({
+    upstream: lookUpCodec(upstream).openStreamReader(NO_TOOL_NAMES),
+    writer: lookUpCodec(client).openStreamWriter(clientTarget(hubRequest(client))),
+    sink: null,
+    reportsIncomplete: client === "responses",
+    onComplete,
+  });
+}
+
+function writeUpstream(dialect: "chat" | "responses", events: readonly HubEvent[]): Uint8Array {
+  const writer = lookUpCodec(dialect).openStreamWriter(clientTarget(hubRequest(dialect)));
+  return utf8.encode(events.map((event) => writer.write(event)).join(""));
+}
+
+function flow(reader: TranslatedReader, chunks: readonly Uint8Array[]): { text: string; steps: FlowStep[] } {
+  const events = openEventFlow(reader, 1_000_000);
+  const steps = chunks.map((bytes) => events.take(wholeBytesPart(bytes)));
+  const text = steps
+    .map(({ parts, terminal }) => Buffer.from(joinParts([...parts, ...(terminal ?? [])])).toString())
+    .join("");
+  return { text, steps };
+}
+
+describe.each([
+  ["chat", "responses"],
+  ["responses", "chat"],
+] as const)("a %s client of a %s upstream", (client, upstream) => {
+  test("receives the same stream wherever the upstream's bytes are cut", () => {
+    fc.assert(
+      fc.property(streams, fc.array(fc.nat(100_000), { maxLength: 6 }), (events, cuts) => {
+        const bytes = writeUpstream(upstream, events);
+        const ends = [...new Set(cuts.map((cut) => cut % bytes.length))].sort((a, b) => a - b);
+        const chunks = [0, ...ends].map((start, i) => bytes.subarray(start, ends[i] ?? bytes.length));
+        const whole = flow(openReader(client, upstream), [bytes]);
+        expect(flow(openReader(client, upstream), chunks).text).toBe(whole.text);
+        expect(whole.steps.at(-1)?.terminal).not.toBeNull();
+      }),
+    );
+  });
+
+  test("reports the usage that the upstream reports", () => {
+    fc.assert(
+      fc.property(streams, (events) => {
+        const reader = openReader(client, upstream);
+        flow(reader, [writeUpstream(upstream, events)]);
+        const reported = events.find(({ type }) => type === "usage");
+        expect(reader.usage).toEqual(reported?.type === "usage" ? reported.usage : null);
+      }),
+    );
+  });
+});
+
+const chunk = (delta: object, finish: string | null = null) =>
+  utf8.encode(
+    `data: ${JSON.stringify({ id: "c", created: 1, choices: [{ delta, finish_reason: finish }] })}\n\n`,
+  );
+
+test("nothing is content before the first text or call", () => {
+  const { steps } = flow(openReader("responses", "chat"), [
+    chunk({ role: "assistant", content: "" }),
+    chunk({ content: "Hi" }),
+  ]);
+  expect(steps.map(({ hasContent }) => hasContent)).toEqual([false, true]);
+});
+
+test("an error of the upstream before content is a failure, so that another account can serve", () => {
+  const { steps, text } = flow(openReader("responses", "chat"), [
+    utf8.encode('data: {"error":{"code":"server_error","message":"overloaded"}}\n\n'),
+  ]);
+  expect(steps[0]?.error).toMatchObject({ code: "server_error" });
+  expect(text).toBe("");
+});
+
+test("a stream that closes after its finish reason is complete, and one that closes before is not", () => {
+  const finished = openReader("responses", "chat");
+  flow(finished, [chunk({ content: "Hi" }), chunk({}, "stop")]);
+  expect(finished.isCompleteWithoutTerminal("closed")).toBe(true);
+  expect(new TextDecoder().decode(finished.endMarker ?? undefined)).toContain("response.completed");
+  const open = openReader("responses", "chat");
+  flow(open, [chunk({ content: "Hi" })]);
+  expect(open.isCompleteWithoutTerminal("closed")).toBe(false);
+});
+
+test("a broken stream ends with one response.failed that continues the numbers of the events", () => {
+  const reader = openReader("responses", "chat");
+  const { text } = flow(reader, [chunk({ content: "Hi" })]);
+  const count = text.split("\n\n").length - 1;
+  const error = new ApiError("upstream_error", "The upstream failed.");
+  const failure = new TextDecoder().decode(reader.failure(error, "req_1"));
+  expect(failure).toStartWith("event: response.failed\n");
+  expect(failure).toContain(`"sequence_number":${count}`);
+  expect(failure).toEndWith("data: [DONE]\n\n");
+});
+
+test("the output is known before the terminal event is returned", () => {
+  let output: readonly OutputItem[] = [];
+  const reader = openReader("responses", "chat", (items) => {
+    output = items;
+  });
+  flow(reader, [chunk({ content: "Hi" }), chunk({}, "stop"), utf8.encode("data: [DONE]\n\n")]);
+  expect(output).toMatchObject([{ kind: "message", parts: [{ text: "Hi" }] }]);
+});

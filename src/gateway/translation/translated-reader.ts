@@ -1,0 +1,166 @@
+/**
+ * Reads an upstream's stream in its dialect and replaces each event by the client's. To the relay it is a stream reader
+ * like any other, so hold-back, metering and settlement work as for streams that pass through.
+ */
+
+import type { ApiError } from "../../errors.ts";
+import { jsonString } from "../../json/splice.ts";
+import { decodeText } from "../../net/wire/bytes.ts";
+import { type Part, wholePart } from "../../net/wire/parts.ts";
+import { readEvent } from "../../net/wire/sse.ts";
+import type { HubStreamReader, HubStreamWriter } from "../../protocols/hub/dialect-codec.ts";
+import type { HubEvent, HubStop, OutputItem, StartedItem } from "../../protocols/hub/hub-response.ts";
+import { ItemCollector } from "../../protocols/hub/item-collector.ts";
+import {
+  DROPPED,
+  type EventVerdict,
+  reasoningChannel,
+  type StreamOutcome,
+  type StreamReader,
+  type TextSink,
+} from "../../protocols/shared/stream.ts";
+import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
+import type { TokenUsage } from "../../protocols/shared/usage.ts";
+
+const utf8 = new TextEncoder();
+
+export interface TranslatedReaderOptions {
+  readonly upstream: HubStreamReader;
+  readonly writer: HubStreamWriter;
+  readonly sink: TextSink | null;
+  /** The client's dialect has a status for responses that were cut off. */
+  readonly reportsIncomplete: boolean;
+  /** Called with the output before the terminal event is returned; null if no request can continue from the response. */
+  readonly onComplete: ((output: readonly OutputItem[], usage: TokenUsage | null) => void) | null;
+}
+
+export class TranslatedReader implements StreamReader {
+  readonly images = 0;
+  readonly imageKind = null;
+  /** Null, because the upstream does not store the response under the id that the client sees. */
+  readonly responseId = null;
+  readonly badEvents = 0;
+  outcome: StreamOutcome = "failed";
+  usage: TokenUsage | null = null;
+  endMarker: Uint8Array | null = null;
+  isFiltered = false;
+  readonly #options: TranslatedReaderOptions;
+  readonly #collector: ItemCollector | null;
+  #item: StartedItem | null = null;
+  #hasContent = false;
+  #isEnding = false;
+
+  constructor(options: TranslatedReaderOptions) {
+    this.#options = options;
+    this.#collector = options.onComplete === null ? null : new ItemCollector();
+  }
+
+  read(bytes: Uint8Array, start: number, end: number): EventVerdict {
+    const { type, data } = readEvent(bytes, start, end);
+    if (data === null) return DROPPED;
+    const name = type === null ? null : decodeText(type.bytes, type.start, type.end);
+    const events = this.#options.upstream.read(decodeText(data.bytes, data.start, data.end), name);
+    if (events.length === 0) return DROPPED;
+    const { text, error, isTerminal } = this.#translate(events);
+    if (error !== null) return { phase: "failed", error };
+    if (isTerminal) return { phase: "terminal", replacement: wholePart(utf8.encode(text)) };
+    if (text === "") return DROPPED;
+    const replacement: readonly Part[] = wholePart(utf8.encode(text));
+    return { phase: this.#hasContent ? "content" : "lifecycle", replacement };
+  }
+
+  isCompleteWithoutTerminal(how: "closed" | "broke off"): boolean {
+    if (how === "broke off") return false;
+    const { text, error, isTerminal } = this.#translate(this.#options.upstream.close());
+    if (error !== null || !isTerminal) return false;
+    this.endMarker = utf8.encode(text);
+    return true;
+  }
+
+  isEnding(): boolean {
+    return this.#isEnding;
+  }
+
+  progressEvent(): Uint8Array | null {
+    const event = this.#options.writer.keepAlive();
+    return event === null ? null : utf8.encode(event);
+  }
+
+  failure(error: ApiError, requestId: string): Uint8Array {
+    return utf8.encode(this.#options.writer.fail(error, requestId));
+  }
+
+  #translate(events: readonly HubEvent[]): {
+    text: string;
+    error: UpstreamError | null;
+    isTerminal: boolean;
+  } {
+    let text = "";
+    let isTerminal = false;
+    for (const event of events) {
+      if (event.type === "error") return { text, error: event.error, isTerminal };
+      this.#note(event);
+      isTerminal ||= event.type === "end";
+      text += this.#options.writer.write(event);
+    }
+    return { text, error: null, isTerminal };
+  }
+
+  #note(event: Exclude<HubEvent, { type: "error" }>): void {
+    this.#collector?.add(event);
+    this.#isEnding = event.type === "item_end" || (this.#isEnding && event.type === "usage");
+    switch (event.type) {
+      case "item_start":
+        this.#item = event.item;
+        if (event.item.kind === "call") {
+          this.#hasContent = true;
+          this.#count(event.item.name, "whole");
+        }
+        return;
+      case "delta":
+        this.#hasContent = true;
+        this.#count(event.text, "piece");
+        return;
+      case "usage":
+        this.usage = event.usage;
+        return;
+      case "end":
+        this.isFiltered = event.stop === "filtered";
+        this.outcome =
+          this.#options.reportsIncomplete && isIncomplete(event.stop) ? "incomplete" : "completed";
+        this.#options.onComplete?.(this.#collector?.items ?? [], this.usage);
+        return;
+    }
+  }
+
+  #count(text: string, kind: "whole" | "piece"): void {
+    const { sink } = this.#options;
+    if (sink === null) return;
+    const json = jsonString(text);
+    const channel = channelOf(this.#item);
+    if (kind === "whole") sink.addWhole(json, 1, json.length - 1, channel);
+    else sink.add(json, 1, json.length - 1, channel);
+  }
+}
+
+const TEXT_CHANNEL = 0;
+const REASONING_CHANNEL = reasoningChannel(1);
+const REFUSAL_CHANNEL = 2;
+const INPUT_CHANNEL = 3;
+
+function channelOf(item: StartedItem | null): number {
+  switch (item?.kind) {
+    case "reasoning":
+      return REASONING_CHANNEL;
+    case "refusal":
+      return REFUSAL_CHANNEL;
+    case "call":
+      return INPUT_CHANNEL;
+    default:
+      return TEXT_CHANNEL;
+  }
+}
+
+function isIncomplete(stop: HubStop): boolean {
+  return stop === "length" || stop === "context" || stop === "filtered";
+}

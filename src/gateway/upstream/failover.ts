@@ -1,0 +1,127 @@
+/**
+ * The failed attempts of one request: which accounts are not tried again, how the request changes for the next attempt,
+ * and which error the client receives if no account serves it.
+ */
+
+import {
+  clientError,
+  mayFailOver,
+  moreUsefulFailure,
+  refineFailure,
+  type UpstreamFailure,
+} from "../../accounts/failure.ts";
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
+import type { ApiError } from "../../errors.ts";
+import type { Log } from "../../observe/log.ts";
+import type { AccountRoute } from "../../policy/snapshot.ts";
+import type { Pool } from "../../pool/pool.ts";
+import type { RequestBody } from "../../protocols/shared/request.ts";
+import { clientRequestId } from "../request/client-request-id.ts";
+import { traceLogId } from "../request/log-ids.ts";
+import type { AccountSlot, PastFailures } from "./account-slot.ts";
+import { messageAudience } from "./message-audience.ts";
+import { clientGone } from "./send-request.ts";
+import type { UpstreamAttempt } from "./upstream-attempt.ts";
+
+/** The services that a failover uses. */
+export interface FailoverServices {
+  readonly pool: Pick<Pool, "moveConversation">;
+  readonly billingEngine: Pick<BillingEngine, "recordRequeue">;
+  readonly log: Pick<Log, "warn">;
+}
+
+/** What the failed attempts of a request have shown. Nearly all requests have none. */
+export class Failover implements PastFailures {
+  /** The accounts that are not tried again. */
+  readonly tried = new Set<AccountRoute>();
+  /** The most useful error for the client so far. */
+  error: ApiError | null = null;
+  /** The request body for the next attempt. */
+  body: RequestBody;
+  readonly #services: FailoverServices;
+  readonly #attempt: UpstreamAttempt;
+  #isNotFoundElsewhere = false;
+
+  constructor(services: FailoverServices, attempt: UpstreamAttempt) {
+    this.#services = services;
+    this.#attempt = attempt;
+    this.body = attempt.request.body;
+  }
+
+  /** Ends the failed attempt. Throws if the client has disconnected. Returns where the request may be sent next. */
+  async recordFailure(
+    accountSlot: AccountSlot,
+    unrefined: UpstreamFailure,
+  ): Promise<"same_account" | "other_account" | "give_up"> {
+    const attempt = this.#attempt;
+    const { billingEngine, log } = this.#services;
+    const { route } = accountSlot;
+    const failure = refineFailure(this.body, unrefined);
+    accountSlot.fail(failure);
+    if (attempt.isCharged) billingEngine.recordRequeue(attempt.requestId);
+    logFailure(log, attempt, route, failure);
+    // No further attempt for a client that disconnected, even if its response would be drained.
+    if (attempt.client.signal.aborted || attempt.client.realClient?.signal.aborted) throw clientGone();
+    const flaw = failure.class === "rejected" ? await this.body.findJsonError() : null;
+    const error = flaw ?? clientError(failure, messageAudience(attempt.request, route));
+    this.error = moreUsefulFailure(this.error, error);
+    if (this.#removeObstacle(route, failure, error)) return "same_account";
+    this.#isNotFoundElsewhere ||= failure.class === "not_here";
+    this.tried.add(route);
+    return mayFailOver(failure) ? "other_account" : "give_up";
+  }
+
+  /** The account was not tried: its dialect cannot express the request. */
+  recordUntranslatable(accountSlot: AccountSlot, error: ApiError): void {
+    this.tried.add(accountSlot.route);
+    this.error = moreUsefulFailure(this.error, error);
+    accountSlot.release(null);
+  }
+
+  /** Returns true if the request was changed so that the same account may accept it. */
+  #removeObstacle(route: AccountRoute, failure: UpstreamFailure, error: ApiError): boolean {
+    // The upstream rejected the gateway's own output cap: the next attempt omits it, or uses another parameter.
+    if (this.#attempt.cap?.recordRejection(route, failure)) return true;
+    if (route.translation !== null || this.#attempt.continuesStored)
+      return isStateRefused(failure) && this.#attempt.openTranslator().dropState();
+    // The conversation started on another account. Without the encrypted reasoning that only that account can decrypt,
+    // this one can continue it.
+    const readable =
+      error.code === "invalid_encrypted_content" ? this.body.withoutEncryptedReasoning() : null;
+    if (readable !== null) this.body = readable;
+    return readable !== null;
+  }
+
+  /** A conversation that other accounts did not have stays on the account that served it. */
+  recordSuccess(route: AccountRoute): void {
+    const { affinity, routes } = this.#attempt;
+    if (this.#isNotFoundElsewhere && affinity !== null)
+      this.#services.pool.moveConversation(routes, affinity, route);
+  }
+}
+
+const STATE_REFUSED =
+  /signature|thinking block|thought_signature|invalid_encrypted_content|encrypted_content/i;
+
+/** The upstream cannot use the state of earlier reasoning. */
+function isStateRefused({ class: kind, error }: UpstreamFailure): boolean {
+  return kind === "rejected" && error !== null && STATE_REFUSED.test(`${error.code} ${error.message}`);
+}
+
+function logFailure(
+  log: Pick<Log, "warn">,
+  attempt: UpstreamAttempt,
+  route: AccountRoute,
+  failure: UpstreamFailure,
+): void {
+  log.warn("attempt_failed", {
+    request_id: attempt.requestId,
+    client_request_id: clientRequestId(attempt.clientHeaders),
+    ...traceLogId(attempt.trace),
+    account_id: route.account.id,
+    model: attempt.request.publicModel,
+    class: failure.class,
+    status: failure.status,
+    reason: failure.reason,
+  });
+}

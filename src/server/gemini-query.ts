@@ -1,0 +1,26 @@
+/** Checks the query of a request to the Gemini API: the key must not be in it, and streams are server-sent events. */
+
+import { parseQuery } from "../console-api/http/query.ts";
+import { ApiError } from "../errors.ts";
+import type { Endpoint } from "../protocols/shared/request.ts";
+
+/** A key in a URL is written to the logs of proxies and servers, so it is refused even if it is valid. */
+export function refuseKeyInQuery(query: string): void {
+  if (!query.includes("key=") || !parseQuery(query).has("key")) return;
+  throw new ApiError(
+    "invalid_request",
+    "The API key must not be in the URL, where it is written to logs. Send it in the header `x-goog-api-key` and remove `?key=`. Revoke the key if others may have seen this URL.",
+    { param: "key" },
+  );
+}
+
+/** Without `alt=sse` Google streams a JSON array, which this gateway does not write. */
+export function checkGeminiQuery({ name }: Endpoint, query: string): void {
+  refuseKeyInQuery(query);
+  if (name !== "gemini.stream_generate_content" || parseQuery(query).get("alt") === "sse") return;
+  throw new ApiError(
+    "unsupported_parameter",
+    "`streamGenerateContent` is supported as server-sent events only. Add `?alt=sse` to the URL, or call `generateContent`.",
+    { param: "alt" },
+  );
+}
