@@ -38,7 +38,7 @@ const PLACES = [
   (secret: string) => secret,
 ];
 
-test.each(Object.keys(SECRETS))("%s never stands in a log line", (kind) => {
+test.each(Object.keys(SECRETS))("%s never appears in a log line", (kind) => {
   for (let n = 0; n < 200; n += 1) {
     const secret = SECRETS[kind]?.() ?? "";
     for (const place of PLACES) {

@@ -35,10 +35,15 @@ const SECRET_SHAPES = new RegExp(
  * Runs before the text becomes JSON: an escaped line break would end in a letter and hide the beginning of a secret.
  */
 function redact(_: string, value: unknown): unknown {
-  return typeof value === "string" ? value.replace(SECRET_SHAPES, "[redacted]") : value;
+  return typeof value === "string" ? redactSecrets(value) : value;
 }
 
-export function openLog(nowMs: () => number, write: (writeLine: string) => void): Log {
+/** Replaces everything that has the shape of a secret. */
+export function redactSecrets(text: string): string {
+  return text.replace(SECRET_SHAPES, "[redacted]");
+}
+
+export function openLog(nowMs: () => number, write: (line: string) => void): Log {
   function line(level: string, event: string, fields: LogFields | undefined): void {
     // Named fields are the first guard; `redact` is the second, for a secret inside a message.
     const text = JSON.stringify({ time: new Date(nowMs()).toISOString(), level, event, ...fields }, redact);
@@ -51,16 +56,19 @@ export function openLog(nowMs: () => number, write: (writeLine: string) => void)
   };
 }
 
+/** The ids of a request in a log line. */
+export interface RequestLogIds {
+  readonly request_id: string | null;
+  readonly client_request_id?: string | null;
+  /** The id of the distributed trace, if spans are exported. */
+  readonly trace_id?: string;
+}
+
 /** Logs an internal error. The client receives only the request id, if there is one; the cause is logged here. */
-export function logFault(
-  log: Log,
-  requestId: string | null,
-  thrown: unknown,
-  clientRequestId: string | null = null,
-): void {
+export function logFault(log: Log, ids: RequestLogIds, thrown: unknown): void {
   log.error("request_failed", {
-    request_id: requestId,
-    client_request_id: clientRequestId,
+    client_request_id: null,
+    ...ids,
     reason: thrown instanceof Error ? (thrown.stack ?? thrown.message) : "unknown",
   });
 }

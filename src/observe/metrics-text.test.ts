@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { metricsText } from "./metrics-text.ts";
 
-test("a family has its help, its type and a line for each sample", () => {
+test("a metric family has its help, its type and a line for each sample", () => {
   const text = metricsText([
     {
       name: "gateway_things_total",
@@ -21,14 +21,14 @@ test("a family has its help, its type and a line for each sample", () => {
   );
 });
 
-test("quotes, backslashes and line breaks in a label cannot end it", () => {
+test("quotes, backslashes and line breaks in a label are escaped", () => {
   const sample = { labels: { model: 'a"b\\c\nd' }, value: 1 };
   expect(metricsText([{ name: "g", help: "h", type: "gauge", samples: [sample] }])).toContain(
     String.raw`g{model="a\"b\\c\nd"} 1`,
   );
 });
 
-test("each bucket of a histogram holds those before it, and the last one all", () => {
+test("histogram buckets are cumulative, and the last one contains all", () => {
   const histogram = { labels: { endpoint: "chat" }, counts: [2, 0, 1], sum: 7.5 };
   const text = metricsText([
     { name: "t", help: "h", type: "histogram", bounds: [0.1, 1], histograms: [histogram] },

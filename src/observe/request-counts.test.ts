@@ -11,6 +11,7 @@ const ENDED: EndedRequest = {
   attempts: 1,
   inputTokens: 10,
   cachedTokens: 4,
+  cacheWriteTokens: 0,
   outputTokens: 5,
   reasoningTokens: 2,
   images: 0,
@@ -21,13 +22,20 @@ const ENDED: EndedRequest = {
   upstreamNano: 5n,
 };
 
-test("requests that are alike are counted together, and others apart", () => {
+test("equal requests are counted together, and different ones separately", () => {
   const counts = openRequestCounts();
   counts.add(ENDED, true);
   counts.add({ ...ENDED, attempts: 3 }, true);
   counts.add({ ...ENDED, status: 502, outcome: "failed", errorCode: "upstream_error" }, true);
   const [good, bad] = counts.series.get("fast") ?? [];
-  expect(good).toMatchObject({ requests: 2, retries: 2, inputTokens: 20, cachedTokens: 8, costNano: 14 });
+  expect(good).toMatchObject({
+    requests: 2,
+    retries: 2,
+    inputTokens: 20,
+    cachedTokens: 8,
+    cacheWriteTokens: 0,
+    costNano: 14,
+  });
   expect(bad).toMatchObject({ requests: 1, status: 502, outcome: "failed" });
   expect(counts.errors.get("chat.completions")).toEqual(new Map([["upstream_error", 1]]));
   expect(counts.accounts.get("acc_1")).toEqual(
@@ -38,7 +46,7 @@ test("requests that are alike are counted together, and others apart", () => {
   );
 });
 
-test("what clients call a model that is not published makes no series", () => {
+test("unpublished model names create no series", () => {
   const counts = openRequestCounts();
   for (let i = 0; i < 100; i++) counts.add({ ...ENDED, publicModel: `invented-${i}` }, false);
   expect([...counts.series.keys()]).toEqual([""]);

@@ -15,6 +15,7 @@ export interface EndedRequest {
   readonly attempts: number;
   readonly inputTokens: number;
   readonly cachedTokens: number;
+  readonly cacheWriteTokens: number;
   readonly outputTokens: number;
   readonly reasoningTokens: number;
   readonly images: number;
@@ -37,6 +38,7 @@ export interface RequestSeries {
   retries: number;
   inputTokens: number;
   cachedTokens: number;
+  cacheWriteTokens: number;
   outputTokens: number;
   reasoningTokens: number;
   images: number;
@@ -78,12 +80,12 @@ export function openRequestCounts(): RequestCounts {
   const accounts = new Map<string, Map<string, number>>();
 
   function findOrAddSeries({ endpoint, outcome, status }: EndedRequest, model: string): RequestSeries {
-    const ofModel = getOrCreate(series, model, () => []);
-    for (const one of ofModel) {
+    const modelSeries = getOrCreate(series, model, () => []);
+    for (const one of modelSeries) {
       if (one.endpoint === endpoint && one.outcome === outcome && one.status === status) return one;
     }
     const created = createSeries(endpoint, model, outcome, status);
-    ofModel.push(created);
+    modelSeries.push(created);
     return created;
   }
 
@@ -109,6 +111,7 @@ function addTo(series: RequestSeries, ended: EndedRequest): void {
   series.retries += Math.max(0, ended.attempts - 1);
   series.inputTokens += ended.inputTokens;
   series.cachedTokens += ended.cachedTokens;
+  series.cacheWriteTokens += ended.cacheWriteTokens;
   series.outputTokens += ended.outputTokens;
   series.reasoningTokens += ended.reasoningTokens;
   series.images += ended.images;
@@ -135,6 +138,7 @@ function createSeries(endpoint: string, model: string, outcome: string, status: 
     retries: 0,
     inputTokens: 0,
     cachedTokens: 0,
+    cacheWriteTokens: 0,
     outputTokens: 0,
     reasoningTokens: 0,
     images: 0,

@@ -3,7 +3,7 @@ import { countTraffic, openTraffic } from "./traffic.ts";
 
 const ENDED = { status: 200, outcome: "completed", inputTokens: 10, outputTokens: 5, costNano: 7n };
 
-test("traffic counts requests, tokens and what they cost", () => {
+test("traffic counts requests, tokens and their cost", () => {
   const traffic = openTraffic();
   countTraffic(traffic, ENDED);
   countTraffic(traffic, {
@@ -32,7 +32,7 @@ test.each([
   [400, "failed", 0],
   [200, "incomplete", 0],
   [499, "client_gone", 0],
-])("a request that ended with %p as %p counts as %p errors", (status, outcome, errors) => {
+])("a request with status %p and outcome %p counts as %p errors", (status, outcome, errors) => {
   const traffic = openTraffic();
   countTraffic(traffic, { ...ENDED, status, outcome });
   expect(traffic.errors).toBe(errors);

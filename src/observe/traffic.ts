@@ -31,16 +31,17 @@ export interface EndedTraffic {
 export function countTraffic(traffic: Traffic, ended: EndedTraffic): void {
   traffic.requests++;
   if (ended.outcome === "refused") traffic.refused++;
-  if (isError(ended)) traffic.errors++;
+  if (hasFailed(ended)) traffic.errors++;
   traffic.inputTokens += ended.inputTokens;
   traffic.outputTokens += ended.outputTokens;
   traffic.costNano += Number(ended.costNano);
 }
 
 /**
+ * Whether the gateway or an upstream failed, and not the client.
  * A stream that fails midway has already sent status 200. A failure with a 4xx status means that the upstream
  * rejected the request.
  */
-function isError({ status, outcome }: EndedTraffic): boolean {
+export function hasFailed({ status, outcome }: Pick<EndedTraffic, "status" | "outcome">): boolean {
   return status >= 500 || outcome === "upstream_cut" || (outcome === "failed" && status < 400);
 }

@@ -1,0 +1,99 @@
+/**
+ * Metrics of finished requests that need more than their usage row: the first token, waits, limits and attempts. All
+ * values only grow. Labels are names of models and groups and ids of accounts, so clients cannot add series.
+ */
+
+import { LabelledHistogram, PairCounter } from "./histogram.ts";
+
+/** In seconds. Reasoning models may take minutes to begin. */
+export const LATENCY_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300] as const;
+/** Output tokens in a second. */
+export const SPEED_BOUNDS = [1, 2.5, 5, 10, 20, 40, 60, 80, 100, 150, 200, 300, 500, 1_000] as const;
+
+/** A rate over fewer tokens says nothing about the model. */
+const SPEED_TOKENS_MIN = 16;
+
+/** The limit that rejected a request. */
+export interface LimitRefusal {
+  readonly scope: "key" | "user" | "group" | "account";
+  readonly kind: "rpm" | "tpm" | "concurrency" | "window" | "money" | "rate";
+  /** The request waited in the queue of its group until its time-out, or the queue was full. */
+  readonly isQueue?: boolean;
+}
+
+export interface MeasuredAttempt {
+  readonly accountId: string;
+  readonly startedMs: number;
+  readonly endedMs: number | null;
+  /** Null for the attempt that served the request. */
+  readonly failure: string | null;
+}
+
+export interface MeasuredRequest {
+  /** Empty for a model that is not published. */
+  readonly model: string;
+  readonly group: string;
+  readonly durationMs: number;
+  readonly waitMs: number;
+  /** Since the request was received; null if no content was streamed. */
+  readonly firstContentMs: number | null;
+  readonly outputTokens: number;
+  readonly limit: LimitRefusal | null;
+  readonly attempts: readonly MeasuredAttempt[];
+  readonly isSocketTurn: boolean;
+}
+
+export class RequestMetrics {
+  /** By model. */
+  readonly firstToken = new LabelledHistogram(LATENCY_BOUNDS);
+  /** By model. */
+  readonly outputSpeed = new LabelledHistogram(SPEED_BOUNDS);
+  /** By group: only requests that waited. */
+  readonly queueWait = new LabelledHistogram(LATENCY_BOUNDS);
+  /** By id of the account: from the start of an attempt to its end. */
+  readonly upstream = new LabelledHistogram(LATENCY_BOUNDS);
+  /** By id of the account, then by failure class or `ok`. */
+  readonly attempts = new PairCounter();
+  /** By model, then by the failure class that made the next attempt necessary. */
+  readonly failovers = new PairCounter();
+  /** By scope, then by kind. */
+  readonly limitRefusals = new PairCounter();
+  readonly queueRefusals = new Map<string, number>();
+  socketTurns = 0;
+  socketsOpen = 0;
+  /** The money that is held for requests in flight. A number for display; billing counts exactly. */
+  heldNano = 0;
+
+  add(request: MeasuredRequest): void {
+    const { model, group, waitMs, limit } = request;
+    if (waitMs > 0) this.queueWait.add(group, waitMs / 1_000);
+    if (limit !== null) this.#addRefusal(group, limit);
+    if (request.isSocketTurn) this.socketTurns++;
+    if (model !== "") this.#addSpeed(request);
+    this.#addAttempts(request);
+  }
+
+  #addSpeed({ model, firstContentMs, durationMs, outputTokens }: MeasuredRequest): void {
+    if (firstContentMs === null) return;
+    this.firstToken.add(model, firstContentMs / 1_000);
+    const outputMs = durationMs - firstContentMs;
+    if (outputTokens >= SPEED_TOKENS_MIN && outputMs > 0)
+      this.outputSpeed.add(model, (outputTokens * 1_000) / outputMs);
+  }
+
+  #addRefusal(group: string, { scope, kind, isQueue }: LimitRefusal): void {
+    this.limitRefusals.add(scope, kind);
+    if (isQueue === true) this.queueRefusals.set(group, (this.queueRefusals.get(group) ?? 0) + 1);
+  }
+
+  #addAttempts({ model, attempts, durationMs }: MeasuredRequest): void {
+    for (let i = 0; i < attempts.length; i++) {
+      const attempt = attempts[i];
+      if (attempt === undefined) continue;
+      const { accountId, failure } = attempt;
+      this.attempts.add(accountId, failure ?? "ok");
+      this.upstream.add(accountId, ((attempt.endedMs ?? durationMs) - attempt.startedMs) / 1_000);
+      if (failure !== null && i < attempts.length - 1) this.failovers.add(model, failure);
+    }
+  }
+}
