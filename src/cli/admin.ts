@@ -5,16 +5,16 @@
 
 import {
   type ClaimRefusal,
-  ClaimRefused,
+  ClaimRefusedError,
   checkClaim,
   claimAdministrator,
   readToken,
 } from "../config/first-run/admin-claim.ts";
 import type { Settings } from "../config/installation/environment.ts";
+import { EMAIL_RULE, isEmail } from "../config/schema/basic-values.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../config/schema/schema.ts";
-import { EMAIL_RULE, isEmail } from "../config/schema/words.ts";
-import { dropSecondFactor } from "../console-api/auth/drop-second-factor.ts";
-import { createLink } from "../console-api/auth/make-link.ts";
+import { createLink } from "../console-api/auth/create-link.ts";
+import { dropSecondFactor } from "../console-api/auth/remove-second-factor.ts";
 import { type AccessChange, endAccess } from "../console-api/auth/user-access.ts";
 import { type Db, transaction } from "../store/engine/db.ts";
 import type { LinkPurpose } from "../store/identity/links.ts";
@@ -22,15 +22,17 @@ import { listUsers } from "../store/identity/users.ts";
 import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
 import { operator } from "./operator.ts";
 import { readPassword } from "./password.ts";
-import { needUser, withInstallation } from "./store-access.ts";
+import { PROGRAM } from "./program-name.ts";
+import { requireUser, withInstallation } from "./store-access.ts";
 
 export const claimAdmin: Command = {
   words: "admin claim",
-  summary: "Become the administrator with the one-time token of the first start",
-  about: "The token is read from the data folder. It works once, for an hour after the start that made it.",
+  summary: "Create the administrator with the one-time token of the first start",
+  about:
+    "The token is read from the data folder. It works once, for an hour after the start that created it.",
   options: {
-    email: { value: "EMAIL", about: "the administrator's address", required: true },
-    "password-stdin": { about: "read the password from standard input instead of asking for it" },
+    email: { value: "EMAIL", about: "the administrator's e-mail address", required: true },
+    "password-stdin": { about: "read the password from standard input instead of prompting" },
     data: DATA_OPTION,
   },
   run: (input) =>
@@ -51,10 +53,10 @@ export const claimAdmin: Command = {
           address: null,
         });
       } catch (error) {
-        if (error instanceof ClaimRefused) await failClaim(error.reason, token, settings, db);
+        if (error instanceof ClaimRefusedError) await failClaim(error.reason, token, settings, db);
         throw error;
       }
-      input.terminal.print(`${email} is the administrator now. The one-time token is used up.`);
+      input.terminal.print(`${email} is now the administrator. The one-time token has been used.`);
       return 0;
     }),
 };
@@ -65,21 +67,21 @@ async function failClaim(
   { adminTokenFile }: Settings,
   db: Db,
 ): Promise<never> {
-  const again = "Restart the gateway: it makes a new token while no administrator can sign in.";
+  const again = "Restart the gateway: it creates a new token as long as no administrator can sign in.";
   switch (refusal) {
     case "claimed": {
       const admin = (await listUsers(db)).find(
         ({ role, status, passwordHash }) => role === "admin" && status === "active" && passwordHash !== null,
       );
-      return fail(`There is an administrator already: ${admin?.email}. The token works once.`);
+      return fail(`An administrator already exists: ${admin?.email}. The token works only once.`);
     }
     case "none":
-      return fail("There is no token to claim with.", "Start the gateway first: npx model-gateway start");
+      return fail("No token exists.", `Start the gateway first: ${PROGRAM} start`);
     case "wrong":
       return token === null
         ? fail(
             `The token file ${adminTokenFile} is missing.`,
-            `Is this the right data folder? If so: ${again}`,
+            `Check the data folder. If it is correct: ${again}`,
           )
         : fail(`The token in ${adminTokenFile} does not belong to this installation.`, again);
     case "expired":
@@ -91,16 +93,19 @@ const FOR_USERS = ["sign_in", "reset"] as const satisfies readonly LinkPurpose[]
 
 export const makeAdminLink: Command = {
   words: "admin link",
-  summary: "Make a one-time link for somebody who cannot sign in",
-  about: `sign-in lets them in as they are; reset lets them choose a new password. It works once, for an hour.
-PUBLIC_URL says what the link begins with. A second factor is asked for all the same; --drop-second-factor removes it.
---revoke-all is for an account that somebody else got into: with --for reset it ends the password, the second factor, and all sessions, tokens, API keys and links of the user at once.`,
+  summary: "Create a one-time link for a user who cannot sign in",
+  about: `With --forsign-in the link signs the user in, with --for reset the user chooses a new password. The link works once, for an hour. It begins with PUBLIC_URL. Two- factor authentication stays on; --drop-second-factor turns it off.
+--revoke-all is for a compromised account: with --for reset it invalidates the password, the second factor, and all sessions, tokens, API keys and links of the user.`,
   options: {
-    email: { value: "EMAIL", about: "whom it is for", required: true },
+    email: { value: "EMAIL", about: "the user's e-mail address", required: true },
     for: { value: "PURPOSE", about: "sign-in or reset (sign-in)" },
-    url: { value: "URL", about: "how people reach the gateway (PUBLIC_URL, http://127.0.0.1:8787)" },
-    "drop-second-factor": { about: "for somebody who has lost it, and the recovery codes too" },
-    "revoke-all": { about: "end everything that acts as the user, API keys included; with --for reset" },
+    url: { value: "URL", about: "the public address of the gateway (PUBLIC_URL, http://127.0.0.1:8787)" },
+    "drop-second-factor": {
+      about: "turn two-factor authentication off, for a user who lost the app and the recovery codes",
+    },
+    "revoke-all": {
+      about: "invalidate all credentials of the user, including API keys; requires --for reset",
+    },
     data: DATA_OPTION,
   },
   run: (input) =>
@@ -114,8 +119,8 @@ PUBLIC_URL says what the link begins with. A second factor is asked for all the 
         misuse(`--url must be ${PUBLIC_URL_RULE}.`, "For example: --url https://gateway.example.com");
       const revokesAll = input.flag("revoke-all");
       if (revokesAll && purpose !== "reset")
-        misuse("--revoke-all goes with --for reset: it leaves no password to sign in with.", "See: --help");
-      const user = await needUser(installation.db, emailFrom(input));
+        misuse("--revoke-all requires --for reset, because it also removes the password.", "See: --help");
+      const user = await requireUser(installation.db, emailFrom(input));
       const by = { actor: operator(), address: null };
       const { link, ended } = await transaction(installation.db, async (tx) => {
         const change: AccessChange = { user, action: "user.reset_access", by };
@@ -126,17 +131,19 @@ PUBLIC_URL says what the link begins with. A second factor is asked for all the 
       input.terminal.print(`${url}${link.path}`);
       if (ended !== null) {
         const { keys, tokens, sessions } = ended;
-        input.terminal.remark(
-          `\nEnded: the password, the second factor, API keys (${keys}), tokens (${tokens}), sessions (${sessions}).`,
+        input.terminal.printNote(
+          `\nInvalidated: the password, the second factor, API keys (${keys}), tokens (${tokens}), sessions (${sessions}).`,
         );
       }
-      input.terminal.remark(`\nIt works once, for an hour. Whoever opens it is ${user.email}.`);
+      input.terminal.printNote(
+        `\nThe link works once, for an hour. It gives access to the account of ${user.email}: send it only to this user.`,
+      );
       return 0;
     }),
 };
 
 function emailFrom(input: Input): string {
-  const email = input.need("email").toLowerCase();
+  const email = input.require("email").toLowerCase();
   return isEmail(email)
     ? email
     : misuse(`--email must be ${EMAIL_RULE}.`, "For example: --email ops@example.com");

@@ -2,39 +2,47 @@
 
 import { readFileSync, statSync } from "node:fs";
 import { type Installation, openInstallation, openReadOnly } from "../config/installation/installation.ts";
-import { applyChanges, ChangedMeanwhile, type PlannedChanges, planChanges } from "../config/plan/apply.ts";
+import {
+  applyChanges,
+  ConcurrentChangeError,
+  type PlannedChanges,
+  planChanges,
+} from "../config/plan/apply.ts";
 import { limits } from "../config/product-limits.ts";
 import type { FieldChange } from "../config/state/difference.ts";
 import { formatProblem, type Problem } from "../config/state/problem.ts";
 import type { Change } from "../config/state/step.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION } from "./command.ts";
 import { operator } from "./operator.ts";
-import { isUnfurnished, readCommandSettings, withInstallation } from "./store-access.ts";
+import { PROGRAM } from "./program-name.ts";
+import { readNamedFiles } from "./secret-files.ts";
+import { isInstallationMissing, readCommandSettings, withInstallation } from "./store-access.ts";
 import { count, type Paint, type Terminal } from "./terminal.ts";
 
 /** The hint for a missing configuration file. */
-export const NO_FILE =
-  "docs/configuration.md has one to begin with, and `npx model-gateway export` prints what holds now.";
+export const NO_FILE = `docs/configuration.md has an example, and \`${PROGRAM} export\` prints the current configuration.`;
 
 export const apply: Command = {
   words: "apply",
-  summary: "Bring the installation to what a configuration file says",
-  about: `Shows the difference first. What the file names is created or changed, what it does not name is left alone.
-A running server takes the change up by itself.`,
+  summary: "Apply a configuration file",
+  about: `Shows the changes first. Objects in the file are created or updated; objects that are not in the file stay unchanged.
+A running server applies the changes without a restart.`,
   positionals: ["FILE"],
   options: {
-    "dry-run": { about: "show the difference and change nothing" },
-    prune: { about: "also remove what the file does not name (administrators only if it names another)" },
+    "dry-run": { about: "show the changes without writing them" },
+    prune: {
+      about: "also remove objects that are not in the file (administrators only if the file has another one)",
+    },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
   async run(input) {
-    const fileName = input.need("FILE");
-    const source = { text: readConfigFile(fileName, NO_FILE), fileName, environment: input.environment };
+    const fileName = input.require("FILE");
+    const source = readConfigSource(fileName, input.environment);
     const plan = (installation: Installation) =>
       planChanges(installation, source, { prune: input.flag("prune") });
     const settings = readCommandSettings(input);
-    const isNew = isUnfurnished(settings);
+    const isNew = isInstallationMissing(settings);
     const dry = input.flag("dry-run");
     if (dry || isNew) {
       // For a new installation, the plan runs on an empty store first, so that a rejected file creates nothing.
@@ -55,7 +63,7 @@ A running server takes the change up by itself.`,
         await applyPlan(installation, result.plan);
         printOutcome(result.plan, input);
         // Reported explicitly, because the folder may not be the intended one.
-        if (isNew) input.terminal.remark(`\nA new installation was made in ${settings.dataDir}.`);
+        if (isNew) input.terminal.printNote(`\nA new installation was created in ${settings.dataDir}.`);
         return 0;
       },
       openInstallation,
@@ -79,7 +87,7 @@ async function applyPlan(installation: Installation, plan: PlannedChanges): Prom
   try {
     await applyChanges(installation, plan, { actor: operator(), address: null });
   } catch (error) {
-    if (error instanceof ChangedMeanwhile) fail(error.message, "Run the same command again.");
+    if (error instanceof ConcurrentChangeError) fail(error.message, "Run the same command again.");
     throw error;
   }
 }
@@ -94,34 +102,54 @@ function printOutcome({ changes, notes, shown }: PlannedChanges, { flag, termina
     return;
   }
   if (changes.length === 0) return;
-  terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
+  terminal.print(dry ? "\nDry run: no changes were written." : "\nApplied.");
   if (!dry) printShown(shown, terminal);
 }
 
 /** `missing` is the hint for a missing file. */
+/** A configuration file with the values that its `${…}` may name. */
+export interface ConfigSource {
+  text: string;
+  fileName: string;
+  environment: Readonly<Record<string, string | undefined>>;
+}
+
+export function readConfigSource(fileName: string, environment: ConfigSource["environment"]): ConfigSource {
+  const text = readConfigFile(fileName, NO_FILE);
+  return {
+    text,
+    fileName,
+    environment: { ...environment, ...readNamedFiles(text, { fileName, environment }) },
+  };
+}
+
 export function readConfigFile(path: string, missing: string): string {
   try {
     const stat = statSync(path);
-    if (stat.isDirectory()) fail(`${path} is a folder.`, "Name the file itself, like gateway.yaml.");
+    if (stat.isDirectory()) fail(`${path} is a folder.`, "Use the path of the file, like gateway.yaml.");
     if (stat.size > limits.configFileBytesMax)
       fail(`${path} is larger than ${limits.configFileBytesMax} bytes.`);
     return readFileSync(path, "utf8");
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : null;
-    if (code === "ENOENT") fail(`There is no file ${path}.`, missing);
-    if (code === "EACCES") fail(`${path} may not be read.`, `Check who owns it: ls -l ${path}`);
+    if (code === "ENOENT") fail(`The file ${path} does not exist.`, missing);
+    if (code === "EACCES") fail(`No permission to read${path}.`, `Check its owner and mode: ls -l ${path}`);
     throw error;
   }
 }
 
 export function printProblems(problems: readonly Problem[], terminal: Terminal): void {
-  for (const problem of problems) terminal.remark(formatProblem(problem));
-  terminal.remark(`\n${count(problems.length, "problem")} in ${problems[0]?.file}. Nothing was changed.`);
+  for (const problem of problems) terminal.printNote(formatProblem(problem));
+  terminal.printNote(
+    `\n${count(problems.length, "problem")} in ${problems[0]?.file}. No changes were written.`,
+  );
 }
 
 function printShown(shown: readonly { name: string; secret: string }[], { print, paint }: Terminal): void {
   if (shown.length === 0) return;
-  print(`\n${shown.length === 1 ? "A key was made. It is" : "Keys were made. They are"} shown this once:`);
+  print(
+    `\n${shown.length === 1 ? "A key was created. Its secret is" : "Keys were created. Their secrets are"} shown only once:`,
+  );
   const width = Math.max(...shown.map(({ name }) => Bun.stringWidth(name)));
   for (const { name, secret } of shown) {
     print(`  ${name}${" ".repeat(width - Bun.stringWidth(name))}  ${paint.bold(secret)}`);
@@ -129,7 +157,7 @@ function printShown(shown: readonly { name: string; secret: string }[], { print,
 }
 
 export function differenceText(changes: readonly Change[], paint: Paint): string {
-  if (changes.length === 0) return "Nothing to change: the installation is as the file says.";
+  if (changes.length === 0) return "No changes: the installation matches the file.";
   const lines = changes.flatMap(({ kind, what, fields }) => {
     const title = { create: paint.green, change: paint.yellow, remove: paint.red }[kind];
     const sign = { create: "+", change: "~", remove: "-" }[kind];

@@ -1,10 +1,10 @@
 /** `model-gateway audit`: reconciles ledger, wallets, usage rows and roll-ups, and verifies the change log. */
 
-import { type AuditFinding, reconcileLedger } from "../billing/maintenance/reconciliation.ts";
+import { type ReconciliationFinding, reconcileLedger } from "../billing/maintenance/reconciliation.ts";
 import { limits } from "../config/product-limits.ts";
 import { type Command, DATA_OPTION, JSON_OPTION } from "./command.ts";
 import { shortInstant } from "./instants.ts";
-import { dollars } from "./money-input.ts";
+import { formatUsd } from "./money-input.ts";
 import { withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
@@ -12,17 +12,16 @@ const FINDINGS_MAX = 100;
 
 export const auditLedger: Command = {
   words: "audit",
-  summary:
-    "Prove that balances, holds, entries, usage and roll-ups agree, and that the log of changes is whole",
+  summary: "Check the consistency of ledger, usage and change log",
   about:
-    "Names every row that contradicts another and ends with 1; with 0 when there is none. Changes nothing.",
+    "Compares balances, holds, ledger entries, usage rows and roll-ups, and verifies the hash chain of the change log.\nLists every inconsistency and exits with 1, or with 0 if there is none. Does not change any data.",
   options: { data: DATA_OPTION, json: JSON_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
-      const { print, remark, paint } = input.terminal;
+      const { print, printNote: remark, paint } = input.terminal;
       const report = await reconcileLedger(db, {
         nowMs: clock.nowMs(),
-        holdLeaseMs: limits.holdLeaseMs,
+        holdAgeMaxMs: limits.holdAgeMaxMs,
         findingsMax: FINDINGS_MAX,
       });
       const { findings, notes, counts, changes } = report;
@@ -39,67 +38,67 @@ export const auditLedger: Command = {
           count(counts.holds, "open hold"),
           count(counts.rows, "request"),
         ];
-        print(`${paint.green("✓")} The books agree: ${compared.join(", ")}.`);
+        print(`${paint.green("✓")} Ledger check passed: ${compared.join(", ")}.`);
         const log = `${changes.entries.toLocaleString("en")} ${changes.entries === 1 ? "entry" : "entries"}`;
-        print(`${paint.green("✓")} The log of changes is whole: ${log}.`);
-        if (changes.head !== "") print(paint.dim(`  It ends with ${changes.head}`));
+        print(`${paint.green("✓")} Change log check passed: ${log}.`);
+        if (changes.head !== "") print(paint.dim(`  Last hash: ${changes.head}`));
         return exitCode;
       }
       for (const finding of findings) print(`${paint.red("✗")} ${findingText(finding)}`);
       remark(
-        `\n${count(findings.length, "contradiction")}. Nothing was changed; keep a copy of the store before you mend anything.`,
+        `\n${findings.length} ${findings.length === 1 ? "inconsistency" : "inconsistencies"} found. No data was changed. Back up the database before you repair it.`,
       );
       return exitCode;
     }),
 };
 
 /** Formats a finding in the terms of its check. */
-export function findingText({ check, subject, is, ought }: AuditFinding): string {
-  const usd = (nano: string) => dollars(BigInt(nano));
+export function findingText({ check, subject, is, ought }: ReconciliationFinding): string {
+  const usd = (nano: string) => formatUsd(BigInt(nano));
   switch (check) {
     case "balance":
-      return `${subject} has a balance of ${usd(is)}, and its entries come to ${usd(ought)}.`;
+      return `${subject} has a balance of ${usd(is)}, but its ledger entries add up to ${usd(ought)}.`;
     case "held":
-      return `${subject} has ${usd(is)} held, and its open holds come to ${usd(ought)}.`;
+      return `${subject} has ${usd(is)} held, but its open holds add up to ${usd(ought)}.`;
     case "available":
-      return `${subject} has a balance of ${usd(is)}, of which ${usd(ought)} is held.`;
+      return `${subject} has a balance of ${usd(is)}, but ${usd(ought)} is held.`;
     case "entry":
-      return `${subject} goes from ${is}, as no ${ought} of its user does.`;
+      return `${subject} is posted from ${is}, which is invalid for an entry of kind ${ought}.`;
     case "code":
       return ought === "0"
-        ? `${subject} gave ${usd(is)}, and no code was redeemed for it.`
-        : `${subject} is a code that was redeemed for ${usd(ought)}, and ${is === "0" ? "no entry gives" : `its entry, of ${usd(is)}, does not give`} it to whoever redeemed it then.`;
+        ? `${subject} credits ${usd(is)}, but no code was redeemed for it.`
+        : `${subject} is a code that was redeemed for ${usd(ought)}, but ${is === "0" ? "no entry credits" : `its entry of ${usd(is)} does not credit`} this amount to the user who redeemed it.`;
     case "row_charge":
-      return `${subject} was charged ${usd(is)}, and ought to be charged ${usd(ought)}.`;
+      return `${subject} was charged ${usd(is)}, but should be charged ${usd(ought)}.`;
     case "row_entry":
-      return `${subject} says that ${usd(ought)} was charged, and ${is === "0" ? "no entry does" : `its entry says ${usd(is)}`}.`;
+      return `${subject} has a charge of ${usd(ought)}, but ${is === "0" ? "no ledger entry" : `its ledger entry has ${usd(is)}`}.`;
     case "entry_row":
-      return `${subject} moved ${usd(ought)}, and no row of a request says that it was charged so, once and by itself.`;
+      return `${subject} charges ${usd(ought)}, but no single request has this charge.`;
     case "correction":
-      return `${subject} changes the charge of its request to ${usd(ought)}, and its row says ${usd(is)}.`;
+      return `${subject} corrects the charge of its request to ${usd(ought)}, but the request has ${usd(is)}.`;
     case "unpaid":
-      return `${subject} cost ${usd(ought)}, and no payer was found for it: nothing was charged.`;
+      return `${subject} cost ${usd(ought)}, but was not charged: no payer was found.`;
     case "shared_charge":
-      return `${subject} moved ${usd(is)}, and its requests come to ${usd(ought)}.`;
+      return `${subject} charges ${usd(is)}, but its requests add up to ${usd(ought)}.`;
     case "refund":
-      return `${subject} was refunded ${usd(is)}, and ${usd(ought)} was charged for it.`;
+      return `${subject} was refunded ${usd(is)}, but only ${usd(ought)} was charged.`;
     case "hold_lease":
-      return `${subject} holds money since ${shortInstant(Number(is))} UTC, longer than any request takes.`;
+      return `${subject} has been open since ${shortInstant(Number(is))} UTC, longer than any request can take.`;
     case "log_entry":
-      return `The log of changes tells of ${subject}, and the ledger has something else.\n    log     ${ought}\n    ledger  ${is}`;
+      return `${subject} differs between the change log and the ledger.\n    change log  ${ought}\n    ledger      ${is}`;
     case "entry_log":
-      return `${subject} is a ${ought} of ${usd(is)} of which the log of changes tells nothing.`;
+      return `${subject}, kind ${ought}, amount ${usd(is)}, is missing from the change log.`;
     case "changes":
       return is === "cut"
-        ? `The log of changes ends with ${subject}, and there were later ones.`
+        ? `The change log ends with ${subject}, but later entries existed.`
         : is === "missing"
-          ? `The log of changes lacks what stood before ${subject}.`
-          : `The log of changes has ${subject}, which is not what was written.`;
+          ? `The change log has a gap before ${subject}.`
+          : `${subject} of the change log was modified after it was written.`;
     case "roll_up":
-      return `The hour ${subject} does not add up to its requests.\n    sums      ${is}\n    requests  ${ought}`;
+      return `The hourly roll-up ${subject} differs from the sum of its requests.\n    roll-up   ${is}\n    requests  ${ought}`;
     case "days":
-      return `The sums of ${subject} are not those of its hours.\n    sums   ${is}\n    hours  ${ought}`;
+      return `The daily roll-up ${subject} differs from the sum of its hours.\n    roll-up  ${is}\n    hours    ${ought}`;
     default:
-      return `${check}: ${subject} is ${is}, and should be ${ought}.`;
+      return `${check}: ${subject} is ${is}, but should be ${ought}.`;
   }
 }

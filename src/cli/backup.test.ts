@@ -3,13 +3,16 @@ import { copyFileSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openCommandLine } from "./command-line.test-support.ts";
 
-const { folder, done, refused, json } = openCommandLine(
-  'users: [{ email: ada@example.com, balance: "3.00" }]\n',
-);
+const {
+  folder,
+  runOk: done,
+  runFailing: refused,
+  json,
+} = openCommandLine('users: [{ email: ada@example.com, balance: "3.00" }]\n');
 
 const ADA = ["--user", "ada@example.com"];
 
-test("a backup taken from an open store is a store of its own, as of that moment", async () => {
+test("a backup of an open database is a complete database of that moment", async () => {
   const out = await done("backup", "copy.db");
   expect(out).toContain("master.key");
   expect(statSync(join(folder(), "copy.db")).mode & 0o777).toBe(0o600);
@@ -23,11 +26,11 @@ test("a backup taken from an open store is a store of its own, as of that moment
   await done("audit", "--data", "restored");
 });
 
-test("a backup never replaces a file", async () => {
+test("a backup never overwrites a file", async () => {
   writeFileSync(join(folder(), "copy.db"), "older");
-  expect(await refused("backup", "copy.db")).toContain("is there already");
+  expect(await refused("backup", "copy.db")).toContain("already exists");
 });
 
-test("a backup into a folder that does not exist says so", async () => {
+test("a backup into a missing folder fails with a message", async () => {
   expect(await refused("backup", "nowhere/copy.db")).toContain("does not exist");
 });

@@ -24,45 +24,45 @@ export async function checkAccount(
   return { what: `account ${account.name}`, ...describeProbe(probe, account) };
 }
 
-export type Meaning = Omit<Finding, "what">;
+export type ProbeFinding = Omit<Finding, "what">;
 
-function describeProbe(probe: Probe, account: PolicyAccount): Meaning {
+function describeProbe(probe: Probe, account: PolicyAccount): ProbeFinding {
   switch (probe.kind) {
     case "answers":
-      return { state: "good", says: "answers and takes the credential", todo: null };
+      return { state: "good", says: "is reachable and accepts the credential", todo: null };
     case "not_json":
       return createBroken(
-        "answers with something that is not JSON",
-        `A page, not an API, is at ${account.baseUrl}: check base_url, which usually ends in /v1.`,
+        "returned a response that is not JSON",
+        `${account.baseUrl} serves a page, not an API. Check base_url, which usually ends in /v1.`,
       );
     case "refused":
       return createBroken(
-        `refuses the credential (${probe.status})`,
+        `rejected the credential (${probe.status})`,
         account.credential === null
-          ? "Give the account a credential in the file and apply it."
-          : "Put a valid credential into the file and apply it.",
+          ? "Set the account's credential in the configuration file and apply it."
+          : "Set a valid credential in the configuration file and apply it.",
       );
     case "no_list":
       return {
         state: "doubtful",
-        says: `is there, but has no list of models (${probe.status})`,
-        todo: "Some upstreams have none. Otherwise check base_url, which usually ends in /v1.",
+        says: `is reachable, but does not list models (${probe.status})`,
+        todo: "Some upstreams do not support this. Otherwise check base_url, which usually ends in /v1.",
       };
     case "limited":
       return {
         state: "doubtful",
-        says: "answers, but is at its rate limit or out of quota (429)",
-        todo: "Check its quota with the provider.",
+        says: "is rate limited or out of quota (429)",
+        todo: "Check the quota at the provider.",
       };
     case "redirects":
       return createBroken(
-        `redirects (${probe.status}), which is never followed`,
-        "Write the final address into base_url.",
+        `redirects (${probe.status}); redirects are not followed`,
+        "Set base_url to the final address.",
       );
     case "fails":
       return createBroken(
-        `answers with an error (${probe.status})`,
-        "Ask the provider's status page, or try again later.",
+        `returned an error (${probe.status})`,
+        "Check the provider's status page, or try again later.",
       );
     case "unreachable":
       return createBroken(...FAILURES[probe.failure]);
@@ -70,12 +70,12 @@ function describeProbe(probe: Probe, account: PolicyAccount): Meaning {
       return createBroken(
         probe.reason,
         account.privateNetwork
-          ? "This address is never dialled, because it serves a machine's own secrets. Use another one."
-          : "If it is yours, write private_network: true at the account in the file and apply it.",
+          ? "This address is blocked, because it serves the secrets of the machine (metadata service). Use another address."
+          : "If this is intended, set private_network: true for the account in the configuration file and apply it.",
       );
     case "unknown_host":
       return createBroken(
-        "has a host name that cannot be found",
+        "has a host name that cannot be resolved",
         "Check the host name of base_url, and the DNS of this machine.",
       );
     case "bad_url":
@@ -83,28 +83,25 @@ function describeProbe(probe: Probe, account: PolicyAccount): Meaning {
   }
 }
 
-function createBroken(says: string, todo: string): Meaning {
+function createBroken(says: string, todo: string): ProbeFinding {
   return { state: "broken", says, todo };
 }
 
 const FAILURES: Readonly<Record<ProbeFailure, readonly [says: string, todo: string]>> = {
-  refused: ["cannot be connected to", "Is it running? Check host and port of base_url, and firewalls."],
-  connect_timeout: [
+  refused: [
     "cannot be connected to",
-    "Nothing answers there. Check base_url, and firewalls on the way.",
+    "Check that the upstream is running, and check host and port of base_url and firewalls.",
   ],
+  connect_timeout: ["cannot be connected to", "The connection timed out. Check base_url and firewalls."],
   tls: [
-    "has a certificate that cannot be trusted",
-    "Check that base_url uses the name on the certificate, and that it has not expired.",
+    "has a certificate that is not trusted",
+    "Check that base_url uses the host name of the certificate, and that the certificate has not expired.",
   ],
   reset: ["closes the connection", "Check the scheme of base_url: http or https."],
   bad_http: ["does not speak HTTP", "Check the scheme and the port of base_url."],
-  late: [
-    `does not answer within ${limits.doctorTimeoutMs / 1_000} s`,
-    "Check base_url, and firewalls on the way.",
-  ],
+  late: [`did not respond within ${limits.doctorTimeoutMs / 1_000} s`, "Check base_url and firewalls."],
 };
 
-export function failureMeaning(kind: ProbeFailure): Meaning {
+export function failureMeaning(kind: ProbeFailure): ProbeFinding {
   return createBroken(...FAILURES[kind]);
 }

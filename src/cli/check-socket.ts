@@ -1,6 +1,6 @@
 /** The account check of `doctor`, over WebSocket. */
 
-import type { HandshakeProbe } from "../accounts/websocket/greet.ts";
+import type { HandshakeProbe } from "../accounts/websocket/probe-handshake.ts";
 import { probeSocket } from "../accounts/websocket/probe-socket.ts";
 import { limits } from "../config/product-limits.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
@@ -8,7 +8,7 @@ import { systemClock } from "../net/wire/clock.ts";
 import type { Deadlines } from "../net/wire/deadlines.ts";
 import type { PolicyAccount } from "../policy/snapshot.ts";
 import { VERSION } from "../version.ts";
-import { failureMeaning, type Meaning } from "./check-account.ts";
+import { failureMeaning, type ProbeFinding } from "./check-account.ts";
 import type { Finding } from "./finding.ts";
 
 /**
@@ -18,34 +18,34 @@ import type { Finding } from "./finding.ts";
 export async function checkSocket(
   account: PolicyAccount,
   dialer: Dialer,
-  alarms: Deadlines,
+  deadlines: Deadlines,
 ): Promise<Finding | null> {
-  const greeting = await probeSocket(account, {
+  const handshake = await probeSocket(account, {
     dialer,
-    alarms,
+    deadlines,
     clock: systemClock,
     userAgent: `model-gateway/${VERSION}`,
     limits,
   });
-  return greeting === null
+  return handshake === null
     ? null
-    : { what: `account ${account.name}, WebSocket`, ...describeHandshake(greeting) };
+    : { what: `account ${account.name}, WebSocket`, ...describeHandshake(handshake) };
 }
 
-function describeHandshake(greeting: HandshakeProbe): Meaning {
-  if (greeting.kind === "open") return { state: "good", says: "is spoken", todo: null };
-  if (greeting.kind === "failed") return failureMeaning(greeting.failure.kind);
-  const { status } = greeting;
+function describeHandshake(handshake: HandshakeProbe): ProbeFinding {
+  if (handshake.kind === "open") return { state: "good", says: "is supported", todo: null };
+  if (handshake.kind === "failed") return failureMeaning(handshake.failure.kind);
+  const { status } = handshake;
   if (status === 401 || status === 403) {
     return {
       state: "broken",
-      says: `refuses the credential (${status})`,
-      todo: "Put a valid credential into the file and apply it.",
+      says: `rejected the credential (${status})`,
+      todo: "Set a valid credential in the configuration file and apply it.",
     };
   }
   return {
     state: "doubtful",
-    says: `is refused (${status}), so that turns go out over HTTP`,
-    todo: "Write websocket: false at the account, or check base_url.",
+    says: `is rejected (${status}), so HTTP is used`,
+    todo: "Set websocket: false for the account, or check base_url.",
   };
 }

@@ -15,8 +15,8 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { startSimulator } from "../../simulator/simulator.ts";
-import { type Finished, finished } from "../../test/support/finished.ts";
 import { startPostgres } from "../../test/support/postgres.ts";
+import { type ProcessResult, readProcessResult } from "../../test/support/process-result.ts";
 import { readSettings } from "../config/installation/environment.ts";
 import { type Installation, openInstallation } from "../config/installation/installation.ts";
 import { findUserByEmail } from "../store/identity/users.ts";
@@ -40,7 +40,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 function run(
   args: string[],
   options: { env?: Record<string, string>; stdin?: string; command?: string } = {},
-): Promise<Finished> {
+): Promise<ProcessResult> {
   const child = Bun.spawn([options.command ?? LAUNCHER, ...args], {
     cwd: folder,
     env: { PATH: process.env.PATH ?? "", ...options.env },
@@ -48,7 +48,7 @@ function run(
     stdout: "pipe",
     stderr: "pipe",
   });
-  return finished(child);
+  return readProcessResult(child);
 }
 
 async function withStore<T>(work: (installation: Installation) => Promise<T>): Promise<T> {
@@ -75,8 +75,8 @@ users: [{ email: ops@example.com, role: admin }]
 keys: [{ name: ci, user: ops@example.com, group: default }]
 `;
 
-describe("the command line itself", () => {
-  test("without a command it lists them", async () => {
+describe("the command line", () => {
+  test("lists the commands if none is given", async () => {
     const { code, out } = await run([]);
     expect(code).toBe(0);
     for (const words of [
@@ -94,8 +94,8 @@ describe("the command line itself", () => {
 
   const WRONG: [args: string[], says: string][] = [
     [["aply", "x"], 'Unknown command "aply". Did you mean apply?'],
-    [["keys"], "There is: keys create, keys list, keys revoke."],
-    [["keys", "creat"], "There is: keys create, keys list, keys revoke."],
+    [["keys"], "Commands: keys create, keys list, keys revoke."],
+    [["keys", "creat"], "Commands: keys create, keys list, keys revoke."],
     [["apply"], "FILE is missing."],
     [["apply", "a", "b"], 'Unexpected argument "b".'],
     [["apply", "a", "--dryrun"], "Unknown option --dryrun. Did you mean --dry-run?"],
@@ -105,7 +105,7 @@ describe("the command line itself", () => {
     [["--frobnicate"], "Unknown option --frobnicate."],
   ];
   for (const [args, says] of WRONG) {
-    test(`\`${args.join(" ")}\` ends with 2 and a sentence`, async () => {
+    test(`\`${args.join(" ")}\` exits with 2 and a message`, async () => {
       const { code, out, err } = await run(args);
       expect(code).toBe(2);
       expect(err).toContain(says);
@@ -114,7 +114,7 @@ describe("the command line itself", () => {
     });
   }
 
-  test("every command explains itself", async () => {
+  test("every command has a help text", async () => {
     const commands = [
       "apply",
       "export",
@@ -139,14 +139,14 @@ describe("the command line itself", () => {
     expect(existsSync(data)).toBe(false);
   });
 
-  test("a wrong setting is a sentence too, and does not repeat a password", async () => {
+  test("an invalid setting is reported with a message that does not contain a password", async () => {
     const { code, err } = await run(["keys", "list"], { env: { DATABASE_URL: "mysql://u:hunter2@h/d" } });
     expect(code).toBe(2);
     expect(err).toContain("DATABASE_URL must be");
     expect(err).not.toContain("hunter2");
   });
 
-  test("a store that cannot be opened is a sentence too", async () => {
+  test("a database that cannot be opened is reported with a message", async () => {
     writeFileSync(data, "not a folder");
     const { code, err } = await run(["keys", "list"]);
     expect(code).toBe(1);
@@ -157,7 +157,7 @@ describe("the command line itself", () => {
   });
 });
 
-describe("a data folder in which nothing is", () => {
+describe("an incomplete data folder", () => {
   const COMMANDS: string[][] = [
     ["audit"],
     ["backup", "copy.db"],
@@ -170,26 +170,26 @@ describe("a data folder in which nothing is", () => {
     ["master-key", "rotate"],
   ];
   for (const args of COMMANDS) {
-    test(`is no installation for \`${args.join(" ")}\`, and stays as it is`, async () => {
+    test(`is no installation for \`${args.join(" ")}\`, and is unchanged`, async () => {
       const { code, out, err } = await run([...args, "--data", "mistyped"]);
       expect(code).toBe(1);
       expect(out).toBe("");
-      expect(err).toContain(`There is no installation in ${join(folder, "mistyped")}.`);
+      expect(err).toContain(`No installation exists in ${join(folder, "mistyped")}.`);
       expect(err).toContain("--data FOLDER");
       expect(readdirSync(folder)).toEqual([]);
     });
   }
 
-  test("is furnished by a file that is right, which is said, and not by one that is refused", async () => {
+  test("gets an installation from a valid file, with a message, and none from an invalid file", async () => {
     const refused = await run(["apply", file("groups: [{ name: g, models: [nope] }]")]);
     expect(refused.code).toBe(1);
     expect(existsSync(data)).toBe(false);
     const applied = await run(["apply", file(FILE)]);
-    expect(applied).toMatchObject({ code: 0, err: `\nA new installation was made in ${data}.\n` });
+    expect(applied).toMatchObject({ code: 0, err: `\nA new installation was created in ${data}.\n` });
     expect((await run(["apply", "gateway.yaml"])).err).toBe("");
   });
 
-  test("is left alone by a start that is told a wrong port", async () => {
+  test("is not touched by a start with an invalid port", async () => {
     const { code, err } = await run(["start", "--port", "abc"]);
     expect(code).toBe(2);
     expect(err).toContain("--port must be a port number");
@@ -197,7 +197,7 @@ describe("a data folder in which nothing is", () => {
   });
 
   test.each(["keys list", "apply gateway.yaml", "start"])(
-    "of which only the master key is missing is not given another one by `%s`",
+    "with only the master key missing, gets no new one from `%s`",
     async (command) => {
       await run(["apply", file(FILE)]);
       rmSync(join(data, "master.key"));
@@ -208,7 +208,7 @@ describe("a data folder in which nothing is", () => {
     },
   );
 
-  test("is no installation on an empty PostgreSQL either", async () => {
+  test("is no installation with an empty PostgreSQL database either", async () => {
     const postgres = await startPostgres();
     try {
       const env = {
@@ -226,25 +226,25 @@ describe("a data folder in which nothing is", () => {
   });
 });
 
-describe("what is printed", () => {
+describe("the output", () => {
   const piped = (script: string) => run(["-c", script], { command: "bash", env: { GATEWAY: LAUNCHER } });
 
-  test("may be cut off by whoever reads it", async () => {
+  test("can be cut off by its reader", async () => {
     const { code, out, err } = await piped('set -o pipefail; "$GATEWAY" schema | head -1');
     expect({ code, out, err }).toEqual({ code: 0, out: "{\n", err: "" });
   });
 
-  test("names the next command as a shell takes it, with the data folder it is for", async () => {
+  test("contains the next command with shell quoting and the data folder", async () => {
     await run(["apply", file(FILE), "--data", "my things"]);
     const batch = ["--usd", "1", "--batch", "spring 20%"];
     const { err } = await run(["codes", "create", ...batch, "--data", "my things"]);
     expect(err).toContain("npx model-gateway codes void 'spring 20%' --data 'my things'");
   });
 
-  test("and cannot be written is a failure that says so", async () => {
+  test("that cannot be written is an error with a message", async () => {
     const { code, err } = await piped('"$GATEWAY" schema > /dev/full');
     expect(code).toBe(1);
-    expect(err).toBe("model-gateway: what was to be printed could not be written (ENOSPC).\n");
+    expect(err).toBe("model-gateway: the output could not be written (ENOSPC).\n");
   });
 });
 
@@ -257,13 +257,13 @@ describe("apply and export", () => {
     expect(first.out).toContain("6 to create, 0 to change, 0 to remove.");
     expect(first.out).toMatch(/ci {2}gwk_\w{8}_\w{49}\n/);
     const second = await run(["apply", name]);
-    expect(second.out).toBe("Nothing to change: the installation is as the file says.\n");
+    expect(second.out).toBe("No changes: the installation matches the file.\n");
     expect(statSync(join(data, "master.key")).mode & 0o777).toBe(0o600);
   });
 
   test("a dry run writes nothing and shows no secret", async () => {
     const { out } = await run(["apply", file(FILE), "--dry-run"]);
-    expect(out).toContain("Nothing was written");
+    expect(out).toContain("no changes were written");
     expect(out).not.toContain("gwk_");
     expect(existsSync(data)).toBe(false);
     await run(["apply", file("users: [{ email: one@example.com }]\n")]);
@@ -274,20 +274,20 @@ describe("apply and export", () => {
     expect((await run(["keys", "list", "--json"])).out).toBe("[]\n");
   });
 
-  test("a wrong file is refused with all its problems, and exit code 1", async () => {
+  test("a wrong file is rejected with all its problems and exit code 1", async () => {
     const { code, err } = await run([
       "apply",
-      file("server: { prot: 1 }\naccounts:\n  - name: a\n    kind: gemini\n"),
+      file("server: { prot: 1 }\naccounts:\n  - name: a\n    kind: gemeni\n"),
     ]);
     expect(code).toBe(1);
     expect(err).toContain("gateway.yaml:1:11  server.prot: is not a known field. Did you mean port?");
     expect(err).toContain(
-      "gateway.yaml:4:5  accounts[0].kind: this kind of account is not part of this version yet",
+      'gateway.yaml:4:11  accounts[0].kind: "gemeni" is not allowed. Did you mean gemini?',
     );
-    expect(err).toContain("2 problems in gateway.yaml. Nothing was changed.");
+    expect(err).toContain("2 problems in gateway.yaml. No changes were written.");
   });
 
-  test("--json gives a program the same", async () => {
+  test("--json prints the same for programs", async () => {
     const { out } = await run(["apply", file(FILE), "--json"]);
     const result = JSON.parse(out);
     expect(result).toMatchObject({ applied: true });
@@ -295,27 +295,27 @@ describe("apply and export", () => {
     expect(result.shown[0]).toMatchObject({ name: "ci", user: "ops@example.com", group: "default" });
   });
 
-  test("--prune removes what the file does not name", async () => {
+  test("--prune removes records that the file does not name", async () => {
     await run(["apply", file(FILE)]);
     const { out } = await run(["apply", file(FILE.replace(", { name: other }", "")), "--prune"]);
     expect(out).toContain("- group other");
   });
 
-  test("what export prints can be applied and changes nothing", async () => {
+  test("the output of export can be applied and changes nothing", async () => {
     await run(["apply", file(FILE)]);
     const { out } = await run(["export"]);
     const again = await run(["apply", file(out, "exported.yaml"), "--prune"]);
-    expect(again.out).toStartWith("Nothing to change");
+    expect(again.out).toStartWith("No changes");
   });
 
-  test("the same with DATABASE_URL on PostgreSQL", async () => {
+  test("work the same with DATABASE_URL on PostgreSQL", async () => {
     const postgres = await startPostgres();
     const env = { DATABASE_URL: postgres.url };
     try {
       expect((await run(["apply", file(FILE)], { env })).code).toBe(0);
       const { out } = await run(["export"], { env });
       const again = await run(["apply", file(out, "exported.yaml"), "--prune"], { env });
-      expect(again.out).toStartWith("Nothing to change");
+      expect(again.out).toStartWith("No changes");
       expect((await run(["doctor"], { env })).out).toContain("PostgreSQL, schema");
       expect(existsSync(join(data, "gateway.db"))).toBe(false);
     } finally {
@@ -323,15 +323,15 @@ describe("apply and export", () => {
     }
   });
 
-  test("a file that is not there is a sentence", async () => {
+  test("a missing file is reported with a message", async () => {
     const { code, err } = await run(["apply", "nowhere.yaml"]);
     expect(code).toBe(1);
-    expect(err).toContain("There is no file nowhere.yaml.");
+    expect(err).toContain("The file nowhere.yaml does not exist.");
   });
 });
 
 describe("keys", () => {
-  test("a key is made, listed and revoked", async () => {
+  test("a key is created, listed and revoked", async () => {
     await run(["apply", file(FILE)]);
     const made = await run([
       "keys",
@@ -354,12 +354,12 @@ describe("keys", () => {
     expect(listed.out).not.toContain(secret);
 
     expect((await run(["keys", "revoke", publicId])).out).toContain('Key "laptop"');
-    expect((await run(["keys", "revoke", publicId])).out).toContain("was revoked before");
+    expect((await run(["keys", "revoke", publicId])).out).toContain("was already revoked");
     expect((await run(["keys", "list"])).out).not.toContain(publicId);
     expect((await run(["keys", "list", "--all"])).out).toMatch(new RegExp(`${publicId} .* revoked`));
   });
 
-  test("a key may be made with limits, which the list shows", async () => {
+  test("a key can be created with limits, which the list shows", async () => {
     await run(["apply", file(FILE)]);
     const create = ["keys", "create", "--name", "slow", "--group", "other"];
     const made = await run([...create, "--rpm", "60", "--concurrency", "5", "--json"]);
@@ -377,12 +377,12 @@ describe("keys", () => {
     expect(wrong.err).toContain("--tpm must be a whole number, 1 or more.");
   });
 
-  test("what does not exist is named, with what does", async () => {
+  test("an unknown name is reported with the known names", async () => {
     await run(["apply", file(FILE)]);
     const group = await run(["keys", "create", "--name", "x", "--group", "nope"]);
     expect(group).toMatchObject({
       code: 1,
-      err: 'model-gateway: There is no group "nope".\nGroups: default, other\n',
+      err: 'model-gateway: Group "nope" does not exist.\nGroups: default, other\n',
     });
     const user = await run([
       "keys",
@@ -394,7 +394,7 @@ describe("keys", () => {
       "--user",
       "who@example.com",
     ]);
-    expect(user.err).toContain('There is no user "who@example.com".');
+    expect(user.err).toContain('User "who@example.com" does not exist.');
     const twice = await run([
       "keys",
       "create",
@@ -405,14 +405,14 @@ describe("keys", () => {
       "--user",
       "OPS@example.com",
     ]);
-    expect(twice.err).toContain('There is a key "ci" of ops@example.com already.');
+    expect(twice.err).toContain('A key "ci" of ops@example.com already exists.');
   });
 
-  test("a secret pasted for a public id is not repeated", async () => {
+  test("a secret passed as a public id is not shown", async () => {
     await run(["apply", file(FILE)]);
     const { code, err } = await run(["keys", "revoke", "gwk_pasted-by-mistake"]);
     expect(code).toBe(1);
-    expect(err).toContain("There is no key with this public id.");
+    expect(err).toContain("No key has this public id.");
     expect(err).not.toContain("pasted-by-mistake");
   });
 });
@@ -430,7 +430,7 @@ describe("admin claim", () => {
     });
   }
 
-  test("the token makes an administrator, once", async () => {
+  test("the token creates an administrator, once", async () => {
     await leaveToken(Date.now() + 60_000);
     expect(await claim()).toMatchObject({ code: 0 });
     await withStore(async ({ db, settings }) => {
@@ -442,27 +442,27 @@ describe("admin claim", () => {
     });
     const again = await claim("other@example.com");
     expect(again.code).toBe(1);
-    expect(again.err).toContain("There is an administrator already: boss@example.com.");
+    expect(again.err).toContain("An administrator already exists: boss@example.com.");
   });
 
-  test("an expired token is refused", async () => {
+  test("an expired token is rejected", async () => {
     await leaveToken(Date.now() - 1);
     expect(await claim()).toMatchObject({ code: 1, err: expect.stringContaining("The token has expired.") });
   });
 
-  test("a token of another installation is refused, and not repeated", async () => {
+  test("a token of another installation is rejected and not shown", async () => {
     await leaveToken(Date.now() + 60_000, "some-other-token");
     const { err } = await claim();
     expect(err).toContain("does not belong to this installation");
     expect(err).not.toContain("some-other-token");
   });
 
-  test("without a token it says how to get one", async () => {
+  test("without a token, the error says how to get one", async () => {
     await run(["apply", file(FILE)]);
     expect((await claim()).err).toContain("Start the gateway first");
   });
 
-  test("a short password is refused and uses nothing up", async () => {
+  test("a short password is rejected and does not use up the token", async () => {
     await leaveToken(Date.now() + 60_000);
     const { err } = await run(["admin", "claim", "--email", "a@b.c", "--password-stdin"], { stdin: "short" });
     expect(err).toContain("12 to 256 characters");
@@ -471,14 +471,14 @@ describe("admin claim", () => {
 });
 
 describe("doctor", () => {
-  test("on an empty folder it changes nothing and finds nothing broken", async () => {
+  test("on an empty folder, changes nothing and finds nothing broken", async () => {
     const { code, out } = await run(["doctor"]);
     expect(code).toBe(0);
-    expect(out).toContain("there is no database yet");
+    expect(out).toContain("the database does not exist yet");
     expect(existsSync(data)).toBe(false);
   });
 
-  test("says for each account what is wrong and what to do", async () => {
+  test("reports for each account what is wrong and what to do", async () => {
     const simulator = startSimulator({ credential: "right" });
     try {
       const account = (name: string, rest: string) =>
@@ -499,17 +499,17 @@ groups: [{ name: default, models: [fast, nobody], accounts: [well] }]
       expect(about("account well")?.state).toBe("good");
       expect(about("account wrong-key")).toMatchObject({
         state: "broken",
-        says: "refuses the credential (401)",
+        says: "rejected the credential (401)",
       });
       expect(about("account walled")).toMatchObject({
         state: "broken",
         todo: expect.stringContaining("private_network: true"),
       });
       expect(about("account down")).toMatchObject({ state: "broken", says: "cannot be connected to" });
-      expect(about("account off")?.says).toBe("is disabled and was not asked");
+      expect(about("account off")?.says).toBe("is disabled and was not checked");
       expect(about("group default")).toMatchObject({
         state: "broken",
-        says: "publishes nobody, which no account of its pool maps",
+        says: "publishes nobody, but no account of the group maps it",
       });
       expect(out).not.toContain('"right"');
     } finally {
@@ -517,18 +517,18 @@ groups: [{ name: default, models: [fast, nobody], accounts: [well] }]
     }
   });
 
-  test("checks a configuration file against what is there", async () => {
+  test("checks a configuration file against the installation", async () => {
     await run(["apply", file(FILE)]);
     const good = await run(["doctor", "--config", file("keys: [{ name: k, group: default }]", "more.yaml")]);
-    expect(good).toMatchObject({ code: 0, out: expect.stringContaining("more.yaml is right") });
+    expect(good).toMatchObject({ code: 0, out: expect.stringContaining("more.yaml is valid") });
     const bad = await run(["doctor", "--config", file("keys: [{ name: k, group: deflaut }]", "bad.yaml")]);
     expect(bad.code).toBe(1);
     expect(bad.out).toContain(
-      'bad.yaml:1:26  keys[0].group: there is no group "deflaut". Did you mean "default"?',
+      'bad.yaml:1:26  keys[0].group: the group "deflaut" does not exist. Did you mean "default"?',
     );
   });
 
-  test("whoever registers and pays nothing for an open group is a doubt, not a fault", async () => {
+  test("open registration with a free group for everyone is doubtful, not broken", async () => {
     const groups = (access: string) =>
       `groups: [{ name: default, models: [fast], accounts: [sim], access: ${access} }]`;
     const open = `registration: open
@@ -538,12 +538,12 @@ accounts: [{ name: sim, kind: simulator }]
     await run(["apply", file(open + groups("everyone"))]);
     const doubted = await run(["doctor"]);
     expect(doubted.code).toBe(0);
-    expect(doubted.out).toContain("charges nothing and is open to everyone, and so is registration");
+    expect(doubted.out).toContain("is free and open to everyone, and registration is open");
     await run(["apply", file(open + groups("members"))]);
     expect((await run(["doctor"])).out).not.toContain("open to everyone");
   });
 
-  test("an administrator without a password is a doubt, with the command that helps", async () => {
+  test("an administrator without a password is doubtful, with the command that helps", async () => {
     await run(["apply", file(FILE)]);
     const before = await run(["doctor", "--data", data]);
     expect(before.code).toBe(0);
@@ -553,10 +553,10 @@ accounts: [{ name: sim, kind: simulator }]
     );
     const password = "password: a long enough password";
     await run(["apply", file(FILE.replace("role: admin", `role: admin, ${password}`))]);
-    expect((await run(["doctor"])).out).toContain("administrator  can sign in");
+    expect((await run(["doctor"])).out).toContain("administrator: can sign in");
   });
 
-  test("a lost master key is broken, and no new one hides it", async () => {
+  test("a lost master key is broken, and no new one is created", async () => {
     await run(["apply", file(FILE)]);
     const masterKey = join(data, "master.key");
     const other = join(folder, "other");
@@ -564,17 +564,17 @@ accounts: [{ name: sim, kind: simulator }]
     copyFileSync(join(other, "master.key"), masterKey);
     const { code, out } = await run(["doctor"]);
     expect(code).toBe(1);
-    expect(out).toContain("sealed with a master key that is not here");
+    expect(out).toContain("encrypted with another master key");
     rmSync(masterKey);
     const missing = await run(["doctor"]);
     expect(missing.code).toBe(1);
-    expect(missing.out).toContain(`${masterKey} is missing, and the store is sealed with it`);
+    expect(missing.out).toContain(`${masterKey} is missing, and the database has secrets encrypted with it`);
     expect(existsSync(masterKey)).toBe(false);
   });
 });
 
 describe("master-key rotate", () => {
-  test("what was sealed opens with the new key alone", async () => {
+  test("the new key alone unseals all secrets", async () => {
     const credential = "sk-canary-credential";
     const text =
       "accounts: [{ name: up, kind: openai, base_url: 'https://up.example', credential: sk-canary-credential }]";
@@ -582,14 +582,14 @@ describe("master-key rotate", () => {
     const before = readFileSync(join(data, "master.key"), "utf8");
     const { code, out } = await run(["master-key", "rotate", "--drop-old"]);
     expect(code).toBe(0);
-    expect(out).toContain("2 secrets sealed");
+    expect(out).toContain("2 secrets encrypted");
     const after = readFileSync(join(data, "master.key"), "utf8");
     expect(after).not.toContain(before.trim());
-    expect((await run(["apply", "gateway.yaml"])).out).toStartWith("Nothing to change");
+    expect((await run(["apply", "gateway.yaml"])).out).toStartWith("No changes");
     expect(out).not.toContain(credential);
   });
 
-  test("without --drop-old the old key stays for backups", async () => {
+  test("without --drop-old, the old key is kept for backups", async () => {
     await run(["apply", file(FILE)]);
     const before = readFileSync(join(data, "master.key"), "utf8");
     await run(["master-key", "rotate"]);
@@ -598,7 +598,7 @@ describe("master-key rotate", () => {
 });
 
 describe("simulate", () => {
-  test("prints an address that answers, and ends on a signal", async () => {
+  test("prints an address that responds, and stops on a signal", async () => {
     const child = Bun.spawn([LAUNCHER, "simulate", "--port", "0"], {
       cwd: folder,
       stdout: "pipe",
@@ -618,7 +618,7 @@ describe("simulate", () => {
 });
 
 describe("the launcher", () => {
-  test("finds its own place through a chain of symlinks, relative ones too", async () => {
+  test("resolves its own location through absolute and relative symlinks", async () => {
     symlinkSync(LAUNCHER, join(folder, "first"));
     mkdirSync(join(folder, "bin"));
     symlinkSync("../first", join(folder, "bin", "second"));
@@ -627,12 +627,12 @@ describe("the launcher", () => {
     expect(out).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
-  test("says what to do when its runtime is not installed", async () => {
+  test("prints what to do when its runtime is not installed", async () => {
     mkdirSync(join(folder, "bin"));
     const lonely = join(folder, "bin", "model-gateway");
     copyFileSync(LAUNCHER, lonely);
     const { code, err } = await run(["--version"], { command: lonely });
     expect(code).toBe(1);
-    expect(err).toContain("run `npm ci`");
+    expect(err).toContain("Run `npm ci`");
   });
 });

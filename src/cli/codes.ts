@@ -15,23 +15,23 @@ import { listPlans } from "../store/money/plans.ts";
 import { listRedeemBatches, type RedeemBatch } from "../store/money/redeem-codes.ts";
 import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText, shortInstant } from "./instants.ts";
-import { actorHere, dollars, usdFrom, wholeNumberFrom } from "./money-input.ts";
-import { audited } from "./operator.ts";
+import { cliActor, formatUsd, usdFrom, wholeNumberFrom } from "./money-input.ts";
+import { runLogged } from "./operator.ts";
 import { flushUser } from "./running-server.ts";
-import { needUser, withInstallation } from "./store-access.ts";
+import { requireUser, withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 import { report } from "./wallet.ts";
 
 export const createRedeemCodes: Command = {
   words: "codes create",
-  summary: "Make redeem codes and show them, this once",
+  summary: "Create redeem codes; they are shown only once",
   options: {
-    count: { value: "COUNT", about: `how many, up to ${CODES_PER_BATCH_MAX} (1)` },
-    usd: { value: "AMOUNT", about: "what each is worth; or a plan:" },
-    plan: { value: "PLAN", about: "what each grants, together with --days" },
-    days: { value: "DAYS", about: `for how long, up to ${CODE_DAYS_MAX}` },
+    count: { value: "COUNT", about: `number of codes, at most ${CODES_PER_BATCH_MAX} (1)` },
+    usd: { value: "AMOUNT", about: "the value of each code; or a plan:" },
+    plan: { value: "PLAN", about: "the plan that each code grants; requires --days" },
+    days: { value: "DAYS", about: `how many days the plan lasts, at most ${CODE_DAYS_MAX}` },
     expires: EXPIRES_OPTION,
-    batch: { value: "NAME", about: "what to call them together (made from the time)" },
+    batch: { value: "NAME", about: "the name of the batch (derived from the time)" },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
@@ -43,8 +43,8 @@ export const createRedeemCodes: Command = {
       const name =
         input.text("batch") ?? `codes-${instantText(installation.clock.nowMs()).replace(/[^0-9]/g, "")}`;
       if (!isName(name)) misuse(`--batch must be ${NAME_RULE}.`, "For example: --batch spring");
-      const order = { name, count: howMany, worth, expiresAtMs, actor: actorHere() };
-      const codes = await audited(
+      const order = { name, count: howMany, worth, expiresAtMs, actor: cliActor() };
+      const codes = await runLogged(
         installation,
         (txInstallation) => createCodes(txInstallation, order),
         () => ({
@@ -56,35 +56,35 @@ export const createRedeemCodes: Command = {
           ],
         }),
       );
-      const { print, remark, paint } = input.terminal;
+      const { print, printNote: remark, paint } = input.terminal;
       if (input.flag("json")) {
         const expires = instantText(expiresAtMs);
-        print(JSON.stringify({ batch: name, ...writtenWorth(worth), expires, codes }, null, 2));
+        print(JSON.stringify({ batch: name, ...worthToJson(worth), expires, codes }, null, 2));
         return 0;
       }
       // Only the codes go to standard output, so that they can be redirected to a file.
       remark(
-        `${count(codes.length, "code")} of ${formatWorth(worth)}, batch ${paint.bold(name)}, shown this once:\n`,
+        `${count(codes.length, "code")} of ${formatWorth(worth)}, batch ${paint.bold(name)}, shown only once:\n`,
       );
       for (const code of codes) print(code);
-      remark(paint.dim(`\nTo withdraw those not redeemed: ${input.command("codes void", name)}`));
+      remark(paint.dim(`\nTo void the unused codes: ${input.command("codes void", name)}`));
       return 0;
     }),
 };
 
 export const listCodes: Command = {
   words: "codes list",
-  summary: "List the batches of redeem codes",
+  summary: "List batches of redeem codes",
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
       const batches = await allBatches(db, clock.nowMs());
       const plans = new Map((await listPlans(db)).map(({ id, name }) => [id, name]));
-      const { print, remark, paint } = input.terminal;
+      const { print, printNote: remark, paint } = input.terminal;
       if (input.flag("json")) {
         const batchList = batches.map((batch) => ({
           batch: batch.name,
-          ...writtenWorth(nameWorth(batch, plans)),
+          ...worthToJson(nameWorth(batch, plans)),
           created: instantText(batch.createdAtMs),
           created_by: batch.createdBy,
           expires: instantText(batch.expiresAtMs),
@@ -97,7 +97,9 @@ export const listCodes: Command = {
         return 0;
       }
       if (batches.length === 0) {
-        remark(`No codes yet. Make some: ${input.command("codes create", "--count", "10", "--usd", "5")}`);
+        remark(
+          `No codes yet. To create codes: ${input.command("codes create", "--count", "10", "--usd", "5")}`,
+        );
         return 0;
       }
       const rows = batches.map((batch) => [
@@ -122,26 +124,26 @@ export const redeemCode: Command = {
   summary: "Redeem a code for a user",
   positionals: ["CODE"],
   options: {
-    user: { value: "EMAIL", about: "whose balance it goes to", required: true },
+    user: { value: "EMAIL", about: "the user who redeems the code", required: true },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
   run: (input) =>
     withInstallation(input, async (installation) => {
-      const { id: userId, email } = await needUser(installation.db, input.need("user"));
+      const { id: userId, email } = await requireUser(installation.db, input.require("user"));
       await flushUser(installation.settings, userId);
-      const order = { userId, code: input.need("CODE"), actor: actorHere() };
-      const redeemed = await audited(
+      const order = { userId, code: input.require("CODE"), actor: cliActor() };
+      const redeemed = await runLogged(
         installation,
         (txInstallation) => redeem(txInstallation, order),
         (done) => {
-          const to = done.kind === "money" ? dollars(done.entry.amountNano) : done.plan;
+          const to = done.kind === "money" ? formatUsd(done.entry.amountNano) : done.plan;
           const changes = [{ field: done.kind === "money" ? "amount" : "plan", from: null, to }];
           return { action: "code.redeem", target: `user ${email}`, changes };
         },
       );
       if (redeemed.kind === "money") {
-        const sentence = `${dollars(redeemed.entry.amountNano)} redeemed for ${email}.`;
+        const sentence = `${formatUsd(redeemed.entry.amountNano)} redeemed for ${email}.`;
         return report(input, { ...redeemed, repeated: false }, sentence);
       }
       const { plan, subscription } = redeemed;
@@ -165,13 +167,13 @@ export const redeemCode: Command = {
 
 export const voidCodes: Command = {
   words: "codes void",
-  summary: "Withdraw the codes of a batch that nobody has redeemed",
+  summary: "Void the unused codes of a batch",
   positionals: ["BATCH"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {
-      const batch = input.need("BATCH");
-      const voided = await audited(
+      const batch = input.require("BATCH");
+      const voided = await runLogged(
         installation,
         (txInstallation) => voidBatch(txInstallation, batch),
         (many) => {
@@ -180,7 +182,7 @@ export const voidCodes: Command = {
         },
       );
       if (input.flag("json")) input.terminal.print(JSON.stringify({ batch, voided }));
-      else input.terminal.print(`${count(voided, "code")} of batch "${batch}" withdrawn.`);
+      else input.terminal.print(`${count(voided, "code")} of batch "${batch}" voided.`);
       return 0;
     }),
 };
@@ -191,23 +193,23 @@ function parseWorth(input: Input): Worth {
   const plan = input.text("plan");
   const hasAmount = input.text("usd") !== undefined;
   if (plan === undefined && !hasAmount)
-    misuse("Say what each code is worth, by --usd or by --plan.", "For example: --usd 5");
+    misuse("The value of the codes is missing: set --usd or --plan.", "For example: --usd 5");
   if (plan === undefined && input.text("days") !== undefined)
     misuse(
       "--days needs --plan.",
-      "An amount is there until it is used; --expires says until when a code is.",
+      "An amount does not expire. To limit how long the code can be redeemed, use --expires.",
     );
   if (plan === undefined) return { kind: "money", amountNano: usdFrom(input, "usd", { signed: false }) };
-  if (hasAmount) misuse("--usd and --plan exclude each other.", "A code is worth an amount or a plan.");
+  if (hasAmount) misuse("--usd and --plan cannot be combined.", "A code is worth an amount or a plan.");
   if (input.text("days") === undefined) misuse("--plan needs --days.", "For example: --plan pro --days 30");
   return { kind: "plan", plan, days: wholeNumberFrom(input, "days", 30, CODE_DAYS_MAX) };
 }
 
 function formatWorth(worth: Worth): string {
-  return worth.kind === "money" ? dollars(worth.amountNano) : `${worth.plan}, ${count(worth.days, "day")}`;
+  return worth.kind === "money" ? formatUsd(worth.amountNano) : `${worth.plan}, ${count(worth.days, "day")}`;
 }
 
-function writtenWorth(worth: Worth) {
+function worthToJson(worth: Worth) {
   return worth.kind === "money" ? { usd: usdText(worth.amountNano) } : { plan: worth.plan, days: worth.days };
 }
 

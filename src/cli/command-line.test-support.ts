@@ -4,18 +4,18 @@ import { afterEach, beforeEach, expect, setDefaultTimeout } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { type Finished, finished } from "../../test/support/finished.ts";
+import { type ProcessResult, readProcessResult } from "../../test/support/process-result.ts";
 
 const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
 
 export interface CommandLine {
   /** The folder of the running test. */
   folder(): string;
-  run(...args: string[]): Promise<Finished>;
+  run(...args: string[]): Promise<ProcessResult>;
   /** Returns the output; fails if the command failed. */
-  done(...args: string[]): Promise<string>;
+  runOk(...args: string[]): Promise<string>;
   /** Returns the error output; fails if the command succeeded. */
-  refused(...args: string[]): Promise<string>;
+  runFailing(...args: string[]): Promise<string>;
   /** Returns the parsed output of `--json`. */
   json(...args: string[]): Promise<ReturnType<typeof JSON.parse>>;
 }
@@ -26,12 +26,14 @@ export function openCommandLine(file?: string): CommandLine {
   setDefaultTimeout(120_000);
   let folder = "";
 
-  function run(...args: string[]): Promise<Finished> {
+  function run(...args: string[]): Promise<ProcessResult> {
     const env = { PATH: process.env.PATH ?? "" };
-    return finished(Bun.spawn([LAUNCHER, ...args], { cwd: folder, env, stdout: "pipe", stderr: "pipe" }));
+    return readProcessResult(
+      Bun.spawn([LAUNCHER, ...args], { cwd: folder, env, stdout: "pipe", stderr: "pipe" }),
+    );
   }
 
-  async function done(...args: string[]): Promise<string> {
+  async function runOk(...args: string[]): Promise<string> {
     const { code, out, err } = await run(...args);
     if (code !== 0) throw new Error(err);
     return out;
@@ -41,20 +43,20 @@ export function openCommandLine(file?: string): CommandLine {
     folder = mkdtempSync(join(tmpdir(), "model-gateway-cli-"));
     if (file === undefined) return;
     writeFileSync(join(folder, "gateway.yaml"), file);
-    await done("apply", "gateway.yaml");
+    await runOk("apply", "gateway.yaml");
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
   return {
     folder: () => folder,
     run,
-    done,
-    async refused(...args) {
+    runOk,
+    async runFailing(...args) {
       const { code, err } = await run(...args);
       expect(code).toBeGreaterThan(0);
       expect(err).not.toContain("unexpected");
       return err;
     },
-    json: async (...args) => JSON.parse(await done(...args, "--json")),
+    json: async (...args) => JSON.parse(await runOk(...args, "--json")),
   };
 }

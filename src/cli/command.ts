@@ -2,6 +2,7 @@
 
 import { parseArgs } from "node:util";
 import { nearest } from "../config/state/problem.ts";
+import { PROGRAM } from "./program-name.ts";
 import type { Terminal } from "./terminal.ts";
 
 export interface Option {
@@ -27,7 +28,7 @@ export interface Command {
 export interface Input {
   text(option: string): string | undefined;
   /** Returns an option or positional that the command requires. */
-  need(name: string): string;
+  require(name: string): string;
   flag(option: string): boolean;
   /** Builds another command line for the same data folder, to be copied into a shell. */
   command(words: string, ...args: string[]): string;
@@ -40,9 +41,9 @@ export const DATA_OPTION: Option = {
   value: "FOLDER",
   about: "the data folder (MODEL_GATEWAY_DATA, ./data)",
 };
-export const JSON_OPTION: Option = { about: "print JSON, for programs" };
+export const JSON_OPTION: Option = { about: "print JSON" };
 /** The option that every command has. */
-const HELP_OPTION: Option = { about: "this text" };
+const HELP_OPTION: Option = { about: "show this help" };
 
 /** Ends a command with an error message instead of a stack trace. */
 export class Failure extends Error {
@@ -71,7 +72,7 @@ export async function runCommand(
   environment: Readonly<Record<string, string | undefined>>,
   terminal: Terminal,
 ): Promise<number> {
-  const help = `See: npx model-gateway ${command.words} --help`;
+  const help = `See: ${PROGRAM} ${command.words} --help`;
   const options: Command["options"] = { ...command.options, help: HELP_OPTION };
   const { tokens } = parseArgs({
     args: [...args],
@@ -102,7 +103,7 @@ export async function runCommand(
       misuse(`${token.rawName} needs a value: ${token.rawName} ${option.value}`, help);
     }
     if (option.value !== undefined && values.has(token.name)) {
-      misuse(`${token.rawName} is given twice: which one counts?`, help);
+      misuse(`${token.rawName} is set twice.`, help);
     }
     values.set(token.name, token.value ?? true);
   }
@@ -128,7 +129,7 @@ export async function runCommand(
   };
   return command.run({
     text,
-    need: (name) => text(name) ?? misuse(`${name} is missing.`, help),
+    require: (name) => text(name) ?? misuse(`${name} is missing.`, help),
     flag: (name) => values.get(name) === true,
     command: (words, ...args) => commandText(words, args, text("data")),
     environment,
@@ -136,10 +137,9 @@ export async function runCommand(
   });
 }
 
-/** Uses `npx`, because the gateway is not on the PATH after a plain clone and install. */
 export function commandText(words: string, args: readonly string[], data: string | undefined): string {
   const where = data === undefined ? [] : ["--data", data];
-  return ["npx model-gateway", words, ...[...args, ...where].map(shellWord)].join(" ");
+  return [PROGRAM, words, ...[...args, ...where].map(shellWord)].join(" ");
 }
 
 export function shellWord(text: string): string {
@@ -153,13 +153,7 @@ function helpText(command: Command): string {
   const required = entries
     .filter(([, option]) => option.required)
     .map(([name, option]) => form(name, option));
-  const usage = [
-    "npx model-gateway",
-    command.words,
-    ...(command.positionals ?? []),
-    ...required,
-    "[options]",
-  ];
+  const usage = [PROGRAM, command.words, ...(command.positionals ?? []), ...required, "[options]"];
   return [
     `${command.summary}.`,
     "",

@@ -14,6 +14,7 @@ import type { AccountRecord, GroupRecord, PolicyRecords, Registration } from "..
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Finding } from "./finding.ts";
+import { PROGRAM } from "./program-name.ts";
 
 /** Enabled accounts with their credentials. An account whose credential cannot be unsealed becomes a finding. */
 export function openAccounts(
@@ -25,23 +26,23 @@ export function openAccounts(
   for (const record of records.accounts) {
     const what = `account ${record.name}`;
     if (!record.enabled) {
-      findings.push({ what, state: "good", says: "is disabled and was not asked", todo: null });
+      findings.push({ what, state: "good", says: "is disabled and was not checked", todo: null });
     } else if (record.kind === "simulator") {
       findings.push({ what, state: "good", says: "is the built-in simulator", todo: null });
     } else {
       try {
-        accounts.push(...compiled(record, keyring));
+        accounts.push(...compileAccount(record, keyring));
       } catch {
         const todo =
-          "Restore the master key it was sealed with, or put the credential into the file again and apply it.";
-        findings.push({ what, state: "broken", says: "has a credential that does not open", todo });
+          "Restore the master key that encrypted it, or set the credential in the configuration file and apply it.";
+        findings.push({ what, state: "broken", says: "has a credential that cannot be decrypted", todo });
       }
     }
   }
   return { accounts, findings };
 }
 
-function compiled(record: AccountRecord, keyring: Keyring): Iterable<PolicyAccount> {
+function compileAccount(record: AccountRecord, keyring: Keyring): Iterable<PolicyAccount> {
   const { accounts } = compileSnapshot(
     { models: [], accounts: [record], groups: [] },
     {
@@ -61,14 +62,14 @@ export function checkGroups(records: PolicyRecords): Finding[] {
     const what = `group ${group.name}`;
     const pool = group.accounts.flatMap((id) => accounts.get(id) ?? []).filter(({ enabled }) => enabled);
     if (pool.length === 0) {
-      const todo = "Give the group an account in the file, or enable one of its own.";
+      const todo = "Add an account to the group in the configuration file, or enable one of its accounts.";
       return [{ what, state: "broken", says: "publishes models but has no enabled account", todo }];
     }
     const findings = checkPublications(group).flatMap((publication) =>
       publication.shortcomings.map((shortcoming) => ({
         what,
         state: isHidden(shortcoming) ? ("broken" as const) : ("doubtful" as const),
-        ...inWords(shortcoming, group, publication, pool),
+        ...describeShortcoming(shortcoming, group, publication, pool),
       })),
     );
     if (findings.length > 0) return findings;
@@ -90,12 +91,12 @@ export function checkOpenAccess(
     .map(({ name }) => ({
       what: `group ${name}`,
       state: "doubtful",
-      says: "charges nothing and is open to everyone, and so is registration",
-      todo: "Write access: members, let it charge a balance or a subscription, or close registration.",
+      says: "is free and open to everyone, and registration is open",
+      todo: "Set access: members, charge a balance or a subscription, or close registration.",
     }));
 }
 
-function inWords(
+function describeShortcoming(
   shortcoming: Shortcoming,
   group: GroupRecord,
   { model, mapping }: CheckedPublication,
@@ -106,8 +107,8 @@ function inWords(
     case "no_account":
     case "unmapped":
       return {
-        says: `publishes ${model.id}, which no account of its pool maps`,
-        todo: `Add "${model.id}" to the models of ${names(pool)}, or take it from the group.`,
+        says: `publishes ${model.id}, but no account of the group maps it`,
+        todo: `Add "${model.id}" to the models of ${names(pool)}, or remove it from the group.`,
       };
     case "no_shared_interface":
       return {
@@ -117,8 +118,8 @@ function inWords(
     case "unspoken": {
       const unspoken = shortcoming.interfaces.join(", ");
       return {
-        says: `publishes ${model.id}, but no account that maps it speaks ${unspoken}`,
-        todo: `Add ${unspoken} to the interfaces of ${names(mapping)}, or take it from the model.`,
+        says: `publishes ${model.id}, but no account that maps it supports ${unspoken}`,
+        todo: `Add ${unspoken} to the interfaces of ${names(mapping)}, or remove it from the model.`,
       };
     }
     case "no_price": {
@@ -126,7 +127,7 @@ function inWords(
         group.billing.charge === "none" ? "has a window in usd" : `charges a ${group.billing.charge}`;
       return {
         says: `does not publish ${model.id}: it has no price, and the group ${reason}`,
-        todo: `Give ${model.id} a price in the file, or in a list: npx model-gateway prices update --from FILE`,
+        todo: `Set a price for ${model.id} in the configuration file or in a price list: ${PROGRAM} prices update --from FILE`,
       };
     }
   }

@@ -3,12 +3,12 @@
 import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { readSettings, type Settings } from "../config/installation/environment.ts";
 import { hasStore } from "../config/installation/installation.ts";
-import { NOTHING_KNOWN } from "../config/parse/check.ts";
 import { parseGatewayFile } from "../config/parse/file.ts";
+import { NO_KNOWN_NAMES } from "../config/parse/references.ts";
 import { limits } from "../config/product-limits.ts";
 import { formatProblem } from "../config/state/problem.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
-import { openDialer } from "../net/http-client/dial.ts";
+import { Dialer } from "../net/http-client/dial.ts";
 import { systemClock } from "../net/wire/clock.ts";
 import { openDeadlines } from "../net/wire/deadlines.ts";
 import type { PolicyRecords } from "../records.ts";
@@ -20,22 +20,26 @@ import { listPlans } from "../store/money/plans.ts";
 import { readPolicy } from "../store/policy/policy.ts";
 import { loadPepper } from "../store/settings/pepper.ts";
 import { readRegistration } from "../store/settings/registration.ts";
-import { NO_FILE, readConfigFile } from "./apply.ts";
+import { type ConfigSource, readConfigSource } from "./apply.ts";
 import { checkAccount } from "./check-account.ts";
+import { checkLiveness } from "./check-liveness.ts";
 import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
+import { checkNodes } from "./doctor-nodes.ts";
 import { checkGroups, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
-import type { Finding } from "./finding.ts";
-import { isForOperators, storeFailure } from "./store-access.ts";
-import { count, type Terminal } from "./terminal.ts";
+import { type Finding, printFinding } from "./finding.ts";
+import { PROGRAM } from "./program-name.ts";
+import { isForOperators, readCommandSettings, storeFailure } from "./store-access.ts";
+import { count } from "./terminal.ts";
 
 export const doctor: Command = {
   words: "doctor",
-  summary: "Check configuration, store and every account, and say what to do",
-  about:
-    "Changes nothing. Each enabled account is asked for its list of models. Exits with 1 when something is broken.",
+  summary: "Check the configuration, the database and every account",
+  about: `Does not change any data. Lists the models of each enabled account. Exits with 1 if a check fails.
+With --live it only checks that the server of this data folder answers, as the health check of a container does.`,
   options: {
     config: { value: "FILE", about: "also check this configuration file" },
+    live: { about: "only check that the server answers" },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
@@ -45,23 +49,24 @@ export const doctor: Command = {
     // Printed as they arrive, so that a hanging account does not hide earlier findings.
     const report = (...found: Finding[]) => {
       findings.push(...found);
-      if (live) for (const finding of found) print(finding, input.terminal);
+      if (live) for (const finding of found) printFinding(finding, input.terminal);
     };
-    await examine(input, report);
+    if (input.flag("live")) report(await checkLiveness(readCommandSettings(input)));
+    else await runChecks(input, report);
     const broken = findings.filter(({ state }) => state === "broken").length;
     if (!live) input.terminal.print(JSON.stringify({ ok: broken === 0, findings }, null, 2));
-    else input.terminal.print(broken === 0 ? "\nNothing is broken." : `\n${count(broken, "thing")} to mend.`);
+    else input.terminal.print(broken === 0 ? "\nNo errors found." : `\n${count(broken, "check")} failed.`);
     return broken === 0 ? 0 : 1;
   },
 };
 
 type Report = (...findings: Finding[]) => void;
 
-async function examine(input: Input, report: Report): Promise<void> {
+async function runChecks(input: Input, report: Report): Promise<void> {
   const result = readSettings({ flags: { data: input.text("data") }, environment: input.environment });
   if (!result.ok) {
     for (const problem of result.problems)
-      report(bad("settings", problem, "Correct the variable or the flag."));
+      report(failed("settings", problem, "Correct the variable or the flag."));
     return;
   }
   const { settings } = result;
@@ -77,14 +82,14 @@ async function examine(input: Input, report: Report): Promise<void> {
     report(...findings, ...checkGroups(records));
     report(...checkOpenAccess(records.groups, await readRegistration(db)));
     report(await checkAdministrator(db, input));
-    const dialer = openDialer({
+    const dialer = new Dialer({
       clock: systemClock,
       lookupTimeoutMs: limits.lookupTimeoutMs,
       cacheMs: limits.addressCacheMs,
     });
-    const alarms = openDeadlines(limits.alarmsMs, systemClock);
+    const deadlines = openDeadlines(limits.deadlineScanMs, systemClock);
     const http = openHttpClient({
-      alarms,
+      deadlines,
       clock: systemClock,
       connectTimeoutMs: limits.connectTimeoutMs,
       idleMs: limits.upstreamIdleMs,
@@ -94,12 +99,12 @@ async function examine(input: Input, report: Report): Promise<void> {
     await Promise.all(
       accounts.map(async (account) => {
         report(await checkAccount(account, dialer, http));
-        const socket = account.websocket ? await checkSocket(account, dialer, alarms) : null;
+        const socket = account.websocket ? await checkSocket(account, dialer, deadlines) : null;
         if (socket !== null) report(socket);
       }),
     );
     http.close();
-    alarms.stop();
+    deadlines.stop();
   } finally {
     await db?.close();
   }
@@ -107,14 +112,14 @@ async function examine(input: Input, report: Report): Promise<void> {
 
 async function checkAdministrator(db: Db, input: Input): Promise<Finding> {
   const what = "administrator";
-  if (await canAdministratorSignIn(db)) return good(what, "can sign in");
+  if (await canAdministratorSignIn(db)) return passed(what, "can sign in");
   const admin = (await listUsers(db)).find(({ role, status }) => role === "admin" && status === "active");
-  const link = "The start-up text of each start has a link to become the administrator";
+  const link = "Each start of the gateway prints a link to create the administrator";
   return admin === undefined
-    ? doubt(what, "is not there yet", `${link}.`)
-    : doubt(
+    ? warned(what, "does not exist yet", `${link}.`)
+    : warned(
         what,
-        `${admin.email} has no password, so nobody can sign in to run the place`,
+        `${admin.email} has no password, so no administrator can sign in`,
         `${link}. While the gateway runs: ${input.command("admin link", "--email", admin.email, "--for", "reset")}`,
       );
 }
@@ -122,23 +127,28 @@ async function checkAdministrator(db: Db, input: Input): Promise<Finding> {
 function checkFolder({ dataDir }: Settings): Finding {
   const what = "data folder";
   if (!existsSync(dataDir))
-    return doubt(what, `${dataDir} is not there yet`, "The first start makes it: npx model-gateway start");
+    return warned(what, `${dataDir} does not exist yet`, `The first start creates it: ${PROGRAM} start`);
   const stat = statSync(dataDir);
-  if (!stat.isDirectory()) return bad(what, `${dataDir} is not a folder`, "Name another one with --data.");
+  if (!stat.isDirectory())
+    return failed(what, `${dataDir} is not a folder`, "Choose another folder with --data.");
   try {
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch {
-    return bad(what, `${dataDir} cannot be written by you`, "Run as its owner, or change its owner.");
+    return failed(
+      what,
+      `No permission to write ${dataDir}`,
+      "Run the command as the owner of the folder, or change its owner.",
+    );
   }
   const mode = stat.mode & 0o777;
   if ((mode & 0o077) !== 0) {
-    return doubt(
+    return warned(
       what,
-      `${dataDir} is open to other users of this machine (mode ${mode.toString(8)})`,
+      `${dataDir} is readable by other users of this machine (mode ${mode.toString(8)})`,
       `chmod 700 ${dataDir}`,
     );
   }
-  return good(what, dataDir);
+  return passed(what, dataDir);
 }
 
 /** Creates no master key, unlike the first start: a new key in place of a missing one would only hide the loss. */
@@ -149,15 +159,15 @@ function checkMasterKey(settings: Settings, input: Input, report: Report): Keyri
     const isSealed = settings.databaseUrl.startsWith("sqlite:") && hasStore(settings);
     report(
       isSealed
-        ? bad(
+        ? failed(
             what,
-            `${settings.masterKeyFile} is missing, and the store is sealed with it`,
-            "Restore it from its backup: a new one would open nothing.",
+            `${settings.masterKeyFile} is missing, and the database has secrets encrypted with it`,
+            "Restore it from its backup: a new key cannot decrypt them.",
           )
-        : doubt(
+        : warned(
             what,
-            `${settings.masterKeyFile} is not there yet`,
-            "The first start makes it. If there was one, restore it from its backup.",
+            `${settings.masterKeyFile} does not exist yet`,
+            "The first start creates it. If it existed before, restore it from its backup.",
           ),
     );
     return null;
@@ -165,7 +175,7 @@ function checkMasterKey(settings: Settings, input: Input, report: Report): Keyri
   try {
     const keyring = openKeyring({ file: settings.masterKeyFile, fromEnv });
     report(
-      good(
+      passed(
         what,
         `key ${keyring.activeKid} from ${fromEnv === undefined ? settings.masterKeyFile : "MODEL_GATEWAY_MASTER_KEY"}`,
       ),
@@ -173,10 +183,10 @@ function checkMasterKey(settings: Settings, input: Input, report: Report): Keyri
     return keyring;
   } catch (error) {
     report(
-      bad(
+      failed(
         what,
         isForOperators(error) ? error.message : "cannot be read",
-        "Restore it from its backup, or mend its permissions.",
+        "Restore it from its backup, or correct its permissions.",
       ),
     );
     return null;
@@ -184,40 +194,39 @@ function checkMasterKey(settings: Settings, input: Input, report: Report): Keyri
 }
 
 /** Thrown to roll back the trial. */
-class RollBackTrial extends Error {}
+class TrialRollback extends Error {}
 
 async function checkStore(settings: Settings, keyring: Keyring | null, report: Report): Promise<Db | null> {
   const what = "store";
   const { databaseUrl } = settings;
   const isFile = databaseUrl.startsWith("sqlite:");
   if (isFile && !existsSync(databaseUrl.slice("sqlite:".length))) {
-    report(doubt(what, "there is no database yet", "The first start makes it: npx model-gateway start"));
+    report(warned(what, "the database does not exist yet", `The first start creates it: ${PROGRAM} start`));
     return null;
   }
   let db: Db | null = null;
   try {
-    db = await openDb(databaseUrl);
+    db = await openDb(databaseUrl, { workload: "maintenance" });
     const ahead = await changesAhead(db);
-    const { from, to } = await trialOpening(db, keyring, ahead);
+    const { from, to } = await tryOpening(db, keyring, ahead);
     if (from < to) {
       report(
-        doubt(
+        warned(
           what,
           `has schema ${from}, this version needs ${to}`,
-          ["The next start brings it up to date.", ...(ahead?.takes ?? []), "Make a backup before."].join(
-            " ",
-          ),
+          ["The next start migrates it.", ...(ahead?.takes ?? []), "Back it up first."].join(" "),
         ),
       );
       await db.close();
       return null;
     }
-    report(good(what, `${isFile ? "SQLite" : "PostgreSQL"}, schema ${to}`));
+    report(passed(what, `${isFile ? "SQLite" : "PostgreSQL"}, schema ${to}`));
+    report(...(await checkNodes(db)));
     return db;
   } catch (error) {
     if (isForOperators(error))
-      report(bad(what, error.message, "Restore what is missing, then run this again."));
-    else report(bad(what, ...storeFailure(settings, error)));
+      report(failed(what, error.message, "Restore the missing data, then run the command again."));
+    else report(failed(what, ...storeFailure(settings, error)));
     await db?.close();
     return null;
   }
@@ -227,7 +236,7 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
  * Does what a start would do, and rolls it back. Pending migrations are skipped: on a large store they would take
  * long and block other writers.
  */
-async function trialOpening(
+async function tryOpening(
   db: Db,
   keyring: Keyring | null,
   ahead: { from: number; to: number } | null,
@@ -237,10 +246,10 @@ async function trialOpening(
     await db.begin("write", async (tx) => {
       outcome = ahead ?? (await migrate(tx));
       if (keyring !== null) await loadPepper(tx, keyring);
-      throw new RollBackTrial();
+      throw new TrialRollback();
     });
   } catch (error) {
-    if (!(error instanceof RollBackTrial)) throw error;
+    if (!(error instanceof TrialRollback)) throw error;
   }
   return outcome;
 }
@@ -251,16 +260,16 @@ async function checkConfig(
   db: Db | null,
   records: PolicyRecords | null,
 ): Promise<Finding[]> {
-  let text: string;
+  let source: ConfigSource;
   try {
-    text = readConfigFile(fileName, NO_FILE);
+    source = readConfigSource(fileName, input.environment);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
-    return [bad("configuration", error.message, error.hint ?? "Name another file.")];
+    return [failed("configuration", error.message, error.hint ?? "Choose another file.")];
   }
   const known =
     db === null || records === null
-      ? NOTHING_KNOWN
+      ? NO_KNOWN_NAMES
       : {
           models: new Set(records.models.map(({ id }) => id)),
           accounts: new Set(records.accounts.map(({ name }) => name)),
@@ -268,25 +277,19 @@ async function checkConfig(
           plans: new Set((await listPlans(db)).map(({ name }) => name)),
           users: new Set((await listUsers(db)).map(({ email }) => email.toLowerCase())),
         };
-  const parsed = parseGatewayFile(text, { fileName, environment: input.environment, known });
-  if (parsed.ok) return [good("configuration", `${fileName} is right`)];
-  return parsed.problems.map((problem) => bad("configuration", formatProblem(problem), null));
+  const parsed = parseGatewayFile(source.text, { ...source, known });
+  if (parsed.ok) return [passed("configuration", `${fileName} is valid`)];
+  return parsed.problems.map((problem) => failed("configuration", formatProblem(problem), null));
 }
 
-function good(what: string, says: string): Finding {
+function passed(what: string, says: string): Finding {
   return { what, state: "good", says, todo: null };
 }
 
-function doubt(what: string, says: string, todo: string): Finding {
+function warned(what: string, says: string, todo: string): Finding {
   return { what, state: "doubtful", says, todo };
 }
 
-function bad(what: string, says: string, todo: string | null): Finding {
+function failed(what: string, says: string, todo: string | null): Finding {
   return { what, state: "broken", says, todo };
-}
-
-function print({ what, state, says, todo }: Finding, { print: line, paint }: Terminal): void {
-  const mark = { good: paint.green("✓"), doubtful: paint.yellow("!"), broken: paint.red("✗") }[state];
-  line(`${mark} ${paint.bold(what)}  ${says}`);
-  if (todo !== null) line(`    ${todo}`);
 }

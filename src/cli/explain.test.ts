@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { standingTexts } from "./explain.ts";
 
-test("how limits stand is told one by one, money in dollars", () => {
+test("limits are listed one by one, with money in dollars", () => {
   const of = (used: number, limit: number) => ({ used, limit, remaining: limit - used, resetMs: 1 });
   expect(
     standingTexts({
@@ -14,7 +14,7 @@ test("how limits stand is told one by one, money in dollars", () => {
       ],
     }),
   ).toEqual([
-    "1 of 4 requests at once",
+    "1 of 4 concurrent requests",
     "2 of 60 requests in the last minute",
     "3 of 10 requests in 5 h",
     "$1.2345 of $5.00 in 5 h",

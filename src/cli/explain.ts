@@ -6,7 +6,7 @@ import type { DispatchTrace } from "../gateway/request/trace.ts";
 import type { LimitStanding } from "../limits/limiter.ts";
 import { usdText } from "../money/nano.ts";
 import { buildTariff, multiplierText } from "../money/tariff.ts";
-import { explainAccess } from "../policy/explain.ts";
+import { type AccountExplanation, explainAccess } from "../policy/explain.ts";
 import { INTERFACES, type Interface } from "../records.ts";
 import type { LiveExplanation } from "../server/operator-socket.ts";
 import type { Db } from "../store/engine/db.ts";
@@ -16,16 +16,17 @@ import { findKeyByPublicId } from "../store/policy/keys.ts";
 import { readPolicy } from "../store/policy/policy.ts";
 import { findUsage, type UsageFlag, type UsageRow } from "../store/usage/usage.ts";
 import { type Command, DATA_OPTION, fail, type Input, misuse } from "./command.ts";
-import { dollars, pointsAligned } from "./money-input.ts";
-import { askServer, flushUser } from "./running-server.ts";
+import { alignDecimalPoints, formatUsd } from "./money-input.ts";
+import { PROGRAM } from "./program-name.ts";
+import { flushUser, sendToServer } from "./running-server.ts";
 import { withInstallation } from "./store-access.ts";
 import { type Terminal, table } from "./terminal.ts";
 
 export const explain: Command = {
   words: "explain",
-  summary: "Explain what happened to a request, or what a key may call",
-  about: `With a request id: the whole trace of that request. With --key and --model: a dry run, step by step, with the
-limits and accounts as a running server sees them now. The id of a key is the eight characters that \`keys list\` shows.`,
+  summary: "Explain a request, or whether a key can call a model",
+  about: `With a request id: the full trace of the request. With --key and --model: a dry run, step by step, with the current
+limits and accounts of the running server. The id of a key is the eight characters that \`keys list\` shows.`,
   positionals: ["[REQUEST_ID]"],
   options: {
     key: { value: "KEY_ID", about: "dry run: the key's public id" },
@@ -47,23 +48,29 @@ limits and accounts as a running server sees them now. The id of a key is the ei
 async function explainRequest(db: Db, requestId: string, terminal: Terminal): Promise<number> {
   const row = await findUsage(db, requestId);
   if (row === null) {
-    fail(`There is no request ${requestId}.`, "Its id is in the x-request-id header of the answer.");
+    fail(
+      `Request ${requestId} does not exist.`,
+      "The id of a request is in the x-request-id header of its response.",
+    );
   }
   const { paint } = terminal;
   const trace: DispatchTrace | null = row.trace === null ? null : JSON.parse(row.trace);
   terminal.print(`${paint.bold(row.requestId)}  ${new Date(row.atMs).toISOString()}`);
   terminal.print(`${row.endpoint} ${row.publicModel}${row.stream ? ", streamed" : ""}`);
   const outcome = row.errorCode === null ? row.outcome : `${row.outcome} (${row.errorCode})`;
-  terminal.print(`${row.status} ${outcome} after ${row.durationMs} ms, ${row.waitMs} ms of it waiting`);
+  terminal.print(
+    `${row.status} ${outcome} after ${row.durationMs} ms, including ${row.waitMs} ms in the queue`,
+  );
   if (trace?.slotWaitMs !== undefined) {
-    terminal.print(`${trace.slotWaitMs} ms of the wait were for a slot of a concurrency limit`);
+    terminal.print(`${trace.slotWaitMs} ms of the queue time were for a concurrency limit`);
   }
   if (row.requestCount > 1) {
     terminal.print(
-      `one record of ${row.requestCount} requests that ended alike within a minute; times are sums`,
+      `this record stands for ${row.requestCount} requests with the same result within one minute; times are sums`,
     );
   }
   if (trace?.refusal !== undefined) terminal.print(trace.refusal);
+  if (trace?.traceId !== undefined) terminal.print(`trace ${trace.traceId} of the client`);
   terminal.print(
     `tokens: ${row.inputTokens} in (${row.cachedTokens} cached), ${row.outputTokens} out (${row.reasoningTokens} reasoning)`,
   );
@@ -74,41 +81,56 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
       terminal.print(`served by ${account?.name ?? row.accountId} at the first attempt`);
     return 0;
   }
-  if (trace.attempts.length > 0) {
-    terminal.print();
-    terminal.print(
-      table(
-        ["attempt", "account", "model", "began", "first byte", "status", "outcome"],
-        trace.attempts.map((attempt, i) => [
-          String(i + 1),
-          attempt.accountName,
-          attempt.upstreamModel,
-          `${attempt.startedMs} ms`,
-          attempt.firstByteMs === null ? "-" : `${attempt.firstByteMs} ms`,
-          attempt.status === null ? "-" : String(attempt.status),
-          attempt.failure === null ? describeOutcome(row.outcome) : `${attempt.failure}: ${attempt.reason}`,
-        ]),
-        paint,
-      ),
-    );
-  }
-  if (trace.candidates.length > 0) {
-    terminal.print();
-    terminal.print(
-      table(
-        ["weighed", "model", "priority", "score", "reason"],
-        trace.candidates.map((candidate) => [
-          candidate.accountName,
-          candidate.upstreamModel,
-          String(candidate.priority),
-          candidate.score === null ? "-" : candidate.score.toPrecision(3),
-          describeState(candidate),
-        ]),
-        paint,
-      ),
-    );
-  }
+  printAttempts(trace, row.outcome, terminal);
+  printTranslation(trace, terminal);
+  printCandidates(trace, terminal);
   return 0;
+}
+
+function printAttempts(trace: DispatchTrace, outcome: string, terminal: Terminal): void {
+  if (trace.attempts.length === 0) return;
+  terminal.print();
+  terminal.print(
+    table(
+      ["attempt", "account", "model", "began", "first byte", "status", "outcome"],
+      trace.attempts.map((attempt, i) => [
+        String(i + 1),
+        attempt.accountName,
+        attempt.upstreamModel,
+        `${attempt.startedMs} ms`,
+        attempt.firstByteMs === null ? "-" : `${attempt.firstByteMs} ms`,
+        attempt.status === null ? "-" : String(attempt.status),
+        attempt.failure === null ? describeOutcome(outcome) : `${attempt.failure}: ${attempt.reason}`,
+      ]),
+      terminal.paint,
+    ),
+  );
+}
+
+function printTranslation({ attempts }: DispatchTrace, terminal: Terminal): void {
+  for (const { accountName, translation, dropped = [] } of attempts) {
+    if (translation === undefined) continue;
+    const names = dropped.length === 0 ? "" : `; dropped: ${dropped.join(", ")}`;
+    terminal.print(`translated into ${translation} for ${accountName}${names}`);
+  }
+}
+
+function printCandidates(trace: DispatchTrace, terminal: Terminal): void {
+  if (trace.candidates.length === 0) return;
+  terminal.print();
+  terminal.print(
+    table(
+      ["weighed", "model", "priority", "score", "reason"],
+      trace.candidates.map((candidate) => [
+        candidate.accountName,
+        candidate.upstreamModel,
+        String(candidate.priority),
+        candidate.score === null ? "-" : candidate.score.toPrecision(3),
+        describeState(candidate),
+      ]),
+      terminal.paint,
+    ),
+  );
 }
 
 /** `cooling: server`: a cool-down is explained by the failure that caused it. */
@@ -122,14 +144,16 @@ async function printMoney(db: Db, row: UsageRow, terminal: Terminal): Promise<vo
   if (row.costNano === 0n && row.upstreamNano === 0n && row.payer === null) return;
   const user = (await listUsers(db)).find(({ id }) => id === row.userId)?.email ?? row.userId;
   const paid =
-    row.payer === null ? "nobody pays" : `${dollars(row.chargedNano)} charged to the ${row.payer} of ${user}`;
-  print(`cost: ${dollars(row.costNano)}, ${paid}; by the list ${dollars(row.upstreamNano)}`);
+    row.payer === null
+      ? "not charged"
+      : `${formatUsd(row.chargedNano)} charged to the ${row.payer} of ${user}`;
+  print(`cost: ${formatUsd(row.costNano)}, ${paid}; upstream cost ${formatUsd(row.upstreamNano)}`);
   for (const flag of row.flags) print(paint.yellow(`${flag}: ${FLAG_TEXTS[flag]}`));
   const terms = row.tariffId === null ? null : await readTerms(db, row.tariffId);
   const tariff = terms === null ? null : buildTariff(terms);
   const lines = tariff === null ? null : buildCostLines(tariff, row);
   if (tariff === null || lines === null || lines.length === 0) return;
-  const costs = pointsAligned(lines.map(({ nano }) => dollars(nano)));
+  const costs = alignDecimalPoints(lines.map(({ nano }) => formatUsd(nano)));
   const cells = lines.map(({ unit, count, picoEach, longContext }, i) => {
     const { price, per } = formatPrice(unit, picoEach);
     return [
@@ -140,16 +164,17 @@ async function printMoney(db: Db, row: UsageRow, terminal: Terminal): Promise<vo
       costs[i] ?? "",
     ];
   });
-  print(`\n${table(["of", "count", "price", "times", "cost"], cells, paint)}\n`);
+  print(`\n${table(["unit", "count", "price", "multiplier", "cost"], cells, paint)}\n`);
 }
 
 const FLAG_TEXTS: Readonly<Record<UsageFlag, string>> = {
-  estimated: "the upstream told no usage, so it was counted here",
-  partial: "the answer broke off, and what came of it was counted here",
-  clamped: "the upstream's count cannot be true, or the cost is more than is recorded",
-  overrun: "it cost more than was held; the whole cost is charged, and may have left a debt",
-  recovered: "its process died, and what was known of it was settled later",
-  capped: "the answer was bounded to what the payer had",
+  estimated: "the upstream reported no usage, so the gateway estimated it",
+  partial: "the response was interrupted, and the delivered part was counted by the gateway",
+  clamped:
+    "the usage reported by the upstream is implausible, or the cost exceeds the maximum that can be recorded",
+  overrun: "the request cost more than its hold; the full cost was charged, which may have left a debt",
+  recovered: "the gateway process died; the request was settled later from the journal",
+  capped: "the response was limited to what the payer could afford",
 };
 
 /** An attempt that did not fail has the outcome of its request. */
@@ -162,11 +187,11 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
   const keyId = input.text("key");
   const model = input.text("model");
   if (keyId === undefined || model === undefined) {
-    misuse("Name a request id, or --key and --model.", "See: npx model-gateway explain --help");
+    misuse("Missing arguments: set a request id, or --key and --model.", `See: ${PROGRAM} explain --help`);
   }
   const iface = readInterface(input.text("interface") ?? "chat");
   const key = await findKeyByPublicId(db, keyId);
-  if (key === null) fail(`There is no key ${keyId}.`, `See: ${input.command("keys list")}`);
+  if (key === null) fail(`Key ${keyId} does not exist.`, `See: ${input.command("keys list")}`);
   const { allowed, steps, accounts } = explainAccess(await readPolicy(db), key, model, iface, nowMs);
   for (const { ok, text } of steps) {
     terminal.print(`${ok ? terminal.paint.green("✓") : terminal.paint.red("✗")} ${text}`);
@@ -176,32 +201,36 @@ async function explainKey(db: Db, settings: Settings, input: Input, nowMs: numbe
     terminal.print();
     terminal.print(
       table(
-        ["account", "sent as", "priority", "weight", "reason"],
+        ["account", "upstream model", "priority", "weight", "state"],
         accounts.map((account) => [
           account.name,
           account.upstreamModel ?? "-",
           String(account.priority),
           String(account.weight),
-          account.reason ?? "eligible",
+          account.reason ?? describeEligible(account),
         ]),
         terminal.paint,
       ),
     );
   }
   terminal.print();
-  terminal.print(allowed ? `This key may call ${model}.` : `This key may not call ${model}.`);
+  terminal.print(allowed ? `Result: this key can call ${model}.` : `Result: this key cannot call ${model}.`);
   await printLive(settings, { keyId: key.id, model, interface: iface }, terminal);
   return allowed ? 0 : 1;
 }
 
+function describeEligible({ translation }: AccountExplanation): string {
+  return translation === null ? "eligible" : `eligible, translated into ${translation}`;
+}
+
 /** Only the running server knows the limits in use and the health of accounts. */
 async function printLive(settings: Settings, request: object, terminal: Terminal): Promise<void> {
-  const answer = await askServer(settings, "/explain", request);
+  const answer = await sendToServer(settings, "/explain", request);
   terminal.print();
   if (answer === null) {
     terminal.print(
       terminal.paint.dim(
-        "As configured: no server runs on this data folder, so health and limits in use are unknown.",
+        "No server is running on this data folder, so account health and used limits are unknown.",
       ),
     );
     return;
@@ -213,7 +242,7 @@ async function printLive(settings: Settings, request: object, terminal: Terminal
   if (live.candidates.length === 0) return;
   terminal.print(
     table(
-      ["account now", "score", "reason", "frees in"],
+      ["account", "score", "state", "available in"],
       live.candidates.map(({ accountName, score, reason, cause, freesInMs }) => [
         accountName,
         score === null ? "-" : score.toPrecision(3),
@@ -227,7 +256,7 @@ async function printLive(settings: Settings, request: object, terminal: Terminal
 
 export function standingTexts({ concurrency, requests, tokens, windows }: LimitStanding): string[] {
   const texts: string[] = [];
-  if (concurrency) texts.push(`${concurrency.inUse} of ${concurrency.limit} requests at once`);
+  if (concurrency) texts.push(`${concurrency.inUse} of ${concurrency.limit} concurrent requests`);
   if (requests) texts.push(`${requests.used} of ${requests.limit} requests in the last minute`);
   if (tokens) texts.push(`${tokens.used} of ${tokens.limit} tokens in the last minute`);
   for (const { perMs, ...window } of windows) {
@@ -246,7 +275,6 @@ export function standingTexts({ concurrency, requests, tokens, windows }: LimitS
 function readInterface(text: string): Interface {
   const found = INTERFACES.find((name) => name === text);
   return (
-    found ??
-    misuse(`--interface must be one of ${INTERFACES.join(", ")}.`, "See: npx model-gateway explain --help")
+    found ?? misuse(`--interface must be one of ${INTERFACES.join(", ")}.`, `See: ${PROGRAM} explain --help`)
   );
 }

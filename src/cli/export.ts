@@ -6,8 +6,8 @@ import { withInstallation } from "./store-access.ts";
 
 export const exportState: Command = {
   words: "export",
-  summary: "Print the present state as a configuration file, secrets left out",
-  about: "Applying the result to the same installation changes nothing: secrets that are left out are kept.",
+  summary: "Print the current configuration as gateway.yaml, without secrets",
+  about: "Applying the output to the same installation changes nothing: omitted secrets are kept.",
   options: { data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db }) => {

@@ -5,7 +5,7 @@ import { type Input, misuse, type Option } from "./command.ts";
 
 export const EXPIRES_OPTION: Option = {
   value: "DATE",
-  about: "2027-01-31 (to the end of that day, UTC) or 2027-01-31T12:00:00Z",
+  about: "2027-01-31 (until the end of that day, UTC) or 2027-01-31T12:00:00Z",
 };
 
 /** Returns null if the option is omitted. A date without a time means the end of that day by default. */

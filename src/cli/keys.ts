@@ -5,36 +5,36 @@ import { NO_PAYER } from "../config/parse/check-charging.ts";
 import { keyTitle, newKey } from "../config/plan/plan-keys.ts";
 import { isName, NAME_RULE } from "../config/schema/schema.ts";
 import { limitsText, limitsToFile } from "../config/schema/usage-limits.ts";
-import { created, shownKey } from "../config/state/difference.ts";
+import { createdFields, formatKey } from "../config/state/difference.ts";
 import { type CallerLimits, type KeyRecord, NO_LIMITS } from "../records.ts";
 import { findUser, listUsers } from "../store/identity/users.ts";
 import { listGroups } from "../store/policy/groups.ts";
 import { findKeyByPublicId, insertKey, listKeys, revokeKey } from "../store/policy/keys.ts";
 import { type Command, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
 import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
-import { audited } from "./operator.ts";
-import { needUser, withInstallation } from "./store-access.ts";
+import { runLogged } from "./operator.ts";
+import { requireUser, withInstallation } from "./store-access.ts";
 import { count, table } from "./terminal.ts";
 
 export const createKey: Command = {
   words: "keys create",
-  summary: "Make an API key and show it, this once",
+  summary: "Create an API key; its secret is shown only once",
   options: {
-    name: { value: "NAME", about: "what it is for", required: true },
-    group: { value: "GROUP", about: "the group it is assigned to", required: true },
-    user: { value: "EMAIL", about: "the user it belongs to" },
+    name: { value: "NAME", about: "the name of the key", required: true },
+    group: { value: "GROUP", about: "the group of the key", required: true },
+    user: { value: "EMAIL", about: "the user that the key belongs to" },
     expires: EXPIRES_OPTION,
-    concurrency: { value: "COUNT", about: "how many of its requests may run at once" },
-    rpm: { value: "COUNT", about: "requests in any minute" },
-    tpm: { value: "COUNT", about: "tokens in any minute" },
+    concurrency: { value: "COUNT", about: "maximum number of concurrent requests" },
+    rpm: { value: "COUNT", about: "maximum number of requests per minute" },
+    tpm: { value: "COUNT", about: "maximum number of tokens per minute" },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
   run: (input) =>
     withInstallation(input, async (installation) => {
       const { clock } = installation;
-      const name = input.need("name");
-      const group = input.need("group");
+      const name = input.require("name");
+      const group = input.require("group");
       const email = input.text("user");
       if (!isName(name)) misuse(`--name must be ${NAME_RULE}.`, "For example: --name ci");
       const expiresAtMs = instantFrom(input, "expires");
@@ -47,15 +47,15 @@ export const createKey: Command = {
         if (found === undefined) {
           const names = groups.map((candidate) => candidate.name).join(", ");
           fail(
-            `There is no group "${group}".`,
+            `Group "${group}" does not exist.`,
             names === "" ? "Apply a configuration file first." : `Groups: ${names}`,
           );
         }
-        const user = email === undefined ? null : await needUser(tx, email);
+        const user = email === undefined ? null : await requireUser(tx, email);
         if (user === null && found.billing.charge !== "none") {
           fail(
             `The group "${group}" charges a ${found.billing.charge}, and ${NO_PAYER}.`,
-            "Name the user: --user EMAIL",
+            "Set the user: --user EMAIL",
           );
         }
         const userId = user?.id ?? null;
@@ -64,7 +64,7 @@ export const createKey: Command = {
         );
         if (taken !== undefined) {
           fail(
-            `There is a key "${name}" ${user === null ? "without a user" : `of ${user.email}`} already.`,
+            `A key "${name}" ${user === null ? "without a user" : `of ${user.email}`} already exists.`,
             `Choose another name, or revoke it: ${input.command("keys revoke", taken.publicId)}`,
           );
         }
@@ -72,10 +72,10 @@ export const createKey: Command = {
         await insertKey(tx, output.record);
         return { ...output, title: keyTitle(name, user?.email ?? null) };
       };
-      const { record, secret } = await audited(installation, make, (made) => ({
+      const { record, secret } = await runLogged(installation, make, (made) => ({
         action: "key.create",
         target: made.title,
-        changes: created(shownKey(made.record, group)),
+        changes: createdFields(formatKey(made.record, group)),
       }));
 
       const { print, paint } = input.terminal;
@@ -93,20 +93,20 @@ export const createKey: Command = {
         print(JSON.stringify(made, null, 2));
         return 0;
       }
-      print(`Key ${paint.bold(name)} for group ${group}, shown this once:\n`);
+      print(`Key ${paint.bold(name)} for group ${group}, shown only once:\n`);
       print(`  ${paint.bold(secret)}\n`);
-      print(paint.dim(`To take it back: ${input.command("keys revoke", publicId)}`));
+      print(paint.dim(`To revoke it: ${input.command("keys revoke", publicId)}`));
       return 0;
     }),
 };
 
 export const listAllKeys: Command = {
   words: "keys list",
-  summary: "List the API keys",
-  options: { all: { about: "revoked keys too" }, json: JSON_OPTION, data: DATA_OPTION },
+  summary: "List API keys",
+  options: { all: { about: "include revoked keys" }, json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, clock }) => {
-      const { print, remark, paint } = input.terminal;
+      const { print, printNote: remark, paint } = input.terminal;
       const groups = new Map((await listGroups(db)).map(({ id, name }) => [id, name]));
       const emails = new Map((await listUsers(db)).map(({ id, email }) => [id, email]));
       const nowMs = clock.nowMs();
@@ -140,36 +140,37 @@ export const listAllKeys: Command = {
           key.created?.slice(0, 10) ?? "-",
           limitsText(key.limits) ?? "-",
         ]);
-        const header = ["PUBLIC ID", "NAME", "USER", "GROUP", "STATUS", "EXPIRES", "CREATED", "OWN LIMITS"];
+        const header = ["PUBLIC ID", "NAME", "USER", "GROUP", "STATUS", "EXPIRES", "CREATED", "LIMITS"];
         print(table(header, rows, paint));
       } else {
         remark(
-          `No keys yet. Make one: ${input.command("keys create", "--name", "NAME", "--group", "GROUP")}`,
+          `No keys yet. To create one: ${input.command("keys create", "--name", "NAME", "--group", "GROUP")}`,
         );
       }
-      if (hidden > 0) remark(paint.dim(`\n${count(hidden, "revoked key")} not shown; --all shows them.`));
+      if (hidden > 0)
+        remark(paint.dim(`\n${count(hidden, "revoked key")} not shown; use --all to include them.`));
       return 0;
     }),
 };
 
 export const revoke: Command = {
   words: "keys revoke",
-  summary: "Revoke an API key for good",
+  summary: "Revoke an API key permanently",
   positionals: ["PUBLIC_ID"],
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {
       const { db, clock } = installation;
-      const publicId = input.need("PUBLIC_ID");
+      const publicId = input.require("PUBLIC_ID");
       const key = await findKeyByPublicId(db, publicId);
       // The typed text is not repeated: it may be a pasted secret.
       if (key === null)
         fail(
-          "There is no key with this public id.",
-          `The first column of: ${input.command("keys list", "--all")}`,
+          "No key has this public id.",
+          `The public id is in the first column of: ${input.command("keys list", "--all")}`,
         );
       const email = key.userId === null ? null : ((await findUser(db, key.userId))?.email ?? key.userId);
-      const revoked = await audited(
+      const revoked = await runLogged(
         installation,
         (txInstallation) => revokeKey(txInstallation.db, key.id, clock.nowMs()),
         (done) => (done ? { action: "key.remove", target: keyTitle(key.name, email), changes: [] } : null),
@@ -177,9 +178,9 @@ export const revoke: Command = {
       if (input.flag("json")) input.terminal.print(JSON.stringify({ public_id: publicId, revoked }));
       else if (revoked)
         input.terminal.print(
-          `Key "${key.name}" (${publicId}) is revoked. Running servers refuse it within a second.`,
+          `Key "${key.name}" (${publicId}) is revoked. Running servers reject it within a second.`,
         );
-      else input.terminal.print(`Key "${key.name}" (${publicId}) was revoked before.`);
+      else input.terminal.print(`Key "${key.name}" (${publicId}) was already revoked.`);
       return 0;
     }),
 };

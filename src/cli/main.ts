@@ -13,8 +13,13 @@ import { explain } from "./explain.ts";
 import { exportState } from "./export.ts";
 import { createKey, listAllKeys, revoke } from "./keys.ts";
 import { rotateMasterKey } from "./master-key.ts";
+import { migrateStore } from "./migrate-store.ts";
+import { listAllNodes } from "./nodes.ts";
 import { listPrices, updatePrices } from "./prices.ts";
+import { PROGRAM } from "./program-name.ts";
 import { printSchema } from "./schema.ts";
+import { readVariableFiles } from "./secret-files.ts";
+import { selftest } from "./selftest.ts";
 import { simulate } from "./simulate.ts";
 import { isForOperators } from "./store-access.ts";
 import {
@@ -24,6 +29,7 @@ import {
   listAllSubscriptions,
 } from "./subscriptions.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
+import { upgradeCheck } from "./upgrade-check.ts";
 import { adjustWallet, refundRequest, showLedger, showWallet, topUpWallet } from "./wallet.ts";
 
 const COMMANDS: readonly Command[] = [
@@ -52,16 +58,21 @@ const COMMANDS: readonly Command[] = [
   updatePrices,
   auditLedger,
   backUp,
+  migrateStore,
   explain,
   doctor,
+  selftest,
+  upgradeCheck,
+  listAllNodes,
   simulate,
   rotateMasterKey,
 ];
 
 const START = { words: "start", summary: "Run the gateway" };
-const HELP = "See: npx model-gateway --help";
+const HELP = `See: ${PROGRAM} --help`;
 
 async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
+  const environment = readVariableFiles(process.env);
   const [first, second] = argv;
   if (first === undefined || first === "--help" || first === "-h" || first === "help") {
     terminal.print(overview(terminal));
@@ -74,7 +85,7 @@ async function main(argv: readonly string[], terminal: Terminal): Promise<number
   if (first === START.words) {
     // Imported only when used: the server's modules would slow down every other command.
     const { start } = await import("./start.ts");
-    return runCommand(start, argv.slice(1), process.env, terminal);
+    return runCommand(start, argv.slice(1), environment, terminal);
   }
   const command = COMMANDS.find(({ words }) => words === first || words === `${first} ${second}`);
   if (command === undefined) {
@@ -83,7 +94,7 @@ async function main(argv: readonly string[], terminal: Terminal): Promise<number
     terminal.print(usageText(`${first} COMMAND`, family));
     return 0;
   }
-  return runCommand(command, argv.slice(command.words.split(" ").length), process.env, terminal);
+  return runCommand(command, argv.slice(command.words.split(" ").length), environment, terminal);
 }
 
 /** `keys` → keys create, keys list and so on. */
@@ -96,7 +107,7 @@ function failUnknown(first: string, second: string | undefined): never {
   const family = listFamily(first).map(({ words }) => words);
   if (family.length > 0) {
     misuse(
-      `${second === undefined ? `${first} what?` : "Unknown command."} There is: ${family.join(", ")}.`,
+      `${second === undefined ? `"${first}" is incomplete.` : "Unknown command."} Commands: ${family.join(", ")}.`,
       HELP,
     );
   }
@@ -111,7 +122,7 @@ function overview({ paint }: Terminal): string {
     "",
     usageText("COMMAND", [START, ...COMMANDS]),
     "",
-    "npx model-gateway COMMAND --help says more. DATABASE_URL names another store than the data folder's.",
+    `Run ${PROGRAM} COMMAND --help for details. The database is SQLite in the data folder, unless DATABASE_URL is set.`,
   ].join("\n");
 }
 
@@ -122,7 +133,7 @@ function usageText(
   const forms = commands.map(({ words, positionals = [] }) => [words, ...positionals].join(" "));
   const width = Math.max(...forms.map(({ length }) => length));
   return [
-    `Usage: npx model-gateway ${form} [options]`,
+    `Usage: ${PROGRAM} ${form} [options]`,
     "",
     ...commands.map(({ summary }, i) => `  ${forms[i]?.padEnd(width)}  ${summary}`),
   ].join("\n");
@@ -134,11 +145,11 @@ try {
 } catch (error) {
   if (!isForOperators(error)) {
     const { name, message } = error instanceof Error ? error : { name: "Error", message: String(error) };
-    terminal.remark(`model-gateway: unexpected ${name}: ${message}`);
+    terminal.printNote(`model-gateway: unexpected ${name}: ${message}`);
     process.exitCode = 1;
   } else {
-    terminal.remark(`model-gateway: ${error.message}`);
-    if (error instanceof Failure && error.hint) terminal.remark(error.hint);
+    terminal.printNote(`model-gateway: ${error.message}`);
+    if (error instanceof Failure && error.hint) terminal.printNote(error.hint);
     process.exitCode = error instanceof Failure ? error.exitCode : 1;
   }
 }

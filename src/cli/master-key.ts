@@ -3,16 +3,16 @@
 import { addMasterKey, dropOldMasterKeys } from "../secrets/keyring.ts";
 import { rewrapSecrets } from "../store/settings/rotate.ts";
 import { type Command, DATA_OPTION, misuse } from "./command.ts";
-import { audited } from "./operator.ts";
+import { runLogged } from "./operator.ts";
 import { withInstallation } from "./store-access.ts";
 import { count } from "./terminal.ts";
 
 export const rotateMasterKey: Command = {
   words: "master-key rotate",
-  summary: "Seal every stored secret with a new master key",
-  about: `A running server takes the new key up by itself. The old one is kept, because backups made before need it;
---drop-old forgets it. With MODEL_GATEWAY_MASTER_KEY set, put the new key first in it, restart, and run this.`,
-  options: { "drop-old": { about: "forget the old master keys afterwards" }, data: DATA_OPTION },
+  summary: "Encrypt all stored secrets with a new master key",
+  about: `A running server uses the new key without a restart. The old key is kept, because existing backups need it;
+--drop-old removes it. If MODEL_GATEWAY_MASTER_KEY is set, put the new key first in it, restart, and run this command.`,
+  options: { "drop-old": { about: "remove the old master keys afterwards" }, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async (installation) => {
       const { keyring, settings } = installation;
@@ -20,12 +20,12 @@ export const rotateMasterKey: Command = {
       const inFile = !input.environment.MODEL_GATEWAY_MASTER_KEY;
       if (!inFile && input.flag("drop-old")) {
         misuse(
-          "--drop-old is for a master key in a file.",
-          "Remove the old key from MODEL_GATEWAY_MASTER_KEY yourself.",
+          "--drop-old works only with a master key file.",
+          "Remove the old key from MODEL_GATEWAY_MASTER_KEY.",
         );
       }
       if (inFile) addMasterKey(settings.masterKeyFile);
-      const changed = await audited(
+      const changed = await runLogged(
         installation,
         (txInstallation) => rewrapSecrets(txInstallation.db, keyring),
         (many) => ({
@@ -38,16 +38,16 @@ export const rotateMasterKey: Command = {
           ],
         }),
       );
-      print(`${count(changed, "secret")} sealed with master key ${keyring.activeKid}.`);
+      print(`${count(changed, "secret")} encrypted with master key ${keyring.activeKid}.`);
       if (input.flag("drop-old")) {
         const dropped = dropOldMasterKeys(settings.masterKeyFile);
         print(
-          `${count(dropped, "old master key")} forgotten. Backups made before cannot be read without ${dropped === 1 ? "it" : "them"}.`,
+          `${count(dropped, "old master key")} removed. Older backups cannot be decrypted without ${dropped === 1 ? "it" : "them"}.`,
         );
       } else if (inFile) {
-        print(`Old keys stay in ${settings.masterKeyFile} for backups; --drop-old forgets them.`);
+        print(`Old keys stay in ${settings.masterKeyFile} for older backups; --drop-old removes them.`);
       }
-      print("Back the master key up, apart from the database.");
+      print("Back up the master key separately from the database.");
       return 0;
     }),
 };

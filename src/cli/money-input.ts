@@ -5,19 +5,19 @@ import { type Input, misuse } from "./command.ts";
 import { operatorName } from "./operator.ts";
 
 /** The actor of a ledger entry created by a command. */
-export function actorHere(): string {
+export function cliActor(): string {
   return `cli:${operatorName()}`;
 }
 
 export function usdFrom(input: Input, option: string, { signed }: { signed: boolean }): Nano {
-  const value = input.need(option);
+  const value = input.require(option);
   try {
     const nano = parseUsd(value.replace(/^\+(?=\d)/, ""));
     if (nano > 0n || (signed && nano !== 0n)) return nano;
   } catch {
     // Reported below.
   }
-  const rule = signed ? "an amount in USD, below zero to take it away" : "an amount in USD above zero";
+  const rule = signed ? "an amount in USD, negative to deduct it" : "an amount in USD above zero";
   misuse(`--${option} must be ${rule}, with at most 9 decimals.`, `For example: --${option} 10.00`);
 }
 
@@ -30,12 +30,12 @@ export function wholeNumberFrom(input: Input, option: string, fallback: number, 
 }
 
 /** `$10.00`, `-$2.50` */
-export function dollars(nano: Nano): string {
+export function formatUsd(nano: Nano): string {
   return nano < 0n ? `-$${usdText(-nano)}` : `$${usdText(nano)}`;
 }
 
 /** Aligns amounts at the decimal point: they differ in the number of decimals. */
-export function pointsAligned(amounts: readonly string[]): string[] {
+export function alignDecimalPoints(amounts: readonly string[]): string[] {
   const before = (amount: string) => (amount.includes(".") ? amount.indexOf(".") : amount.length);
   const widest = Math.max(0, ...amounts.map(before));
   return amounts.map((amount) => `${" ".repeat(widest - before(amount))}${amount}`);

@@ -22,13 +22,13 @@ export function operator(): ChangeActor {
 }
 
 /** The change-log entry of a command. */
-export type Deed = Pick<ChangeEntry, "action" | "target" | "changes">;
+export type CommandChange = Pick<ChangeEntry, "action" | "target" | "changes">;
 
 /** Runs `work` and appends to the change log, atomically. `describeChange` returns null if nothing was changed. */
-export function audited<T>(
+export function runLogged<T>(
   installation: Installation,
   work: (txInstallation: Installation) => Promise<T>,
-  describeChange: (result: T) => Deed | null,
+  describeChange: (result: T) => CommandChange | null,
 ): Promise<T> {
   return transaction(installation.db, async (tx) => {
     const result = await work({ ...installation, db: tx });

@@ -21,17 +21,20 @@ async function readStdin(): Promise<string> {
 
 async function promptTwice(input: Input): Promise<string> {
   if (!process.stdin.isTTY) {
-    fail("There is no terminal to type a password on.", "Pipe it in with --password-stdin.");
+    fail(
+      "The password cannot be entered, because standard input is not a terminal.",
+      "Pipe the password in with --password-stdin.",
+    );
   }
-  const password = await typed(`Password (at least ${limits.passwordCharsMin} characters): `, input);
-  if ((await typed("Again: ", input)) !== password) fail("The two passwords differ.");
+  const password = await readTyped(`Password (at least ${limits.passwordCharsMin} characters): `, input);
+  if ((await readTyped("Again: ", input)) !== password) fail("The passwords do not match.");
   return password;
 }
 
 const CTRL_C = "\x03";
 const BACKSPACE = ["\x7f", "\b"];
 
-function typed(prompt: string, { terminal }: Input): Promise<string> {
+function readTyped(prompt: string, { terminal }: Input): Promise<string> {
   process.stderr.write(prompt);
   const { stdin } = process;
   stdin.setRawMode(true);
@@ -43,7 +46,7 @@ function typed(prompt: string, { terminal }: Input): Promise<string> {
       stdin.off("data", take);
       stdin.setRawMode(false);
       stdin.pause();
-      terminal.remark("");
+      terminal.printNote("");
     };
     const take = (chunk: string) => {
       for (const character of chunk) {

@@ -38,7 +38,7 @@ async function applied(): Promise<void> {
   expect(await run("apply", "gateway.yaml")).toMatchObject({ code: 0 });
 }
 
-test("prices list says what each model costs, and where that comes from", async () => {
+test("prices list shows the price of each model and its source", async () => {
   await applied();
   const { date } = BUNDLED_PRICES;
   expect(lines((await run("prices", "list")).out)).toEqual([
@@ -56,7 +56,7 @@ test("prices list says what each model costs, and where that comes from", async 
   expect([missing.code, missing.err]).toEqual([1, expect.stringContaining('"nope"')]);
 });
 
-test("prices update shows what changes, applies it once, and names what is left without a price", async () => {
+test("prices update shows the changes, applies them once, and lists models without a price", async () => {
   await applied();
   const file = join(folder(), "prices.json");
   const list = { date: "2026-11-01", models: { unknown: { price: { input: "9" } } } };
@@ -64,10 +64,10 @@ test("prices update shows what changes, applies it once, and names what is left 
 
   const dry = await run("prices", "update", "--from", file, "--dry-run");
   expect(dry.out).toContain("+ price of unknown");
-  expect(dry.out).toContain("Nothing was written");
+  expect(dry.out).toContain("no changes were written");
   expect((await run("prices", "update", "--from", file)).out).toContain("Applied.");
   expect((await run("prices", "list", "--model", "unknown")).out).toContain("updated list");
-  expect((await run("prices", "update", "--from", file)).out).toContain("Nothing to change");
+  expect((await run("prices", "update", "--from", file)).out).toContain("No changes");
 
   writeFileSync(
     join(folder(), "more.yaml"),
@@ -77,7 +77,7 @@ test("prices update shows what changes, applies it once, and names what is left 
   writeFileSync(file, JSON.stringify({ ...list, models: { "gpt-4o": { price: { input: "1" } } } }));
   const removed = await run("prices", "update", "--from", file);
   expect(removed.out).toContain("- price of unknown");
-  expect(removed.err).toContain("The group other charges, and does not publish unknown");
+  expect(removed.err).toContain("Group other charges and does not publish unknown");
   const doctor = await run("doctor");
   expect([doctor.code, doctor.out]).toEqual([
     1,
@@ -85,7 +85,7 @@ test("prices update shows what changes, applies it once, and names what is left 
   ]);
 });
 
-test("a wrong list is refused with its line, and nothing is written", async () => {
+test("a wrong price list is rejected with its line, and nothing is written", async () => {
   await applied();
   const file = join(folder(), "prices.yaml");
   writeFileSync(file, "date: 2026-11-01\nmodels:\n  m: { price: { input: 1.5 } }\n");
@@ -98,7 +98,7 @@ test("a wrong list is refused with its line, and nothing is written", async () =
   expect(missing).toMatchObject({ code: 1, err: expect.stringContaining("prices update --help") });
 });
 
-test("a list older than the one in use is taken in only by whoever says so", async () => {
+test("a price list older than the current one is accepted only with --older", async () => {
   await applied();
   const file = join(folder(), "prices.json");
   const of = (date: string, input: string) => ({ date, models: { unknown: { price: { input } } } });
@@ -107,14 +107,14 @@ test("a list older than the one in use is taken in only by whoever says so", asy
   writeFileSync(file, JSON.stringify(of("2026-11-01", "8")));
   for (const how of [["--dry-run"], []]) {
     const { code, err } = await run("prices", "update", "--from", file, ...how);
-    expect([code, err]).toEqual([1, expect.stringContaining("not before 2026-11-02")]);
+    expect([code, err]).toEqual([1, expect.stringContaining("not earlier than 2026-11-02")]);
   }
   expect((await run("prices", "list", "--model", "unknown")).out).toContain("input 9");
   expect((await run("prices", "update", "--from", file, "--older")).code).toBe(0);
   expect((await run("prices", "list", "--model", "unknown")).out).toContain("input 8");
 });
 
-test("a key for a charging group is not made without a user", async () => {
+test("a key for a charging group cannot be created without a user", async () => {
   await applied();
   const refused = await run("keys", "create", "--name", "ci", "--group", "paying");
   expect(refused.code).toBe(1);

@@ -11,34 +11,34 @@ import { readPolicy } from "../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../store/policy/price-list.ts";
 import { differenceText, printProblems, readConfigFile } from "./apply.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
-import { audited } from "./operator.ts";
+import { runLogged } from "./operator.ts";
+import { PROGRAM } from "./program-name.ts";
 import { withInstallation } from "./store-access.ts";
 import { table } from "./terminal.ts";
 
-interface Row {
+interface PriceRow {
   model: string;
   /** The groups that use this price; empty for an entry of a list. */
   groups: string[];
-  found: ResolvedPrice | null;
+  resolvedPrice: ResolvedPrice | null;
   /** The group's multiplier times the model's. */
-  times: string;
+  multiplier: string;
 }
 
 export const listPrices: Command = {
   words: "prices list",
-  summary: "List what models cost, and where each price comes from",
-  about: `A price that the file gives to a group's model wins, then the model's own, then the list of \`prices update\`,
-then the bundled list of ${BUNDLED_PRICES.date}. USD for a million tokens; image and images for one image, request for one request.
-TIMES is what a group multiplies the price with.`,
+  summary: "List the price of each model and its source",
+  about: `Order of precedence: the group's price of a model, the model's price, the list of \`prices update\`, the bundled list of ${BUNDLED_PRICES.date}. Prices are USD per million tokens; image and images per image, request per request.
+TIMES is the multiplier of the group.`,
   options: {
-    model: { value: "MODEL", about: "this model alone, public or in a list" },
-    all: { about: "also what the lists know and no model here uses" },
+    model: { value: "MODEL", about: "only this model, public or in a list" },
+    all: { about: "include models of the lists that are not configured" },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
   run: (input) =>
     withInstallation(input, async ({ db }) => {
-      const { print, remark, paint } = input.terminal;
+      const { print, printNote: remark, paint } = input.terminal;
       const records = await readPolicy(db);
       const only = input.text("model");
       const own = records.models
@@ -56,48 +56,51 @@ TIMES is what a group multiplies the price with.`,
             : [];
       const rows = [...own, ...listed.flatMap((name) => listedRow(name, records.priceList ?? null) ?? [])];
       if (only !== undefined && rows.length === 0) {
-        fail(`No model and no list has the name "${only}".`, `See: ${input.command("prices list", "--all")}`);
+        fail(
+          `No model and no price list entry is named "${only}".`,
+          `See: ${input.command("prices list", "--all")}`,
+        );
       }
       if (input.flag("json")) {
-        const output = rows.map(({ model, groups, found, times }) => ({
+        const output = rows.map(({ model, groups, resolvedPrice, multiplier }) => ({
           model,
           groups,
-          multiplier: times,
-          source: found?.source ?? null,
-          listed_as: found?.listed?.name ?? null,
-          date: found?.listed?.date ?? null,
-          price: found?.price ?? null,
+          multiplier,
+          source: resolvedPrice?.source ?? null,
+          listed_as: resolvedPrice?.listed?.name ?? null,
+          date: resolvedPrice?.listed?.date ?? null,
+          price: resolvedPrice?.price ?? null,
         }));
         print(JSON.stringify(output, null, 2));
         return 0;
       }
       if (rows.length > 0) {
-        const cells = rows.map(({ model, groups, found, times }) => [
+        const cells = rows.map(({ model, groups, resolvedPrice, multiplier }) => [
           model,
           groups.length === 0 ? "-" : groups.join(", "),
-          times,
-          formatSource(model, found),
-          found?.listed?.date ?? "-",
+          multiplier,
+          formatSource(model, resolvedPrice),
+          resolvedPrice?.listed?.date ?? "-",
           // The last column, because it may be long.
-          found === null ? paint.yellow("none") : priceText(found),
+          resolvedPrice === null ? paint.yellow("none") : priceText(resolvedPrice),
         ]);
         print(table(["MODEL", "GROUPS", "TIMES", "SOURCE", "DATE", "USD"], cells, paint));
       }
-      if (own.length === 0 && only === undefined) remark("There are no models yet. Apply a file first.");
+      if (own.length === 0 && only === undefined) remark("No models yet. Apply a configuration file first.");
       return 0;
     }),
 };
 
 /** One row for each different price: usually all groups share one. */
-function buildRows(model: ModelRecord, records: PolicyRecords): Row[] {
+function buildRows(model: ModelRecord, records: PolicyRecords): PriceRow[] {
   const termsFor = openPricing(records);
-  const rows = new Map<string, Row>();
+  const rows = new Map<string, PriceRow>();
   for (const group of records.groups) {
     if (!group.models.includes(model.id)) continue;
-    const { price: found, tariff } = termsFor(group)(model);
-    const times = tariff === null ? "-" : multiplierText(tariff);
-    const key = JSON.stringify([found, times]);
-    const row = rows.get(key) ?? { model: model.id, groups: [], found, times };
+    const { price: resolvedPrice, tariff } = termsFor(group)(model);
+    const multiplier = tariff === null ? "-" : multiplierText(tariff);
+    const key = JSON.stringify([resolvedPrice, multiplier]);
+    const row = rows.get(key) ?? { model: model.id, groups: [], resolvedPrice, multiplier };
     row.groups.push(group.name);
     rows.set(key, row);
   }
@@ -108,8 +111,8 @@ function buildRows(model: ModelRecord, records: PolicyRecords): Row[] {
     {
       model: model.id,
       groups: [],
-      found: own ?? listedRow(model.id, records.priceList ?? null)?.found ?? null,
-      times: "-",
+      resolvedPrice: own ?? listedRow(model.id, records.priceList ?? null)?.resolvedPrice ?? null,
+      multiplier: "-",
     },
   ];
 }
@@ -118,12 +121,12 @@ function listedNames(updated: PriceList | null): string[] {
   return [...new Set([...Object.keys(updated?.models ?? {}), ...Object.keys(BUNDLED_PRICES.models)])].sort();
 }
 
-function listedRow(name: string, updated: PriceList | null): Row | null {
+function listedRow(name: string, updated: PriceList | null): PriceRow | null {
   const found = findListed(name, updated);
   if (found === null) return null;
   const { model, source, date } = found;
   const price = { price: model.price, source, listed: { name, date } };
-  return { model: name, groups: [], found: price, times: "-" };
+  return { model: name, groups: [], resolvedPrice: price, multiplier: "-" };
 }
 
 function formatSource(model: string, found: ResolvedPrice | null): string {
@@ -138,24 +141,23 @@ function priceText({ price }: ResolvedPrice): string {
     .join(", ");
 }
 
-const NO_LIST = "The form of a list is in: npx model-gateway prices update --help";
+const NO_LIST = `The format of a price list is in: ${PROGRAM} prices update --help`;
 
 export const updatePrices: Command = {
   words: "prices update",
-  summary: "Take in a newer list of prices from a file",
+  summary: "Import a newer price list from a file",
   about: `The file is YAML or JSON:
 
   date: 2026-11-01
   models:
     gpt-4o: { price: { input: "2.50", cached_input: "1.25", output: "10" }, context_tokens: 128000, max_output_tokens: 16384 }
 
-It replaces the list of the last update, and is refused if it is older than that one; what it does not name is
-priced by the bundled list. Prices in gateway.yaml win over both. A running server takes it in by itself; requests
-under way keep their price.`,
+It replaces the list of the last update, and is rejected if it is older. Models that are not in it use the bundled list. Prices in gateway.yaml take precedence over both. A running server applies it without a restart; requests in
+flight keep their price.`,
   options: {
-    from: { value: "FILE", about: "the list", required: true },
-    older: { about: "take it in even if it is older than the list of the last update" },
-    "dry-run": { about: "show the difference and change nothing" },
+    from: { value: "FILE", about: "the price list", required: true },
+    older: { about: "import the list even if it is older than the list of the last update" },
+    "dry-run": { about: "show the changes without writing them" },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
@@ -165,7 +167,7 @@ under way keep their price.`,
       const { terminal } = input;
       const json = input.flag("json");
       const dry = input.flag("dry-run");
-      const fileName = input.need("from");
+      const fileName = input.require("from");
       const inUse = input.flag("older") ? null : await readPriceList(db);
       const parsed = parsePriceList(readConfigFile(fileName, NO_LIST), fileName, inUse);
       if (!parsed.ok) {
@@ -174,7 +176,7 @@ under way keep their price.`,
         return 1;
       }
       const { list } = parsed;
-      const changes = await audited(
+      const changes = await runLogged(
         installation,
         async (txInstallation) => {
           const found = listChanges(await readPriceList(txInstallation.db), list);
@@ -196,13 +198,15 @@ under way keep their price.`,
         return 0;
       }
       if (changes.length === 0) {
-        terminal.print("Nothing to change: the list is as the file says.");
+        terminal.print("No changes: the price list matches the file.");
       } else {
         terminal.print(differenceText(changes, terminal.paint));
-        terminal.print(dry ? "\nNothing was written: this was a dry run." : "\nApplied.");
+        terminal.print(dry ? "\nDry run: no changes were written." : "\nApplied.");
       }
       for (const { group, model } of unpriced) {
-        terminal.remark(`The group ${group} charges, and does not publish ${model}: it has no price.`);
+        terminal.printNote(
+          `Group ${group} charges and does not publish ${model}, because the model has no price.`,
+        );
       }
       return 0;
     }),

@@ -7,16 +7,16 @@ const TIMEOUT_MS = 2_000;
 /**
  * Returns null if no server runs, or if it does not answer in time. The command then relies on the database alone.
  */
-export async function askServer(
+export async function sendToServer(
   { controlSocketFile }: Pick<Settings, "controlSocketFile">,
   path: string,
-  question: object,
+  payload: object,
 ): Promise<string | null> {
   try {
     const response = await fetch(`http://localhost${path}`, {
       unix: controlSocketFile,
       method: "POST",
-      body: JSON.stringify(question),
+      body: JSON.stringify(payload),
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     const answer = await response.text();
@@ -31,5 +31,5 @@ export async function askServer(
  * unless new requests arrive meanwhile. With null, it writes the records of all users and releases nothing.
  */
 export async function flushUser(settings: Settings, userId: string | null): Promise<void> {
-  await askServer(settings, "/settle-up", { userId });
+  await sendToServer(settings, "/settle-up", { userId });
 }

@@ -1,16 +1,17 @@
 /** `model-gateway schema`: prints the schema of the configuration file. */
 
 import type { Command } from "./command.ts";
+import { PROGRAM } from "./program-name.ts";
 
 export const printSchema: Command = {
   words: "schema",
   summary: "Print a JSON Schema of gateway.yaml, for editors",
-  about: `An editor with a YAML language server completes and explains the fields of a file that begins with:
+  about: `An editor with a YAML language server completes and explains the fields of a file whose first line is:
 
   # yaml-language-server: $schema=gateway.schema.json
 
-if the schema was written there: npx model-gateway schema > gateway.schema.json
-It knows shapes and words. What ties two places of the file together, \`apply --dry-run\` checks.`,
+To write the schema: ${PROGRAM} schema > gateway.schema.json
+The schema covers fields and values. \`apply --dry-run\` also checks references between the parts of the file.`,
   options: {},
   async run({ terminal }) {
     // Imported only when used: no other command needs these modules.

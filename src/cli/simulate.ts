@@ -2,16 +2,20 @@
 
 import { startSimulator } from "../../simulator/simulator.ts";
 import { type Command, fail, misuse } from "./command.ts";
+import { PROGRAM } from "./program-name.ts";
 
 export const simulate: Command = {
   words: "simulate",
-  summary: "Run the built-in simulator, an upstream that answers without a model",
+  summary: "Run the built-in simulator, an upstream without a real model",
   options: {
-    port: { value: "PORT", about: "the port to listen on (9001; 0 takes a free one)" },
+    port: { value: "PORT", about: "the port to listen on (9001; 0 chooses a free port)" },
     host: { value: "HOST", about: "the address to listen on (127.0.0.1)" },
-    seed: { value: "NUMBER", about: "the same seed gives the same answers" },
-    credential: { value: "TEXT", about: "refuse callers that do not show it" },
-    tokens: { value: "RULE", about: "how it counts: bytes (a quarter of them) or o200k (a real tokenizer)" },
+    seed: { value: "NUMBER", about: "the same seed returns the same responses" },
+    credential: { value: "TEXT", about: "reject requests without this API key" },
+    tokens: {
+      value: "RULE",
+      about: "token count: bytes (a quarter of the bytes) or o200k (a real tokenizer)",
+    },
   },
   async run(input) {
     const { print, paint } = input.terminal;
@@ -20,10 +24,7 @@ export const simulate: Command = {
       if (text === undefined) return undefined;
       const number = /^\d{1,10}$/.test(text) ? Number(text) : -1;
       if (number < 0 || number > max)
-        misuse(
-          `--${option} must be a whole number from 0 to ${max}.`,
-          "See: npx model-gateway simulate --help",
-        );
+        misuse(`--${option} must be a whole number from 0 to ${max}.`, `See: ${PROGRAM} simulate --help`);
       return number;
     };
     const port = parseWhole("port", 65_535) ?? 9001;
@@ -32,7 +33,7 @@ export const simulate: Command = {
     const credential = input.text("credential");
     const tokens = input.text("tokens") ?? "bytes";
     if (tokens !== "bytes" && tokens !== "o200k")
-      misuse("--tokens must be bytes or o200k.", "See: npx model-gateway simulate --help");
+      misuse("--tokens must be bytes or o200k.", `See: ${PROGRAM} simulate --help`);
     let simulator: ReturnType<typeof startSimulator>;
     try {
       simulator = startSimulator({
@@ -44,8 +45,8 @@ export const simulate: Command = {
       });
     } catch {
       return fail(
-        `Port ${port} on ${hostname} is not free.`,
-        "Choose another one: npx model-gateway simulate --port 0",
+        `Port ${port} on ${hostname} is already in use.`,
+        `Choose another port: ${PROGRAM} simulate --port 0`,
       );
     }
     const auth = credential === undefined ? "" : ` -H "Authorization: Bearer …"`;
@@ -59,7 +60,7 @@ export const simulate: Command = {
     );
     print(
       paint.dim(
-        "Models: sim-fast, sim-reason, sim-tools, sim-embed, sim-image, and faults such as fault/429. Ctrl+C stops it.",
+        "Models: sim-fast, sim-reason, sim-tools, sim-embed, sim-image, and faults such as fault/429. Press Ctrl+C to stop.",
       ),
     );
     await new Promise<void>((resolve) => {

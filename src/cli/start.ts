@@ -16,28 +16,31 @@ import {
 import { type Installation, openInstallation } from "../config/installation/installation.ts";
 import { applyChanges, planChanges } from "../config/plan/apply.ts";
 import type { GatewayFile } from "../config/schema/schema.ts";
+import { durationText } from "../config/schema/usage-limits.ts";
 import { type Running, type ServerSettings, startGateway } from "../main.ts";
 import { parseSqlitePath } from "../store/engine/db.ts";
+import { describeStore } from "../store/engine/dialect.ts";
 import { type FolderLock, LockHeld, lockFolder } from "../store/engine/folder-lock.ts";
 import { VERSION } from "../version.ts";
-import { NO_FILE, printProblems, readConfigFile } from "./apply.ts";
+import { printProblems, readConfigSource } from "./apply.ts";
 import { type Command, DATA_OPTION, Failure, type Input, misuse } from "./command.ts";
+import { ServiceManager } from "./service-manager.ts";
 import { type CreatedKey, createdKeys, type StartupFacts, startupText } from "./startup-text.ts";
 import { readCommandSettings, storeFailure, WRONG_SETTING, withInstallation } from "./store-access.ts";
 
 export const start: Command = {
   words: "start",
   summary: "Run the gateway",
-  about: "Without --config an empty installation gets a demo group that a built-in simulator serves.",
+  about: "Without --config, an empty installation gets a demo group with the built-in simulator.",
   options: {
     config: { value: "FILE", about: "apply this configuration file before listening" },
-    host: { value: "ADDRESS", about: "where to listen (HOST, 127.0.0.1)" },
-    port: { value: "PORT", about: "where to listen (PORT, 8787)" },
+    host: { value: "ADDRESS", about: "the address to listen on (HOST, 127.0.0.1)" },
+    port: { value: "PORT", about: "the port to listen on (PORT, 8787)" },
     data: DATA_OPTION,
   },
   async run(input) {
     // Validates the settings before anything is created.
-    settingsWith(input, undefined);
+    readServerSettings(input, undefined);
     // Before the store is opened: a second server of a newer version must not migrate the schema of the first one.
     const lock = lockDataFolder(readCommandSettings(input));
     try {
@@ -61,7 +64,7 @@ function lockDataFolder(settings: Settings): FolderLock {
     const { path, holder } = error;
     throw new Failure(
       `${path} is in use by ${holder === null ? "another server" : `process ${holder.pid} on ${holder.host}`}.`,
-      "Stop that server first, or give this one a data folder and a store of its own: --data FOLDER",
+      "Stop that server first, or use another data folder and database: --data FOLDER",
       1,
     );
   }
@@ -72,12 +75,16 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
   const applied = configFile === undefined ? null : await applyFile(input, installation, configFile);
   if (applied === "refused") return 1;
   if (applied === null) await createDemo(installation);
-  const made = announce(applied?.shown ?? [], input, installation.settings);
-  const settings = settingsWith(input, applied?.file.server);
+  const made = printCreatedKeys(applied?.shown ?? [], input, installation.settings);
+  const settings = readServerSettings(input, applied?.file);
   const running = await listen(installation, { ...settings, folderId }).catch((error: unknown) => {
     // The keys are already valid and would otherwise never be shown.
     for (const line of createdKeys({ made, paint: input.terminal.paint })) input.terminal.print(line);
     throw error;
+  });
+  const serviceManager = new ServiceManager({
+    environment: input.environment,
+    onFailure: (reason) => input.terminal.printNote(`model-gateway: ${reason}.`),
   });
   const url = localUrl(settings.host, running.port);
   const publicUrl = isDerivedUrl(settings) || settings.publicUrl === url ? null : settings.publicUrl;
@@ -89,8 +96,7 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
       url,
       publicUrl,
       readyMs: Math.round(performance.now()),
-      store:
-        installation.db.engine === "sqlite" ? `SQLite in ${installation.settings.dataDir}` : "PostgreSQL",
+      store: describeStore(installation.db, installation.settings.dataDir),
       ...running.counts,
       demoKeyFile: applied === null && existsSync(demoKey) ? demoKey : null,
       claim:
@@ -102,10 +108,21 @@ async function runUntilStopped(input: Input, installation: Installation, folderI
       paint: input.terminal.paint,
     }),
   );
+  serviceManager.notifyReady(`Listening on ${url}`);
   await stopSignal();
-  input.terminal.print("Stopping: requests under way are finished first. Once more stops at once.");
+  serviceManager.notifyStopping();
+  input.terminal.print(stoppingText(settings.drainDelayMs));
   await running.stop();
+  serviceManager.close();
   return 0;
+}
+
+function stoppingText(drainDelayMs: number): string {
+  const delay =
+    drainDelayMs === 0
+      ? ""
+      : `serving for ${durationText(drainDelayMs)} until load balancers have noticed, then `;
+  return `Stopping: ${delay}waiting for requests in flight. Press Ctrl+C again to stop immediately.`;
 }
 
 /** Output that is not a terminal may be a stored log with other readers. The link is in a file anyway. */
@@ -117,7 +134,7 @@ function isTerminal(): boolean {
  * The keys are shown nowhere else. The system journal is certainly a log, so they are written to a file beside the
  * store instead.
  */
-function announce(
+function printCreatedKeys(
   keys: readonly CreatedKey[],
   { environment }: Input,
   { dataDir }: Settings,
@@ -144,7 +161,7 @@ async function applyFile(
   installation: Installation,
   fileName: string,
 ): Promise<{ file: GatewayFile; shown: readonly CreatedKey[] } | "refused"> {
-  const source = { text: readConfigFile(fileName, NO_FILE), fileName, environment: input.environment };
+  const source = readConfigSource(fileName, input.environment);
   const result = await planChanges(installation, source, { prune: false });
   if (!result.ok) {
     printProblems(result.problems, input.terminal);
@@ -157,11 +174,11 @@ async function applyFile(
   return { file: result.plan.file, shown: result.plan.shown };
 }
 
-function settingsWith(input: Input, server: GatewayFile["server"] | undefined): Settings {
+function readServerSettings(input: Input, file: GatewayFile | undefined): Settings {
   const result = readSettings({
     flags: { host: input.text("host"), port: input.text("port"), data: input.text("data") },
     environment: input.environment,
-    ...(server === undefined ? {} : { file: server }),
+    ...(file === undefined ? {} : { file: file.server, fileTelemetry: file.telemetry, fileLog: file.log }),
   });
   return result.ok ? result.settings : misuse(result.problems.join("\n"), WRONG_SETTING);
 }
@@ -173,22 +190,22 @@ async function listen(installation: Installation, settings: Settings & ServerSet
     const code = error instanceof Error && "code" in error ? error.code : null;
     if (code === "EADDRINUSE") {
       throw new Failure(
-        `Port ${settings.port} on ${settings.host} is taken by another process.`,
-        `Stop that one, or choose another port: --port ${settings.port + 1}`,
+        `Port ${settings.port} on ${settings.host} is already in use.`,
+        `Stop the other process, or choose another port: --port ${settings.port + 1}`,
         1,
       );
     }
     if (isForbiddenFile(error)) {
       throw new Failure(
-        `${error.path} may not be read and written (${error.code}).`,
-        `Everything in ${settings.dataDir} must belong to whoever runs the server; root may have run it meanwhile.`,
+        `No permission to read and write ${error.path} (${error.code}).`,
+        `All files in ${settings.dataDir} must belong to the user who runs the server. Check whether root has run it.`,
         1,
       );
     }
     if (error instanceof Error && error.message.startsWith("Failed to listen")) {
       throw new Failure(
-        `Nobody can listen on port ${settings.port} of ${settings.host}${typeof code === "string" ? ` (${code})` : ""}.`,
-        "Name an address of this machine with --host; ports below 1024 are for root, or for whoever has CAP_NET_BIND_SERVICE.",
+        `Cannot listen on port ${settings.port} of ${settings.host}${typeof code === "string" ? ` (${code})` : ""}.`,
+        "Choose an address of this machine with --host. Ports below 1024 require root or CAP_NET_BIND_SERVICE.",
         1,
       );
     }

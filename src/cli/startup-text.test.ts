@@ -17,7 +17,7 @@ const facts: StartupFacts = {
   paint: { bold: same, dim: same, red: same, green: same, yellow: same },
 };
 
-test("says where the API and the console are", () => {
+test("contains the addresses of the API and the console", () => {
   const text = startupText(facts);
   expect(text).toContain("http://127.0.0.1:8787/v1");
   expect(text).toContain("http://127.0.0.1:8787/console/");
@@ -25,14 +25,14 @@ test("says where the API and the console are", () => {
   expect(text).not.toContain("Public");
 });
 
-test("a public address is named beside the one that is listened on, which the curl uses", () => {
+test("a public URL is shown next to the listen address, which the curl example uses", () => {
   const text = startupText({ ...facts, publicUrl: "https://gw.example", demoKeyFile: "/data/demo.key" });
-  expect(text).toContain("Public  https://gw.example\n");
+  expect(text).toContain("Public   https://gw.example\n");
   expect(text).toContain("http://127.0.0.1:8787/console/");
   expect(text).toContain("curl http://127.0.0.1:8787/v1/chat/completions");
 });
 
-test("a person at a terminal gets the link to become the administrator", () => {
+test("at a terminal, the link for the first administrator is shown", () => {
   const link = "http://127.0.0.1:8787/console/claim#secret";
   expect(startupText({ ...facts, claim: { file: "/data/admin-token", link } })).toContain(`Open ${link}\n`);
   const elsewhere = startupText({
@@ -40,10 +40,12 @@ test("a person at a terminal gets the link to become the administrator", () => {
     publicUrl: "https://gw.example",
     claim: { file: "/data/admin-token", link },
   });
-  expect(elsewhere).toContain(`Open ${link}\n    (from elsewhere the same below https://gw.example)\n`);
+  expect(elsewhere).toContain(
+    `Open ${link}\n    (from other machines, the same path under https://gw.example)\n`,
+  );
 });
 
-test("the command that makes the administrator names the data folder it is for", () => {
+test("the command for the first administrator contains the data folder", () => {
   const claim = { file: "/data/admin-token", link: null };
   const claiming = "npx model-gateway admin claim --email you@example.com";
   expect(startupText({ ...facts, claim })).toContain(`${claiming}\n`);
@@ -51,18 +53,18 @@ test("the command that makes the administrator names the data folder it is for",
   expect(elsewhere).toContain(`${claiming} --data '/var/lib/my gateway'\n`);
 });
 
-test("keys that were made are shown, or kept in a file that is named", () => {
+test("new keys are shown, or stored in a file that is named", () => {
   const keys = [{ name: "ci", secret: "gwk_secret" }];
   expect(startupText({ ...facts, made: { kind: "shown", keys } })).toContain(
-    "Key ci, shown this once:\n    gwk_secret",
+    "Key ci, shown only once:\n    gwk_secret",
   );
   const kept = startupText({ ...facts, made: { kind: "kept", count: 2, file: "/data/new-keys" } });
-  expect(kept).toContain("2 new keys in /data/new-keys, which you alone can read");
+  expect(kept).toContain("2 new keys in /data/new-keys, readable only by you");
 });
 
-test("a log gets the name of the file alone", () => {
+test("a log contains the name of the token file only", () => {
   const text = startupText({ ...facts, claim: { file: "/data/admin-token", link: null } });
-  expect(text).toContain("Open the link in /data/admin-token, which you alone can read");
+  expect(text).toContain("Open the link in /data/admin-token, readable only by you");
   expect(text).toContain("admin claim --email you@example.com");
   expect(text).not.toContain("#");
 });

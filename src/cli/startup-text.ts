@@ -35,15 +35,15 @@ export function startupText(facts: StartupFacts): string {
     "",
     `  ${bold("Model Gateway")} ${dim(facts.version)}   ${green("ready")} ${dim(`in ${facts.readyMs} ms`)}`,
     "",
-    `  ${dim("API    ")} ${facts.url}/v1`,
-    `  ${dim("Console")} ${facts.url}/console/`,
-    ...(facts.publicUrl === null ? [] : [`  ${dim("Public ")} ${facts.publicUrl}`]),
-    `  ${dim("Store  ")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
+    `  ${dim("API     ")} ${facts.url}/v1`,
+    `  ${dim("Console ")} ${facts.url}/console/`,
+    ...(facts.publicUrl === null ? [] : [`  ${dim("Public  ")} ${facts.publicUrl}`]),
+    `  ${dim("Database")} ${facts.store} ${dim(`(${count(facts.groups, "group")}, ${count(facts.keys, "key")})`)}`,
   ];
   lines.push(...createdKeys(facts));
   if (facts.demoKeyFile !== null) lines.push("", ...buildTryText(facts.url, facts.demoKeyFile, dim));
-  if (facts.claim !== null) lines.push("", ...becomeAdmin(facts.claim, facts));
-  lines.push("", `  ${dim("Ctrl+C stops it; requests under way are finished first.")}`, "");
+  if (facts.claim !== null) lines.push("", ...adminClaimText(facts.claim, facts));
+  lines.push("", `  ${dim("Press Ctrl+C to stop. Requests in flight finish first.")}`, "");
   return lines.join("\n");
 }
 
@@ -52,22 +52,24 @@ export function createdKeys({ made, paint }: Pick<StartupFacts, "made" | "paint"
   if (made.kind === "shown") {
     return made.keys.flatMap(({ name, secret }) => [
       "",
-      `  Key ${paint.bold(name)}, shown this once:`,
+      `  Key ${paint.bold(name)}, shown only once:`,
       `    ${secret}`,
     ]);
   }
   const keys = count(made.count, "new key");
-  return ["", `  ${keys} in ${made.file}, which you alone can read. Take what is in it, and remove it.`];
+  return ["", `  ${keys} in ${made.file}, readable only by you. Copy the keys and delete the file.`];
 }
 
-function becomeAdmin(
+function adminClaimText(
   { file, link }: NonNullable<StartupFacts["claim"]>,
   { publicUrl, data, paint }: StartupFacts,
 ): string[] {
   return [
-    `  ${paint.dim("Become the administrator (once, within the hour):")}`,
-    link === null ? `    Open the link in ${file}, which you alone can read,` : `    Open ${link}`,
-    ...(publicUrl === null || link === null ? [] : [`    (from elsewhere the same below ${publicUrl})`]),
+    `  ${paint.dim("Create the administrator (the link works once, for an hour):")}`,
+    link === null ? `    Open the link in ${file}, readable only by you,` : `    Open ${link}`,
+    ...(publicUrl === null || link === null
+      ? []
+      : [`    (from other machines, the same path under ${publicUrl})`]),
     `    or run  ${commandText("admin claim", ["--email", "you@example.com"], data)}`,
   ];
 }
@@ -75,7 +77,7 @@ function becomeAdmin(
 /** The key stays in its file: terminal output ends up in logs and screenshots. */
 function buildTryText(url: string, keyFile: string, dim: (text: string) => string): string[] {
   return [
-    `  ${dim("Try it (the built-in simulator answers; add")} "stream": true ${dim("to see it stream):")}`,
+    `  ${dim("Try it with the built-in simulator (add")} "stream": true ${dim("to stream the response):")}`,
     `    curl ${url}/v1/chat/completions \\`,
     `      -H "Authorization: Bearer $(cat ${shellWord(keyFile)})" \\`,
     `      -H "Content-Type: application/json" \\`,

@@ -5,16 +5,16 @@ import { readSettings, type Settings } from "../config/installation/environment.
 import {
   hasStore,
   type Installation,
-  NoInstallation,
+  NoInstallationError,
   openPresent,
 } from "../config/installation/installation.ts";
-import { ChangedMeanwhile } from "../config/plan/apply.ts";
+import { ConcurrentChangeError } from "../config/plan/apply.ts";
 import type { UserRecord } from "../records.ts";
 import { KeyringError } from "../secrets/keyring.ts";
 import { SealError } from "../secrets/seal.ts";
 import { StoreConflict } from "../store/engine/conflict.ts";
 import type { Db } from "../store/engine/db.ts";
-import { SchemaTooNew } from "../store/engine/migrate.ts";
+import { MigrationBlocked, ProgramTooOld } from "../store/engine/migrate.ts";
 import { findUserByEmail } from "../store/identity/users.ts";
 import { Failure, fail, type Input, misuse } from "./command.ts";
 
@@ -37,9 +37,9 @@ export async function withInstallation<T>(
   const settings = readCommandSettings(input);
   let installation: Installation;
   try {
-    installation = await open(settings, input.environment, input.terminal.remark);
+    installation = await open(settings, input.environment, input.terminal.printNote);
   } catch (error) {
-    if (error instanceof NoInstallation) fail(error.message, error.hint);
+    if (error instanceof NoInstallationError) fail(error.message, error.hint);
     throw isForOperators(error) ? error : new Failure(...storeFailure(settings, error), 1);
   }
   try {
@@ -50,7 +50,7 @@ export async function withInstallation<T>(
 }
 
 /** Whether no installation exists at the location of the command. */
-export function isUnfurnished(settings: Settings): boolean {
+export function isInstallationMissing(settings: Settings): boolean {
   try {
     return !hasStore(settings);
   } catch (error) {
@@ -58,9 +58,11 @@ export function isUnfurnished(settings: Settings): boolean {
   }
 }
 
-export async function needUser(db: Db, email: string): Promise<UserRecord> {
+export async function requireUser(db: Db, email: string): Promise<UserRecord> {
   const user = await findUserByEmail(db, email);
-  return user ?? fail(`There is no user "${email}".`, "Name the user in a configuration file and apply it.");
+  return (
+    user ?? fail(`User "${email}" does not exist.`, "Add the user to a configuration file and apply it.")
+  );
 }
 
 /** Errors whose message is written for operators. */
@@ -69,10 +71,11 @@ export function isForOperators(error: unknown): error is Error {
     error instanceof Failure ||
     error instanceof KeyringError ||
     error instanceof SealError ||
-    error instanceof SchemaTooNew ||
+    error instanceof ProgramTooOld ||
+    error instanceof MigrationBlocked ||
     error instanceof StoreConflict ||
     error instanceof MoneyRefusedError ||
-    error instanceof ChangedMeanwhile
+    error instanceof ConcurrentChangeError
   );
 }
 
@@ -80,11 +83,11 @@ export function storeFailure(settings: Settings, error: unknown): [message: stri
   const code = typeof error === "object" && error !== null && "code" in error ? ` (${error.code})` : "";
   return settings.databaseUrl.startsWith("sqlite:")
     ? [
-        `The store in ${settings.dataDir} cannot be opened${code}.`,
-        "Check that the folder exists, belongs to you and can be written, and that the disk is not full.",
+        `The database in ${settings.dataDir} cannot be opened${code}.`,
+        "Check that the folder exists, that you own it and can write to it, and that the disk is not full.",
       ]
     : [
         `The database of DATABASE_URL cannot be reached${code}.`,
-        "Check that it runs, and the host, user, password and database in DATABASE_URL.",
+        "Check that the database server is running, and check the host, user, password and database in DATABASE_URL.",
       ];
 }

@@ -8,7 +8,7 @@ import type { Db } from "../store/engine/db.ts";
 import { findUser, listUsers } from "../store/identity/users.ts";
 import { listPlans } from "../store/money/plans.ts";
 import {
-  allSubscriptions,
+  listAllSubscriptionStandings,
   listSubscriptionStandings,
   type SubscriptionStanding,
   type WindowStanding,
@@ -16,21 +16,21 @@ import {
 import { findSubscription, listSubscriptions } from "../store/money/subscriptions.ts";
 import { type Command, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
 import { instantFrom, instantText, shortInstant } from "./instants.ts";
-import { dollars, pointsAligned } from "./money-input.ts";
-import { audited } from "./operator.ts";
-import { needUser, withInstallation } from "./store-access.ts";
+import { alignDecimalPoints, formatUsd } from "./money-input.ts";
+import { runLogged } from "./operator.ts";
+import { requireUser, withInstallation } from "./store-access.ts";
 import { count, type Paint, table } from "./terminal.ts";
 
 export const listAllPlans: Command = {
   words: "plans list",
-  summary: "List the plans that users can be granted",
+  summary: "List plans",
   options: { json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db }) => {
       const plans = await listPlans(db);
       const active = (await listSubscriptions(db)).filter(({ status }) => status === "active");
       const granted = (planId: string) => active.filter((one) => one.planId === planId).length;
-      const { print, remark, paint } = input.terminal;
+      const { print, printNote: remark, paint } = input.terminal;
       if (input.flag("json")) {
         const planList = plans.map(({ id, name, timeZone, windows }) => {
           return { name, time_zone: timeZone, windows, subscriptions: granted(id) };
@@ -39,7 +39,7 @@ export const listAllPlans: Command = {
         return 0;
       }
       if (plans.length === 0) {
-        remark("No plans yet. Name them in a configuration file, under plans, and apply it.");
+        remark("No plans yet. Add them to a configuration file, under plans, and apply it.");
         return 0;
       }
       const rows = plans.flatMap(({ id, name, timeZone, windows }) =>
@@ -57,10 +57,13 @@ export const listAllPlans: Command = {
 
 export const listAllSubscriptions: Command = {
   words: "subscriptions list",
-  summary: "List who has which plan, and what is left of it",
+  summary: "List subscriptions, with their remaining quota",
   options: {
-    user: { value: "EMAIL", about: "only this user's, in the order in which they pay" },
-    all: { about: "cancelled and ended ones too" },
+    user: {
+      value: "EMAIL",
+      about: "only subscriptions of this user, in the order in which they are charged",
+    },
+    all: { about: "include cancelled and ended subscriptions" },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
@@ -71,13 +74,13 @@ export const listAllSubscriptions: Command = {
       const options = { past: input.flag("all") };
       const found =
         email === undefined
-          ? await allSubscriptions(db, nowMs, options)
-          : await listSubscriptionStandings(db, (await needUser(db, email)).id, nowMs, options);
+          ? await listAllSubscriptionStandings(db, nowMs, options)
+          : await listSubscriptionStandings(db, (await requireUser(db, email)).id, nowMs, options);
       const emails = new Map((await listUsers(db)).map((user) => [user.id, user.email]));
       const listed = found
         .map((one) => ({ one, user: emails.get(one.userId) ?? one.userId }))
         .sort((a, b) => (a.user < b.user ? -1 : a.user > b.user ? 1 : 0));
-      const { print, remark, paint } = input.terminal;
+      const { print, printNote: remark, paint } = input.terminal;
       if (input.flag("json")) {
         print(
           JSON.stringify(
@@ -90,14 +93,14 @@ export const listAllSubscriptions: Command = {
       }
       if (listed.length === 0) {
         remark(
-          `No subscriptions. Grant one: ${input.command("subscriptions grant", "--user", "EMAIL", "--plan", "PLAN")}`,
+          `No subscriptions yet. To grant one: ${input.command("subscriptions grant", "--user", "EMAIL", "--plan", "PLAN")}`,
         );
         return 0;
       }
       print(listed.map(({ one, user }) => formatSubscription(one, user, paint)).join("\n\n"));
       print(
         paint.dim(
-          `\n${count(listed.length, "subscription")}; the lowest priority pays first. Times are UTC.`,
+          `\n${count(listed.length, "subscription")}; the lowest priority is charged first. Times are UTC.`,
         ),
       );
       return 0;
@@ -108,12 +111,12 @@ export const grantSubscription: Command = {
   words: "subscriptions grant",
   summary: "Grant a plan to a user",
   options: {
-    user: { value: "EMAIL", about: "to whom", required: true },
+    user: { value: "EMAIL", about: "the user who gets the plan", required: true },
     plan: { value: "PLAN", about: "the name of a plan", required: true },
-    starts: { value: "DATE", about: "2027-01-01 (from the beginning of that day, UTC) or a time; now" },
-    ends: { value: "DATE", about: "2027-01-31 (to the end of that day, UTC) or a time; never" },
-    renews: { value: "PERIOD", about: "none, month or year: at each end it goes on for another (none)" },
-    priority: { value: "NUMBER", about: "0 to 1000; the lowest pays first (1)" },
+    starts: { value: "DATE", about: "2027-01-01 (from the start of that day, UTC) or a time (now)" },
+    ends: { value: "DATE", about: "2027-01-31 (until the end of that day, UTC) or a time (never)" },
+    renews: { value: "PERIOD", about: "none, month or year: the period of renewal (none)" },
+    priority: { value: "NUMBER", about: "0 to 1000; the lowest is charged first (1)" },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
@@ -129,10 +132,10 @@ export const grantSubscription: Command = {
         misuse("--priority must be a whole number from 0 to 1000.", "For example: --priority 1");
       if (endsAtMs !== null && endsAtMs <= (startsAtMs ?? installation.clock.nowMs()))
         fail(startsAtMs === null ? "--ends is in the past." : "--ends must be after --starts.");
-      const user = await needUser(installation.db, input.need("user"));
-      const plan = input.need("plan");
+      const user = await requireUser(installation.db, input.require("user"));
+      const plan = input.require("plan");
       const grant = { userId: user.id, plan, startsAtMs, endsAtMs, renews, priority: Number(priority) };
-      const { subscription } = await audited(
+      const { subscription } = await runLogged(
         installation,
         (txInstallation) => grantPlan(txInstallation, grant),
         (granted) => ({
@@ -149,33 +152,33 @@ export const grantSubscription: Command = {
       const made = (await listSubscriptionStandings(installation.db, user.id, nowMs, { past: true })).find(
         (one) => one.id === subscription.id,
       );
-      if (made === undefined) fail("The subscription was granted, and taken back meanwhile.");
+      if (made === undefined) fail("The subscription was granted, but was cancelled in the meantime.");
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
         print(JSON.stringify(toJson(made, user.email), null, 2));
         return 0;
       }
       print(`${user.email} has the plan ${paint.bold(plan)} ${termText(made, startsAtMs === null)}.`);
-      print(paint.dim(`To take it back: ${input.command("subscriptions cancel", subscription.id)}`));
+      print(paint.dim(`To cancel it: ${input.command("subscriptions cancel", subscription.id)}`));
       return 0;
     }),
 };
 
 export const cancelOneSubscription: Command = {
   words: "subscriptions cancel",
-  summary: "Take a plan back from a user",
+  summary: "Cancel a subscription",
   positionals: ["ID"],
   options: {
-    "at-end": { about: "let it run to the end of its term, and not renew" },
+    "at-end": { about: "cancel at the end of the current term instead of now" },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
   run: (input) =>
     withInstallation(input, async (installation) => {
-      const id = input.need("ID");
+      const id = input.require("ID");
       const when = input.flag("at-end") ? "term_end" : "now";
       const title = await subscriptionTitle(installation.db, id);
-      const result = await audited(
+      const result = await runLogged(
         installation,
         (txInstallation) => cancelGrant(txInstallation, id, when),
         (done) => {
@@ -190,11 +193,10 @@ export const cancelOneSubscription: Command = {
       );
       if (result.kind === "unknown")
         fail(
-          `There is no subscription "${id}".`,
-          `Each one's id is in: ${input.command("subscriptions list")}`,
+          `Subscription "${id}" does not exist.`,
+          `Subscription ids are in: ${input.command("subscriptions list")}`,
         );
-      if (result.kind === "open")
-        fail("This subscription has no end to wait for.", "Cancel it now, without --at-end.");
+      if (result.kind === "open") fail("This subscription has no end.", "Cancel it now, without --at-end.");
       const endsAtMs = result.kind === "ending" ? result.endsAtMs : null;
       if (input.flag("json")) {
         input.terminal.print(JSON.stringify({ id, result: result.kind, ends: instantText(endsAtMs) }));
@@ -204,8 +206,8 @@ export const cancelOneSubscription: Command = {
         endsAtMs !== null
           ? `The subscription ends at ${shortInstant(endsAtMs)} UTC and does not renew.`
           : result.kind === "cancelled"
-            ? "The subscription is cancelled. Requests under way are still charged to it."
-            : "The subscription was cancelled before.",
+            ? "The subscription is cancelled. Requests in flight are still charged to it."
+            : "The subscription was already cancelled.",
       );
       return 0;
     }),
@@ -223,7 +225,7 @@ async function subscriptionTitle(db: Db, id: string): Promise<string> {
 function termText({ startsAtMs, endsAtMs, renews }: SubscriptionStanding, isFromNow: boolean): string {
   const from = isFromNow ? "from now on" : `from ${shortInstant(startsAtMs)} UTC`;
   if (endsAtMs === null) return from;
-  const again = renews === "none" ? "" : `, then for another ${renews} each time`;
+  const again = renews === "none" ? "" : `, renewed every ${renews}`;
   return `${from} until ${shortInstant(endsAtMs)} UTC${again}`;
 }
 
@@ -238,13 +240,13 @@ function formatSubscription(one: SubscriptionStanding, user: string, paint: Pain
 
 function untilText({ standing, startsAtMs, endsAtMs, renews }: SubscriptionStanding): string {
   if (standing === "upcoming") return `from ${shortInstant(startsAtMs)}`;
-  if (endsAtMs === null) return "without an end";
-  return `until ${shortInstant(endsAtMs)}${renews === "none" || standing !== "running" ? "" : `, renews by the ${renews}`}`;
+  if (endsAtMs === null) return "without an end date";
+  return `until ${shortInstant(endsAtMs)}${renews === "none" || standing !== "running" ? "" : `, renews every ${renews}`}`;
 }
 
 function windowTable(windows: readonly WindowStanding[], paint: Paint): string {
   const column = (of: (window: WindowStanding) => bigint) =>
-    pointsAligned(windows.map((window) => dollars(of(window))));
+    alignDecimalPoints(windows.map((window) => formatUsd(of(window))));
   const limits = column(({ limitNano }) => limitNano);
   const used = column(({ usedNano }) => usedNano);
   const held = column(({ heldNano }) => heldNano);

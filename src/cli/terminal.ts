@@ -12,17 +12,17 @@ export interface Terminal {
   /** Standard output: the result. */
   print(text?: string): void;
   /** Standard error: errors, and remarks that must not go into a pipe. */
-  remark(text: string): void;
+  printNote(text: string): void;
   paint: Paint;
 }
 
-const plain: Paint = { bold: same, dim: same, red: same, green: same, yellow: same };
+const plain: Paint = { bold: identity, dim: identity, red: identity, green: identity, yellow: identity };
 const coloured: Paint = {
-  bold: sgr(1, 22),
-  dim: sgr(2, 22),
-  red: sgr(31, 39),
-  green: sgr(32, 39),
-  yellow: sgr(33, 39),
+  bold: style(1, 22),
+  dim: style(2, 22),
+  red: style(31, 39),
+  green: style(32, 39),
+  yellow: style(33, 39),
 };
 
 export function openTerminal(environment: Readonly<Record<string, string | undefined>>): Terminal {
@@ -31,7 +31,7 @@ export function openTerminal(environment: Readonly<Record<string, string | undef
   const colorAllowed = !environment.NO_COLOR && environment.TERM !== "dumb";
   return {
     print: (text = "") => void process.stdout.write(`${text}\n`),
-    remark: (text) => void process.stderr.write(`${text}\n`),
+    printNote: (text) => void process.stderr.write(`${text}\n`),
     paint: colorAllowed && process.stdout.isTTY ? coloured : plain,
   };
 }
@@ -45,7 +45,7 @@ function ignoreClosedPipes(): void {
   process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
     if (code === "EPIPE" || isLost) return;
     isLost = true;
-    process.stderr.write(`model-gateway: what was to be printed could not be written (${code}).\n`);
+    process.stderr.write(`model-gateway: the output could not be written (${code}).\n`);
   });
   // An error of standard error cannot be reported anywhere.
   process.stderr.on("error", () => {});
@@ -71,10 +71,10 @@ export function count(number: number, noun: string): string {
   return `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-function same(text: string): string {
+function identity(text: string): string {
   return text;
 }
 
-function sgr(on: number, off: number): (text: string) => string {
+function style(on: number, off: number): (text: string) => string {
   return (text) => `\x1b[${on}m${text}\x1b[${off}m`;
 }

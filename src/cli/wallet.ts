@@ -12,51 +12,51 @@ import {
 import { type Nano, usdText } from "../money/nano.ts";
 import { loggedEntryFields } from "../store/checks/entries-in-change-log.ts";
 import { snapshot } from "../store/engine/db.ts";
-import { listEntriesOfUser } from "../store/money/entries.ts";
+import { listUserEntries } from "../store/money/entries.ts";
 import { type Transfer, userBook } from "../store/money/ledger.ts";
 import { sumReservations } from "../store/money/wallet-reservations.ts";
-import { debtIn, readWallet, type Wallet } from "../store/money/wallets.ts";
+import { computeDebt, readWallet, type Wallet } from "../store/money/wallets.ts";
 import { type Command, DATA_OPTION, type Input, JSON_OPTION, misuse, type Option } from "./command.ts";
 import { instantText, shortInstant } from "./instants.ts";
-import { actorHere, dollars, pointsAligned, usdFrom, wholeNumberFrom } from "./money-input.ts";
-import { audited, type Deed } from "./operator.ts";
+import { alignDecimalPoints, cliActor, formatUsd, usdFrom, wholeNumberFrom } from "./money-input.ts";
+import { type CommandChange, runLogged } from "./operator.ts";
 import { flushUser } from "./running-server.ts";
-import { needUser, withInstallation } from "./store-access.ts";
+import { requireUser, withInstallation } from "./store-access.ts";
 import { type Paint, table } from "./terminal.ts";
 
-const USER: Option = { value: "EMAIL", about: "whose wallet", required: true };
-const REASON: Option = { value: "TEXT", about: "why, for the ledger, in a line" };
+const USER: Option = { value: "EMAIL", about: "the user's e-mail address", required: true };
+const REASON: Option = { value: "TEXT", about: "the reason, one line, recorded in the ledger" };
 const IDEMPOTENCY: Option = {
   value: "KEY",
-  about: "the same key again books nothing: safe to repeat after a failure",
+  about: "makes retries safe: a repeated command with the same key posts no second entry",
 };
 const PROVIDER_HINT = "For example: --provider invoice";
-const SHOWN_WITH_WALLET = 10;
+const ENTRIES_WITH_WALLET = 10;
 const LEDGER_LIMIT = 50;
 const LEDGER_LIMIT_MAX = 10_000;
 
 export const showWallet: Command = {
   words: "wallet show",
-  summary: "Show a user's balance and what was booked last",
+  summary: "Show a user's balance and latest ledger entries",
   options: { user: USER, json: JSON_OPTION, data: DATA_OPTION },
   run: (input) =>
     withInstallation(input, async ({ db, settings }) => {
-      const user = await needUser(db, input.need("user"));
+      const user = await requireUser(db, input.require("user"));
       await flushUser(settings, user.id);
-      const { wallet, leasedNano } = await snapshot(db, async (tx) => ({
+      const { wallet, leasedNano: reservedNano } = await snapshot(db, async (tx) => ({
         wallet: await readWallet(tx, user.id),
         leasedNano: await sumReservations(tx, user.id),
       }));
-      const entries = await listEntriesOfUser(db, user.id, { limit: SHOWN_WITH_WALLET });
+      const entries = await listUserEntries(db, user.id, { limit: ENTRIES_WITH_WALLET });
       const { print, paint } = input.terminal;
       if (input.flag("json")) {
-        const output = { user: user.email, ...writtenWallet(wallet), set_aside: usdText(leasedNano) };
-        print(JSON.stringify({ ...output, entries: entries.map(writtenEntry) }, null, 2));
+        const output = { user: user.email, ...walletToJson(wallet), set_aside: usdText(reservedNano) };
+        print(JSON.stringify({ ...output, entries: entries.map(entryToJson) }, null, 2));
         return 0;
       }
       print(`${paint.bold(user.email)}\n\n${walletText(wallet, paint)}`);
-      if (leasedNano > 0n) {
-        const says = `${dollars(leasedNano)} of what is held is set aside by a server for requests to come.`;
+      if (reservedNano > 0n) {
+        const says = `${formatUsd(reservedNano)} of the held amount is reserved by a server for upcoming requests.`;
         print(paint.dim(says));
       }
       if (entries.length > 0) print(`\n${ledgerTable(entries, user.id, paint)}`);
@@ -66,11 +66,11 @@ export const showWallet: Command = {
 
 export const topUpWallet: Command = {
   words: "wallet top-up",
-  summary: "Add money that a user has paid",
+  summary: "Top up a user's balance",
   options: {
     user: USER,
-    usd: { value: "AMOUNT", about: "such as 10 or 2.50", required: true },
-    provider: { value: "NAME", about: "through whom it was paid (manual)" },
+    usd: { value: "AMOUNT", about: "the amount, such as 10 or 2.50", required: true },
+    provider: { value: "NAME", about: "the payment provider (manual)" },
     reason: REASON,
     "idempotency-key": IDEMPOTENCY,
     json: JSON_OPTION,
@@ -81,25 +81,25 @@ export const topUpWallet: Command = {
       const amountNano = usdFrom(input, "usd", { signed: false });
       const provider = input.text("provider") ?? "manual";
       if (!PROVIDER.test(provider)) misuse(`--provider ${PROVIDER_RULE}.`, PROVIDER_HINT);
-      const { id: userId, email } = await needUser(installation.db, input.need("user"));
+      const { id: userId, email } = await requireUser(installation.db, input.require("user"));
       await flushUser(installation.settings, userId);
       const order = { userId, amountNano, provider, ...parseOrder(input, `paid (${provider})`) };
-      const booked = await audited(
+      const booked = await runLogged(
         installation,
         (txInstallation) => topUp(txInstallation, order),
         describeEntry("wallet.top_up", email),
       );
-      return report(input, booked, `${dollars(amountNano)} added for ${email}.`);
+      return report(input, booked, `${formatUsd(amountNano)} added for ${email}.`);
     }),
 };
 
 export const adjustWallet: Command = {
   words: "wallet adjust",
-  summary: "Correct a balance, up or down",
-  about: "What is held for requests under way cannot be taken.",
+  summary: "Adjust a user's balance, up or down",
+  about: "Amounts held for requests in flight cannot be deducted.",
   options: {
     user: USER,
-    usd: { value: "AMOUNT", about: "such as 2.50, or -2.50 to take it away", required: true },
+    usd: { value: "AMOUNT", about: "the amount, such as 2.50, or -2.50 to deduct it", required: true },
     reason: { ...REASON, required: true },
     "idempotency-key": IDEMPOTENCY,
     json: JSON_OPTION,
@@ -108,26 +108,26 @@ export const adjustWallet: Command = {
   run: (input) =>
     withInstallation(input, async (installation) => {
       const amountNano = usdFrom(input, "usd", { signed: true });
-      const { id: userId, email } = await needUser(installation.db, input.need("user"));
+      const { id: userId, email } = await requireUser(installation.db, input.require("user"));
       await flushUser(installation.settings, userId);
       const order = { userId, amountNano, ...parseOrder(input, null) };
-      const booked = await audited(
+      const booked = await runLogged(
         installation,
         (txInstallation) => adjust(txInstallation, order),
         describeEntry("wallet.adjust", email),
       );
-      const done = amountNano > 0n ? "given to" : "taken from";
-      return report(input, booked, `${dollars(booked.entry.amountNano)} ${done} ${email}.`);
+      const done = amountNano > 0n ? "added to" : "deducted from";
+      return report(input, booked, `${formatUsd(booked.entry.amountNano)} ${done} ${email}.`);
     }),
 };
 
 export const refundRequest: Command = {
   words: "wallet refund",
-  summary: "Give back what a request was charged",
-  about: `To the balance or to the subscription that paid it, and never more than it was charged.`,
+  summary: "Refund the charge of a request",
+  about: `The refund goes to the balance or subscription that was charged, and cannot exceed the charge.`,
   positionals: ["REQUEST_ID"],
   options: {
-    usd: { value: "AMOUNT", about: "a part of it (all that is left)" },
+    usd: { value: "AMOUNT", about: "the amount (the rest of the charge)" },
     reason: REASON,
     "idempotency-key": IDEMPOTENCY,
     json: JSON_OPTION,
@@ -136,22 +136,22 @@ export const refundRequest: Command = {
   run: (input) =>
     withInstallation(input, async (installation) => {
       const amountNano = input.text("usd") === undefined ? "all" : usdFrom(input, "usd", { signed: false });
-      const requestId = input.need("REQUEST_ID");
+      const requestId = input.require("REQUEST_ID");
       await flushUser(installation.settings, null);
-      const booked = await audited(
+      const booked = await runLogged(
         installation,
         (txInstallation) =>
-          refund(txInstallation, { requestId, amountNano, ...parseOrder(input, "refunded by hand") }),
+          refund(txInstallation, { requestId, amountNano, ...parseOrder(input, "manual refund") }),
         describeEntry("wallet.refund", null),
       );
       const { subscriptionId } = booked.entry;
       const to = subscriptionId === null ? "the user's balance" : `the subscription ${subscriptionId}`;
-      return report(input, booked, `${dollars(booked.entry.amountNano)} given back to ${to}.`);
+      return report(input, booked, `${formatUsd(booked.entry.amountNano)} refunded to ${to}.`);
     }),
 };
 
 /** A repeated order books nothing, so it is not logged. */
-function describeEntry(action: string, email: string | null): (booked: MoneyResult) => Deed | null {
+function describeEntry(action: string, email: string | null): (booked: MoneyResult) => CommandChange | null {
   return ({ entry, repeated }) => {
     if (repeated) return null;
     return { action, target: `user ${email ?? entry.userId}`, changes: loggedEntryFields(entry) };
@@ -160,22 +160,22 @@ function describeEntry(action: string, email: string | null): (booked: MoneyResu
 
 export const showLedger: Command = {
   words: "wallet ledger",
-  summary: "List what was booked for a user, the latest first",
+  summary: "List a user's ledger entries, newest first",
   options: {
     user: USER,
-    limit: { value: "COUNT", about: `how many entries (${LEDGER_LIMIT})` },
+    limit: { value: "COUNT", about: `number of entries (${LEDGER_LIMIT})` },
     json: JSON_OPTION,
     data: DATA_OPTION,
   },
   run: (input) =>
     withInstallation(input, async ({ db, settings }) => {
       const limit = wholeNumberFrom(input, "limit", LEDGER_LIMIT, LEDGER_LIMIT_MAX);
-      const user = await needUser(db, input.need("user"));
+      const user = await requireUser(db, input.require("user"));
       await flushUser(settings, user.id);
-      const entries = await listEntriesOfUser(db, user.id, { limit });
-      const { print, remark, paint } = input.terminal;
-      if (input.flag("json")) print(JSON.stringify(entries.map(writtenEntry), null, 2));
-      else if (entries.length === 0) remark(`Nothing was booked for ${user.email} yet.`);
+      const entries = await listUserEntries(db, user.id, { limit });
+      const { print, printNote: remark, paint } = input.terminal;
+      if (input.flag("json")) print(JSON.stringify(entries.map(entryToJson), null, 2));
+      else if (entries.length === 0) remark(`No ledger entries for ${user.email} yet.`);
       else print(ledgerTable(entries, user.id, paint));
       return 0;
     }),
@@ -192,7 +192,7 @@ function parseOrder(input: Input, defaultReason: string | null): MoneyOrder {
     );
   }
   return {
-    actor: actorHere(),
+    actor: cliActor(),
     reason,
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   };
@@ -202,11 +202,13 @@ function parseOrder(input: Input, defaultReason: string | null): MoneyOrder {
 export function report(input: Input, { entry, wallet, repeated }: MoneyResult, sentence: string): number {
   const { print, paint } = input.terminal;
   if (input.flag("json")) {
-    print(JSON.stringify({ entry: writtenEntry(entry), repeated, wallet: writtenWallet(wallet) }, null, 2));
+    print(JSON.stringify({ entry: entryToJson(entry), repeated, wallet: walletToJson(wallet) }, null, 2));
     return 0;
   }
   if (repeated)
-    print(`Booked before under this key, on ${shortInstant(entry.atMs)}. Nothing was booked now.`);
+    print(
+      `An entry with this idempotency key was already posted on ${shortInstant(entry.atMs)}. No new entry was posted.`,
+    );
   else print(paint.green(sentence));
   print(`\n${walletText(wallet, paint)}\n${paint.dim(`entry      ${entry.id}`)}`);
   return 0;
@@ -214,14 +216,14 @@ export function report(input: Input, { entry, wallet, repeated }: MoneyResult, s
 
 function walletText(wallet: Wallet, paint: Paint): string {
   const { balanceNano, heldNano } = wallet;
-  const debtNano = debtIn(wallet);
+  const debtNano = computeDebt(wallet);
   const rows: [string, Nano][] = [
     ["balance", balanceNano],
     ["held", heldNano],
     ["available", balanceNano - heldNano],
     ...(debtNano === 0n ? [] : [["debt", debtNano] satisfies [string, Nano]]),
   ];
-  const amounts = pointsAligned(rows.map(([, nano]) => dollars(nano)));
+  const amounts = alignDecimalPoints(rows.map(([, nano]) => formatUsd(nano)));
   return rows
     .map(([name], i) => {
       const shown = amounts[i] ?? "";
@@ -233,7 +235,7 @@ function walletText(wallet: Wallet, paint: Paint): string {
 
 function ledgerTable(entries: readonly Transfer[], userId: string, paint: Paint): string {
   const amounts = entries.map((entry) => signAmount(entry, userId));
-  const texts = pointsAligned(amounts.map((amount) => `${amount > 0n ? "+" : ""}${dollars(amount)}`));
+  const texts = alignDecimalPoints(amounts.map((amount) => `${amount > 0n ? "+" : ""}${formatUsd(amount)}`));
   const rows = entries.map((entry, i) => {
     const text = texts[i] ?? "";
     return [
@@ -245,8 +247,8 @@ function ledgerTable(entries: readonly Transfer[], userId: string, paint: Paint)
       [entry.reason, entry.requestId].filter((why) => why !== null).join(", ") || "-",
     ];
   });
-  const shown = table(["TIME (UTC)", "KIND", "AMOUNT", "OTHER BOOK", "BY", "WHY"], rows, paint);
-  const note = "What a subscription paid, or got back, does not move the balance.";
+  const shown = table(["TIME (UTC)", "KIND", "AMOUNT", "CONTRA ACCOUNT", "BY", "REASON"], rows, paint);
+  const note = "Charges and refunds of a subscription do not change the balance.";
   return entries.some(({ subscriptionId }) => subscriptionId !== null)
     ? `${shown}\n\n${paint.dim(note)}`
     : shown;
@@ -259,17 +261,17 @@ function signAmount({ debit, amountNano, subscriptionId }: Transfer, userId: str
   return paid ? -amountNano : amountNano;
 }
 
-function writtenWallet(wallet: Wallet) {
+function walletToJson(wallet: Wallet) {
   const { balanceNano, heldNano } = wallet;
   return {
     balance: usdText(balanceNano),
     held: usdText(heldNano),
     available: usdText(balanceNano - heldNano),
-    debt: usdText(debtIn(wallet)),
+    debt: usdText(computeDebt(wallet)),
   };
 }
 
-function writtenEntry(entry: Transfer) {
+function entryToJson(entry: Transfer) {
   return {
     id: entry.id,
     at: instantText(entry.atMs),

@@ -26,7 +26,7 @@ export const bodyLimits = {
      * How long a request waits for memory. Shorter than `connections.unaskedMs` by more than one `lookMs`,
      * because an unread body is discarded then.
      */
-    patienceMs: 3_000,
+    waitTimeoutMs: 3_000,
     waitingMax: 256,
   },
   /** Memory budget for bodies of up to 1 MiB, for all clients together. Large bodies cannot exhaust it. */
@@ -35,7 +35,7 @@ export const bodyLimits = {
     bytesMin: 64 * MiB,
     bytesMax: 1_024 * MiB,
     ownerShare: 1 / 2,
-    patienceMs: 3_000,
+    waitTimeoutMs: 3_000,
     waitingMax: 1_024,
   },
   /** Disk budget for forms that are too large for memory, for all clients together. */
@@ -43,7 +43,7 @@ export const bodyLimits = {
     bytesMax: 2_048 * MiB,
     /** Share that one user (or one key without a user) may occupy. A single form may exceed it. */
     ownerShare: 1 / 2,
-    patienceMs: 3_000,
+    waitTimeoutMs: 3_000,
     waitingMax: 64,
   },
   bodyReading: {

@@ -4,6 +4,8 @@
  */
 
 import { bodyLimits } from "./body-limits.ts";
+import { nodeLimits } from "./node-limits.ts";
+import { observationLimits } from "./observation-limits.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -23,11 +25,11 @@ export const limits = {
   /** A body of bulk operations by administrators, such as a whole configuration file as text within JSON. */
   apiBulkBodyBytesMax: 33 * MiB,
   /** A body of the console API from an anonymous client. */
-  strangerBodyBytesMax: 64 * KiB,
+  anonymousBodyBytesMax: 64 * KiB,
   /** A client that stops sending in the middle of its body is disconnected after this time. */
   bodyIdleTimeoutMs: 10_000,
   /** Files of one site (console, explorer, documentation) that stay in memory after their first request. */
-  siteBytesKeptMax: 8 * MiB,
+  siteCacheBytesMax: 8 * MiB,
   /** Client connections. */
   connections: {
     headBytesMax: 64 * 1024,
@@ -40,21 +42,21 @@ export const limits = {
     /** Share of them for one block of addresses (IPv4 /24, IPv6 /48). The gateway's own proxy may use all. */
     blockShare: 1 / 2,
     /** Bytes of pipelined requests that are read ahead, until the client has read the previous response. */
-    aheadBytesMax: 64 * KiB,
+    readAheadBytesMax: 64 * KiB,
     /** Memory for partial requests and unread responses of all clients that are not authenticated. */
-    strangerBytesMax: 32 * MiB,
+    unauthenticatedBytesMax: 32 * MiB,
     /** Memory for pipelined requests of all authenticated clients. */
-    clientBytesMax: 128 * MiB,
+    authenticatedBytesMax: 128 * MiB,
     /** Keep-alive between two requests. Longer than that of most proxies (a minute), so that they close first. */
     idleMs: 75_000,
     /** An unread body is discarded after this time: while it blocks the connection, a disconnect goes unnoticed. */
-    unaskedMs: 5_000,
+    unreadBodyMs: 5_000,
     /** How long bytes that arrive after the response are read and discarded. */
     lingerMs: 30_000,
     /** A client that reads nothing of a finished response is disconnected after this time. */
     stallMs: 60_000,
     /** How often all connections are checked against these deadlines. */
-    lookMs: 1_000,
+    checkMs: 1_000,
   },
 
   // WebSockets of clients. A frame may be as long as a JSON body.
@@ -89,7 +91,7 @@ export const limits = {
   /** Unsent bytes of a client above which reading from its upstreams pauses (back-pressure). */
   socketBufferedBytesMax: 64 * KiB,
   /** How often sockets are checked for revoked keys and for their age; see `policyPollMs`. */
-  socketLookMs: 250,
+  socketCheckIntervalMs: 250,
 
   // Upstream requests.
 
@@ -129,51 +131,60 @@ export const limits = {
   /** A client that reads nothing for this long is treated as disconnected. */
   writeStallMs: 60_000,
   /** How often deadlines are checked: each may be exceeded by this much. */
-  alarmsMs: 50,
+  deadlineScanMs: 50,
   /**
    * How often open streams are checked for silence and for new output, with one timer for all of them. Below
    * one second, so that a crash loses at most one second of the output of each stream, including the time to
    * write it to the database.
    */
-  pulseMs: 800,
+  keepAliveTickMs: 800,
 
   // Policy changes and stored responses.
 
   /** How often the database is polled for changes. It bounds how long a revoked key still works. */
   policyPollMs: 500,
+  /** A check of the policy that takes longer is abandoned, so that the next one can succeed. */
+  policyPollTimeoutMs: 5_000,
+  /** How often a node measures the clock of a database that it shares with others. */
+  clockSynchronizationMs: 10_000,
+  /** Memory for conversations that the gateway keeps for `previous_response_id`, of all keys and of one key. */
+  storedConversationBytesMax: 128 * MiB,
+  storedConversationKeyBytesMax: 16 * MiB,
   /** Recent responses whose account is known without a database query. */
-  rememberedResponsesMax: 50_000,
+  cachedResponseRoutesMax: 50_000,
 
   // Billing.
 
-  till: {
+  billingEngine: {
     /** How long an unpaid usage row may wait to be written in a batch. */
-    gatherMs: 50,
+    unpaidRowDelayMs: 50,
     /**
-     * If the last transaction had at least `companyMin` operations and is at most `companyMs` old, the next one
-     * is delayed by `companyMs` to collect a batch.
+     * If the last transaction had at least `busyBatchMin` operations and is at most `batchDelayMs` old, the next one
+     * is delayed by `batchDelayMs` to collect a batch.
      */
-    companyMin: 4,
-    companyMs: 1,
+    busyBatchMin: 4,
+    batchDelayMs: 1,
     /** Operations of one transaction. */
     batchMax: 400,
     /** While the database is down: above this number new requests are rejected, so that no row is lost. */
     waitingMax: 100_000,
     /** A request whose hold is not written after this time is rejected. */
-    holdPatienceMs: 2_000,
+    holdTimeoutMs: 2_000,
     /**
      * It is rejected sooner if the database fails, or if PostgreSQL completes no transaction for this long. A
      * slow one still completes some.
      */
-    silenceMs: 500,
+    storeSilenceMaxMs: 500,
+    /** A database that has accepted no billing transaction for this long makes the node unready. */
+    stalledAfterMs: 2_000,
     /** A settlement that the database has not accepted by then goes to a file on disk, and its request continues. */
-    settlePatienceMs: 500,
+    settlementTimeoutMs: 500,
     /** A PostgreSQL transaction that takes longer is aborted and retried. */
     transactionMs: 10_000,
     retryMs: 500,
     /** A change of the account is written after this long, unless the request has finished by then. */
     progressMs: 25,
-    /** How often the output of a running stream is checkpointed; see `pulseMs`. */
+    /** How often the output of a running stream is checkpointed; see `keepAliveTickMs`. */
     checkpointMs: 800,
     /** How long a commit of SQLite may exist only in the memory of the operating system. */
     flushMs: 50,
@@ -183,40 +194,40 @@ export const limits = {
   /** Requests that wait for their user's other requests to release money: see billing/engine/hold-queue.ts. */
   holdQueue: { waitMs: 5_000, waitingMax: 64, retryMs: 250 },
   /** Write-behind billing, for SQLite: see billing/write-behind/write-behind-billing.ts. */
-  express: {
+  writeBehind: {
     /** Holds within a tenth of a second above which write-behind billing is worth its overhead. */
     busyHolds: 40,
     /** Delay before finished requests are settled in the database: after a small batch, and after a large one. */
-    bookMs: 50,
-    bookBusyMs: 1_000,
-    bookMany: 10,
+    smallBatchDelayMs: 50,
+    largeBatchDelayMs: 1_000,
+    largeBatchMin: 10,
     /**
      * Requests at which a settlement transaction starts without delay, and at which it stops if other work
      * waits for it.
      */
-    bookTogether: 5_000,
-    bookAtLeast: 100,
+    bookAtOnceMin: 5_000,
+    bookBeforeYieldMin: 100,
     /**
      * Rows of one batch: they share a ledger entry and are settled together, unless the database rejects one of
      * them.
      */
     batchRows: 128,
     /** Requests of one step of that transaction, which takes about half a millisecond. */
-    bookAtOnce: 64,
+    bookStepRows: 64,
     /** Settled requests after which the WAL of SQLite is checkpointed. It is about 10 MB by then. */
-    moveLogAfter: 8_000,
-    moveAfterMs: 5_000,
+    checkpointAfterRows: 8_000,
+    moveHoldAfterMs: 5_000,
     idleMs: 12_000,
-    lookMs: 800,
+    checkIntervalMs: 800,
     /** Size of a journal segment. Creating one takes less than half a millisecond, during which all requests wait. */
     segmentBytes: 512 * 1024,
   },
   recovery: {
     /** The interval of heartbeats, and the silence after which a process is considered dead. */
-    beatMs: 5_000,
+    heartbeatIntervalMs: 5_000,
     deadAfterMs: 60_000,
     /** How often holds of dead processes are searched. */
-    reapMs: 15_000,
+    recoveryIntervalMs: 15_000,
     holdsPerBatch: 100,
     /**
      * Age at which a hold of this process that is unknown to it is recovered: its commit succeeded, but the
@@ -225,11 +236,11 @@ export const limits = {
     orphanMs: 60_000,
   },
   /** How long the database may take to confirm that it accepts writes, and how long the result is cached. */
-  readiness: { patienceMs: 1_000, freshMs: 1_000 },
+  readiness: { timeoutMs: 1_000, cacheMs: 1_000 },
   /** How often the reconciliation runs. */
-  auditMs: 3_600_000,
+  reconciliationIntervalMs: 3_600_000,
   /** No request takes longer: an older hold is a fault. */
-  holdLeaseMs: 7_200_000,
+  holdAgeMaxMs: 7_200_000,
 
   // Requests with an `Idempotency-Key`.
 
@@ -254,8 +265,13 @@ export const limits = {
   /** The shortest `retention.usage_rows`. */
   usageRowsKeptMsMin: 7 * 86_400_000,
 
+  ...nodeLimits,
+
   // Shutdown and disconnects.
 
+  /** The default of `server.drain_delay` on PostgreSQL, and its maximum. */
+  drainDelayMs: 5_000,
+  drainDelayMsMax: 300_000,
   /** At shutdown, requests in flight may finish for this long. */
   drainTimeoutMs: 120_000,
   /** Then remaining requests are aborted and may take this long to be settled. */
@@ -265,7 +281,7 @@ export const limits = {
   /** How long a group with `on_disconnect: drain` reads the upstream after the client disconnected. */
   drainOnDisconnectMs: 600_000,
   /** How long a paid stream that was almost complete when its client disconnected may still report its usage. */
-  lastWordsMs: 2_000,
+  endingDrainMs: 2_000,
   /** How long a paid background response is polled: shorter than a hold may last. */
   backgroundMsMax: 3_600_000,
   /** Upstream responses that are drained at the same time, in total and for one user. Further ones are aborted. */
@@ -291,8 +307,8 @@ export const limits = {
    * Passwords hashed at the same time: each takes 64 MB and a core. If more than `passwordsWaitingMax` wait,
    * further ones are rejected.
    */
-  passwordsAtOnce: 2,
-  passwordsWaitingMax: 64,
+  concurrentPasswordHashesMax: 2,
+  waitingPasswordHashesMax: 64,
   signIn: {
     /**
      * Wrong passwords and codes in a window: for one account from one address, and for all accounts from one
@@ -301,7 +317,7 @@ export const limits = {
     accountTries: 10,
     addressTries: 30,
     /** Attempts for one account from all addresses. High, because anybody can exhaust it and lock the owner out. */
-    accountTriesAnywhere: 200,
+    accountTriesAllAddresses: 200,
     windowMs: 900_000,
   },
   /** Active keys of one user. Every process keeps each of them in memory. Administrators may create more. */
@@ -315,7 +331,7 @@ export const limits = {
   /** Accounts that one address may register in a day. */
   registrationsPerDay: 5,
   /** Requested e-mails to one address. */
-  lettersPerHour: 5,
+  emailsPerHour: 5,
   /** A session expires after this time without use, and after this time in total. */
   sessionIdleMs: 12 * 3_600_000,
   sessionMs: 14 * 86_400_000,
@@ -340,18 +356,7 @@ export const limits = {
   // Alerts and mail.
 
   webhooksMax: 10,
-  alerts: {
-    /** How often alert conditions are checked. */
-    lookMs: 2_000,
-    /** From connecting to the last byte of the response. */
-    deliveryTimeoutMs: 10_000,
-    /** Delays after each failed attempt. Then the delivery fails for good. */
-    retriesMs: [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000],
-    /** Retention of closed alerts and their delivery results. */
-    keptMs: 90 * 86_400_000,
-    /** How long a billing alert stays open after the latest fault. */
-    billingFaultMs: 3_600_000,
-  },
+  ...observationLimits,
   /** For each step of an SMTP session: connecting, the greeting, each reply. */
   mailTimeoutMs: 10_000,
 
@@ -379,8 +384,8 @@ export const limits = {
     /** Idle sockets that are kept for one account. */
     freeMax: 256,
     /** Delay after a response before a socket serves another conversation than its own. */
-    restMs: 250,
+    reuseDelayMs: 250,
     /** How long HTTP is used for an account whose upstream rejected the WebSocket handshake. */
-    unspokenMs: 600_000,
+    unsupportedMs: 600_000,
   },
 } as const;

@@ -1,4 +1,4 @@
-/** The dependencies of all operations of the console API, created once in `main.ts`. */
+/** The dependencies of all operations of the console API, created once in `composition/console-api.ts`. */
 
 import type { Alerts } from "../alerts/engine.ts";
 import type { Installation } from "../config/installation/installation.ts";
@@ -11,16 +11,34 @@ import type { Throttle } from "./throttling/throttle.ts";
 
 export type { Mail, MailMessage } from "../mail/mail.ts";
 
+/** The services of the gateway that the console API uses. */
+export type ConsoleGateway = Pick<
+  Gateway,
+  | "policy"
+  | "log"
+  | "limiter"
+  | "billingEngine"
+  | "dispatcher"
+  | "bodyBudget"
+  | "requestCounts"
+  | "requestMetrics"
+  | "translation"
+  | "tracer"
+  | "accessLog"
+  | "concurrencyQueue"
+>;
+
+/** Only the handler and the routes see all of it. Each function below a route takes the members that it uses. */
 export interface ConsoleContext {
   readonly installation: Installation;
   /** The running gateway: its policy, and data that only this process has (limits, health, requests in flight). */
-  readonly gateway: Gateway;
+  readonly gateway: ConsoleGateway;
   /** The URL of the console without a trailing slash. Links begin with it. */
   readonly publicUrl: string;
   /** Throttles that slow down password guessing without affecting other users. */
   readonly identity: AuthThrottles;
   /** Throttle for wrong redeem codes of a user. */
-  readonly redeemTries: Throttle;
+  readonly redeemThrottle: Throttle;
   /** Null if no mail server is configured. Call it at each use, because the configuration can change. */
   mail(): Promise<Mail | null>;
   readonly alerts: Alerts;

@@ -15,11 +15,11 @@ import { logFault } from "../observe/log.ts";
 import { findActor, readBearer, readUserAgent } from "./auth/actor.ts";
 import type { ConsoleContext } from "./context.ts";
 import { presentedSession } from "./http/cookies.ts";
-import { compileRoutes } from "./http/match.ts";
-import { refuseNul } from "./http/nul.ts";
-import { refuseForeign, resolveClientAddress } from "./http/origin.ts";
+import { compileRoutes } from "./http/match-route.ts";
+import { rejectForeignOrigin, resolveClientAddress } from "./http/origin.ts";
 import { parseQueryRecord } from "./http/query.ts";
 import { asRefusal } from "./http/refusals.ts";
+import { rejectNul } from "./http/reject-nul.ts";
 import type { ConsoleRoute } from "./http/route.ts";
 
 /** One request as the server received it. */
@@ -36,7 +36,7 @@ export interface ApiCall {
    * anonymous.
    */
   authenticated(): void;
-  readonly leaving: AbortSignal;
+  readonly shutdownSignal: AbortSignal;
 }
 
 /** Only administrators may send large bodies here, so all of them count as one owner. */
@@ -47,7 +47,7 @@ export type ApiHandler = (call: ApiCall) => Promise<Response | SharedResponse>;
 export function openApiHandler(
   context: ConsoleContext,
   routes: Readonly<Record<string, ConsoleRoute>>,
-  alarms: Deadlines,
+  deadlines: Deadlines,
 ): ApiHandler {
   const find = compileRoutes(routes);
 
@@ -56,16 +56,16 @@ export function openApiHandler(
     const { headers } = request;
     const { route, params } = find(request.method, call.path);
     if (route.method !== "GET" && readBearer(headers) === null) {
-      refuseForeign(headers, context.publicUrl, presentedSession(headers) !== null);
+      rejectForeignOrigin(headers, context.publicUrl, presentedSession(headers) !== null);
     }
     const clientAddress = resolveClientAddress(headers, call.peerAddress(), context.publicUrl);
     const actor = await findActor(context, { headers, clientAddress });
     if (actor !== null) call.authenticated();
     const handle = route.allow(actor);
-    const bytesMax = actor === null ? limits.strangerBodyBytesMax : route.bodyBytesMax;
+    const bytesMax = actor === null ? limits.anonymousBodyBytesMax : route.bodyBytesMax;
     const query = parseQueryRecord(call.query);
-    refuseNul({ ...params, ...query });
-    const body = await parseBody(request, bytesMax, alarms, context.gateway.bodies);
+    rejectNul({ ...params, ...query });
+    const body = await parseBody(request, bytesMax, deadlines, context.gateway.bodyBudget);
     // A body may take minutes to arrive: access that was revoked meanwhile must be rejected.
     const allowed =
       request.body === null ? handle : route.allow(await findActor(context, { headers, clientAddress }));
@@ -78,7 +78,7 @@ export function openApiHandler(
       userAgent: readUserAgent(headers),
       headers,
       signal: request.signal,
-      leaving: call.leaving,
+      shutdownSignal: call.shutdownSignal,
     });
     // Parsed by the schema, so that a response never contains fields that it does not declare.
     if (result instanceof Response || result instanceof SharedResponse) return result;
@@ -91,7 +91,7 @@ export function openApiHandler(
       response = await answer(call);
     } catch (thrown) {
       const error = asRefusal(thrown);
-      if (error.status === 500) logFault(context.gateway.log, call.requestId, thrown);
+      if (error.status === 500) logFault(context.gateway.log, { request_id: call.requestId }, thrown);
       response = errorResponse(error, call.requestId);
     }
     response.headers.set("x-request-id", call.requestId);
@@ -107,22 +107,22 @@ export function openApiHandler(
 async function parseBody(
   request: IncomingHttpRequest,
   bytesMax: number,
-  alarms: Deadlines,
+  deadlines: Deadlines,
   bodyBudget: BodyBudget,
 ): Promise<unknown> {
   if (request.body === null) return undefined;
-  const readLimits = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, alarms };
+  const readLimits = { ...limits.bodyReading, bytesMax, idleTimeoutMs: limits.bodyIdleTimeoutMs, deadlines };
   const received = await readBody(request, readLimits, bodyBudget, CONSOLE);
-  if (!("ok" in received)) return parsed(request, partBytes(received));
+  if (!("ok" in received)) return parseContent(request, partBytes(received));
   if (!received.ok) throw bodyError(received);
   try {
-    return parsed(request, received.bytes);
+    return parseContent(request, received.bytes);
   } finally {
-    received.held.release();
+    received.reservation.release();
   }
 }
 
-function parsed(request: IncomingHttpRequest, bytes: Uint8Array): unknown {
+function parseContent(request: IncomingHttpRequest, bytes: Uint8Array): unknown {
   if (bytes.length === 0) return undefined;
   const type = request.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (type !== "application/json") {
@@ -130,7 +130,7 @@ function parsed(request: IncomingHttpRequest, bytes: Uint8Array): unknown {
   }
   const { text, value } = parseJson(bytes);
   // A long body is searched only if it contains the escape.
-  if (text.includes("\\u0000")) refuseNul(value);
+  if (text.includes("\\u0000")) rejectNul(value);
   return value;
 }
 

@@ -1,20 +1,27 @@
-/** Generates the OpenAPI 3.1 document of the console API from the route table. */
+/** Generates the OpenAPI document of the console API from the route table. */
 
 import { z } from "zod";
 import { ERROR_CODES } from "../errors.ts";
 import type { SharedResponse } from "../net/wire/http-message.ts";
 import { jsonDocument, type StaticDocument } from "../net/wire/static-document.ts";
+import {
+  type ApiDescription,
+  type ApiOperation,
+  type ApiParameter,
+  type JsonObject,
+  OpenApiDocument,
+  schemaRef,
+  toJsonSchema,
+} from "../openapi.ts";
 import { VERSION } from "../version.ts";
-import { type Access, type ConsoleRoute, forAnyone, TAKES_NOTHING } from "./http/route.ts";
-
-type Json = Readonly<Record<string, unknown>>;
+import { type Access, type ConsoleRoute, EMPTY_INPUT, forAnyone } from "./http/route.ts";
 
 /** The route that returns the document. The document includes it. */
 export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
   let document: Promise<StaticDocument> | null = null;
   const documentRoute = {
     "openapi.read": forAnyone({
-      ...TAKES_NOTHING,
+      ...EMPTY_INPUT,
       method: "GET",
       path: "/api/openapi.json",
       summary: "Get this document",
@@ -34,46 +41,16 @@ export function documentRoutes(others: Readonly<Record<string, ConsoleRoute>>) {
  */
 const ROUTES_AT_ONCE = 4;
 
-async function describeApi(routes: Readonly<Record<string, ConsoleRoute>>): Promise<Json> {
-  const paths: Record<string, Record<string, Json>> = {};
-  for (const [at, [name, route]] of Object.entries(routes).entries()) {
-    if (at % ROUTES_AT_ONCE === 0) await new Promise(setImmediate);
-    const path = route.path.replace(/:(\w+)\*?/g, "{$1}");
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: describe(name, route) };
+async function describeApi(routes: Readonly<Record<string, ConsoleRoute>>): Promise<JsonObject> {
+  const document = new OpenApiDocument(DESCRIPTION);
+  for (const [index, [name, route]] of Object.entries(routes).entries()) {
+    if (index % ROUTES_AT_ONCE === 0) await new Promise(setImmediate);
+    document.add(describeOperation(name, route));
   }
-  return {
-    openapi: "3.1.0",
-    info: {
-      title: "Model Gateway console API",
-      version: VERSION,
-      description:
-        "The API of the console. Send a personal access token as bearer token. Amounts are USD as decimal strings, and times are Unix milliseconds. Lists return `next`: send it as `after` to get the next page.",
-    },
-    servers: [{ url: "/" }],
-    paths,
-    components: {
-      securitySchemes: {
-        token: {
-          type: "http",
-          scheme: "bearer",
-          description:
-            "A personal access token, gwp_…. Its scope is `read`, `keys` (which includes `read`) or `admin` (which includes both); each operation states the scope it requires.",
-        },
-        session: { type: "apiKey", in: "cookie", name: "__Host-session" },
-      },
-      schemas: { Error: ERROR },
-      responses: {
-        Error: {
-          description: "A refusal or a failure. `code` is stable, the message is for people.",
-          headers: { "x-request-id": { schema: { type: "string" } } },
-          content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
-        },
-      },
-    },
-  };
+  return document.toJson();
 }
 
-const ERROR: Json = {
+const ERROR: JsonObject = {
   type: "object",
   required: ["error"],
   properties: {
@@ -92,58 +69,85 @@ const ERROR: Json = {
   },
 };
 
+const DESCRIPTION: ApiDescription = {
+  info: {
+    title: "Model Gateway console API",
+    version: VERSION,
+    description:
+      "The API of the console. Send a personal access token as bearer token. Amounts are USD as decimal strings, and times are Unix milliseconds. Lists return `next`: send it as `after` to get the next page.",
+  },
+  server: { url: "/" },
+  securitySchemes: {
+    token: {
+      type: "http",
+      scheme: "bearer",
+      description:
+        "A personal access token, gwp_…. Its scope is `read`, `keys` (which includes `read`) or `admin` (which includes both); each operation states the scope it requires.",
+    },
+    session: { type: "apiKey", in: "cookie", name: "__Host-session" },
+  },
+  schemas: { Error: ERROR },
+  responses: {
+    Error: {
+      description: "An error. `code` is stable; the message is for people and may change.",
+      headers: { "x-request-id": { schema: { type: "string" } } },
+      content: { "application/json": { schema: schemaRef("Error") } },
+    },
+  },
+};
+
 const ACCESS_TEXTS: Readonly<Record<Access, string>> = {
   anyone: "No authentication required.",
   user: "Requires a signed-in user.",
   admin: "Requires an administrator.",
 };
 
-function describe(name: string, route: ConsoleRoute): Json {
-  const body = toJsonSchema(route.body, "input");
-  const notes = [
-    ACCESS_TEXTS[route.access],
-    route.tokenScope === "none"
-      ? "Not available to personal access tokens."
-      : `A personal access token requires the scope \`${route.tokenScope}\`.`,
-    ...(route.adminFields.length === 0
-      ? []
-      : [`Only administrators may send: ${route.adminFields.join(", ")}.`]),
-  ];
+function describeOperation(name: string, route: ConsoleRoute): ApiOperation {
+  const body = convertSchema(route.body, "input");
   return {
-    operationId: name,
+    method: route.method,
+    path: route.path.replace(/:(\w+)\*?/g, "{$1}"),
+    id: name,
+    tag: name.startsWith("admin.") ? `admin.${name.split(".")[1]}` : (name.split(".")[0] ?? name),
     summary: route.summary.replace(/\.$/, ""),
-    description: notes.join(" "),
-    tags: [name.startsWith("admin.") ? `admin.${name.split(".")[1]}` : (name.split(".")[0] ?? name)],
-    security: buildSecurity(route),
+    description: describeAccess(route),
     parameters: [
-      ...buildParameters("path", toJsonSchema(route.params, "input")),
-      ...buildParameters("query", toJsonSchema(route.query, "input")),
+      ...describeParameters("path", convertSchema(route.params, "input")),
+      ...describeParameters("query", convertSchema(route.query, "input")),
       ...(route.takesIdempotencyKey ? [IDEMPOTENCY_KEY] : []),
     ],
-    ...(body === null
-      ? {}
-      : { requestBody: { required: true, content: { "application/json": { schema: body } } } }),
+    body: body && { "application/json": { schema: body } },
     responses: {
       "200": {
         description: "Success.",
-        content: { [route.media]: { schema: toJsonSchema(route.answer, "output") ?? {} } },
+        content: { [route.media]: { schema: convertSchema(route.answer, "output") ?? {} } },
       },
-      default: { $ref: "#/components/responses/Error" },
+      default: "Error",
     },
+    security: describeSecurity(route),
   };
 }
 
-const IDEMPOTENCY_KEY: Json = {
+function describeAccess({ access, tokenScope, adminFields }: ConsoleRoute): string {
+  return [
+    ACCESS_TEXTS[access],
+    tokenScope === "none"
+      ? "Not available to personal access tokens."
+      : `A personal access token requires the scope \`${tokenScope}\`.`,
+    ...(adminFields.length === 0 ? [] : [`Only administrators may send: ${adminFields.join(", ")}.`]),
+  ].join(" ");
+}
+
+const IDEMPOTENCY_KEY: ApiParameter = {
   name: "Idempotency-Key",
   in: "header",
-  required: false,
   description:
     "Makes retries safe: a repeated request with the same key returns the first result; a different request with the same key is rejected (409). Same as `idempotency_key` in the body; if both are sent, they must be equal.",
   schema: { type: "string", pattern: "^[\\x21-\\x7e]{1,255}$" },
 };
 
 /** For a bearer token, OpenAPI 3.1 allows the list to name the required scope. */
-function buildSecurity({ access, tokenScope }: ConsoleRoute): Json[] {
+function describeSecurity({ access, tokenScope }: ConsoleRoute): JsonObject[] {
   return [
     ...(access === "anyone" ? [{}] : []),
     ...(tokenScope === "none" ? [] : [{ token: [tokenScope] }]),
@@ -151,28 +155,19 @@ function buildSecurity({ access, tokenScope }: ConsoleRoute): Json[] {
   ];
 }
 
-/**
- * Returns null if there is no input. Rules that JSON Schema cannot express, such as code, are left to the error
- * message.
- */
-function toJsonSchema(schema: z.ZodType, io: "input" | "output"): Json | null {
-  if (schema instanceof z.ZodUndefined) return null;
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, {
-    io,
-    unrepresentable: "any",
-    target: "draft-2020-12",
-  });
-  return rest;
+/** Returns null if there is no input. Rules that JSON Schema cannot express are left to the error message. */
+function convertSchema(schema: z.ZodType, io: "input" | "output"): JsonObject | null {
+  return schema instanceof z.ZodUndefined ? null : toJsonSchema(schema, { io, unrepresentable: "any" });
 }
 
-function buildParameters(location: "path" | "query", schema: Json | null): Json[] {
+function describeParameters(location: "path" | "query", schema: JsonObject | null): ApiParameter[] {
   const properties = schema?.properties;
   const required = schema?.required;
   if (typeof properties !== "object" || properties === null) return [];
-  return Object.entries(properties).map(([name, one]) => ({
+  return Object.entries(properties).map(([name, property]) => ({
     name,
     in: location,
-    required: location === "path" || (Array.isArray(required) && required.includes(name)),
-    schema: one,
+    required: Array.isArray(required) && required.includes(name),
+    schema: property,
   }));
 }

@@ -1,19 +1,21 @@
 /** The route table of the console API. Its names are the operation ids in the documentation and in the console. */
 
 import { adminAccountRoutes } from "./admin/accounts.ts";
-import { adminAuditRoutes } from "./admin/audit.ts";
+import { adminChangeLogRoutes } from "./admin/change-log.ts";
 import { adminCodeRoutes } from "./admin/codes.ts";
 import { adminConfigRoutes } from "./admin/config.ts";
 import { adminDashboardRoutes } from "./admin/dashboard.ts";
 import { adminGroupRoutes } from "./admin/groups.ts";
 import { adminModelRoutes } from "./admin/models.ts";
 import { adminMoneyRoutes } from "./admin/money.ts";
+import { adminNodeRoutes } from "./admin/nodes.ts";
 import { adminPlanRoutes } from "./admin/plans.ts";
 import { adminPriceRoutes } from "./admin/prices.ts";
 import { resetAccessRoutes } from "./admin/reset-access.ts";
 import { adminSettingsRoutes } from "./admin/settings.ts";
 import { adminSupportRoutes } from "./admin/support.ts";
 import { adminUserRoutes } from "./admin/users.ts";
+import { adminVendorRoutes } from "./admin/vendors.ts";
 import { linkRoutes } from "./auth/links.ts";
 import { passwordRoutes } from "./auth/password.ts";
 import { registrationRoutes } from "./auth/registration.ts";
@@ -32,18 +34,20 @@ import { walletRoutes } from "./wallet/wallet.ts";
 
 const OPERATIONS = {
   ...adminAccountRoutes,
-  ...adminAuditRoutes,
+  ...adminChangeLogRoutes,
   ...adminCodeRoutes,
   ...adminConfigRoutes,
   ...adminDashboardRoutes,
   ...adminGroupRoutes,
   ...adminModelRoutes,
   ...adminMoneyRoutes,
+  ...adminNodeRoutes,
   ...adminPlanRoutes,
   ...adminPriceRoutes,
   ...adminSettingsRoutes,
   ...adminSupportRoutes,
   ...adminUserRoutes,
+  ...adminVendorRoutes,
   ...groupRoutes,
   ...keyRoutes,
   ...modelRoutes,

@@ -17,14 +17,14 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
   const state = await readState(db);
   const notes: Notes = {
     accounts: state.accounts.map(({ sealedCredential }) =>
-      sealedCredential === null ? null : " credential: kept, not shown",
+      sealedCredential === null ? null : " credential: stored, not exported",
     ),
     users: state.users.map(({ passwordHash }) =>
-      passwordHash === null ? null : " password: kept, not shown",
+      passwordHash === null ? null : " password: stored, not exported",
     ),
-    smtp: [state.smtp?.sealedPassword ? " password: kept, not shown" : null],
+    smtp: [state.smtp?.sealedPassword ? " password: stored, not exported" : null],
     alerts: state.alerts.webhooks.map(({ sealedSecret }) =>
-      sealedSecret === null ? null : " secret: kept, not shown",
+      sealedSecret === null ? null : " secret: stored, not exported",
     ),
   };
   const parts: string[] = [];

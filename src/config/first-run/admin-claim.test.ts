@@ -32,7 +32,7 @@ async function offered(): Promise<string> {
 
 const check = (token: string) => checkClaim(gateway.db, token, gateway.clock.nowMs());
 
-test("each start makes a link of its own, and the one before opens nothing more", async () => {
+test("each start creates a new link, and the previous one becomes invalid", async () => {
   const first = await offered();
   expect(await check(first)).toBeNull();
   const second = await offered();
@@ -42,14 +42,14 @@ test("each start makes a link of its own, and the one before opens nothing more"
   expect(readToken(gateway.settings.adminTokenFile)).toBe(second);
 });
 
-test("an administrator whom a file names without a password is offered the link", async () => {
+test("the link is offered for a configured administrator without a password", async () => {
   await apply(`users: [${NAMED} }]`);
   const token = await offered();
   expect(await check(token)).toBeNull();
   expect(await isUnclaimed(gateway.db)).toBe(true);
 });
 
-test("once an administrator has a password a link opens nothing, and the next start takes it away", async () => {
+test("a link is invalid once an administrator has a password, and the next start deletes it", async () => {
   const token = await offered();
   await apply(`users: [${NAMED}, password: a long enough password }]`);
   expect(await check(token)).toBe("claimed");
@@ -58,7 +58,7 @@ test("once an administrator has a password a link opens nothing, and the next st
   expect(existsSync(gateway.settings.adminTokenFile)).toBe(false);
 });
 
-test("a disabled administrator keeps nobody from becoming one", async () => {
+test("a disabled administrator does not prevent the offer of a link", async () => {
   await apply(`users: [${NAMED}, password: a long enough password, status: disabled }]`);
   expect(await check(await offered())).toBeNull();
 });

@@ -12,7 +12,7 @@ import { mintSecret, secretDigest } from "../../secrets/random-secret.ts";
 import { appendChange, type ChangeActor } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
-import { forgetWaysIn } from "../../store/identity/credentials.ts";
+import { revokeAccess } from "../../store/identity/credentials.ts";
 import { canAdministratorSignIn, findUserByEmail, putUser } from "../../store/identity/users.ts";
 import { deleteSetting, readSetting, writeSetting } from "../../store/settings/settings.ts";
 import type { Installation } from "../installation/installation.ts";
@@ -76,11 +76,11 @@ async function readClaim(db: Db): Promise<AdminClaim | null> {
 /** `none`: no link was created; `claimed`: an administrator can sign in already. */
 export type ClaimRefusal = "none" | "claimed" | "wrong" | "expired";
 
-export class ClaimRefused extends Error {
+export class ClaimRefusedError extends Error {
   override readonly name = "ClaimRefused";
   readonly reason: ClaimRefusal;
   constructor(reason: ClaimRefusal) {
-    super(`The administrator cannot be claimed: ${reason}.`);
+    super(`The administrator account cannot be claimed: ${reason}.`);
     this.reason = reason;
   }
 }
@@ -94,7 +94,7 @@ export async function checkClaim(db: Db, token: string, nowMs: number): Promise<
   return claim.expiresAtMs <= nowMs ? "expired" : null;
 }
 
-export interface Claiming {
+export interface ClaimRequest {
   token: string;
   email: string;
   passwordHash: string;
@@ -106,13 +106,13 @@ export interface Claiming {
 /** Throws `ClaimRefused`. */
 export async function claimAdministrator(
   { db, settings, clock, newId }: Installation,
-  { token, email, passwordHash, actor, address }: Claiming,
+  { token, email, passwordHash, actor, address }: ClaimRequest,
 ): Promise<UserRecord> {
   const made = await transaction(db, async (tx) => {
     // This takes a lock: of two concurrent claims, one must fail.
     await bumpKeyRevision(tx);
     const refusal = await checkClaim(tx, token, clock.nowMs());
-    if (refusal !== null) throw new ClaimRefused(refusal);
+    if (refusal !== null) throw new ClaimRefusedError(refusal);
     await deleteSetting(tx, CLAIM_SETTING);
     const present = await findUserByEmail(tx, email);
     const user: UserRecord = {
@@ -127,7 +127,7 @@ export async function claimAdministrator(
     };
     await putUser(tx, user);
     // The previous owner of the address may be a different person than the holder of the link.
-    if (present !== null) await forgetWaysIn(tx, user.id);
+    if (present !== null) await revokeAccess(tx, user.id);
     await appendChange(tx, {
       atMs: clock.nowMs(),
       actor: actor ?? { kind: "user", id: user.id, name: user.email },

@@ -23,10 +23,11 @@ import { readPolicy } from "../../store/policy/policy.ts";
 import type { Settings } from "../installation/environment.ts";
 import type { Installation } from "../installation/installation.ts";
 
-const DEMO_MODELS: readonly Pick<ModelRecord, "id" | "interfaces">[] = [
-  { id: "sim-fast", interfaces: ["chat", "responses"] },
-  { id: "sim-reason", interfaces: ["chat", "responses"] },
-  { id: "sim-tools", interfaces: ["chat", "responses"] },
+/** The examples of the API explorer use these ids. */
+export const DEMO_MODELS: readonly Pick<ModelRecord, "id" | "interfaces">[] = [
+  { id: "sim-fast", interfaces: ["chat", "responses", "messages", "gemini"] },
+  { id: "sim-reason", interfaces: ["chat", "responses", "messages", "gemini"] },
+  { id: "sim-tools", interfaces: ["chat", "responses", "messages", "gemini"] },
   { id: "sim-embed", interfaces: ["embeddings"] },
   { id: "sim-image", interfaces: ["images"] },
 ];
@@ -57,6 +58,7 @@ export async function createDemo(installation: Installation): Promise<boolean> {
       interfaces: [...INTERFACES],
       websocket: false,
       apiVersion: null,
+      propagateTrace: false,
       privateNetwork: false,
       priority: 1,
       weight: 1,
@@ -74,6 +76,7 @@ export async function createDemo(installation: Installation): Promise<boolean> {
       billing: NO_BILLING,
       access: "everyone",
       onDisconnect: null,
+      costHeaders: false,
       websocket: true,
       limits: NO_LIMITS,
       groupLimits: NO_LIMITS,

@@ -9,7 +9,7 @@ function settingsOf(sources: Partial<SettingSources>) {
 }
 
 describe("settings", () => {
-  test("nothing said: loopback, 8787, ./data and SQLite in it", () => {
+  test("default to loopback, port 8787, ./data and SQLite in it", () => {
     expect(settingsOf({})).toEqual({
       host: "127.0.0.1",
       port: 8787,
@@ -19,20 +19,36 @@ describe("settings", () => {
       largeBodiesBytes: null,
       dataDir: resolve("data"),
       databaseUrl: `sqlite:${resolve("data/gateway.db")}`,
+      databaseListenUrl: "",
       masterKeyFile: resolve("data/master.key"),
       adminTokenFile: resolve("data/admin-token"),
       controlSocketFile: resolve("data/control.sock"),
+      telemetry: null,
+      accessLog: { mode: "off", sampleRatio: 0.01 },
       durability: "process",
+      drainDelayMs: 0,
     });
   });
 
-  test("how much a booking survives is one of two words", () => {
+  test("DURABILITY is process or disk", () => {
     expect(settingsOf({ environment: { DURABILITY: "disk" } }).durability).toBe("disk");
     const result = readSettings({ flags: {}, environment: { DURABILITY: "tape" } });
     expect(result).toEqual({ ok: false, problems: ["DURABILITY must be process or disk."] });
   });
 
-  test("a flag beats the environment, the environment beats the file", () => {
+  test("the drain delay is 5 seconds on PostgreSQL and can be set", () => {
+    const DATABASE_URL = "postgres://u@h/d";
+    expect(settingsOf({ environment: { DATABASE_URL } }).drainDelayMs).toBe(5_000);
+    expect(settingsOf({ environment: { DATABASE_URL, DRAIN_DELAY: "0" } }).drainDelayMs).toBe(0);
+    expect(settingsOf({ file: { drain_delay: "200ms" } }).drainDelayMs).toBe(200);
+    const result = readSettings({ flags: {}, environment: { DRAIN_DELAY: "6m" } });
+    expect(result).toEqual({
+      ok: false,
+      problems: ["DRAIN_DELAY must be a duration like 5s, at most 5m, or 0s."],
+    });
+  });
+
+  test("flags take precedence over the environment, and the environment over the file", () => {
     const environment = { PORT: "2", HOST: "::1" };
     const file = {
       port: 3,
@@ -54,12 +70,12 @@ describe("settings", () => {
     expect(settingsOf({ environment: { PORT: "", DATABASE_URL: "" } }).port).toBe(8787);
   });
 
-  test("an address that listens everywhere is shown as one that can be opened", () => {
+  test("a wildcard listen address is shown as an address that can be opened", () => {
     expect(settingsOf({ flags: { host: "0.0.0.0" } }).publicUrl).toBe("http://127.0.0.1:8787");
     expect(settingsOf({ flags: { host: "::" } }).publicUrl).toBe("http://[::1]:8787");
   });
 
-  test("everything wrong is said at once, with where it came from and without the value", () => {
+  test("all problems are reported at once, with their source and without the values", () => {
     const environment = { HOST: "a b", DATABASE_URL: "mysql://u:hunter2@h/d", PUBLIC_URL: "gw.example" };
     const result = readSettings({ flags: { port: "http" }, environment });
     expect(result.ok).toBe(false);
@@ -73,7 +89,7 @@ describe("settings", () => {
     expect(problems.join()).not.toContain("hunter2");
   });
 
-  test("settings cannot be changed afterwards", () => {
+  test("settings are immutable", () => {
     expect(Object.isFrozen(settingsOf({}))).toBe(true);
   });
 });

@@ -4,7 +4,16 @@
  */
 
 import { resolve } from "node:path";
+import { limits } from "../product-limits.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/schema.ts";
+import { DRAIN_DELAY_RULE, parseDrainDelay } from "../schema/settings.ts";
+import type { FileLog, FileTelemetry } from "../schema/telemetry.ts";
+import {
+  type AccessLogSettings,
+  readAccessLogSettings,
+  readTelemetrySettings,
+  type TelemetrySettings,
+} from "./telemetry-settings.ts";
 
 /** Where the process listens and where it stores its data. */
 export interface Settings {
@@ -21,13 +30,20 @@ export interface Settings {
   /** An absolute path. */
   readonly dataDir: string;
   readonly databaseUrl: string;
+  /** A direct connection to PostgreSQL for notifications, if `databaseUrl` is that of a connection pooler. */
+  readonly databaseListenUrl: string;
   readonly masterKeyFile: string;
   /** Holds the one-time administrator token until it is claimed. */
   readonly adminTokenFile: string;
   /** The socket over which the command line reaches the process that runs on this data directory. */
   readonly controlSocketFile: string;
+  /** The export of traces; null if none is configured. */
+  readonly telemetry: TelemetrySettings | null;
+  readonly accessLog: AccessLogSettings;
   /** What a settled request survives: the crash of the process, or a power failure as well. SQLite only. */
   readonly durability: DurabilitySetting;
+  /** At shutdown, how long requests are served after the node reports that it is not ready. */
+  readonly drainDelayMs: number;
 }
 
 const DURABILITIES = ["process", "disk"] as const;
@@ -44,7 +60,12 @@ export interface SettingSources {
     allowed_origins?: readonly string[] | undefined;
     allowed_hosts?: readonly string[] | undefined;
     large_bodies_mib?: number | undefined;
+    drain_delay?: string | undefined;
   };
+  /** The validated `telemetry` section of the file. */
+  fileTelemetry?: FileTelemetry | undefined;
+  /** The validated `log` section of the file. */
+  fileLog?: FileLog | undefined;
 }
 
 export type SettingsResult = { ok: true; settings: Settings } | { ok: false; problems: string[] };
@@ -58,40 +79,38 @@ interface SettingValue {
 }
 
 /** The sources from which one setting can come. */
-interface SettingPlaces {
+interface SettingNames {
   flag?: keyof SettingSources["flags"];
   variable: string;
   inFile?: string | number | undefined;
 }
 
-export function readSettings({ flags, environment, file = {} }: SettingSources): SettingsResult {
-  const pick = ({ flag, variable, inFile }: SettingPlaces): SettingValue | null => {
-    const fromFlag = flag === undefined ? undefined : flags[flag];
-    if (fromFlag !== undefined) return { value: fromFlag, from: `--${flag}` };
-    const fromEnvironment = environment[variable];
-    // Compose files pass an empty variable for "not set".
-    if (fromEnvironment !== undefined && fromEnvironment !== "")
-      return { value: fromEnvironment, from: variable };
-    return inFile === undefined ? null : { value: String(inFile), from: "the file's server section" };
-  };
+const DATABASE_URL_FORM = /^(sqlite:.|postgres(ql)?:\/\/.)/;
+const DATABASE_URL_RULE = "postgres://user:password@host/database, or sqlite:path/to/file";
+const LISTEN_URL_FORM = /^postgres(ql)?:\/\/./;
+const LISTEN_URL_RULE = "postgres://user:password@host/database";
+
+export function readSettings(sources: SettingSources): SettingsResult {
+  const { flags, environment, file = {} } = sources;
+  const pick = (names: SettingNames) => pickSetting(names, flags, environment);
   const problems: string[] = [];
   const check = (setting: SettingValue, isValid: boolean, rule: string) => {
     // The value is not repeated: DATABASE_URL contains a password, and one rule for all settings is simpler.
     if (!isValid) problems.push(`${setting.from} must be ${rule}.`);
   };
 
-  const host = pick({ flag: "host", variable: "HOST", inFile: file.host }) ?? byDefault(DEFAULTS.host);
+  const host = pick({ flag: "host", variable: "HOST", inFile: file.host }) ?? defaultSetting(DEFAULTS.host);
   check(
     host,
     /^[A-Za-z0-9.:_-]{1,253}$/.test(host.value),
     "an address or host name to listen on, like 127.0.0.1",
   );
 
-  const port = pick({ flag: "port", variable: "PORT", inFile: file.port }) ?? byDefault(DEFAULTS.port);
+  const port = pick({ flag: "port", variable: "PORT", inFile: file.port }) ?? defaultSetting(DEFAULTS.port);
   const portNumber = /^\d{1,5}$/.test(port.value) ? Number(port.value) : -1;
   check(port, portNumber >= 0 && portNumber <= 65_535, "a port number from 0 to 65535");
 
-  const data = pick({ flag: "data", variable: "MODEL_GATEWAY_DATA" }) ?? byDefault(DEFAULT_DATA_DIR);
+  const data = pick({ flag: "data", variable: "MODEL_GATEWAY_DATA" }) ?? defaultSetting(DEFAULT_DATA_DIR);
   check(data, data.value !== "" && !data.value.includes("\0"), "the path of a folder");
   const dataDir = resolve(data.value);
 
@@ -99,18 +118,19 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
   if (publicUrl !== null) check(publicUrl, isHttpUrl(publicUrl.value), PUBLIC_URL_RULE);
 
   const database = pick({ variable: "DATABASE_URL" });
-  if (database !== null) {
-    check(
-      database,
-      /^(sqlite:.|postgres(ql)?:\/\/.)/.test(database.value),
-      "postgres://user:password@host/database, or sqlite:path/to/file",
-    );
-  }
+  if (database !== null) check(database, DATABASE_URL_FORM.test(database.value), DATABASE_URL_RULE);
+  const listen = pick({ variable: "DATABASE_LISTEN_URL" });
+  if (listen !== null) check(listen, LISTEN_URL_FORM.test(listen.value), LISTEN_URL_RULE);
 
-  const durabilitySetting = pick({ variable: "DURABILITY" }) ?? byDefault("process");
+  const durabilitySetting = pick({ variable: "DURABILITY" }) ?? defaultSetting("process");
   const durability = DURABILITIES.find((known) => known === durabilitySetting.value) ?? null;
   check(durabilitySetting, durability !== null, "process or disk");
 
+  const drainDelay = pick({ variable: "DRAIN_DELAY", inFile: file.drain_delay });
+  const drainDelayMs = readDrainDelay(drainDelay, database);
+  if (drainDelay !== null) check(drainDelay, drainDelayMs !== null, DRAIN_DELAY_RULE);
+  const telemetry = readTelemetrySettings(environment, sources.fileTelemetry, problems);
+  const accessLog = readAccessLogSettings(environment, sources.fileLog, problems);
   if (problems.length > 0) return { ok: false, problems };
   return {
     ok: true,
@@ -123,16 +143,41 @@ export function readSettings({ flags, environment, file = {} }: SettingSources):
       largeBodiesBytes: file.large_bodies_mib === undefined ? null : file.large_bodies_mib * 2 ** 20,
       dataDir,
       databaseUrl: database?.value ?? `sqlite:${resolve(dataDir, "gateway.db")}`,
+      databaseListenUrl: listen?.value ?? database?.value ?? "",
       masterKeyFile: resolve(dataDir, "master.key"),
       adminTokenFile: resolve(dataDir, "admin-token"),
       controlSocketFile: resolve(dataDir, "control.sock"),
+      telemetry,
+      accessLog,
       durability: durability ?? "process",
+      drainDelayMs: drainDelayMs ?? 0,
     }),
   };
 }
 
-function byDefault(value: string): SettingValue {
+function pickSetting(
+  { flag, variable, inFile }: SettingNames,
+  flags: SettingSources["flags"],
+  environment: SettingSources["environment"],
+): SettingValue | null {
+  const fromFlag = flag === undefined ? undefined : flags[flag];
+  if (fromFlag !== undefined) return { value: fromFlag, from: `--${flag}` };
+  const fromEnvironment = environment[variable];
+  // Compose files pass an empty variable for "not set".
+  if (fromEnvironment !== undefined && fromEnvironment !== "")
+    return { value: fromEnvironment, from: variable };
+  return inFile === undefined ? null : { value: String(inFile), from: "the file's server section" };
+}
+
+function defaultSetting(value: string): SettingValue {
   return { value, from: "default" };
+}
+
+/** A database file has one node, so there is no other one to send requests to. Null if the value breaks the rule. */
+function readDrainDelay(setting: SettingValue | null, database: SettingValue | null): number | null {
+  if (setting !== null) return parseDrainDelay(setting.value);
+  const isFile = database === null || database.value.startsWith("sqlite:");
+  return isFile ? 0 : limits.drainDelayMs;
 }
 
 /** Replaces a wildcard listen address, which a browser cannot open. */

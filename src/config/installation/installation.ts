@@ -8,8 +8,9 @@ import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Clock, type NewId, systemClock, uuidV7 } from "../../net/wire/clock.ts";
 import { openDigester } from "../../secrets/api-key.ts";
-import { type Keyring, openKeyring, openPassingKeyring, type RandomBytes } from "../../secrets/keyring.ts";
+import { type Keyring, openKeyring, openTemporaryKeyring, type RandomBytes } from "../../secrets/keyring.ts";
 import { type Db, openDb, parseSqlitePath } from "../../store/engine/db.ts";
+import { isSharedServer } from "../../store/engine/dialect.ts";
 import { changesAhead, hasVersions, migrate } from "../../store/engine/migrate.ts";
 import { loadPepper } from "../../store/settings/pepper.ts";
 import type { Settings } from "./environment.ts";
@@ -59,7 +60,7 @@ export async function openInstallation(
 }
 
 /** There is no installation at this location. A mistyped directory must not pass for an empty installation. */
-export class NoInstallation extends Error {
+export class NoInstallationError extends Error {
   override readonly name = "NoInstallation";
   readonly hint: string;
   constructor(message: string, hint: string) {
@@ -68,14 +69,14 @@ export class NoInstallation extends Error {
   }
 }
 
-function masterKeyMissing(file: string): NoInstallation {
-  return new NoInstallation(
+function masterKeyMissing(file: string): NoInstallationError {
+  return new NoInstallationError(
     `The master key ${file} is missing.`,
-    `${DATA_DIR_HINT} If this is the one, restore the key from its backup, or give it as MODEL_GATEWAY_MASTER_KEY: a new one would open nothing.`,
+    `${DATA_DIR_HINT} If the folder is correct, restore the key from its backup or set MODEL_GATEWAY_MASTER_KEY: a new key cannot decrypt the stored secrets.`,
   );
 }
 
-const DATA_DIR_HINT = "Name the folder that its server runs on: --data FOLDER, or MODEL_GATEWAY_DATA.";
+const DATA_DIR_HINT = "Set the data folder of the server with --data FOLDER or MODEL_GATEWAY_DATA.";
 
 /** Opens an existing installation. Creates no directory, database or master key. Throws `NoInstallation`. */
 export async function openPresent(
@@ -85,17 +86,17 @@ export async function openPresent(
 ): Promise<Installation> {
   const path = parseSqlitePath(settings.databaseUrl);
   if (path !== null && !pathExists(path))
-    throw new NoInstallation(`There is no installation in ${dirname(path)}.`, DATA_DIR_HINT);
+    throw new NoInstallationError(`No installation exists in ${dirname(path)}.`, DATA_DIR_HINT);
   const file = settings.masterKeyFile;
   const fromEnv = readMasterKey(environment);
   if (fromEnv === undefined && !pathExists(file)) throw masterKeyMissing(file);
   const keyring = openKeyring({ file, fromEnv });
-  const db = await openDb(settings.databaseUrl);
+  const db = await openDb(settings.databaseUrl, { workload: "maintenance" });
   if (await hasVersions(db)) return createInstallation(settings, keyring, db, reportProgress);
   await db.close();
-  throw new NoInstallation(
+  throw new NoInstallationError(
     "The database is empty.",
-    "The first start furnishes it. Does DATABASE_URL name the right one?",
+    "The first start initializes it. Check that DATABASE_URL is correct.",
   );
 }
 
@@ -131,8 +132,22 @@ export async function openReadOnly(
   const file = settings.masterKeyFile;
   const fromEnv = readMasterKey(environment);
   const hasKey = fromEnv !== undefined || existsSync(file);
-  const keyring = hasKey ? openKeyring({ file, fromEnv }) : openPassingKeyring();
+  const keyring = hasKey ? openKeyring({ file, fromEnv }) : openTemporaryKeyring();
   return createInstallation(settings, keyring, await openDb("sqlite::memory:"), reportProgress);
+}
+
+/** On a server, a migration needs a connection without the time-outs that protect requests. */
+async function migrateStore(db: Db, databaseUrl: string): Promise<void> {
+  if (!isSharedServer(db)) {
+    await migrate(db);
+    return;
+  }
+  const maintenanceDb = await openDb(databaseUrl, { workload: "maintenance" });
+  try {
+    await migrate(maintenanceDb);
+  } finally {
+    await maintenanceDb.close();
+  }
 }
 
 async function createInstallation(
@@ -145,9 +160,9 @@ async function createInstallation(
     const ahead = await changesAhead(db);
     if (ahead !== null) {
       const { from, to, takes } = ahead;
-      reportProgress([`The store is brought from schema ${from} to ${to}.`, ...takes].join(" "));
+      reportProgress([`Migrating the database from schema ${from} to ${to}.`, ...takes].join(" "));
     }
-    await migrate(db);
+    await migrateStore(db, settings.databaseUrl);
     const digest = openDigester(await loadPepper(db, keyring));
     return {
       settings,

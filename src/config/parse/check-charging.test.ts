@@ -46,12 +46,12 @@ users:
   - email: dev@example.com
 ${key}`;
 
-test("a charging group refuses a price that would let every call of the model be free", async () => {
+test("a charging group rejects a price that would make every request for the model free", async () => {
   const charging = "billing: { charge: balance }";
   for (const price of ['{ image: "1" }', "{ images: {} }"]) {
     const [only = "", ...more] = await refusals(file(charging, `, price: ${price}`));
     expect(only).toStartWith(
-      "8 groups[0].models[0]: is a model whose price says nothing of what it is called for (chat), and the group",
+      "8 groups[0].models[0]: is a model whose price has no unit for its interfaces (chat), and the group",
     );
     expect(more).toEqual([]);
   }
@@ -63,7 +63,7 @@ test("a charging group refuses a price that would let every call of the model be
   }
 });
 
-test("a charging group refuses a model without a price, and says where and what to do", async () => {
+test("a charging group rejects a model without a price, with its position and a remedy", async () => {
   for (const charge of ["balance", "subscription"]) {
     const [only, ...more] = await refusals(file(`billing: { charge: ${charge} }`));
     expect(more).toEqual([]);
@@ -74,7 +74,7 @@ test("a charging group refuses a model without a price, and says where and what 
   expect(await refusals(file("billing: { charge: none }"))).toEqual([]);
 });
 
-test("a window in USD needs prices as charging does", async () => {
+test("a window in USD needs prices like charging does", async () => {
   const windows = (field: string) => `${field}: { windows: [{ per: 1d, usd: "5.00" }] }`;
   for (const field of ["limits", "group_limits"]) {
     expect(await refusals(file(windows(field)))).toEqual([
@@ -85,7 +85,7 @@ test("a window in USD needs prices as charging does", async () => {
   }
 });
 
-test("a price of the model, of the group, of a list or of the upstream's name will do", async () => {
+test("accepts a price of the model, the group, a price list or the upstream model", async () => {
   const charging = "billing: { charge: balance }";
   expect(await refusals(file(charging, ', price: { input: "1" }'))).toEqual([]);
   expect(
@@ -101,7 +101,7 @@ test("a price of the model, of the group, of a list or of the upstream's name wi
   expect(await refusals(file(charging))).toEqual([]);
 });
 
-test("a price cannot be taken from a model that a charging group of the store publishes", async () => {
+test("a model published by a stored charging group cannot lose its price", async () => {
   await apply(file("billing: { charge: balance }", ', price: { input: "1" }'));
   const [only] = await refusals("models:\n  - { id: fast, interfaces: [chat] }");
   expect(only).toStartWith('2 models[0].price: is missing, and the group "team"');
@@ -120,20 +120,20 @@ test("a key of a charging group needs a user", async () => {
 
   await apply(file("billing: { charge: none }", price, nobodys));
   const [stored] = await refusals(file(charging, price));
-  expect(stored).toStartWith('10 groups[0].billing.charge: the group has the key "ci" of nobody');
+  expect(stored).toStartWith('10 groups[0].billing.charge: the group has the key "ci" without a user');
 });
 
-test("plans are only for subscriptions, and prices only for the group's models", async () => {
+test("plans are allowed for subscriptions only, and prices for the group's models only", async () => {
   const price = ', price: { input: "1" }';
   expect(await refusals(file("billing: { charge: balance, plans: [pro] }", price))).toContainEqual(
-    expect.stringContaining("groups[0].billing.plans: is only for charge: subscription"),
+    expect.stringContaining("groups[0].billing.plans: is allowed only with charge: subscription"),
   );
   expect(await refusals(file('billing: { model_prices: { other: { input: "1" } } }', price))).toEqual([
     "10 groups[0].billing.model_prices.other: is not among the group's models.",
   ]);
 });
 
-test("every part of a price survives the store, and an export that is applied again", async () => {
+test("every part of a price survives storage, export and apply", async () => {
   const price = `, context_tokens: 200, max_output_tokens: 100, price: { input: "1", cached_input: "0.1",
     cache_write: "1.25", output: "4.0", reasoning: "5", image_input: "2", audio_input: "3", audio_output: "6",
     image: "0.05", images: { 1024x1024: "0.04", 1024x1024/hd: "0.08" }, request: "0.01",
@@ -175,7 +175,7 @@ test("every part of a price survives the store, and an export that is applied ag
   expect(again.ok && again.plan.changes).toEqual([]);
 });
 
-test("a difference names the part of the billing that changed", async () => {
+test("a difference shows the changed part of billing", async () => {
   await apply(file("billing: { charge: balance }", ', price: { input: "1" }'));
   const result = await plan(
     file('billing: { charge: none, model_prices: { fast: { input: "2" } } }', ', price: { input: "1" }'),

@@ -12,13 +12,13 @@ export function chargingProblems(
   after: ConfigState,
   options: { prune: boolean },
 ): FieldProblem[] {
-  return [...unpriced(file, after, options), ...findKeysWithoutUser(file, after, options)];
+  return [...findUnpriced(file, after, options), ...findKeysWithoutUser(file, after, options)];
 }
 
 const REMEDY =
-  "Give it one under models[].price or the group's billing.model_prices, or let nobody pay: charge: none, and no windows in usd.";
+  "Set a price in models[].price or in the group's billing.model_prices, or make the group free: charge: none, and no windows in usd.";
 
-function unpriced(file: GatewayFile, after: ConfigState, { prune }: { prune: boolean }): FieldProblem[] {
+function findUnpriced(file: GatewayFile, after: ConfigState, { prune }: { prune: boolean }): FieldProblem[] {
   const openGroupPricing = openPricing(after);
   const models = new Map(after.models.map((model) => [model.id, model]));
   return after.groups.filter(needsPrices).flatMap((group) => {
@@ -33,7 +33,7 @@ function unpriced(file: GatewayFile, after: ConfigState, { prune }: { prune: boo
       if (inFile !== -1) {
         const isNamed = model.price !== null || Object.hasOwn(group.billing.modelPrices, id);
         const missing = isNamed
-          ? `whose price says nothing of what it is called for (${model.interfaces.join(", ")})`
+          ? `whose price has no unit for its interfaces (${model.interfaces.join(", ")})`
           : "without a price";
         return [
           {
@@ -74,7 +74,7 @@ function findKeysWithoutUser(
       : [
           {
             path: ["keys", i, "user"],
-            message: `is missing: ${NO_PAYER}. Name one of users, or a group with charge: none.`,
+            message: `is missing: ${NO_PAYER}. Set a user, or choose a group with charge: none.`,
           },
         ],
   );
@@ -90,7 +90,7 @@ function findKeysWithoutUser(
     return [
       {
         path: ["groups", i, "billing", "charge"],
-        message: `the group has the key "${key.name}" of nobody, and ${NO_PAYER}. Revoke it first: npx model-gateway keys revoke ${key.publicId}`,
+        message: `the group has the key "${key.name}" without a user, and ${NO_PAYER}. Revoke it first: npx model-gateway keys revoke ${key.publicId}`,
       },
     ];
   });

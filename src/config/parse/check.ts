@@ -4,126 +4,53 @@
  * reference.
  */
 
-import { type FieldProblem, nearest, type Path } from "../state/problem.ts";
+import type { FieldProblem } from "../state/problem.ts";
+import { type Item, isRecord, itemsAt, readItems, readText } from "./items.ts";
+import {
+  type CheckOptions,
+  IDENTITY_FIELDS,
+  type KnownNames,
+  ReferenceChecker,
+  type ReferenceKind,
+} from "./references.ts";
 
-/** Names that exist in the database: a file may define a part of the installation and refer to the rest. */
-export interface KnownNames {
-  models: ReadonlySet<string>;
-  accounts: ReadonlySet<string>;
-  groups: ReadonlySet<string>;
-  plans: ReadonlySet<string>;
-  /** E-mail addresses in lower case. */
-  users: ReadonlySet<string>;
-}
-
-export const NOTHING_KNOWN: KnownNames = {
-  models: new Set(),
-  accounts: new Set(),
-  groups: new Set(),
-  plans: new Set(),
-  users: new Set(),
-};
-
-/** Values from the environment must not appear in an error message. Only the caller knows which values those are. */
-export interface CheckOptions {
-  show(path: Path, value: string): string;
-  mayShow(path: Path): boolean;
-}
-
-interface Names {
-  noun: string;
-  all: ReadonlySet<string>;
-  /** The names that an error message may suggest. */
-  open: readonly string[];
-  /** The name that was probably intended. */
-  near(name: string): string | null;
-}
-
-/** Each suggestion compares a name with all others. The first few are enough to find the cause of a thousand errors. */
-const PROPOSALS_MAX = 20;
-
-interface Item {
-  path: Path;
-  value: Readonly<Record<string, unknown>>;
-}
-
-export function checkTogether(tree: unknown, known: KnownNames, discretion: CheckOptions): FieldProblem[] {
+export function checkReferences(tree: unknown, known: KnownNames, options: CheckOptions): FieldProblem[] {
   const models = readItems(tree, "models");
   const accounts = readItems(tree, "accounts");
   const groups = readItems(tree, "groups");
   const plans = readItems(tree, "plans");
   const users = readItems(tree, "users");
   const keys = readItems(tree, "keys");
-
-  const collectNames = (noun: string, stored: ReadonlySet<string>, items: Item[], field: string): Names => {
-    const named = items.flatMap((item) => {
-      const name = readText(item, field);
-      if (name === undefined) return [];
-      return {
-        name: noun === "user" ? name.toLowerCase() : name,
-        open: discretion.mayShow([...item.path, field]),
-      };
-    });
-    const open = [...stored, ...named.filter((candidate) => candidate.open).map(({ name }) => name)];
-    let proposals = 0;
-    return {
-      noun,
-      all: new Set([...stored, ...named.map(({ name }) => name)]),
-      open,
-      near: (name) => (proposals++ < PROPOSALS_MAX ? nearest(name, open) : null),
-    };
-  };
-  const knownModels = collectNames("model", known.models, models, "id");
-  const knownAccounts = collectNames("account", known.accounts, accounts, "name");
-  const knownGroups = collectNames("group", known.groups, groups, "name");
-  const knownPlans = collectNames("plan", known.plans, plans, "name");
-  const knownUsers = collectNames("user", known.users, users, "email");
-
+  const references = new ReferenceChecker({ models, accounts, groups, plans, users }, known, options);
   return [
-    ...findDuplicates(models, "id", (item) => readText(item, "id")),
-    ...findDuplicates(accounts, "name", (item) => readText(item, "name")),
-    ...findDuplicates(groups, "name", (item) => readText(item, "name")),
-    ...findDuplicates(plans, "name", (item) => readText(item, "name")),
-    ...findDuplicates(users, "email", (item) => readText(item, "email")?.toLowerCase()),
-    ...findDuplicates(
-      keys,
-      "name",
-      keyIdentity,
-      "is used twice for this user; a key is known by its user and its name.",
-    ),
-    ...findDuplicates(
-      keys,
-      "secret",
-      (item) => readText(item, "secret"),
-      "is the secret of two keys; each needs its own.",
-    ),
+    ...findRepeatedNames("model", models),
+    ...findRepeatedNames("account", accounts),
+    ...findRepeatedNames("group", groups),
+    ...findRepeatedNames("plan", plans),
+    ...findRepeatedNames("user", users),
+    ...findDuplicates(keys, "name", keyIdentity, KEY_TWICE),
+    ...findDuplicates(keys, "secret", (key) => readText(key, "secret"), SECRET_TWICE),
     ...accounts.flatMap(accountFields),
     ...accounts.flatMap(wildcards),
-    ...groups.flatMap((group) => [
-      ...references(group, "models", knownModels, discretion),
-      ...references(group, "accounts", knownAccounts, discretion),
-      ...checkModelReferences(group, "model_multipliers"),
-      ...checkModelReferences(group, "model_prices"),
-      ...plansWithoutUse(group),
-    ]),
+    ...groups.flatMap((group) => checkGroup(group, references)),
     ...groups
       .flatMap((group) => itemsAt(group, "billing"))
-      .flatMap((billing) => references(billing, "plans", knownPlans, discretion)),
-    ...users.flatMap((user) => {
-      const subscriptions = itemsAt(user, "subscriptions");
-      return [
-        ...references(user, "groups", knownGroups, discretion),
-        ...findDuplicates(subscriptions, "plan", subscriptionIdentity, SUBSCRIBED_TWICE),
-        ...subscriptions.flatMap((item) =>
-          reference([...item.path, "plan"], readText(item, "plan"), knownPlans, discretion),
-        ),
-      ];
-    }),
-    ...keys.flatMap((key) => [
-      ...reference([...key.path, "group"], readText(key, "group"), knownGroups, discretion),
-      ...reference([...key.path, "user"], readText(key, "user")?.toLowerCase(), knownUsers, discretion),
-    ]),
+      .flatMap((billing) => references.checkList(billing, "plans", "plan")),
+    ...users.flatMap((user) => checkUser(user, references)),
+    ...keys.flatMap((key) => checkKey(key, references)),
   ];
+}
+
+const NAME_TWICE = "is used twice. Names must be unique.";
+const KEY_TWICE = "is used twice for this user. Key names must be unique per user.";
+const SECRET_TWICE = "is the secret of two keys. Each key needs a different secret.";
+
+function findRepeatedNames(kind: ReferenceKind, items: Item[]): FieldProblem[] {
+  const field = IDENTITY_FIELDS[kind];
+  const readName = (item: Item) => readText(item, field);
+  // E-mail addresses are compared in lower case.
+  const identity = kind === "user" ? (item: Item) => readName(item)?.toLowerCase() : readName;
+  return findDuplicates(items, field, identity, NAME_TWICE);
 }
 
 function keyIdentity(item: Item): string | undefined {
@@ -133,7 +60,7 @@ function keyIdentity(item: Item): string | undefined {
     : JSON.stringify([readText(item, "user")?.toLowerCase() ?? null, name]);
 }
 
-const SUBSCRIBED_TWICE = "stands twice for this user; say when each of the two starts.";
+const SUBSCRIBED_TWICE = "appears twice for this user. Set a different `starts` for each subscription.";
 
 function subscriptionIdentity(item: Item): string | undefined {
   const plan = readText(item, "plan");
@@ -144,7 +71,7 @@ function findDuplicates(
   items: Item[],
   field: string,
   identity: (item: Item) => string | undefined,
-  message = "is used twice; a name may stand only once.",
+  message: string,
 ): FieldProblem[] {
   const seen = new Set<string>();
   return items.flatMap((item) => {
@@ -154,6 +81,34 @@ function findDuplicates(
     seen.add(id);
     return [];
   });
+}
+
+function checkGroup(group: Item, references: ReferenceChecker): FieldProblem[] {
+  return [
+    ...references.checkList(group, "models", "model"),
+    ...references.checkList(group, "accounts", "account"),
+    ...checkModelReferences(group, "model_multipliers"),
+    ...checkModelReferences(group, "model_prices"),
+    ...plansWithoutUse(group),
+  ];
+}
+
+function checkUser(user: Item, references: ReferenceChecker): FieldProblem[] {
+  const subscriptions = itemsAt(user, "subscriptions");
+  return [
+    ...references.checkList(user, "groups", "group"),
+    ...findDuplicates(subscriptions, "plan", subscriptionIdentity, SUBSCRIBED_TWICE),
+    ...subscriptions.flatMap((item) =>
+      references.check([...item.path, "plan"], readText(item, "plan"), "plan"),
+    ),
+  ];
+}
+
+function checkKey(key: Item, references: ReferenceChecker): FieldProblem[] {
+  return [
+    ...references.check([...key.path, "group"], readText(key, "group"), "group"),
+    ...references.check([...key.path, "user"], readText(key, "user")?.toLowerCase(), "user"),
+  ];
 }
 
 /** The kind of an account determines which fields are required and which are not allowed. */
@@ -167,23 +122,26 @@ function accountFields(account: Item): FieldProblem[] {
     problems.push(
       at(
         "websocket",
-        "is for responses, which is not among the account's interfaces. Add it, or write false.",
+        "requires responses, which is not in the account's interfaces. Add it, or set websocket to false.",
       ),
     );
   }
   if (kind === "simulator") {
     for (const field of ["base_url", "credential", "private_network"].filter(has)) {
-      problems.push(at(field, "is not for kind simulator, which is built in. Remove the field."));
+      problems.push(at(field, "is not allowed for kind simulator. Remove the field."));
     }
     return problems;
   }
-  if ((kind === "openai" || kind === "azure") && !has("base_url")) {
+  if (has("vendor") && kind !== "openai") {
+    problems.push(at("vendor", "is allowed only for kind openai. Remove the field."));
+  }
+  if ((kind === "openai" || kind === "azure") && !has("base_url") && !has("vendor")) {
     problems.push(
-      at("base_url", "is missing. It is the upstream's address, like https://api.openai.com/v1."),
+      at("base_url", "is missing. Set the base URL of the upstream, like https://api.openai.com/v1."),
     );
   }
-  if (kind === "openai" && has("api_version")) {
-    problems.push(at("api_version", "is only for kind azure. Remove the field."));
+  if (kind !== "azure" && has("api_version")) {
+    problems.push(at("api_version", "is allowed only for kind azure. Remove the field."));
   }
   return problems;
 }
@@ -198,7 +156,7 @@ function wildcards(account: Item): FieldProblem[] {
       {
         path: [...account.path, "models", publicModel],
         message:
-          'has a * on one side only. Write it at the end of both, like "gpt-*": "gpt-*", or of neither.',
+          'has a * on one side only. Put a * at the end of both names, like "gpt-*": "gpt-*", or of neither.',
       },
     ];
   });
@@ -210,7 +168,7 @@ function plansWithoutUse(group: Item): FieldProblem[] {
   return [
     {
       path: [...group.path, "billing", "plans"],
-      message: "is only for charge: subscription. Remove the field, or charge subscriptions.",
+      message: "is allowed only with charge: subscription. Remove the field, or change charge.",
       onKey: true,
     },
   ];
@@ -228,58 +186,4 @@ function checkModelReferences(group: Item, field: "model_multipliers" | "model_p
       message: "is not among the group's models.",
       onKey: true,
     }));
-}
-
-function references(item: Item, field: string, names: Names, discretion: CheckOptions): FieldProblem[] {
-  const list = item.value[field];
-  if (!Array.isArray(list)) return [];
-  const seen = new Set<string>();
-  return list.flatMap((name: unknown, i) => {
-    if (typeof name !== "string") return [];
-    const path = [...item.path, field, i];
-    if (seen.has(name)) {
-      return [{ path, message: `names the ${names.noun} ${discretion.show(path, name)} a second time.` }];
-    }
-    seen.add(name);
-    return reference(path, name, names, discretion);
-  });
-}
-
-function reference(
-  path: Path,
-  name: string | undefined,
-  { noun, all, open, near }: Names,
-  discretion: CheckOptions,
-): FieldProblem[] {
-  if (name === undefined || all.has(name)) return [];
-  const close = discretion.mayShow(path) ? near(name) : null;
-  const hint =
-    close !== null
-      ? ` Did you mean "${close}"?`
-      : open.length === 0
-        ? ` Add it to ${noun}s.`
-        : ` Known: ${open.slice(0, 10).join(", ")}${open.length > 10 ? ", …" : ""}.`;
-  return [{ path, message: `there is no ${noun} ${discretion.show(path, name)}.${hint}` }];
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function readItems(tree: unknown, section: string): Item[] {
-  const list = isRecord(tree) ? tree[section] : undefined;
-  if (!Array.isArray(list)) return [];
-  return list.flatMap((value: unknown, i) => (isRecord(value) ? [{ path: [section, i], value }] : []));
-}
-
-/** The items of a field: its entries, or the field itself if it is a map. */
-function itemsAt({ path, value }: Item, field: string): Item[] {
-  const inner = value[field];
-  if (isRecord(inner)) return [{ path: [...path, field], value: inner }];
-  return readItems(value, field).map((item) => ({ ...item, path: [...path, ...item.path] }));
-}
-
-function readText(item: Item, field: string): string | undefined {
-  const value = item.value[field];
-  return typeof value === "string" ? value : undefined;
 }

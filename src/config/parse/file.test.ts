@@ -18,10 +18,9 @@ function fileOf(text: string, environment: Record<string, string> = ENVIRONMENT)
 
 const ACCOUNT = "accounts:\n  - name: a\n    kind: openai\n    base_url: https://up.example/v1\n";
 
-describe("what is left out gets its default", () => {
-  test("an account speaks all four interfaces, maps every name to itself, and has priority and weight 1", () => {
+describe("defaults", () => {
+  test("an account leaves its interfaces to its kind, maps names to themselves, and has priority and weight 1", () => {
     expect(fileOf(ACCOUNT).accounts[0]).toMatchObject({
-      interfaces: ["chat", "responses", "embeddings", "images"],
       models: { "*": "*" },
       priority: 1,
       weight: 1,
@@ -30,21 +29,21 @@ describe("what is left out gets its default", () => {
     });
   });
 
-  test("a group does not charge, and its charge decides what a disconnect does", () => {
+  test("a group does not charge, and its charge decides about on_disconnect", () => {
     const group = fileOf("groups:\n  - name: g").groups[0];
     expect(group).toMatchObject({ models: [], accounts: [] });
     expect(group?.billing).toBeUndefined();
     expect(group?.on_disconnect).toBeUndefined();
   });
 
-  test("a queue that is begun is filled up: a hundred may wait, for half a minute", () => {
+  test("an empty queue section allows 100 waiting requests and a timeout of 30 seconds", () => {
     expect(fileOf("groups: [{ name: g, queue: {} }]").groups[0]?.queue).toEqual({
       max_waiting: 100,
       timeout: 30_000,
     });
   });
 
-  test("a file of comments alone is a file that names nothing", () => {
+  test("a file with comments only names nothing", () => {
     expect(fileOf("# nothing yet\n")).toMatchObject({
       models: [],
       accounts: [],
@@ -56,44 +55,44 @@ describe("what is left out gets its default", () => {
 });
 
 describe("values", () => {
-  test(`\${NAME} is taken from the environment, inside a longer text too`, () => {
+  test(`\${NAME} is replaced from the environment, also inside a longer text`, () => {
     const account = fileOf(`${ACCOUNT}    credential: "pre-\${UPSTREAM_KEY}"\n`).accounts[0];
     expect(account?.credential).toBe("pre-upstream-key-value");
   });
 
-  test(`$\${ is a plain \${`, () => {
+  test(`$\${ is a literal \${`, () => {
     expect(fileOf(`${ACCOUNT}    credential: a$\${b}\n`).accounts[0]?.credential).toBe(`a\${b}`);
   });
 
-  test("a port may come from the environment, where everything is text", () => {
+  test("a port can come from the environment, where every value is text", () => {
     expect(fileOf(`server:\n  port: \${PORT}`, { PORT: "9000" }).server.port).toBe(9000);
   });
 
-  test("a base address loses its trailing slash", () => {
+  test("a base URL loses its trailing slash", () => {
     const file = fileOf("accounts: [{ name: a, kind: openai, base_url: 'https://up.example/v1/' }]");
     expect(file.accounts[0]?.base_url).toBe("https://up.example/v1");
   });
 
-  test("a base address may have a name of another script, and a path that is encoded", () => {
+  test("a base URL can have an internationalized host name and an encoded path", () => {
     for (const url of ["https://höher.example/v1", "https://up.example:8443/a%20b/~x/v1", "http://[::1]:9"]) {
       const file = fileOf(JSON.stringify({ accounts: [{ name: "a", kind: "openai", base_url: url }] }));
       expect(file.accounts[0]?.base_url).toBe(url);
     }
   });
 
-  test("a key that expires on a day lives to the end of that day in UTC", () => {
+  test("a key that expires on a date is valid to the end of that day in UTC", () => {
     const file = fileOf("groups: [{ name: g }]\nkeys: [{ name: k, group: g, expires: 2030-02-28 }]");
     expect(file.keys[0]?.expires).toBe(Date.UTC(2030, 1, 28, 23, 59, 59, 999));
   });
 
-  test("an anchor may be used again", () => {
+  test("an anchor can be reused", () => {
     const file = fileOf(
       "models:\n  - id: a\n    interfaces: &all [chat, responses]\n  - id: b\n    interfaces: *all\n",
     );
     expect(file.models[1]?.interfaces).toEqual(["chat", "responses"]);
   });
 
-  test("a file may refer to what the store knows already", () => {
+  test("a file can refer to records in the database", () => {
     const known = {
       models: new Set(["m"]),
       accounts: new Set(["a"]),
@@ -113,7 +112,7 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "server:\n  prot: 1",
     2,
     "server.prot",
-    "Did you mean port? Allowed here: host, port, public_url, allowed_origins, allowed_hosts, large_bodies_mib.",
+    "Did you mean port? Allowed here: host, port, public_url, allowed_origins, allowed_hosts, large_bodies_mib, drain_delay.",
   ],
   ["an unknown section", "modles: []", 1, "modles", "Did you mean models?"],
   [
@@ -131,11 +130,11 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "a host name like gateway.lan",
   ],
   [
-    "a wrong word",
+    "an invalid word",
     `${ACCOUNT}    interfaces: [chatt]`,
     5,
     "accounts[0].interfaces[0]",
-    '"chatt" is not allowed. Did you mean chat? Allowed: chat, responses, embeddings, images.',
+    '"chatt" is not allowed. Did you mean chat? Allowed: chat, responses, messages, gemini, embeddings, images.',
   ],
   [
     "an unknown kind",
@@ -152,8 +151,8 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "accounts[0].base_url",
     "is missing.",
   ],
-  ["a section without content", "models:\n", 1, "models", "is empty. Remove the field, or give it a list."],
-  ["a map for a list", "models: { id: x }", 1, "models", "must be a list."],
+  ["a section without content", "models:\n", 1, "models", "is empty. Remove the field, or set it to a list."],
+  ["a map instead of a list", "models: { id: x }", 1, "models", "must be a list."],
   [
     "a price as a number",
     "models:\n  - id: m\n    interfaces: [chat]\n    price: { input: 0.15 }",
@@ -166,7 +165,7 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     'models: [{ id: m, interfaces: [chat], price: { input: "-1" } }]',
     1,
     "models[0].price.input",
-    "not negative",
+    "non-negative",
   ],
   [
     "a multiplier as a number",
@@ -186,49 +185,49 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
   ["a boolean as text", `${ACCOUNT}    enabled: "yes"`, 5, "accounts[0].enabled", "must be true or false."],
   ["a port out of range", "server:\n  port: 70000", 2, "server.port", "a whole number from 0 to 65535"],
   [
-    "a broken duration",
+    "an invalid duration",
     "groups:\n  - name: g\n    queue: { max_waiting: 1, timeout: 30 }",
     3,
     "groups[0].queue.timeout",
     "a duration like 30s, at most 1h",
   ],
   [
-    "a queue that nobody waits in to its end",
+    "a queue timeout above the maximum",
     "groups:\n  - name: g\n    queue: { timeout: 2h }",
     3,
     "groups[0].queue.timeout",
     "at most 1h",
   ],
   [
-    "a limit of nothing",
+    "a limit of zero",
     "groups:\n  - name: g\n    limits: { rpm: 0 }",
     3,
     "groups[0].limits.rpm",
     "a whole number, 1 or more",
   ],
   [
-    "a limit that is no whole number",
+    "a limit that is not an integer",
     `${ACCOUNT}    limits: { concurrency: 1.5 }`,
     5,
     "accounts[0].limits.concurrency",
     "a whole number, 1 or more",
   ],
   [
-    "a window of an account",
+    "a window for an account",
     `${ACCOUNT}    limits: { windows: [] }`,
     5,
     "accounts[0].limits.windows",
     "Allowed here: concurrency, rpm, tpm.",
   ],
   [
-    "a window of another length",
+    "a window of an unsupported length",
     "users:\n  - email: a@b.c\n    limits:\n      windows: [{ per: 2d, requests: 1 }]",
     4,
     "users[0].limits.windows[0].per",
     "Allowed: 5h, 1d, 7d, 30d.",
   ],
   [
-    "a window that limits nothing",
+    "a window without a limit",
     "groups:\n  - name: g\n    group_limits:\n      windows:\n        - per: 5h",
     5,
     "groups[0].group_limits.windows[0]",
@@ -248,63 +247,63 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "groups:\n  - name: g\n    limits:\n      windows: [{ per: 1d, requests: 1 }, { per: 1d, tokens: 1 }]",
     4,
     "groups[0].limits.windows",
-    "one entry for each length",
+    "one entry per length",
   ],
   [
-    "userinfo in an address",
+    "userinfo in a URL",
     "accounts:\n  - name: a\n    kind: openai\n    base_url: https://u:p@x.example",
     4,
     "accounts[0].base_url",
     "without user, password",
   ],
   [
-    "another scheme",
+    "an unsupported scheme",
     "accounts:\n  - name: a\n    kind: openai\n    base_url: file:///etc/passwd",
     4,
     "accounts[0].base_url",
     "http:// or https://",
   ],
   [
-    "a space in an address",
+    "a space in a URL",
     "accounts:\n  - name: a\n    kind: openai\n    base_url: https://x.example/a b/v1",
     4,
     "accounts[0].base_url",
     "ASCII without spaces",
   ],
   [
-    "letters in an address that HTTP does not have",
+    "characters in a URL that HTTP does not allow",
     "accounts:\n  - name: a\n    kind: openai\n    base_url: https://x.example/é/v1",
     4,
     "accounts[0].base_url",
     "ASCII without spaces",
   ],
   [
-    "a version that Azure does not have",
+    "an invalid Azure version",
     "accounts:\n  - name: a\n    kind: azure\n    base_url: https://x.example\n    api_version: newest",
     5,
     "accounts[0].api_version",
     "or one of v1, preview, latest",
   ],
   [
-    "Latin-1 that was read as UTF-8",
+    "Latin-1 decoded as UTF-8",
     Buffer.from("groups:\n  - name: B\xfcro", "latin1").toString(),
     2,
     "",
-    "The file is not UTF-8",
+    "not valid UTF-8",
   ],
   [
-    "UTF-16 that was read as UTF-8",
+    "UTF-16 decoded as UTF-8",
     Buffer.from("\ufeffgroups: []", "utf16le").toString(),
     1,
     "",
-    "The file is not UTF-8",
+    "not valid UTF-8",
   ],
   [
     "a base_url for the simulator",
     "accounts:\n  - name: a\n    kind: simulator\n    base_url: http://x.example",
     4,
     "accounts[0].base_url",
-    "built in",
+    "not allowed for kind simulator",
   ],
   [
     "an api_version without azure",
@@ -318,7 +317,7 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     `${ACCOUNT}    interfaces: [chat]\n    websocket: true`,
     6,
     "accounts[0].websocket",
-    "is for responses",
+    "requires responses",
   ],
   [
     "a wildcard in the middle",
@@ -328,7 +327,7 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "a single * as its last character",
   ],
   [
-    "a wildcard on one side",
+    "a wildcard on one side only",
     `${ACCOUNT}    models:\n      "gpt-*": gpt`,
     6,
     'accounts[0].models["gpt-*"]',
@@ -346,42 +345,42 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "models:\n  - { id: fast, interfaces: [chat] }\ngroups:\n  - name: g\n    models: [fats]",
     5,
     "groups[0].models[0]",
-    'there is no model "fats". Did you mean "fast"?',
+    'the model "fats" does not exist. Did you mean "fast"?',
   ],
   [
     "an unknown account",
     `${ACCOUNT}groups:\n  - name: g\n    accounts: [zebra]`,
     7,
     "groups[0].accounts[0]",
-    'there is no account "zebra". Known: a.',
+    'the account "zebra" does not exist. Known: a.',
   ],
   [
     "an unknown group",
     "keys:\n  - name: k\n    group: g",
     3,
     "keys[0].group",
-    'there is no group "g". Add it to groups.',
+    'the group "g" does not exist. Add it to groups.',
   ],
   [
     "an unknown user",
     "groups: [{ name: g }]\nkeys:\n  - name: k\n    group: g\n    user: a@b.c",
     5,
     "keys[0].user",
-    "there is no user",
+    "does not exist",
   ],
   [
     "a reference from the environment",
     `keys:\n  - name: k\n    group: \${GROUP_NAME}`,
     3,
     "keys[0].group",
-    `there is no group from \${GROUP_NAME}.`,
+    `the group from \${GROUP_NAME} does not exist.`,
   ],
   [
-    "an entry named twice in a list",
+    "a repeated entry in a list",
     `${ACCOUNT}groups:\n  - name: g\n    accounts: [a, a]`,
     7,
     "groups[0].accounts[1]",
-    "a second time",
+    "twice",
   ],
   [
     "two accounts of one name",
@@ -425,16 +424,16 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "users[0].password",
     "a string of 12 to 256 characters",
   ],
-  ["no e-mail address", "users:\n  - email: someone", 2, "users[0].email", "an e-mail address"],
+  ["an invalid e-mail address", "users:\n  - email: someone", 2, "users[0].email", "an e-mail address"],
   [
-    "a day that does not exist",
+    "a date that does not exist",
     "groups: [{ name: g }]\nkeys:\n  - name: k\n    group: g\n    expires: 2030-02-30",
     5,
     "keys[0].expires",
     "an ISO date",
   ],
   [
-    "a time that could not be written back",
+    "a time outside the range that can be exported",
     'groups: [{ name: g }]\nkeys:\n  - name: k\n    group: g\n    expires: "9999-12-31T23:59:59-01:00"',
     5,
     "keys[0].expires",
@@ -445,23 +444,23 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     `${ACCOUNT}    credential: \${NOT_THERE}`,
     5,
     "accounts[0].credential",
-    "needs the environment variable NOT_THERE, which is not set.",
+    "requires the environment variable NOT_THERE, which is not set.",
   ],
   [
     "an unclosed variable",
     `${ACCOUNT}    credential: "\${NOT_THERE"`,
     5,
     "accounts[0].credential",
-    `write $\${ for a plain \${`,
+    `Write $\${ for a literal \${`,
   ],
-  ["a field written twice", "server:\n  port: 1\n  port: 2", 3, "server.port", "is written twice"],
-  ["a list as a field name", "? [a, b]\n: 1", 1, '["?"]', "is not a field name"],
+  ["a duplicate field", "server:\n  port: 1\n  port: 2", 3, "server.port", "appears twice"],
+  ["a list as a field name", "? [a, b]\n: 1", 1, '["?"]', "is not a valid field name"],
   [
     "__proto__ as a field name",
     "models: []\n__proto__: { polluted: true }",
     2,
     '["?"]',
-    "is not a field name",
+    "is not a valid field name",
   ],
   ["tabs", "server:\n\tport: 1", 2, "", "A tab is used for indentation."],
   [
@@ -469,26 +468,32 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "groups:\n  - name: a\n   models: []",
     3,
     "",
-    "The indentation does not fit",
+    "The indentation does not match",
   ],
   [
     "a field indented too much",
     "groups:\n  - name: a\n      models: []",
     3,
     "",
-    "The indentation does not fit",
+    "The indentation does not match",
   ],
-  ["an item indented otherwise", "models:\n    - id: a\n  - id: b", 3, "", "The indentation does not fit"],
-  ["a second colon", "server:\n  host: a: b", 2, "", 'A second ": " on one line'],
+  [
+    "an item with another indentation",
+    "models:\n    - id: a\n  - id: b",
+    3,
+    "",
+    "The indentation does not match",
+  ],
+  ["a second colon", "server:\n  host: a: b", 2, "", 'The line has a second ": "'],
   ["a name without a colon", "server:\n  port: 1\n  host", 3, "", "the : after a field name"],
   ["a missing quote", "server:\n  host: 'x", 2, "", "A character is missing"],
-  ["an alias without an anchor", "server: *nothing", 1, "server", "must name an anchor above"],
+  ["an alias without an anchor", "server: *nothing", 1, "server", "must refer to an anchor above"],
   ["a tag", "server: !!js/function x", 1, "", "A YAML tag"],
   ["two documents", "server: {}\n---\nmodels: []", 2, "", "a second document"],
-  ["a list for a file", "- a\n- b", 1, "", "must be a map of fields."],
+  ["a list instead of a map", "- a\n- b", 1, "", "must be a map of fields."],
 ];
 
-describe("what is wrong is said with line, field and remedy", () => {
+describe("an invalid file is reported with line, field and remedy", () => {
   for (const [what, text, line, field, says] of BAD) {
     test(what, () => {
       const problems = problemsOf(text);
@@ -501,8 +506,8 @@ describe("what is wrong is said with line, field and remedy", () => {
   }
 });
 
-describe("all of it at once", () => {
-  test("problems of every kind come together, in the order of their lines", () => {
+describe("several problems", () => {
+  test("are reported together, in the order of their lines", () => {
     const text = [
       "server: { port: x }",
       "accounts:",
@@ -526,8 +531,8 @@ describe("all of it at once", () => {
   });
 });
 
-describe("a hostile file is refused, not obeyed", () => {
-  test("aliases that multiply stop at the limit", () => {
+describe("a malicious file", () => {
+  test("with exponentially expanding aliases is rejected at a limit", () => {
     const levels = ["a: &l0 [x, x, x, x, x, x, x, x, x, x]"];
     for (let i = 1; i < 12; i++)
       levels.push(
@@ -536,18 +541,18 @@ describe("a hostile file is refused, not obeyed", () => {
           .join(", ")}]`,
       );
     const problems = problemsOf(levels.join("\n"));
-    expect(problems.some(({ message }) => message.includes("at most 100 are expanded"))).toBe(true);
+    expect(problems.some(({ message }) => message.includes("at most 100 aliases"))).toBe(true);
   });
 
-  test("an alias to itself stops too", () => {
+  test("with a recursive alias is rejected", () => {
     expect(problemsOf("models: &m [*m]").length).toBeGreaterThan(0);
   });
 
-  test("a hundred thousand brackets are a problem and not a crash", () => {
+  test("with 100,000 brackets is rejected without a crash", () => {
     expect(problemsOf(`models: ${"[".repeat(100_000)}`).length).toBeGreaterThan(0);
   });
 
-  test("any text gives a file or problems, never an exception", () => {
+  test("any text produces a file or problems, never an exception", () => {
     const pieces = fc.constantFrom(
       "a",
       ":",
@@ -583,11 +588,11 @@ describe("a hostile file is refused, not obeyed", () => {
   });
 });
 
-describe("a secret never stands in a problem", () => {
+describe("secrets in problems", () => {
   const CANARY = "canaryD41d8cd98f00b204";
 
-  test(`wherever a \${…} is put, its value is not repeated`, () => {
-    // V stands for a quoted value, W for one inside a longer text.
+  test(`the value of a \${…} is not shown, wherever it is used`, () => {
+    // V is replaced by a quoted value, W by a value inside a longer text.
     const places = [
       "server: { host: V, port: V, public_url: V, allowed_origins: [V], allowed_hosts: [V], large_bodies_mib: V }",
       "registration: V",
@@ -609,7 +614,7 @@ describe("a secret never stands in a problem", () => {
     }
   });
 
-  test("the value of a secret field is not repeated even when it stands in the file itself", () => {
+  test("the value of a secret field is not shown even if it is written in the file", () => {
     for (const broken of [
       `${CANARY}: x`,
       `*${CANARY}`,

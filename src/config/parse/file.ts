@@ -8,15 +8,15 @@ import { limits } from "../product-limits.ts";
 import { describeRule } from "../schema/rule.ts";
 import { type GatewayDocument, type GatewayFile, gatewayFile } from "../schema/schema.ts";
 import {
-  byPlace,
+  comparePositions,
   type FieldProblem,
   fieldProblem,
   nearest,
   type Path,
   type Problem,
 } from "../state/problem.ts";
-import { checkTogether, type KnownNames, NOTHING_KNOWN } from "./check.ts";
-import { findUnsupportedFeatures } from "./unsupported-features.ts";
+import { checkReferences } from "./check.ts";
+import { type KnownNames, NO_KNOWN_NAMES } from "./references.ts";
 import { readTreeInWorker } from "./yaml-in-worker.ts";
 import { plainTree, readTree, type Tree, type TreeResult } from "./yaml-tree.ts";
 
@@ -38,15 +38,20 @@ export type ParsedFile =
   | { ok: false; problems: Problem[] };
 
 export function parseGatewayFile(text: string, source: Source): ParsedFile {
-  return parseFile(text, source, gatewayFile, buildFileChecks(source.known ?? NOTHING_KNOWN));
+  return parseFile(text, source, gatewayFile, buildFileChecks(source.known ?? NO_KNOWN_NAMES));
 }
 
 /** Like `parseGatewayFile`, for a process that serves requests at the same time. */
 export async function parseGatewayFileInWorker(text: string, source: Source): Promise<ParsedFile> {
-  const checks = buildFileChecks(source.known ?? NOTHING_KNOWN);
+  const checks = buildFileChecks(source.known ?? NO_KNOWN_NAMES);
   return (
     rejectText(text, source) ??
-    checkRead(await readTreeInWorker({ text, environment: source.environment }), source, gatewayFile, checks)
+    checkParsed(
+      await readTreeInWorker({ text, environment: source.environment }),
+      source,
+      gatewayFile,
+      checks,
+    )
   );
 }
 
@@ -57,11 +62,10 @@ export function checkDocument(document: GatewayDocument, known: KnownNames): Par
 
 function buildFileChecks(known: KnownNames): ExtraChecks {
   return (value, tree) => ({
-    wrong: checkTogether(value, known, {
+    findProblems: checkReferences(value, known, {
       show: (path, name) => describeValue(tree, path, name),
-      mayShow: (path) => tree.variablesIn(path).length === 0,
+      isShowable: (path) => tree.variablesIn(path).length === 0,
     }),
-    unbuilt: findUnsupportedFeatures(value),
   });
 }
 
@@ -70,16 +74,16 @@ type Parsed<T> =
   | { ok: false; problems: Problem[] };
 
 /** Checks that a schema cannot express. */
-type ExtraChecks = (value: unknown, tree: Tree) => { wrong: FieldProblem[]; unbuilt: FieldProblem[] };
+type ExtraChecks = (value: unknown, tree: Tree) => { findProblems: FieldProblem[] };
 
 /** Parses a file of any schema. */
 export function parseFile<Schema extends z.ZodType>(
   text: string,
   source: Omit<Source, "known">,
   schema: Schema,
-  checks: ExtraChecks = () => ({ wrong: [], unbuilt: [] }),
+  checks: ExtraChecks = () => ({ findProblems: [] }),
 ): Parsed<z.output<Schema>> {
-  return rejectText(text, source) ?? checkRead(readTree(text, source.environment), source, schema, checks);
+  return rejectText(text, source) ?? checkParsed(readTree(text, source.environment), source, schema, checks);
 }
 
 /** Returns the problem of a text that must not be parsed, or null. */
@@ -107,14 +111,14 @@ function notUtf8(text: string): TextProblem | null {
   return {
     line: lines.length,
     column: lines.at(-1)?.length ?? 0,
-    message: "The file is not UTF-8: what stands here cannot be read. Save it as UTF-8.",
+    message: "The file has bytes that are not valid UTF-8 here. Save the file as UTF-8.",
   };
 }
 
 /** Characters that result from reading bytes of another encoding as UTF-8. */
 const UNREADABLE = /[\uFFFD\0]/;
 
-function checkRead<Schema extends z.ZodType>(
+function checkParsed<Schema extends z.ZodType>(
   read: TreeResult,
   { fileName }: Pick<Source, "fileName">,
   schema: Schema,
@@ -122,7 +126,7 @@ function checkRead<Schema extends z.ZodType>(
 ): Parsed<z.output<Schema>> {
   if (read.ok) return checkTree(read.tree, fileName, schema, checks);
   const problems = read.problems.map((problem) => ({ file: fileName, field: "", ...problem }));
-  return { ok: false, problems: problems.sort(byPlace) };
+  return { ok: false, problems: problems.sort(comparePositions) };
 }
 
 function checkTree<Schema extends z.ZodType>(
@@ -142,11 +146,11 @@ function checkTree<Schema extends z.ZodType>(
   const fieldProblems = [
     ...textProblems,
     ...(result.success ? [] : result.error.issues.flatMap((issue) => describe(issue, tree, value))),
-    ...extraProblems.wrong,
+    ...extraProblems.findProblems,
   ].filter((problem) => textProblems.has(problem) || !tree.isBroken(problem.path));
-  const problems = [...firstPerField(fieldProblems), ...extraProblems.unbuilt].map(problemAt);
+  const problems = firstPerField(fieldProblems).map(problemAt);
   if (result.success && problems.length === 0) return { ok: true, file: result.data, problemAt };
-  return { ok: false, problems: problems.sort(byPlace) };
+  return { ok: false, problems: problems.sort(comparePositions) };
 }
 
 /** Keeps the first problem of each field, which is the closest to the cause. Later ones would only repeat it. */
@@ -190,7 +194,7 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
     const allowed = issue.values.map(String);
     const list = `Allowed: ${allowed.join(", ")}.`;
     if (missing) return [{ path, message: `is missing. ${list}` }];
-    if (typeof value !== "string") return [{ path, message: `must be one of these words. ${list}` }];
+    if (typeof value !== "string") return [{ path, message: `has an invalid value. ${list}` }];
     const close = tree.variablesIn(path).length > 0 ? null : nearest(value, allowed);
     const hint = close === null ? "" : ` Did you mean ${close}?`;
     return [{ path, message: `${describeValue(tree, path, value)} is not allowed.${hint} ${list}` }];
@@ -201,7 +205,7 @@ function describe(issue: z.core.$ZodIssue, tree: Tree, root: unknown): FieldProb
   const rule = describeRule(issue);
   if (missing) return [{ path, message: `is missing. It must be ${rule}.` }];
   if (value === null)
-    return [{ path, message: `is empty. Remove the field, or give it ${rule}.`, onKey: true }];
+    return [{ path, message: `is empty. Remove the field, or set it to ${rule}.`, onKey: true }];
   const quote = issue.code === "invalid_type" && issue.expected === "string" && typeof value !== "object";
   return [{ path, message: `must be ${rule}.${quote ? " Write it as a string, in quotes." : ""}` }];
 }

@@ -14,7 +14,7 @@ models:
   org/other: { price: { request: "0.01" }, max_output_tokens: 7 }
 `;
 
-test("a list is read from YAML and from JSON alike", () => {
+test("a price list can be YAML or JSON", () => {
   const list = read(YAML);
   expect(list).toEqual({
     date: "2026-11-01",
@@ -35,7 +35,7 @@ test("a list is read from YAML and from JSON alike", () => {
 
 test.each([
   ["no date", "models: {}", "date"],
-  ["a day that is none", "date: 2026-02-31\nmodels: {}", "date"],
+  ["an invalid date", "date: 2026-02-31\nmodels: {}", "date"],
   [
     "a price as a number",
     "date: 2026-11-01\nmodels: { m: { price: { input: 1.5 } } }",
@@ -49,12 +49,12 @@ test.each([
   ],
   ["no price", "date: 2026-11-01\nmodels: { m: { price: {} } }", "models.m.price"],
   ["an unknown unit", 'date: 2026-11-01\nmodels: { m: { price: { inputs: "1" } } }', "models.m.price.inputs"],
-])("%s is refused, with its field", (_, text, field) => {
+])("%s is rejected with its field", (_, text, field) => {
   const parsed = parsePriceList(text, "prices.yaml", null);
   expect(parsed.ok ? [] : parsed.problems.map((problem) => problem.field)).toEqual([field]);
 });
 
-test("only what differs is a change", () => {
+test("only differences are changes", () => {
   const before = read(YAML);
   expect(listChanges(before, before)).toEqual([]);
   expect(listChanges(null, before).map(({ kind, what }) => `${kind} ${what}`)).toEqual([

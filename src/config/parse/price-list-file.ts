@@ -3,7 +3,12 @@
 import { z } from "zod";
 import type { FieldChange, ListedModel, PriceList } from "../../records.ts";
 import { fields, instantMs, modelName, modelSizes, priceField, text } from "../schema/schema.ts";
-import { created, differences, type ShownValue, shownListed } from "../state/difference.ts";
+import {
+  changedFields,
+  createdFields,
+  type FormattedFields,
+  formatListedModel,
+} from "../state/difference.ts";
 import type { Problem } from "../state/problem.ts";
 import type { Change } from "../state/step.ts";
 import { parseFile } from "./file.ts";
@@ -12,22 +17,22 @@ const listedModels = z.record(modelName, fields({ price: priceField, ...modelSiz
 const isDay = (value: string) => value.length === 10 && instantMs(value) !== null;
 
 function dateSince(inUse: PriceList | null) {
-  const rule = "the day of its facts, like 2026-11-01";
+  const rule = "the date of the prices, like 2026-11-01";
   if (inUse === null) return text(rule, isDay);
   return text(
-    `${rule}, and not before ${inUse.date}, that of the list in use`,
+    `${rule}, not earlier than ${inUse.date}, the date of the current list`,
     (value) => isDay(value) && value >= inUse.date,
   );
 }
 
 /** Rejects a list that is older than the active one: importing an old file by mistake would bill at old prices. */
 export function parsePriceList(
-  written: string,
+  text: string,
   fileName: string,
   inUse: PriceList | null,
 ): { ok: true; list: PriceList } | { ok: false; problems: Problem[] } {
   const priceListFile = fields({ date: dateSince(inUse), models: listedModels });
-  const parsed = parseFile(written, { fileName, environment: {} }, priceListFile);
+  const parsed = parseFile(text, { fileName, environment: {} }, priceListFile);
   if (!parsed.ok) return parsed;
   const { date, models } = parsed.file;
   const listed = Object.entries(models).map(([name, model]): [string, ListedModel] => [
@@ -46,9 +51,9 @@ const NO_LIST: PriceList = { date: "", models: {} };
 /** Compares two lists: the models that the new one adds, changes and removes. */
 export function listChanges(before: PriceList | null, after: PriceList): Change[] {
   const old = before ?? NO_LIST;
-  const describeModel = (list: PriceList, name: string): ShownValue | null => {
+  const describeModel = (list: PriceList, name: string): FormattedFields | null => {
     const model = Object.hasOwn(list.models, name) ? list.models[name] : undefined;
-    return model === undefined ? null : shownListed(model);
+    return model === undefined ? null : formatListedModel(model);
   };
   const names = new Set([...Object.keys(old.models), ...Object.keys(after.models)]);
   const models = [...names].flatMap((name): Change[] => {
@@ -56,8 +61,8 @@ export function listChanges(before: PriceList | null, after: PriceList): Change[
     const to = describeModel(after, name);
     const what = `price of ${name}`;
     if (to === null) return [{ kind: "remove", what, fields: [] }];
-    if (from === null) return [{ kind: "create", what, fields: created(to) }];
-    const changed = differences(from, to);
+    if (from === null) return [{ kind: "create", what, fields: createdFields(to) }];
+    const changed = changedFields(from, to);
     return changed.length === 0 ? [] : [{ kind: "change", what, fields: changed }];
   });
   if (before?.date === after.date) return models;

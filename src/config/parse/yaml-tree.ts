@@ -1,6 +1,7 @@
 /** Parses YAML text into plain values with their positions. It knows no schema. */
 
 import {
+  type Alias,
   type Document,
   type ErrorCode,
   isAlias,
@@ -11,9 +12,12 @@ import {
   type ParsedNode,
   parseDocument,
   type YAMLError,
+  type YAMLMap,
 } from "yaml";
 import { limits } from "../product-limits.ts";
 import { type FieldProblem, fieldProblem, type Path } from "../state/problem.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Tree {
   value: unknown;
@@ -59,17 +63,11 @@ interface FieldPosition {
   broken: boolean;
 }
 
-export function readTree(
-  text: string,
-  environment: Readonly<Record<string, string | undefined>>,
-): TreeResult {
+export function readTree(text: string, environment: Environment): TreeResult {
   return buildTree(readTreeData(text, environment));
 }
 
-export function readTreeData(
-  text: string,
-  environment: Readonly<Record<string, string | undefined>>,
-): TreeData {
+export function readTreeData(text: string, environment: Environment): TreeData {
   const lines = new LineCounter();
   let document: Document.Parsed;
   try {
@@ -103,9 +101,10 @@ export function readTreeData(
     });
   if (fatal.length > 0) return { ok: false, problems: fatal };
 
-  const { build, problems, places } = createBuilder(document, environment);
-  const value = build(document.contents);
-  const all = [...places];
+  const builder = new TreeBuilder(document, environment);
+  const value = builder.build(document.contents);
+  const { problems } = builder;
+  const all = [...builder.positions];
   return {
     ok: true,
     value,
@@ -178,106 +177,114 @@ export function plainTree(value: unknown): Tree {
   };
 }
 
-function createBuilder(document: Document.Parsed, environment: Readonly<Record<string, string | undefined>>) {
-  const places = new Map<string, FieldPosition>();
-  const problems: FieldProblem[] = [];
-  let aliases = 0;
+/** Converts the nodes of a document to values, and records the position of every field. */
+class TreeBuilder {
+  readonly positions = new Map<string, FieldPosition>();
+  readonly problems: FieldProblem[] = [];
+  readonly #document: Document.Parsed;
+  readonly #environment: Environment;
+  #aliases = 0;
 
-  function build(node: ParsedNode | null, path: Path = [], keyOffset: number | null = null): unknown {
+  constructor(document: Document.Parsed, environment: Environment) {
+    this.#document = document;
+    this.#environment = environment;
+  }
+
+  build(node: ParsedNode | null, path: Path = [], keyOffset: number | null = null): unknown {
     const position: FieldPosition = {
       keyOffset,
       valueOffset: node?.range[0] ?? null,
       variables: [],
       broken: false,
     };
-    places.set(fieldProblem(path), position);
+    this.positions.set(fieldProblem(path), position);
     if (node === null) return null;
-    if (isAlias(node)) {
-      aliases++;
-      const target = aliases > limits.configAliasesMax ? undefined : node.resolve(document);
-      if (target === undefined) {
-        position.broken = true;
-        // Reported once: beyond the limit, every further alias would repeat it.
-        if (aliases <= limits.configAliasesMax + 1) {
-          problems.push({
-            path,
-            message: `is an alias that cannot be expanded; aliases must name an anchor above them, and at most ${limits.configAliasesMax} are expanded in a file.`,
-          });
-        }
-        return null;
-      }
-      const value = build(target as ParsedNode, path, keyOffset);
-      const expanded = places.get(fieldProblem(path));
-      // A problem is reported where the alias is used, not where its anchor is defined.
-      if (expanded !== undefined) expanded.valueOffset = node.range[0];
-      return value;
-    }
-    if (isSeq(node)) return node.items.map((item, i) => build(item as ParsedNode, [...path, i]));
-    if (isMap(node)) return buildMap(node, path);
+    if (isAlias(node)) return this.#buildAlias(node, path, position);
+    if (isSeq(node)) return node.items.map((item, i) => this.build(item as ParsedNode, [...path, i]));
+    if (isMap(node)) return this.#buildMap(node, path);
     if (!isScalar(node)) return null;
-    if (typeof node.value !== "string") return node.value;
-    const { text, variables, complaint } = interpolate(node.value, environment);
+    return typeof node.value === "string" ? this.#buildText(node.value, path, position) : node.value;
+  }
+
+  #buildAlias(node: Alias.Parsed, path: Path, position: FieldPosition): unknown {
+    this.#aliases++;
+    const target = this.#aliases > limits.configAliasesMax ? undefined : node.resolve(this.#document);
+    if (target === undefined) {
+      position.broken = true;
+      // Reported once: beyond the limit, every further alias would repeat it.
+      if (this.#aliases <= limits.configAliasesMax + 1) {
+        this.problems.push({
+          path,
+          message: `is an alias that cannot be expanded. An alias must refer to an anchor above it, and a file may have at most ${limits.configAliasesMax} aliases.`,
+        });
+      }
+      return null;
+    }
+    const value = this.build(target as ParsedNode, path, position.keyOffset);
+    const expanded = this.positions.get(fieldProblem(path));
+    // A problem is reported where the alias is used, not where its anchor is defined.
+    if (expanded !== undefined) expanded.valueOffset = node.range[0];
+    return value;
+  }
+
+  #buildText(source: string, path: Path, position: FieldPosition): string {
+    const { text, variables, complaint } = interpolate(source, this.#environment);
     position.variables = variables;
     if (complaint !== null) {
       position.broken = true;
-      problems.push({ path, message: complaint });
+      this.problems.push({ path, message: complaint });
     }
     return text;
   }
 
-  function buildMap(node: ParsedNode & { items: unknown[] }, path: Path): Record<string, unknown> {
+  #buildMap(node: YAMLMap.Parsed, path: Path): Record<string, unknown> {
     const value: Record<string, unknown> = {};
-    if (!isMap(node)) return value;
     for (const { key, value: item } of node.items) {
-      const keyOffset = (key as ParsedNode | null)?.range[0] ?? null;
+      const keyOffset = key?.range[0] ?? null;
       const name = isScalar(key) && key.value !== null ? (key.source ?? String(key.value)) : null;
       if (name === null || name === "__proto__") {
-        places.set(fieldProblem([...path, "?"]), {
+        this.#rejectKey([...path, "?"], "is not a valid field name. A field name must be plain text.", {
           keyOffset,
           valueOffset: null,
-          variables: [],
-          broken: true,
         });
-        problems.push({
-          path: [...path, "?"],
-          message: "is not a field name; a name must be plain text.",
-          onKey: true,
+      } else if (Object.hasOwn(value, name)) {
+        this.#rejectKey([...path, name], "appears twice. Remove one of them.", {
+          keyOffset,
+          valueOffset: keyOffset,
         });
-        continue;
+      } else {
+        value[name] = this.build(item, [...path, name], keyOffset);
       }
-      const field = [...path, name];
-      if (Object.hasOwn(value, name)) {
-        places.set(fieldProblem(field), { keyOffset, valueOffset: keyOffset, variables: [], broken: true });
-        problems.push({ path: field, message: "is written twice; keep one of the two.", onKey: true });
-        continue;
-      }
-      value[name] = build(item as ParsedNode | null, field, keyOffset);
     }
     return value;
   }
 
-  return { build, places, problems };
+  #rejectKey(path: Path, message: string, offsets: Pick<FieldPosition, "keyOffset" | "valueOffset">): void {
+    this.positions.set(fieldProblem(path), { ...offsets, variables: [], broken: true });
+    this.problems.push({ path, message, onKey: true });
+  }
 }
 
 /**
- * Replaces `${NAME}` by the environment variable NAME and `$${` by a literal `${`. Error messages name the
- * variable, never its value.
+ * Replaces `${NAME}` by the environment variable NAME, `${file:PATH}` by the content of a file, and `$${` by a literal
+ * `${`. The caller has read the files: the environment has an entry `file:PATH` for each. Error messages name the
+ * variable or the file, never its value.
  */
-function interpolate(source: string, environment: Readonly<Record<string, string | undefined>>) {
+function interpolate(source: string, environment: Environment) {
   const variables: string[] = [];
   let complaint: string | null = null;
   const text = source.replace(
     /\$\$\{|\$\{([^}]*)(\}?)/g,
     (whole, name: string | undefined, close: string) => {
       if (name === undefined) return "${";
-      if (close === "" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-        complaint = `has a \${ that is not followed by a variable's name and }; write $\${ for a plain \${.`;
+      if (close === "" || !/^(?:[A-Za-z_][A-Za-z0-9_]*|file:.+)$/.test(name)) {
+        complaint = `has a \${ that is not followed by a variable name or file:PATH, and }. Write $\${ for a literal \${.`;
         return whole;
       }
       variables.push(name);
       const value = environment[name];
       if (value === undefined || value === "") {
-        complaint = `needs the environment variable ${name}, which is ${value === undefined ? "not set" : "empty"}.`;
+        complaint = describeMissing(name, value);
         return whole;
       }
       return value;
@@ -286,28 +293,33 @@ function interpolate(source: string, environment: Readonly<Record<string, string
   return { text, variables, complaint };
 }
 
+function describeMissing(name: string, value: string | undefined): string {
+  if (name.startsWith("file:"))
+    return `requires the file ${name.slice("file:".length)}, which is missing, empty, longer than 64 KiB or not readable. Only the command line reads files.`;
+  return `requires the environment variable ${name}, which is ${value === undefined ? "not set" : "empty"}.`;
+}
+
 const SYNTAX_MESSAGES: Partial<Record<ErrorCode, string>> = {
   BAD_ALIAS: "Text that begins with * or & is an alias or an anchor in YAML. Quote it.",
-  BAD_DIRECTIVE: "A line that begins with % is a YAML directive, and this one is unknown. Quote the text.",
-  BAD_DQ_ESCAPE:
-    "A \"quoted\" text has a backslash escape that YAML does not know. Use 'single quotes' or \\\\.",
+  BAD_DIRECTIVE:
+    "A line that begins with % is a YAML directive, and this directive is unknown. Quote the text.",
+  BAD_DQ_ESCAPE: "A \"quoted\" text has an invalid backslash escape. Use 'single quotes' or \\\\.",
   BAD_INDENT:
-    "The indentation does not fit the lines above. Use the same number of spaces for fields of one level, and close every { and [.",
+    "The indentation does not match the lines above. Use the same number of spaces for fields of one level, and close every { and [.",
   BAD_SCALAR_START: "A text begins with a character that YAML reserves. Put the text in quotes.",
   BLOCK_AS_IMPLICIT_KEY:
-    'A second ": " on one line. Put the text after the first one in quotes, or on its own line.',
-  BLOCK_IN_FLOW: "A list with - cannot stand inside { } or [ ].",
+    'The line has a second ": ". Quote the text after the first one, or put it on its own line.',
+  BLOCK_IN_FLOW: "A list with - is not allowed inside { } or [ ].",
   KEY_OVER_1024_CHARS: "A field name is longer than 1024 characters.",
   MISSING_CHAR:
     "A character is missing here: a closing quote, bracket or brace, a comma, or the : after a field name.",
-  MULTILINE_IMPLICIT_KEY: "A field name must stand on one line, followed by a colon and a space.",
-  MULTIPLE_DOCS: "A --- line starts a second document. The file must be a single one.",
+  MULTILINE_IMPLICIT_KEY: "A field name must be on one line, followed by a colon and a space.",
+  MULTIPLE_DOCS: "A --- line starts a second document. The file must have a single document.",
   RESOURCE_EXHAUSTION: "The file is nested too deeply to be read.",
   TAB_AS_INDENT: "A tab is used for indentation. YAML allows spaces only.",
   TAG_RESOLVE_FAILED:
     "A YAML tag (a text with a leading !) is not supported. Quote a text that begins with !.",
-  UNEXPECTED_TOKEN:
-    "Something stands here that YAML does not expect. Check the quotes, brackets and colons of this line.",
+  UNEXPECTED_TOKEN: "The YAML syntax is invalid here. Check the quotes, brackets and colons of this line.",
 };
 
 const FIELD_OR_ITEM = /^\s*(- |[^\s'"{}[\],]+:(\s|$))/;
@@ -336,7 +348,7 @@ function syntaxMessage(code: ErrorCode, line: string): string {
   const message = SYNTAX_MESSAGES[code] ?? "The file is not valid YAML here.";
   const bracketAt = line.search(/[{[]/);
   return bracketAt !== -1 && line.includes("${", bracketAt + 1)
-    ? `${message} Inside { } and [ ], "\${NAME}" needs its quotes.`
+    ? `${message} Inside { } and [ ], "\${NAME}" must be quoted.`
     : message;
 }
 

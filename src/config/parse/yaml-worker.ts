@@ -1,10 +1,10 @@
 /** Worker thread that parses one text and returns its tree. See `yaml-in-worker.ts`. */
 
-import type { TreeOrder } from "./yaml-in-worker.ts";
+import type { TreeRequest } from "./yaml-in-worker.ts";
 import { readTreeData } from "./yaml-tree.ts";
 
 declare const self: Worker;
 
-self.onmessage = ({ data: { text, environment } }: MessageEvent<TreeOrder>) => {
+self.onmessage = ({ data: { text, environment } }: MessageEvent<TreeRequest>) => {
   self.postMessage(readTreeData(text, environment));
 };

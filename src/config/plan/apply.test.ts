@@ -13,7 +13,7 @@ import { type FreshInstallation, freshInstallation } from "../installation/insta
 import type { Installation } from "../installation/installation.ts";
 import { formatProblem } from "../state/problem.ts";
 import { readState } from "../state/step.ts";
-import { applyChanges, ChangedMeanwhile, type PlannedChanges, planChanges } from "./apply.ts";
+import { applyChanges, ConcurrentChangeError, type PlannedChanges, planChanges } from "./apply.ts";
 
 // Hashing passwords is slow by design, and the machine may be busy.
 setDefaultTimeout(30_000);
@@ -110,8 +110,8 @@ function summary(changes: PlannedChanges["changes"]): string[] {
   );
 }
 
-describe("converging", () => {
-  test("everything the file names is made", async () => {
+describe("applying a file", () => {
+  test("creates every record that the file names", async () => {
     const { changes, shown } = await apply(FILE);
     expect(changes.map(({ kind, what }) => `${kind} ${what}`)).toEqual([
       "create model fast-chat",
@@ -146,14 +146,14 @@ describe("converging", () => {
     ]);
   });
 
-  test("a key made is found by the secret that was shown, an imported one by its own", async () => {
+  test("a created key has the digest of its shown secret, an imported key that of its own", async () => {
     const { shown } = await apply(FILE);
     const digests = (await listKeys(gateway.db)).map(({ digest }) => digest);
     expect(digests).toContain(gateway.digest(shown[0]?.secret ?? ""));
     expect(digests).toContain(gateway.digest(SECRETS.CI_KEY));
   });
 
-  test("nothing of an imported secret is kept to be shown", async () => {
+  test("no part of an imported secret is stored for display", async () => {
     await apply(FILE);
     const ci = (await listKeys(gateway.db)).find(({ name }) => name === "ci");
     expect(SECRETS.CI_KEY).not.toContain(ci?.publicId ?? "");
@@ -169,7 +169,7 @@ describe("converging", () => {
     expect(await readRevisions(gateway.db)).toEqual(before);
   });
 
-  test("only what differs changes, field by field, in the file's words", async () => {
+  test("changes only what differs, reported by field in the format of the file", async () => {
     await apply(FILE);
     const changed = FILE.replace(
       "models: { fast-chat: gpt-x,",
@@ -187,13 +187,13 @@ describe("converging", () => {
     expect((await apply(changed)).changes).toEqual([]);
   });
 
-  test("a field that is no longer written goes back to its default", async () => {
+  test("a field removed from the file returns to its default", async () => {
     await apply(FILE);
     const { changes } = await apply(FILE.replace("    priority: 2\n", ""));
     expect(changes[0]?.fields).toEqual([{ field: "priority", from: "2", to: "1" }]);
   });
 
-  test("the order of interfaces and of a map's entries is no difference", async () => {
+  test("the order of interfaces and of map entries does not matter", async () => {
     await apply(FILE);
     const shuffled = FILE.replace("[chat, responses]", "[responses, chat]").replace(
       '{ fast-chat: gpt-x, "gpt-*": "gpt-*" }',
@@ -202,7 +202,7 @@ describe("converging", () => {
     expect((await planned(shuffled)).changes).toEqual([]);
   });
 
-  test("a new credential or password is told as changed and takes effect", async () => {
+  test("a new credential or password is reported as changed and takes effect", async () => {
     await apply(FILE_WITH_PASSWORD);
     const environment = { ...SECRETS, UPSTREAM_KEY: "sk-other", OPS_PASSWORD: "another long password" };
     const { changes } = await apply(FILE_WITH_PASSWORD, false, environment);
@@ -215,13 +215,13 @@ describe("converging", () => {
     expect(await Bun.password.verify(environment.OPS_PASSWORD, ops?.passwordHash ?? "")).toBe(true);
   });
 
-  test("a credential and a password that are left out are kept", async () => {
+  test("an omitted credential or password is kept", async () => {
     await apply(FILE_WITH_PASSWORD);
     const without = FILE_WITH_PASSWORD.replace(/^ +(credential|password): .*\n/gm, "");
     expect((await planned(without)).changes).toEqual([]);
   });
 
-  test("what the file does not name is left alone, and may be referred to", async () => {
+  test("records that the file does not name are unchanged and can be referenced", async () => {
     await apply(FILE);
     await apply(
       "groups: [{ name: second, models: [fast-chat], accounts: [up] }]\nkeys: [{ name: k, group: default }]",
@@ -231,7 +231,7 @@ describe("converging", () => {
   });
 });
 
-describe("who may make keys in a group", () => {
+describe("access to groups", () => {
   const OPEN = `
 groups:
   - { name: open }
@@ -241,7 +241,7 @@ users:
   - { email: dev@example.com }
 `;
 
-  test("access and memberships arrive in the records, and a group may be named before it is made", async () => {
+  test("access and memberships are stored, and a group may be named before it is created", async () => {
     await apply(OPEN);
     const { groups, users } = await readState(gateway.db);
     const ids = new Map(groups.map(({ name, id }) => [name, id]));
@@ -252,7 +252,7 @@ users:
     expect(users.map(({ groups: of }) => of)).toEqual([[ids.get("inner") ?? "", ids.get("open") ?? ""], []]);
   });
 
-  test("a difference names both in the file's words", async () => {
+  test("a difference shows access and memberships in the format of the file", async () => {
     await apply(OPEN);
     const { changes } = await planned(
       OPEN.replace("groups: [inner, open]", "groups: [inner]").replace(", access: members", ""),
@@ -263,7 +263,7 @@ users:
     ]);
   });
 
-  test("what is exported is what was written, and changes nothing when applied", async () => {
+  test("the export matches the file, and applying it changes nothing", async () => {
     await apply(OPEN);
     const text = await exportFile(gateway.db);
     expect(text).toContain("access: members");
@@ -271,16 +271,16 @@ users:
     expect((await planned(text, true)).changes).toEqual([]);
   });
 
-  test("a group that does not exist, or stands twice, is refused by its place", async () => {
+  test("an unknown or repeated group is rejected with its position", async () => {
     expect(await refusals(OPEN.replace("[inner, open]", "[iner]"))).toEqual([
-      '6 users[0].groups[0]: there is no group "iner". Did you mean "inner"?',
+      '6 users[0].groups[0]: the group "iner" does not exist. Did you mean "inner"?',
     ]);
     expect(await refusals(OPEN.replace("[inner, open]", "[inner, inner]"))).toEqual([
-      '6 users[0].groups[1]: names the group "inner" a second time.',
+      '6 users[0].groups[1]: lists the group "inner" twice. Remove one of them.',
     ]);
   });
 
-  test("pruning a group takes its members out of it", async () => {
+  test("pruning a group removes its members from it", async () => {
     await apply(OPEN);
     await apply("groups: [{ name: open }]\nusers: [{ email: ops@example.com, groups: [open] }]", true);
     expect((await readState(gateway.db)).users.map(({ groups: of }) => of.length)).toEqual([1]);
@@ -311,7 +311,7 @@ keys:
     limits: { rpm: 60, concurrency: 5 }
 `;
 
-  test("those of accounts, groups, users and keys arrive in the records", async () => {
+  test("limits of accounts, groups, users and keys are stored", async () => {
     await apply(LIMITED);
     const { accounts, groups } = await readPolicy(gateway.db);
     expect(accounts[0]?.limits).toEqual({ concurrency: 50, rpm: 500, tpm: 200_000 });
@@ -336,7 +336,7 @@ keys:
     expect((await listKeys(gateway.db))[0]?.limits).toEqual({ ...NO_LIMITS, rpm: 60, concurrency: 5 });
   });
 
-  test("a difference names each limit that changed, and nothing else", async () => {
+  test("a difference shows each changed limit and nothing else", async () => {
     await apply(LIMITED);
     const { changes } = await apply(
       LIMITED.replace("rpm: 500, tpm", "rpm: 400, tpm")
@@ -371,7 +371,7 @@ keys:
     expect((await listUsers(gateway.db))[0]?.limits).toEqual(NO_LIMITS);
   });
 
-  test("the same limits in another order are no difference", async () => {
+  test("the order of limits does not matter", async () => {
     await apply(LIMITED);
     const shuffled = LIMITED.replace(
       "[{ per: 1d, requests: 10000 }, { per: 5h, requests: 10, tokens: 99 }]",
@@ -380,7 +380,7 @@ keys:
     expect((await planned(shuffled)).changes).toEqual([]);
   });
 
-  test("what is exported is what was written, and changes nothing when applied", async () => {
+  test("the export matches the file, and applying it changes nothing", async () => {
     await apply(LIMITED);
     const text = await exportFile(gateway.db);
     expect(text).toContain("    limits: { concurrency: 50, rpm: 500, tpm: 200000 }\n");
@@ -394,7 +394,7 @@ keys:
     expect((await planned(text, true, {})).changes).toEqual([]);
   });
 
-  test("a key with a new secret takes its new limits along", async () => {
+  test("a key with a new secret gets its new limits", async () => {
     const withSecret = LIMITED.replace(
       "group: default\n    limits",
       `group: default\n    secret: \${CI_KEY}\n    limits`,
@@ -456,7 +456,7 @@ describe("keys", () => {
     expect(digests(await listKeys(gateway.db))).toEqual(digests(before));
   });
 
-  test("a changed secret revokes the old key and makes a new one of the same name", async () => {
+  test("a changed secret revokes the old key and creates a new one of the same name", async () => {
     await apply(FILE);
     const CI_KEY = "canary-another-key-0123456789-0123456789";
     const { changes } = await apply(FILE, false, { ...SECRETS, CI_KEY });
@@ -468,16 +468,16 @@ describe("keys", () => {
     ]);
   });
 
-  test("a secret that was revoked does not come back by applying the file again", async () => {
+  test("a revoked secret is not restored by applying the file again", async () => {
     await apply(FILE);
     const ci = (await listKeys(gateway.db)).find(({ name }) => name === "ci");
     await revokeKey(gateway.db, ci?.id ?? "", 1);
     const found = await refusals(FILE);
     expect(found).toHaveLength(1);
-    expect(found[0]).toStartWith("38 keys[0].secret: this secret was revoked and stays so.");
+    expect(found[0]).toStartWith("38 keys[0].secret: this secret was revoked and cannot be used again.");
   });
 
-  test("a made key that was revoked is made anew, with another secret", async () => {
+  test("a revoked key without a secret in the file is created again with a new secret", async () => {
     const first = await apply(FILE);
     const made = (await listKeys(gateway.db)).find(({ name }) => name === "made");
     await revokeKey(gateway.db, made?.id ?? "", 1);
@@ -486,13 +486,13 @@ describe("keys", () => {
     expect(second.shown[0]?.secret).not.toBe(first.shown[0]?.secret);
   });
 
-  test("a secret in use by another key is refused", async () => {
+  test("a secret of another key is rejected", async () => {
     await apply(FILE);
     const found = await refusals(FILE.replace("- name: ci", "- name: renamed"));
-    expect(found[0]).toContain('keys[0].secret: this secret is already in use by the key "ci"');
+    expect(found[0]).toContain('keys[0].secret: this secret is already used by the key "ci"');
   });
 
-  test("the same name for another user is another key", async () => {
+  test("the same name for another user is a different key", async () => {
     await apply(FILE);
     const { changes } = await apply("keys: [{ name: ci, group: default, user: DEV@example.com }]");
     expect(summary(changes)).toEqual(["create key ci of dev@example.com: group secret"]);
@@ -507,7 +507,7 @@ groups: [{ name: default, models: [fast-chat], accounts: [sim], on_disconnect: d
 users: [{ email: boss@example.com, role: admin }]
 `;
 
-  test("removes what is not named, and nothing refers to what is gone", async () => {
+  test("removes records that the file does not name, and all references to them", async () => {
     await apply(FILE);
     const { changes } = await apply(SMALL, true);
     expect(changes.filter(({ kind }) => kind === "remove").map(({ what }) => what)).toEqual([
@@ -527,39 +527,39 @@ users: [{ email: boss@example.com, role: admin }]
     expect((await planned(SMALL, true)).changes).toEqual([]);
   });
 
-  test("without it they stay", async () => {
+  test("unnamed records stay without it", async () => {
     await apply(FILE);
     expect((await planned(SMALL)).changes.filter(({ kind }) => kind === "remove")).toEqual([]);
   });
 
-  test("a file may not refer to what it prunes", async () => {
+  test("a file cannot refer to a record that it prunes", async () => {
     await apply(FILE);
     const result = await plan("groups: [{ name: default, accounts: [up] }]", true);
     expect(result.ok).toBe(false);
   });
 
-  test("a file that names no administrator leaves the administrators alone", async () => {
+  test("a file without an administrator keeps the administrators", async () => {
     await apply(FILE);
     await apply(SMALL.replace(/^users.*$/m, ""), true);
     expect((await listUsers(gateway.db)).map(({ email }) => email)).toEqual(["ops@example.com"]);
   });
 
-  test("a file that names nothing does not remove everything", async () => {
+  test("an empty file does not remove everything", async () => {
     await apply(FILE);
     const result = await plan("# empty\n", true);
     expect(result.ok).toBe(false);
   });
 });
 
-describe("all or nothing", () => {
-  test("a plan made before somebody else's change is not applied", async () => {
+describe("atomicity", () => {
+  test("a plan made before another change is not applied", async () => {
     const made = await planned(FILE);
     await apply("models: [{ id: other, interfaces: [chat] }]");
-    expect(applyChanges(gateway, made)).rejects.toBeInstanceOf(ChangedMeanwhile);
+    expect(applyChanges(gateway, made)).rejects.toBeInstanceOf(ConcurrentChangeError);
     expect((await readPolicy(gateway.db)).accounts).toEqual([]);
   });
 
-  test("a step that fails takes the others with it", async () => {
+  test("a failing step rolls the others back", async () => {
     const made = await planned(FILE);
     made.steps.push({
       kind: "change",
@@ -572,8 +572,8 @@ describe("all or nothing", () => {
   });
 });
 
-describe("a secret never stands in a difference", () => {
-  test("not when it is made, not when it changes, not in what the store refuses", async () => {
+describe("secrets in differences", () => {
+  test("are never shown, neither on creation, nor on change, nor in errors", async () => {
     const changed = Object.fromEntries(
       Object.entries(SECRETS).map(([name, value]) => [name, `${value}-canary-2`]),
     );
@@ -593,7 +593,7 @@ describe("a secret never stands in a difference", () => {
   });
 });
 
-describe("a group that does not say what a disconnect does", () => {
+describe("a group without on_disconnect", () => {
   const groupsFile = (charge: string, more = "") => `
 models: [{ id: fast-chat, interfaces: [chat], price: { input: "1", output: "2" } }]
 accounts: [{ name: sim, kind: simulator }]
@@ -606,7 +606,7 @@ groups: [{ name: g, models: [fast-chat], accounts: [sim], billing: { charge: ${c
     return [onDisconnect ?? `${defaultOnDisconnect(billing.charge)} (default)`, exported];
   };
 
-  test("drains where it charges and cancels where it does not, and its export leaves that open", async () => {
+  test("drains if it charges and cancels if not, and its export omits the field", async () => {
     await apply(groupsFile("none"));
     expect(await policies()).toEqual(["cancel (default)", null]);
     await apply(groupsFile("balance"));
@@ -617,23 +617,25 @@ groups: [{ name: g, models: [fast-chat], accounts: [sim], billing: { charge: ${c
 });
 
 describe("exporting", () => {
-  test("reads like the file it came from, without secrets", async () => {
+  test("produces the original file without secrets", async () => {
     await apply(FILE_WITH_PASSWORD);
     const text = await exportFile(gateway.db);
-    expect(text).toContain("  - name: up\n    # credential: kept, not shown\n    kind: openai\n");
-    expect(text).toContain("  - email: ops@example.com\n    # password: kept, not shown\n    role: admin\n");
+    expect(text).toContain("  - name: up\n    # credential: stored, not exported\n    kind: openai\n");
+    expect(text).toContain(
+      "  - email: ops@example.com\n    # password: stored, not exported\n    role: admin\n",
+    );
     expect(text).toContain('price: { input: "0.15", cached_input: "0.075", output: "0.60" }');
     expect(text).toContain("models: [ org/embed, fast-chat ]");
   });
 
-  test("applied again, with pruning too, it changes nothing", async () => {
+  test("applying the export changes nothing, even with pruning", async () => {
     await apply(FILE_WITH_PASSWORD);
     const text = await exportFile(gateway.db);
     expect((await planned(text, false, {})).changes).toEqual([]);
     expect((await planned(text, true, {})).changes).toEqual([]);
   });
 
-  test("a disabled account, a private network, a WebSocket and an empty installation survive it", async () => {
+  test("a disabled account, a private network, a WebSocket and an empty installation are exported", async () => {
     expect((await planned(await exportFile(gateway.db), false, {})).changes).toEqual([]);
     await apply(FILE);
     expect(await exportFile(gateway.db)).toContain("private_network: true");
@@ -641,7 +643,7 @@ describe("exporting", () => {
     expect(await exportFile(gateway.db)).toContain("websocket: true");
   });
 
-  test("a group without WebSocket survives it, and what changes is shown", async () => {
+  test("a group without WebSocket is exported, and a change is reported", async () => {
     const file = (websocket: boolean) => `groups: [{ name: g, websocket: ${websocket} }]`;
     await apply(file(true));
     expect(await exportFile(gateway.db)).not.toContain("websocket");
@@ -652,7 +654,7 @@ describe("exporting", () => {
     expect(await exportFile(gateway.db)).toContain("websocket: false");
   });
 
-  test("names that look like YAML, numbers or variables come back as they were", async () => {
+  test("names that look like YAML, numbers or variables are read back unchanged", async () => {
     const name = fc
       .stringMatching(/^[!-~][ -~]{0,20}[!-~]$/)
       .filter((text) => text.trim() === text && text !== "__proto__");
@@ -668,6 +670,7 @@ describe("exporting", () => {
             interfaces: ["chat"],
             websocket: false,
             apiVersion: null,
+            propagateTrace: false,
             privateNetwork: false,
             priority: i,
             weight: 1,

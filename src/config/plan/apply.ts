@@ -8,15 +8,15 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpPolicyRevision, readRevisions } from "../../store/engine/revisions.ts";
 import { readOpenings } from "../../store/money/entries.ts";
 import type { Installation } from "../installation/installation.ts";
-import { type KnownNames, NOTHING_KNOWN } from "../parse/check.ts";
 import { checkDocument, parseGatewayFileInWorker } from "../parse/file.ts";
+import { type KnownNames, NO_KNOWN_NAMES } from "../parse/references.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem, Problem } from "../state/problem.ts";
 import { type Change, type ConfigState, type PlanStep, readState, type Secrets } from "../state/step.ts";
 import { openingNotes } from "./opening-balance.ts";
 import { type PlanOptions, planSteps } from "./plan.ts";
 import type { ShownKey } from "./plan-keys.ts";
-import { type Removals, usersWithMoney, withGroupsLeft } from "./plan-removals.ts";
+import { type Removals, usersWithMoney, withRemainingGroups } from "./plan-removals.ts";
 import { readAffectedState } from "./read-affected-state.ts";
 
 export interface PlannedChanges {
@@ -48,12 +48,12 @@ export async function planChanges(
   const revisions = await readRevisions(db);
   const state = await readState(db);
   // The file cannot refer to names that pruning removes.
-  const known = options.prune ? NOTHING_KNOWN : knownNames(state);
+  const known = options.prune ? NO_KNOWN_NAMES : knownNames(state);
   const parsed = await parseGatewayFileInWorker(source.text, { ...source, known });
   if (!parsed.ok) return parsed;
   const { file, problemAt } = parsed;
-  if (options.prune && namesNothing(file)) {
-    const message = "The file names nothing, so pruning would remove everything. Apply it without pruning.";
+  if (options.prune && isEmptyDocument(file)) {
+    const message = "The file is empty, so --prune would remove everything. Apply it without --prune.";
     return { ok: false, problems: [{ ...problemAt({ path: [], message }) }] };
   }
   return buildPlan(installation, { state, file, problemAt, revisions }, options);
@@ -77,7 +77,10 @@ export async function planDocument(
   const { db } = installation;
   const revisions = options.since ?? (await readRevisions(db));
   const state = await readAffectedState(db, document, removals);
-  const parsed = checkDocument(withGroupsLeft(state, document, removals), knownNamesAfter(state, removals));
+  const parsed = checkDocument(
+    withRemainingGroups(state, document, removals),
+    knownNamesAfter(state, removals),
+  );
   if (!parsed.ok) return parsed;
   const { file, problemAt } = parsed;
   return buildPlan(installation, { state, file, problemAt, revisions }, { ...options, prune: false });
@@ -123,11 +126,11 @@ async function buildPlan(
   return { ok: true, plan: { changes: steps, shown, notes, file, steps, revisions } };
 }
 
-export class ChangedMeanwhile extends Error {
+export class ConcurrentChangeError extends Error {
   override readonly name = "ChangedMeanwhile";
 
   constructor() {
-    super("The installation was changed by somebody else in the meantime. Nothing was written.");
+    super("The installation was changed by another process in the meantime. No changes were written.");
   }
 }
 
@@ -147,7 +150,7 @@ export async function applyChanges(
     await bumpPolicyRevision(tx);
     const { policy, keys } = await readRevisions(tx);
     if (policy !== plan.revisions.policy + 1 || keys !== plan.revisions.keys) {
-      throw new ChangedMeanwhile();
+      throw new ConcurrentChangeError();
     }
     await write(tx, clock, plan, author);
   });
@@ -213,6 +216,6 @@ function knownNamesAfter(state: ConfigState, removals: Removals): KnownNames {
   };
 }
 
-function namesNothing({ models, accounts, groups, plans, users, keys }: GatewayFile): boolean {
+function isEmptyDocument({ models, accounts, groups, plans, users, keys }: GatewayFile): boolean {
   return [models, accounts, groups, plans, users, keys].every((section) => section.length === 0);
 }

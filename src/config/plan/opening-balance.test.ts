@@ -7,7 +7,7 @@ import { openDigester } from "../../secrets/api-key.ts";
 import { openKeyring } from "../../secrets/keyring.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { findUserByEmail } from "../../store/identity/users.ts";
-import { listEntriesOfUser } from "../../store/money/entries.ts";
+import { listUserEntries } from "../../store/money/entries.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { exportFile } from "../export/export.ts";
 import { applyChanges, planChanges } from "./apply.ts";
@@ -36,19 +36,19 @@ async function walletOfAda(db: Db) {
 }
 
 eachEngine(({ open }) => {
-  test("a user begins with the balance of the file, as an entry of the ledger", async () => {
+  test("a new user gets the balance of the file, as a ledger entry", async () => {
     const db = await open();
     const { changes, notes } = await applied(db, ada(', balance: "10.00"'));
     expect(changes[0]?.fields).toContainEqual({ field: "balance", from: null, to: "10.00" });
     expect(notes).toEqual([]);
     const { user, balanceNano } = await walletOfAda(db);
     expect(balanceNano).toBe(parseUsd("10"));
-    expect(await listEntriesOfUser(db, user.id, { limit: 9 })).toMatchObject([
+    expect(await listUserEntries(db, user.id, { limit: 9 })).toMatchObject([
       { id: `opening:${user.id}`, kind: "opening", debit: "adjust", actor: "apply" },
     ]);
   });
 
-  test("the same file again changes nothing and says nothing", async () => {
+  test("the same file again changes nothing and adds no note", async () => {
     const db = await open();
     await applied(db, ada(', balance: "10.00"'));
     for (const same of ['"10.00"', '"10"', '"10.000000000"']) {
@@ -58,41 +58,41 @@ eachEngine(({ open }) => {
     expect((await walletOfAda(db)).balanceNano).toBe(parseUsd("10"));
   });
 
-  test("another balance later changes nothing, and is told", async () => {
+  test("another balance in a later file changes nothing and adds a note", async () => {
     const db = await open();
     await applied(db, ada(', balance: "10.00"'));
     const { changes, notes } = await applied(db, ada(', balance: "12.00", role: admin'));
     expect(changes.flatMap(({ fields }) => fields.map(({ field }) => field))).toEqual(["role"]);
     expect(notes).toHaveLength(1);
-    expect(notes[0]).toStartWith("user ada@example.com: balance 12.00 is not applied");
-    expect(notes[0]).toContain("(then 10.00)");
+    expect(notes[0]).toStartWith("user ada@example.com: balance 12.00 is ignored");
+    expect(notes[0]).toContain("(it was 10.00)");
     expect((await walletOfAda(db)).balanceNano).toBe(parseUsd("10"));
   });
 
-  test("a user who began with nothing is not given a balance by a later file", async () => {
+  test("a user created with zero balance gets none from a later file", async () => {
     const db = await open();
     await applied(db, ada(', balance: "0"'));
     expect((await applied(db, ada(', balance: "0.00"'))).notes).toEqual([]);
     expect((await applied(db, ada(', balance: "5"'))).notes).toHaveLength(1);
     const { user, balanceNano } = await walletOfAda(db);
     expect(balanceNano).toBe(0n);
-    expect(await listEntriesOfUser(db, user.id, { limit: 9 })).toEqual([]);
+    expect(await listUserEntries(db, user.id, { limit: 9 })).toEqual([]);
   });
 
-  test("an exported file has no balance", async () => {
+  test("an export contains no balance", async () => {
     const db = await open();
     await applied(db, ada(', balance: "10.00"'));
     expect(await exportFile(db)).not.toContain("balance:");
   });
 
-  test("pruning leaves a user alone who still has money, and says so", async () => {
+  test("pruning keeps a user with a balance, with a note", async () => {
     const db = await open();
     await applied(db, ada(', balance: "10.00"'));
     const other = "users:\n  - { email: eve@example.com, role: admin }\n";
     const { changes, notes } = await applied(db, other, true);
     expect(changes.some(({ kind }) => kind === "remove")).toBe(false);
     expect(notes).toEqual([
-      "user ada@example.com: not removed, for $10.00 is left in the wallet. Take it out with `wallet adjust` first.",
+      "user ada@example.com: not removed, because the wallet has a balance of $10.00. Remove it with `wallet adjust` first.",
     ]);
   });
 });

@@ -48,6 +48,6 @@ export function openingNotes(
     if (presentUser === undefined || user.balance === undefined) return [];
     const openingNano = openings.get(presentUser.id) ?? 0n;
     if (openingNano === parseUsd(user.balance)) return [];
-    return `user ${presentUser.email}: balance ${user.balance} is not applied; it counts when a user is created (then ${usdText(openingNano)}). To change it now: npx model-gateway wallet adjust`;
+    return `user ${presentUser.email}: balance ${user.balance} is ignored. The opening balance is set only when a user is created (it was ${usdText(openingNano)}). To change the balance now: npx model-gateway wallet adjust`;
   });
 }

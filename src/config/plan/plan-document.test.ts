@@ -71,7 +71,7 @@ async function problemsOf(document: GatewayDocument, options: Options = {}): Pro
 const UP = { name: "up", kind: "openai", base_url: "https://up.example/v1", models: { "*": "*" } };
 const NEAR = { name: "near", kind: "openai", base_url: "http://10.0.0.5/v1", private_network: true };
 
-test("a document plans what a file of the same words plans", async () => {
+test("a document produces the same plan as a file with the same content", async () => {
   const document = {
     models: [{ id: "new", interfaces: ["chat"] }],
     groups: [{ name: "other", models: ["new"], accounts: ["up"], limits: { rpm: 5 } }],
@@ -85,19 +85,19 @@ test("a document plans what a file of the same words plans", async () => {
   expect(byDocument.changes).toHaveLength(3);
 });
 
-test("every problem names its field, and no line", async () => {
+test("every problem names its field, without a line number", async () => {
   expect(
     await problemsOf({
       groups: [{ name: "other", models: ["fats"], limits: { rpm: 0 }, extra: true }],
     }),
   ).toEqual([
-    "groups[0].extra: is not a known field. Allowed here: name, interfaces, models, accounts, access, billing, limits, group_limits, queue, on_disconnect, websocket.",
+    "groups[0].extra: is not a known field. Allowed here: name, interfaces, models, accounts, access, billing, limits, group_limits, queue, on_disconnect, cost_headers, websocket.",
     "groups[0].limits.rpm: must be a whole number, 1 or more.",
-    'groups[0].models[0]: there is no model "fats". Did you mean "fast"?',
+    'groups[0].models[0]: the model "fats" does not exist. Did you mean "fast"?',
   ]);
 });
 
-test("a group goes with its keys", async () => {
+test("removing a group revokes its keys", async () => {
   expect(await apply({}, { removals: { groups: ["default"] } })).toEqual([
     "remove key ci of ada@example.com",
     "remove group default",
@@ -108,7 +108,7 @@ test("a group goes with its keys", async () => {
   ]);
 });
 
-test("a model and an account are taken out of the groups that name them", async () => {
+test("removed models and accounts are taken out of the groups that name them", async () => {
   expect(await apply({}, { removals: { models: ["slow"], accounts: ["near"] } })).toEqual([
     "change group default",
     "remove account near",
@@ -121,22 +121,22 @@ test("a model and an account are taken out of the groups that name them", async 
   expect(group?.billing).toMatchObject({ modelMultipliers: {}, modelPrices: { fast: { input: "3" } } });
 });
 
-test("what goes cannot be referred to by the same document", async () => {
+test("a document cannot refer to a record that it removes", async () => {
   const document = { groups: [{ name: "other", models: ["fast"], accounts: ["up"] }] };
   expect(await problemsOf(document, { removals: { models: ["fast"] } })).toEqual([
-    'groups[0].models[0]: there is no model "fast". Known: slow.',
+    'groups[0].models[0]: the model "fast" does not exist. Known: slow.',
   ]);
 });
 
-test("what is not there cannot go", async () => {
+test("an unknown record cannot be removed", async () => {
   expect(await problemsOf({}, { removals: { groups: ["nowhere"] } })).toEqual([
-    'groups[0]: there is no group "nowhere".',
+    'groups[0]: the group "nowhere" does not exist.',
   ]);
 });
 
-test("a user goes with keys, but not with money", async () => {
+test("removing a user revokes the keys, and fails while the wallet has money", async () => {
   expect(await problemsOf({}, { removals: { users: ["rich@example.com"] } })).toEqual([
-    "users: rich@example.com still has $5.00 in the wallet. Take it out first.",
+    "users: rich@example.com still has a balance of $5.00. Adjust the balance to zero first.",
   ]);
   expect(await apply({}, { removals: { users: ["Ada@example.com"] } })).toEqual([
     "remove key ci of ada@example.com",
@@ -145,26 +145,26 @@ test("a user goes with keys, but not with money", async () => {
   expect((await listUsers(gateway.db)).map(({ email }) => email)).toEqual(["rich@example.com"]);
 });
 
-test("a group that begins to charge is told of the key that nobody pays for", async () => {
+test("a group that starts to charge reports keys without a user", async () => {
   const document = {
     groups: [{ name: "other", models: ["fast"], accounts: ["up"], billing: { charge: "balance" } }],
   };
-  expect((await problemsOf(document)).join()).toContain('the group has the key "nobody" of nobody');
+  expect((await problemsOf(document)).join()).toContain('the group has the key "nobody" without a user');
 });
 
-test("a browser cannot open private networks", async () => {
+test("private networks cannot be enabled from the console", async () => {
   const from = { fromConsole: true };
   const [problem] = await problemsOf({ accounts: [{ ...UP, private_network: true }] }, from);
-  expect(problem).toStartWith("accounts[0].private_network: cannot be switched on here.");
+  expect(problem).toStartWith("accounts[0].private_network: cannot be enabled here.");
   expect(await apply({ accounts: [{ ...NEAR, priority: 2 }] }, from)).toEqual(["change account near"]);
   const moved = { ...NEAR, base_url: "http://10.0.0.6/v1", credential: "sk-canary-3" };
   expect((await problemsOf({ accounts: [moved] }, from)).join()).toContain("private_network");
 });
 
-test("a stored credential is not sent to another address on a browser's word", async () => {
+test("the console cannot send a stored credential to another base URL", async () => {
   const moved = { ...UP, base_url: "https://elsewhere.example/v1" };
   expect(await problemsOf({ accounts: [moved] }, { fromConsole: true })).toEqual([
-    "accounts[0].credential: must be given again: the stored one is for the old address.",
+    "accounts[0].credential: must be entered again: the stored value belongs to the old address.",
   ]);
   await apply({ accounts: [{ ...moved, credential: "sk-canary-4" }] }, { fromConsole: true });
   const account = (await readPolicy(gateway.db)).accounts.find(({ name }) => name === "up");
@@ -172,7 +172,7 @@ test("a stored credential is not sent to another address on a browser's word", a
   expect(unseal(gateway.keyring, binding, account?.sealedCredential ?? "")).toBe("sk-canary-4");
 });
 
-test("each change is in the audit log, and no secret is", async () => {
+test("each change is in the change log, without secrets", async () => {
   const author = { actor: { kind: "user", id: "user_1", name: "ops@example.com" }, address: "::1" } as const;
   const plan = await planned(
     planDocument(gateway, { accounts: [{ ...UP, weight: 3, credential: "sk-canary-5" }] }),
@@ -191,7 +191,7 @@ test("each change is in the audit log, and no secret is", async () => {
   });
 });
 
-test("a preview tells what would stand, and writes nothing", async () => {
+test("a preview returns the resulting policy and writes nothing", async () => {
   const group = { name: "new", models: ["slow"], accounts: ["up"], billing: { charge: "balance" } };
   const { after, problems } = await previewDocument(gateway, { groups: [group] });
   expect(after?.groups.map(({ name }) => name)).toEqual(["default", "other", "new"]);

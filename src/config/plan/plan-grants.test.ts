@@ -58,8 +58,8 @@ function refusals(text: string): string[] {
   return parsed.ok ? [] : parsed.problems.map(({ line, field, message }) => `${line} ${field}: ${message}`);
 }
 
-describe("applying", () => {
-  test("makes plans and subscriptions, and a second time changes nothing", async () => {
+describe("applying plans and subscriptions", () => {
+  test("creates them, and a second run changes nothing", async () => {
     expect(await apply(FILE)).toEqual([
       "create plan pro: time_zone=Europe/Berlin windows.day=5.00 USD, calendar windows.month=50.00 USD, rolling",
       "create plan trial: time_zone=UTC windows.week=1.00 USD, calendar",
@@ -83,7 +83,7 @@ describe("applying", () => {
     }
   });
 
-  test("changes what the file says otherwise, and keeps a start that it leaves out", async () => {
+  test("updates changed fields, and keeps a start that the file omits", async () => {
     await apply(FILE);
     nowMs += 86_400_000;
     const changed = FILE.replace('usd: "5"', 'usd: "6.50"').replace(
@@ -97,7 +97,7 @@ describe("applying", () => {
     expect(await listSubscriptions(gateway.db)).toHaveLength(2);
   });
 
-  test("shows the end that goes with a renewal", async () => {
+  test("reports the end that results from a renewal", async () => {
     const granted = (subscription: string) =>
       `${PLANS}\nusers: [{ email: dev@example.com, subscriptions: [{ plan: trial, ${subscription} }] }]`;
     const ends = async (subscription: string) => {
@@ -108,7 +108,7 @@ describe("applying", () => {
     expect(await ends("starts: 2027-01-31")).toEqual([
       { field: "ends", from: "2027-03-31T00:00:00.000Z (renews)", to: null },
     ]);
-    // The same instant, but a different end: the following periods are counted from it.
+    // The same time, but a different end: the following terms are counted from it.
     const first = "starts: 2027-01-31, ends: 2027-03-31T00:00:00Z, renews: month";
     expect(await ends(first)).toMatchObject([{ to: "2027-03-31T00:00:00.000Z" }]);
     await apply(granted(first));
@@ -123,7 +123,7 @@ describe("applying", () => {
     ]);
   });
 
-  test("knows two subscriptions to one plan by their starts", async () => {
+  test("distinguishes two subscriptions to one plan by their starts", async () => {
     const two = `${PLANS}
 users:
   - email: dev@example.com
@@ -141,7 +141,7 @@ users:
     ).toEqual(["change subscription pro of dev@example.com: priority=7"]);
   });
 
-  test("leaves alone what it does not name, and with pruning cancels and removes it", async () => {
+  test("leaves unnamed records unchanged, and with pruning cancels and removes them", async () => {
     await apply(FILE);
     const less = `
 users: [{ email: dev@example.com, subscriptions: [{ plan: pro, ends: 2027-04-30, renews: month, priority: 2 }] }]
@@ -163,7 +163,7 @@ plans:
     expect(await apply(less, true)).toEqual([]);
   });
 
-  test("grants again what was cancelled, and not what is over", async () => {
+  test("grants a cancelled subscription again, and not one that has ended", async () => {
     await apply(FILE);
     for (const { id } of await listSubscriptions(gateway.db)) await cancelSubscription(gateway.db, id);
     nowMs = Date.parse("2028-01-01T00:00:00Z");
@@ -172,7 +172,7 @@ plans:
     expect(changes[0]).toStartWith("create subscription pro of dev@example.com");
   });
 
-  test("removes a user together with the subscriptions", async () => {
+  test("removes a user together with the user's subscriptions", async () => {
     await apply(FILE);
     await apply(`${PLANS}users: [{ email: ops@example.com, role: admin }]`, true);
     expect((await listSubscriptions(gateway.db)).map(({ status }) => status)).toEqual([
@@ -201,47 +201,47 @@ test("an export, applied again, changes nothing, even with pruning", async () =>
   expect((await planned(text, true)).changes).toEqual([]);
 });
 
-describe("a wrong file is refused with its line", () => {
+describe("a wrong file is rejected with its line", () => {
   const WRONG: [name: string, text: string, says: string][] = [
     [
       "no window",
       "plans:\n  - name: p\n    windows: []",
-      "3 plans[0].windows: must be a list of one window or more",
+      "3 plans[0].windows: must be a list of at least one window",
     ],
     [
       "two windows of one length",
       'plans:\n  - name: p\n    windows: [{ per: day, usd: "1" }, { per: day, usd: "2" }]',
-      "3 plans[0].windows: must be a list of one window or more, each of another length.",
+      "3 plans[0].windows: must be a list of at least one window, each of a different length.",
     ],
     [
-      "a window without money",
+      "a window of zero USD",
       'plans:\n  - name: p\n    windows: [{ per: day, usd: "0.00" }]',
       '3 plans[0].windows[0].usd: must be an amount in USD like "5.00", above 0',
     ],
     [
-      "a zone that is none",
+      "an invalid time zone",
       'plans:\n  - name: p\n    time_zone: Mars/Olympus\n    windows: [{ per: day, usd: "1" }]',
       "3 plans[0].time_zone: must be the name of a time zone, like UTC or Europe/Berlin.",
     ],
     [
-      "a plan twice",
+      "a duplicate plan",
       `${PLANS}  - name: pro\n    windows: [{ per: day, usd: "1" }]`,
-      "8 plans[2].name: is used twice; a name may stand only once.",
+      "8 plans[2].name: is used twice. Names must be unique.",
     ],
     [
       "an unknown plan of a user",
       `${PLANS}users:\n  - email: a@b.c\n    subscriptions:\n      - plan: prro`,
-      '11 users[0].subscriptions[0].plan: there is no plan "prro". Did you mean "pro"?',
+      '11 users[0].subscriptions[0].plan: the plan "prro" does not exist. Did you mean "pro"?',
     ],
     [
       "an unknown plan of a group",
       `${PLANS}groups:\n  - name: g\n    billing:\n      charge: subscription\n      plans: [pro, gold]`,
-      '12 groups[0].billing.plans[1]: there is no plan "gold". Known: pro, trial.',
+      '12 groups[0].billing.plans[1]: the plan "gold" does not exist. Known: pro, trial.',
     ],
     [
-      "a plan twice for a user, without starts",
+      "a duplicate subscription of a user, without starts",
       `${PLANS}users:\n  - email: a@b.c\n    subscriptions:\n      - plan: pro\n      - plan: pro`,
-      "12 users[0].subscriptions[1].plan: stands twice for this user; say when each of the two starts.",
+      "12 users[0].subscriptions[1].plan: appears twice for this user. Set a different `starts` for each subscription.",
     ],
     [
       "an end before the start",
@@ -262,7 +262,7 @@ describe("a wrong file is refused with its line", () => {
     });
   }
 
-  test("a subscription that starts and ends on one day is one day long", () => {
+  test("a subscription that starts and ends on one day lasts one day", () => {
     expect(
       refusals(
         `${PLANS}users: [{ email: a@b.c, subscriptions: [{ plan: pro, starts: 2027-02-01, ends: 2027-02-01 }] }]`,

@@ -4,13 +4,13 @@
  */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
-import { computeSubscriptionState, presentEnd } from "../../money/subscription.ts";
+import { computeCurrentEnd, computeSubscriptionState } from "../../money/subscription.ts";
 import { PLAN_PERIODS, type PlanRecord, type PlanWindow, type SubscriptionRecord } from "../../records.ts";
 import { deletePlan, putPlan } from "../../store/money/plans.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.ts";
-import { created, differences, type ShownValue, shownInstant } from "../state/difference.ts";
-import { buildStep, type ConfigState, known, type PlanStep, type Secrets } from "../state/step.ts";
+import { changedFields, createdFields, type FormattedFields, formatInstant } from "../state/difference.ts";
+import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
 
 export interface GrantSteps {
   plans: PlanStep[];
@@ -40,12 +40,12 @@ export function planGrants(
     ({ userId }) => userId,
   );
   const subscriptions = file.users.flatMap(({ email, subscriptions: wanted = [] }) => {
-    const userId = known(users, email);
+    const userId = requireId(users, email);
     const matches = matchSubscriptions(active.get(userId) ?? [], wanted, planIds);
     for (const { id } of matches.values()) keptIds.add(id);
     return wanted.flatMap((entry) => {
-      const planId = known(planIds, entry.plan);
-      const timeZone = known(timeZones, entry.plan);
+      const planId = requireId(planIds, entry.plan);
+      const timeZone = requireId(timeZones, entry.plan);
       return planSubscription(matches.get(entry), entry, { userId, planId, timeZone, email }, secrets) ?? [];
     });
   });
@@ -62,12 +62,14 @@ function planPlan(state: ConfigState, wanted: FilePlan, { clock, newId }: Secret
     id: present?.id ?? newId("plan"),
     name: wanted.name,
     timeZone: wanted.time_zone,
-    windows: inOrder(wanted.windows).map(({ per, usd, counted }) => {
+    windows: sortWindows(wanted.windows).map(({ per, usd, counted }) => {
       return { per, usd: usdText(parseUsd(usd)), counted };
     }),
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
-  const fields = present ? differences(shownPlan(present), shownPlan(record)) : created(shownPlan(record));
+  const fields = present
+    ? changedFields(formatPlan(present), formatPlan(record))
+    : createdFields(formatPlan(record));
   return { record, step: buildStep(`plan ${record.name}`, !present, fields, (tx) => putPlan(tx, record)) };
 }
 
@@ -113,8 +115,10 @@ function planSubscription(
   // A subscription that ends before it starts grants nothing.
   const isOver = record.endsAtMs !== null && record.endsAtMs <= record.startsAtMs;
   if (present === undefined && isOver && record.renews === "none") return null;
-  const describe = (one: SubscriptionRecord) => shownSubscription(one, timeZone, clock.nowMs());
-  const fields = present ? differences(describe(present), describe(record)) : created(describe(record));
+  const describe = (one: SubscriptionRecord) => formatSubscription(one, timeZone, clock.nowMs());
+  const fields = present
+    ? changedFields(describe(present), describe(record))
+    : createdFields(describe(record));
   const title = subscriptionTitle(wanted.plan, email);
   return buildStep(title, !present, fields, (tx) => putSubscription(tx, record));
 }
@@ -160,8 +164,8 @@ export function subscriptionsToFile(state: ConfigState, nowMs: number): Readonly
     const entries = written.get(one.userId) ?? [];
     entries.push({
       plan: plans.get(planId) ?? planId,
-      starts: shownInstant(startsAtMs),
-      ...(endsAtMs === null ? {} : { ends: shownInstant(endsAtMs) }),
+      starts: formatInstant(startsAtMs),
+      ...(endsAtMs === null ? {} : { ends: formatInstant(endsAtMs) }),
       renews,
       priority,
     });
@@ -183,16 +187,20 @@ export function planToFile({ name, timeZone, windows }: PlanRecord) {
 }
 
 /** Lists each window as a separate field, so that a difference names the window that changed. */
-function shownPlan({ timeZone, windows }: PlanRecord): ShownValue {
+function formatPlan({ timeZone, windows }: PlanRecord): FormattedFields {
   const describe = windows.map(({ per, usd, counted }) => [`windows.${per}`, `${usd} USD, ${counted}`]);
   return { time_zone: timeZone, ...Object.fromEntries(describe) };
 }
 
-function shownSubscription(subscription: SubscriptionRecord, timeZone: string, nowMs: number): ShownValue {
+function formatSubscription(
+  subscription: SubscriptionRecord,
+  timeZone: string,
+  nowMs: number,
+): FormattedFields {
   const { startsAtMs, renews, priority } = subscription;
   return {
-    starts: shownInstant(startsAtMs),
-    ends: shownEnd(subscription, presentEnd(subscription, timeZone, nowMs)),
+    starts: formatInstant(startsAtMs),
+    ends: formatEnd(subscription, computeCurrentEnd(subscription, timeZone, nowMs)),
     renews,
     priority: String(priority),
   };
@@ -202,16 +210,16 @@ function shownSubscription(subscription: SubscriptionRecord, timeZone: string, n
  * Shows the computed end of a renewing subscription, which no record contains: an operator who removes the
  * renewal must see which end it removes.
  */
-function shownEnd({ endsAtMs }: SubscriptionRecord, presentEndMs: number | null): string | null {
-  const first = shownInstant(endsAtMs);
+function formatEnd({ endsAtMs }: SubscriptionRecord, presentEndMs: number | null): string | null {
+  const first = formatInstant(endsAtMs);
   if (presentEndMs === endsAtMs) return first;
-  return `${shownInstant(presentEndMs)} (renews${first === null ? "" : ` since ${first}`})`;
+  return `${formatInstant(presentEndMs)} (renews${first === null ? "" : ` since ${first}`})`;
 }
 
 function subscriptionTitle(plan: string, email: string): string {
   return `subscription ${plan} of ${email}`;
 }
 
-function inOrder(windows: readonly PlanWindow[]): PlanWindow[] {
+function sortWindows(windows: readonly PlanWindow[]): PlanWindow[] {
   return windows.toSorted((a, b) => PLAN_PERIODS.indexOf(a.per) - PLAN_PERIODS.indexOf(b.per));
 }

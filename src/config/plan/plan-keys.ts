@@ -8,11 +8,18 @@ import { hasValidChecksum, mintApiKey, readPublicId } from "../../secrets/api-ke
 import { changeKey, insertKey, revokeKey } from "../../store/policy/keys.ts";
 import type { FileKey } from "../schema/schema.ts";
 import { parseCallerLimits } from "../schema/usage-limits.ts";
-import { created, differences, secretChange, secretSet, shownKey } from "../state/difference.ts";
+import {
+  changedFields,
+  createdFields,
+  type FieldChange,
+  formatKey,
+  secretChange,
+  secretSet,
+} from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
-import { buildStep, type ConfigState, known, type PlanStep, type Secrets } from "../state/step.ts";
+import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
 
-/** A key that this plan created. Its secret is not stored anywhere else. */
+/** A key that this plan createdFields. Its secret is not stored anywhere else. */
 export interface ShownKey {
   name: string;
   user: string | null;
@@ -38,76 +45,127 @@ export function planKeys(
   targets: KeyTargets,
   secrets: Secrets,
 ): KeyPlan {
-  const plan: KeyPlan = { steps: [], shown: [], problems: [] };
-  const active = activeKeys(state);
-  const byDigest = new Map(state.keys.map((key) => [key.digest, key]));
-  const groupNames = new Map([...targets.groups].map(([name, id]) => [id, name]));
+  return new KeyPlanner(state, targets, secrets).plan(wanted);
+}
 
-  wanted.forEach((entry, i) => {
-    const userId = entry.user === undefined ? null : known(targets.users, entry.user);
-    const groupId = known(targets.groups, entry.group);
-    const expiresAtMs = entry.expires ?? null;
-    const limits = parseCallerLimits(entry.limits);
-    const present = active.get(keyIdentity(userId, entry.name));
-    const digest = entry.secret === undefined ? undefined : secrets.digest(entry.secret);
-    const what = keyTitle(entry.name, entry.user ?? null);
-    const groupNameOfKey = (key: KeyRecord) => groupNames.get(key.groupId) ?? key.groupId;
-    const after = shownKey({ expiresAtMs, limits }, entry.group);
-    const changed =
-      present === undefined ? [] : differences(shownKey(present, groupNameOfKey(present)), after);
+/** A key of the file, with its references resolved. */
+interface PlannedKey {
+  entry: FileKey;
+  title: string;
+  values: Omit<NewKey, "secret"> & { limits: CallerLimits };
+  /** Undefined if the file has no secret for the key. */
+  digest: string | undefined;
+  /** The active key with this user and name. */
+  present: KeyRecord | undefined;
+}
 
-    const owner = digest === undefined ? undefined : byDigest.get(digest);
+class KeyPlanner {
+  readonly #state: ConfigState;
+  readonly #targets: KeyTargets;
+  readonly #secrets: Secrets;
+  readonly #active: ReadonlyMap<string, KeyRecord>;
+  readonly #byDigest: ReadonlyMap<string, KeyRecord>;
+  readonly #groupNames: ReadonlyMap<string, string>;
+  readonly #plan: KeyPlan = { steps: [], shown: [], problems: [] };
+
+  constructor(state: ConfigState, targets: KeyTargets, secrets: Secrets) {
+    this.#state = state;
+    this.#targets = targets;
+    this.#secrets = secrets;
+    this.#active = activeKeys(state);
+    this.#byDigest = new Map(state.keys.map((key) => [key.digest, key]));
+    this.#groupNames = new Map([...targets.groups].map(([name, id]) => [id, name]));
+  }
+
+  plan(wanted: readonly FileKey[]): KeyPlan {
+    wanted.forEach((entry, index) => {
+      const key = this.#resolve(entry);
+      const message = this.#findSecretProblem(key);
+      if (message !== null) this.#plan.problems.push({ path: ["keys", index, "secret"], message });
+      else if (key.present === undefined) this.#create(key);
+      else if (key.digest === undefined || key.digest === key.present.digest) this.#change(key, key.present);
+      else this.#replace(key, key.present);
+    });
+    return this.#plan;
+  }
+
+  #resolve(entry: FileKey): PlannedKey {
+    const userId = entry.user === undefined ? null : requireId(this.#targets.users, entry.user);
+    return {
+      entry,
+      title: keyTitle(entry.name, entry.user ?? null),
+      values: {
+        name: entry.name,
+        userId,
+        groupId: requireId(this.#targets.groups, entry.group),
+        expiresAtMs: entry.expires ?? null,
+        limits: parseCallerLimits(entry.limits),
+      },
+      digest: entry.secret === undefined ? undefined : this.#secrets.digest(entry.secret),
+      present: this.#active.get(keyIdentity(userId, entry.name)),
+    };
+  }
+
+  #findSecretProblem({ digest, present }: PlannedKey): string | null {
+    if (digest === undefined) return null;
+    const owner = this.#byDigest.get(digest);
     if (owner !== undefined && owner.id !== present?.id) {
       // Reusing a revoked secret would undo a deliberate revocation.
-      const message =
-        owner.status === "revoked"
-          ? "this secret was revoked and stays so. Use a new one, or remove the key from the file."
-          : `this secret is already in use by the key "${owner.name}". Each key needs its own.`;
-      plan.problems.push({ path: ["keys", i, "secret"], message });
-      return;
+      return owner.status === "revoked"
+        ? "this secret was revoked and cannot be used again. Use a new secret, or remove the key from the file."
+        : `this secret is already used by the key "${owner.name}". Each key needs a different secret.`;
     }
-    if (digest !== undefined && state.formerDigests.has(digest)) {
-      const message =
-        "this secret was replaced when its key was rotated. Put the new one here, or leave the secret out.";
-      plan.problems.push({ path: ["keys", i, "secret"], message });
-      return;
-    }
-    if (present !== undefined && (digest === undefined || digest === present.digest)) {
-      const step = buildStep(what, false, changed, (tx) =>
-        changeKey(tx, present.id, { name: entry.name, groupId, expiresAtMs, limits }),
-      );
-      if (step !== null) plan.steps.push(step);
-      return;
-    }
+    return this.#state.formerDigests.has(digest)
+      ? "this secret was replaced when its key was rotated. Set the new secret, or omit the field."
+      : null;
+  }
 
-    const { record, secret } = newKey(
-      { name: entry.name, userId, groupId, expiresAtMs, limits, secret: entry.secret },
-      secrets,
+  #create(key: PlannedKey): void {
+    const record = this.#mint(key);
+    this.#plan.steps.push({
+      kind: "create",
+      what: key.title,
+      fields: [...createdFields(formatKey(key.values, key.entry.group)), secretSet("secret")],
+      write: (tx) => insertKey(tx, record),
+    });
+  }
+
+  #change(key: PlannedKey, present: KeyRecord): void {
+    const { name, groupId, expiresAtMs, limits } = key.values;
+    const step = buildStep(key.title, false, this.#compare(key, present), (tx) =>
+      changeKey(tx, present.id, { name, groupId, expiresAtMs, limits }),
     );
-    if (entry.secret === undefined) {
-      plan.shown.push({
-        name: entry.name,
-        user: entry.user ?? null,
-        group: entry.group,
-        publicId: record.publicId,
-        secret,
-      });
-    }
-    const replaced = present;
-    plan.steps.push({
-      kind: replaced === undefined ? "create" : "change",
-      what,
-      fields:
-        replaced === undefined
-          ? [...created(after), secretSet("secret")]
-          : [...changed, secretChange("secret")],
+    if (step !== null) this.#plan.steps.push(step);
+  }
+
+  /** The secret in the file is new, so a new key takes the place of the present one. */
+  #replace(key: PlannedKey, present: KeyRecord): void {
+    const record = this.#mint(key);
+    this.#plan.steps.push({
+      kind: "change",
+      what: key.title,
+      fields: [...this.#compare(key, present), secretChange("secret")],
       write: async (tx) => {
-        if (replaced !== undefined) await revokeKey(tx, replaced.id, record.createdAtMs);
+        await revokeKey(tx, present.id, record.createdAtMs);
         await insertKey(tx, record);
       },
     });
-  });
-  return plan;
+  }
+
+  #compare({ entry, values }: PlannedKey, present: KeyRecord): FieldChange[] {
+    const groupName = this.#groupNames.get(present.groupId) ?? present.groupId;
+    return changedFields(formatKey(present, groupName), formatKey(values, entry.group));
+  }
+
+  /** A generated secret is shown once, with the plan. */
+  #mint({ entry, values }: PlannedKey): KeyRecord {
+    const { record, secret } = newKey({ ...values, secret: entry.secret }, this.#secrets);
+    if (entry.secret === undefined) {
+      const { name, user = null, group } = entry;
+      this.#plan.shown.push({ name, user, group, publicId: record.publicId, secret });
+    }
+    return record;
+  }
 }
 
 export interface NewKey {

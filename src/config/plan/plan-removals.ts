@@ -29,7 +29,7 @@ export function usersWithMoney(state: ConfigState, file: GatewayFile): string[] 
   return state.users.flatMap(({ id, email }) => {
     const nano = state.funds.get(id);
     if (nano === undefined || named.has(email.toLowerCase())) return [];
-    return `user ${email}: not removed, for $${usdText(nano)} is left in the wallet. Take it out with \`wallet adjust\` first.`;
+    return `user ${email}: not removed, because the wallet has a balance of $${usdText(nano)}. Remove it with \`wallet adjust\` first.`;
   });
 }
 
@@ -90,13 +90,13 @@ export function removalSteps(
   const findNamed = <One>(
     section: keyof Removals,
     all: readonly One[],
-    nameOf: (one: One) => string,
+    getName: (one: One) => string,
   ): One[] => {
-    const byName = new Map(all.map((one) => [nameOf(one), one]));
+    const byName = new Map(all.map((one) => [getName(one), one]));
     return (removals[section] ?? []).flatMap((name, i) => {
       const one = byName.get(section === "users" ? name.toLowerCase() : name);
       if (one !== undefined) return [one];
-      problems.push({ path: [section, i], message: `there is no ${section.slice(0, -1)} "${name}".` });
+      problems.push({ path: [section, i], message: `the ${section.slice(0, -1)} "${name}" does not exist.` });
       return [];
     });
   };
@@ -108,7 +108,7 @@ export function removalSteps(
   for (const { id, email } of users) {
     const nano = state.funds.get(id);
     if (nano === undefined) continue;
-    const message = `${email} still has $${usdText(nano)} in the wallet. Take it out first.`;
+    const message = `${email} still has a balance of $${usdText(nano)}. Adjust the balance to zero first.`;
     problems.push({ path: ["users"], message });
   }
 
@@ -134,14 +134,14 @@ export function removalSteps(
 }
 
 /** Adds every group that loses a model or an account to the document, unless the document names the group itself. */
-export function withGroupsLeft(
+export function withRemainingGroups(
   state: ConfigState,
   document: GatewayDocument,
   removals: Removals,
 ): GatewayDocument {
   const models = new Set(removals.models);
   const accounts = new Set(removals.accounts);
-  const named = new Set([...(document.groups ?? []).map(nameOf), ...(removals.groups ?? [])]);
+  const named = new Set([...(document.groups ?? []).map(readName), ...(removals.groups ?? [])]);
   const accountNames = new Map(state.accounts.map(({ id, name }) => [id, name]));
   const changedGroups = state.groups.flatMap((group) => {
     const written = groupToFile(group, accountNames);
@@ -155,8 +155,8 @@ export function withGroupsLeft(
       accounts: written.accounts.filter((name) => !accounts.has(name)),
       billing: {
         ...billing,
-        ...(model_multipliers && { model_multipliers: without(model_multipliers, models) }),
-        ...(model_prices && { model_prices: without(model_prices, models) }),
+        ...(model_multipliers && { model_multipliers: omitNames(model_multipliers, models) }),
+        ...(model_prices && { model_prices: omitNames(model_prices, models) }),
       },
     };
   });
@@ -165,13 +165,13 @@ export function withGroupsLeft(
     : { ...document, groups: [...(document.groups ?? []), ...changedGroups] };
 }
 
-function without<Value>(
+function omitNames<Value>(
   named: Readonly<Record<string, Value>>,
   removedNames: ReadonlySet<string>,
 ): Record<string, Value> {
   return Object.fromEntries(Object.entries(named).filter(([name]) => !removedNames.has(name)));
 }
 
-function nameOf(item: object): unknown {
+function readName(item: object): unknown {
   return "name" in item ? item.name : undefined;
 }

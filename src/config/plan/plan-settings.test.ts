@@ -62,7 +62,7 @@ const ALERTS = `alerts:
 `;
 
 describe("settings in the file", () => {
-  test("registration stays where the file leaves it out", async () => {
+  test("registration is unchanged if the file omits it", async () => {
     expect(await readRegistration(db)).toBe("closed");
     expect(await apply("registration: invite")).toEqual([
       {
@@ -75,7 +75,7 @@ describe("settings in the file", () => {
     expect(await readRegistration(db)).toBe("invite");
   });
 
-  test("mail and alerts are applied once, and tell nothing of their secrets", async () => {
+  test("smtp and alerts are applied once, and changes contain no secrets", async () => {
     const changes = await apply(SMTP + ALERTS);
     expect(changes.map(({ what }) => what)).toEqual(["smtp", "alerts"]);
     expect(JSON.stringify(changes)).not.toContain("canary");
@@ -87,50 +87,50 @@ describe("settings in the file", () => {
     expect(await readAlertSettings(db)).toMatchObject({ spend: { enabled: true, usdPerDay: "12.50" } });
   });
 
-  test("are exported without secrets, and applying that changes nothing", async () => {
+  test("are exported without secrets, and applying the export changes nothing", async () => {
     expect(await exportFile(db)).not.toMatch(/^(smtp|alerts):/m);
     await apply(`${SMTP}${ALERTS}registration: open\n`);
     const text = await exportFile(db);
     expect(text).toContain("registration: open");
     expect(text).toContain("smtp.example.com");
     expect(text).not.toContain("canary");
-    expect(text).toContain("  host: smtp.example.com\n  # password: kept, not shown\n");
-    expect(text).toContain("    - name: ops\n      # secret: kept, not shown\n");
+    expect(text).toContain("  host: smtp.example.com\n  # password: stored, not exported\n");
+    expect(text).toContain("    - name: ops\n      # secret: stored, not exported\n");
     expect(await apply(text)).toEqual([]);
     expect((await readSmtp(db))?.sealedPassword).not.toBeNull();
     expect((await readAlertSettings(db)).webhooks[0]?.sealedSecret).not.toBeNull();
   });
 
-  test("are exported with their defaults, and applying that changes nothing", async () => {
+  test("are exported with their defaults, and applying the export changes nothing", async () => {
     await apply("alerts: { webhooks: [{ name: ops, url: 'https://hooks.example.com/x' }] }\n");
     expect(await apply(await exportFile(db))).toEqual([]);
   });
 
-  test("a stored password goes to no other server", async () => {
+  test("a stored SMTP password is not used for another server or user", async () => {
     const bare = SMTP.replace(/ {2}password.*\n/, "");
     await apply(SMTP);
     for (const moved of [bare.replace("smtp.example", "other.example"), bare.replace("gw\n", "gw2\n")])
       expect(await refusal(moved)).toEqual([
-        "smtp.password: must be given again: the stored one is for another server or user.",
+        "smtp.password: must be entered again: the stored password belongs to another server or user.",
       ]);
     expect(await readSmtp(db)).toMatchObject({ host: "smtp.example.com", user: "gw" });
     await apply(bare.replace("smtp.example", "other.example").replace("  user: gw\n", ""));
     expect(await readSmtp(db)).toMatchObject({ host: "other.example.com", sealedPassword: null });
   });
 
-  test("a user name for mail needs a password, which a file exported elsewhere lacks", async () => {
+  test("an SMTP user needs a password, which an export from another gateway does not contain", async () => {
     const [first] = await refusal(SMTP.replace(/ {2}password.*\n/, ""));
-    expect(first).toStartWith("smtp.password: is missing, and none is stored.");
+    expect(first).toStartWith("smtp.password: is missing, and no password is stored.");
   });
 
-  test("mail is switched off, and what was left out of alerts has its default again", async () => {
+  test("smtp can be disabled, and omitted alert settings return to their defaults", async () => {
     await apply(SMTP + ALERTS);
     await apply("smtp: { enabled: false }\nalerts: {}\n");
     expect(await readSmtp(db)).toBeNull();
     expect(await readAlertSettings(db)).toMatchObject({ webhooks: [], spend: { enabled: false } });
   });
 
-  test("their secrets are sealed anew when the master key is another", async () => {
+  test("their secrets are resealed with a new master key", async () => {
     await apply(SMTP + ALERTS);
     expect(await rewrapSecrets(db, keyringOf("k2"))).toBe(2);
     const onlyNew = {
@@ -150,19 +150,19 @@ describe("settings in the file", () => {
     ["smtp: { from: a@b.c }", "smtp.host: is missing."],
     ["smtp: { host: a.b, from: a@b.c, password: x }", "smtp.user: is missing."],
     ["smtp: { host: a.b, from: a@b.c, user: x, security: none }", "smtp.security: must be tls or starttls"],
-    ["smtp: { host: a.b, from: nobody }", "smtp.from: must be an e-mail address, or a name and one"],
+    ["smtp: { host: a.b, from: nobody }", "smtp.from: must be an e-mail address, or a name and an address"],
     [
       "alerts: { webhooks: [{ name: a, url: 'https://u:p@x.y' }] }",
       "alerts.webhooks[0].url: must be an http",
     ],
     [
       "alerts: { webhooks: [{ name: a, url: 'https://x.y' }, { name: a, url: 'https://z.y' }] }",
-      "alerts.webhooks: must be a list in which every name stands once",
+      "alerts.webhooks: must be a list with unique names",
     ],
     ["alerts: { error_rate: { over: 2h } }", "alerts.error_rate.over: must be a duration from 1m to 1h"],
     ["alerts: { spend: { usd_per_day: '0' } }", "alerts.spend.usd_per_day: must be an amount"],
     ["registration: maybe", 'registration: "maybe" is not allowed.'],
-  ])("%s is refused", async (text, says) => {
+  ])("%s is rejected", async (text, says) => {
     const [first] = await refusal(text);
     expect(first).toStartWith(says);
   });

@@ -14,7 +14,7 @@ import { writeRegistration } from "../../store/settings/registration.ts";
 import { writeSmtp } from "../../store/settings/smtp.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
-import { differences, type ShownValue, secretChange, secretSet } from "../state/difference.ts";
+import { changedFields, type FormattedFields, secretChange, secretSet } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
 import { planRetention } from "./retention.ts";
@@ -36,17 +36,17 @@ function planRegistration(
   { registration: to }: GatewayFile,
 ): PlanStep[] {
   if (to === undefined || to === from) return [];
-  return changed("registration", [{ field: "registration", from, to }], (tx) => writeRegistration(tx, to));
+  return changeStep("registration", [{ field: "registration", from, to }], (tx) => writeRegistration(tx, to));
 }
 
 function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secrets: Secrets): PlanStep[] {
   if (wanted === undefined) return [];
   const after = buildSmtp(before, wanted, secrets);
   const fields = [
-    ...differences(shownSmtp(before), shownSmtp(after)),
+    ...changedFields(formatSmtp(before), formatSmtp(after)),
     ...secretDifference("password", before?.sealedPassword ?? null, after?.sealedPassword ?? null),
   ];
-  return changed("smtp", fields, (tx) => writeSmtp(tx, after));
+  return changeStep("smtp", fields, (tx) => writeSmtp(tx, after));
 }
 
 function buildSmtp(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): SmtpRecord | null {
@@ -74,8 +74,8 @@ export function mailProblems({ smtp }: GatewayFile, { smtp: present }: ConfigSta
   if (!smtp?.enabled || smtp.user === undefined || smtp.password !== undefined) return [];
   if (storedPassword(present, smtp) !== null) return [];
   const message = present?.sealedPassword
-    ? "must be given again: the stored one is for another server or user."
-    : "is missing, and none is stored. It is what user signs in with; without user nobody does.";
+    ? "must be entered again: the stored password belongs to another server or user."
+    : "is missing, and no password is stored. Set the password of smtp.user, or remove smtp.user.";
   return [{ path: ["smtp", "password"], message }];
 }
 
@@ -86,12 +86,12 @@ function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secret
     record.webhooks.find((webhook) => webhook.name === name)?.sealedSecret ?? null;
   const names = new Set([...before.webhooks, ...after.webhooks].map(({ name }) => name));
   const fields = [
-    ...differences(shownAlerts(before), shownAlerts(after)),
+    ...changedFields(formatAlerts(before), formatAlerts(after)),
     ...[...names].flatMap((name) =>
       secretDifference(`webhooks.${name}.secret`, findSecret(before, name), findSecret(after, name)),
     ),
   ];
-  return changed("alerts", fields, (tx) => writeAlertSettings(tx, after));
+  return changeStep("alerts", fields, (tx) => writeAlertSettings(tx, after));
 }
 
 function buildAlerts(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
@@ -139,11 +139,11 @@ function secretDifference(field: string, before: string | null, after: string | 
   return [before === null ? secretSet(field) : secretChange(field)];
 }
 
-function changed(what: string, fields: FieldChange[], write: PlanStep["write"]): PlanStep[] {
+function changeStep(what: string, fields: FieldChange[], write: PlanStep["write"]): PlanStep[] {
   return [buildStep(what, false, fields, write)].flatMap((step) => step ?? []);
 }
 
-function shownSmtp(smtp: SmtpRecord | null): ShownValue {
+function formatSmtp(smtp: SmtpRecord | null): FormattedFields {
   if (smtp === null) return { enabled: "false" };
   const { host, port, security, user, from, privateNetwork } = smtp;
   return {
@@ -157,7 +157,7 @@ function shownSmtp(smtp: SmtpRecord | null): ShownValue {
   };
 }
 
-function shownAlerts(alerts: AlertsRecord): ShownValue {
+function formatAlerts(alerts: AlertsRecord): FormattedFields {
   const { webhooks, accountParked, poolEmpty, spend, errorRate, overruns } = alerts;
   const shown: Record<string, string | null> = {
     "account_parked.enabled": String(accountParked.enabled),
@@ -224,9 +224,9 @@ export function alertsToFile(alerts: AlertsRecord) {
   };
 }
 
-const REENTER_SECRET = "must be given again: the stored one is for the old address.";
+const REENTER_SECRET = "must be entered again: the stored value belongs to the old address.";
 const FILE_ONLY =
-  "cannot be switched on here. Write it into the configuration file and run `npx model-gateway apply`.";
+  "cannot be enabled here. Set it in the configuration file and run `npx model-gateway apply`.";
 
 /**
  * Limits what a browser may change, as for accounts: only the file can allow private networks, for one address

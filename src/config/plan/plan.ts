@@ -1,8 +1,6 @@
 /** Compares the state with the file and computes the steps that lead from one to the other. Writes nothing. */
 
 import {
-  ACCOUNT_KINDS,
-  type AccountKind,
   type AccountRecord,
   type GroupRecord,
   type ModelRecord,
@@ -16,21 +14,22 @@ import { putUser } from "../../store/identity/users.ts";
 import { putAccount } from "../../store/policy/accounts.ts";
 import { putGroup } from "../../store/policy/groups.ts";
 import { putModel } from "../../store/policy/models.ts";
+import { defaultBaseUrl, defaultInterfaces } from "../account-defaults.ts";
 import { chargingProblems } from "../parse/check-charging.ts";
-import { reachProblems } from "../parse/check-reach.ts";
+import { reachProblems } from "../parse/check-destinations.ts";
 import type { FileAccount, FileGroup, FileModel, FileUser, GatewayFile } from "../schema/schema.ts";
 import { parseCallerLimits, parseQueue, parseRateLimits } from "../schema/usage-limits.ts";
 import {
-  created,
-  differences,
+  changedFields,
+  createdFields,
+  formatAccount,
+  formatGroup,
+  formatModel,
+  formatUser,
   secretChange,
   secretSet,
-  shownAccount,
-  shownGroup,
-  shownModel,
-  shownUser,
 } from "../state/difference.ts";
-import { buildStep, type ConfigState, known, type PlanStep, type Secrets } from "../state/step.ts";
+import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
 import { openingField, postOpening, readOpeningBalance } from "./opening-balance.ts";
 import { planGrants } from "./plan-grants.ts";
 import { type KeyPlan, planKeys } from "./plan-keys.ts";
@@ -145,7 +144,9 @@ function planModel(state: ConfigState, wanted: FileModel, { clock }: Secrets): P
     outputTokensMax: wanted.max_output_tokens ?? null,
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
-  const fields = present ? differences(shownModel(present), shownModel(record)) : created(shownModel(record));
+  const fields = present
+    ? changedFields(formatModel(present), formatModel(record))
+    : createdFields(formatModel(record));
   return { record, step: buildStep(`model ${record.id}`, !present, fields, (tx) => putModel(tx, record)) };
 }
 
@@ -162,8 +163,7 @@ function planAccount(
   const id = present?.id ?? secrets.newId("acct");
   const binding = accountCredentialBinding(id);
   const sealed = present?.sealedCredential ?? null;
-  const { credential } = wanted;
-  const kind = requireSupportedKind(wanted.kind);
+  const { credential, kind } = wanted;
   // An omitted credential is kept, so that an exported file, which contains none, can be applied again. The
   // simulator has no credential, so one that is left from another kind is removed.
   const keptCredential = kind === "simulator" ? null : sealed;
@@ -173,11 +173,14 @@ function planAccount(
     id,
     name: wanted.name,
     kind,
-    baseUrl: wanted.base_url ?? "",
+    vendor: wanted.vendor ?? null,
+    profile: wanted.profile ?? null,
+    baseUrl: wanted.base_url ?? defaultBaseUrl(wanted),
     sealedCredential: same ? keptCredential : seal(secrets.keyring, binding, credential, secrets.randomBytes),
-    interfaces: wanted.interfaces,
+    interfaces: wanted.interfaces ?? [...defaultInterfaces(wanted)],
     websocket: wanted.websocket,
     apiVersion: wanted.api_version ?? null,
+    propagateTrace: wanted.propagate_trace,
     privateNetwork: wanted.private_network,
     priority: wanted.priority,
     weight: wanted.weight,
@@ -187,8 +190,8 @@ function planAccount(
     createdAtMs: present?.createdAtMs ?? secrets.clock.nowMs(),
   };
   const fields = present
-    ? differences(shownAccount(present), shownAccount(record))
-    : created(shownAccount(record));
+    ? changedFields(formatAccount(present), formatAccount(record))
+    : createdFields(formatAccount(record));
   if (record.sealedCredential !== sealed) {
     fields.push(sealed === null ? secretSet("credential") : secretChange("credential"));
   }
@@ -196,13 +199,6 @@ function planAccount(
     record,
     step: buildStep(`account ${record.name}`, !present, fields, (tx) => putAccount(tx, record)),
   };
-}
-
-/** Unsupported kinds are rejected before a plan is made. */
-function requireSupportedKind(kind: FileAccount["kind"]): AccountKind {
-  const supportedKind = ACCOUNT_KINDS.find((candidate) => candidate === kind);
-  if (supportedKind === undefined) throw new Error(`No account of kind ${kind} can be planned.`);
-  return supportedKind;
 }
 
 function planGroup(
@@ -217,7 +213,7 @@ function planGroup(
     name: wanted.name,
     interfaces: wanted.interfaces,
     models: wanted.models,
-    accounts: wanted.accounts.map((name) => known(accounts, name)),
+    accounts: wanted.accounts.map((name) => requireId(accounts, name)),
     access: wanted.access,
     billing: {
       charge: wanted.billing?.charge ?? NO_BILLING.charge,
@@ -227,6 +223,7 @@ function planGroup(
       modelPrices: wanted.billing?.model_prices ?? {},
     },
     onDisconnect: wanted.on_disconnect ?? null,
+    costHeaders: wanted.cost_headers,
     websocket: wanted.websocket,
     limits: parseCallerLimits(wanted.limits),
     groupLimits: parseCallerLimits(wanted.group_limits),
@@ -234,8 +231,8 @@ function planGroup(
     createdAtMs: present?.createdAtMs ?? clock.nowMs(),
   };
   const names = new Map([...accounts].map(([name, id]) => [id, name]));
-  const shown = (group: GroupRecord) => shownGroup(group, (id) => names.get(id) ?? id);
-  const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
+  const shown = (group: GroupRecord) => formatGroup(group, (id) => names.get(id) ?? id);
+  const fields = present ? changedFields(shown(present), shown(record)) : createdFields(shown(record));
   return { record, step: buildStep(`group ${record.name}`, !present, fields, (tx) => putGroup(tx, record)) };
 }
 
@@ -260,11 +257,11 @@ async function planUser(
     status: wanted.status ?? present?.status ?? "active",
     passwordHash: same ? hash : await Bun.password.hash(password, "argon2id"),
     limits: parseCallerLimits(wanted.limits),
-    groups: wanted.groups.map((name) => known(groups.ids, name)),
+    groups: wanted.groups.map((name) => requireId(groups.ids, name)),
     createdAtMs,
   };
-  const shown = (user: UserRecord) => shownUser(user, (groupId) => groups.names.get(groupId) ?? groupId);
-  const fields = present ? differences(shown(present), shown(record)) : created(shown(record));
+  const shown = (user: UserRecord) => formatUser(user, (groupId) => groups.names.get(groupId) ?? groupId);
+  const fields = present ? changedFields(shown(present), shown(record)) : createdFields(shown(record));
   if (!same) fields.push(hash === null ? secretSet("password") : secretChange("password"));
   const opening = present === undefined ? readOpeningBalance(wanted) : null;
   if (opening !== null) fields.push(openingField(opening));

@@ -7,7 +7,7 @@ import type { KeyRecord } from "../../records.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { selectIn } from "../../store/engine/select-in.ts";
 import { findUsers } from "../../store/identity/users.ts";
-import { listSubscriptionsOf } from "../../store/money/subscriptions.ts";
+import { listUserSubscriptions } from "../../store/money/subscriptions.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { KEY_COLUMNS, toKey } from "../../store/policy/keys.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
@@ -32,7 +32,7 @@ export async function readAffectedState(
       policy.groups.filter(({ name }) => names?.includes(name)).map(({ id }) => id);
     const keys = await readAffectedKeys(tx, {
       users: namedUsers.map(({ id }) => id),
-      goneGroups: findIds(removals.groups),
+      removedGroups: findIds(removals.groups),
       groups: findIds(readTexts(document.groups, "name")),
     });
     const ids = new Set(namedUsers.map(({ id }) => id));
@@ -48,7 +48,7 @@ export async function readAffectedState(
       users: [...namedUsers, ...(await findUsers(tx, { ids: [...owners] }))],
       keys,
       formerDigests: new Set<string>(),
-      subscriptions: await listSubscriptionsOf(tx, [...ids]),
+      subscriptions: await listUserSubscriptions(tx, [...ids]),
       funds,
     };
   });
@@ -56,7 +56,7 @@ export async function readAffectedState(
 
 interface AffectedIds {
   users: readonly string[];
-  goneGroups: readonly string[];
+  removedGroups: readonly string[];
   groups: readonly string[];
 }
 
@@ -64,7 +64,10 @@ interface AffectedIds {
  * Keys of these users and of removed groups. Of other groups, only keys without a user, because a group that
  * charges may not have them.
  */
-async function readAffectedKeys(tx: Db, { users, goneGroups, groups }: AffectedIds): Promise<KeyRecord[]> {
+async function readAffectedKeys(
+  tx: Db,
+  { users, removedGroups: goneGroups, groups }: AffectedIds,
+): Promise<KeyRecord[]> {
   const from = `SELECT ${KEY_COLUMNS} FROM api_key WHERE status = 'active' AND`;
   const rows = [
     ...(await selectIn(tx, `${from} user_id`, users)),

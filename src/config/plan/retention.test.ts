@@ -27,8 +27,8 @@ async function apply(text: string) {
   return steps.map(({ kind, what, fields }) => ({ kind, what, fields }));
 }
 
-describe("how long rows of usage are kept", () => {
-  test("is for ever until the file says otherwise, and again when it says so", async () => {
+describe("the retention of usage rows", () => {
+  test("is unlimited by default, and can be set and reset by the file", async () => {
     expect(await apply("models: []")).toEqual([]);
     expect(await readUsageRowsKept(db)).toBeNull();
     expect(await apply("retention: { usage_rows: 90d }")).toEqual([
@@ -39,7 +39,7 @@ describe("how long rows of usage are kept", () => {
     expect(await readUsageRowsKept(db)).toBeNull();
   });
 
-  test("stays as it is where the file leaves it out, and a second time changes nothing", async () => {
+  test("is unchanged if the file omits it, and by a second run", async () => {
     await apply("retention: { usage_rows: 2w }");
     expect(await apply("retention: { usage_rows: 14d }")).toEqual([]);
     expect(await apply("retention: {}")).toEqual([]);
@@ -47,7 +47,7 @@ describe("how long rows of usage are kept", () => {
     expect(await readUsageRowsKept(db)).toBe(14 * DAY_MS);
   });
 
-  test("is exported in the form it is read in", async () => {
+  test("is exported in the format in which it is read", async () => {
     expect(await exportFile(db, systemClock)).not.toContain("retention");
     await apply("retention: { usage_rows: 90d }");
     const text = await exportFile(db, systemClock);
@@ -55,7 +55,7 @@ describe("how long rows of usage are kept", () => {
     expect(await apply(text)).toEqual([]);
   });
 
-  test.each(["6d", "90", "soon", "0d", "-7d", ""])("refuses %p and says what is right", (value) => {
+  test.each(["6d", "90", "soon", "0d", "-7d", ""])("rejects %p and names the valid format", (value) => {
     const parsed = parse(`retention: { usage_rows: "${value}" }`);
     expect(parsed.ok ? [] : parsed.problems.map(({ field, message }) => [field, message])).toEqual([
       ["retention.usage_rows", expect.stringContaining("a duration like 90d, at least 7d, or forever")],

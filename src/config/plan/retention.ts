@@ -10,12 +10,12 @@ export function planRetention(state: ConfigState, { retention }: GatewayFile): P
   const before = state.usageRowsKeptMs;
   const after = retention?.usage_rows === undefined ? before : retention.usage_rows;
   if (after === before) return [];
-  const fields = [{ field: "usage_rows", from: keptText(before), to: keptText(after) }];
+  const fields = [{ field: "usage_rows", from: retentionText(before), to: retentionText(after) }];
   return [buildStep("retention", false, fields, (tx) => writeUsageRowsKept(tx, after))].flatMap(
     (step) => step ?? [],
   );
 }
 
-function keptText(ms: number | null): string {
+function retentionText(ms: number | null): string {
   return ms === null ? "forever" : durationText(ms);
 }

@@ -9,7 +9,7 @@ import { readSettings } from "../installation/environment.ts";
 import { parseGatewayFile } from "../parse/file.ts";
 import { gatewayFile } from "../schema/schema.ts";
 import { fieldProblem, formatProblem, type Path } from "../state/problem.ts";
-import { buildOutline, type OutlinedField, type OutlineValue } from "./outline.ts";
+import { buildOutline, type OutlineField, type OutlineValue } from "./outline.ts";
 import { allowedTexts, formatValue, withReference } from "./reference.ts";
 
 const TEXT = readFileSync(resolve(import.meta.dir, "../../../docs/configuration.md"), "utf8");
@@ -28,13 +28,13 @@ function problemsOf(text: string) {
   return parsed.ok ? [] : parsed.problems;
 }
 
-test("every example in the documentation is a file that is accepted", () => {
+test("every example in the documentation is accepted", () => {
   const examples = [...TEXT.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, text]) => text ?? "");
   expect(examples.length).toBeGreaterThan(1);
   for (const text of examples) expect(problemsOf(text).map(formatProblem)).toEqual([]);
 });
 
-test("the tables in the documentation are those that the schema makes", () => {
+test("the tables in the documentation match the schema", () => {
   const lines = TEXT.split("\n");
   const made = withReference(TEXT, OUTLINE).split("\n");
   const at = made.findIndex((line, i) => line !== lines[i]);
@@ -45,7 +45,7 @@ test("the tables in the documentation are those that the schema makes", () => {
   }
 });
 
-describe("nothing is forgotten", () => {
+describe("completeness", () => {
   /** Field names such as `groups.limits.rpm`, through lists or not, from the JSON Schema that the library generates. */
   function fieldNames(schema: z.core.JSONSchema._JSONSchema | undefined, prefix: string): string[] {
     if (typeof schema !== "object") return [];
@@ -57,7 +57,7 @@ describe("nothing is forgotten", () => {
     return [...own, ...fieldNames(items, prefix), ...fieldNames(schema.additionalProperties, prefix)];
   }
 
-  /** The first cells, and the links of the last cells, between the marks of one table. */
+  /** The first cells, and the links of the last cells, between the markers of one table. */
   function rowsUnder(name: string): { field: string; link: string | undefined }[] {
     const block = new RegExp(`<!-- fields: ${name} -->([\\s\\S]*?)<!-- end of fields -->`).exec(TEXT)?.[1];
     return [...(block ?? "").matchAll(/^\| `([^`]+)` \|.*\| ([^|]+) \|$/gm)].map(([, field, allowed]) => ({
@@ -73,7 +73,7 @@ describe("nothing is forgotten", () => {
     ]);
   }
 
-  test("every field of the file is in a table of the documentation, and no other", () => {
+  test("the tables of the documentation contain every field of the file, and no other", () => {
     const schema = z.toJSONSchema(gatewayFile, { io: "input", unrepresentable: "any" });
     const names = fieldNames(schema, "");
     expect(names.length).toBeGreaterThan(150);
@@ -86,10 +86,12 @@ describe("nothing is forgotten", () => {
 });
 
 const LIMITS = { windows: [{ per: "1d", requests: 1, tokens: 1 }] };
-const PRICE = { input: "1", long_context: { above: 1, input: "1" } };
+const PRICE = { input: "1", long_context: { above: 1, input: "1" }, per_call: {}, tier: {} };
 /** Contains every map of fields, each with its required fields, so that any one other field can be omitted. */
 const LEAST = {
   server: {},
+  telemetry: {},
+  log: {},
   retention: {},
   smtp: { enabled: false, host: "smtp.example.com", from: "gateway@example.com" },
   alerts: {
@@ -101,7 +103,7 @@ const LEAST = {
     overruns: {},
   },
   models: [{ id: "fast", interfaces: ["chat"], price: PRICE }],
-  accounts: [{ name: "one", kind: "openai", base_url: "https://up.example.com", limits: {} }],
+  accounts: [{ name: "one", kind: "openai", base_url: "https://up.example.com", limits: {}, profile: {} }],
   groups: [
     {
       name: "staff",
@@ -119,11 +121,11 @@ const LEAST = {
 
 interface Place {
   path: Path;
-  field: OutlinedField;
+  field: OutlineField;
 }
 
 /** The path of each field in LEAST, present or not. */
-function placesOf(fields: readonly OutlinedField[], path: Path): Place[] {
+function placesOf(fields: readonly OutlineField[], path: Path): Place[] {
   return fields.flatMap((field) => {
     const at = [...path, field.name];
     return [{ path: at, field }, ...placesIn(field.value, at)];
@@ -147,16 +149,16 @@ function leastWith([first, ...rest]: Path, value: unknown, within: unknown = LEA
   return Object.fromEntries([...map].filter(([, one]) => one !== undefined));
 }
 
-describe("what holds when a field is left out", () => {
-  test("the least file is accepted, and has every map of fields", () => {
+describe("omitted fields", () => {
+  test("the minimal file is accepted and has every map of fields", () => {
     expect(problemsOf(stringify(LEAST)).map(formatProblem)).toEqual([]);
     const isThere = ({ path }: Place) =>
       path.slice(0, -1).reduce<unknown>((value, part) => Object(value)[part], LEAST) !== undefined;
     expect(PLACES.filter((place) => !isThere(place)).map(({ path }) => fieldProblem(path))).toEqual([]);
   });
 
-  test("a default that is told is what the parser takes", () => {
-    const told = PLACES.flatMap(({ path, field: { leftOut } }) =>
+  test("a documented default is the default of the parser", () => {
+    const told = PLACES.flatMap(({ path, field: { whenOmitted: leftOut } }) =>
       leftOut.kind === "value" ? [{ path, value: leftOut.value }] : [],
     );
     expect(told.length).toBeGreaterThan(30);
@@ -166,27 +168,27 @@ describe("what holds when a field is left out", () => {
     }
   });
 
-  test("a field is required exactly where the table says so", () => {
+  test("a field is required exactly if the table says so", () => {
     for (const { path, field } of PLACES) {
       const without = gatewayFile.safeParse(leastWith(path, undefined));
       expect({ path, required: !without.success }).toEqual({
         path,
-        required: field.leftOut.kind === "refused",
+        required: field.whenOmitted.kind === "refused",
       });
     }
   });
 
-  test("the process listens where the table says", () => {
+  test("the process listens on the documented address", () => {
     const settings = readSettings({ flags: {}, environment: {} });
     if (!settings.ok) throw new Error(settings.problems.join());
-    const told = new Map(PLACES.map(({ path, field }) => [fieldProblem(path), field.leftOut]));
+    const told = new Map(PLACES.map(({ path, field }) => [fieldProblem(path), field.whenOmitted]));
     const { host, port } = settings.settings;
     expect(told.get("server.host")).toEqual({ kind: "words", words: `\`${host}\`` });
     expect(told.get("server.port")).toEqual({ kind: "words", words: `\`${port}\`` });
   });
 });
 
-describe("what is allowed", () => {
+describe("allowed values", () => {
   /** No rule accepts this value, and no rule is about another type. */
   const NEVER_RIGHT = "\u0007";
 
@@ -201,7 +203,7 @@ describe("what is allowed", () => {
       ?.message;
   }
 
-  test("the table has the words that a wrong value is answered with", () => {
+  test("the table has the same wording as the error for an invalid value", () => {
     const leaves = PLACES.flatMap(({ path, field }) =>
       leavesOf(field.value, path).map((leaf) => ({ ...leaf, table: allowedTexts(field).join("; ") })),
     );

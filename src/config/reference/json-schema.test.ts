@@ -15,7 +15,7 @@ function problemsOf(yaml: string): string[] {
   return (judge.safeParse(parse(yaml)).error?.issues ?? []).map(({ path }) => path.join("."));
 }
 
-test("every whole file of the documentation is right in an editor, with what comes from the environment", () => {
+test("an editor accepts every complete file of the documentation, including variables", () => {
   const page = readFileSync(resolve(import.meta.dir, "../../../docs/configuration.md"), "utf8");
   const files = [...page.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, text]) => text ?? "");
   expect(files.length).toBeGreaterThan(3);
@@ -26,27 +26,30 @@ describe("an editor marks", () => {
   test.each([
     ["an unknown field", "server: { prot: 1 }", ["server"]],
     ["a missing field", "keys: [{ name: ci }]", ["keys.0.group"]],
-    ["a wrong word", "registration: opne", ["registration"]],
+    ["an invalid word", "registration: opne", ["registration"]],
     ["a number out of bounds", "server: { port: 70000 }", ["server.port"]],
-    ["a number where a text must be", "users: [{ email: a@example.com, balance: 10 }]", ["users.0.balance"]],
-    ["a text where a list must be", "models: fast", ["models"]],
+    ["a number instead of a text", "users: [{ email: a@example.com, balance: 10 }]", ["users.0.balance"]],
+    ["a text instead of a list", "models: fast", ["models"]],
   ])("%s", (_, yaml, places) => {
     expect(problemsOf(yaml)).toEqual(places);
   });
 });
 
-test(`\${NAME} may stand for a word, a number and a text`, () => {
+test(`\${NAME} is allowed in place of a word, a number and a text`, () => {
   const file = `server: { host: "\${HOST}", port: "\${PORT}" }\nregistration: \${REGISTRATION}`;
   expect(problemsOf(file)).toEqual([]);
 });
 
-test("an editor explains a field in plain words, and knows its default", () => {
+test("an editor shows the description and the default of a field", () => {
   const { accounts } = Object(SCHEMA.properties);
   const { weight, base_url: baseUrl } = accounts.items.properties;
   expect(weight).toMatchObject({
-    description: "Its share among accounts of one priority. Allowed: a whole number from 1 to 1000.",
+    description:
+      "The share of requests among accounts of the same priority. Allowed: a whole number from 1 to 1000.",
     default: 1,
   });
-  expect(baseUrl.description).toEndWith("Left out: required for `openai` and `azure`.");
+  expect(baseUrl.description).toEndWith(
+    "Default: that of the `vendor`, else required for `openai` and `azure`; `https://api.anthropic.com` for `anthropic`, `https://generativelanguage.googleapis.com` for `gemini`.",
+  );
   expect(JSON.stringify(SCHEMA)).not.toContain("](");
 });

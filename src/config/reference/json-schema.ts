@@ -1,6 +1,6 @@
 /** Builds the JSON Schema of gateway.yaml, so that an editor completes its fields, explains them and marks errors. */
 
-import type { OutlinedField, OutlineValue } from "./outline.ts";
+import type { OutlineField, OutlineValue } from "./outline.ts";
 import { allowedTexts, sentence } from "./reference.ts";
 
 export interface JsonSchema {
@@ -8,12 +8,14 @@ export interface JsonSchema {
 }
 
 /** Draft 7, which editors support best. */
-export function buildJsonSchema(outline: readonly OutlinedField[]): JsonSchema {
+export function buildJsonSchema(outline: readonly OutlineField[]): JsonSchema {
   return { $schema: "http://json-schema.org/draft-07/schema#", title: "gateway.yaml", ...buildMap(outline) };
 }
 
-function buildMap(fields: readonly OutlinedField[]): JsonSchema {
-  const required = fields.filter(({ leftOut }) => leftOut.kind === "refused").map(({ name }) => name);
+function buildMap(fields: readonly OutlineField[]): JsonSchema {
+  const required = fields
+    .filter(({ whenOmitted: leftOut }) => leftOut.kind === "refused")
+    .map(({ name }) => name);
   return {
     type: "object",
     properties: Object.fromEntries(fields.map((field) => [field.name, buildField(field)])),
@@ -22,8 +24,8 @@ function buildMap(fields: readonly OutlinedField[]): JsonSchema {
   };
 }
 
-function buildField(field: OutlinedField): JsonSchema {
-  const { leftOut, value } = field;
+function buildField(field: OutlineField): JsonSchema {
+  const { whenOmitted: leftOut, value } = field;
   return {
     description: describeField(field),
     ...buildShape(value),
@@ -59,19 +61,19 @@ function buildShape(value: OutlineValue): JsonSchema {
 /** Editors show the allowed values of these kinds by themselves. */
 const SELF_EXPLANATORY: ReadonlySet<OutlineValue["kind"]> = new Set(["map", "words", "switch"]);
 
-function describeField(field: OutlinedField): string {
-  const { means, leftOut, value } = field;
+function describeField(field: OutlineField): string {
+  const { description: means, whenOmitted: leftOut, value } = field;
   const [ownRule, ...constraints] = allowedTexts(field);
   const allowed = SELF_EXPLANATORY.has(value.kind) ? constraints : [ownRule, ...constraints];
   const sentences = [
     sentence(means),
     ...(allowed.length === 0 ? [] : [`Allowed: ${allowed.join("; ")}.`]),
-    ...(leftOut.kind === "words" ? [`Left out: ${leftOut.words}.`] : []),
+    ...(leftOut.kind === "words" ? [`Default: ${leftOut.words}.`] : []),
   ];
-  return withoutLinks(sentences.join(" ")).replaceAll("**", "");
+  return removeLinks(sentences.join(" ")).replaceAll("**", "");
 }
 
 /** Links to sections of the page have no target in an editor. */
-function withoutLinks(markdown: string): string {
+function removeLinks(markdown: string): string {
   return markdown.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, "$1");
 }

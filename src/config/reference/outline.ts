@@ -1,19 +1,19 @@
 /** The schema of gateway.yaml as plain data: every field with its description, default and allowed values. */
 
 import { z } from "zod";
+import { readDescription, type SchemaField } from "../schema/basic-values.ts";
 import { describeRule } from "../schema/rule.ts";
-import { readDescription, type SchemaField } from "../schema/words.ts";
 
-export interface OutlinedField {
+export interface OutlineField {
   name: string;
   /** In Markdown. */
-  means: string;
-  leftOut: DefaultRule;
+  description: string;
+  whenOmitted: DefaultRule;
   value: OutlineValue;
   /** Rules about this field that belong to the map that contains it. */
-  within: readonly string[];
+  mapRules: readonly string[];
   /** In Markdown: constraints besides the rules. */
-  also: string | null;
+  constraints: string | null;
 }
 
 export type DefaultRule =
@@ -24,7 +24,7 @@ export type DefaultRule =
 
 /** Rules are ends of the sentence "must be …", as in error messages of the validator. */
 export type OutlineValue = { rules: readonly string[] } & (
-  | { kind: "map"; fields: readonly OutlinedField[]; heading: string | null }
+  | { kind: "map"; fields: readonly OutlineField[]; heading: string | null }
   | { kind: "list"; of: OutlineValue }
   | { kind: "names"; names: OutlineValue; of: OutlineValue }
   | { kind: "words"; words: readonly string[] }
@@ -33,22 +33,27 @@ export type OutlineValue = { rules: readonly string[] } & (
   | { kind: "text" }
 );
 
-export function buildOutline(schema: z.core.$ZodType): readonly OutlinedField[] {
-  const value = valueFrom(schema, "gateway.yaml");
-  if (value.kind !== "map") throw new Error("The file is not a map of fields.");
+export function buildOutline(schema: z.core.$ZodType): readonly OutlineField[] {
+  const value = outlineValue(schema, "gateway.yaml");
+  if (value.kind !== "map") throw new Error("The root of the schema is not a map of fields.");
   return value.fields;
 }
 
-function outlined(name: string, field: SchemaField, within: readonly string[], place: string): OutlinedField {
+function outlineField(
+  name: string,
+  field: SchemaField,
+  within: readonly string[],
+  place: string,
+): OutlineField {
   const { schema, ...rest } = unwrapSchema(field.is);
-  const value = valueFrom(schema, place);
+  const value = outlineValue(schema, place);
   return {
     name,
-    means: field.means,
-    leftOut: describeDefault(rest, field.leftOut ?? null, place),
+    description: field.means,
+    whenOmitted: describeDefault(rest, field.leftOut ?? null, place),
     value,
-    within: within.filter((rule) => !value.rules.includes(rule)),
-    also: field.also ?? null,
+    mapRules: within.filter((rule) => !value.rules.includes(rule)),
+    constraints: field.also ?? null,
   };
 }
 
@@ -56,35 +61,35 @@ interface UnwrappedSchema {
   schema: z.core.$ZodType;
   isOptional: boolean;
   /** Undefined if the schema has none. */
-  byDefault: unknown;
+  defaultValue: unknown;
 }
 
 function unwrapSchema(schema: z.core.$ZodType): UnwrappedSchema {
   if (schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
-    return { schema: schema.unwrap(), isOptional: true, byDefault: schema.def.defaultValue };
+    return { schema: schema.unwrap(), isOptional: true, defaultValue: schema.def.defaultValue };
   }
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodExactOptional) {
-    return { schema: schema.unwrap(), isOptional: true, byDefault: undefined };
+    return { schema: schema.unwrap(), isOptional: true, defaultValue: undefined };
   }
-  return { schema, isOptional: false, byDefault: undefined };
+  return { schema, isOptional: false, defaultValue: undefined };
 }
 
 function describeDefault(
-  { isOptional, byDefault }: Omit<UnwrappedSchema, "schema">,
+  { isOptional, defaultValue: byDefault }: Omit<UnwrappedSchema, "schema">,
   words: string | null,
   place: string,
 ): DefaultRule {
   if (byDefault !== undefined) return { kind: "value", value: byDefault, words };
   if (isOptional && words !== null) return { kind: "words", words };
-  if (isOptional) throw new Error(`${place} may be left out, and does not say what holds then.`);
-  if (words !== null) throw new Error(`${place} is required, and says what holds without it.`);
+  if (isOptional) throw new Error(`${place} is optional, but has no default and no leftOut text.`);
+  if (words !== null) throw new Error(`${place} is required, but has a leftOut text.`);
   return { kind: "refused" };
 }
 
-function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
+function outlineValue(schema: z.core.$ZodType, place: string): OutlineValue {
   // A transformed value is written in its input form, unless the transformation only normalizes it.
   if (schema instanceof z.ZodPipe) {
-    return valueFrom(schema.in instanceof z.ZodTransform ? schema.out : schema.in, place);
+    return outlineValue(schema.in instanceof z.ZodTransform ? schema.out : schema.in, place);
   }
   if (schema instanceof z.ZodEnum) return { kind: "words", words: schema.options.map(String), rules: [] };
   const checks = readChecks(schema, place);
@@ -95,16 +100,16 @@ function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
     const description = readDescription(schema);
     if (description === null) throw new Error(`The fields of ${place} are not described.`);
     const fields = Object.entries(description.fields).map(([name, field]) =>
-      outlined(name, field, rulesAbout(name), `${place}: ${name}`),
+      outlineField(name, field, rulesAbout(name), `${place}: ${name}`),
     );
     return { kind: "map", fields, heading: description.heading, rules };
   }
-  if (schema instanceof z.ZodArray) return { kind: "list", of: valueFrom(schema.element, place), rules };
+  if (schema instanceof z.ZodArray) return { kind: "list", of: outlineValue(schema.element, place), rules };
   if (schema instanceof z.ZodRecord) {
     return {
       kind: "names",
-      names: valueFrom(schema.keyType, place),
-      of: valueFrom(schema.valueType, place),
+      names: outlineValue(schema.keyType, place),
+      of: outlineValue(schema.valueType, place),
       rules,
     };
   }
@@ -115,13 +120,14 @@ function valueFrom(schema: z.core.$ZodType, place: string): OutlineValue {
     if (minValue === null || maxValue === null) throw new Error(`${place} is a number without bounds.`);
     return { kind: "number", min: minValue, max: maxValue, rules };
   }
-  throw new Error(`${place} is of a kind that cannot be described: ${schema._zod.def.type}.`);
+  throw new Error(`${place} has an unsupported schema type: ${schema._zod.def.type}.`);
 }
 
 /** Takes the rule from the validator: `undefined` is invalid for every unwrapped schema. */
 function typeRule(schema: z.core.$ZodType): string {
   const [issue] = z.core.safeParse(schema, undefined).error?.issues ?? [];
-  if (issue === undefined) throw new Error(`Even undefined is right for ${schema._zod.def.type}.`);
+  if (issue === undefined)
+    throw new Error(`The schema ${schema._zod.def.type} accepts undefined, so it has no error text.`);
   return describeRule(issue);
 }
 
@@ -136,7 +142,7 @@ function readChecks(schema: z.core.$ZodType, place: string): Check[] {
     // The rules of the schema are constant texts and do not read the issue.
     const buildMessage = check._zod.def.error as (() => unknown) | undefined;
     const rule = buildMessage?.();
-    if (typeof rule !== "string") throw new Error(`${place} has a rule without words.`);
+    if (typeof rule !== "string") throw new Error(`${place} has a rule without an error text.`);
     const path = check instanceof z.core.$ZodCustom ? check._zod.def.path : undefined;
     return { rule, field: path?.[0] ?? null };
   });

@@ -1,15 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { z } from "zod";
-import { described, text, wholeNumber } from "../schema/words.ts";
+import { describeFields, text, wholeNumber } from "../schema/basic-values.ts";
 import { buildOutline } from "./outline.ts";
 import { withReference } from "./reference.ts";
 
-const shared = described({ rpm: { is: wholeNumber(1, 9).default(2), means: "so many" } }, "limits");
-const file = described({
+const shared = describeFields({ rpm: { is: wholeNumber(1, 9).default(2), means: "so many" } }, "limits");
+const file = describeFields({
   doors: {
     is: z
       .array(
-        described({
+        describeFields({
           name: { is: text("a word like a|b@c", () => true), means: "its name" },
           limits: { is: shared.optional(), means: "how fast", leftOut: "any" },
         }).refine(() => true, { error: "a name that rhymes", path: ["name"] }),
@@ -35,10 +35,10 @@ Between.
 After.
 `;
 
-describe("a page with marks", () => {
+describe("a page with markers", () => {
   const page = withReference(PAGE, buildOutline(file));
 
-  test("has a table for each section and each shared map, and what stands around them stays", () => {
+  test("gets a table for each section and each shared map, and keeps the text around them", () => {
     expect(page).toBe(`# Before
 
 <!-- fields: doors -->
@@ -72,33 +72,35 @@ After.
 `);
   });
 
-  test("is the same when it is made again", () => {
+  test("is unchanged when it is generated again", () => {
     expect(withReference(page, buildOutline(file))).toBe(page);
   });
 });
 
-describe("is refused", () => {
+describe("generation rejects", () => {
   const refusal = (page: string) => () => withReference(page, buildOutline(file));
 
-  test("a page that forgets a section", () => {
-    expect(refusal(PAGE.replace("fields: mood", "mood"))).toThrow("no marks for: mood");
+  test("a page without a section", () => {
+    expect(refusal(PAGE.replace("fields: mood", "mood"))).toThrow("no marks for these sections: mood");
   });
 
-  test("marks that have no end, before they take the next table with them", () => {
-    expect(refusal(PAGE.replace("an old table\n<!-- end of fields -->", ""))).toThrow("no marks for: doors");
+  test("markers without an end, before they replace the next table", () => {
+    expect(refusal(PAGE.replace("an old table\n<!-- end of fields -->", ""))).toThrow(
+      "no marks for these sections: doors",
+    );
   });
 
-  test("marks of something that is not in the file", () => {
-    expect(refusal(PAGE.replace("fields: mood", "fields: moods"))).toThrow('no fields "moods"');
+  test("markers of an unknown section", () => {
+    expect(refusal(PAGE.replace("fields: mood", "fields: moods"))).toThrow('"moods" does not exist');
   });
 
-  test("a field that may be left out and does not say what holds then", () => {
-    const silent = described({ a: { is: z.boolean().optional(), means: "it" } });
-    expect(() => buildOutline(silent)).toThrow("a may be left out, and does not say what holds then");
+  test("an optional field without a documented default", () => {
+    const silent = describeFields({ a: { is: z.boolean().optional(), means: "it" } });
+    expect(() => buildOutline(silent)).toThrow("a is optional, but has no default");
   });
 
-  test("a required field that says what holds without it", () => {
-    const odd = described({ a: { is: z.boolean(), means: "it", leftOut: "nothing" } });
-    expect(() => buildOutline(odd)).toThrow("a is required, and says what holds without it");
+  test("a required field with a documented default", () => {
+    const odd = describeFields({ a: { is: z.boolean(), means: "it", leftOut: "nothing" } });
+    expect(() => buildOutline(odd)).toThrow("a is required, but has a leftOut text");
   });
 });

@@ -4,24 +4,25 @@
  */
 
 import { stringify } from "yaml";
-import type { DefaultRule, OutlinedField, OutlineValue } from "./outline.ts";
+import type { DefaultRule, OutlineField, OutlineValue } from "./outline.ts";
 
-const MARKED = /<!-- fields: ([\w-]+) -->\n(?:(?!<!-- fields:)[\s\S])*?<!-- end of fields -->/g;
+const GENERATED_BLOCK = /<!-- fields: ([\w-]+) -->\n(?:(?!<!-- fields:)[\s\S])*?<!-- end of fields -->/g;
 
 /** Regenerates the blocks between the marks of the page. Every section must have marks, and every mark a section. */
-export function withReference(page: string, outline: readonly OutlinedField[]): string {
+export function withReference(page: string, outline: readonly OutlineField[]): string {
   const blocks = buildBlocks(outline);
   const missing = new Set(blocks.keys());
-  const regenerated = page.replaceAll(MARKED, (_, name: string) => {
-    if (!missing.delete(name)) throw new Error(`There are no fields "${name}", or they stand twice.`);
+  const regenerated = page.replaceAll(GENERATED_BLOCK, (_, name: string) => {
+    if (!missing.delete(name)) throw new Error(`Section "${name}" does not exist, or is marked twice.`);
     return `<!-- fields: ${name} -->\n\n${blocks.get(name)}\n\n<!-- end of fields -->`;
   });
-  if (missing.size > 0) throw new Error(`The page has no marks for: ${[...missing].join(", ")}.`);
+  if (missing.size > 0)
+    throw new Error(`The page has no marks for these sections: ${[...missing].join(", ")}.`);
   return regenerated;
 }
 
 /** One block for each section of the file, and for each map of fields that several sections share. */
-function buildBlocks(outline: readonly OutlinedField[]): ReadonlyMap<string, string> {
+function buildBlocks(outline: readonly OutlineField[]): ReadonlyMap<string, string> {
   const sections = outline.map((section): [string, string] => {
     const fields = findInlineFields(section.value);
     return [
@@ -29,19 +30,24 @@ function buildBlocks(outline: readonly OutlinedField[]): ReadonlyMap<string, str
       fields === null ? table([section]) : `${introduction(section)}\n\n${table(fields)}`,
     ];
   });
-  return new Map([...sections, ...sharedIn(outline).map(([name, fields]) => [name, table(fields)] as const)]);
+  return new Map([
+    ...sections,
+    ...findShared(outline).map(([name, fields]) => [name, table(fields)] as const),
+  ]);
 }
 
-function sharedIn(fields: readonly OutlinedField[]): [name: string, fields: readonly OutlinedField[]][] {
+function findShared(fields: readonly OutlineField[]): [name: string, fields: readonly OutlineField[]][] {
   return fields.flatMap(({ value }) => {
-    const map = mapIn(value);
+    const map = findMap(value);
     if (map === null) return [];
-    return map.heading === null ? sharedIn(map.fields) : [[map.heading, map.fields], ...sharedIn(map.fields)];
+    return map.heading === null
+      ? findShared(map.fields)
+      : [[map.heading, map.fields], ...findShared(map.fields)];
   });
 }
 
-function introduction({ means, leftOut }: OutlinedField): string {
-  const without = leftOut.kind === "words" ? ` Left out, ${leftOut.words}.` : "";
+function introduction({ description: means, whenOmitted: leftOut }: OutlineField): string {
+  const without = leftOut.kind === "words" ? ` If omitted, ${leftOut.words}.` : "";
   return `${sentence(means)}${without}`;
 }
 
@@ -49,7 +55,7 @@ export function sentence(words: string): string {
   return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }
 
-function table(fields: readonly OutlinedField[]): string {
+function table(fields: readonly OutlineField[]): string {
   const rows = buildRows(fields, "").map((cells) => cells.map((cell) => cell.replaceAll("|", "\\|")));
   return [
     "| Field | Meaning | Default | Allowed |",
@@ -58,12 +64,12 @@ function table(fields: readonly OutlinedField[]): string {
   ].join("\n");
 }
 
-function buildRows(fields: readonly OutlinedField[], prefix: string): string[][] {
+function buildRows(fields: readonly OutlineField[], prefix: string): string[][] {
   return fields.flatMap((field) => {
     const path = `${prefix}${field.name}`;
     const inner = findInlineFields(field.value);
     return [
-      [code(path), field.means, leftOutText(field.leftOut), allowedTexts(field).join("; ")],
+      [code(path), field.description, omittedText(field.whenOmitted), allowedTexts(field).join("; ")],
       ...(inner === null ? [] : buildRows(inner, field.value.kind === "list" ? `${path}[].` : `${path}.`)),
     ];
   });
@@ -71,18 +77,18 @@ function buildRows(fields: readonly OutlinedField[], prefix: string): string[][]
 
 type FieldMap = Extract<OutlineValue, { kind: "map" }>;
 
-function mapIn(value: OutlineValue): FieldMap | null {
+function findMap(value: OutlineValue): FieldMap | null {
   if (value.kind === "map") return value;
-  return value.kind === "list" || value.kind === "names" ? mapIn(value.of) : null;
+  return value.kind === "list" || value.kind === "names" ? findMap(value.of) : null;
 }
 
 /** The fields that follow in the same table. Fields with their own heading are linked instead. */
-function findInlineFields(value: OutlineValue): readonly OutlinedField[] | null {
-  const map = mapIn(value);
+function findInlineFields(value: OutlineValue): readonly OutlineField[] | null {
+  const map = findMap(value);
   return map === null || map.heading !== null ? null : map.fields;
 }
 
-function leftOutText(leftOut: DefaultRule): string {
+function omittedText(leftOut: DefaultRule): string {
   if (leftOut.kind === "refused") return "required";
   if (leftOut.kind === "words") return leftOut.words;
   const { value, words } = leftOut;
@@ -97,7 +103,11 @@ export function formatValue(value: unknown): string {
 }
 
 /** In Markdown: the constraints of the value itself, then those that involve other fields. */
-export function allowedTexts({ value, within, also }: OutlinedField): [own: string, ...beside: string[]] {
+export function allowedTexts({
+  value,
+  mapRules: within,
+  constraints: also,
+}: OutlineField): [own: string, ...beside: string[]] {
   return [valueText(value), ...within.map(withExamples), ...(also === null ? [] : [also])];
 }
 

@@ -1,10 +1,16 @@
 /** Schemas of models and their prices. */
 
 import { z } from "zod";
-import { INTERFACES, type LongContextUnit, type Price } from "../../records.ts";
+import {
+  type CallUnit,
+  INTERFACES,
+  type LongContextUnit,
+  type Price,
+  type ServiceTier,
+} from "../../records.ts";
 import { limits } from "../product-limits.ts";
+import { COUNT_MAX, decimal, describeFields, text, wholeNumber } from "./basic-values.ts";
 import { count } from "./limits.ts";
-import { COUNT_MAX, decimal, described, text, wholeNumber } from "./words.ts";
 
 export const modelName = text(
   `a model name of 1 to ${limits.modelNameCharsMax} characters, without spaces or *`,
@@ -15,77 +21,115 @@ export const interfaces = z.array(z.enum(INTERFACES)).min(1, { error: "a list wi
 export const allInterfaces = () => [...INTERFACES];
 
 const priceDecimal = decimal(6);
-const somePrice = z.exactOptional(priceDecimal);
+const hasPrice = z.exactOptional(priceDecimal);
 const imageKind = text(
   "an image size like 1024x1024, or a size and a quality like 1024x1024/high",
   (value) => value.length <= 64 && /^[^\s/\p{C}]+(\/[^\s/\p{C}]+)?$/u.test(value),
 );
 
-const longContext = described({
+const longContext = describeFields({
   above: {
     is: wholeNumber(1, COUNT_MAX),
-    means: "a request with more input tokens than this is priced **as a whole** by the following",
+    means: "input tokens above which **the whole request** is charged at the prices below",
   },
-  input: { is: priceDecimal, means: "USD for a million of its input tokens" },
+  input: { is: priceDecimal, means: "USD per million input tokens" },
   cached_input: {
-    is: somePrice,
-    means: "USD for a million of these read from the upstream's cache",
-    leftOut: "as `long_context.input`",
+    is: hasPrice,
+    means: "USD per million input tokens read from the upstream's cache",
+    leftOut: "same as `long_context.input`",
   },
   cache_write: {
-    is: somePrice,
-    means: "USD for a million of these written to the cache",
-    leftOut: "as `long_context.input`",
+    is: hasPrice,
+    means: "USD per million input tokens written to the upstream's cache",
+    leftOut: "same as `long_context.input`",
   },
-  output: { is: somePrice, means: "USD for a million of its output tokens", leftOut: "as `output`" },
+  cache_write_1h: {
+    is: hasPrice,
+    means: "USD per million input tokens written to the upstream's cache for an hour",
+    leftOut: "same as `long_context.cache_write`",
+  },
+  output: { is: hasPrice, means: "USD per million output tokens", leftOut: "same as `output`" },
   reasoning: {
-    is: somePrice,
-    means: "USD for a million of these thought and not said",
-    leftOut: "as `long_context.output`, or `reasoning` if that is left out",
+    is: hasPrice,
+    means: "USD per million reasoning tokens",
+    leftOut: "same as `long_context.output`, or as `reasoning` if that is omitted",
   },
 } satisfies Record<LongContextUnit | "above", unknown>);
 
-const price = described(
+const perCall = describeFields({
+  web_search: { is: hasPrice, means: "USD per search of the web", leftOut: "free" },
+} satisfies Record<CallUnit, unknown>);
+
+const tier = describeFields({
+  flex: { is: hasPrice, means: 'multiplier of the tier `flex`, like `"0.5"`', leftOut: '`"1"`' },
+  priority: { is: hasPrice, means: 'multiplier of the tier `priority`, like `"2"`', leftOut: '`"1"`' },
+  fast: {
+    is: hasPrice,
+    means: 'multiplier of requests with `speed: "fast"` (Anthropic), like `"6"`',
+    leftOut: '`"1"`',
+  },
+} satisfies Record<ServiceTier, unknown>);
+
+const price = describeFields(
   {
-    input: { is: somePrice, means: "USD for a million input tokens", leftOut: "free" },
+    input: { is: hasPrice, means: "USD per million input tokens", leftOut: "free" },
     cached_input: {
-      is: somePrice,
-      means: "USD for a million input tokens read from the upstream's cache",
-      leftOut: "as `input`",
+      is: hasPrice,
+      means: "USD per million input tokens read from the upstream's cache",
+      leftOut: "same as `input`",
     },
     cache_write: {
-      is: somePrice,
-      means: "USD for a million input tokens written to the upstream's cache",
-      leftOut: "as `input`",
+      is: hasPrice,
+      means: "USD per million input tokens written to the upstream's cache",
+      leftOut: "same as `input`",
     },
-    output: { is: somePrice, means: "USD for a million output tokens", leftOut: "free" },
+    cache_write_1h: {
+      is: hasPrice,
+      means: "USD per million input tokens written to the upstream's cache for an hour",
+      leftOut: "same as `cache_write`",
+    },
+    output: { is: hasPrice, means: "USD per million output tokens", leftOut: "free" },
     reasoning: {
-      is: somePrice,
-      means: "USD for a million output tokens thought and not said",
-      leftOut: "as `output`",
+      is: hasPrice,
+      means: "USD per million reasoning tokens",
+      leftOut: "same as `output`",
     },
     image_input: {
-      is: somePrice,
-      means: "USD for a million input tokens of pictures",
-      leftOut: "as `input`",
+      is: hasPrice,
+      means: "USD per million image input tokens",
+      leftOut: "same as `input`",
     },
-    audio_input: { is: somePrice, means: "USD for a million input tokens of sound", leftOut: "as `input`" },
+    audio_input: { is: hasPrice, means: "USD per million audio input tokens", leftOut: "same as `input`" },
     audio_output: {
-      is: somePrice,
-      means: "USD for a million output tokens of sound",
-      leftOut: "as `output`",
+      is: hasPrice,
+      means: "USD per million audio output tokens",
+      leftOut: "same as `output`",
     },
-    image: { is: somePrice, means: "USD for one image made", leftOut: "the dearest of `images`, else free" },
+    image: {
+      is: hasPrice,
+      means: "USD per generated image",
+      leftOut: "the highest price in `images`, else free",
+    },
     images: {
       is: z.exactOptional(z.record(imageKind, priceDecimal)),
-      means: 'USD for one image of a size, or of a size and a quality: `"1024x1024"`, `"1024x1024/hd"`',
-      leftOut: "a size and quality is priced as its size, a size as `image`",
+      means: 'USD per generated image by size, or by size and quality: `"1024x1024"`, `"1024x1024/hd"`',
+      leftOut: "a missing size and quality uses the price of its size, a missing size uses `image`",
     },
-    request: { is: somePrice, means: "USD for every request, beside the rest", leftOut: "free" },
+    request: { is: hasPrice, means: "USD per request, in addition to the other units", leftOut: "free" },
     long_context: {
       is: z.exactOptional(longContext),
-      means: "other prices for requests with much input",
-      leftOut: "all requests are priced alike",
+      means: "prices for requests with a long input",
+      leftOut: "the same prices for all requests",
+    },
+    per_call: {
+      is: z.exactOptional(perCall),
+      means: "prices of tools that the upstream runs and bills by the call",
+      leftOut: "free",
+    },
+    tier: {
+      is: z.exactOptional(tier),
+      means: "multipliers of the token prices for requests that the upstream served in another service tier",
+      leftOut: "the same prices for all tiers",
     },
   } satisfies Record<keyof Price, unknown>,
   "prices",
@@ -100,23 +144,24 @@ export const priceField = price.refine((units) => Object.keys(units).length > 0,
 /** Token limits of a model. */
 export const modelSizes = { context_tokens: count.optional(), max_output_tokens: count.optional() };
 
-export const model = described({
-  id: { is: modelName, means: "the name" },
-  interfaces: { is: interfaces, means: "what the model can be called through" },
+export const model = describeFields({
+  id: { is: modelName, means: "the public name of the model" },
+  interfaces: { is: interfaces, means: "the interfaces that the model supports" },
   price: {
     is: price.optional(),
-    means: "what it costs",
-    leftOut: "that of a [price list](#price-lists), if one knows the model",
+    means: "the price of the model",
+    leftOut: "the price in a [price list](#price-lists), if it has the model",
   },
   context_tokens: {
     is: modelSizes.context_tokens,
-    means: "how many tokens, in and out, fit together; bounds [what is held](billing.md#what-is-held)",
-    leftOut: "as a price list says",
+    means:
+      "the context window: maximum of input and output tokens together; limits [the hold](billing.md#what-is-held)",
+    leftOut: "the value in a price list",
   },
   max_output_tokens: {
     is: modelSizes.max_output_tokens,
     means:
-      "the most output tokens of one answer; where it is not known, [answers that are paid for](billing.md#what-is-held) are bounded to 16,384",
-    leftOut: "as a price list says",
+      "maximum number of output tokens per response; if unknown, [charged responses](billing.md#what-is-held) are limited to 16,384",
+    leftOut: "the value in a price list",
   },
 });

@@ -3,53 +3,67 @@
 import { z } from "zod";
 import { isTimeZone } from "../../money/plan-windows.ts";
 import { COUNTED, PLAN_PERIODS, RENEWALS, USER_STATUSES } from "../../records.ts";
-import { claimsOurForm, hasValidChecksum } from "../../secrets/api-key.ts";
+import { hasKeyPrefix, hasValidChecksum } from "../../secrets/api-key.ts";
 import { limits } from "../product-limits.ts";
+import {
+  describeFields,
+  email,
+  instant,
+  name,
+  start,
+  text,
+  usd,
+  wholeNumber,
+  windowUsd,
+} from "./basic-values.ts";
 import { callerLimits } from "./limits.ts";
-import { described, email, instant, name, start, text, usd, wholeNumber, windowUsd } from "./words.ts";
 
-const planWindow = described({
-  per: { is: z.enum(PLAN_PERIODS), means: "the length" },
-  usd: { is: windowUsd, means: "how much may be used in each, in USD" },
+const planWindow = describeFields({
+  per: { is: z.enum(PLAN_PERIODS), means: "the length of the window" },
+  usd: { is: windowUsd, means: "the quota per window, in USD" },
   counted: {
     is: z.enum(COUNTED).default("calendar"),
     means:
-      "`calendar`: from midnight, Monday or the 1st in the plan's time zone. `rolling`: from the subscription's start, every 24 hours, 7 days, or month on the same day (the last one of a shorter month)",
+      "`calendar`: windows start at midnight, on Monday or on the 1st in the plan's time zone. `rolling`: windows start with the subscription and repeat every 24 hours, 7 days, or month on the same day (the last day of a shorter month)",
   },
 });
 
-export const plan = described({
-  name: { is: name, means: "what it is called" },
+export const plan = describeFields({
+  name: { is: name, means: "the name of the plan" },
   time_zone: {
     is: text("the name of a time zone, like UTC or Europe/Berlin", isTimeZone).default("UTC"),
-    means: "where its days, weeks and months begin",
+    means: "the time zone of calendar windows",
   },
   windows: {
     is: z
       .array(planWindow)
       .refine((list) => list.length > 0 && new Set(list.map(({ per }) => per)).size === list.length, {
-        error: "a list of one window or more, each of another length",
+        error: "a list of at least one window, each of a different length",
       }),
-    means: "what it grants; every one of them holds",
+    means: "the quotas of the plan; all of them apply",
   },
 });
 
-const subscription = described({
-  plan: { is: name, means: "which one", also: "one of `plans`" },
+const subscription = describeFields({
+  plan: { is: name, means: "the plan", also: "one of `plans`" },
   starts: {
     is: start.optional(),
-    means: "from when; a date is the beginning of that day, UTC",
-    leftOut: "the present start is kept; for a new one, when it is applied",
+    means: "the start; a date means the start of that day in UTC",
+    leftOut: "the current start is kept; a new subscription starts when the file is applied",
   },
   ends: {
     is: instant.optional(),
-    means: "until when; a date is the end of that day, UTC",
-    leftOut: "open; if it renews, one period after the start",
+    means: "the end; a date means the end of that day in UTC",
+    leftOut: "no end; if it renews, one period after the start",
   },
-  renews: { is: z.enum(RENEWALS).default("none"), means: "at each end it goes on for another period" },
+  renews: {
+    is: z.enum(RENEWALS).default("none"),
+    means: "the period by which the subscription is extended at each end",
+  },
   priority: {
     is: wholeNumber(0, 1_000).default(1),
-    means: "the lowest pays first; among equals the one that ends sooner, then the older one",
+    means:
+      "the subscription with the lowest number is charged first; among equals the one that ends sooner, then the older one",
   },
 }).refine(({ starts, ends }) => starts === undefined || ends === undefined || starts < ends, {
   error: "a time after starts",
@@ -61,67 +75,73 @@ export function isPassword(value: string): boolean {
   return value.length >= limits.passwordCharsMin && value.length <= limits.passwordCharsMax;
 }
 
-export const user = described({
-  email: { is: email, means: "who it is; case makes no difference" },
+export const user = describeFields({
+  email: { is: email, means: "the user's address, case-insensitive" },
   role: {
     is: z.enum(["admin", "user"]).default("user"),
-    means: "what the person may see and change in the console: an `admin` everything, a `user` their own",
+    means:
+      "the user's rights in the console: an `admin` can see and change everything, a `user` only their own data",
   },
   status: {
     is: z.enum(USER_STATUSES).optional(),
-    means: "nobody `disabled` signs in, and their keys open nothing",
-    leftOut: "it stays as it is; `active` to begin with",
+    means: "a `disabled` user cannot sign in, and the user's keys are rejected",
+    leftOut: "the current status is kept; new users are `active`",
   },
   password: {
     is: text(PASSWORD_RULE, isPassword).optional(),
-    means: "what they sign in with; kept as an argon2id hash",
-    leftOut: "the present one is kept, if there is one",
+    means: "the password to sign in with; stored as an argon2id hash",
+    leftOut: "the current password is kept, if there is one",
   },
   balance: {
     is: usd.optional(),
     means:
-      "what the user begins with, in USD. Set **once**, when the user is created: afterwards the [ledger](billing.md#wallets) alone knows, a different value here changes nothing, and `apply` says so. `export` leaves it out, for the file would otherwise claim a balance that moves with every request",
+      "the opening balance, in USD. It is applied **once**, when the user is created. Later the [ledger](billing.md#wallets) has the balance: `apply` ignores a different value here and prints a note. `export` omits the field, because the balance changes with every request",
     leftOut: "none",
   },
   limits: {
     is: callerLimits.optional(),
-    means: "for **all keys** of this user together, whatever their groups",
+    means: "limits for **all keys** of the user together, across groups",
     leftOut: "unlimited",
   },
   groups: {
     is: z.array(name).default(() => []),
-    means: "groups with `access: members` that the user may make keys in",
+    means: "groups with `access: members` in which the user may create keys",
     also: "each one of `groups`",
   },
-  subscriptions: { is: z.array(subscription).optional(), means: "plans of the user", leftOut: "none" },
+  subscriptions: { is: z.array(subscription).optional(), means: "the user's subscriptions", leftOut: "none" },
 });
 
-const KEY_SECRET_RULE = `a secret of ${limits.keySecretCharsMin} to ${limits.keySecretCharsMax} visible characters; one that begins with gwk_ must be whole`;
+const KEY_SECRET_RULE = `a secret of ${limits.keySecretCharsMin} to ${limits.keySecretCharsMax} visible characters; a secret that begins with gwk_ must be complete`;
 function isKeySecret(value: string): boolean {
   const long = value.length >= limits.keySecretCharsMin && value.length <= limits.keySecretCharsMax;
   // A secret in the gateway's format with a wrong checksum is rejected before the key lookup, so it must not be
   // stored.
-  return long && /^[\x21-\x7e]+$/.test(value) && (!claimsOurForm(value) || hasValidChecksum(value));
+  return long && /^[\x21-\x7e]+$/.test(value) && (!hasKeyPrefix(value) || hasValidChecksum(value));
 }
 
-export const key = described({
-  name: { is: name, means: "what it is for", also: "once for each user" },
-  user: { is: email.optional(), means: "whose it is", leftOut: "nobody's", also: "one of `users`" },
-  group: { is: name, means: "what it is assigned to", also: "one of `groups`" },
+export const key = describeFields({
+  name: { is: name, means: "the name of the key", also: "unique per user" },
+  user: {
+    is: email.optional(),
+    means: "the user that the key belongs to",
+    leftOut: "none",
+    also: "one of `users`",
+  },
+  group: { is: name, means: "the group of the key", also: "one of `groups`" },
   secret: {
     is: text(KEY_SECRET_RULE, isKeySecret).optional(),
     means:
-      "import this secret. A changed one revokes the old key; neither a revoked one nor one that was [rotated](#rotating-a-key) away comes back",
-    leftOut: "the present one is kept; for a new key one is made and shown once",
+      "the secret to import. A changed secret revokes the old key. A secret that was revoked or [rotated](#rotating-a-key) cannot be used again",
+    leftOut: "the current secret is kept; for a new key, a secret is generated and shown once",
   },
   expires: {
     is: instant.optional(),
-    means: "the key works up to then; a date is the end of that day, UTC",
+    means: "when the key expires; a date means the end of that day in UTC",
     leftOut: "never",
   },
   limits: {
     is: callerLimits.optional(),
-    means: "this key's own, beside what its group says for each key: both hold",
+    means: "limits of this key, in addition to the group's limits for each key",
     leftOut: "unlimited",
   },
 });

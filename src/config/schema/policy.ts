@@ -1,14 +1,13 @@
 /** Schemas of accounts, which connect to upstreams, and groups, which keys belong to. */
 
 import { z } from "zod";
-import { CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../../records.ts";
+import { ACCOUNT_KINDS, CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../../records.ts";
+import { VENDORS } from "../../vendors.ts";
 import { limits } from "../product-limits.ts";
+import { baseUrl, decimal, describeFields, name, text, wholeNumber } from "./basic-values.ts";
 import { accountLimits, callerLimits } from "./limits.ts";
 import { allInterfaces, interfaces, modelName, priceField } from "./models.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
-import { baseUrl, decimal, described, name, text, wholeNumber } from "./words.ts";
-
-export const FILE_ACCOUNT_KINDS = ["openai", "azure", "anthropic", "gemini", "simulator"] as const;
 
 const credential = text(
   "a string of visible characters",
@@ -17,97 +16,187 @@ const credential = text(
 );
 
 /** The allowed names on either side of the `models` of an account. */
-const mapped = text(
+const modelMapping = text(
   "a model name, or one with a single * as its last character",
   (value) =>
     value.length >= 1 && value.length <= limits.modelNameCharsMax && /^[^\s*\p{C}]*\*?$/u.test(value),
 );
 
-export const account = described({
-  name: { is: name, means: "what it is called here" },
+const flag = z.exactOptional(z.boolean());
+
+/** What an upstream can express. Used for translated requests only. */
+const profile = describeFields({
+  max_tokens_field: {
+    is: z.exactOptional(z.enum(["max_completion_tokens", "max_tokens"])),
+    means: "the field of Chat Completions that limits the output",
+    leftOut: "as the vendor",
+  },
+  system_role: {
+    is: z.exactOptional(z.enum(["developer", "system", "user"])),
+    means: "the role of instructions in Chat Completions",
+    leftOut: "as the vendor",
+  },
+  system_position: {
+    is: z.exactOptional(z.enum(["first", "any"])),
+    means: "where system messages are accepted",
+    leftOut: "as the vendor",
+  },
+  strict_schema: { is: flag, means: "whether `strict` schemas are accepted", leftOut: "as the vendor" },
+  parallel_tools: { is: flag, means: "whether `parallel_tool_calls` is accepted", leftOut: "as the vendor" },
+  reasoning_field: {
+    is: z.exactOptional(z.enum(["reasoning_content", "reasoning", "none"])),
+    means: "the field of Chat Completions with the reasoning",
+    leftOut: "as the vendor",
+  },
+  reasoning_replay: {
+    is: z.exactOptional(z.enum(["required", "allowed", "refused"])),
+    means: "whether the reasoning of earlier turns is sent back",
+    leftOut: "as the vendor",
+  },
+  sampling: { is: flag, means: "whether `temperature` and `top_p` are accepted", leftOut: "as the vendor" },
+  thinking: {
+    is: z.exactOptional(z.enum(["effort", "budget", "adaptive", "level", "none"])),
+    means: "how the effort of reasoning is set",
+    leftOut: "as the vendor",
+  },
+  stream_usage: {
+    is: z.exactOptional(z.enum(["option", "always", "never"])),
+    means: "whether streams report their usage",
+    leftOut: "as the vendor",
+  },
+  custom_tools: { is: flag, means: "whether tools with free text are accepted", leftOut: "as the vendor" },
+  json_schema: {
+    is: z.exactOptional(z.enum(["native", "tool", "none"])),
+    means: "how a schema of the response is enforced",
+    leftOut: "as the vendor",
+  },
+  image_url: {
+    is: z.exactOptional(z.enum(["remote", "inline"])),
+    means: "whether the upstream fetches images by URL",
+    leftOut: "as the vendor",
+  },
+  pdf: { is: flag, means: "whether PDF files are accepted", leftOut: "as the vendor" },
+  cache: {
+    is: z.exactOptional(z.enum(["explicit", "implicit", "none"])),
+    means: "how prompts are cached",
+    leftOut: "as the vendor",
+  },
+});
+
+export const account = describeFields({
+  name: { is: name, means: "the name of the account" },
   kind: {
-    is: z.enum(FILE_ACCOUNT_KINDS),
+    is: z.enum(ACCOUNT_KINDS),
     means:
-      "what it speaks: `openai` is anything that speaks OpenAI's API, `azure` is Azure OpenAI, `simulator` is built in and answers by itself",
-    also: "`anthropic` and `gemini` are refused in this version",
+      "the kind of upstream: `openai` is any upstream with an OpenAI-compatible API, `azure` is Azure OpenAI, `anthropic` is any upstream with Anthropic's Messages API, `gemini` is Google's Gemini API, `simulator` is the built-in simulator",
+  },
+  vendor: {
+    is: z.enum(VENDORS).optional(),
+    means:
+      "the vendor of an OpenAI-compatible API: sets the base URL, the interfaces and the [capability profile](vendors.md)",
+    leftOut: "none: the profile of most OpenAI-compatible servers, or OpenAI's own for its address",
+    also: "only for `openai`",
+  },
+  profile: {
+    is: profile.optional(),
+    means:
+      "what the upstream can express, as far as it differs from the [profile](vendors.md) of its kind or vendor",
+    leftOut: "the profile of the kind or vendor",
   },
   base_url: {
     is: baseUrl.optional(),
     means:
-      "the upstream's address, with its `/v1` if it has one; of `azure` that of the resource, with `/openai/v1` or without",
-    leftOut: "required for `openai` and `azure`",
+      "the upstream's base URL, with `/v1` if the upstream has it; for `azure` the URL of the resource, with or without `/openai/v1`; for `anthropic` with or without `/v1`; for `gemini` with or without `/v1beta`",
+    leftOut:
+      "that of the `vendor`, else required for `openai` and `azure`; `https://api.anthropic.com` for `anthropic`, `https://generativelanguage.googleapis.com` for `gemini`",
     also: "not for `simulator`",
   },
   credential: {
     is: credential.optional(),
-    means: "the upstream's API key, sealed in the store",
-    leftOut: "the present one is kept, if there is one",
-    also: "up to 8192 of them; not for `simulator`",
+    means: "the upstream's API key, stored encrypted",
+    leftOut: "the current credential is kept, if there is one",
+    also: "at most 8192 characters; not for `simulator`",
   },
-  interfaces: { is: interfaces.default(allInterfaces), means: "what this upstream speaks" },
+  interfaces: {
+    is: interfaces.optional(),
+    means: "the interfaces that the upstream supports",
+    leftOut:
+      "`messages` for `anthropic`; `gemini` and `embeddings` for `gemini`; all for `simulator`; `chat`, `responses`, `embeddings` and `images` for the others",
+  },
   websocket: {
     is: z.boolean().default(false),
     means:
-      "its `/responses` accepts WebSocket: turns that come over a WebSocket go out over one. An upstream that refuses to is spoken to over HTTP for ten minutes, the log says `websocket_unspoken`, and `doctor` finds it out before",
-    also: "only with `responses` among its interfaces",
+      "whether the upstream's `/responses` accepts WebSocket. Turns that arrive over a WebSocket are then sent over one. If the upstream rejects it, HTTP is used for ten minutes and `websocket_unspoken` is logged; `doctor` checks it in advance",
+    also: "requires `responses` in `interfaces`",
   },
   api_version: {
     is: text("a date like 2024-10-21 or 2025-04-01-preview, or one of v1, preview, latest", (value) =>
       /^(?:\d{4}-\d{2}-\d{2}(?:-[a-z0-9]{1,20})?|v1|preview|latest)$/.test(value),
     ).optional(),
     means:
-      "the version to ask for: a date for Azure's dated API, which names deployments in its paths; else one of its v1 API",
-    leftOut: "its v1 API, without a version",
+      "the API version: a date for Azure's dated API, which has deployments in its paths; otherwise a version of the v1 API",
+    leftOut: "the v1 API, without a version",
     also: "only for `azure`",
+  },
+  propagate_trace: {
+    is: z.boolean().default(false),
+    means:
+      "whether the upstream receives the W3C trace context (`traceparent`, `tracestate`) of requests, see [Traces](observability.md#traces). Only while `telemetry` exports spans; `baggage` is never sent",
   },
   private_network: {
     is: z.boolean().default(false),
-    means: "loopback and private addresses may be dialled; only this file can say so",
+    means: "allows loopback and private addresses; can be set only in this file",
     also: "not for `simulator`",
   },
   priority: {
     is: wholeNumber(0, 1_000).default(1),
-    means: "accounts with the lowest number are used first; others when none of these can",
+    means:
+      "accounts with the lowest number are used first; the next number is used when none of them is available",
   },
-  weight: { is: wholeNumber(1, 1_000).default(1), means: "its share among accounts of one priority" },
+  weight: {
+    is: wholeNumber(1, 1_000).default(1),
+    means: "the share of requests among accounts of the same priority",
+  },
   limits: {
     is: accountLimits.optional(),
-    means: "what the upstream grants this credential; the gateway stays within it, see [Limits](#limits)",
+    means:
+      "the upstream's limits for this credential, which the gateway does not exceed, see [Limits](#limits)",
     leftOut: "unlimited",
   },
   models: {
-    is: z.record(mapped, mapped).default(() => ({ "*": "*" })),
-    means: "public name → upstream name. An exact name wins, then the longest `*`",
-    leftOut: "every name as it is",
-    also: "a `*` at the end of both stands for the rest",
+    is: z.record(modelMapping, modelMapping).default(() => ({ "*": "*" })),
+    means: "public name → upstream name. An exact name takes precedence, then the longest pattern with `*`",
+    leftOut: "every name unchanged",
+    also: "a `*` at the end of both names matches the rest",
   },
-  enabled: { is: z.boolean().default(true), means: "whether it is used" },
+  enabled: { is: z.boolean().default(true), means: "whether the account is used" },
 });
 
 const multiplier = decimal(6);
 /** Whether the group has the model is checked in config/parse/check.ts. */
-const modelOfGroup = z.string({ error: "a model of the group" });
+const groupModel = z.string({ error: "a model of the group" });
 
-const billing = described({
+const billing = describeFields({
   charge: {
     is: z.enum(CHARGES).default("none"),
-    means: "nobody pays, the `balance` of the key's user does, or a `subscription` of that user",
+    means:
+      "the payer: `none` (requests are free), the `balance` of the key's user, or a `subscription` of that user",
   },
   plans: {
     is: z.array(name).min(1, { error: "a list with at least one plan" }).optional(),
-    means: "the plans that may pay",
+    means: "the plans that can be charged",
     leftOut: "any",
     also: "each one of `plans`; only with `charge: subscription`",
   },
-  multiplier: { is: multiplier.optional(), means: 'times the price; `"0"` is free', leftOut: '`"1"`' },
+  multiplier: { is: multiplier.optional(), means: 'multiplies the prices; `"0"` is free', leftOut: '`"1"`' },
   model_multipliers: {
-    is: z.record(modelOfGroup, multiplier).optional(),
-    means: "for single models of the group, **times** the group's multiplier",
+    is: z.record(groupModel, multiplier).optional(),
+    means: "multipliers of single models, **in addition** to the group's multiplier",
     leftOut: "none",
   },
   model_prices: {
-    is: z.record(modelOfGroup, priceField).optional(),
-    means: "for single models of the group, instead of their price elsewhere",
+    is: z.record(groupModel, priceField).optional(),
+    means: "prices of single models in this group, instead of their other prices",
     leftOut: "none",
   },
 });
@@ -121,52 +210,67 @@ const queueTimeout = text(
   },
 ).transform((value) => durationMs(value) ?? 0);
 
-const queue = described({
+const queue = describeFields({
   max_waiting: {
     is: wholeNumber(0, 1_000_000).default(DEFAULT_QUEUE.maxWaiting),
-    means: "how many requests of the group may wait, whatever for; 0: none waits",
+    means: "maximum number of queued requests of the group; `0` disables the queue",
   },
   timeout: {
     is: queueTimeout.prefault(durationText(DEFAULT_QUEUE.timeoutMs)),
-    means: "how long each may wait in all, a [duration](#durations)",
+    means: "maximum total queue time of a request, a [duration](#durations)",
   },
 });
 
-export const group = described({
-  name: { is: name, means: "what it is called" },
-  interfaces: { is: interfaces.default(allInterfaces), means: "what its keys may call" },
+export const group = describeFields({
+  name: { is: name, means: "the name of the group" },
+  interfaces: {
+    is: interfaces.default(allInterfaces),
+    means: "the interfaces that the group's keys may use",
+  },
   models: {
     is: z.array(modelName).default(() => []),
-    means: "public models it publishes, in the order of the list",
+    means: "the public models of the group, in the order of the list",
     also: "each one of `models`",
   },
   accounts: {
     is: z.array(name).default(() => []),
-    means: "accounts that serve them",
+    means: "the accounts that serve the models",
     also: "each one of `accounts`",
   },
-  access: { is: z.enum(GROUP_ACCESS).default("everyone"), means: "who may make keys in it, see below" },
-  billing: { is: billing.optional(), means: "who pays, and how much", leftOut: "nobody pays" },
-  limits: { is: callerLimits.optional(), means: "for **each key** of the group", leftOut: "unlimited" },
+  access: {
+    is: z.enum(GROUP_ACCESS).default("everyone"),
+    means: "who may create keys in the group, see below",
+  },
+  billing: { is: billing.optional(), means: "the payer and the prices", leftOut: "requests are free" },
+  limits: {
+    is: callerLimits.optional(),
+    means: "limits for **each key** of the group",
+    leftOut: "unlimited",
+  },
   group_limits: {
     is: callerLimits.optional(),
-    means: "for **all keys** of the group together",
+    means: "limits for **all keys** of the group together",
     leftOut: "unlimited",
   },
   queue: {
     is: queue.optional(),
-    means: "where requests wait for a free account, or for a slot of a concurrency limit",
-    leftOut: "as its fields say",
+    means: "the queue for a free account or a slot of a concurrency limit",
+    leftOut: "the defaults of its fields",
   },
   on_disconnect: {
     is: z.enum(ON_DISCONNECT).optional(),
     means:
-      "when the client leaves before the end: `cancel` stops the upstream, `drain` reads its answer to the end, for up to ten minutes, so that its usage is known ([what is charged](billing.md#when-a-client-leaves))",
-    leftOut: "`drain` where the group charges, else `cancel`",
+      "what to do when the client disconnects before the end: `cancel` aborts the upstream request, `drain` reads the response to its end, for up to ten minutes, to record the usage ([what is charged](billing.md#when-a-client-leaves))",
+    leftOut: "`drain` if the group charges, else `cancel`",
+  },
+  cost_headers: {
+    is: z.boolean().default(false),
+    means:
+      "whether responses report their [cost](observability.md#cost-for-the-caller): `x-gateway-cost`, and `x-gateway-balance` if the group charges the balance",
   },
   websocket: {
     is: z.boolean().default(true),
     means:
-      "its keys may use Responses over WebSocket; without it `GET /v1/responses` is a `426`, and clients go on over HTTP",
+      "whether the group's keys may use Responses over WebSocket; if `false`, `GET /v1/responses` returns `426`, and clients fall back to HTTP",
   },
 });

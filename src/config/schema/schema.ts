@@ -6,15 +6,13 @@
  */
 
 import { z } from "zod";
+import { describeFields } from "./basic-values.ts";
 import { model } from "./models.ts";
 import { key, plan, user } from "./people.ts";
 import { account, group } from "./policy.ts";
 import { alerts, registration, retention, server, smtp } from "./settings.ts";
-import { described } from "./words.ts";
+import { log, telemetry } from "./telemetry.ts";
 
-export { modelName, modelSizes, priceField } from "./models.ts";
-export { isPassword, PASSWORD_RULE } from "./people.ts";
-export { FILE_ACCOUNT_KINDS } from "./policy.ts";
 export {
   EMAIL_RULE,
   fields,
@@ -27,63 +25,76 @@ export {
   PUBLIC_URL_RULE,
   startMs,
   text,
-} from "./words.ts";
+} from "./basic-values.ts";
+export { modelName, modelSizes, priceField } from "./models.ts";
+export { isPassword, PASSWORD_RULE } from "./people.ts";
 
-const AS_BEFORE = "what was applied before goes on";
+const KEEPS_STORED_VALUE = "the current setting is kept";
 
-export const gatewayFile = described({
+export const gatewayFile = describeFields({
   server: {
     is: server.default(() => ({})),
     means:
-      "where this process listens. Read by `start --config` only; a flag or an environment variable of the same meaning wins",
+      "the address of this process. Only `start --config` reads this section; the corresponding flags and environment variables take precedence",
+  },
+  telemetry: {
+    is: telemetry.optional(),
+    means:
+      "the export of traces. Only `start --config` reads this section; the corresponding environment variables take precedence. [Observability](observability.md) describes the spans",
+    leftOut: "no traces are exported, unless the environment configures it",
+  },
+  log: {
+    is: log.optional(),
+    means: "what this process logs. Only `start --config` reads this section",
+    leftOut: "the access log is off",
   },
   registration: {
     is: registration.optional(),
     means:
-      "who may register. `closed`: nobody; users are named in this file, or made and invited by administrators. `invite`: whoever has an invitation, a link that works once. `open`: anybody",
-    leftOut: `${AS_BEFORE}; \`closed\` to begin with`,
+      "the registration mode. `closed`: no registration; users are defined in this file, or created or invited by administrators. `invite`: with an invitation, a link that works once. `open`: for everyone",
+    leftOut: `${KEEPS_STORED_VALUE}; initially \`closed\``,
   },
   retention: {
     is: retention.optional(),
-    means: "how long records of single requests stay. Sums by hour and by day, and the ledger, stay for ever",
-    leftOut: AS_BEFORE,
+    means: "the retention of request records. Hourly and daily roll-ups and the ledger are kept forever",
+    leftOut: KEEPS_STORED_VALUE,
   },
   smtp: {
     is: smtp.optional(),
     means:
-      "the server that mail goes out by: verification of addresses, forgotten passwords, invitations. Without one there are links that an administrator hands over",
-    leftOut: `${AS_BEFORE}; given, it is taken as a whole`,
+      "the mail server for address verification, password resets and invitations. Without a mail server, an administrator creates links and passes them on",
+    leftOut: `${KEEPS_STORED_VALUE}; otherwise the section is replaced as a whole`,
   },
   alerts: {
     is: alerts.optional(),
     means:
-      "what the gateway watches, and which webhooks are told. [Alerts](alerts.md) says when each rule speaks, what is posted, and how to check that it comes from here",
-    leftOut: `${AS_BEFORE}; given, it is taken as a whole`,
+      "the alert rules, and the webhooks that receive the alerts. [Alerts](alerts.md) describes the condition of each rule, the payload, and how to verify its signature",
+    leftOut: `${KEEPS_STORED_VALUE}; otherwise the section is replaced as a whole`,
   },
   models: {
     is: z.array(model).default(() => []),
-    means: "public names, exactly as clients send them and `GET /v1/models` lists them",
+    means: "the public models, with the names that clients send and `GET /v1/models` lists",
   },
   accounts: {
     is: z.array(account).default(() => []),
-    means: "upstream credentials, and how to reach what they open",
+    means: "upstream accounts: the credential and the address",
   },
   groups: {
     is: z.array(group).default(() => []),
-    means: "what a key is assigned to: it grants models, accounts and limits",
+    means: "groups of keys: the models, accounts, price and limits of their keys",
   },
   plans: {
     is: z.array(plan).default(() => []),
     means:
-      "what users can be granted beside a balance: so much money in each window of time. Groups with `billing.charge: subscription` let it pay; see [Subscriptions](billing.md#subscriptions)",
+      "subscription plans: a quota in USD per time window. Groups with `billing.charge: subscription` charge it; see [Subscriptions](billing.md#subscriptions)",
   },
   users: {
     is: z.array(user).default(() => []),
-    means: "people: who signs in, whose keys they are, and who pays",
+    means: "the users, who sign in, own keys and pay",
   },
   keys: {
     is: z.array(key).default(() => []),
-    means: "what callers send. A key is known by its user and its name",
+    means: "the API keys. A key is identified by its user and its name",
   },
 });
 

@@ -7,9 +7,8 @@
 import { z } from "zod";
 import { DEFAULT_ALERTS, REGISTRATIONS, SMTP_SECURITY } from "../../records.ts";
 import { limits } from "../product-limits.ts";
-import { durationMs, durationText } from "./usage-limits.ts";
 import {
-  described,
+  describeFields,
   HOST_RULE,
   host,
   isEmail,
@@ -20,7 +19,8 @@ import {
   url,
   wholeNumber,
   windowUsd,
-} from "./words.ts";
+} from "./basic-values.ts";
+import { durationMs, durationText } from "./usage-limits.ts";
 
 /** An origin as browsers send it: only scheme, host and port, in lower case. */
 const origin = text("an origin like https://app.example.com, without a path", (value) => {
@@ -35,41 +35,55 @@ const hostName = text("a host name like gateway.lan, without a scheme or a port"
 const MIB = 2 ** 20;
 const LARGE_BODIES_MIB_MAX = 1_048_576;
 
-export const server = described({
+export const DRAIN_DELAY_RULE = `a duration like 5s, at most ${durationText(limits.drainDelayMsMax)}, or 0s`;
+
+/** Null if the value breaks the rule. */
+export function parseDrainDelay(value: string): number | null {
+  const ms = /^0m?s?$/.test(value) ? 0 : durationMs(value);
+  return ms === null || ms > limits.drainDelayMsMax ? null : ms;
+}
+
+export const server = describeFields({
   host: {
     is: text("an address or host name to listen on", (value) =>
       /^[A-Za-z0-9.:_-]{1,253}$/.test(value),
     ).optional(),
-    means: "the address to listen on (`--host`, `HOST`); `0.0.0.0` listens everywhere",
+    means: "the address to listen on (`--host`, `HOST`); `0.0.0.0` listens on all addresses",
     leftOut: "`127.0.0.1`",
   },
   port: {
     is: wholeNumber(0, 65_535).optional(),
-    means: "the port (`--port`, `PORT`); 0 takes a free one",
+    means: "the port to listen on (`--port`, `PORT`); `0` chooses a free port",
     leftOut: "`8787`",
   },
   public_url: {
     is: url.optional(),
-    means: "the address that people use, for links (`PUBLIC_URL`)",
-    leftOut: "made from host and port",
+    means: "the public address of the gateway, used in links (`PUBLIC_URL`)",
+    leftOut: "derived from host and port",
   },
   allowed_origins: {
     is: z.array(origin).optional(),
     means:
-      "web pages that may open a WebSocket beside the gateway's own; programs send no origin, and need not be named",
+      "origins of web pages that may open a WebSocket, besides the gateway's own. Clients that send no origin are always allowed",
     leftOut: "none",
   },
   allowed_hosts: {
     is: z.array(hostName).optional(),
     means:
-      "names beside that of `public_url` under which the console, the explorer, the documentation and `/api` are served. IP addresses and `localhost` always are; a request for any other name is refused with `misdirected_request`, so that a web page cannot reach them by a name of its own (DNS rebinding). `/v1` is served under any name",
+      "host names, besides the one of `public_url`, for the console, the explorer, the documentation and `/api`. IP addresses and `localhost` are always allowed. Requests for other host names are rejected with `misdirected_request`, which protects against DNS rebinding. `/v1` is served under any host name",
     leftOut: "none",
   },
   large_bodies_mib: {
     is: wholeNumber(limits.largeBodies.bytesMin / MIB, LARGE_BODIES_MIB_MAX).optional(),
     means:
-      "memory for request bodies above 1 MiB, those of all clients together, in MiB. Whoever finds none free waits a moment, and is then refused with `no_room_for_body`",
-    leftOut: `a quarter of the memory there is, from ${limits.largeBodies.bytesMin / MIB} to ${limits.largeBodies.bytesMax / MIB}`,
+      "memory for all request bodies above 1 MiB together, in MiB. If it is full, a request waits briefly and is then rejected with `no_room_for_body`",
+    leftOut: `a quarter of the available memory, from ${limits.largeBodies.bytesMin / MIB} to ${limits.largeBodies.bytesMax / MIB}`,
+  },
+  drain_delay: {
+    is: text(DRAIN_DELAY_RULE, (value) => parseDrainDelay(value) !== null).optional(),
+    means:
+      "at shutdown, how long the node serves new requests after `/readyz` reports 503, until load balancers have noticed (`DRAIN_DELAY`). Longer than the interval of their checks",
+    leftOut: `\`${durationText(limits.drainDelayMs)}\` on PostgreSQL, \`0s\` on SQLite`,
   },
 });
 
@@ -81,16 +95,16 @@ const usageRowsKept = text(
   (value) => value === "forever" || (durationMs(value) ?? 0) >= limits.usageRowsKeptMsMin,
 ).transform((value) => (value === "forever" ? null : durationMs(value)));
 
-export const retention = described({
+export const retention = describeFields({
   usage_rows: {
     is: usageRowsKept.optional(),
     means:
-      "one row a request: lists of requests, `GET /v1/requests/{id}`, and where a stored response lives. A [duration](#durations)",
-    leftOut: "what was applied before goes on; `forever` to begin with",
+      "the retention of request rows: the request lists, `GET /v1/requests/{id}`, and the location of stored responses. A [duration](#durations)",
+    leftOut: "the current setting is kept; initially `forever`",
   },
 });
 
-const SENDER_RULE = "an e-mail address, or a name and one, like Gateway <gateway@example.com>";
+const SENDER_RULE = "an e-mail address, or a name and an address, like Gateway <gateway@example.com>";
 
 /** The value becomes a header, so it must not contain characters that end one. */
 function isSender(value: string): boolean {
@@ -102,153 +116,160 @@ const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/i;
 
 const PRIVATE_NETWORK = {
   is: z.boolean().default(false),
-  means: "a loopback or private address may be dialled; only this file can say so",
+  means: "allows loopback and private addresses; can be set only in this file",
 };
 
-export const smtp = described({
-  enabled: { is: z.boolean().default(true), means: "`false` forgets all of this: no mail is sent" },
-  host: { is: host.optional(), means: "the server", leftOut: "required, unless `enabled` is `false`" },
-  port: { is: wholeNumber(1, 65_535).default(587), means: "its port" },
+export const smtp = describeFields({
+  enabled: { is: z.boolean().default(true), means: "`false` deletes the mail settings, and no mail is sent" },
+  host: { is: host.optional(), means: "the mail server", leftOut: "required, unless `enabled` is `false`" },
+  port: { is: wholeNumber(1, 65_535).default(587), means: "the port of the mail server" },
   security: {
     is: z.enum(SMTP_SECURITY).default("starttls"),
     means:
-      "`tls` from the first byte (usual on port 465), `starttls` before anything is said (587), or `none`, which with a `user` is for a server on this machine only",
+      "`tls`: TLS from the start (usual on port 465). `starttls`: upgrade before login (587). `none`: unencrypted; with a `user` only for a server on this machine",
   },
   user: {
     is: text("the name to sign in with, 1 to 256 characters", (value) =>
       /^[^\p{C}]{1,256}$/u.test(value),
     ).optional(),
-    means: "who signs in",
-    leftOut: "nobody signs in",
+    means: "the user name at the mail server",
+    leftOut: "no login",
   },
   password: {
     is: text("a password of 1 to 1024 characters", (value) => /^[^\p{C}]{1,1024}$/u.test(value)).optional(),
-    means: "what `user` signs in with; sealed in the store",
-    leftOut:
-      "the present one is kept, as long as host and user stay; required with `user` where there is none",
+    means: "the password of `user`, stored encrypted",
+    leftOut: "the current password is kept if host and user are unchanged; otherwise required with `user`",
   },
   from: {
     is: text(SENDER_RULE, isSender).optional(),
-    means: "the sender",
+    means: "the sender of mails",
     leftOut: "required, unless `enabled` is `false`",
   },
   private_network: PRIVATE_NETWORK,
 })
-  .refine((given) => !given.enabled || given.host !== undefined, { error: HOST_RULE, path: ["host"] })
+  .refine((value) => !value.enabled || value.host !== undefined, { error: HOST_RULE, path: ["host"] })
   .refine((given) => !given.enabled || given.from !== undefined, { error: SENDER_RULE, path: ["from"] })
   .refine((given) => given.user !== undefined || given.password === undefined, {
-    error: "given together with password: it is the name to sign in with",
+    error: "set together with password: it is the name to sign in with",
     path: ["user"],
   })
   .refine(
     (given) =>
       given.security !== "none" || given.user === undefined || LOOPBACK.test(given.host ?? "localhost"),
     {
-      error: "tls or starttls where somebody signs in: anybody on the way could read the password",
+      error: "tls or starttls if user is set, because the password would be sent unencrypted",
       path: ["security"],
     },
   );
 
-const webhook = described({
-  name: { is: name, means: "what it is called here" },
+const webhook = describeFields({
+  name: { is: name, means: "the name of the webhook" },
   url: {
     is: postUrl,
-    means: "where to post. Administrators see it: what must stay secret belongs into `secret`",
+    means: "the URL that alerts are posted to. It is visible to administrators: put secrets into `secret`",
   },
   secret: {
     is: text("a secret of 16 to 256 visible characters", (value) =>
       /^[\x21-\x7e]{16,256}$/.test(value),
     ).optional(),
-    means: "what postings are signed with; sealed in the store",
-    leftOut: "the present one of this name is kept; without one nothing is signed",
+    means: "the secret that signs the requests, stored encrypted",
+    leftOut: "the current secret of this webhook is kept; without a secret, requests are not signed",
   },
   private_network: PRIVATE_NETWORK,
-  enabled: { is: z.boolean().default(true), means: "whether it is told" },
+  enabled: { is: z.boolean().default(true), means: "whether the webhook receives alerts" },
 });
 
 const { accountParked, poolEmpty, spend, errorRate, overruns } = DEFAULT_ALERTS;
 
-const WATCHED_MS_MAX = 3_600_000;
-const span = (minMs: number) =>
-  text(`a duration from ${durationText(minMs)} to ${durationText(WATCHED_MS_MAX)}, like 5m`, (value) => {
+const SPAN_MS_MAX = 3_600_000;
+
+/** The time over which the condition of an alert is observed. */
+function watchedTime(minMs: number) {
+  const rule = `a duration from ${durationText(minMs)} to ${durationText(SPAN_MS_MAX)}, like 5m`;
+  const isValid = (value: string) => {
     const ms = durationMs(value);
-    return ms !== null && ms >= minMs && ms <= WATCHED_MS_MAX;
-  }).transform((value) => durationMs(value) ?? minMs);
+    return ms !== null && ms >= minMs && ms <= SPAN_MS_MAX;
+  };
+  return text(rule, isValid).transform((value) => durationMs(value) ?? minMs);
+}
 
-const isOn = (byDefault: boolean) => ({ is: z.boolean().default(byDefault), means: "whether it is told" });
-const BY_ITS_FIELDS = "as its fields say";
+const enabledField = (byDefault: boolean) => ({
+  is: z.boolean().default(byDefault),
+  means: "whether the alert is sent",
+});
+const FIELD_DEFAULTS = "the defaults of its fields";
 
-export const alerts = described({
+export const alerts = describeFields({
   webhooks: {
     is: z
       .array(webhook)
       .max(limits.webhooksMax, { error: `a list of at most ${limits.webhooksMax}` })
       .refine((list) => new Set(list.map((one) => one.name)).size === list.length, {
-        error: "a list in which every name stands once",
+        error: "a list with unique names",
       })
       .default(() => []),
-    means: "who is told",
-    leftOut: "nobody",
+    means: "the webhooks that receive alerts",
+    leftOut: "none",
   },
   account_parked: {
-    is: described({ enabled: isOn(accountParked.enabled) }).optional(),
-    means: "the alert that an account's credential was refused",
-    leftOut: BY_ITS_FIELDS,
+    is: describeFields({ enabled: enabledField(accountParked.enabled) }).optional(),
+    means: "alert: an account was parked because its credential was rejected",
+    leftOut: FIELD_DEFAULTS,
   },
   pool_empty: {
-    is: described({
-      enabled: isOn(poolEmpty.enabled),
+    is: describeFields({
+      enabled: enabledField(poolEmpty.enabled),
       for: {
-        is: span(1_000).prefault(durationText(poolEmpty.forMs)),
-        means: "told after so long without one, a [duration](#durations)",
+        is: watchedTime(1_000).prefault(durationText(poolEmpty.forMs)),
+        means: "how long no account must be available, a [duration](#durations)",
       },
     }).optional(),
-    means: "the alert that no account of a group can be asked",
-    leftOut: BY_ITS_FIELDS,
+    means: "alert: a group has no available account",
+    leftOut: FIELD_DEFAULTS,
   },
   spend: {
-    is: described({
-      enabled: isOn(spend.enabled),
+    is: describeFields({
+      enabled: enabledField(spend.enabled),
       usd_per_day: {
         is: windowUsd.default(spend.usdPerDay),
-        means: "told at so much, in USD, by the prices of the requests, whoever pays",
+        means: "the threshold in USD: the cost of all requests at their prices, charged or not",
       },
     }).optional(),
-    means: "the alert that the requests of a day, in UTC, have cost much",
-    leftOut: BY_ITS_FIELDS,
+    means: "alert: the cost of a day (UTC) exceeds a threshold",
+    leftOut: FIELD_DEFAULTS,
   },
   error_rate: {
-    is: described({
-      enabled: isOn(errorRate.enabled),
+    is: describeFields({
+      enabled: enabledField(errorRate.enabled),
       percent: {
         is: wholeNumber(1, 100).default(errorRate.percent),
-        means: "told when so many of a hundred requests do",
+        means: "the threshold: failed requests in percent",
       },
       over: {
-        is: span(60_000).prefault(durationText(errorRate.overMs)),
-        means: "counted over so long, a [duration](#durations)",
+        is: watchedTime(60_000).prefault(durationText(errorRate.overMs)),
+        means: "the time window of the count, a [duration](#durations)",
       },
       min_requests: {
         is: wholeNumber(1, 1_000_000).default(errorRate.requestsMin),
-        means: "and only if there were so many requests in that time",
+        means: "minimum number of requests in the time window",
       },
     }).optional(),
-    means: "the alert that many requests go wrong",
-    leftOut: BY_ITS_FIELDS,
+    means: "alert: the share of failed requests exceeds a threshold",
+    leftOut: FIELD_DEFAULTS,
   },
   overruns: {
-    is: described({
-      enabled: isOn(overruns.enabled),
+    is: describeFields({
+      enabled: enabledField(overruns.enabled),
       count: {
         is: wholeNumber(1, 1_000_000).default(overruns.count),
-        means: "told when so many requests of one user do",
+        means: "the threshold: number of such requests of one user",
       },
       over: {
-        is: span(60_000).prefault(durationText(overruns.overMs)),
-        means: "counted over so long, a [duration](#durations)",
+        is: watchedTime(60_000).prefault(durationText(overruns.overMs)),
+        means: "the time window of the count, a [duration](#durations)",
       },
     }).optional(),
-    means: "the alert that requests of one user repeatedly cost more than was held for them",
-    leftOut: BY_ITS_FIELDS,
+    means: "alert: requests of one user repeatedly cost more than their holds",
+    leftOut: FIELD_DEFAULTS,
   },
 });

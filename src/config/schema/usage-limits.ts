@@ -78,7 +78,7 @@ export function parseCallerLimits(file: FileLimits | undefined): CallerLimits {
     const nano = usd === undefined ? null : Number(parseUsd(usd));
     return { perMs: WINDOWS_MS[per], requests, tokens, nano };
   });
-  return { ...parseRateLimits(file), windows: inOrder(windows) };
+  return { ...parseRateLimits(file), windows: sortWindows(windows) };
 }
 
 export function parseQueue(file: { max_waiting: number; timeout: number } | undefined): QueueSettings {
@@ -101,7 +101,7 @@ export interface WindowInFile {
 
 /** Limits in file shape; undefined if nothing is limited. */
 export function limitsToFile(limits: RateLimits & Partial<CallerLimits>): LimitsInFile | undefined {
-  const windows = inOrder(limits.windows ?? []).map(({ perMs, requests, tokens, nano }) => {
+  const windows = sortWindows(limits.windows ?? []).map(({ perMs, requests, tokens, nano }) => {
     const usd = nano === null ? {} : { usd: usdText(BigInt(nano)) };
     return { per: durationText(perMs), ...omitNulls({ requests, tokens }), ...usd };
   });
@@ -116,7 +116,7 @@ export function queueToFile({ maxWaiting, timeoutMs }: QueueSettings) {
 }
 
 /** Lists each limit as a separate field, so that a difference names the limit that changed. */
-export function shownLimits(
+export function formatLimits(
   field: string,
   limits: RateLimits & Partial<CallerLimits>,
 ): Record<string, string | null> {
@@ -126,7 +126,7 @@ export function shownLimits(
     [`${field}.rpm`]: rate(limits.rpm),
     [`${field}.tpm`]: rate(limits.tpm),
   };
-  for (const window of inOrder(limits.windows ?? [])) {
+  for (const window of sortWindows(limits.windows ?? [])) {
     shown[`${field}.windows.${durationText(window.perMs)}`] = windowText(window);
   }
   return shown;
@@ -138,7 +138,7 @@ export function limitsText(limits: CallerLimits): string | null {
   const parts = Object.entries(omitNulls({ concurrency, rpm, tpm })).map(
     ([name, value]) => `${name} ${value}`,
   );
-  for (const window of inOrder(limits.windows)) {
+  for (const window of sortWindows(limits.windows)) {
     parts.push(`${windowText(window)} per ${durationText(window.perMs)}`);
   }
   return parts.length === 0 ? null : parts.join(", ");
@@ -151,7 +151,7 @@ function windowText({ requests, tokens, nano }: WindowLimit): string {
 }
 
 /** Windows are a set, so they need a fixed order. */
-function inOrder(windows: readonly WindowLimit[]): WindowLimit[] {
+function sortWindows(windows: readonly WindowLimit[]): WindowLimit[] {
   return windows.toSorted((a, b) => a.perMs - b.perMs);
 }
 

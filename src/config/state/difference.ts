@@ -13,12 +13,12 @@ import {
   type ModelRecord,
   type UserRecord,
 } from "../../records.ts";
-import { durationText, shownLimits } from "../schema/usage-limits.ts";
+import { durationText, formatLimits } from "../schema/usage-limits.ts";
 
 export type { FieldChange };
 
 /** The fields of an entry with the names of the file. Never contains secrets. */
-export type ShownValue = Readonly<Record<string, string | null>>;
+export type FormattedFields = Readonly<Record<string, string | null>>;
 
 const HIDDEN = "(changed)";
 
@@ -31,7 +31,7 @@ export function secretSet(field: string): FieldChange {
   return { field, from: null, to: "(set, not shown)" };
 }
 
-export function differences(before: ShownValue, after: ShownValue): FieldChange[] {
+export function changedFields(before: FormattedFields, after: FormattedFields): FieldChange[] {
   const names = new Set([...Object.keys(before), ...Object.keys(after)]);
   return [...names].flatMap((field) => {
     const from = before[field] ?? null;
@@ -40,19 +40,19 @@ export function differences(before: ShownValue, after: ShownValue): FieldChange[
   });
 }
 
-export function created(after: ShownValue): FieldChange[] {
-  return differences({}, after);
+export function createdFields(after: FormattedFields): FieldChange[] {
+  return changedFields({}, after);
 }
 
-export function shownModel(model: ModelRecord): ShownValue {
-  return { interfaces: inOrder(model.interfaces), ...shownListed(model) };
+export function formatModel(model: ModelRecord): FormattedFields {
+  return { interfaces: sortInterfaces(model.interfaces), ...formatListedModel(model) };
 }
 
-export function shownListed({
+export function formatListedModel({
   price,
   contextTokens,
   outputTokensMax,
-}: Pick<ModelRecord, "price" | "contextTokens" | "outputTokensMax">): ShownValue {
+}: Pick<ModelRecord, "price" | "contextTokens" | "outputTokensMax">): FormattedFields {
   return {
     price: price === null ? null : map(flatPrice(price)),
     context_tokens: contextTokens === null ? null : String(contextTokens),
@@ -60,46 +60,57 @@ export function shownListed({
   };
 }
 
-export function shownAccount(account: AccountRecord): ShownValue {
+export function formatAccount(account: AccountRecord): FormattedFields {
   return {
     kind: account.kind,
+    vendor: account.vendor ?? null,
+    profile: account.profile == null ? null : formatProfile(account.profile),
     base_url: account.baseUrl === "" ? null : account.baseUrl,
-    interfaces: inOrder(account.interfaces),
+    interfaces: sortInterfaces(account.interfaces),
     websocket: String(account.websocket),
     api_version: account.apiVersion,
+    propagate_trace: String(account.propagateTrace),
     private_network: String(account.privateNetwork),
     priority: String(account.priority),
     weight: String(account.weight),
     models: map(account.models),
-    ...shownLimits("limits", account.limits),
+    ...formatLimits("limits", account.limits),
     enabled: String(account.enabled),
   };
 }
 
+function formatProfile(profile: NonNullable<AccountRecord["profile"]>): string {
+  return map(Object.fromEntries(Object.entries(profile).map(([name, value]) => [name, String(value)])));
+}
+
 /** `nameOf` maps the id of an account to its name, because ids mean nothing to a reader. */
-export function shownGroup(group: GroupRecord, nameOf: (accountId: string) => string): ShownValue {
+export function formatGroup(
+  group: GroupRecord,
+  getAccountName: (accountId: string) => string,
+): FormattedFields {
   return {
-    interfaces: inOrder(group.interfaces),
+    interfaces: sortInterfaces(group.interfaces),
     models: list(group.models),
-    accounts: list(group.accounts.map(nameOf)),
+    accounts: list(group.accounts.map(getAccountName)),
     access: group.access,
-    ...shownBilling(group.billing),
+    ...formatBilling(group.billing),
     on_disconnect: group.onDisconnect ?? `${defaultOnDisconnect(group.billing.charge)} (default)`,
     websocket: String(group.websocket),
-    ...shownLimits("limits", group.limits),
-    ...shownLimits("group_limits", group.groupLimits),
+    cost_headers: String(group.costHeaders),
+    ...formatLimits("limits", group.limits),
+    ...formatLimits("group_limits", group.groupLimits),
     "queue.max_waiting": String(group.queue.maxWaiting),
     "queue.timeout": durationText(group.queue.timeoutMs),
   };
 }
 
-function shownBilling({
+function formatBilling({
   charge,
   plans,
   multiplier,
   modelMultipliers,
   modelPrices,
-}: GroupBilling): ShownValue {
+}: GroupBilling): FormattedFields {
   const prices = Object.entries(modelPrices).map(([model, price]) => [
     `billing.model_prices.${model}`,
     map(flatPrice(price)),
@@ -114,26 +125,26 @@ function shownBilling({
 }
 
 /** `nameOf` maps the id of a group to its name. */
-export function shownUser(user: UserRecord, nameOf: (groupId: string) => string): ShownValue {
+export function formatUser(user: UserRecord, getGroupName: (groupId: string) => string): FormattedFields {
   return {
     role: user.role,
     status: user.status,
-    ...shownLimits("limits", user.limits),
-    groups: user.groups.length === 0 ? null : list(user.groups.map(nameOf)),
+    ...formatLimits("limits", user.limits),
+    groups: user.groups.length === 0 ? null : list(user.groups.map(getGroupName)),
   };
 }
 
 /** `group` is the name of the key's group. */
-export function shownKey(key: Pick<KeyRecord, "expiresAtMs" | "limits">, group: string): ShownValue {
-  return { group, expires: shownInstant(key.expiresAtMs), ...shownLimits("limits", key.limits) };
+export function formatKey(key: Pick<KeyRecord, "expiresAtMs" | "limits">, group: string): FormattedFields {
+  return { group, expires: formatInstant(key.expiresAtMs), ...formatLimits("limits", key.limits) };
 }
 
-export function shownInstant(ms: number | null): string | null {
+export function formatInstant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString();
 }
 
 /** Interfaces are a set, so they need a fixed order. */
-function inOrder(interfaces: readonly Interface[]): string {
+function sortInterfaces(interfaces: readonly Interface[]): string {
   return list(INTERFACES.filter((name) => interfaces.includes(name)));
 }
 

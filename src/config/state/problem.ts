@@ -37,7 +37,7 @@ export function formatProblem(problem: Problem): string {
     : `${position}  ${problem.field}: ${problem.message}`;
 }
 
-export function byPlace(a: Problem, b: Problem): number {
+export function comparePositions(a: Problem, b: Problem): number {
   return a.line - b.line || a.column - b.column || a.field.localeCompare(b.field);
 }
 

@@ -17,7 +17,7 @@ import type {
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listUsers } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";
-import { plansOfCodes } from "../../store/money/redeem-codes.ts";
+import { listCodePlanIds } from "../../store/money/redeem-codes.ts";
 import { listSubscriptions } from "../../store/money/subscriptions.ts";
 import { readFunds } from "../../store/money/wallets.ts";
 import { listKeys, readFormerDigests } from "../../store/policy/keys.ts";
@@ -67,7 +67,7 @@ export async function readState(db: Db): Promise<ConfigState> {
 export async function readSettingsState(tx: Db) {
   return {
     plans: await listPlans(tx),
-    plansOfCodes: await plansOfCodes(tx),
+    plansOfCodes: await listCodePlanIds(tx),
     usageRowsKeptMs: await readUsageRowsKept(tx),
     registration: await readRegistration(tx),
     smtp: await readSmtp(tx),
@@ -100,9 +100,9 @@ export function buildStep(
 }
 
 /** Looks up an id. References were checked together with the file, so the name exists. */
-export function known(ids: ReadonlyMap<string, string>, name: string): string {
+export function requireId(ids: ReadonlyMap<string, string>, name: string): string {
   const id = ids.get(name);
   if (id === undefined)
-    throw new Error("The file refers to something that was not there when it was checked.");
+    throw new Error("The file refers to an object that did not exist when the file was validated.");
   return id;
 }

@@ -14,13 +14,13 @@ import {
   type UserRecord,
 } from "../../records.ts";
 import { limitsToFile, queueToFile } from "../schema/usage-limits.ts";
-import { shownInstant } from "./difference.ts";
+import { formatInstant } from "./difference.ts";
 
 export function modelToFile({ id, interfaces, price, contextTokens, outputTokensMax }: ModelRecord) {
   return {
     id,
     interfaces,
-    ...(price === null ? {} : { price: inPriceOrder(price) }),
+    ...(price === null ? {} : { price: sortPriceUnits(price) }),
     ...(contextTokens === null ? {} : { context_tokens: contextTokens }),
     ...(outputTokensMax === null ? {} : { max_output_tokens: outputTokensMax }),
   };
@@ -30,10 +30,13 @@ export function accountToFile(account: AccountRecord) {
   return {
     name: account.name,
     kind: account.kind,
+    ...(account.vendor == null ? {} : { vendor: account.vendor }),
+    ...(account.profile == null ? {} : { profile: account.profile }),
     ...(account.kind === "simulator" ? {} : { base_url: account.baseUrl }),
     interfaces: account.interfaces,
     ...(account.websocket ? { websocket: true } : {}),
     ...(account.apiVersion === null ? {} : { api_version: account.apiVersion }),
+    ...(account.propagateTrace ? { propagate_trace: true } : {}),
     ...(account.privateNetwork ? { private_network: true } : {}),
     priority: account.priority,
     weight: account.weight,
@@ -50,12 +53,13 @@ export function groupToFile(group: GroupRecord, accountNames: ReadonlyMap<string
     models: group.models,
     accounts: group.accounts.map((id) => accountNames.get(id) ?? id),
     access: group.access,
-    billing: writtenBilling(group.billing),
+    billing: billingToFile(group.billing),
     ...omitUndefined("limits", limitsToFile(group.limits)),
     ...omitUndefined("group_limits", limitsToFile(group.groupLimits)),
     queue: queueToFile(group.queue),
     ...(group.onDisconnect === null ? {} : { on_disconnect: group.onDisconnect }),
     ...(group.websocket ? {} : { websocket: false }),
+    ...(group.costHeaders ? { cost_headers: true } : {}),
   };
 }
 
@@ -87,7 +91,7 @@ export function keyToFile(
     name: key.name,
     ...(key.userId === null ? {} : { user: emails.get(key.userId) ?? key.userId }),
     group: groupNames.get(key.groupId) ?? key.groupId,
-    ...(key.expiresAtMs === null ? {} : { expires: shownInstant(key.expiresAtMs) }),
+    ...(key.expiresAtMs === null ? {} : { expires: formatInstant(key.expiresAtMs) }),
     ...omitUndefined("limits", limitsToFile(key.limits)),
   };
 }
@@ -101,8 +105,8 @@ function omitUndefined<Field extends string, Value>(
   return fields;
 }
 
-function writtenBilling({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling) {
-  const prices = Object.entries(modelPrices).map(([model, price]) => [model, inPriceOrder(price)]);
+function billingToFile({ charge, plans, multiplier, modelMultipliers, modelPrices }: GroupBilling) {
+  const prices = Object.entries(modelPrices).map(([model, price]) => [model, sortPriceUnits(price)]);
   return {
     charge,
     ...(plans === null ? {} : { plans }),
@@ -120,7 +124,7 @@ const PRICE_ORDER: readonly string[] = [
   "long_context",
 ] satisfies (keyof Price)[];
 
-function inPriceOrder(price: Price): Price {
+function sortPriceUnits(price: Price): Price {
   const order = (unit: string) => PRICE_ORDER.indexOf(unit);
   return Object.fromEntries(Object.entries(price).sort(([a], [b]) => order(a) - order(b)));
 }

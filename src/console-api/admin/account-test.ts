@@ -38,7 +38,7 @@ export const probeAnswer = z.object({
 
 /** `document` is an account in file shape, with or without a credential. */
 export async function testAccount(
-  { installation, gateway }: ConsoleContext,
+  { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
   document: { name: string },
 ): Promise<z.input<typeof probeAnswer>> {
   const { after, problems } = await previewDocument(installation, { accounts: [document] });
@@ -57,8 +57,8 @@ export async function testAccount(
     },
   );
   const account = accounts.get(record.id);
-  if (account === undefined) throw new Error("An enabled account is always compiled.");
-  const { dialer, http, alarms, userAgent } = gateway.dispatcher;
+  if (account === undefined) throw new Error("The enabled account is not in the compiled policy.");
+  const { dialer, http, deadlines, userAgent } = gateway.dispatcher;
   const startedMs = clock.monotonicMs();
   const probe = await probeAccount(account, {
     dialer,
@@ -68,13 +68,13 @@ export async function testAccount(
     bytesMax: limits.probeBytesMax,
   });
   const durationMs = Math.round(clock.monotonicMs() - startedMs);
-  const asksSocket = account.websocket && probe.kind === "answers";
-  const greeting = asksSocket
-    ? await probeSocket(account, { dialer, alarms, clock, userAgent, limits })
+  const testsSocket = account.websocket && probe.kind === "answers";
+  const handshake = testsSocket
+    ? await probeSocket(account, { dialer, deadlines, clock, userAgent, limits })
     : null;
   return {
     ...probeObject(probe),
-    websocket: greeting === null ? null : greeting.kind === "open" ? "speaks" : "refuses",
+    websocket: handshake === null ? null : handshake.kind === "open" ? "speaks" : "refuses",
     duration_ms: durationMs,
   };
 }

@@ -1,9 +1,10 @@
 /** The state of accounts as this process knows it: health, requests in flight, limits reported by the upstream. */
 
 import { z } from "zod";
+import type { Installation } from "../../config/installation/installation.ts";
 import { usdText } from "../../money/nano.ts";
 import { CAUSES } from "../../pool/health.ts";
-import type { CircuitReport, ModelReport } from "../../pool/report.ts";
+import type { CircuitReport, ModelReport } from "../../pool/health-report.ts";
 import type { AccountRecord } from "../../records.ts";
 import { type AccountUsage, type AccountUse, readAccountUsage } from "../../store/reports/account-usage.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
@@ -52,12 +53,15 @@ export const accountFactsAnswer = z.object({
 
 export type AccountFacts = z.input<typeof accountFactsAnswer>;
 
-export function accountFacts({ gateway, installation }: ConsoleContext, record: AccountRecord): AccountFacts {
+export function accountFacts(
+  { gateway, installation }: Pick<ConsoleContext, "installation" | "gateway">,
+  record: AccountRecord,
+): AccountFacts {
   const { pool } = gateway.dispatcher;
   const nowMs = installation.clock.nowMs();
   const account = gateway.policy.snapshot().accounts.get(record.id);
   if (account === undefined) {
-    const inFlight = pool.inFlightOf(record.id);
+    const inFlight = pool.countInFlight(record.id);
     const state = inFlight > 0 ? "draining" : "disabled";
     return { state, cause: null, free_at: null, in_flight: inFlight, models: [] };
   }
@@ -71,15 +75,15 @@ export function accountFacts({ gateway, installation }: ConsoleContext, record: 
 }
 
 function modelObject(model: ModelReport, nowMs: number): AccountFacts["models"][number] {
-  const { upstreamModel, condition, latencyMs, errors, told } = model;
-  const reportedAtMs = Math.round(nowMs - (told?.agoMs ?? 0));
+  const { upstreamModel, condition, latencyMs, errors, reportedLimits } = model;
+  const reportedAtMs = Math.round(nowMs - (reportedLimits?.agoMs ?? 0));
   return {
     upstream_model: upstreamModel,
     state: condition,
     ...healthObject(model, nowMs),
     latency_ms: latencyMs,
     error_share: errors,
-    limits: (told?.limits ?? []).map(({ unit, limit, remaining, resetMs }) => ({
+    limits: (reportedLimits?.limits ?? []).map(({ unit, limit, remaining, resetMs }) => ({
       unit,
       limit,
       remaining,
@@ -95,7 +99,7 @@ function healthObject({ cause, freesInMs }: CircuitReport, nowMs: number) {
 
 const SPANS_DAYS = [1, 7, 30] as const;
 const ROWS_MAX = 50_000;
-const FRESH_MS = 10_000;
+const CACHE_MS = 10_000;
 
 export const accountUsageAnswer = z.object({
   days: z.number(),
@@ -114,18 +118,18 @@ interface CachedUsage {
   usage: Promise<AccountUsage>;
 }
 
-const usageCache = new WeakMap<ConsoleContext, CachedUsage>();
+const usageCache = new WeakMap<Installation, CachedUsage>();
 
 /** The result is shared by all administrators and pages that request it at the same time. */
-export function accountUsage(context: ConsoleContext): Promise<AccountUsage> {
-  const { db, clock } = context.installation;
+export function accountUsage({ installation }: Pick<ConsoleContext, "installation">): Promise<AccountUsage> {
+  const { db, clock } = installation;
   const nowMs = clock.nowMs();
-  const cached = usageCache.get(context);
-  if (cached !== undefined && nowMs - cached.atMs < FRESH_MS) return cached.usage;
+  const cached = usageCache.get(installation);
+  if (cached !== undefined && nowMs - cached.atMs < CACHE_MS) return cached.usage;
   const spans = SPANS_DAYS.map((days) => days * DAY_MS);
   const usage = readAccountUsage(db, spans, nowMs, ROWS_MAX);
-  usageCache.set(context, { atMs: nowMs, usage });
-  usage.catch(() => usageCache.delete(context));
+  usageCache.set(installation, { atMs: nowMs, usage });
+  usage.catch(() => usageCache.delete(installation));
   return usage;
 }
 

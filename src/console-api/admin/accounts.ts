@@ -12,7 +12,7 @@ import type { ConsoleContext } from "../context.ts";
 import { accountForm, computeVersion } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { probeAnswer, testAccount } from "./account-test.ts";
 import {
   accountFacts,
@@ -22,7 +22,7 @@ import {
   usageObject,
 } from "./account-view.ts";
 
-const shownAccount = z.object({
+const accountAnswer = z.object({
   document: accountForm,
   /** Version of the document, to be sent back when it is saved. */
   version: z.string(),
@@ -43,12 +43,12 @@ const byName = { params: z.strictObject({ name: z.string() }) };
 
 export const adminAccountRoutes = {
   "admin.accounts.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/accounts",
     summary: "List accounts, with their health in this process, upstream cost and charges",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: buildPage(shownAccount),
+    answer: buildPage(accountAnswer),
     async run(context, { query }) {
       const records = await readPolicy(context.installation.db);
       const { page, next } = namedPage(records.accounts, ({ name }) => name, query);
@@ -59,35 +59,39 @@ export const adminAccountRoutes = {
     },
   }),
   "admin.accounts.get": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "GET",
     path: "/api/admin/accounts/:name",
     summary: "Get an account, in the format of gateway.yaml, with its health and usage",
-    answer: shownAccount,
-    run: (context, { params }) => readShownAccount(context, params.name),
+    answer: accountAnswer,
+    run: (context, { params }) => readAccountAnswer(context, params.name),
   }),
   "admin.accounts.create": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/accounts",
     summary: "Create an account",
     body: z.strictObject({ document: accountForm, credential }),
-    answer: shownAccount,
+    answer: accountAnswer,
     async run(context, input) {
       const { document, credential } = input.body;
       await changePolicy(context, input, async (context) => {
         const { accounts } = await readPolicy(context.installation.db);
         if (accounts.some(({ name }) => name === document.name)) {
-          throw new ApiError("conflict", "name: another account has this name already.", { param: "name" });
+          throw new ApiError(
+            "conflict",
+            "name: another account already has this name. Choose another name.",
+            { param: "name" },
+          );
         }
         return { accounts: [withCredential(document, credential)] };
       });
-      return readShownAccount(context, document.name);
+      return readAccountAnswer(context, document.name);
     },
   }),
   "admin.accounts.save": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/accounts/:name",
@@ -98,14 +102,15 @@ export const adminAccountRoutes = {
       /** If omitted, the current document is replaced regardless of its version. */
       version: z.string().optional(),
     }),
-    answer: shownAccount,
+    answer: accountAnswer,
     async run(context, input) {
       const { name } = input.params;
       const { document, credential, version } = input.body;
       await changePolicy(context, input, async (context) => {
         const { account } = await findAccount(context, name);
         if (document.name !== name) {
-          const message = "name: an account keeps its name. Add another one, and disable this one.";
+          const message =
+            "name: the name of an account cannot be changed. Create another account, and disable this one.";
           throw new ApiError("invalid_value", message, { param: "name" });
         }
         if (version !== undefined && version !== computeVersion(accountToFile(account))) {
@@ -116,11 +121,11 @@ export const adminAccountRoutes = {
         }
         return { accounts: [withCredential(document, credential)] };
       });
-      return readShownAccount(context, name);
+      return readAccountAnswer(context, name);
     },
   }),
   "admin.accounts.delete": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "DELETE",
     path: "/api/admin/accounts/:name",
@@ -133,7 +138,7 @@ export const adminAccountRoutes = {
     },
   }),
   "admin.accounts.test": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/account-test",
     summary: "Test an account, saved or not, by listing its models; an omitted credential is the stored one",
@@ -142,35 +147,35 @@ export const adminAccountRoutes = {
     run: (context, { body }) => testAccount(context, withCredential(body.document, body.credential)),
   }),
   "admin.accounts.set_credential": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/accounts/:name/credential",
     summary: "Replace the credential of an account, and unpark an account that was parked because of it",
     body: z.strictObject({ credential: z.string() }),
-    answer: shownAccount,
+    answer: accountAnswer,
     async run(context, input) {
       await changePolicy(context, input, async (context) => {
         const { account } = await findAccount(context, input.params.name);
         return { accounts: [{ ...accountToFile(account), credential: input.body.credential }] };
       });
-      return readShownAccount(context, input.params.name);
+      return readAccountAnswer(context, input.params.name);
     },
   }),
   "admin.accounts.act": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "POST",
     path: "/api/admin/accounts/:name/actions",
     summary: "Enable, drain and disable, park, or unpark an account",
     body: z.strictObject({
       /**
-       * `disable` applies to every process permanently; requests in flight finish. `park` takes the account out
-       * of use in this process only, until `unpark`, which also ends a cool-down.
+       * `disable` is a change of the policy; requests in flight finish. `park` takes the account out of use on all
+       * nodes, until `unpark`, which also ends a cool-down.
        */
       action: z.enum(["enable", "disable", "park", "unpark"]),
     }),
-    answer: shownAccount,
+    answer: accountAnswer,
     async run(context, input) {
       const { action } = input.body;
       if (action === "enable" || action === "disable") {
@@ -188,50 +193,57 @@ export const adminAccountRoutes = {
           buildChangeEntry(input, { atMs: clock.nowMs(), action: `account.${action}`, target, changes: [] }),
         );
       }
-      return readShownAccount(context, input.params.name);
+      return readAccountAnswer(context, input.params.name);
     },
   }),
 };
 
-function setParked({ gateway }: ConsoleContext, { id }: AccountRecord, parked: boolean): void {
+function setParked(
+  { gateway }: Pick<ConsoleContext, "gateway">,
+  { id }: AccountRecord,
+  parked: boolean,
+): void {
   const { pool } = gateway.dispatcher;
   const account = gateway.policy.snapshot().accounts.get(id);
   if (account === undefined) {
-    throw new ApiError("conflict", "The account is disabled, so it is not asked anyway. Enable it first.");
+    throw new ApiError("conflict", "The account is disabled and gets no requests. Enable it first.");
   }
   if (parked) pool.park(account);
-  else pool.forgive(id);
+  else pool.resetHealth(id);
 }
 
 function withCredential<Document extends object>(document: Document, credential: string | undefined) {
   return credential === undefined || credential === "" ? document : { ...document, credential };
 }
 
-interface FoundAccount {
+interface AccountLookup {
   account: AccountRecord;
   records: PolicyRecords;
 }
 
-async function findAccount({ installation }: ConsoleContext, name: string): Promise<FoundAccount> {
+async function findAccount(
+  { installation }: Pick<ConsoleContext, "installation">,
+  name: string,
+): Promise<AccountLookup> {
   const records = await readPolicy(installation.db);
   const account = records.accounts.find((one) => one.name === name);
   if (account !== undefined) return { account, records };
-  throw new ApiError("not_found", "There is no such account. GET /api/admin/accounts lists them.");
+  throw new ApiError("not_found", "This account does not exist. GET /api/admin/accounts lists the accounts.");
 }
 
-async function readShownAccount(
-  context: ConsoleContext,
+async function readAccountAnswer(
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   name: string,
-): Promise<z.input<typeof shownAccount>> {
+): Promise<z.input<typeof accountAnswer>> {
   const { account, records } = await findAccount(context, name);
   return accountObject(context, account, records);
 }
 
 async function accountObject(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   account: AccountRecord,
   records: PolicyRecords,
-): Promise<z.input<typeof shownAccount>> {
+): Promise<z.input<typeof accountAnswer>> {
   const { byAccount, sinceMs } = await accountUsage(context);
   const document = accountToFile(account);
   return {

@@ -9,7 +9,7 @@ import {
   voidBatch,
   voidCode,
 } from "../../billing/operations/redeem.ts";
-import { usd } from "../../config/schema/words.ts";
+import { usd } from "../../config/schema/basic-values.ts";
 import { ApiError } from "../../errors.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
@@ -26,7 +26,7 @@ import { lookUpNames } from "../../store/reports/names.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { instantField, nameField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
 /** An amount of money, or a plan for a number of days. */
 const worthFields = {
@@ -69,11 +69,11 @@ const createBody = z
     expires_at: instantField.nullable().default(null),
   })
   .refine(({ amount, plan }) => (amount === undefined) !== (plan === undefined), {
-    error: "give either an amount or a plan",
+    error: "send either an amount or a plan",
     path: ["amount"],
   })
   .refine(({ plan, days }) => (plan === undefined) === (days === undefined), {
-    error: "is needed with a plan, and only then",
+    error: "is required with a plan, and not allowed without one",
     path: ["days"],
   });
 
@@ -81,7 +81,7 @@ const byName = { params: z.strictObject({ name: z.string() }) };
 
 export const adminCodeRoutes = {
   "admin.codes.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/codes",
     summary: "List batches of redeem codes, newest first",
@@ -117,7 +117,7 @@ export const adminCodeRoutes = {
   }),
 
   "admin.codes.create": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/codes",
     summary: "Create a batch of redeem codes. The codes are returned only once.",
@@ -152,7 +152,7 @@ export const adminCodeRoutes = {
   }),
 
   "admin.codes.get": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "GET",
     path: "/api/admin/codes/:name",
@@ -161,7 +161,7 @@ export const adminCodeRoutes = {
     answer: buildPage(codeAnswer),
     async run({ installation: { db, clock } }, { params, query }) {
       const batch = await findRedeemBatch(db, params.name);
-      if (batch === null) throw new ApiError("not_found", "There is no such batch of codes.");
+      if (batch === null) throw new ApiError("not_found", "This batch of codes does not exist.");
       const cursor = readCursor(query.after, z.tuple([z.string()]));
       const page = { after: cursor?.[0] ?? null, limit: query.limit };
       const { codes, next } = await listRedeemCodes(db, batch.name, page);
@@ -179,7 +179,7 @@ export const adminCodeRoutes = {
   }),
 
   "admin.codes.void": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "POST",
     path: "/api/admin/codes/:name/void",
@@ -209,10 +209,7 @@ export const adminCodeRoutes = {
         return codesVoided;
       });
       if (voided === 0)
-        throw new ApiError(
-          "conflict",
-          "Nothing is left to withdraw: the codes were redeemed or withdrawn before.",
-        );
+        throw new ApiError("conflict", "No code can be voided: the codes were already redeemed or voided.");
       return { voided };
     },
   }),

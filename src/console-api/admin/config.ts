@@ -5,16 +5,16 @@ import { exportFile } from "../../config/export/export.ts";
 import { planChanges } from "../../config/plan/apply.ts";
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { changeAudited } from "../changes/change.ts";
+import { changeWithLog } from "../changes/change.ts";
 import {
   changeAnswer,
   changeObject,
-  placedProblem,
-  placedProblems,
   planName,
+  problemObject,
+  problemsAnswer,
 } from "../changes/config-view.ts";
 import type { ConsoleContext } from "../context.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
 const source = {
   text: z.string().max(limits.configFileBytesMax),
@@ -24,7 +24,7 @@ const source = {
 
 export const adminConfigRoutes = {
   "admin.config.export": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/config",
     summary: "Export the configuration as gateway.yaml, without secrets; applying it again changes nothing",
@@ -32,14 +32,14 @@ export const adminConfigRoutes = {
     run: async ({ installation: { db, clock } }) => ({ text: await exportFile(db, clock) }),
   }),
   "admin.config.plan": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/config/plan",
     summary: "Preview the changes of a file, or list its errors; nothing is written",
     body: z.strictObject(source),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     answer: z.object({
-      problems: placedProblems,
+      problems: problemsAnswer,
       changes: z.array(changeAnswer),
       /** Values of the file that are not applied, with the reason. */
       notes: z.array(z.string()),
@@ -49,7 +49,7 @@ export const adminConfigRoutes = {
     async run(context, { body }) {
       const result = await plan(context, body);
       if (!result.ok) {
-        return { problems: result.problems.map(placedProblem), changes: [], notes: [], plan: null };
+        return { problems: result.problems.map(problemObject), changes: [], notes: [], plan: null };
       }
       const { changes, notes } = result.plan;
       return {
@@ -61,7 +61,7 @@ export const adminConfigRoutes = {
     },
   }),
   "admin.config.apply": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/config/apply",
     summary: "Apply a file after a preview; rejected if the changes differ from the preview",
@@ -77,12 +77,12 @@ export const adminConfigRoutes = {
       ),
     }),
     async run(context, input) {
-      const { changes, shown } = await changeAudited(context, input, async (context) => {
+      const { changes, shown } = await changeWithLog(context, input, async (context) => {
         const result = await plan(context, input.body);
         if (result.ok && planName(result.plan) === input.body.plan) return result.plan;
         throw new ApiError(
           "conflict",
-          "The installation has changed since the difference was shown, and so has the difference. Look at it again.",
+          "The installation was changed after the preview. Preview the changes again.",
         );
       });
       return {
@@ -93,7 +93,10 @@ export const adminConfigRoutes = {
   }),
 };
 
-function plan({ installation }: ConsoleContext, { text, prune }: { text: string; prune: boolean }) {
+function plan(
+  { installation }: Pick<ConsoleContext, "installation">,
+  { text, prune }: { text: string; prune: boolean },
+) {
   // The environment contains the secrets of the process: a text from a browser must not read them.
   const from = { text, fileName: "gateway.yaml", environment: {} };
   return planChanges(installation, from, { prune, fromConsole: true });

@@ -5,14 +5,19 @@ import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
-import { type ChartPoint, type TopEntry, topUsage, usageSeries } from "../../store/reports/usage-charts.ts";
+import {
+  type ChartPoint,
+  readTopUsage,
+  readUsageSeries,
+  type TopEntry,
+} from "../../store/reports/usage-charts.ts";
 import { DAY_MS, HOUR_MS, startOfDay } from "../../store/usage/usage-day.ts";
 import { findActor, type PresentedCredentials } from "../auth/actor.ts";
 import type { ConsoleContext } from "../context.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
-import { liveAnswer } from "../live/live.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { liveAnswer } from "../live/live-frame.ts";
 
-const point = z.object({
+const pointAnswer = z.object({
   at: z.number(),
   requests: z.number(),
   refused: z.number(),
@@ -26,7 +31,7 @@ const point = z.object({
   first_byte_ms: z.number().nullable(),
 });
 
-const ranked = z.array(
+const rankedAnswer = z.array(
   z.object({
     id: z.string(),
     /** Null if the entry was deleted or has no name. */
@@ -39,11 +44,11 @@ const ranked = z.array(
 
 const RANGES = ["day", "week", "month"] as const;
 const RANGE_DAYS = { day: 1, week: 7, month: 30 } as const;
-const TOP = 8;
+const TOP_ENTRIES = 8;
 
 export const adminDashboardRoutes = {
   "admin.dashboard.get": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/dashboard",
     summary: "Get charts and top spenders over all users, with a delay of up to one minute",
@@ -52,13 +57,13 @@ export const adminDashboardRoutes = {
       granularity: z.enum(["hour", "day"]),
       from: z.number(),
       to: z.number(),
-      points: z.array(point),
+      points: z.array(pointAnswer),
       /** Rankings cover whole days from here on. */
       top_from: z.number(),
-      models: ranked,
-      keys: ranked,
-      users: ranked,
-      groups: ranked,
+      models: rankedAnswer,
+      keys: rankedAnswer,
+      users: rankedAnswer,
+      groups: rankedAnswer,
     }),
     async run({ installation: { db, clock } }, { query: { range } }) {
       const nowMs = clock.nowMs();
@@ -67,7 +72,7 @@ export const adminDashboardRoutes = {
       const toMs = Math.floor(nowMs / unitMs) * unitMs + unitMs;
       const fromMs = toMs - RANGE_DAYS[range] * DAY_MS;
       const topFromMs = startOfDay(nowMs) - (RANGE_DAYS[range] - 1) * DAY_MS;
-      const series = await usageSeries(db, {
+      const series = await readUsageSeries(db, {
         scope: { kind: "all" },
         fromMs,
         toMs,
@@ -78,7 +83,7 @@ export const adminDashboardRoutes = {
         within: { kind: "all" },
         fromMs: topFromMs,
         toMs: startOfDay(nowMs) + DAY_MS,
-        limit: TOP,
+        limit: TOP_ENTRIES,
       } as const;
       return {
         granularity,
@@ -86,26 +91,28 @@ export const adminDashboardRoutes = {
         to: toMs,
         points: series.map(pointObject),
         top_from: topFromMs,
-        models: (await topUsage(db, { ...top, of: "model" })).map((entry) => rankedObject(entry, entry.id)),
-        keys: await rankedWithNames(db, "key", await topUsage(db, { ...top, of: "key" })),
-        users: await rankedWithNames(db, "user", await topUsage(db, { ...top, of: "user" })),
-        groups: await rankedWithNames(db, "group", await topUsage(db, { ...top, of: "group" })),
+        models: (await readTopUsage(db, { ...top, rankBy: "model" })).map((entry) =>
+          rankedObject(entry, entry.id),
+        ),
+        keys: await rankedWithNames(db, "key", await readTopUsage(db, { ...top, rankBy: "key" })),
+        users: await rankedWithNames(db, "user", await readTopUsage(db, { ...top, rankBy: "user" })),
+        groups: await rankedWithNames(db, "group", await readTopUsage(db, { ...top, rankBy: "group" })),
       };
     },
   }),
 
   "admin.dashboard.live": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/dashboard/live",
     summary:
       "Stream live figures of this process as server-sent events, once a second. Each `data` is the response object.",
     media: "text/event-stream",
     answer: liveAnswer,
-    async run(context, { actor, headers, clientAddress, signal, leaving }) {
+    async run(context, { actor, headers, clientAddress, signal, shutdownSignal: leaving }) {
       const events = context.live.watch(AbortSignal.any([signal, leaving]), {
         userId: actor.userId,
-        mayStill: () => isStillAdmin(context, { headers, clientAddress }),
+        isStillAllowed: () => isStillAdmin(context, { headers, clientAddress }),
       });
       return new Response(events, { headers: { "content-type": "text/event-stream" } });
     },
@@ -113,7 +120,10 @@ export const adminDashboardRoutes = {
 };
 
 /** Returns false only if the role was revoked for certain: a database outage must not close the dashboard. */
-async function isStillAdmin(context: ConsoleContext, presented: PresentedCredentials): Promise<boolean> {
+async function isStillAdmin(
+  context: Pick<ConsoleContext, "installation">,
+  presented: PresentedCredentials,
+): Promise<boolean> {
   try {
     return (await findActor(context, presented))?.role === "admin";
   } catch (thrown) {
@@ -121,7 +131,7 @@ async function isStillAdmin(context: ConsoleContext, presented: PresentedCredent
   }
 }
 
-function pointObject(at: ChartPoint): z.input<typeof point> {
+function pointObject(at: ChartPoint): z.input<typeof pointAnswer> {
   return {
     at: at.atMs,
     requests: at.requests,

@@ -21,7 +21,7 @@ export const priceSourceAnswer = z.object({
   listed: z.object({ name: z.string(), date: z.string() }).nullable(),
 });
 
-export const previewedModel = z.object({
+export const modelPreviewAnswer = z.object({
   id: z.string(),
   /** Whether GET /v1/models lists it. */
   listed: z.boolean(),
@@ -38,7 +38,10 @@ export const previewedModel = z.object({
   shortcomings: z.array(shortcomingAnswer),
 });
 
-export function buildPreview(group: GroupRecord, records: PolicyRecords): z.input<typeof previewedModel>[] {
+export function buildPreview(
+  group: GroupRecord,
+  records: PolicyRecords,
+): z.input<typeof modelPreviewAnswer>[] {
   const pool = new Set(group.accounts);
   const groupRecords = {
     ...records,

@@ -13,7 +13,7 @@ import {
   listMembers,
   NO_GROUP_FACTS,
   readGroupFacts,
-} from "../../store/policy/group-facts.ts";
+} from "../../store/policy/group-usage.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { type ConsoleAuthor, changePolicy, problemObjects, problemsAnswer } from "../changes/change.ts";
@@ -21,10 +21,10 @@ import type { ConsoleContext } from "../context.ts";
 import { computeVersion, groupForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
-import { buildPreview, previewedModel } from "./group-preview.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { buildPreview, modelPreviewAnswer } from "./group-preview.ts";
 
-const facts = {
+const groupFacts = {
   /** Active keys. They stop working if the group is deleted. */
   keys: z.number(),
   members: z.number(),
@@ -44,7 +44,7 @@ function factsObject({ keys, members, requests, failed, chargedNano }: GroupFact
   };
 }
 
-const listedGroup = z.object({
+const groupListAnswer = z.object({
   name: z.string(),
   access: z.enum(GROUP_ACCESS),
   interfaces: z.array(z.enum(INTERFACES)),
@@ -56,27 +56,27 @@ const listedGroup = z.object({
   charge: z.enum(CHARGES),
   multiplier: z.string(),
   created_at: z.number(),
-  ...facts,
+  ...groupFacts,
 });
 
-const wholeGroup = z.object({
+const groupDetailAnswer = z.object({
   document: groupForm,
   /** Version of the document, to be sent back when it is saved. */
   version: z.string(),
   created_at: z.number(),
-  ...facts,
+  ...groupFacts,
 });
 
 const byName = { params: z.strictObject({ name: z.string() }) };
 
 export const adminGroupRoutes = {
   "admin.groups.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/groups",
     summary: "List groups, with their models, accounts, keys and members",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: buildPage(listedGroup),
+    answer: buildPage(groupListAnswer),
     async run({ installation: { db, clock } }, { query }) {
       const records = await readPolicy(db);
       const { page, next } = namedPage(records.groups, ({ name }) => name, query);
@@ -95,34 +95,36 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.get": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "GET",
     path: "/api/admin/groups/:name",
     summary: "Get a group, in the format of gateway.yaml",
-    answer: wholeGroup,
-    run: async (context, { params }) => readWholeGroup(context, params.name),
+    answer: groupDetailAnswer,
+    run: async (context, { params }) => readGroupDetail(context, params.name),
   }),
   "admin.groups.create": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/groups",
     summary: "Create a group",
     body: groupForm,
-    answer: wholeGroup,
+    answer: groupDetailAnswer,
     async run(context, input) {
       await changePolicy(context, input, async (context) => {
         const { groups } = await readPolicy(context.installation.db);
         if (groups.some(({ name }) => name === input.body.name)) {
-          throw new ApiError("conflict", "name: another group has this name already.", { param: "name" });
+          throw new ApiError("conflict", "name: another group already has this name. Choose another name.", {
+            param: "name",
+          });
         }
         return { groups: [input.body] };
       });
-      return readWholeGroup(context, input.body.name);
+      return readGroupDetail(context, input.body.name);
     },
   }),
   "admin.groups.save": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/groups/:name",
@@ -132,14 +134,15 @@ export const adminGroupRoutes = {
       /** If omitted, the current document is replaced regardless of its version. */
       version: z.string().optional(),
     }),
-    answer: wholeGroup,
+    answer: groupDetailAnswer,
     async run(context, input) {
       const { name } = input.params;
       const { document, version } = input.body;
       await changePolicy(context, input, async (context) => {
         const before = await findGroup(context, name);
         if (document.name !== name) {
-          const message = "name: a group keeps its name. Make another one, and move the keys.";
+          const message =
+            "name: the name of a group cannot be changed. Create another group, and create new keys in it.";
           throw new ApiError("invalid_value", message, { param: "name" });
         }
         if (version !== undefined && version !== computeVersion(toDocument(before))) {
@@ -150,11 +153,11 @@ export const adminGroupRoutes = {
         }
         return { groups: [document] };
       });
-      return readWholeGroup(context, name);
+      return readGroupDetail(context, name);
     },
   }),
   "admin.groups.delete": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "DELETE",
     path: "/api/admin/groups/:name",
@@ -167,14 +170,14 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.preview": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/group-preview",
     summary: "Preview the models of a group, saved or not",
     body: groupForm,
     answer: z.object({
       /** Null if the document is invalid. */
-      models: z.array(previewedModel).nullable(),
+      models: z.array(modelPreviewAnswer).nullable(),
       problems: problemsAnswer,
     }),
     async run({ installation }, { body }) {
@@ -187,7 +190,7 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.members": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "GET",
     path: "/api/admin/groups/:name/members",
@@ -211,7 +214,7 @@ export const adminGroupRoutes = {
     },
   }),
   "admin.groups.add_member": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "POST",
     path: "/api/admin/groups/:name/members",
@@ -225,7 +228,7 @@ export const adminGroupRoutes = {
       ]),
   }),
   "admin.groups.remove_member": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/admin/groups/:name/members/:email",
     summary: "Remove a member from a group; the member's keys stay valid",
@@ -243,7 +246,7 @@ function listedObject(
   checks: readonly CheckedPublication[],
   enabled: ReadonlySet<string>,
   known: GroupFacts = NO_GROUP_FACTS,
-): z.input<typeof listedGroup> {
+): z.input<typeof groupListAnswer> {
   const hidden = checks.filter(({ shortcomings }) => shortcomings.some(isHidden));
   return {
     name: group.name,
@@ -260,23 +263,29 @@ function listedObject(
   };
 }
 
-interface FoundGroup {
+interface GroupLookup {
   group: GroupRecord;
   records: PolicyRecords;
 }
 
-async function findGroup({ installation }: ConsoleContext, name: string): Promise<FoundGroup> {
+async function findGroup(
+  { installation }: Pick<ConsoleContext, "installation">,
+  name: string,
+): Promise<GroupLookup> {
   const records = await readPolicy(installation.db);
   const group = records.groups.find((one) => one.name === name);
   if (group !== undefined) return { group, records };
-  throw new ApiError("not_found", "There is no such group. GET /api/admin/groups lists them.");
+  throw new ApiError("not_found", "This group does not exist. GET /api/admin/groups lists the groups.");
 }
 
-function toDocument({ group, records }: FoundGroup) {
+function toDocument({ group, records }: GroupLookup) {
   return groupToFile(group, new Map(records.accounts.map(({ id, name }) => [id, name])));
 }
 
-async function readWholeGroup(context: ConsoleContext, name: string): Promise<z.input<typeof wholeGroup>> {
+async function readGroupDetail(
+  context: Pick<ConsoleContext, "installation">,
+  name: string,
+): Promise<z.input<typeof groupDetailAnswer>> {
   const { db, clock } = context.installation;
   const found = await findGroup(context, name);
   const { id, createdAtMs } = found.group;
@@ -291,7 +300,7 @@ async function readWholeGroup(context: ConsoleContext, name: string): Promise<z.
 }
 
 async function changeMember(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   author: ConsoleAuthor,
   groupName: string,
   email: string,
@@ -301,7 +310,8 @@ async function changeMember(
   await changePolicy(context, author, async (context) => {
     const { group, records } = await findGroup(context, groupName);
     const user = await findUserByEmail(context.installation.db, email);
-    if (user === null) throw new ApiError("not_found", "email: nobody has this address.", { param: "email" });
+    if (user === null)
+      throw new ApiError("not_found", "email: no user has this address.", { param: "email" });
     found = user.email;
     const names = new Map(records.groups.map(({ id, name }) => [id, name]));
     const written = userToFile(user, names, undefined);

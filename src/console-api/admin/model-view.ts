@@ -8,7 +8,7 @@ import { multiplierText } from "../../money/tariff.ts";
 import { mapModel } from "../../policy/model-map.ts";
 import { type LookUpTerms, openPricing, type ResolvedPrice } from "../../policy/pricing.ts";
 import type { GroupRecord, ModelRecord, PolicyRecords, PriceList } from "../../records.ts";
-import type { ModelUse } from "../../store/policy/model-facts.ts";
+import type { ModelUse } from "../../store/policy/model-usage.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { priceSourceAnswer } from "./group-preview.ts";
 
@@ -22,7 +22,7 @@ const modelPrice = z.object({
   multiplier: z.string().nullable(),
 });
 
-export const shownModel = z.object({
+export const modelAnswer = z.object({
   document: modelForm,
   groups: z.array(z.string()),
   /** Accounts that map the model, enabled or not. */
@@ -36,13 +36,13 @@ export const shownModel = z.object({
   created_at: z.number(),
 });
 
-export type ShownModel = z.input<typeof shownModel>;
+export type ModelAnswer = z.input<typeof modelAnswer>;
 
 /** Computes the data that all models share once. */
 export function openModelView(
   records: PolicyRecords,
   usageByModel: ReadonlyMap<string, ModelUse>,
-): (model: ModelRecord) => ShownModel {
+): (model: ModelRecord) => ModelAnswer {
   const openGroupPricing = openPricing(records);
   const termsByGroup = new Map<GroupRecord, LookUpTerms>(
     records.groups.map((group) => [group, openGroupPricing(group)]),
@@ -71,8 +71,8 @@ function buildPrices(
   groups: readonly GroupRecord[],
   termsByGroup: ReadonlyMap<GroupRecord, LookUpTerms>,
   { priceList }: PolicyRecords,
-): ShownModel["prices"] {
-  const rows = new Map<string, ShownModel["prices"][number]>();
+): ModelAnswer["prices"] {
+  const rows = new Map<string, ModelAnswer["prices"][number]>();
   for (const group of groups) {
     const terms = termsByGroup.get(group)?.(model);
     if (terms === undefined) continue;

@@ -6,7 +6,7 @@ import type { GatewayDocument } from "../../config/schema/schema.ts";
 import { accountToFile, groupToFile, modelToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { INTERFACES, type ModelRecord, type PolicyRecords } from "../../records.ts";
-import { readModelUse } from "../../store/policy/model-facts.ts";
+import { readModelUse } from "../../store/policy/model-usage.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
@@ -14,11 +14,11 @@ import type { ConsoleContext } from "../context.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
-import { openModelView, shownModel } from "./model-view.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { modelAnswer, openModelView } from "./model-view.ts";
 
 const byId = { params: z.strictObject({ id: z.string() }) };
-const someModels = z.array(z.string()).min(1).max(1_000);
+const modelIdList = z.array(z.string()).min(1).max(1_000);
 const changedAnswer = z.object({ changed: z.number() });
 const mapping = z.strictObject({
   account: z.string(),
@@ -30,12 +30,12 @@ const mapping = z.strictObject({
 
 export const adminModelRoutes = {
   "admin.models.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/models",
     summary: "List public models, with their groups, accounts and prices",
     query: z.strictObject({ ...pageQuery, ...searchQuery }),
-    answer: buildPage(shownModel),
+    answer: buildPage(modelAnswer),
     async run(context, { query }) {
       const records = await readPolicy(context.installation.db);
       const { page, next } = namedPage(records.models, ({ id }) => id, query);
@@ -43,27 +43,29 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.get": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byId,
     method: "GET",
     path: "/api/admin/models/:id",
     summary: "Get a model",
-    answer: shownModel,
-    run: (context, { params }) => readShownModel(context, params.id),
+    answer: modelAnswer,
+    run: (context, { params }) => readModelAnswer(context, params.id),
   }),
   "admin.models.create": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/models",
     summary: "Create a model and publish it in groups",
     body: z.strictObject({ document: modelForm, groups: z.array(z.string()).default([]) }),
-    answer: shownModel,
+    answer: modelAnswer,
     async run(context, input) {
       const { document, groups } = input.body;
       await changePolicy(context, input, async (context) => {
         const records = await readPolicy(context.installation.db);
         if (records.models.some(({ id }) => id === document.id)) {
-          throw new ApiError("conflict", "id: another model has this name already.", { param: "id" });
+          throw new ApiError("conflict", "id: another model already has this name. Choose another name.", {
+            param: "id",
+          });
         }
         if (groups.length === 0) return { models: [document] };
         return {
@@ -71,29 +73,30 @@ export const adminModelRoutes = {
           ...withPublications(records, groups, (models) => [...models, document.id]),
         };
       });
-      return readShownModel(context, document.id);
+      return readModelAnswer(context, document.id);
     },
   }),
   "admin.models.save": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byId,
     method: "PUT",
     path: "/api/admin/models/:id",
     summary: "Replace the configuration of a model",
     body: modelForm,
-    answer: shownModel,
+    answer: modelAnswer,
     async run(context, input) {
       const { model } = await findModel(context, input.params.id);
       if (input.body.id !== model.id) {
-        const message = "id: a model keeps its name, for callers send it. Make another one.";
+        const message =
+          "id: the name of a model cannot be changed, because clients send it. Create another model.";
         throw new ApiError("invalid_value", message, { param: "id" });
       }
       await changePolicy(context, input, { models: [input.body] });
-      return readShownModel(context, model.id);
+      return readModelAnswer(context, model.id);
     },
   }),
   "admin.models.delete": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byId,
     method: "DELETE",
     path: "/api/admin/models/:id",
@@ -107,12 +110,12 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.publish": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/model-publications",
     summary: "Publish models in groups, or remove them, in bulk",
     body: z.strictObject({
-      models: someModels,
+      models: modelIdList,
       add: z.array(z.string()).default([]),
       remove: z.array(z.string()).default([]),
     }),
@@ -122,12 +125,12 @@ export const adminModelRoutes = {
       const { models, add, remove } = input.body;
       const conflicting = add.find((name) => remove.includes(name));
       if (conflicting !== undefined) {
-        const message = `remove: the group "${conflicting}" cannot get the models and lose them.`;
+        const message = `remove: the group "${conflicting}" is in both lists. Add or remove its models, not both.`;
         throw new ApiError("invalid_value", message, { param: "remove" });
       }
       const { changes } = await changePolicy(context, input, async (context) => {
         const records = await readPolicy(context.installation.db);
-        refuseUnknown(models, records);
+        rejectUnknownModels(models, records);
         const extended = withPublications(records, add, (present) => [...new Set([...present, ...models])]);
         const reduced = withPublications(records, remove, (present) =>
           present.filter((id) => !models.includes(id)),
@@ -138,7 +141,7 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.map": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/model-mappings",
     summary: "Map models to the upstream names of accounts, in bulk",
@@ -157,12 +160,12 @@ export const adminModelRoutes = {
     },
   }),
   "admin.models.edit": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "PATCH",
     path: "/api/admin/models",
     summary: "Update the same fields of several models",
     body: z.strictObject({
-      models: someModels,
+      models: modelIdList,
       set: z.strictObject({
         interfaces: z.array(z.enum(INTERFACES)).optional(),
         /** Null: no price on the model, so that the price list applies. */
@@ -177,7 +180,7 @@ export const adminModelRoutes = {
       const { models, set } = input.body;
       const { changes } = await changePolicy(context, input, async (context) => {
         const records = await readPolicy(context.installation.db);
-        refuseUnknown(models, records);
+        rejectUnknownModels(models, records);
         const selected = records.models.filter(({ id }) => models.includes(id));
         return { models: selected.map((model) => mergeFields(model, set)) };
       });
@@ -192,7 +195,7 @@ function mapModels(
   mappings: readonly Omit<z.output<typeof mapping>, "account">[],
 ) {
   const account = records.accounts.find((one) => one.name === name);
-  if (account === undefined) throw notFound("account", name, "mappings");
+  if (account === undefined) throw notFoundError("account", name, "mappings");
   const written = accountToFile(account);
   const models = new Map(Object.entries(written.models));
   for (const { model, upstream_model: upstream } of mappings) {
@@ -218,7 +221,7 @@ function withPublications(
   return {
     groups: names.map((name) => {
       const group = records.groups.find((one) => one.name === name);
-      if (group === undefined) throw notFound("group", name, "groups");
+      if (group === undefined) throw notFoundError("group", name, "groups");
       const models = change(group.models);
       const { billing, ...written } = groupToFile(group, accountNames);
       const keepPublished = <Value>(named: Readonly<Record<string, Value>> = {}) =>
@@ -236,33 +239,42 @@ function withPublications(
   };
 }
 
-function refuseUnknown(models: readonly string[], records: PolicyRecords): void {
+function rejectUnknownModels(models: readonly string[], records: PolicyRecords): void {
   const known = new Set(records.models.map(({ id }) => id));
   const unknown = models.find((id) => !known.has(id));
-  if (unknown !== undefined) throw notFound("model", unknown, "models");
+  if (unknown !== undefined) throw notFoundError("model", unknown, "models");
 }
 
-function notFound(noun: string, name: string, param: string): ApiError {
-  return new ApiError("not_found", `${param}: there is no ${noun} "${name}".`, { param });
+function notFoundError(noun: string, name: string, param: string): ApiError {
+  return new ApiError("not_found", `${param}: the ${noun} "${name}" does not exist.`, { param });
 }
 
-interface FoundModel {
+interface ModelLookup {
   model: ModelRecord;
   records: PolicyRecords;
 }
 
-async function findModel({ installation }: ConsoleContext, id: string): Promise<FoundModel> {
+async function findModel(
+  { installation }: Pick<ConsoleContext, "installation">,
+  id: string,
+): Promise<ModelLookup> {
   const records = await readPolicy(installation.db);
   const model = records.models.find((one) => one.id === id);
   if (model !== undefined) return { model, records };
-  throw new ApiError("not_found", "There is no such model. GET /api/admin/models lists them.");
+  throw new ApiError("not_found", "This model does not exist. GET /api/admin/models lists the models.");
 }
 
-async function openView({ installation: { db, clock } }: ConsoleContext, records: PolicyRecords) {
+async function openView(
+  { installation: { db, clock } }: Pick<ConsoleContext, "installation">,
+  records: PolicyRecords,
+) {
   return openModelView(records, await readModelUse(db, clock.nowMs() - DAY_MS));
 }
 
-async function readShownModel(context: ConsoleContext, id: string): Promise<z.input<typeof shownModel>> {
+async function readModelAnswer(
+  context: Pick<ConsoleContext, "installation">,
+  id: string,
+): Promise<z.input<typeof modelAnswer>> {
   const { model, records } = await findModel(context, id);
   const view = await openView(context, records);
   return view(model);

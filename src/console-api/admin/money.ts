@@ -13,17 +13,17 @@ import {
   refund,
   topUp,
 } from "../../billing/operations/operations.ts";
-import { usd } from "../../config/schema/words.ts";
+import { usd } from "../../config/schema/basic-values.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { loggedEntryFields } from "../../store/checks/entries-in-change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { debtIn } from "../../store/money/wallets.ts";
+import { computeDebt } from "../../store/money/wallets.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
-import { type Actor, forAdmins, type RouteInput, TAKES_NOTHING } from "../http/route.ts";
+import { type Actor, EMPTY_INPUT, forAdmins, type RouteInput } from "../http/route.ts";
 import { flushUsage, flushUsageFor } from "../usage/flush-usage.ts";
 
 const signedUsd = z
@@ -41,7 +41,7 @@ const order = {
   reason: z
     .string()
     .trim()
-    .min(1, { error: "must say why" })
+    .min(1, { error: "must not be empty" })
     .max(500)
     .refine((value) => !/\p{C}/u.test(value), { error: "must be one line of plain text" }),
   idempotency_key: orderKeyField,
@@ -62,7 +62,7 @@ const byUserId = { params: z.strictObject({ id: z.string().max(100) }) };
 
 export const adminMoneyRoutes = {
   "admin.money.adjust": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byUserId,
     method: "POST",
     path: "/api/admin/users/:id/adjust",
@@ -81,7 +81,7 @@ export const adminMoneyRoutes = {
   }),
 
   "admin.money.top_up": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byUserId,
     method: "POST",
     path: "/api/admin/users/:id/top-up",
@@ -105,7 +105,7 @@ export const adminMoneyRoutes = {
   }),
 
   "admin.money.refund": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/requests/:id/refund",
     summary: "Refund the charge of a request, fully or partly, to its payer",
@@ -138,7 +138,7 @@ interface PostingTerms {
 }
 
 async function postAndLog(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation">,
   input: RouteInput<unknown, unknown, { reason: string; idempotency_key?: string | undefined }, Actor>,
   action: string,
   post: (moneyContext: MoneyContext, terms: PostingTerms) => Promise<MoneyResult>,
@@ -162,7 +162,7 @@ async function postAndLog(
     amount: usdText(entry.amountNano),
     balance: usdText(wallet.balanceNano),
     held: usdText(wallet.heldNano),
-    debt: usdText(debtIn(wallet)),
+    debt: usdText(computeDebt(wallet)),
     repeated,
   };
 }

@@ -11,7 +11,10 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";
 import { countActive, listSubscriptionPage } from "../../store/money/subscription-list.ts";
-import { type SubscriptionStanding, subscriptionsCalled } from "../../store/money/subscription-standing.ts";
+import {
+  readSubscriptionStandings,
+  type SubscriptionStanding,
+} from "../../store/money/subscription-standing.ts";
 import { findSubscription } from "../../store/money/subscriptions.ts";
 import { listGroups } from "../../store/policy/groups.ts";
 import { changePolicy } from "../changes/change.ts";
@@ -21,7 +24,7 @@ import { emailField, instantField } from "../forms/fields.ts";
 import { orderKeyField, readOrderKey } from "../http/idempotency-key.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
 /** In the shape of gateway.yaml. The schema of the file validates the values. */
 const planForm = z.strictObject({
@@ -67,7 +70,7 @@ const byName = { params: z.strictObject({ name: z.string() }) };
 
 export const adminPlanRoutes = {
   "admin.plans.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/plans",
     summary: "List plans, with their number of subscribers",
@@ -80,7 +83,7 @@ export const adminPlanRoutes = {
   }),
 
   "admin.plans.save": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "PUT",
     path: "/api/admin/plans/:name",
@@ -90,16 +93,20 @@ export const adminPlanRoutes = {
     async run(context, input) {
       const { name } = input.params;
       if (input.body.name !== name)
-        throw new ApiError("invalid_value", "name: a plan keeps its name. Make another one.", {
-          param: "name",
-        });
+        throw new ApiError(
+          "invalid_value",
+          "name: the name of a plan cannot be changed. Create another plan.",
+          {
+            param: "name",
+          },
+        );
       await changePolicy(context, input, { plans: [input.body] });
       return planObject(context.installation.db, name);
     },
   }),
 
   "admin.plans.delete": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byName,
     method: "DELETE",
     path: "/api/admin/plans/:name",
@@ -114,7 +121,7 @@ export const adminPlanRoutes = {
   }),
 
   "admin.subscriptions.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/subscriptions",
     summary: "List subscriptions, newest first, with their remaining quota",
@@ -134,7 +141,7 @@ export const adminPlanRoutes = {
         { after: cursor === null ? null : { createdAtMs: cursor[0], id: cursor[1] }, limit },
       );
       const ids = found.map(({ id }) => id);
-      const standings = await subscriptionsCalled(db, ids, clock.nowMs());
+      const standings = await readSubscriptionStandings(db, ids, clock.nowMs());
       const byId = new Map(standings.map((standing) => [standing.id, standing]));
       return {
         data: found.flatMap(({ id, email }) => {
@@ -147,7 +154,7 @@ export const adminPlanRoutes = {
   }),
 
   "admin.subscriptions.grant": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/subscriptions",
     summary: "Grant a plan to a user",
@@ -174,7 +181,7 @@ export const adminPlanRoutes = {
       const created = await transaction(installation.db, async (tx) => {
         const user = await findUserByEmail(tx, email);
         if (user === null)
-          throw new ApiError("not_found", `email: there is no user ${email}.`, { param: "email" });
+          throw new ApiError("not_found", `email: the user ${email} does not exist.`, { param: "email" });
         const grant = {
           userId: user.id,
           plan,
@@ -200,12 +207,12 @@ export const adminPlanRoutes = {
         return granted;
       });
       await gateway.policy.refresh();
-      return needSubscription(context, created.id, created.email);
+      return requireSubscription(context, created.id, created.email);
     },
   }),
 
   "admin.subscriptions.cancel": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/subscriptions/:id/cancel",
     summary: "Cancel a subscription, now or at the end of its term",
@@ -218,15 +225,15 @@ export const adminPlanRoutes = {
       const { when } = input.body;
       const email = await transaction(installation.db, async (tx) => {
         const record = await findSubscription(tx, id);
-        if (record === null) throw noSubscription();
+        if (record === null) throw subscriptionNotFound();
         const user = await findUser(tx, record.userId);
         const cancelled = await cancelGrant({ ...installation, db: tx }, id, when);
         if (cancelled.kind === "open") {
-          const message = "when: this subscription has no end to wait for. Cancel it now.";
+          const message = "when: this subscription has no end. Cancel it now.";
           throw new ApiError("conflict", message, { param: "when" });
         }
         if (cancelled.kind === "cancelled_before")
-          throw new ApiError("conflict", "This subscription was cancelled before.");
+          throw new ApiError("conflict", "This subscription was already cancelled.");
         const plan = (await listPlans(tx)).find((one) => one.id === record.planId)?.name ?? record.planId;
         const to = cancelled.kind === "ending" ? new Date(cancelled.endsAtMs).toISOString() : "now";
         const address = user?.email ?? record.userId;
@@ -242,7 +249,7 @@ export const adminPlanRoutes = {
         return address;
       });
       await gateway.policy.refresh();
-      return needSubscription(context, id, email);
+      return requireSubscription(context, id, email);
     },
   }),
 };
@@ -262,23 +269,31 @@ async function planObject(db: Db, name: string): Promise<z.input<typeof planAnsw
   const plan = (await listPlans(db)).find((one) => one.name === name);
   const [object] = plan === undefined ? [] : await planObjects(db, [plan]);
   if (object === undefined)
-    throw new ApiError("not_found", "There is no such plan. GET /api/admin/plans lists them.");
+    throw new ApiError("not_found", "This plan does not exist. GET /api/admin/plans lists the plans.");
   return object;
 }
 
 async function findPlanId(db: Db, name: string): Promise<string> {
   const plan = (await listPlans(db)).find((one) => one.name === name);
-  if (plan === undefined) throw new ApiError("not_found", "plan: there is no such plan.", { param: "plan" });
+  if (plan === undefined)
+    throw new ApiError("not_found", "plan: this plan does not exist.", { param: "plan" });
   return plan.id;
 }
 
-function noSubscription(): ApiError {
-  return new ApiError("not_found", "There is no such subscription. GET /api/admin/subscriptions lists them.");
+function subscriptionNotFound(): ApiError {
+  return new ApiError(
+    "not_found",
+    "This subscription does not exist. GET /api/admin/subscriptions lists the subscriptions.",
+  );
 }
 
-async function needSubscription({ installation }: ConsoleContext, id: string, email: string) {
-  const [standing] = await subscriptionsCalled(installation.db, [id], installation.clock.nowMs());
-  if (standing === undefined) throw noSubscription();
+async function requireSubscription(
+  { installation }: Pick<ConsoleContext, "installation">,
+  id: string,
+  email: string,
+) {
+  const [standing] = await readSubscriptionStandings(installation.db, [id], installation.clock.nowMs());
+  if (standing === undefined) throw subscriptionNotFound();
   return subscriptionObject(standing, email);
 }
 

@@ -10,17 +10,17 @@ import { transaction } from "../../store/engine/db.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { readPriceList, writePriceList } from "../../store/policy/price-list.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
-import { changeAnswer, changeObject, placedProblem, placedProblems } from "../changes/config-view.ts";
+import { changeAnswer, changeObject, problemObject, problemsAnswer } from "../changes/config-view.ts";
 import { priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
 const listInfo = z.object({ date: z.string(), models: z.number() });
 
 export const adminPriceRoutes = {
   "admin.prices.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/prices",
     summary: "List the entries of the price lists, with their dates",
@@ -59,7 +59,7 @@ export const adminPriceRoutes = {
     },
   }),
   "admin.prices.about": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/price-lists",
     summary: "List the price lists, with their dates",
@@ -77,7 +77,7 @@ export const adminPriceRoutes = {
     },
   }),
   "admin.prices.update": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/prices",
     summary: "Update the custom price list, or preview the changes",
@@ -88,7 +88,7 @@ export const adminPriceRoutes = {
     }),
     bodyBytesMax: limits.apiBulkBodyBytesMax,
     answer: z.object({
-      problems: placedProblems,
+      problems: problemsAnswer,
       changes: z.array(changeAnswer),
       applied: z.boolean(),
       /** Models that a charging group publishes without a price under this list. No key can see them. */
@@ -98,7 +98,7 @@ export const adminPriceRoutes = {
       const { text, dry_run: dry } = input.body;
       const parsed = parsePriceList(text, "prices", await readPriceList(db));
       if (!parsed.ok) {
-        return { problems: parsed.problems.map(placedProblem), changes: [], applied: false, unpriced: [] };
+        return { problems: parsed.problems.map(problemObject), changes: [], applied: false, unpriced: [] };
       }
       const { list } = parsed;
       const changes = await transaction(db, async (tx) => {

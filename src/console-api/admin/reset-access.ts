@@ -3,17 +3,17 @@
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import { transaction } from "../../store/engine/db.ts";
+import { createLink } from "../auth/create-link.ts";
 import { accessResetEmail } from "../auth/email-templates.ts";
 import { sendIfPossible } from "../auth/links.ts";
-import { createLink } from "../auth/make-link.ts";
 import { endAccess } from "../auth/user-access.ts";
-import { auditActor } from "../changes/change-log-entry.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
-import { needUser } from "./users.ts";
+import { changeLogActor } from "../changes/change-log-entry.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { requireUser } from "./users.ts";
 
 export const resetAccessRoutes = {
   "admin.users.reset_access": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/users/:id/reset-access",
     summary:
@@ -34,14 +34,14 @@ export const resetAccessRoutes = {
     }),
     async run(context, input) {
       const { installation, gateway } = context;
-      const user = await needUser(context, input.params.id);
+      const user = await requireUser(context, input.params.id);
       if (user.id === input.actor.userId) {
         throw new ApiError(
           "conflict",
           "You cannot reset your own access: you would be locked out. Change your password, and revoke sessions, tokens and keys, on your own pages.",
         );
       }
-      const by = { actor: auditActor(input.actor), address: input.clientAddress };
+      const by = { actor: changeLogActor(input.actor), address: input.clientAddress };
       const { ended, link } = await transaction(installation.db, async (tx) => ({
         ended: await endAccess(tx, installation, { user, action: "user.reset_access", by }, null),
         link: await createLink(tx, installation, { purpose: "reset", user }, by),

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { alertsToFile, smtpToFile } from "../../config/plan/plan-settings.ts";
 import { durationText } from "../../config/schema/usage-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { MailRefused } from "../../mail/mail.ts";
+import { MailRefusedError } from "../../mail/mail.ts";
 import { REGISTRATIONS, SMTP_SECURITY } from "../../records.ts";
 import {
   ALERT_EVENTS,
@@ -24,7 +24,7 @@ import { changePolicy } from "../changes/change.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { emailField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
 /** In the shape of gateway.yaml. The schema of the file validates the values. */
 const smtpFields = {
@@ -114,7 +114,7 @@ const alertAnswer = z.object({
 
 export const adminSettingsRoutes = {
   "admin.settings.get": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/settings",
     summary: "Get the settings, in the format of gateway.yaml, without secrets",
@@ -123,7 +123,7 @@ export const adminSettingsRoutes = {
   }),
 
   "admin.settings.save": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "PATCH",
     path: "/api/admin/settings",
     summary: "Update the settings; each section that is sent is replaced as a whole",
@@ -132,13 +132,13 @@ export const adminSettingsRoutes = {
     answer: settingsAnswer,
     async run(context, input) {
       await changePolicy(context, input, input.body);
-      await context.alerts.look();
+      await context.alerts.check();
       return settingsObject(context.installation.db);
     },
   }),
 
   "admin.settings.test_mail": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/settings/test-mail",
     summary: "Send a test mail with the saved settings, and return the result",
@@ -148,7 +148,10 @@ export const adminSettingsRoutes = {
       const { db, clock } = context.installation;
       const mail = await context.mail();
       if (mail === null)
-        throw new ApiError("conflict", "No mail server is set yet. Save one first, then send a test.");
+        throw new ApiError(
+          "conflict",
+          "No mail server is configured. Save the mail settings first, then send a test.",
+        );
       const { to } = input.body;
       const refusal = await mail.send(testEmail(to, context.publicUrl)).then(() => null, refusalText);
       const change = { field: "result", from: null, to: refusal ?? "sent" };
@@ -162,13 +165,13 @@ export const adminSettingsRoutes = {
         }),
       );
       return refusal === null
-        ? { ok: true, message: `The mail server has taken the mail for ${to}.` }
+        ? { ok: true, message: `The mail server accepted the mail to ${to}.` }
         : { ok: false, message: refusal };
     },
   }),
 
   "admin.settings.test_alert": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/settings/test-alert",
     summary: "Send a test alert to a webhook, and return the result",
@@ -178,7 +181,10 @@ export const adminSettingsRoutes = {
       const { webhook } = input.body;
       const testResult = await alerts.test(webhook);
       if (testResult === null)
-        throw new ApiError("not_found", "There is no webhook of this name. Save it first, then send a test.");
+        throw new ApiError(
+          "not_found",
+          "No webhook has this name. Save the webhook first, then send a test.",
+        );
       await appendChange(
         installation.db,
         buildChangeEntry(input, {
@@ -193,7 +199,7 @@ export const adminSettingsRoutes = {
   }),
 
   "admin.alerts.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/alerts",
     summary: "List alerts, newest first, with their delivery status",
@@ -233,7 +239,7 @@ async function settingsObject(db: Db): Promise<z.input<typeof settingsAnswer>> {
 }
 
 function refusalText(error: unknown): string {
-  if (error instanceof MailRefused) return error.message;
+  if (error instanceof MailRefusedError) return error.message;
   throw error;
 }
 

@@ -8,14 +8,14 @@ import { z } from "zod";
 import { INTERFACES } from "../../records.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
-import { usageSeries } from "../../store/reports/usage-charts.ts";
+import { readUsageSeries } from "../../store/reports/usage-charts.ts";
 import { listUsage } from "../../store/reports/usage-list.ts";
 import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { USAGE_OUTCOMES, type UsageOutcome } from "../../store/usage/usage-row.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
-import { needUser } from "./users.ts";
+import { requireUser } from "./users.ts";
 
 const refusalAnswer = z.object({
   request_id: z.string(),
@@ -31,13 +31,13 @@ const refusalAnswer = z.object({
   code: z.string().nullable(),
 });
 
-const SHOWN_MAX = 100;
+const ROWS_MAX = 100;
 /** Outcomes about which a user may contact support. */
 const FAILED_OUTCOMES: readonly UsageOutcome[] = ["refused", "failed", "upstream_cut"];
 
 export const adminSupportRoutes = {
   "admin.users.support": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/users/:id/support",
     summary:
@@ -54,17 +54,17 @@ export const adminSupportRoutes = {
     }),
     async run(context, input) {
       const { db, clock } = context.installation;
-      const user = await needUser(context, input.params.id);
+      const user = await requireUser(context, input.params.id);
       const nowMs = clock.nowMs();
       await flushUsage(context);
       const fromMs = nowMs - DAY_MS;
       const pages = await Promise.all(
         FAILED_OUTCOMES.map((outcome) =>
-          listUsage(db, { userId: user.id, outcome, fromMs }, { after: null, limit: SHOWN_MAX }),
+          listUsage(db, { userId: user.id, outcome, fromMs }, { after: null, limit: ROWS_MAX }),
         ),
       );
       const rows = pages.flatMap((page) => page.rows).sort((a, b) => b.atMs - a.atMs);
-      const hours = await usageSeries(db, {
+      const hours = await readUsageSeries(db, {
         scope: { kind: "user", id: user.id },
         fromMs,
         toMs: nowMs,

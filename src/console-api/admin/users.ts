@@ -7,7 +7,7 @@ import { usdText } from "../../money/nano.ts";
 import { USER_STATUSES, type UserRecord } from "../../records.ts";
 import { type ListedUser, listUserPage } from "../../store/identity/user-list.ts";
 import { findUser, findUserByEmail, foldEmail } from "../../store/identity/users.ts";
-import { debtIn } from "../../store/money/wallets.ts";
+import { computeDebt } from "../../store/money/wallets.ts";
 import { listGroups } from "../../store/policy/groups.ts";
 import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
@@ -15,12 +15,12 @@ import type { ConsoleContext } from "../context.ts";
 import { emailField } from "../forms/fields.ts";
 import { limitsAnswer, limitsInput, limitsObject } from "../forms/limits-form.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { type Actor, forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { type Actor, EMPTY_INPUT, forAdmins } from "../http/route.ts";
 
 const ROLES = ["admin", "user"] as const;
 const SPEND_DAYS = 30;
 
-const listedUser = z.object({
+const userListAnswer = z.object({
   id: z.string(),
   email: z.string(),
   role: z.enum(ROLES),
@@ -42,8 +42,8 @@ const listedUser = z.object({
   charged_30d: z.string(),
 });
 
-const wholeUser = z.object({
-  ...listedUser.shape,
+const userDetailAnswer = z.object({
+  ...userListAnswer.shape,
   /** Limits of all keys of the user together. */
   limits: limitsAnswer,
   /** Names of the groups that the user is a member of. */
@@ -54,7 +54,7 @@ const byId = { params: z.strictObject({ id: z.string().max(100) }) };
 
 export const adminUserRoutes = {
   "admin.users.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/users",
     summary: "List users by address, with balance, keys and usage of the last 30 days",
@@ -64,7 +64,7 @@ export const adminUserRoutes = {
       role: z.enum(ROLES).optional(),
       status: z.enum(USER_STATUSES).optional(),
     }),
-    answer: buildPage(listedUser),
+    answer: buildPage(userListAnswer),
     async run({ installation }, { query: { after, limit, search, role, status } }) {
       const { db, clock } = installation;
       const cursor = readCursor(after, z.tuple([z.string()]));
@@ -76,17 +76,17 @@ export const adminUserRoutes = {
   }),
 
   "admin.users.get": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byId,
     method: "GET",
     path: "/api/admin/users/:id",
     summary: "Get a user, with limits and groups",
-    answer: wholeUser,
-    run: (context, { params }) => readWholeUser(context, params.id),
+    answer: userDetailAnswer,
+    run: (context, { params }) => readUserDetail(context, params.id),
   }),
 
   "admin.users.create": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/users",
     summary: "Create a user without a password; create a password link with POST /api/admin/links",
@@ -96,22 +96,22 @@ export const adminUserRoutes = {
       groups: z.array(z.string()).max(1_000).default([]),
       limits: limitsInput.optional(),
     }),
-    answer: wholeUser,
+    answer: userDetailAnswer,
     async run(context, input) {
       const { email, role, groups, limits } = input.body;
-      refuseTokens(input.actor, role);
+      rejectTokens(input.actor, role);
       await changePolicy(context, input, async (context) => {
         if ((await findUserByEmail(context.installation.db, email)) !== null)
-          throw new ApiError("conflict", "email: somebody has this address already.", { param: "email" });
+          throw new ApiError("conflict", "email: another user already has this address.", { param: "email" });
         return { users: [{ email, role, groups, ...(limits === undefined ? {} : { limits }) }] };
       });
       const created = await findUserByEmail(context.installation.db, email);
-      return readWholeUser(context, created?.id ?? "");
+      return readUserDetail(context, created?.id ?? "");
     },
   }),
 
   "admin.users.change": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byId,
     method: "PATCH",
     path: "/api/admin/users/:id",
@@ -123,14 +123,14 @@ export const adminUserRoutes = {
       groups: z.array(z.string()).max(1_000).optional(),
       limits: limitsInput.optional(),
     }),
-    answer: wholeUser,
+    answer: userDetailAnswer,
     async run(context, input) {
       const { id } = input.params;
-      refuseTokens(input.actor, input.body.role);
+      rejectTokens(input.actor, input.body.role);
       await changePolicy(context, input, async (context) => {
-        const user = await needUser(context, id);
+        const user = await requireUser(context, id);
         const { role = user.role, status = user.status, groups, limits } = input.body;
-        if (role !== "admin" || status !== "active") refuseOwnAccount(input.actor, user);
+        if (role !== "admin" || status !== "active") rejectOwnAccount(input.actor, user);
         const names = new Map((await listGroups(context.installation.db)).map((one) => [one.id, one.name]));
         const written = userToFile(user, names, undefined);
         return {
@@ -145,51 +145,54 @@ export const adminUserRoutes = {
           ],
         };
       });
-      return readWholeUser(context, id);
+      return readUserDetail(context, id);
     },
   }),
 
   "admin.users.delete": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     ...byId,
     method: "DELETE",
     path: "/api/admin/users/:id",
     summary: "Delete a user whose wallet is empty, and revoke the user's keys",
     answer: z.object({ revoked_keys: z.number() }),
     async run(context, input) {
-      const user = await needUser(context, input.params.id);
-      refuseOwnAccount(input.actor, user);
+      const user = await requireUser(context, input.params.id);
+      rejectOwnAccount(input.actor, user);
       const { changes } = await changePolicy(context, input, {}, { users: [user.email] });
       return { revoked_keys: changes.filter(({ what }) => what.startsWith("key ")).length };
     },
   }),
 };
 
-export async function needUser({ installation }: ConsoleContext, id: string): Promise<UserRecord> {
+export async function requireUser(
+  { installation }: Pick<ConsoleContext, "installation">,
+  id: string,
+): Promise<UserRecord> {
   const user = await findUser(installation.db, id);
   if (user !== null) return user;
-  throw new ApiError("not_found", "There is no such user. GET /api/admin/users lists them.");
+  throw new ApiError("not_found", "This user does not exist. GET /api/admin/users lists the users.");
 }
 
 /**
  * Prevents privilege escalation: a token that creates an administrator could sign in as one and do what tokens
  * must not do.
  */
-function refuseTokens({ via }: Actor, role: UserRecord["role"] | undefined): void {
+function rejectTokens({ via }: Actor, role: UserRecord["role"] | undefined): void {
   if (role !== "admin" || via.kind !== "token") return;
   throw new ApiError(
     "forbidden",
-    "A personal access token may not make an administrator. Sign in to the console.",
+    "A personal access token cannot make a user an administrator. Sign in to the console.",
     { param: "role" },
   );
 }
 
 /** Prevents administrators from locking themselves out, because no other administrator may be left to undo it. */
-function refuseOwnAccount(actor: Actor, user: UserRecord): void {
+function rejectOwnAccount(actor: Actor, user: UserRecord): void {
   if (actor.userId !== user.id || user.role !== "admin") return;
   throw new ApiError(
     "conflict",
-    "You cannot take your own rights away, or remove yourself. Ask another administrator.",
+    "You cannot remove your own rights or delete yourself. Ask another administrator.",
   );
 }
 
@@ -197,7 +200,7 @@ function spendStartMs(nowMs: number): number {
   return startOfDay(nowMs) - (SPEND_DAYS - 1) * DAY_MS;
 }
 
-function listedObject(user: ListedUser): z.input<typeof listedUser> {
+function listedObject(user: ListedUser): z.input<typeof userListAnswer> {
   return {
     id: user.id,
     email: user.email,
@@ -209,7 +212,7 @@ function listedObject(user: ListedUser): z.input<typeof listedUser> {
     has_second_factor: user.hasSecondFactor,
     balance: usdText(user.balanceNano),
     held: usdText(user.heldNano),
-    debt: usdText(debtIn(user)),
+    debt: usdText(computeDebt(user)),
     keys: user.keys,
     requests_30d: user.requests,
     cost_30d: usdText(user.costNano),
@@ -217,14 +220,18 @@ function listedObject(user: ListedUser): z.input<typeof listedUser> {
   };
 }
 
-async function readWholeUser(context: ConsoleContext, id: string): Promise<z.input<typeof wholeUser>> {
+async function readUserDetail(
+  context: Pick<ConsoleContext, "installation">,
+  id: string,
+): Promise<z.input<typeof userDetailAnswer>> {
   const { db, clock } = context.installation;
-  const user = await needUser(context, id);
+  const user = await requireUser(context, id);
   const page = { after: null, limit: 1, usedSinceMs: spendStartMs(clock.nowMs()) };
   const {
     users: [listed],
   } = await listUserPage(db, { id: user.id }, page);
-  if (listed === undefined) throw new ApiError("not_found", `There is no user ${foldEmail(user.email)}.`);
+  if (listed === undefined)
+    throw new ApiError("not_found", `The user ${foldEmail(user.email)} does not exist.`);
   const names = new Map((await listGroups(db)).map((group) => [group.id, group.name]));
   return {
     ...listedObject(listed),

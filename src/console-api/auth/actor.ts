@@ -21,7 +21,7 @@ export interface PresentedCredentials {
  * to be authenticated.
  */
 export async function findActor(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation">,
   presented: PresentedCredentials,
 ): Promise<Actor | null> {
   const token = readBearer(presented.headers);
@@ -33,7 +33,10 @@ export function readBearer(headers: HeaderReader): string | null {
   return match === null ? null : (match[1] ?? "");
 }
 
-async function findTokenActor({ installation }: ConsoleContext, secret: string): Promise<Actor> {
+async function findTokenActor(
+  { installation }: Pick<ConsoleContext, "installation">,
+  secret: string,
+): Promise<Actor> {
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
   const found = isAccessToken(secret) ? await findAccessToken(db, secretDigest(secret), nowMs) : null;
@@ -41,8 +44,8 @@ async function findTokenActor({ installation }: ConsoleContext, secret: string):
     throw new ApiError(
       "sign_in_required",
       secret.startsWith("gwk_")
-        ? "This is an API key, which calls models. Here a personal access token is needed; it begins with gwp_."
-        : "The personal access token is wrong, has expired or was revoked. Make a new one in the console.",
+        ? "This is an API key, which can only call models. Send a personal access token, which begins with gwp_."
+        : "The personal access token is invalid, expired or revoked. Create a new one in the console.",
       { headers: { "www-authenticate": "Bearer" } },
     );
   }
@@ -50,7 +53,7 @@ async function findTokenActor({ installation }: ConsoleContext, secret: string):
   if (token.scope === "admin" && owner.role !== "admin") {
     throw new ApiError(
       "forbidden",
-      "This personal access token has the scope `admin`, and its owner is not an administrator. Create one with the scope `read` or `keys`.",
+      "This personal access token has the scope `admin`, but its owner is not an administrator. Create a token with the scope `read` or `keys`.",
     );
   }
   if (nowMs - (token.usedAtMs ?? 0) > limits.lastUseMs) await touchAccessToken(db, token.id, nowMs);
@@ -58,7 +61,7 @@ async function findTokenActor({ installation }: ConsoleContext, secret: string):
 }
 
 async function findSessionActor(
-  { installation }: ConsoleContext,
+  { installation }: Pick<ConsoleContext, "installation">,
   { headers, clientAddress }: PresentedCredentials,
 ): Promise<Actor | null> {
   const secret = presentedSession(headers);
@@ -84,7 +87,7 @@ async function findSessionActor(
  */
 export async function requireLiveActor(tx: Db, { via }: Actor): Promise<void> {
   const isLive = via.kind === "session" ? await lockSession(tx, via.id) : await lockAccessToken(tx, via.id);
-  if (!isLive) throw new ApiError("sign_in_required", "Your access was ended meanwhile. Sign in again.");
+  if (!isLive) throw new ApiError("sign_in_required", "Your session has ended. Sign in again.");
 }
 
 export function sessionBounds(nowMs: number): SessionBounds {

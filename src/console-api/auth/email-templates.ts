@@ -6,12 +6,14 @@ export function resetEmail(to: string, url: string): MailMessage {
   return {
     to,
     subject: "Choose a new password",
-    text: `Somebody, hopefully you, asked for a new password for ${to}.
+    text: `A password reset was requested for your account ${to}.
 
-Choose one here:
+Choose a new password:
 ${url}
 
-The link works once, for an hour. With the new password every browser is signed out and your personal access tokens are revoked. The page also lists your API keys, so that you can revoke those you do not recognize. If it was not you, do nothing: the password stays as it is.`,
+The link works once, for one hour. When you choose a new password, all browsers are signed out and all personal access tokens are revoked. The page also lists your API keys, so that you can revoke keys that you do not recognize.
+
+If you did not request this, ignore this e-mail. Your password stays unchanged.`,
   };
 }
 
@@ -19,10 +21,10 @@ export function verificationEmail(to: string, url: string): MailMessage {
   return {
     to,
     subject: "Verify your address",
-    text: `Welcome. Open this link to show that ${to} is yours, and to choose the password of your account:
+    text: `Welcome. Open this link to verify the address ${to} and to choose the password of your account:
 ${url}
 
-It works once, for three days. If you did not register, do nothing: without the link there is no account.`,
+The link works once, for three days. If you did not register, ignore this e-mail. No account is created without the link.`,
   };
 }
 
@@ -30,33 +32,33 @@ export function accessResetEmail(to: string, url: string): MailMessage {
   return {
     to,
     subject: "Your access was reset",
-    text: `An administrator has reset the access to your account ${to}: the password, the second factor, all sessions, personal access tokens and API keys no longer work.
+    text: `An administrator has reset the access to your account ${to}. The password, two-factor authentication, and all sessions, personal access tokens and API keys are no longer valid.
 
-Choose a new password here:
+Choose a new password:
 ${url}
 
-The link works once, for an hour. Then create new API keys, and turn the second factor on again.`,
+The link works once, for one hour. Then create new API keys, and enable two-factor authentication again.`,
   };
 }
 
 export function alreadyRegisteredEmail(to: string, signInUrl: string): MailMessage {
   return {
     to,
-    subject: "You have an account already",
-    text: `Somebody, hopefully you, wanted to open an account with ${to}. There is one already, and nothing was changed.
+    subject: "You already have an account",
+    text: `A registration was requested for ${to}, but this address already has an account. No changes were made.
 
-Sign in here, or choose a new password if you have forgotten it:
+Sign in, or reset your password if you have forgotten it:
 ${signInUrl}
 
-If it was not you, do nothing.`,
+If you did not request this, ignore this e-mail.`,
   };
 }
 
 export function invitationEmail(to: string, url: string, by: string): MailMessage {
   return {
     to,
-    subject: "You are invited",
-    text: `${by} invites you to the model gateway. Choose a password here:
+    subject: "Invitation to the model gateway",
+    text: `${by} invited you to the model gateway. Choose a password to create your account:
 ${url}
 
 The link works once, for seven days.`,
@@ -66,18 +68,18 @@ The link works once, for seven days.`,
 export function signInEmail(to: string, url: string): MailMessage {
   return {
     to,
-    subject: "Your link to sign in",
-    text: `An administrator made you a link to sign in:
+    subject: "Your sign-in link",
+    text: `An administrator created a sign-in link for you:
 ${url}
 
-It works once, for an hour. Whoever opens it is signed in as you: do not pass it on.`,
+The link works once, for one hour. It signs in to your account: do not share it.`,
   };
 }
 
 export function testEmail(to: string, consoleUrl: string): MailMessage {
   return {
     to,
-    subject: "A test of the model gateway's mail",
-    text: `Mail works: this was sent by the gateway at ${consoleUrl}. There is nothing to do.`,
+    subject: "Test mail of the model gateway",
+    text: `This is a test mail of the gateway at ${consoleUrl}. The mail settings work. No action is required.`,
   };
 }

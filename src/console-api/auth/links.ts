@@ -9,18 +9,18 @@ import { transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import { deleteLink, findLink, LINK_PURPOSES, listLinks } from "../../store/identity/links.ts";
 import { findUserByEmail } from "../../store/identity/users.ts";
-import { auditActor, buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry, changeLogActor } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, linkTokenField } from "../forms/fields.ts";
-import { forAdmins, forAnyone, NOTHING, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins, forAnyone, NO_INPUT } from "../http/route.ts";
+import { createLink, type LinkRequest } from "./create-link.ts";
 import { invitationEmail, resetEmail, signInEmail } from "./email-templates.ts";
-import { createLink, type LinkRequest } from "./make-link.ts";
 import { accessAnswer, listAccess } from "./user-access.ts";
 
-export function linkUsedUp(): ApiError {
+export function linkUsedError(): ApiError {
   return new ApiError(
     "link_used_up",
-    "This link was used already, has expired, or a newer one has replaced it. Ask for a new one.",
+    "This link was already used, has expired, or was replaced by a newer one. Request a new link.",
   );
 }
 
@@ -36,7 +36,7 @@ const linkAnswer = z.object({
 
 export const linkRoutes = {
   "links.read": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     // The token is a secret, so it is sent in a body: URLs are logged on the way.
     method: "POST",
     path: "/api/links/read",
@@ -53,7 +53,7 @@ export const linkRoutes = {
     async run({ installation }, { body }) {
       const { db, clock } = installation;
       const link = await findLink(db, secretDigest(body.token), clock.nowMs());
-      if (link === null) throw linkUsedUp();
+      if (link === null) throw linkUsedError();
       const { purpose, email, userId } = link;
       const user = purpose === "reset" && userId !== null ? await findCredentials(db, userId) : null;
       const access = user === null ? null : await listAccess(installation, user);
@@ -62,7 +62,7 @@ export const linkRoutes = {
   }),
 
   "admin.links.create": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/admin/links",
     summary: "Create a one-time link: to invite a user, or for a user who cannot sign in",
@@ -84,16 +84,16 @@ export const linkRoutes = {
         let linkRequest: LinkRequest;
         if (purpose === "invite") {
           if (user !== null) {
-            throw new ApiError("conflict", `${email} has an account already.`, { param: "email" });
+            throw new ApiError("conflict", `${email} already has an account.`, { param: "email" });
           }
           linkRequest = { purpose, email, role };
         } else {
           if (user === null) {
-            throw new ApiError("not_found", `There is no user ${email}.`, { param: "email" });
+            throw new ApiError("not_found", `The user ${email} does not exist.`, { param: "email" });
           }
           linkRequest = { purpose, user };
         }
-        const by = { actor: auditActor(input.actor), address: input.clientAddress };
+        const by = { actor: changeLogActor(input.actor), address: input.clientAddress };
         return createLink(tx, context.installation, linkRequest, by);
       });
       const url = context.publicUrl + created.path;
@@ -108,7 +108,7 @@ export const linkRoutes = {
   }),
 
   "admin.links.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/links",
     summary: "List active links, newest first. The links themselves are not returned",
@@ -135,18 +135,18 @@ export const linkRoutes = {
   }),
 
   "admin.links.revoke": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/admin/links/:id",
     summary: "Revoke a link",
     params: z.strictObject({ id: z.string() }),
-    answer: NOTHING,
+    answer: NO_INPUT,
     async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
         const deleted = await deleteLink(tx, input.params.id);
         if (deleted === null)
-          throw new ApiError("not_found", "There is no such link, or it was used already.");
+          throw new ApiError("not_found", "This link does not exist, or was already used.");
         const target = `${deleted.purpose === "invite" ? "invitation" : "user"} ${deleted.email}`;
         await appendChange(
           tx,
@@ -159,7 +159,10 @@ export const linkRoutes = {
 };
 
 /** Returns false if no mail server is configured, or if it rejected the message. */
-export async function sendIfPossible(context: ConsoleContext, message: MailMessage): Promise<boolean> {
+export async function sendIfPossible(
+  context: Pick<ConsoleContext, "gateway" | "mail">,
+  message: MailMessage,
+): Promise<boolean> {
   const mail = await context.mail();
   if (mail === null) return false;
   try {

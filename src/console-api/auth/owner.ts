@@ -13,7 +13,7 @@ export const ownerQuery = { user: z.string().max(100).optional() };
 export function resolveOwner(actor: Actor, user: string | undefined): string {
   if (user === undefined || user === actor.userId) return actor.userId;
   if (actor.role === "admin") return user;
-  throw new ApiError("forbidden", "Only administrators may ask for somebody else. Leave `user` out.", {
+  throw new ApiError("forbidden", "Only administrators may request the data of other users. Remove `user`.", {
     param: "user",
   });
 }
@@ -22,5 +22,5 @@ export function resolveOwner(actor: Actor, user: string | undefined): string {
 export async function ownKey(db: Db, actor: Actor, id: string): Promise<KeyRecord> {
   const key = await findKey(db, id);
   if (key !== null && (actor.role === "admin" || key.userId === actor.userId)) return key;
-  throw new ApiError("not_found", "There is no such key among yours. GET /api/keys lists them.");
+  throw new ApiError("not_found", "You have no such key. GET /api/keys lists your keys.");
 }

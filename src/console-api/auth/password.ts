@@ -15,7 +15,7 @@ import {
   writePassword,
 } from "../../store/identity/credentials.ts";
 import { findLink, takeLink } from "../../store/identity/links.ts";
-import { auditActor, buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry, changeLogActor } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import {
   codeField,
@@ -25,21 +25,21 @@ import {
   newPasswordField,
   passwordField,
 } from "../forms/fields.ts";
-import { refuseInsecure } from "../http/origin.ts";
-import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
+import { rejectInsecure } from "../http/origin.ts";
+import { EMPTY_INPUT, forAnyone, forUsers, NO_INPUT } from "../http/route.ts";
 import { addressBlock } from "../throttling/throttle.ts";
 import { requireLiveActor } from "./actor.ts";
+import { createLink } from "./create-link.ts";
 import { resetEmail } from "./email-templates.ts";
-import { linkUsedUp, sendIfPossible } from "./links.ts";
-import { createLink } from "./make-link.ts";
+import { linkUsedError, sendIfPossible } from "./links.ts";
 import { beginSession, withCookie } from "./session.ts";
-import { arrive, refuseWrongCode, signedInAnswer } from "./sessions.ts";
+import { requireCode, signedInAnswer, signIn } from "./sessions.ts";
 import { type AccessChange, endAccess, resetPassword } from "./user-access.ts";
 import { requirePassword } from "./verify-credentials.ts";
 
 export const passwordRoutes = {
   "password.change": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/password",
     summary: "Change your password. All other sessions are signed out",
@@ -51,7 +51,7 @@ export const passwordRoutes = {
       new_password: newPasswordField,
     }),
     tokenScope: "none",
-    answer: NOTHING,
+    answer: NO_INPUT,
     async run(context, input) {
       const { installation, identity } = context;
       const verified = await requirePassword(context, input.actor, input.body);
@@ -60,7 +60,7 @@ export const passwordRoutes = {
       const cookie = await transaction(installation.db, async (tx) => {
         // Hashing takes time. A reset that happened meanwhile must not be overwritten.
         await bumpKeyRevision(tx);
-        if (!(await lockPassword(tx, verified))) throw passwordReplaced();
+        if (!(await lockPassword(tx, verified))) throw passwordReplacedError();
         await requireLiveActor(tx, input.actor);
         await writePassword(tx, userId, newHash);
         const newCookie = await beginSession(tx, installation, input, userId);
@@ -75,12 +75,12 @@ export const passwordRoutes = {
   }),
 
   "password.forgot": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/password/forgot",
     summary: "Send a password reset link. The response does not reveal whether the user exists",
     body: z.strictObject({ email: emailField }),
-    answer: NOTHING,
+    answer: NO_INPUT,
     async run(context, { body, clientAddress }) {
       if ((await context.mail()) === null) {
         throw new ApiError(
@@ -96,7 +96,7 @@ export const passwordRoutes = {
   }),
 
   "password.reset": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/password/reset",
     summary:
@@ -124,8 +124,8 @@ export const passwordRoutes = {
       const passwordHash = await identity.passwords.hash(password);
       const { userId, email, mustVerify } = credentials;
       const ended = await transaction(db, async (tx) => {
-        if ((await takeLink(tx, digest, "reset", clock.nowMs())) === null) throw linkUsedUp();
-        const by = { actor: auditActor({ userId, email }), address: input.clientAddress };
+        if ((await takeLink(tx, digest, "reset", clock.nowMs())) === null) throw linkUsedError();
+        const by = { actor: changeLogActor({ userId, email }), address: input.clientAddress };
         const change: AccessChange = { user: { id: userId, email }, action: "password.reset", by };
         // Access that was created before the address was verified may not belong to its owner.
         return mustVerify
@@ -138,55 +138,58 @@ export const passwordRoutes = {
   }),
 
   "session.create_by_link": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/session/link",
     summary: "Sign in with a one-time link. With two-factor authentication, also send `code`",
     body: z.strictObject({ token: linkTokenField, code: codeField.optional() }),
     answer: signedInAnswer,
     async run(context, input) {
-      refuseInsecure(input.headers, context.publicUrl);
+      rejectInsecure(input.headers, context.publicUrl);
       const { db, clock } = context.installation;
       const { token, code } = input.body;
       const digest = secretDigest(token);
       const link = await findLink(db, digest, clock.nowMs());
-      if (link?.purpose !== "sign_in" || link.userId === null) throw linkUsedUp();
+      if (link?.purpose !== "sign_in" || link.userId === null) throw linkUsedError();
       const credentials = await findCredentials(db, link.userId);
-      if (credentials === null) throw linkUsedUp();
+      if (credentials === null) throw linkUsedError();
       if (code !== undefined) {
-        await context.identity.attempts.of(credentials.email, input.clientAddress, () =>
-          refuseWrongCode(context, credentials, code),
+        await context.identity.attempts.forAccount(credentials.email, input.clientAddress, () =>
+          requireCode(context, credentials, code),
         );
       }
-      return arrive(context, input, credentials, {
+      return signIn(context, input, credentials, {
         hasCode: code !== undefined,
         by: "link",
         // The link is consumed only if the sign-in succeeds.
         async before(tx) {
-          if ((await takeLink(tx, digest, "sign_in", clock.nowMs())) === null) throw linkUsedUp();
+          if ((await takeLink(tx, digest, "sign_in", clock.nowMs())) === null) throw linkUsedError();
         },
       });
     },
   }),
 };
 
-function passwordReplaced(): ApiError {
-  return new ApiError("conflict", "The password was changed meanwhile. Sign in with the new one.");
+function passwordReplacedError(): ApiError {
+  return new ApiError("conflict", "The password was changed in the meantime. Sign in with the new password.");
 }
 
 /** Returns the user whose password the link resets. Throws if the link is invalid. */
-async function resetCredentials({ installation }: ConsoleContext, digest: string): Promise<Credentials> {
+async function resetCredentials(
+  { installation }: Pick<ConsoleContext, "installation">,
+  digest: string,
+): Promise<Credentials> {
   const { db, clock } = installation;
   const link = await findLink(db, digest, clock.nowMs());
   const userId = link?.purpose === "reset" ? link.userId : null;
   const credentials = userId === null ? null : await findCredentials(db, userId);
-  if (credentials === null) throw linkUsedUp();
+  if (credentials === null) throw linkUsedError();
   return credentials;
 }
 
 /** A second factor also protects the keys: access to the mailbox alone is not enough to revoke them. */
 async function verifyCodeForKeys(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "identity">,
   { clientAddress, body: { code } }: { clientAddress: string; body: { code?: string | undefined } },
   credentials: Credentials,
 ): Promise<void> {
@@ -194,12 +197,12 @@ async function verifyCodeForKeys(
   if (code === undefined) {
     throw new ApiError(
       "second_factor_required",
-      "Revoking API keys needs a code of your authenticator app, or a recovery code.",
+      "Revoking API keys requires a code from your authenticator app, or a recovery code.",
       { param: "code" },
     );
   }
-  await context.identity.attempts.of(credentials.email, clientAddress, () =>
-    refuseWrongCode(context, credentials, code),
+  await context.identity.attempts.forAccount(credentials.email, clientAddress, () =>
+    requireCode(context, credentials, code),
   );
 }
 
@@ -211,16 +214,20 @@ export function limitEmails(
 ): void {
   // In this order, so that a rejected sender does not use up the allowance of the recipient.
   const wait =
-    identity.letters.take(`from ${addressBlock(clientAddress)}`) ?? identity.letters.take(`to ${email}`);
+    identity.emails.take(`from ${addressBlock(clientAddress)}`) ?? identity.emails.take(`to ${email}`);
   if (wait === null) return;
   throw new ApiError(
     "rate_limit_exceeded",
-    "Several messages were asked for already. Look for them, also in the folder for unwanted mail, and try again later.",
+    "Too many e-mails were requested. Check your inbox and spam folder, and try again later.",
     { headers: { "retry-after": String(wait) } },
   );
 }
 
-async function sendReset(context: ConsoleContext, email: string, clientAddress: string): Promise<void> {
+async function sendReset(
+  context: Pick<ConsoleContext, "installation" | "gateway" | "publicUrl" | "mail">,
+  email: string,
+  clientAddress: string,
+): Promise<void> {
   const { installation, gateway } = context;
   try {
     const found = await findCredentialsByEmail(installation.db, email);

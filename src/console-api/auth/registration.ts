@@ -6,7 +6,7 @@
 import { z } from "zod";
 import {
   type ClaimRefusal,
-  ClaimRefused,
+  ClaimRefusedError,
   checkClaim,
   claimAdministrator,
 } from "../../config/first-run/admin-claim.ts";
@@ -19,26 +19,26 @@ import { findUserByEmail, hasAdministrator } from "../../store/identity/users.ts
 import { readRegistration } from "../../store/settings/registration.ts";
 import type { ConsoleContext } from "../context.ts";
 import { emailField, linkTokenField, newPasswordField } from "../forms/fields.ts";
-import { refuseInsecure } from "../http/origin.ts";
-import { forAnyone, TAKES_NOTHING } from "../http/route.ts";
+import { rejectInsecure } from "../http/origin.ts";
+import { EMPTY_INPUT, forAnyone } from "../http/route.ts";
 import { addressBlock } from "../throttling/throttle.ts";
+import { accountExistsError, addUser, logRegistration, signInNewUser } from "./create-account.ts";
 import { alreadyRegisteredEmail } from "./email-templates.ts";
-import { accountExists, addUser, auditJoin, welcome } from "./join.ts";
-import { linkUsedUp, sendIfPossible } from "./links.ts";
+import { linkUsedError, sendIfPossible } from "./links.ts";
 import type { NewSession } from "./session.ts";
 import { personAnswer, signedInAnswer } from "./sessions.ts";
-import { registrationClosed, sendVerification } from "./verification.ts";
+import { registrationClosedError, sendVerification } from "./verification.ts";
 
 export const registrationRoutes = {
   "claim.use": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/claim",
     summary: "Create the first administrator, with the token printed at the first start",
     body: z.strictObject({ token: linkTokenField, email: emailField, password: newPasswordField }),
     answer: signedInAnswer,
     async run(context, input) {
-      refuseInsecure(input.headers, context.publicUrl);
+      rejectInsecure(input.headers, context.publicUrl);
       const { installation, identity } = context;
       const { token, email, password } = input.body;
       // First, because hashing is expensive and this route is public.
@@ -48,15 +48,15 @@ export const registrationRoutes = {
       try {
         const claiming = { token, email, passwordHash, actor: null, address: input.clientAddress };
         const { id } = await claimAdministrator(installation, claiming);
-        return await welcome(context, input, id);
+        return await signInNewUser(context, input, id);
       } catch (error) {
-        throw error instanceof ClaimRefused ? claimError(error.reason) : error;
+        throw error instanceof ClaimRefusedError ? claimError(error.reason) : error;
       }
     },
   }),
 
   "registration.create": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/registration",
     summary:
@@ -69,15 +69,15 @@ export const registrationRoutes = {
     /** Null if mail is configured. */
     answer: z.object({ user: personAnswer.nullable() }),
     async run(context, input) {
-      refuseInsecure(input.headers, context.publicUrl);
+      rejectInsecure(input.headers, context.publicUrl);
       const { installation } = context;
       const { email, password } = input.body;
       const registration = await readRegistration(installation.db);
-      if (registration !== "open") throw registrationClosed(registration);
-      if (!(await hasAdministrator(installation.db))) throw administratorMissing();
+      if (registration !== "open") throw registrationClosedError(registration);
+      if (!(await hasAdministrator(installation.db))) throw administratorMissingError();
       const hasMail = (await context.mail()) !== null;
-      if (hasMail !== (password === undefined)) throw misplacedPassword(hasMail);
-      refuseManyAccounts(context, input.clientAddress);
+      if (hasMail !== (password === undefined)) throw misplacedPasswordError(hasMail);
+      rejectTooManyAccounts(context, input.clientAddress);
       if (password !== undefined) return registerWithoutMail(context, input, email, password);
       // Not awaited: the duration would reveal whether the account exists.
       void sendRegistrationEmail(context, email, input.clientAddress);
@@ -86,38 +86,38 @@ export const registrationRoutes = {
   }),
 
   "invitation.accept": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/invitations/accept",
     summary: "Accept an invitation and create the account",
     body: z.strictObject({ token: linkTokenField, password: newPasswordField }),
     answer: signedInAnswer,
     async run(context, input) {
-      refuseInsecure(input.headers, context.publicUrl);
+      rejectInsecure(input.headers, context.publicUrl);
       const { installation, identity } = context;
       const { db, clock } = installation;
       const digest = secretDigest(input.body.token);
-      if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "invite") throw linkUsedUp();
+      if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "invite") throw linkUsedError();
       const passwordHash = await identity.passwords.hash(input.body.password);
       const user = await transaction(db, async (tx) => {
         const link = await takeLink(tx, digest, "invite", clock.nowMs());
-        if (link === null) throw linkUsedUp();
+        if (link === null) throw linkUsedError();
         const { email, role } = link;
-        if ((await findUserByEmail(tx, email)) !== null) throw accountExists(email);
+        if ((await findUserByEmail(tx, email)) !== null) throw accountExistsError(email);
         const created = await addUser(tx, context, { email, role: role ?? "user", passwordHash });
         await markVerified(tx, created.id, clock.nowMs());
         await deleteLinksTo(tx, email);
-        await auditJoin(tx, context, input, created, "user.join");
+        await logRegistration(tx, context, input, created, "user.join");
         return created;
       });
-      return welcome(context, input, user.id);
+      return signInNewUser(context, input, user.id);
     },
   }),
 };
 
 /** Without mail an address cannot be verified: the first person to register it owns it. */
 async function registerWithoutMail(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "identity">,
   client: NewSession,
   email: string,
   password: string,
@@ -125,23 +125,23 @@ async function registerWithoutMail(
   const { installation, identity } = context;
   const passwordHash = await identity.passwords.hash(password);
   const user = await transaction(installation.db, async (tx) => {
-    if ((await findUserByEmail(tx, email)) !== null) throw accountExists(email);
+    if ((await findUserByEmail(tx, email)) !== null) throw accountExistsError(email);
     const created = await addUser(tx, context, { email, role: "user", passwordHash });
-    await auditJoin(tx, context, client, created, "user.register");
+    await logRegistration(tx, context, client, created, "user.register");
     return created;
   });
-  return welcome(context, client, user.id);
+  return signInNewUser(context, client, user.id);
 }
 
 /** Sends instructions to the address. The response does not reveal whether the address has an account. */
 async function sendRegistrationEmail(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway" | "publicUrl" | "identity" | "mail">,
   email: string,
   clientAddress: string,
 ): Promise<void> {
   const { installation, identity, gateway } = context;
   try {
-    if (identity.letters.take(`to ${email}`) !== null) return;
+    if (identity.emails.take(`to ${email}`) !== null) return;
     const found = await findCredentialsByEmail(installation.db, email);
     if (found === null) await sendVerification(context, { id: null, email }, clientAddress);
     else if (found.status === "disabled") return;
@@ -159,31 +159,31 @@ async function sendRegistrationEmail(
   }
 }
 
-function misplacedPassword(hasMail: boolean): ApiError {
+function misplacedPasswordError(hasMail: boolean): ApiError {
   return new ApiError(
     "invalid_value",
     hasMail
-      ? "password: is chosen with the link that is sent to the address. Leave it out."
+      ? "password: is chosen with the link in the e-mail. Remove the field."
       : "password: is missing. This gateway sends no mail, so the password is chosen here.",
     { param: "password" },
   );
 }
 
-function refuseManyAccounts({ identity }: ConsoleContext, clientAddress: string): void {
+function rejectTooManyAccounts({ identity }: Pick<ConsoleContext, "identity">, clientAddress: string): void {
   const wait = identity.registrations.take(addressBlock(clientAddress));
   if (wait === null) return;
   throw new ApiError(
     "rate_limit_exceeded",
-    "Too many accounts were opened from this address today. Try again tomorrow, or ask an administrator for an invitation.",
+    "Too many accounts were created from this address today. Try again tomorrow, or ask an administrator for an invitation.",
     { headers: { "retry-after": String(wait) } },
   );
 }
 
 /** Without this check, another person could register the address that the administrator is going to use. */
-function administratorMissing(): ApiError {
+function administratorMissingError(): ApiError {
   return new ApiError(
     "registration_closed",
-    "This gateway has no administrator yet. Registration opens once there is one.",
+    "This gateway has no administrator yet. Registration is possible after an administrator exists.",
   );
 }
 
@@ -192,12 +192,12 @@ function claimError(refusal: ClaimRefusal): ApiError {
     return new ApiError(
       "link_used_up",
       refusal === "claimed"
-        ? "There is an administrator already, and the link works once. Sign in instead."
-        : "There is nothing to claim. Start the gateway again: it makes a link while there is no administrator.",
+        ? "An administrator already exists, and the link works only once. Sign in instead."
+        : "No link exists. Restart the gateway: it creates a link as long as there is no administrator.",
     );
   }
   return new ApiError(
     "link_used_up",
-    "The link has expired or is not of this gateway. Start the gateway again: it makes a new one while there is no administrator.",
+    "The link has expired or belongs to another gateway. Restart the gateway: it creates a new link as long as there is no administrator.",
   );
 }

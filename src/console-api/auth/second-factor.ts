@@ -14,19 +14,19 @@ import {
 } from "../../store/identity/credentials.ts";
 import { deleteSessions } from "../../store/identity/sessions.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { auditActor, buildChangeEntry } from "../changes/change-log-entry.ts";
+import { buildChangeEntry, changeLogActor } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, passwordField } from "../forms/fields.ts";
-import { forAdmins, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins, forUsers, NO_INPUT } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
-import { dropSecondFactor } from "./drop-second-factor.ts";
+import { dropSecondFactor } from "./remove-second-factor.ts";
 import { beginSession, withCookie } from "./session.ts";
 import {
   isRightCode,
   lookUpCredentials,
   requireBothFactors,
   requirePassword,
-  wrongCode,
+  wrongCodeError,
 } from "./verify-credentials.ts";
 
 const ISSUER = "Model Gateway";
@@ -37,7 +37,7 @@ const codesAnswer = z.object({ recovery_codes: z.array(z.string()) });
 
 export const secondFactorRoutes = {
   "second_factor.read": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/second-factor",
     summary: "Get the state of your two-factor authentication, and the number of remaining recovery codes",
@@ -49,7 +49,7 @@ export const secondFactorRoutes = {
   }),
 
   "second_factor.begin": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/second-factor",
     summary: "Create a secret for an authenticator app. It is active after a code of it is confirmed",
@@ -59,16 +59,16 @@ export const secondFactorRoutes = {
     async run(context, input) {
       const { installation } = context;
       const { userId, email, secondFactor } = await requirePassword(context, input.actor, input.body);
-      if (secondFactor !== null && secondFactor.sinceMs !== null) throw isOn();
+      if (secondFactor !== null && secondFactor.sinceMs !== null) throw alreadyOnError();
       const secret = mintTotpSecret(installation.randomBytes);
       const sealed = seal(installation.keyring, totpBinding(userId), secret, installation.randomBytes);
-      if (!(await beginSecondFactor(installation.db, userId, sealed))) throw isOn();
+      if (!(await beginSecondFactor(installation.db, userId, sealed))) throw alreadyOnError();
       return { secret, otpauth_url: otpauthUrl(secret, { issuer: ISSUER, account: email }) };
     },
   }),
 
   "second_factor.confirm": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/second-factor/confirm",
     summary: "Enable two-factor authentication with a code. All other sessions are signed out",
@@ -79,17 +79,17 @@ export const secondFactorRoutes = {
       const { installation, identity } = context;
       const credentials = await lookUpCredentials(context, input.actor);
       const { userId, email, secondFactor } = credentials;
-      if (secondFactor === null) throw isNotBegun();
-      if (secondFactor.sinceMs !== null) throw isOn();
-      await identity.attempts.proven(`session of ${userId}`, async () => {
-        if (!(await isRightCode(context, credentials, input.body.code))) throw wrongCode();
+      if (secondFactor === null) throw setupNotStartedError();
+      if (secondFactor.sinceMs !== null) throw alreadyOnError();
+      await identity.attempts.forVerifiedCaller(`session of ${userId}`, async () => {
+        if (!(await isRightCode(context, credentials, input.body.code))) throw wrongCodeError();
       });
-      const codes = newCodes(context, userId);
+      const codes = createRecoveryCodes(context, userId);
       const atMs = installation.clock.nowMs();
       const cookie = await transaction(installation.db, async (tx) => {
         const { sealedSecret } = secondFactor;
         const isDone = await confirmSecondFactor(tx, userId, { sealedSecret, sinceMs: atMs }, codes.digests);
-        if (!isDone) throw isNotBegun();
+        if (!isDone) throw setupNotStartedError();
         await requireLiveActor(tx, input.actor);
         await deleteSessions(tx, userId, null);
         const newCookie = await beginSession(tx, installation, input, userId);
@@ -106,14 +106,14 @@ export const secondFactorRoutes = {
   }),
 
   "second_factor.remove": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/second-factor",
     summary:
       "Disable two-factor authentication, with the password and a code. All other sessions are signed out",
     body: z.strictObject(proofFields),
     tokenScope: "none",
-    answer: NOTHING,
+    answer: NO_INPUT,
     async run(context, input) {
       const { installation } = context;
       const { userId, email } = await requireBothFactors(context, input.actor, input.body);
@@ -121,8 +121,8 @@ export const secondFactorRoutes = {
         await requireLiveActor(tx, input.actor);
         await deleteSessions(tx, userId, null);
         const newCookie = await beginSession(tx, installation, input, userId);
-        const by = { actor: auditActor(input.actor), address: input.clientAddress };
-        if (!(await dropSecondFactor(tx, installation, { id: userId, email }, by))) throw isOff();
+        const by = { actor: changeLogActor(input.actor), address: input.clientAddress };
+        if (!(await dropSecondFactor(tx, installation, { id: userId, email }, by))) throw notOnError();
         return newCookie;
       });
       return withCookie({}, cookie);
@@ -130,7 +130,7 @@ export const secondFactorRoutes = {
   }),
 
   "recovery_codes.create": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/recovery-codes",
     summary: "Create ten new recovery codes, with the password and a code; the old codes stop working",
@@ -141,12 +141,13 @@ export const secondFactorRoutes = {
       const { installation } = context;
       const { actor, body } = input;
       const { userId, email, secondFactor, recoveryDigests } = await requireBothFactors(context, actor, body);
-      if (secondFactor === null || secondFactor.sinceMs === null) throw isOff();
+      if (secondFactor === null || secondFactor.sinceMs === null) throw notOnError();
       const { sealedSecret, sinceMs } = secondFactor;
-      const codes = newCodes(context, userId);
+      const codes = createRecoveryCodes(context, userId);
       const atMs = installation.clock.nowMs();
       await transaction(installation.db, async (tx) => {
-        if (!(await confirmSecondFactor(tx, userId, { sealedSecret, sinceMs }, codes.digests))) throw isOff();
+        if (!(await confirmSecondFactor(tx, userId, { sealedSecret, sinceMs }, codes.digests)))
+          throw notOnError();
         const changes = [
           { field: "recovery_codes", from: String(recoveryDigests.length), to: String(RECOVERY_CODES) },
         ];
@@ -161,38 +162,44 @@ export const secondFactorRoutes = {
   }),
 
   "admin.users.remove_second_factor": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/admin/users/:id/second-factor",
     summary: "Disable two-factor authentication for a user who has lost access to it",
     params: z.strictObject({ id: z.string() }),
     tokenScope: "none",
-    answer: NOTHING,
+    answer: NO_INPUT,
     async run({ installation }, input) {
       await transaction(installation.db, async (tx) => {
         const user = await findUser(tx, input.params.id);
-        if (user === null) throw new ApiError("not_found", "There is no such user.");
-        const by = { actor: auditActor(input.actor), address: input.clientAddress };
-        if (!(await dropSecondFactor(tx, installation, user, by))) throw isOff();
+        if (user === null) throw new ApiError("not_found", "This user does not exist.");
+        const by = { actor: changeLogActor(input.actor), address: input.clientAddress };
+        if (!(await dropSecondFactor(tx, installation, user, by))) throw notOnError();
       });
       return {};
     },
   }),
 };
 
-function newCodes({ installation }: ConsoleContext, userId: Credentials["userId"]) {
+function createRecoveryCodes(
+  { installation }: Pick<ConsoleContext, "installation">,
+  userId: Credentials["userId"],
+) {
   const shown = Array.from({ length: RECOVERY_CODES }, () => mintRecoveryCode(installation.randomBytes));
   return { shown, digests: shown.map((code) => installation.digest(recoveryCodeSecret(userId, code))) };
 }
 
-function isNotBegun(): ApiError {
-  return new ApiError("conflict", "There is no secret to confirm, or a newer one. Begin again.");
+function setupNotStartedError(): ApiError {
+  return new ApiError("conflict", "The setup has expired or was replaced by a newer one. Start again.");
 }
 
-function isOn(): ApiError {
-  return new ApiError("conflict", "The second factor is on already. Turn it off first to change the app.");
+function alreadyOnError(): ApiError {
+  return new ApiError(
+    "conflict",
+    "Two-factor authentication is already enabled. Disable it first to change the app.",
+  );
 }
 
-function isOff(): ApiError {
-  return new ApiError("conflict", "The second factor is off.");
+function notOnError(): ApiError {
+  return new ApiError("conflict", "Two-factor authentication is disabled.");
 }

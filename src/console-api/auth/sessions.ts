@@ -19,11 +19,11 @@ import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";
 import { endedSessionCookie } from "../http/cookies.ts";
-import { isLoopback, refuseInsecure } from "../http/origin.ts";
-import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
+import { isLoopback, rejectInsecure } from "../http/origin.ts";
+import { EMPTY_INPUT, forAnyone, forUsers, NO_INPUT } from "../http/route.ts";
 import { sessionBounds } from "./actor.ts";
 import { beginSession, type NewSession, withCookie } from "./session.ts";
-import { isRightCode, wrongCode } from "./verify-credentials.ts";
+import { isRightCode, wrongCodeError } from "./verify-credentials.ts";
 
 export const personAnswer = z.object({
   id: z.string(),
@@ -51,7 +51,7 @@ export const signedInAnswer = z.object({ user: personAnswer });
 
 export const sessionRoutes = {
   "session.current": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/session",
     summary: "Get the signed-in user, and the registration mode",
@@ -89,42 +89,42 @@ export const sessionRoutes = {
   }),
 
   "session.create": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/session",
     summary: "Sign in. With two-factor authentication, also send `code`: six digits, or a recovery code",
     body: z.strictObject({ email: emailField, password: passwordField, code: codeField.optional() }),
     answer: signedInAnswer,
     async run(context, input) {
-      refuseInsecure(input.headers, context.publicUrl);
+      rejectInsecure(input.headers, context.publicUrl);
       const { email, password, code } = input.body;
-      const credentials = await context.identity.attempts.of(email, input.clientAddress, async () => {
+      const credentials = await context.identity.attempts.forAccount(email, input.clientAddress, async () => {
         const found = await findCredentialsByEmail(context.installation.db, email);
         const isRight = await context.identity.passwords.verify(password, found?.passwordHash ?? null);
         // Signing a new registrant in would reveal that the address had no account before, so the address must
         // be verified first.
         const hasMail = (await context.mail()) !== null;
-        if (found === null || !isRight || (found.mustVerify && hasMail)) throw wrongPassword(hasMail);
-        if (code !== undefined) await refuseWrongCode(context, found, code);
+        if (found === null || !isRight || (found.mustVerify && hasMail)) throw wrongPasswordError(hasMail);
+        if (code !== undefined) await requireCode(context, found, code);
         return found;
       });
-      return arrive(context, input, credentials, {
+      return signIn(context, input, credentials, {
         hasCode: code !== undefined,
         by: "password",
         // Verifying takes time: a password that was replaced meanwhile must not open a session.
         async before(tx) {
-          if (!(await lockPassword(tx, credentials))) throw wrongPassword(false);
+          if (!(await lockPassword(tx, credentials))) throw wrongPasswordError(false);
         },
       });
     },
   }),
 
   "session.end": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/session",
     summary: "Sign out",
-    answer: NOTHING,
+    answer: NO_INPUT,
     tokenScope: "none",
     async run({ installation }, { actor }) {
       await deleteSession(installation.db, actor.userId, actor.via.id);
@@ -133,7 +133,7 @@ export const sessionRoutes = {
   }),
 
   "sessions.list": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/sessions",
     summary: "List your active sessions, most recently used first",
@@ -169,18 +169,18 @@ export const sessionRoutes = {
   }),
 
   "sessions.revoke": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/sessions/:id",
     summary: "Sign out a session",
     params: z.strictObject({ id: z.string() }),
-    answer: NOTHING,
+    answer: NO_INPUT,
     async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {
         const { actor, params } = input;
         if (!(await deleteSession(tx, actor.userId, params.id))) {
-          throw new ApiError("not_found", "You have no such session. It may have ended already.");
+          throw new ApiError("not_found", "You have no such session. It may have already ended.");
         }
         await appendChange(
           tx,
@@ -197,7 +197,7 @@ export const sessionRoutes = {
   }),
 
   "sessions.revoke_others": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/sessions",
     summary: "Sign out all other sessions",
@@ -221,14 +221,14 @@ export const sessionRoutes = {
   }),
 };
 
-function wrongPassword(hasMail: boolean): ApiError {
-  const message = "The address or the password is wrong.";
+function wrongPasswordError(hasMail: boolean): ApiError {
+  const message = "The address or the password is incorrect.";
   const verify =
-    " If you have just registered, open the link in the mail first; registering once more sends another.";
+    " If you have just registered, open the link in the e-mail first. To get another link, register again.";
   return new ApiError("wrong_credentials", hasMail ? message + verify : message);
 }
 
-export function accountDisabled(): ApiError {
+export function accountDisabledError(): ApiError {
   return new ApiError("forbidden", "This account is disabled. Ask an administrator.");
 }
 
@@ -237,31 +237,31 @@ function needsCode({ secondFactor }: Credentials): boolean {
   return secondFactor !== null && secondFactor.sinceMs !== null;
 }
 
-export async function refuseWrongCode(
-  context: ConsoleContext,
+export async function requireCode(
+  context: Pick<ConsoleContext, "installation" | "identity">,
   credentials: Credentials,
   code: string,
 ): Promise<void> {
   if (!needsCode(credentials)) return;
   // The caller has already presented the password or a link. Six digits allow only a few attempts, so they
   // count together from all addresses.
-  await context.identity.attempts.proven(`code of ${credentials.userId}`, async () => {
-    if (!(await isRightCode(context, credentials, code))) throw wrongCode();
+  await context.identity.attempts.forVerifiedCaller(`code of ${credentials.userId}`, async () => {
+    if (!(await isRightCode(context, credentials, code))) throw wrongCodeError();
   });
 }
 
 /** Begins a session for verified credentials, unless a code is still required or the user is disabled. */
-export async function arrive(
-  { installation }: ConsoleContext,
+export async function signIn(
+  { installation }: Pick<ConsoleContext, "installation">,
   client: NewSession,
   credentials: Credentials,
   { hasCode, by, before }: { hasCode: boolean; by: "password" | "link"; before?(tx: Db): Promise<void> },
 ): Promise<Response> {
   if (credentials.status === "disabled") {
-    throw accountDisabled();
+    throw accountDisabledError();
   }
   if (needsCode(credentials) && !hasCode) {
-    throw new ApiError("second_factor_required", "Enter the code of your authenticator app.", {
+    throw new ApiError("second_factor_required", "Enter the code from your authenticator app.", {
       param: "code",
     });
   }

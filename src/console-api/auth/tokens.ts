@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
-import { shownInstant } from "../../config/state/difference.ts";
+import { formatInstant } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { mintAccessToken } from "../../secrets/random-secret.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
@@ -16,7 +16,7 @@ import {
 } from "../../store/identity/access-tokens.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import { instantField, nameField } from "../forms/fields.ts";
-import { forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forUsers, NO_INPUT } from "../http/route.ts";
 import { requireLiveActor } from "./actor.ts";
 
 const tokenAnswer = z.object({
@@ -31,7 +31,7 @@ const tokenAnswer = z.object({
 
 export const tokenRoutes = {
   "tokens.list": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/tokens",
     summary: "List your personal access tokens, newest first",
@@ -43,7 +43,7 @@ export const tokenRoutes = {
   }),
 
   "tokens.create": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/tokens",
     summary: "Create a personal access token. Its secret is returned only once",
@@ -84,13 +84,13 @@ export const tokenRoutes = {
         if ((await listAccessTokens(tx, token.userId)).length >= limits.accessTokensMax) {
           throw new ApiError(
             "conflict",
-            `You have ${limits.accessTokensMax} tokens already. Revoke one that nobody uses.`,
+            `You already have ${limits.accessTokensMax} tokens, which is the maximum. Revoke an unused token.`,
           );
         }
         await insertAccessToken(tx, token, digest);
         const changes = [
           { field: "scope", from: null, to: scope },
-          { field: "expires", from: null, to: shownInstant(expiresAtMs) },
+          { field: "expires", from: null, to: formatInstant(expiresAtMs) },
         ];
         await appendChange(
           tx,
@@ -102,12 +102,12 @@ export const tokenRoutes = {
   }),
 
   "tokens.revoke": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "DELETE",
     path: "/api/tokens/:id",
     summary: "Revoke a personal access token",
     params: z.strictObject({ id: z.string() }),
-    answer: NOTHING,
+    answer: NO_INPUT,
     async run({ installation }, input) {
       const { db, clock } = installation;
       await transaction(db, async (tx) => {

@@ -14,15 +14,15 @@ import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { deleteAccessTokens, listAccessTokens, TOKEN_SCOPES } from "../../store/identity/access-tokens.ts";
 import {
   type Credentials,
-  forgetWaysIn,
   markVerified,
   removePassword,
+  revokeAccess,
   writePassword,
 } from "../../store/identity/credentials.ts";
 import { deleteLinksTo } from "../../store/identity/links.ts";
 import { listSessions } from "../../store/identity/sessions.ts";
 import { listKeyPage } from "../../store/policy/key-list.ts";
-import { countActiveKeys, type NamedKeys, readRotations, revokeKeysOf } from "../../store/policy/keys.ts";
+import { countActiveKeys, type NamedKeys, readRotations, revokeUserKeys } from "../../store/policy/keys.ts";
 import { sessionBounds } from "./actor.ts";
 
 const KEYS_LISTED_MAX = 200;
@@ -117,12 +117,12 @@ export interface EndedAccessReport {
   keys: number;
 }
 
-type At = Pick<Installation, "clock">;
+type AccessEndContext = Pick<Installation, "clock">;
 
 /** Sets a new password by a link. Sessions and tokens end, and the listed keys are revoked. */
 export async function resetPassword(
   tx: Db,
-  { clock }: At,
+  { clock }: AccessEndContext,
   change: AccessChange,
   { passwordHash, revokeKeys }: { passwordHash: string; revokeKeys: NamedKeys | "all" },
 ): Promise<EndedAccessReport> {
@@ -132,8 +132,14 @@ export async function resetPassword(
   await writePassword(tx, user.id, passwordHash);
   const tokens = await deleteAccessTokens(tx, user.id);
   await markVerified(tx, user.id, atMs);
-  const keys = await revokeKeysOf(tx, user.id, revokeKeys, atMs);
-  await logEndedAccess(tx, atMs, change, [secretChange("password"), ...counts({ sessions, tokens })], keys);
+  const keys = await revokeUserKeys(tx, user.id, revokeKeys, atMs);
+  await logEndedAccess(
+    tx,
+    atMs,
+    change,
+    [secretChange("password"), ...countChanges({ sessions, tokens })],
+    keys,
+  );
   return { sessions, tokens, keys: keys.length };
 }
 
@@ -143,7 +149,7 @@ export async function resetPassword(
  */
 export async function endAccess(
   tx: Db,
-  { clock }: At,
+  { clock }: AccessEndContext,
   change: AccessChange,
   passwordHash: string | null,
 ): Promise<EndedAccessReport> {
@@ -152,24 +158,24 @@ export async function endAccess(
   // First, because it takes the lock: changes of keys and passwords take it first too, so none of them is in
   // progress.
   await bumpKeyRevision(tx);
-  const { sessions, tokens, secondFactor } = await forgetWaysIn(tx, id);
+  const { sessions, tokens, secondFactor } = await revokeAccess(tx, id);
   await deleteLinksTo(tx, email);
   if (passwordHash === null) await removePassword(tx, id);
   else {
     await writePassword(tx, id, passwordHash);
     await markVerified(tx, id, atMs);
   }
-  const keys = await revokeKeysOf(tx, id, "all", atMs);
+  const keys = await revokeUserKeys(tx, id, "all", atMs);
   const changes = [
     secretChange("password"),
-    ...counts({ sessions, tokens }),
+    ...countChanges({ sessions, tokens }),
     ...(secondFactor ? [{ field: "second_factor", from: "on", to: "off" }] : []),
   ];
   await logEndedAccess(tx, atMs, change, changes, keys);
   return { sessions, tokens, keys: keys.length };
 }
 
-function counts(ended: Readonly<Record<string, number>>): FieldChange[] {
+function countChanges(ended: Readonly<Record<string, number>>): FieldChange[] {
   return Object.entries(ended)
     .filter(([, count]) => count > 0)
     .map(([field, count]) => ({ field, from: String(count), to: "0" }));
@@ -183,7 +189,7 @@ async function logEndedAccess(
   changes: readonly FieldChange[],
   keys: readonly { name: string }[],
 ): Promise<void> {
-  const all = [...changes, ...counts({ keys: keys.length })];
+  const all = [...changes, ...countChanges({ keys: keys.length })];
   await appendChange(tx, { ...by, atMs, action, target: `user ${email}`, changes: all });
   const revoked = [{ field: "status", from: "active", to: "revoked" }];
   for (const { name } of keys) {

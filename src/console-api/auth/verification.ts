@@ -11,24 +11,24 @@ import { findCredentials, markVerified } from "../../store/identity/credentials.
 import { deleteLinksTo, findLink, takeLink } from "../../store/identity/links.ts";
 import { findUserByEmail } from "../../store/identity/users.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import { auditActor } from "../changes/change-log-entry.ts";
+import { changeLogActor } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { linkTokenField, newPasswordField } from "../forms/fields.ts";
-import { refuseInsecure } from "../http/origin.ts";
-import { forAnyone, forUsers, NOTHING, TAKES_NOTHING } from "../http/route.ts";
+import { rejectInsecure } from "../http/origin.ts";
+import { EMPTY_INPUT, forAnyone, forUsers, NO_INPUT } from "../http/route.ts";
+import { accountExistsError, addUser, logRegistration, signInNewUser } from "./create-account.ts";
+import { createLink } from "./create-link.ts";
 import { verificationEmail } from "./email-templates.ts";
-import { accountExists, addUser, auditJoin, welcome } from "./join.ts";
-import { linkUsedUp, sendIfPossible } from "./links.ts";
-import { createLink } from "./make-link.ts";
+import { linkUsedError, sendIfPossible } from "./links.ts";
 import { limitEmails } from "./password.ts";
 import type { NewSession } from "./session.ts";
-import { accountDisabled, personAnswer } from "./sessions.ts";
+import { accountDisabledError, personAnswer } from "./sessions.ts";
 import { endAccess } from "./user-access.ts";
 import { lookUpCredentials } from "./verify-credentials.ts";
 
 export const verificationRoutes = {
   "email.verify": forAnyone({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/email/verify",
     summary:
@@ -36,45 +36,45 @@ export const verificationRoutes = {
     body: z.strictObject({ token: linkTokenField, password: newPasswordField }),
     answer: z.object({ email: z.string(), user: personAnswer }),
     async run(context, input) {
-      refuseInsecure(input.headers, context.publicUrl);
+      rejectInsecure(input.headers, context.publicUrl);
       const { installation, identity, gateway } = context;
       const { db, clock } = installation;
       const digest = secretDigest(input.body.token);
       // First, because hashing is expensive and this route is public.
-      if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "verify") throw linkUsedUp();
+      if ((await findLink(db, digest, clock.nowMs()))?.purpose !== "verify") throw linkUsedError();
       const passwordHash = await identity.passwords.hash(input.body.password);
       const { email, userId } = await transaction(db, async (tx) => {
         const link = await takeLink(tx, digest, "verify", clock.nowMs());
-        if (link === null) throw linkUsedUp();
+        if (link === null) throw linkUsedError();
         const account = { email: link.email, passwordHash };
         return link.userId === null
           ? openAccount(tx, context, input, account)
           : verifyAccount(tx, context, input, { ...account, userId: link.userId });
       });
       await gateway.policy.refresh();
-      return welcome(context, input, userId, { email });
+      return signInNewUser(context, input, userId, { email });
     },
   }),
 
   "email.send_link": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/email/link",
     summary: "Resend the link that verifies your address",
-    answer: NOTHING,
+    answer: NO_INPUT,
     async run(context, input) {
       const { userId, email, mustVerify } = await lookUpCredentials(context, input.actor);
-      if (!mustVerify) throw new ApiError("conflict", "Your address needs no verification.");
+      if (!mustVerify) throw new ApiError("conflict", "Your address is already verified.");
       limitEmails(context, email, input.clientAddress);
       if (!(await sendVerification(context, { id: userId, email }, input.clientAddress))) {
-        throw new ApiError("conflict", "The message could not be sent. Tell an administrator.");
+        throw new ApiError("conflict", "The e-mail could not be sent. Contact an administrator.");
       }
       return {};
     },
   }),
 };
 
-interface OpenedLink {
+interface LinkAccount {
   email: string;
   passwordHash: string;
 }
@@ -82,17 +82,17 @@ interface OpenedLink {
 /** The account is created only after the address is verified. */
 async function openAccount(
   tx: Db,
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation">,
   input: Pick<NewSession, "clientAddress">,
-  { email, passwordHash }: OpenedLink,
+  { email, passwordHash }: LinkAccount,
 ): Promise<{ email: string; userId: string }> {
   const registration = await readRegistration(tx);
-  if (registration !== "open") throw registrationClosed(registration);
-  if ((await findUserByEmail(tx, email)) !== null) throw accountExists(email);
+  if (registration !== "open") throw registrationClosedError(registration);
+  if ((await findUserByEmail(tx, email)) !== null) throw accountExistsError(email);
   const user = await addUser(tx, context, { email, role: "user", passwordHash });
   await markVerified(tx, user.id, context.installation.clock.nowMs());
   await deleteLinksTo(tx, email);
-  await auditJoin(tx, context, input, user, "user.register");
+  await logRegistration(tx, context, input, user, "user.register");
   return { email, userId: user.id };
 }
 
@@ -102,20 +102,20 @@ async function openAccount(
  */
 async function verifyAccount(
   tx: Db,
-  { installation }: ConsoleContext,
+  { installation }: Pick<ConsoleContext, "installation">,
   { clientAddress }: Pick<NewSession, "clientAddress">,
-  { email, passwordHash, userId }: OpenedLink & { userId: string },
+  { email, passwordHash, userId }: LinkAccount & { userId: string },
 ): Promise<{ email: string; userId: string }> {
   const credentials = await findCredentials(tx, userId);
-  if (credentials?.status !== "active") throw accountDisabled();
-  const by = { actor: auditActor({ userId, email }), address: clientAddress };
+  if (credentials?.status !== "active") throw accountDisabledError();
+  const by = { actor: changeLogActor({ userId, email }), address: clientAddress };
   await endAccess(tx, installation, { user: { id: userId, email }, action: "user.verify", by }, passwordHash);
   return { email, userId };
 }
 
 /** Returns false if the e-mail could not be sent. The id is null as long as there is no account. */
 export async function sendVerification(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway" | "publicUrl" | "mail">,
   user: { id: string | null; email: string },
   clientAddress: string,
 ): Promise<boolean> {
@@ -125,18 +125,18 @@ export async function sendVerification(
   const actor =
     id === null
       ? ({ kind: "system", id: null, name: "gateway" } as const)
-      : auditActor({ userId: id, email });
+      : changeLogActor({ userId: id, email });
   const link = await transaction(installation.db, (tx) =>
     createLink(tx, installation, { purpose: "verify", user }, { actor, address: clientAddress }),
   );
   return sendIfPossible(context, verificationEmail(email, context.publicUrl + link.path));
 }
 
-export function registrationClosed(registration: "invite" | "closed"): ApiError {
+export function registrationClosedError(registration: "invite" | "closed"): ApiError {
   return new ApiError(
     "registration_closed",
     registration === "invite"
-      ? "Registration is by invitation. Ask an administrator for a link."
+      ? "Registration requires an invitation. Ask an administrator for a link."
       : "Registration is closed. Ask an administrator for an account.",
   );
 }

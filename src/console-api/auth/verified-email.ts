@@ -8,11 +8,14 @@ import type { ConsoleContext } from "../context.ts";
  * Rejects self-registered users who have not verified their address. Without mail, verification is not possible
  * and not required.
  */
-export async function requireVerified(context: ConsoleContext, userId: string): Promise<void> {
+export async function requireVerified(
+  context: Pick<ConsoleContext, "installation" | "mail">,
+  userId: string,
+): Promise<void> {
   const found = await findCredentials(context.installation.db, userId);
   if (!found?.mustVerify || (await context.mail()) === null) return;
   throw new ApiError(
     "forbidden",
-    `Verify your address first: open the link that was sent to ${found.email}. Your profile sends it again.`,
+    `Verify your address first: open the link that was sent to ${found.email}. You can send it again from your profile.`,
   );
 }

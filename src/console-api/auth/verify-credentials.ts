@@ -15,7 +15,7 @@ import type { Actor } from "../http/route.ts";
 
 /** Checks a code of an authenticator app or a recovery code. Each code works once. */
 export async function isRightCode(
-  { installation }: ConsoleContext,
+  { installation }: Pick<ConsoleContext, "installation">,
   { userId, secondFactor }: Credentials,
   code: string,
 ): Promise<boolean> {
@@ -27,20 +27,20 @@ export async function isRightCode(
   return step !== null && takeTotpStep(db, userId, step);
 }
 
-export function wrongCode(): ApiError {
+export function wrongCodeError(): ApiError {
   return new ApiError(
     "wrong_credentials",
-    "The code is wrong, or was used already. Wait for the next one, or use a recovery code.",
+    "The code is incorrect or was already used. Wait for the next code, or use a recovery code.",
     { param: "code" },
   );
 }
 
 export async function lookUpCredentials(
-  { installation }: ConsoleContext,
+  { installation }: Pick<ConsoleContext, "installation">,
   { userId }: Actor,
 ): Promise<Credentials> {
   const found = await findCredentials(installation.db, userId);
-  if (found === null) throw new ApiError("sign_in_required", "This account is gone. Sign in again.");
+  if (found === null) throw new ApiError("sign_in_required", "This account no longer exists.");
   return found;
 }
 
@@ -54,7 +54,7 @@ interface PresentedFactors {
  * there is no password. A user with neither signed in by a link and passes.
  */
 export async function requirePassword(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "identity">,
   actor: Actor,
   presented: PresentedFactors,
 ): Promise<Credentials> {
@@ -66,7 +66,7 @@ export async function requirePassword(
 
 /** Requires both factors, before an operation after which the password alone would be sufficient. */
 export async function requireBothFactors(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "identity">,
   actor: Actor,
   presented: PresentedFactors,
 ): Promise<Credentials> {
@@ -81,29 +81,29 @@ function isOn({ secondFactor }: Credentials): boolean {
 }
 
 async function verifyPassword(
-  { identity: { attempts, passwords } }: ConsoleContext,
+  { identity: { attempts, passwords } }: Pick<ConsoleContext, "identity">,
   { userId, passwordHash }: Credentials,
   { password = "" }: PresentedFactors,
 ): Promise<void> {
-  await attempts.proven(`session of ${userId}`, async () => {
+  await attempts.forVerifiedCaller(`session of ${userId}`, async () => {
     if (await passwords.verify(password, passwordHash)) return;
-    throw new ApiError("wrong_credentials", "The password is wrong.", { param: "password" });
+    throw new ApiError("wrong_credentials", "The password is incorrect.", { param: "password" });
   });
 }
 
 async function verifyCode(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "identity">,
   credentials: Credentials,
   { code }: PresentedFactors,
 ): Promise<void> {
   if (code === undefined) {
     throw new ApiError(
       "second_factor_required",
-      "Enter the code of your authenticator app, or a recovery code.",
+      "Enter the code from your authenticator app, or a recovery code.",
       { param: "code" },
     );
   }
-  await context.identity.attempts.proven(`session of ${credentials.userId}`, async () => {
-    if (!(await isRightCode(context, credentials, code))) throw wrongCode();
+  await context.identity.attempts.forVerifiedCaller(`session of ${credentials.userId}`, async () => {
+    if (!(await isRightCode(context, credentials, code))) throw wrongCodeError();
   });
 }

@@ -3,7 +3,7 @@
 import type { ChangeActor, ChangeEntry } from "../../store/change-log/change-log.ts";
 import type { Actor } from "../http/route.ts";
 
-export function auditActor({ userId, email }: Pick<Actor, "userId" | "email">): ChangeActor {
+export function changeLogActor({ userId, email }: Pick<Actor, "userId" | "email">): ChangeActor {
   return { kind: "user", id: userId, name: email };
 }
 
@@ -11,5 +11,5 @@ export function buildChangeEntry(
   { actor, clientAddress }: { actor: Pick<Actor, "userId" | "email">; clientAddress: string },
   entry: Pick<ChangeEntry, "atMs" | "action" | "target" | "changes">,
 ): ChangeEntry {
-  return { ...entry, actor: auditActor(actor), address: clientAddress };
+  return { ...entry, actor: changeLogActor(actor), address: clientAddress };
 }

@@ -7,7 +7,7 @@ import { z } from "zod";
 import {
   applyChanges,
   applyExclusively,
-  ChangedMeanwhile,
+  ConcurrentChangeError,
   type PlannedChanges,
   type PlanResult,
   planDocument,
@@ -20,7 +20,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { readRevisions } from "../../store/engine/revisions.ts";
 import type { ConsoleContext } from "../context.ts";
 import type { Actor } from "../http/route.ts";
-import { auditActor } from "./change-log-entry.ts";
+import { changeLogActor } from "./change-log-entry.ts";
 
 /** The caller, as a route knows it. */
 export interface ConsoleAuthor {
@@ -28,20 +28,23 @@ export interface ConsoleAuthor {
   readonly clientAddress: string;
 }
 
+/** What planning uses. Its database may be a transaction. */
+export type PlanContext = Pick<ConsoleContext, "installation">;
+
 /**
  * A document, or a function that builds one from data it reads with the passed context. With a function,
  * concurrent changes are not overwritten.
  */
-type DocumentSource = GatewayDocument | ((context: ConsoleContext) => Promise<GatewayDocument>);
+type DocumentSource = GatewayDocument | ((context: PlanContext) => Promise<GatewayDocument>);
 
 /** In file shape: entries in the document are created or changed, all others are kept. */
 export function changePolicy(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   author: ConsoleAuthor,
   source: DocumentSource,
   removals: Removals = {},
 ): Promise<PlannedChanges> {
-  return changeAudited(context, author, async (planContext) => {
+  return changeWithLog(context, author, async (planContext) => {
     const since = await readRevisions(planContext.installation.db);
     const document = typeof source === "function" ? await source(planContext) : source;
     const result = await planDocument(planContext.installation, document, {
@@ -53,7 +56,7 @@ export function changePolicy(
     // The state was read after the document: an empty plan may be the result of a concurrent change.
     const isOvertaken = async () =>
       (await readRevisions(planContext.installation.db)).policy !== since.policy;
-    if (plan.steps.length === 0 && (await isOvertaken())) throw new ChangedMeanwhile();
+    if (plan.steps.length === 0 && (await isOvertaken())) throw new ConcurrentChangeError();
     return plan;
   });
 }
@@ -62,21 +65,21 @@ export function changePolicy(
  * Writes the plan with its change log entries, and waits until the running gateway uses it. Planning happens
  * without a lock. Only if a concurrent change came first, it is repeated under the lock.
  */
-export async function changeAudited(
-  context: ConsoleContext,
+export async function changeWithLog(
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   { actor, clientAddress }: ConsoleAuthor,
-  plan: (planContext: ConsoleContext) => Promise<PlannedChanges>,
+  plan: (planContext: PlanContext) => Promise<PlannedChanges>,
 ): Promise<PlannedChanges> {
   const { installation, gateway } = context;
-  const author = { actor: auditActor(actor), address: clientAddress };
-  const planUnderLock = (db: Db) => plan({ ...context, installation: { ...installation, db } });
+  const author = { actor: changeLogActor(actor), address: clientAddress };
+  const planUnderLock = (db: Db) => plan({ installation: { ...installation, db } });
   const planAndApply = async () => {
     const planned = await plan(context);
     await applyChanges(installation, planned, author);
     return planned;
   };
   const applied = await planAndApply().catch((error: unknown) => {
-    if (error instanceof ChangedMeanwhile) return applyExclusively(installation, planUnderLock, author);
+    if (error instanceof ConcurrentChangeError) return applyExclusively(installation, planUnderLock, author);
     throw error;
   });
   await gateway.policy.refresh();

@@ -24,7 +24,7 @@ export function changeObject({ kind, what, fields }: Change): z.input<typeof cha
   return { kind, what, fields: fields.map(({ field, from, to }) => ({ field, from, to })) };
 }
 
-export const placedProblems = z.array(
+export const problemsAnswer = z.array(
   z.object({
     /** From 1; 0 if the problem has no position in the text. */
     line: z.number(),
@@ -34,12 +34,12 @@ export const placedProblems = z.array(
   }),
 );
 
-export function placedProblem({
+export function problemObject({
   line,
   column,
   field,
   message,
-}: Problem): z.input<typeof placedProblems>[number] {
+}: Problem): z.input<typeof problemsAnswer>[number] {
   return { line, column, field, message };
 }
 

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { limits } from "../../config/product-limits.ts";
+import { EMAIL_RULE, INSTANT_MS_MAX, isEmail, isName, NAME_RULE } from "../../config/schema/basic-values.ts";
 import { isPassword } from "../../config/schema/schema.ts";
-import { EMAIL_RULE, INSTANT_MS_MAX, isEmail, isName, NAME_RULE } from "../../config/schema/words.ts";
 
 /** E-mail addresses are compared case-insensitively, so they are stored in lower case. */
 export const emailField = z

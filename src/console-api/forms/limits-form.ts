@@ -1,13 +1,13 @@
 /** Limits in the shape of the console API, which uses the field names of the file. */
 
 import { z } from "zod";
+import { windowUsd } from "../../config/schema/basic-values.ts";
 import {
   durationText,
   type LimitsInFile,
   limitsToFile,
   WINDOW_NAMES,
 } from "../../config/schema/usage-limits.ts";
-import { windowUsd } from "../../config/schema/words.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import type { CallerLimits, WindowLimit } from "../../records.ts";
@@ -21,7 +21,7 @@ const window = z
     usd: windowUsd.optional(),
   })
   .refine(({ requests, tokens, usd }) => (requests ?? tokens ?? usd) !== undefined, {
-    error: "a window limits requests, tokens or usd",
+    error: "a window must limit requests, tokens or usd",
   });
 
 /** An omitted limit is unlimited. */
@@ -33,7 +33,7 @@ export const limitsInput = z
     windows: z.array(window).max(WINDOW_NAMES.length).optional(),
   })
   .refine(({ windows = [] }) => new Set(windows.map(({ per }) => per)).size === windows.length, {
-    error: "one entry for each length of window",
+    error: "each window length may appear only once",
     path: ["windows"],
   });
 
@@ -61,17 +61,17 @@ export function limitsObject(limits: CallerLimits): LimitsInFile {
  * The limits of a key apply in addition to those of its group, so a looser one would have no effect. It is
  * rejected, because it would be misleading.
  */
-export function refuseLooser(own: CallerLimits, group: { name: string; limits: CallerLimits }): void {
-  const refuse = (field: string, most: string) => {
+export function rejectLooserLimits(own: CallerLimits, group: { name: string; limits: CallerLimits }): void {
+  const reject = (field: string, most: string) => {
     throw new ApiError(
       "invalid_value",
-      `limits.${field}: the group ${group.name} gives each key ${most}. Choose as much or less, or leave it out.`,
+      `limits.${field}: the group ${group.name} allows each key at most ${most}. Choose a lower or equal limit, or remove it.`,
       { param: `limits.${field}` },
     );
   };
   for (const rate of ["concurrency", "rpm", "tpm"] as const) {
     const most = group.limits[rate];
-    if (most !== null && (own[rate] ?? 0) > most) refuse(rate, String(most));
+    if (most !== null && (own[rate] ?? 0) > most) reject(rate, String(most));
   }
   for (const [i, window] of own.windows.entries()) {
     const same = group.limits.windows.find(({ perMs }) => perMs === window.perMs);
@@ -79,7 +79,7 @@ export function refuseLooser(own: CallerLimits, group: { name: string; limits: C
     for (const unit of WINDOW_UNITS) {
       const most = same[unit];
       if (most !== null && (window[unit] ?? 0) > most)
-        refuse(
+        reject(
           `windows.${i}.${UNIT_FIELDS[unit]}`,
           unit === "nano" ? `$${usdText(BigInt(most))}` : String(most),
         );
@@ -91,17 +91,17 @@ export function refuseLooser(own: CallerLimits, group: { name: string; limits: C
  * Limits that an operator set on a key have no other source, so omitting one would loosen it as well. Windows
  * of the same length are compared.
  */
-export function refuseBeyondLimits(own: CallerLimits, ceiling: CallerLimits): void {
-  const refuse = (field: string, most: string) => {
+export function rejectLimitsBeyond(own: CallerLimits, ceiling: CallerLimits): void {
+  const reject = (field: string, most: string) => {
     throw new ApiError(
       "invalid_value",
-      `limits.${field}: an administrator gave this key ${most}. Choose as much or less, or ask one for more.`,
+      `limits.${field}: an administrator set a maximum of ${most} for this key. Choose a lower or equal limit, or ask an administrator.`,
       { param: `limits.${field}` },
     );
   };
   for (const rate of ["concurrency", "rpm", "tpm"] as const) {
     const most = ceiling[rate];
-    if (most !== null && (own[rate] ?? Infinity) > most) refuse(rate, String(most));
+    if (most !== null && (own[rate] ?? Infinity) > most) reject(rate, String(most));
   }
   for (const window of ceiling.windows) {
     const i = own.windows.findIndex(({ perMs }) => perMs === window.perMs);
@@ -109,7 +109,7 @@ export function refuseBeyondLimits(own: CallerLimits, ceiling: CallerLimits): vo
       const most = window[unit];
       if (most === null || (own.windows[i]?.[unit] ?? Infinity) <= most) continue;
       const limitText = `${amountText(unit, most)} per ${durationText(window.perMs)}`;
-      refuse(i === -1 ? "windows" : `windows.${i}.${UNIT_FIELDS[unit]}`, limitText);
+      reject(i === -1 ? "windows" : `windows.${i}.${UNIT_FIELDS[unit]}`, limitText);
     }
   }
 }

@@ -21,6 +21,7 @@ export const priceForm = z.strictObject({
   input: usd,
   cached_input: usd,
   cache_write: usd,
+  cache_write_1h: usd,
   output: usd,
   reasoning: usd,
   image_input: usd,
@@ -35,10 +36,13 @@ export const priceForm = z.strictObject({
       input: z.string(),
       cached_input: usd,
       cache_write: usd,
+      cache_write_1h: usd,
       output: usd,
       reasoning: usd,
     })
     .optional(),
+  per_call: z.strictObject({ web_search: usd }).optional(),
+  tier: z.strictObject({ flex: usd, priority: usd, fast: usd }).optional(),
 } satisfies Record<keyof Price, unknown>);
 
 const rates = {
@@ -71,11 +75,17 @@ export const modelForm = z.strictObject({
 export const accountForm = z.strictObject({
   name: z.string(),
   kind: z.enum(ACCOUNT_KINDS),
+  /** The vendor of an OpenAI-compatible API. */
+  vendor: z.string().optional(),
+  /** What differs from the vendor's capability profile. */
+  profile: z.record(z.string(), z.union([z.string(), z.boolean()])).optional(),
   base_url: z.string().optional(),
   interfaces: interfaces.optional(),
   /** Turns that arrive over a WebSocket are sent to the upstream over one. */
   websocket: z.boolean().optional(),
   api_version: z.string().optional(),
+  /** The upstream receives the W3C trace context of requests. */
+  propagate_trace: z.boolean().optional(),
   /** Kept as long as the address stays the same. Only the configuration file can enable it. */
   private_network: z.boolean().optional(),
   priority: z.number().optional(),
@@ -108,6 +118,8 @@ export const groupForm = z.strictObject({
   queue: z.strictObject({ max_waiting: z.number().optional(), timeout: z.string().optional() }).optional(),
   /** If omitted: `drain` if the group charges, otherwise `cancel`. */
   on_disconnect: z.enum(ON_DISCONNECT).optional(),
+  /** Responses to keys of the group report their cost. */
+  cost_headers: z.boolean().optional(),
   /** Keys of the group may use Responses over WebSocket. */
   websocket: z.boolean().optional(),
 });

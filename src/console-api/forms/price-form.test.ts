@@ -6,12 +6,12 @@ import { priceAnswer, priceObject } from "./price-form.ts";
 const priced = (price: Price, group = "1", model?: string) =>
   priceAnswer.parse(priceObject(makeTariff(price, { group, model })));
 
-test("both multipliers are in it, to the last digit", () => {
+test("includes both multipliers, exactly", () => {
   const { tokens } = priced({ input: "0.15", output: "0.6" }, "1.000001", "2");
   expect(tokens).toEqual({ input: "0.3000003", cached_input: "0.3000003", output: "1.2000012" });
 });
 
-test("what has a price of its own is told, what falls back is not", () => {
+test("shows prices of their own and omits fallbacks", () => {
   const { tokens } = priced({
     input: "1",
     cached_input: "0.1",
@@ -22,7 +22,7 @@ test("what has a price of its own is told, what falls back is not", () => {
   expect(tokens).toEqual({ input: "1.00", cached_input: "0.10", output: "4.00", reasoning: "8.00" });
 });
 
-test("a long context, images and requests are told where they cost something", () => {
+test("shows long context, images and requests if they have a price", () => {
   const price = priced(
     {
       input: "1",

@@ -12,6 +12,7 @@ const rates = z.object({
   output: z.string(),
   /** Only if it differs from `input` or `output`, its fallback. */
   cache_write: z.string().optional(),
+  cache_write_1h: z.string().optional(),
   reasoning: z.string().optional(),
   image_input: z.string().optional(),
   audio_input: z.string().optional(),
@@ -52,6 +53,7 @@ const FALLBACK_UNIT: Readonly<Record<TokenUnit, TokenUnit>> = {
   input: "input",
   cached_input: "input",
   cache_write: "input",
+  cache_write_1h: "cache_write",
   image_input: "input",
   audio_input: "input",
   output: "output",

@@ -23,7 +23,7 @@ export function readOrderKey(
   if (header !== undefined && field !== undefined && header !== field) {
     throw new ApiError(
       "invalid_value",
-      "idempotency_key: differs from the header Idempotency-Key. Send one of the two, or the same in both.",
+      "idempotency_key: differs from the header Idempotency-Key. Send only one of them, or the same value in both.",
       { param: "idempotency_key" },
     );
   }

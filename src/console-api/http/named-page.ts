@@ -11,16 +11,16 @@ interface NamedPageQuery {
 
 export function namedPage<Item>(
   items: readonly Item[],
-  nameOf: (item: Item) => string,
+  getName: (item: Item) => string,
   { after, limit, search = "" }: NamedPageQuery,
 ): { page: Item[]; next: string | null } {
   const cursor = readCursor(after, z.tuple([z.string()]));
   const searchText = search.toLowerCase();
   const matching = items
-    .filter((item) => nameOf(item).toLowerCase().includes(searchText))
-    .filter((item) => cursor === null || nameOf(item) > cursor[0])
-    .sort((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+    .filter((item) => getName(item).toLowerCase().includes(searchText))
+    .filter((item) => cursor === null || getName(item) > cursor[0])
+    .sort((a, b) => (getName(a) < getName(b) ? -1 : 1));
   const page = matching.slice(0, limit);
   const last = page.at(-1);
-  return { page, next: matching.length > limit && last !== undefined ? cursorText([nameOf(last)]) : null };
+  return { page, next: matching.length > limit && last !== undefined ? cursorText([getName(last)]) : null };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError } from "../../errors.ts";
-import { refuseForeign, refuseInsecure, resolveClientAddress } from "./origin.ts";
+import { rejectForeignOrigin, rejectInsecure, resolveClientAddress } from "./origin.ts";
 
 const code = (work: () => void): string | null => {
   try {
@@ -12,12 +12,14 @@ const code = (work: () => void): string | null => {
   }
 };
 
-describe("a change", () => {
+describe("a state-changing request", () => {
   const PUBLIC = "https://gateway.example";
   const foreign = (headers: Record<string, string>, hasCookie = true, publicUrl = PUBLIC) =>
-    code(() => refuseForeign(new Headers({ host: "gateway.example", ...headers }), publicUrl, hasCookie));
+    code(() =>
+      rejectForeignOrigin(new Headers({ host: "gateway.example", ...headers }), publicUrl, hasCookie),
+    );
 
-  test("is ours from the public address, however the proxy forwards it", () => {
+  test("is accepted from the public origin, however the proxy forwards it", () => {
     expect(foreign({ origin: PUBLIC })).toBeNull();
     expect(foreign({ origin: PUBLIC, host: "10.0.0.5:8787" })).toBeNull();
     expect(
@@ -25,7 +27,7 @@ describe("a change", () => {
     ).toBeNull();
   });
 
-  test("is not ours from another scheme, port or name", () => {
+  test("is rejected from another scheme, port or host name", () => {
     for (const origin of [
       "http://gateway.example:81",
       "https://gateway.example.evil",
@@ -35,7 +37,7 @@ describe("a change", () => {
     }
   });
 
-  test("a forwarded scheme is believed only of a gateway that has a proxy", () => {
+  test("trusts a forwarded scheme only if the gateway is behind a proxy", () => {
     const headers = {
       origin: "https://127.0.0.1:8787",
       host: "127.0.0.1:8787",
@@ -45,7 +47,7 @@ describe("a change", () => {
     expect(foreign(headers, true, "http://127.0.0.1:8787")).toBe("foreign_origin");
   });
 
-  test("without a cookie may come from a program, which names no origin", () => {
+  test("without a cookie may have no Origin header", () => {
     expect(foreign({}, false)).toBeNull();
     expect(foreign({}, true)).toBe("foreign_origin");
     expect(foreign({ origin: "https://evil.example" }, false)).toBe("foreign_origin");
@@ -54,7 +56,7 @@ describe("a change", () => {
 
 describe("signing in", () => {
   const insecure = (headers: Record<string, string>, publicUrl = "http://127.0.0.1:8787") =>
-    code(() => refuseInsecure(new Headers(headers), publicUrl));
+    code(() => rejectInsecure(new Headers(headers), publicUrl));
 
   test.each([
     "https://gateway.example",
@@ -63,18 +65,18 @@ describe("signing in", () => {
     "http://127.0.0.1:8787",
     "http://127.1.2.3",
     "http://[::1]:8787",
-  ])("is done from %s", (origin) => {
+  ])("is allowed from %s", (origin) => {
     expect(insecure({ origin, host: "x" })).toBeNull();
   });
 
   test.each(["http://192.168.1.5:8787", "http://gateway.example", "http://127.0.0.1.evil.example"])(
-    "is refused from %s, where the browser would drop the cookie",
+    "is rejected from %s, where the browser would drop the cookie",
     (origin) => {
       expect(insecure({ origin, host: "x" })).toBe("forbidden");
     },
   );
 
-  test("of a program is judged by the host that it asks", () => {
+  test("without an Origin header is checked by the Host header", () => {
     expect(insecure({ host: "127.0.0.1:8787" })).toBeNull();
     expect(insecure({ host: "192.168.1.5:8787" })).toBe("forbidden");
     const forwarded = { host: "gateway.example", "x-forwarded-proto": "https" };
@@ -83,7 +85,7 @@ describe("signing in", () => {
   });
 });
 
-describe("the address of whoever asks", () => {
+describe("the client address", () => {
   const address = (forwarded: string | null, peer: string, publicUrl = "https://gateway.example") =>
     resolveClientAddress(
       new Headers(forwarded === null ? {} : { "x-forwarded-for": forwarded }),
@@ -91,13 +93,13 @@ describe("the address of whoever asks", () => {
       publicUrl,
     );
 
-  test("is the last one that our own proxy names", () => {
+  test("is the last one that the gateway's proxy names", () => {
     expect(address("203.0.113.9", "127.0.0.1")).toBe("203.0.113.9");
     expect(address("1.1.1.1, 203.0.113.9", "10.1.2.3")).toBe("203.0.113.9");
     expect(address("2001:db8::7", "::ffff:127.0.0.1")).toBe("2001:db8::7");
   });
 
-  test("is the peer's where there is no proxy of ours, or it names none", () => {
+  test("is the peer's without a proxy, or if the proxy names none", () => {
     expect(address("203.0.113.9", "198.51.100.1")).toBe("198.51.100.1");
     expect(address("203.0.113.9", "127.0.0.1", "http://127.0.0.1:8787")).toBe("127.0.0.1");
     expect(address(null, "127.0.0.1")).toBe("127.0.0.1");

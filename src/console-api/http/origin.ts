@@ -11,7 +11,7 @@ import { isOwnOrigin, requestScheme } from "../../own-origin.ts";
  * Rejects requests from other sites. Browsers send the origin of a request, and no page can forge it. Programs
  * send none.
  */
-export function refuseForeign(headers: HeaderReader, publicUrl: string, hasCookie: boolean): void {
+export function rejectForeignOrigin(headers: HeaderReader, publicUrl: string, hasCookie: boolean): void {
   const site = headers.get("sec-fetch-site");
   const origin = headers.get("origin");
   const isOwn =
@@ -22,13 +22,13 @@ export function refuseForeign(headers: HeaderReader, publicUrl: string, hasCooki
   throw new ApiError(
     "foreign_origin",
     hasCookie && !isNamed
-      ? "A change with the console's cookie must name its Origin. Programs use a personal access token instead."
-      : "This was sent by a page of another site. Do it in the console itself.",
+      ? "The Origin header is missing, which is required with the console's cookie. Programs use a personal access token instead."
+      : "This request was sent by a page of another site. Use the console instead.",
   );
 }
 
 /** A browser stores the session cookie only over https or on the same machine. */
-export function refuseInsecure(headers: HeaderReader, publicUrl: string): void {
+export function rejectInsecure(headers: HeaderReader, publicUrl: string): void {
   const origin = headers.get("origin");
   const url =
     origin !== null && URL.canParse(origin)
@@ -37,7 +37,7 @@ export function refuseInsecure(headers: HeaderReader, publicUrl: string): void {
   if (url.protocol === "https:" || isLoopback(url.hostname)) return;
   throw new ApiError(
     "forbidden",
-    `Signing in needs an encrypted connection, and ${url.origin} is not: anybody on the way could read the password. Put a proxy with https in front and set PUBLIC_URL to its address, or use http://localhost on the machine itself, for example through ssh -L.`,
+    `Signing in requires an encrypted connection, and ${url.origin} is not encrypted. Put an HTTPS proxy in front of the gateway and set PUBLIC_URL to its address, or use http://localhost on the machine itself, for example through ssh -L.`,
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
-import { refuseNul } from "./nul.ts";
+import { rejectNul } from "./reject-nul.ts";
 
 const PAGE_LIMIT_MAX = 200;
 
@@ -32,10 +32,10 @@ export function readCursor<Form extends z.ZodType>(
   if (after === undefined) return null;
   try {
     const decoded: unknown = JSON.parse(Buffer.from(after, "base64url").toString());
-    refuseNul(decoded);
+    rejectNul(decoded);
     return form.parse(decoded);
   } catch {
-    throw new ApiError("invalid_value", "after: is not the `next` of a page of this list.", {
+    throw new ApiError("invalid_value", "after: is not a valid `next` value of this list.", {
       param: "after",
     });
   }

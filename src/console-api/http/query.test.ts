@@ -4,8 +4,8 @@ import { parseQuery, parseQueryRecord } from "./query.ts";
 
 const parameters = (count: number) => Array.from({ length: count }, (_, i) => `p${i}=${i}`).join("&");
 
-describe("a query", () => {
-  test("becomes a record, in which a repeated name is a list", () => {
+describe("a query string", () => {
+  test("is parsed into a record, with a list for a repeated name", () => {
     expect(parseQueryRecord("")).toEqual({});
     expect(parseQueryRecord("a=1&b=2&a=3&a=4&c")).toEqual({ a: ["1", "3", "4"], b: "2", c: "" });
     expect(parseQueryRecord("%61=x+y&__proto__=1")).toEqual(
@@ -16,7 +16,7 @@ describe("a query", () => {
     );
   });
 
-  test("may have as many parameters as allowed and not one more, whatever they are", () => {
+  test("has at most the allowed number of parameters, including empty ones", () => {
     const { queryParametersMax } = limits;
     expect(parseQuery(parameters(queryParametersMax)).size).toBe(queryParametersMax);
     for (const text of [

@@ -29,6 +29,6 @@ export function parseQueryRecord(text: string): Record<string, string | string[]
 function tooManyParameters(): ApiError {
   return new ApiError(
     "too_many_parameters",
-    `The query has more than ${limits.queryParametersMax} parameters. Send only those that the operation takes.`,
+    `The query has more than ${limits.queryParametersMax} parameters. Send only the parameters of the operation.`,
   );
 }

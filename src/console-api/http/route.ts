@@ -40,16 +40,16 @@ export interface RouteInput<Params, Query, Body, Who extends Actor | null> {
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
   /** Aborted when the gateway shuts down, to end streams that have no end of their own. */
-  readonly leaving: AbortSignal;
+  readonly shutdownSignal: AbortSignal;
 }
 
 /** The request as received. Nothing is validated yet. */
 export type RawRouteInput = Omit<RouteInput<unknown, unknown, unknown, null>, "actor">;
 
-export const NOTHING = z.strictObject({});
+export const NO_INPUT = z.strictObject({});
 
 /** Spread first into a route. The inputs that the route does have follow and override it. */
-export const TAKES_NOTHING = { params: NOTHING, query: NOTHING, body: z.undefined() };
+export const EMPTY_INPUT = { params: NO_INPUT, query: NO_INPUT, body: z.undefined() };
 
 interface Shape<
   Params extends z.ZodType,
@@ -132,7 +132,7 @@ export function forAdmins<P extends z.ZodType, Q extends z.ZodType, B extends z.
   return makeRoute("admin", shape, shape.run, (actor) => {
     const found = signedIn(actor);
     if (found.role === "admin") return found;
-    throw new ApiError("forbidden", "Only administrators may do this. Ask one of them.");
+    throw new ApiError("forbidden", "Only administrators may do this. Ask an administrator.");
   });
 }
 
@@ -165,9 +165,9 @@ function makeRoute<
     access,
     allow(caller) {
       const actor = requireAccess(withTokenRole(caller, tokenScope));
-      refuseScope(actor, tokenScope);
+      rejectScope(actor, tokenScope);
       return async (context, raw) => {
-        if (actor?.role !== "admin") refuseFields(raw.body, adminFields);
+        if (actor?.role !== "admin") rejectFields(raw.body, adminFields);
         return run(context, {
           ...raw,
           actor,
@@ -182,7 +182,7 @@ function makeRoute<
 
 function signedIn(actor: Actor | null): Actor {
   if (actor !== null) return actor;
-  throw new ApiError("sign_in_required", "Sign in first, or send a personal access token as bearer.");
+  throw new ApiError("sign_in_required", "Sign in first, or send a personal access token as bearer token.");
 }
 
 function defaultScope(access: Access, method: Method): TokenScope | "none" {
@@ -199,24 +199,24 @@ function withTokenRole<Who extends Actor | null>(actor: Who, needed: TokenScope 
   return { ...actor, role: "user" };
 }
 
-function refuseScope(actor: Actor | null, needed: TokenScope | "none"): void {
+function rejectScope(actor: Actor | null, needed: TokenScope | "none"): void {
   if (actor?.via.kind !== "token") return;
   if (needed === "none") {
-    throw new ApiError("forbidden", "A personal access token may not do this. Sign in to the console.");
+    throw new ApiError("forbidden", "Personal access tokens may not do this. Sign in to the console.");
   }
   const { scope } = actor.via;
   if (includesScope(scope, needed)) return;
   throw new ApiError(
     "forbidden",
-    `This needs a personal access token with the scope \`${needed}\`, and yours has \`${scope}\`. Create one with the scope it needs under Profile and security.`,
+    `This requires a personal access token with the scope \`${needed}\`, but yours has \`${scope}\`. Create a token with this scope under Profile and security.`,
   );
 }
 
-function refuseFields(body: unknown, names: readonly string[]): void {
+function rejectFields(body: unknown, names: readonly string[]): void {
   if (typeof body !== "object" || body === null) return;
   const forbiddenField = names.find((name) => Object.hasOwn(body, name));
   if (forbiddenField === undefined) return;
-  throw new ApiError("forbidden", `Only administrators may set \`${forbiddenField}\`. Leave it out.`, {
+  throw new ApiError("forbidden", `Only administrators may set \`${forbiddenField}\`. Remove the field.`, {
     param: forbiddenField,
   });
 }

@@ -6,7 +6,7 @@ async function* failing(after: readonly string[]): AsyncGenerator<string, void> 
   throw new Error("the store is away");
 }
 
-test("all parts come, in their order", async () => {
+test("all parts are sent in order", async () => {
   async function* parts(): AsyncGenerator<string, void> {
     yield "a";
     yield "b";
@@ -14,7 +14,7 @@ test("all parts come, in their order", async () => {
   expect(await new Response(await streamedFile(parts(), () => {})).text()).toBe("ab");
 });
 
-test("without any text the file is empty, and ends", async () => {
+test("without text, the file is empty and ends", async () => {
   async function* parts(): AsyncGenerator<string, void> {
     yield "";
   }
@@ -23,11 +23,11 @@ test("without any text the file is empty, and ends", async () => {
   expect(await (await fetch(server.url)).text()).toBe("");
 });
 
-test("a store that fails at once fails the request", async () => {
+test("a database error before the first part fails the request", async () => {
   expect(await streamedFile(failing([]), () => {}).catch(String)).toBe("Error: the store is away");
 });
 
-test("one that fails later is told of, and the file does not look whole", async () => {
+test("a later database error is reported, and the file is visibly incomplete", async () => {
   const faults: unknown[] = [];
   using server = Bun.serve({
     port: 0,

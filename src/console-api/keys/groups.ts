@@ -7,8 +7,8 @@ import { findUser } from "../../store/identity/users.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
 import { limitsAnswer, limitsObject } from "../forms/limits-form.ts";
 import { priceAnswer, priceObject } from "../forms/price-form.ts";
-import { forUsers, TAKES_NOTHING } from "../http/route.ts";
-import { groupsWithin } from "./reachable-groups.ts";
+import { EMPTY_INPUT, forUsers } from "../http/route.ts";
+import { filterUsableGroups } from "./reachable-groups.ts";
 
 const interfaces = z.array(z.enum(INTERFACES));
 
@@ -36,7 +36,7 @@ const groupAnswer = z.object({
 
 export const groupRoutes = {
   "groups.list": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/groups",
     summary: "List the groups in which you can create keys, with models, interfaces, prices and limits",
@@ -44,7 +44,7 @@ export const groupRoutes = {
     answer: z.object({ data: z.array(groupAnswer), next: z.null() }),
     async run({ installation, gateway }, { actor, query }) {
       const user = await findUser(installation.db, resolveOwner(actor, query.user));
-      const groups = user === null ? [] : groupsWithin(gateway.policy.snapshot(), user);
+      const groups = user === null ? [] : filterUsableGroups(gateway.policy.snapshot(), user);
       return { data: groups.map(groupObject), next: null };
     },
   }),

@@ -7,7 +7,13 @@
 import { keyTitle, newKey } from "../../config/plan/plan-keys.ts";
 import { limits as productLimits } from "../../config/product-limits.ts";
 import { limitsText } from "../../config/schema/usage-limits.ts";
-import { created, differences, secretChange, secretSet, shownKey } from "../../config/state/difference.ts";
+import {
+  changedFields,
+  createdFields,
+  formatKey,
+  secretChange,
+  secretSet,
+} from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
 import type { CallerLimits, FieldChange, KeyRecord, UserRecord } from "../../records.ts";
@@ -32,7 +38,7 @@ import { requireLiveActor } from "../auth/actor.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
-import { refuseBeyondLimits, refuseLooser } from "../forms/limits-form.ts";
+import { rejectLimitsBeyond, rejectLooserLimits } from "../forms/limits-form.ts";
 import { lookUpGroupName } from "./key-view.ts";
 import { mayUse } from "./reachable-groups.ts";
 
@@ -45,7 +51,7 @@ export interface NewKeyRequest {
 }
 
 export async function createKey(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   author: ConsoleAuthor,
   keyRequest: NewKeyRequest,
 ): Promise<{ key: KeyRecord; secret: string }> {
@@ -53,18 +59,18 @@ export async function createKey(
   const { db, clock } = installation;
   const { name, userId, expiresAtMs, limits } = keyRequest;
   const user = await findUser(db, userId);
-  if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
-  const group = groupFor(context, author, user, keyRequest.group);
-  refusePast(expiresAtMs, clock.nowMs());
-  refuseLooser(limits, group);
+  if (user === null) throw new ApiError("not_found", "This user does not exist.", { param: "user" });
+  const group = requireGroup(context, author, user, keyRequest.group);
+  rejectPast(expiresAtMs, clock.nowMs());
+  rejectLooserLimits(limits, group);
   const { record, secret } = newKey({ name, userId, groupId: group.id, expiresAtMs, limits }, installation);
   await transaction(db, async (tx) => {
     // The insertion takes the lock for key changes: data that was read before it may be outdated.
     await insertKey(tx, record, author.actor.role === "admin" ? record : NO_CEILING);
     await requireLiveActor(tx, author.actor);
-    await refuseTaken(tx, record);
-    await refuseTooMany(tx, author, userId);
-    const changes = [...created(shownKey(record, group.name)), secretSet("secret")];
+    await rejectTakenName(tx, record);
+    await rejectTooManyKeys(tx, author, userId);
+    const changes = [...createdFields(formatKey(record, group.name)), secretSet("secret")];
     await logChange(tx, author, "key.create", { key: record, user, atMs: record.createdAtMs, changes });
   });
   await gateway.policy.refresh();
@@ -74,7 +80,7 @@ export async function createKey(
 export type KeyEdit = Partial<Pick<KeyRecord, "name" | "expiresAtMs" | "limits">>;
 
 export async function editKey(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   author: ConsoleAuthor,
   key: KeyRecord,
   edit: KeyEdit,
@@ -82,27 +88,27 @@ export async function editKey(
   const { db, clock } = context.installation;
   const group = context.gateway.policy.snapshot().groups.get(key.groupId);
   const user = key.userId === null ? null : await findUser(db, key.userId);
-  if (edit.expiresAtMs !== undefined) refusePast(edit.expiresAtMs, clock.nowMs());
-  if (edit.limits !== undefined && group !== undefined) refuseLooser(edit.limits, group);
+  if (edit.expiresAtMs !== undefined) rejectPast(edit.expiresAtMs, clock.nowMs());
+  if (edit.limits !== undefined && group !== undefined) rejectLooserLimits(edit.limits, group);
   const groupName = lookUpGroupName(context, key.groupId);
-  const describeKey = (one: KeyRecord) => ({ name: one.name, ...shownKey(one, groupName) });
+  const describeKey = (one: KeyRecord) => ({ name: one.name, ...formatKey(one, groupName) });
   const edited = await transaction(db, async (tx) => {
     // Takes the lock: fields that are not edited must have their current value, not the one that was read
     // before.
     await bumpKeyRevision(tx);
     const present = await findKey(tx, key.id);
-    if (present?.status !== "active") throw revokedBefore();
+    if (present?.status !== "active") throw alreadyRevokedError();
     const after: KeyRecord = { ...present, ...edit };
-    const changes = differences(describeKey(present), describeKey(after));
+    const changes = changedFields(describeKey(present), describeKey(after));
     if (changes.length === 0) return present;
     const ceiling = await readKeyCeiling(tx, key.id);
     const isOperator = author.actor.role === "admin";
     // An owner who could no longer create this key may not extend it.
     const mayMake = group !== undefined && user !== null && mayUse(group, user);
-    if (!isOperator) refuseBeyond(edit, mayMake ? ceiling : present);
-    const newCeiling = isOperator ? newBounds(present, after) : {};
+    if (!isOperator) rejectBeyond(edit, mayMake ? ceiling : present);
+    const newCeiling = isOperator ? changedBounds(present, after) : {};
     await changeKey(tx, key.id, after, { ...ceiling, ...newCeiling });
-    if (after.name !== present.name) await refuseTaken(tx, after);
+    if (after.name !== present.name) await rejectTakenName(tx, after);
     await logChange(tx, author, "key.change", { key: present, user, atMs: clock.nowMs(), changes });
     return after;
   });
@@ -115,7 +121,7 @@ export async function editKey(
  * `overlapMs`, and both count against the same limits.
  */
 export async function rotate(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   author: ConsoleAuthor,
   key: KeyRecord,
   overlapMs: number,
@@ -128,7 +134,7 @@ export async function rotate(
   const worksUntilMs = atMs + overlapMs;
   const formerMax = productLimits.formerSecretsMax;
   await transaction(db, async (tx) => {
-    if (!(await rotateKey(tx, key.id, fresh, { atMs, worksUntilMs, formerMax }))) throw revokedBefore();
+    if (!(await rotateKey(tx, key.id, fresh, { atMs, worksUntilMs, formerMax }))) throw alreadyRevokedError();
     await requireLiveActor(tx, author.actor);
     const overlapChange = {
       field: "old_secret_works_until",
@@ -148,7 +154,7 @@ export async function rotate(
 
 /** Returns false if the key was already revoked. */
 export async function revoke(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   author: ConsoleAuthor,
   key: KeyRecord,
 ): Promise<boolean> {
@@ -182,8 +188,8 @@ async function logChange(
   await appendChange(tx, buildChangeEntry(author, { atMs, action, target, changes }));
 }
 
-function groupFor(
-  { gateway }: ConsoleContext,
+function requireGroup(
+  { gateway }: Pick<ConsoleContext, "gateway">,
   { actor }: ConsoleAuthor,
   user: UserRecord,
   name: string,
@@ -194,13 +200,13 @@ function groupFor(
   if (group !== undefined && (actor.role === "admin" || mayUse(group, user))) return group;
   throw new ApiError(
     "invalid_value",
-    `group: there is no group "${name}" that keys may be made in. GET /api/groups lists those that there are.`,
+    `group: you cannot create keys in the group "${name}", or it does not exist. GET /api/groups lists your groups.`,
     { param: "group" },
   );
 }
 
 /** The bounds that an edit changes. Values that the form only repeats are not counted as set by its sender. */
-function newBounds(present: KeyRecord, after: KeyRecord): Partial<KeyCeiling> {
+function changedBounds(present: KeyRecord, after: KeyRecord): Partial<KeyCeiling> {
   return {
     ...(after.expiresAtMs !== present.expiresAtMs && { expiresAtMs: after.expiresAtMs }),
     ...(limitsText(after.limits) !== limitsText(present.limits) && { limits: after.limits }),
@@ -208,40 +214,44 @@ function newBounds(present: KeyRecord, after: KeyRecord): Partial<KeyCeiling> {
 }
 
 /** Owners may tighten the limits that an operator set, and undo that again, but not exceed them. */
-function refuseBeyond({ expiresAtMs, limits }: KeyEdit, ceiling: KeyCeiling): void {
-  if (limits !== undefined) refuseBeyondLimits(limits, ceiling.limits);
+function rejectBeyond({ expiresAtMs, limits }: KeyEdit, ceiling: KeyCeiling): void {
+  if (limits !== undefined) rejectLimitsBeyond(limits, ceiling.limits);
   const last = ceiling.expiresAtMs;
   if (expiresAtMs === undefined || last === null || (expiresAtMs !== null && expiresAtMs <= last)) return;
   throw new ApiError(
     "invalid_value",
-    `expires_at: an administrator had this key end at ${new Date(last).toISOString()}. Choose that or earlier, or ask one for more.`,
+    `expires_at: an administrator set the expiry of this key to ${new Date(last).toISOString()}. Choose the same or an earlier time, or ask an administrator.`,
     { param: "expires_at" },
   );
 }
 
-function refusePast(expiresAtMs: number | null, nowMs: number): void {
+function rejectPast(expiresAtMs: number | null, nowMs: number): void {
   if (expiresAtMs === null || expiresAtMs > nowMs) return;
-  throw new ApiError("invalid_value", "expires_at: is in the past. Choose a later time, or none.", {
-    param: "expires_at",
-  });
+  throw new ApiError(
+    "invalid_value",
+    "expires_at: is in the past. Choose a later time, or remove the expiry.",
+    {
+      param: "expires_at",
+    },
+  );
 }
 
 /** Checked after the write: the key itself is one of them. */
-async function refuseTaken(tx: Db, { id, userId, name }: KeyRecord): Promise<void> {
+async function rejectTakenName(tx: Db, { id, userId, name }: KeyRecord): Promise<void> {
   if (!(await isKeyNameTaken(tx, { userId, name, otherThan: id }))) return;
-  throw new ApiError("conflict", `name: there is a key "${name}" already. Choose another name.`, {
+  throw new ApiError("conflict", `name: a key "${name}" already exists. Choose another name.`, {
     param: "name",
   });
 }
 
-async function refuseTooMany(tx: Db, { actor }: ConsoleAuthor, userId: string): Promise<void> {
+async function rejectTooManyKeys(tx: Db, { actor }: ConsoleAuthor, userId: string): Promise<void> {
   if (actor.role === "admin" || (await countActiveKeys(tx, userId)) <= productLimits.keysPerUserMax) return;
   throw new ApiError(
     "conflict",
-    `You have ${productLimits.keysPerUserMax} keys, which is as many as one user may have. Revoke one that is no longer used.`,
+    `You have ${productLimits.keysPerUserMax} keys, which is the maximum. Revoke an unused key.`,
   );
 }
 
-function revokedBefore(): ApiError {
-  return new ApiError("conflict", "This key was revoked, and stays so. Make a new one.");
+function alreadyRevokedError(): ApiError {
+  return new ApiError("conflict", "This key is revoked permanently. Create a new key.");
 }

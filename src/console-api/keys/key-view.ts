@@ -50,11 +50,14 @@ export function keyStatus({ status, expiresAtMs }: KeyRecord, nowMs: number): (t
 }
 
 /** Returns the id if the group was deleted: only revoked keys outlive their group. */
-export function lookUpGroupName({ gateway }: ConsoleContext, groupId: string): string {
+export function lookUpGroupName({ gateway }: Pick<ConsoleContext, "gateway">, groupId: string): string {
   return gateway.policy.snapshot().groups.get(groupId)?.name ?? groupId;
 }
 
-export function keyObject(context: ConsoleContext, key: KeyRecord): z.input<typeof keyAnswer> {
+export function keyObject(
+  context: Pick<ConsoleContext, "installation" | "gateway">,
+  key: KeyRecord,
+): z.input<typeof keyAnswer> {
   return {
     id: key.id,
     name: key.name,
@@ -69,7 +72,7 @@ export function keyObject(context: ConsoleContext, key: KeyRecord): z.input<type
   };
 }
 
-export const DAYS_SHOWN = 30;
+export const CHART_DAYS = 30;
 
 /** Reads the daily usage of several keys in one query. Every day has an entry, also without usage. */
 export async function recentDays(
@@ -77,7 +80,7 @@ export async function recentDays(
   keyIds: readonly string[],
   nowMs: number,
 ): Promise<{ firstDayMs: number; byKey: ReadonlyMap<string, readonly KeyDay[]> }> {
-  const firstDayMs = startOfDay(nowMs) - (DAYS_SHOWN - 1) * DAY_MS;
+  const firstDayMs = startOfDay(nowMs) - (CHART_DAYS - 1) * DAY_MS;
   const days = await listKeyDays(db, keyIds, {
     fromMs: firstDayMs,
     toMs: startOfDay(nowMs) + DAY_MS,
@@ -87,14 +90,15 @@ export async function recentDays(
 }
 
 export function listedKeyObject(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   key: ListedKey,
   days: readonly KeyDay[],
   firstDayMs: number,
 ): z.input<typeof listedKeyAnswer> {
-  const requestsByDay = Array<number>(DAYS_SHOWN).fill(0);
+  const requestsByDay = Array<number>(CHART_DAYS).fill(0);
   for (const { dayMs, requests } of days) requestsByDay[(dayMs - firstDayMs) / DAY_MS] = requests;
-  const sum = (of: "costNano" | "chargedNano") => usdText(days.reduce((total, day) => total + day[of], 0n));
+  const sum = (readDay: "costNano" | "chargedNano") =>
+    usdText(days.reduce((total, day) => total + day[readDay], 0n));
   return {
     ...keyObject(context, key),
     last_used_at: key.lastUsedAtMs,

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { limits as productLimits } from "../../config/product-limits.ts";
+import { name } from "../../config/schema/basic-values.ts";
 import { parseCallerLimits } from "../../config/schema/usage-limits.ts";
-import { name } from "../../config/schema/words.ts";
 import { usdText } from "../../money/nano.ts";
 import type { KeyRecord } from "../../records.ts";
 import { listKeyPage, readLastUse } from "../../store/policy/key-list.ts";
@@ -16,11 +16,11 @@ import type { ConsoleContext } from "../context.ts";
 import { instantField } from "../forms/fields.ts";
 import { limitsInput } from "../forms/limits-form.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { forUsers, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forUsers } from "../http/route.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { createKey, editKey, revoke, rotate } from "./key-changes.ts";
 import {
-  DAYS_SHOWN,
+  CHART_DAYS,
   keyAnswer,
   keyObject,
   listedKeyAnswer,
@@ -29,7 +29,7 @@ import {
 } from "./key-view.ts";
 import { buildMeters, meterAnswer } from "./meters.ts";
 
-const byId = { ...TAKES_NOTHING, params: z.strictObject({ id: z.string() }) };
+const byId = { ...EMPTY_INPUT, params: z.strictObject({ id: z.string() }) };
 const keyCursor = z.tuple([z.number(), z.string()]);
 const expiresAt = instantField.nullable();
 
@@ -59,7 +59,7 @@ const keyDetail = z.object({
 
 export const keyRoutes = {
   "keys.list": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/keys",
     summary: "List API keys, newest first, with usage of the last 30 days",
@@ -98,7 +98,7 @@ export const keyRoutes = {
   }),
 
   "keys.create": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     tokenScope: "keys",
     method: "POST",
     path: "/api/keys",
@@ -209,12 +209,18 @@ export const keyRoutes = {
   }),
 };
 
-async function requestsLastDay({ installation }: ConsoleContext, key: KeyRecord): Promise<number> {
+async function requestsLastDay(
+  { installation }: Pick<ConsoleContext, "installation">,
+  key: KeyRecord,
+): Promise<number> {
   const totals = await keyTotals(installation.db, key.id, installation.clock.nowMs() - DAY_MS);
   return totals.requests + totals.refused;
 }
 
-async function buildDetail(context: ConsoleContext, key: KeyRecord): Promise<z.input<typeof keyDetail>> {
+async function buildDetail(
+  context: Pick<ConsoleContext, "installation" | "gateway">,
+  key: KeyRecord,
+): Promise<z.input<typeof keyDetail>> {
   const { installation, gateway } = context;
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
@@ -228,7 +234,7 @@ async function buildDetail(context: ConsoleContext, key: KeyRecord): Promise<z.i
   return {
     ...listedKeyObject(context, { ...key, lastUsedAtMs }, days, firstDayMs),
     first_day_at: firstDayMs,
-    days: Array.from({ length: DAYS_SHOWN }, (_, i) => {
+    days: Array.from({ length: CHART_DAYS }, (_, i) => {
       const at = firstDayMs + i * DAY_MS;
       const day = usageByDay.get(at);
       return {

@@ -8,6 +8,9 @@ export function mayUse(group: PolicyGroup, user: Pick<UserRecord, "groups" | "ro
   return group.access === "everyone" || user.role === "admin" || user.groups.includes(group.id);
 }
 
-export function groupsWithin({ groups }: Snapshot, user: Pick<UserRecord, "groups" | "role">): PolicyGroup[] {
+export function filterUsableGroups(
+  { groups }: Snapshot,
+  user: Pick<UserRecord, "groups" | "role">,
+): PolicyGroup[] {
   return [...groups.values()].filter((group) => mayUse(group, user));
 }

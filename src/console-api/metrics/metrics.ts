@@ -1,27 +1,18 @@
 /** `GET /metrics`: metrics of this process in the Prometheus text format. */
 
-import { readdirSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { z } from "zod";
-import type { Gateway } from "../../gateway/gateway.ts";
-import {
-  METRICS_TYPE,
-  type MetricFamily,
-  type MetricSample,
-  metricsText,
-} from "../../observe/metrics-text.ts";
-import {
-  DURATION_BOUNDS,
-  type EndpointTimes,
-  type RequestCounts,
-  type RequestSeries,
-} from "../../observe/request-counts.ts";
+import { METRICS_TYPE, type MetricFamily, metricsText } from "../../observe/metrics-text.ts";
 import { VERSION } from "../../version.ts";
-import type { ConsoleContext } from "../context.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import type { ConsoleContext, ConsoleGateway } from "../context.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { labelledHistogram, samples, single } from "./families.ts";
+import { measuredFamilies, requestFamilies } from "./request-families.ts";
 
 export const metricsRoutes = {
   "metrics.get": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/metrics",
     summary: "Get the metrics of this process in the Prometheus text format",
@@ -38,194 +29,161 @@ export const metricsRoutes = {
 
 const NANO = 1e-9;
 
-async function buildFamilies({
-  gateway,
-  alerts,
-  isReady,
-  billingFaults,
-}: ConsoleContext): Promise<MetricFamily[]> {
-  const isAccepting = (await isReady()) && gateway.till.hasRoom();
+type MetricsContext = Pick<
+  ConsoleContext,
+  "gateway" | "alerts" | "isReady" | "billingFaults" | "installation"
+>;
+
+async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
+  const { gateway, alerts, isReady, billingFaults, installation } = context;
+  const isAccepting = (await isReady()) && gateway.billingEngine.hasCapacity();
   const spent = alerts.spentToday();
   return [
     ...requestFamilies(gateway.requestCounts),
+    ...measuredFamilies(gateway.requestMetrics),
     ...accountFamilies(gateway),
     ...currentFamilies(gateway),
-    gauge(
-      "gateway_paid_requests_taken",
-      "0 while the disk or the store takes nothing: paid requests are refused.",
-      [{ value: Number(isAccepting) }],
-    ),
-    counter(
+    single("gateway_paid_requests_taken", Number(isAccepting)),
+    samples(
       "gateway_billing_faults_total",
-      "Paid requests recorded without a payer, and damaged segments of journals.",
-      billingFaults.list().map(({ fault, count }) => ({ labels: { fault }, value: count })),
+      billingFaults.list().map(({ fault, count }) => [{ fault }, count]),
     ),
-    gauge(
-      "gateway_spent_today_usd",
-      "What requests have cost by their prices since midnight UTC; absent until that is known.",
-      spent === null ? [] : [{ value: spent.nano * NANO }],
-    ),
+    single("gateway_journal_bytes", sumFileSizes(join(installation.settings.dataDir, "settlements"))),
+    single("gateway_spent_today_usd", spent === null ? null : spent.nano * NANO),
+    single("gateway_policy_age_seconds", gateway.policy.ageMs() / 1_000),
+    ...translationFamilies(gateway),
+    ...reportingFamilies(gateway),
     ...processFamilies(),
   ];
 }
 
-function requestFamilies(counts: RequestCounts): MetricFamily[] {
-  const all = [...counts.series.values()].flat();
+function translationFamilies({ translation: { counts } }: ConsoleGateway): MetricFamily[] {
   return [
-    counter(
-      "gateway_requests_total",
-      "Requests that have ended, of callers with a key. An empty model is one that is not published.",
-      all.map(({ endpoint, model, outcome, status, requests }) => ({
-        labels: { endpoint, model, outcome, status: String(status) },
-        value: requests,
-      })),
+    samples(
+      "gateway_translated_requests_total",
+      counts.series.map(({ client, upstream, requests }) => [{ client, upstream }, requests]),
     ),
-    counter(
-      "gateway_errors_total",
-      "Requests that ended with an error, by its code.",
-      [...counts.errors].flatMap(([endpoint, codes]) =>
-        [...codes].map(([code, value]) => ({ labels: { endpoint, code }, value })),
-      ),
-    ),
-    counter("gateway_retries_total", "Attempts after the first one of a request.", byModel(all, "retries")),
-    counter(
-      "gateway_tokens_total",
-      "Tokens used. Cached ones are counted within the input as well, reasoning within the output.",
-      [
-        ...byModel(all, "inputTokens", { kind: "input" }),
-        ...byModel(all, "cachedTokens", { kind: "cached" }),
-        ...byModel(all, "outputTokens", { kind: "output" }),
-        ...byModel(all, "reasoningTokens", { kind: "reasoning" }),
-      ],
-    ),
-    counter("gateway_images_total", "Images made.", byModel(all, "images")),
-    counter(
-      "gateway_cost_usd_total",
-      "Dollars: what requests cost by their prices, what was charged, and what the accounts will ask.",
-      [
-        ...byModel(all, "costNano", { of: "price" }, NANO),
-        ...byModel(all, "chargedNano", { of: "charged" }, NANO),
-        ...byModel(all, "upstreamNano", { of: "upstream" }, NANO),
-      ],
-    ),
-    times("gateway_request_duration_seconds", "From a request's arrival to its end.", counts, "whole"),
-    times(
-      "gateway_first_byte_seconds",
-      "From a request's arrival to an account's first byte.",
-      counts,
-      "firstByte",
+    samples(
+      "gateway_dropped_fields_total",
+      [...counts.droppedFields].map(([field, count]) => [{ field }, count]),
     ),
   ];
 }
 
-type SummedField = Exclude<keyof RequestSeries, "endpoint" | "model" | "outcome" | "status">;
-
-function byModel(all: readonly RequestSeries[], field: SummedField, labels = {}, unit = 1): MetricSample[] {
-  const sums = new Map<string, number>();
-  for (const series of all) {
-    if (series.model !== "") sums.set(series.model, (sums.get(series.model) ?? 0) + series[field]);
-  }
-  return [...sums].map(([model, sum]) => ({ labels: { model, ...labels }, value: sum * unit }));
-}
-
-function times(name: string, help: string, counts: RequestCounts, timing: keyof EndpointTimes): MetricFamily {
-  const histograms = [...counts.times].map(([endpoint, of]) => ({ labels: { endpoint }, ...of[timing] }));
-  return { name, help, type: "histogram", bounds: DURATION_BOUNDS, histograms };
-}
-
-function accountFamilies({ policy, dispatcher, requestCounts }: Gateway): MetricFamily[] {
-  const accounts = [...policy.snapshot().accounts.values()].map((account) => ({
+function accountFamilies({
+  policy,
+  dispatcher,
+  requestCounts,
+  requestMetrics,
+}: ConsoleGateway): MetricFamily[] {
+  const { accounts } = policy.snapshot();
+  const reports = [...accounts.values()].map((account) => ({
+    id: account.id,
     labels: { account: account.name },
-    outcomes: [...(requestCounts.accounts.get(account.id) ?? [])],
     report: dispatcher.pool.report(account),
   }));
+  const nameOf = (id: string) => accounts.get(id)?.name ?? null;
   return [
-    counter(
+    samples(
       "gateway_account_requests_total",
-      "Requests that have ended, by the account that was asked last.",
-      accounts.flatMap(({ labels, outcomes }) =>
-        outcomes.map(([outcome, value]) => ({ labels: { ...labels, outcome }, value })),
+      reports.flatMap(({ id, labels }) =>
+        [...(requestCounts.accounts.get(id) ?? [])].map(
+          ([outcome, count]) => [{ ...labels, outcome }, count] as const,
+        ),
       ),
     ),
-    gauge(
-      "gateway_account_usable",
-      "1 for an account that is asked, 0 for one that is left alone: it cools down, is tried again, or waits for somebody.",
-      accounts.map(({ labels, report }) => ({ labels, value: Number(report.condition === "well") })),
+    samples(
+      "gateway_upstream_attempts_total",
+      reports.flatMap(({ id, labels }) =>
+        [...requestMetrics.attempts.forFirst(id)].map(
+          ([failureClass, count]) => [{ ...labels, class: failureClass }, count] as const,
+        ),
+      ),
     ),
-    gauge(
+    labelledHistogram("gateway_upstream_seconds", requestMetrics.upstream, (id) => {
+      const account = nameOf(id);
+      return account === null ? null : { account };
+    }),
+    samples(
+      "gateway_account_usable",
+      reports.map(({ labels, report }) => [labels, Number(report.condition === "well")]),
+    ),
+    samples(
       "gateway_account_attempts_in_flight",
-      "Attempts under way.",
-      accounts.map(({ labels, report }) => ({ labels, value: report.inFlight })),
+      reports.map(({ labels, report }) => [labels, report.inFlight]),
     ),
   ];
 }
 
-function currentFamilies({ policy, dispatcher, slots, bodies }: Gateway): MetricFamily[] {
-  const snapshot = policy.snapshot();
-  const waiting = [...snapshot.groups.values()].map(({ id, name }) => ({
-    labels: { group: name },
-    value: dispatcher.room.waiting(id),
-  }));
-  const waitingForSlot = [...snapshot.groups.values()].map(({ id, name }) => ({
-    labels: { group: name },
-    value: slots.waiting(id),
-  }));
-  const { heldBytes, bytesMax, refused } = bodies.report();
+function currentFamilies({
+  policy,
+  dispatcher,
+  concurrencyQueue,
+  bodyBudget,
+}: ConsoleGateway): MetricFamily[] {
+  const groups = [...policy.snapshot().groups.values()];
+  const { heldBytes, bytesMax, refused } = bodyBudget.report();
   return [
-    gauge(
+    samples(
       "gateway_requests_waiting",
-      "Requests in the group's queue: for a free account, or for a slot of a concurrency limit.",
-      waiting,
+      groups.map(({ id, name }) => [{ group: name }, dispatcher.waitingQueue.countWaiting(id)]),
     ),
-    gauge(
+    samples(
       "gateway_requests_waiting_for_slot",
-      "Those of them that wait for a slot of their key's, user's or group's concurrency.",
-      waitingForSlot,
+      groups.map(({ id, name }) => [{ group: name }, concurrencyQueue.waiting(id)]),
     ),
-    gauge("gateway_large_bodies_bytes", "Memory that request bodies above 1 MiB take.", [
-      { value: heldBytes },
-    ]),
-    gauge("gateway_large_bodies_bytes_max", "Memory there is for them.", [{ value: bytesMax }]),
-    counter("gateway_large_bodies_refused_total", "Requests for whose body there was none.", [
-      { value: refused },
-    ]),
+    single("gateway_large_bodies_bytes", heldBytes),
+    single("gateway_large_bodies_bytes_max", bytesMax),
+    single("gateway_large_bodies_refused_total", refused),
   ];
+}
+
+/** What reports about requests could not be passed on. Absent for what is off. */
+function reportingFamilies({ tracer, accessLog }: ConsoleGateway): MetricFamily[] {
+  const families: MetricFamily[] = [];
+  if (tracer !== null) {
+    const { exported, dropped } = tracer.exporter;
+    families.push(
+      single("gateway_telemetry_exported_total", exported),
+      samples(
+        "gateway_telemetry_dropped_total",
+        [...dropped].map(([reason, count]) => [{ reason }, count]),
+      ),
+    );
+  }
+  if (accessLog !== null) families.push(single("gateway_access_log_dropped_total", accessLog.dropped));
+  return families;
 }
 
 /** Under the standard names of Prometheus clients. */
 function processFamilies(): MetricFamily[] {
   const { user, system } = process.cpuUsage();
-  const descriptors = openDescriptors();
   return [
-    gauge("gateway_info", "The program that this is.", [
-      { labels: { version: VERSION, bun: Bun.version }, value: 1 },
-    ]),
-    gauge("process_start_time_seconds", "When the process began, in seconds since 1970.", [
-      { value: performance.timeOrigin / 1_000 },
-    ]),
-    counter("process_cpu_seconds_total", "Processor time used.", [{ value: (user + system) / 1e6 }]),
-    gauge("process_resident_memory_bytes", "Memory used.", [{ value: process.memoryUsage.rss() }]),
-    gauge(
-      "process_open_fds",
-      "Files and sockets open.",
-      descriptors === null ? [] : [{ value: descriptors }],
-    ),
+    samples("gateway_info", [[{ version: VERSION, bun: Bun.version }, 1]]),
+    single("process_start_time_seconds", performance.timeOrigin / 1_000),
+    single("process_cpu_seconds_total", (user + system) / 1e6),
+    single("process_resident_memory_bytes", process.memoryUsage.rss()),
+    single("process_open_fds", countFiles("/proc/self/fd")),
   ];
 }
 
-/** Returns null if the system does not report it. */
-function openDescriptors(): number | null {
+/** Returns null if the folder cannot be read. */
+function countFiles(folder: string): number | null {
   try {
-    return readdirSync("/proc/self/fd").length;
+    return readdirSync(folder).length;
   } catch {
     return null;
   }
 }
 
-function counter(name: string, help: string, samples: readonly MetricSample[]): MetricFamily {
-  return { name, help, type: "counter", samples };
-}
-
-function gauge(name: string, help: string, samples: readonly MetricSample[]): MetricFamily {
-  return { name, help, type: "gauge", samples };
+/** The folder has few files, of which some may be deleted meanwhile. Null if it cannot be read. */
+function sumFileSizes(folder: string): number | null {
+  try {
+    return readdirSync(folder).reduce(
+      (sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0),
+      0,
+    );
+  } catch {
+    return null;
+  }
 }

@@ -15,19 +15,27 @@ const candidate = (reason: Candidate["reason"], freesInMs: number | null = null)
 });
 
 test.each<[string, Candidate[], object]>([
-  ["one account is well", [candidate("parked"), candidate(null)], { status: "available", frees_at: null }],
   [
-    "the soonest of those that are busy",
+    "available if one account is healthy",
+    [candidate("parked"), candidate(null)],
+    { status: "available", frees_at: null },
+  ],
+  [
+    "busy until the first busy account is free",
     [candidate("rate_limited", 9_000), candidate("rate_limited", 4_000), candidate("cooling", 1_000)],
     { status: "busy", frees_at: NOW_MS + 4_000 },
   ],
-  ["a place frees when somebody leaves it", [candidate("at_capacity")], { status: "busy", frees_at: null }],
   [
-    "all recover",
+    "busy without a time if all accounts are at capacity",
+    [candidate("at_capacity")],
+    { status: "busy", frees_at: null },
+  ],
+  [
+    "unavailable until the first cool-down ends",
     [candidate("cooling", 2_500.5), candidate("parked")],
     { status: "unavailable", frees_at: NOW_MS + 2_501 },
   ],
-  ["there is none", [], { status: "unavailable", frees_at: null }],
+  ["unavailable without accounts", [], { status: "unavailable", frees_at: null }],
 ])("%s", (_, candidates, told) => {
   expect(computeCandidateAvailability(candidates, NOW_MS)).toEqual(told as never);
 });

@@ -5,13 +5,13 @@ import { ApiError } from "../../errors.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
 import { CHARGES, INTERFACES } from "../../records.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { countKeysByGroup, newestKeys } from "../../store/policy/key-list.ts";
+import { countKeysByGroup, listNewestKeys } from "../../store/policy/key-list.ts";
 import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { forUsers, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forUsers } from "../http/route.ts";
 import { offeredModelAnswer, offeredModelObject } from "../keys/groups.ts";
-import { groupsWithin } from "../keys/reachable-groups.ts";
+import { filterUsableGroups } from "../keys/reachable-groups.ts";
 import { explainKey, whyAnswer } from "./access-explainer/explain-access.ts";
 import { availabilityAnswer, computeAvailability } from "./availability.ts";
 
@@ -25,12 +25,12 @@ const callableModelAnswer = z.object({
   keys: z.object({ count: z.number(), some: z.array(z.object({ id: z.string(), name: z.string() })) }),
 });
 
-const KEYS_NAMED = 5;
+const KEYS_LISTED_MAX = 5;
 const modelCursor = z.tuple([z.string(), z.string()]);
 
 export const modelRoutes = {
   "models.list": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/models",
     summary: "List the models that your keys can call, by group, with prices and availability",
@@ -55,14 +55,17 @@ export const modelRoutes = {
         .filter(({ id }) => keyFilter === null || keyFilter.groupId === id)
         .flatMap((group) => [...group.models.values()].map((model) => ({ group, model })))
         .filter(({ model }) => model.id.toLowerCase().includes(searchText))
-        .sort((a, b) => inOrder([a.model.id, a.group.name], [b.model.id, b.group.name]))
-        .filter(({ group, model }) => cursor === null || inOrder(cursor, [model.id, group.name]) < 0);
+        .sort((a, b) => compareModels([a.model.id, a.group.name], [b.model.id, b.group.name]))
+        .filter(({ group, model }) => cursor === null || compareModels(cursor, [model.id, group.name]) < 0);
       const page = offers.slice(0, query.limit);
       const last = page.at(-1);
       const { pool } = context.gateway.dispatcher;
-      const newestByGroup = new Map<string, Awaited<ReturnType<typeof newestKeys>>>();
+      const newestByGroup = new Map<string, Awaited<ReturnType<typeof listNewestKeys>>>();
       for (const { id: groupId } of new Set(page.map(({ group }) => group)))
-        newestByGroup.set(groupId, await newestKeys(db, { userId, groupId, nowMs, limit: KEYS_NAMED }));
+        newestByGroup.set(
+          groupId,
+          await listNewestKeys(db, { userId, groupId, nowMs, limit: KEYS_LISTED_MAX }),
+        );
       return {
         data: page.map(({ group, model }) => ({
           ...offeredModelObject(model),
@@ -80,7 +83,7 @@ export const modelRoutes = {
   }),
 
   "models.why": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/models/why",
     summary: "Explain step by step why a key can or cannot call a model",
@@ -100,14 +103,14 @@ export const modelRoutes = {
 
 /** Groups in which the user has keys stay visible, even if the user may not create more keys in them. */
 async function listVisibleGroups(
-  { installation, gateway }: ConsoleContext,
+  { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
   userId: string,
   counts: ReadonlyMap<string, number>,
 ) {
   const user = await findUser(installation.db, userId);
-  if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
+  if (user === null) throw new ApiError("not_found", "This user does not exist.", { param: "user" });
   const snapshot = gateway.policy.snapshot();
-  const groups = new Set<PolicyGroup>(groupsWithin(snapshot, user));
+  const groups = new Set<PolicyGroup>(filterUsableGroups(snapshot, user));
   for (const groupId of counts.keys()) {
     const group = snapshot.groups.get(groupId);
     if (group !== undefined) groups.add(group);
@@ -115,7 +118,7 @@ async function listVisibleGroups(
   return [...groups];
 }
 
-function inOrder(a: readonly [string, string], b: readonly [string, string]): number {
+function compareModels(a: readonly [string, string], b: readonly [string, string]): number {
   const [first, second] = a[0] === b[0] ? [a[1], b[1]] : [a[0], b[0]];
   return first === second ? 0 : first < second ? -1 : 1;
 }

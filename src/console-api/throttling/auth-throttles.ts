@@ -1,8 +1,8 @@
 /** Slows down guessing: limits the attempts per account and address, and the number of concurrent password hashes. */
 
-import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
 import type { Clock } from "../../net/wire/clock.ts";
+import type { SharedCounts } from "../../nodes/throttle-exchange.ts";
 import { openPasswords, type Passwords } from "./password-hashing.ts";
 import { addressBlock, openThrottle, type Throttle } from "./throttle.ts";
 
@@ -13,7 +13,7 @@ export interface AuthThrottles {
   /** Accounts that an address has registered. */
   readonly registrations: Throttle;
   /** Requested e-mails to an address. */
-  readonly letters: Throttle;
+  readonly emails: Throttle;
 }
 
 /**
@@ -25,52 +25,77 @@ export interface Attempts {
    * Attempts for an account from an address: a low limit per address, and a high one in total, because others
    * could lock the owner out.
    */
-  of<T>(account: string, clientAddress: string, attempt: () => Promise<T>): Promise<T>;
+  forAccount<T>(account: string, clientAddress: string, attempt: () => Promise<T>): Promise<T>;
   /** Attempts of a caller who has already verified one credential: a separate budget, which others cannot exhaust. */
-  proven<T>(subject: string, attempt: () => Promise<T>): Promise<T>;
+  forVerifiedCaller<T>(subject: string, attempt: () => Promise<T>): Promise<T>;
 }
 
-interface Count {
+interface ThrottledSubject {
   throttle: Throttle;
   subject: string;
-  where: string;
+  scopeText: string;
 }
 
-export function openAuthThrottles({ monotonicMs }: Pick<Clock, "monotonicMs">): AuthThrottles {
-  const { accountTries, addressTries, accountTriesAnywhere, windowMs } = limits.signIn;
-  const addresses = openThrottle({ tries: addressTries, windowMs, monotonicMs });
-  const pairs = openThrottle({ tries: accountTries, windowMs, monotonicMs });
-  const accounts = openThrottle({ tries: accountTriesAnywhere, windowMs, monotonicMs });
-  const verifiedAttempts = openThrottle({ tries: accountTries, windowMs, monotonicMs });
+export interface AuthThrottleLimits {
+  signIn: { accountTries: number; addressTries: number; accountTriesAllAddresses: number; windowMs: number };
+  concurrentPasswordHashesMax: number;
+  waitingPasswordHashesMax: number;
+  registrationsPerDay: number;
+  emailsPerHour: number;
+}
+
+/** Connects a throttle with the same one of other nodes; undefined if there are none. */
+export type ShareThrottle = (name: string) => SharedCounts | undefined;
+
+export function openAuthThrottles(
+  limits: AuthThrottleLimits,
+  { monotonicMs }: Pick<Clock, "monotonicMs">,
+  share: ShareThrottle = () => undefined,
+): AuthThrottles {
+  const {
+    accountTries,
+    addressTries,
+    accountTriesAllAddresses: accountTriesAnywhere,
+    windowMs,
+  } = limits.signIn;
+  const open = (name: string, tries: number, lengthMs: number) =>
+    openThrottle({ tries, windowMs: lengthMs, monotonicMs, shared: share(name) });
+  const addresses = open("sign_in_address", addressTries, windowMs);
+  const pairs = open("sign_in_pair", accountTries, windowMs);
+  const accounts = open("sign_in_account", accountTriesAnywhere, windowMs);
+  const verifiedAttempts = open("sign_in_verified", accountTries, windowMs);
   return {
-    passwords: openPasswords({ atOnce: limits.passwordsAtOnce, waitingMax: limits.passwordsWaitingMax }),
+    passwords: openPasswords({
+      concurrency: limits.concurrentPasswordHashesMax,
+      waitingMax: limits.waitingPasswordHashesMax,
+    }),
     attempts: {
-      of(account, clientAddress, attempt) {
+      forAccount(account, clientAddress, attempt) {
         const block = addressBlock(clientAddress);
-        const where = "for this account";
-        return runCounted(
+        const scopeText = "for this account";
+        return runThrottled(
           [
-            { throttle: addresses, subject: block, where: "from this address" },
-            { throttle: pairs, subject: `${block} ${account}`, where },
-            { throttle: accounts, subject: account, where },
+            { throttle: addresses, subject: block, scopeText: "from this address" },
+            { throttle: pairs, subject: `${block} ${account}`, scopeText },
+            { throttle: accounts, subject: account, scopeText },
           ],
           attempt,
         );
       },
-      proven: (subject, attempt) =>
-        runCounted([{ throttle: verifiedAttempts, subject, where: "for this account" }], attempt),
+      forVerifiedCaller: (subject, attempt) =>
+        runThrottled([{ throttle: verifiedAttempts, subject, scopeText: "for this account" }], attempt),
     },
-    registrations: openThrottle({ tries: limits.registrationsPerDay, windowMs: 86_400_000, monotonicMs }),
-    letters: openThrottle({ tries: limits.lettersPerHour, windowMs: 3_600_000, monotonicMs }),
+    registrations: open("registration", limits.registrationsPerDay, 86_400_000),
+    emails: open("email", limits.emailsPerHour, 3_600_000),
   };
 }
 
-async function runCounted<T>(counts: readonly Count[], attempt: () => Promise<T>): Promise<T> {
-  const taken: Count[] = [];
+async function runThrottled<T>(counts: readonly ThrottledSubject[], attempt: () => Promise<T>): Promise<T> {
+  const taken: ThrottledSubject[] = [];
   let isWrong = false;
   try {
     for (const count of counts) {
-      refuseWait(count.throttle.take(count.subject), count.where);
+      rejectIfWaiting(count.throttle.take(count.subject), count.scopeText);
       taken.push(count);
     }
     return await attempt();
@@ -78,11 +103,11 @@ async function runCounted<T>(counts: readonly Count[], attempt: () => Promise<T>
     isWrong = thrown instanceof ApiError && thrown.code === "wrong_credentials";
     throw thrown;
   } finally {
-    if (!isWrong) for (const { throttle, subject } of taken) throttle.giveBack(subject);
+    if (!isWrong) for (const { throttle, subject } of taken) throttle.release(subject);
   }
 }
 
-function refuseWait(seconds: number | null, scopeText: string): void {
+function rejectIfWaiting(seconds: number | null, scopeText: string): void {
   if (seconds === null) return;
   const minutes = Math.ceil(seconds / 60);
   throw new ApiError(

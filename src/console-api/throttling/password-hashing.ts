@@ -9,7 +9,7 @@ export interface Passwords {
 }
 
 export interface PasswordsOptions {
-  atOnce: number;
+  concurrency: number;
   /** If more than this number wait, further ones are rejected. */
   waitingMax: number;
 }
@@ -18,7 +18,7 @@ export interface PasswordsOptions {
 const DUMMY_HASH =
   "$argon2id$v=19$m=65536,t=2,p=1$CV8Vx42lrleYfM8cLH1aC1xmXI0YdXLtnQn+0eLrvzE$Ky/b9cDIjM0cyE4Safyr2nno+4LXu1AIl3mx3q/aCRM";
 
-export function openPasswords({ atOnce, waitingMax }: PasswordsOptions): Passwords {
+export function openPasswords({ concurrency: atOnce, waitingMax }: PasswordsOptions): Passwords {
   let running = 0;
   const queue: (() => void)[] = [];
 
@@ -27,7 +27,7 @@ export function openPasswords({ atOnce, waitingMax }: PasswordsOptions): Passwor
       if (queue.length >= waitingMax) {
         throw new ApiError(
           "server_is_overloaded",
-          "Too many people are signing in at this moment. Try again in a few seconds.",
+          "Too many users are signing in at the moment. Try again in a few seconds.",
           { headers: { "retry-after": "5" } },
         );
       }

@@ -10,7 +10,7 @@ describe("a throttle", () => {
   const clock = { nowMs: 0 };
   const open = () => openThrottle({ tries: 2, windowMs: 10_000, monotonicMs: () => clock.nowMs });
 
-  test("lets so many through, and then says when there is another", () => {
+  test("accepts a number of tries, then returns the time until the next one", () => {
     const throttle = open();
     expect([throttle.take("a"), throttle.take("a")]).toEqual([null, null]);
     clock.nowMs += 4_000;
@@ -20,16 +20,16 @@ describe("a throttle", () => {
     expect(throttle.take("a")).toBeNull();
   });
 
-  test("does not count what is given back", () => {
+  test("does not count tries that are returned", () => {
     const throttle = open();
     for (let n = 0; n < 9; n += 1) {
       expect(throttle.take("a")).toBeNull();
-      throttle.giveBack("a");
+      throttle.release("a");
     }
   });
 });
 
-test("one household of IPv6 is one address", () => {
+test("an IPv6 /64 block counts as one address", () => {
   expect(addressBlock("2001:db8:1:2:3:4:5:6")).toBe("2001:db8:1:2::/64");
   expect(addressBlock("2001:db8:1:2::9")).toBe("2001:db8:1:2::/64");
   expect(addressBlock("::1")).toBe("0:0:0:0::/64");
@@ -37,7 +37,7 @@ test("one household of IPv6 is one address", () => {
   expect(addressBlock("::ffff:203.0.113.9")).toBe("::ffff:203.0.113.9");
 });
 
-describe("attempts", () => {
+describe("authentication attempts", () => {
   const wrong = () => Promise.reject(new ApiError("wrong_credentials", "wrong"));
   const outcome = (work: Promise<unknown>) =>
     work.then(
@@ -45,58 +45,64 @@ describe("attempts", () => {
       (error: unknown) => (error instanceof ApiError ? error.code : "?"),
     );
 
-  test("of one account from one address are few, all at once too, and keep nobody out elsewhere", async () => {
-    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
-    const tries = Array.from({ length: 12 }, () => outcome(attempts.of("ada", "10.0.0.1", wrong)));
+  test("for one account from one address are limited, even concurrent ones, and only there", async () => {
+    const { attempts } = openAuthThrottles(limits, { monotonicMs: () => 0 });
+    const tries = Array.from({ length: 12 }, () => outcome(attempts.forAccount("ada", "10.0.0.1", wrong)));
     const told = await Promise.all(tries);
     expect(told.filter((one) => one === "wrong_credentials")).toHaveLength(10);
     expect(told.filter((one) => one === "rate_limit_exceeded")).toHaveLength(2);
-    expect(await outcome(attempts.of("ada", "10.0.0.1", async () => {}))).toBe("rate_limit_exceeded");
-    expect(await outcome(attempts.of("ada", "10.0.0.2", async () => {}))).toBe("in");
-    expect(await outcome(attempts.of("bob", "10.0.0.1", async () => {}))).toBe("in");
+    expect(await outcome(attempts.forAccount("ada", "10.0.0.1", async () => {}))).toBe("rate_limit_exceeded");
+    expect(await outcome(attempts.forAccount("ada", "10.0.0.2", async () => {}))).toBe("in");
+    expect(await outcome(attempts.forAccount("bob", "10.0.0.1", async () => {}))).toBe("in");
   });
 
-  test("of one account are bounded, from wherever they come", async () => {
-    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
-    const tries = Array.from({ length: 203 }, (_, n) => outcome(attempts.of("ada", `10.0.0.${n}`, wrong)));
+  test("for one account are limited over all addresses", async () => {
+    const { attempts } = openAuthThrottles(limits, { monotonicMs: () => 0 });
+    const tries = Array.from({ length: 203 }, (_, n) =>
+      outcome(attempts.forAccount("ada", `10.0.0.${n}`, wrong)),
+    );
     const told = await Promise.all(tries);
     expect(told.filter((one) => one === "rate_limit_exceeded")).toHaveLength(3);
   });
 
-  test("of somebody who has proved something are few, and counted apart from those of strangers", async () => {
-    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
+  test("of an authenticated user are limited and counted separately", async () => {
+    const { attempts } = openAuthThrottles(limits, { monotonicMs: () => 0 });
     await Promise.all(
-      Array.from({ length: 203 }, (_, n) => outcome(attempts.of("ada", `10.0.0.${n}`, wrong))),
+      Array.from({ length: 203 }, (_, n) => outcome(attempts.forAccount("ada", `10.0.0.${n}`, wrong))),
     );
-    const told = await Promise.all(Array.from({ length: 12 }, () => outcome(attempts.proven("ada", wrong))));
+    const told = await Promise.all(
+      Array.from({ length: 12 }, () => outcome(attempts.forVerifiedCaller("ada", wrong))),
+    );
     expect(told.filter((one) => one === "wrong_credentials")).toHaveLength(10);
-    expect(await outcome(attempts.proven("bob", async () => {}))).toBe("in");
+    expect(await outcome(attempts.forVerifiedCaller("bob", async () => {}))).toBe("in");
   });
 
-  test("from one address are bounded, whatever the account", async () => {
-    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
-    const tries = Array.from({ length: 31 }, (_, n) => outcome(attempts.of(`user${n}`, "10.0.0.1", wrong)));
+  test("from one address are limited over all accounts", async () => {
+    const { attempts } = openAuthThrottles(limits, { monotonicMs: () => 0 });
+    const tries = Array.from({ length: 31 }, (_, n) =>
+      outcome(attempts.forAccount(`user${n}`, "10.0.0.1", wrong)),
+    );
     expect((await Promise.all(tries)).filter((one) => one === "rate_limit_exceeded")).toHaveLength(1);
   });
 
-  test("that fail for our own reasons do not count", async () => {
-    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
+  test("that fail because of the gateway do not count", async () => {
+    const { attempts } = openAuthThrottles(limits, { monotonicMs: () => 0 });
     const busy = () => Promise.reject(new ApiError("server_is_overloaded", "busy"));
     for (let n = 0; n < 40; n += 1) {
-      expect(await outcome(attempts.of("ada", "10.0.0.1", busy))).toBe("server_is_overloaded");
+      expect(await outcome(attempts.forAccount("ada", "10.0.0.1", busy))).toBe("server_is_overloaded");
     }
   });
 
   test("that succeed do not count", async () => {
-    const { attempts } = openAuthThrottles({ monotonicMs: () => 0 });
+    const { attempts } = openAuthThrottles(limits, { monotonicMs: () => 0 });
     for (let n = 0; n < 40; n += 1) {
-      expect(await outcome(attempts.of("ada", "10.0.0.1", async () => {}))).toBe("in");
+      expect(await outcome(attempts.forAccount("ada", "10.0.0.1", async () => {}))).toBe("in");
     }
   });
 });
 
-test("a sender who asks for too many messages uses up nothing of the recipients' allowance", () => {
-  const control = { identity: openAuthThrottles({ monotonicMs: () => 0 }) };
+test("a sender above the e-mail limit does not use up the limits of recipients", () => {
+  const control = { identity: openAuthThrottles(limits, { monotonicMs: () => 0 }) };
   const isRefused = (email: string, address: string) => {
     try {
       limitEmails(control, email, address);
@@ -105,15 +111,15 @@ test("a sender who asks for too many messages uses up nothing of the recipients'
       return true;
     }
   };
-  // One household, independent of the end of the address.
-  for (let n = 0; n < limits.lettersPerHour; n += 1) expect(isRefused(`u${n}`, `2001:db8::${n}`)).toBe(false);
-  for (let n = 0; n < limits.lettersPerHour; n += 1) expect(isRefused("ada", `2001:db8::${n}`)).toBe(true);
+  // One /64 block, whatever the end of the address.
+  for (let n = 0; n < limits.emailsPerHour; n += 1) expect(isRefused(`u${n}`, `2001:db8::${n}`)).toBe(false);
+  for (let n = 0; n < limits.emailsPerHour; n += 1) expect(isRefused("ada", `2001:db8::${n}`)).toBe(true);
   expect(isRefused("ada", "203.0.113.9")).toBe(false);
 });
 
-describe("passwords", () => {
-  test("a few are hashed at once, some wait, and more are sent away", async () => {
-    const passwords = openPasswords({ atOnce: 1, waitingMax: 1 });
+describe("password hashing", () => {
+  test("runs a few at once, queues some, and rejects the rest", async () => {
+    const passwords = openPasswords({ concurrency: 1, waitingMax: 1 });
     const told = await Promise.all(
       [1, 2, 3].map((n) =>
         passwords.hash(`password ${n}`).then(
@@ -126,8 +132,8 @@ describe("passwords", () => {
     expect(await passwords.hash("afterwards")).toStartWith("$argon2id$");
   });
 
-  test("somebody who does not exist costs the same work, and never gets in", async () => {
-    const passwords = openPasswords({ atOnce: 2, waitingMax: 2 });
+  test("uses the same parameters for an unknown user, and never accepts the password", async () => {
+    const passwords = openPasswords({ concurrency: 2, waitingMax: 2 });
     const hash = await passwords.hash("right");
     expect(await passwords.verify("right", hash)).toBe(true);
     expect(await passwords.verify("wrong", hash)).toBe(false);

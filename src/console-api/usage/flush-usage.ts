@@ -4,13 +4,13 @@ import { storeUnavailable } from "../../errors.ts";
 import type { ConsoleContext } from "../context.ts";
 
 /** Flushes the usage of all users, so that a reader sees the latest requests. */
-export function flushUsage({ gateway }: ConsoleContext): Promise<void> {
-  return orStoreError(gateway.till.flush());
+export function flushUsage({ gateway }: Pick<ConsoleContext, "gateway">): Promise<void> {
+  return orStoreError(gateway.billingEngine.flush());
 }
 
 /** Flushes the usage of one user. The wallet reservation of the user is returned first. */
-export function flushUsageFor({ gateway }: ConsoleContext, userId: string): Promise<void> {
-  return orStoreError(gateway.till.settleUp(userId));
+export function flushUsageFor({ gateway }: Pick<ConsoleContext, "gateway">, userId: string): Promise<void> {
+  return orStoreError(gateway.billingEngine.flushUser(userId));
 }
 
 async function orStoreError(flushed: Promise<void>): Promise<void> {

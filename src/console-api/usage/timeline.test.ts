@@ -16,7 +16,7 @@ const attempt = (change: Partial<Attempt>): Attempt => ({
   ...change,
 });
 
-test("a request that went well has checks, one attempt and its answer", () => {
+test("a successful request has checks, one attempt and its response", () => {
   const row = usageRow({ accountId: "a1", firstByteMs: 40, durationMs: 100 });
   const attempts = readAttempts(row, readTrace(row));
   expect(buildTimeline(row, attempts)).toEqual([
@@ -26,7 +26,7 @@ test("a request that went well has checks, one attempt and its answer", () => {
   ]);
 });
 
-test("a wait stands before the attempt that it ended with, a failed attempt before the next", () => {
+test("a wait comes before the attempt it ended with, and a failed attempt before the next", () => {
   const steps = buildTimeline({ durationMs: 900, waitMs: 250 }, [
     attempt({ startedMs: 60, endedMs: 200, status: 429, failure: "rate_limited" }),
     attempt({ number: 2, startedMs: 400, firstByteMs: 700, status: 200 }),
@@ -41,18 +41,18 @@ test("a wait stands before the attempt that it ended with, a failed attempt befo
   ]);
 });
 
-test("a request that was refused while it waited ends with the wait", () => {
+test("a request rejected while waiting ends with the wait", () => {
   expect(buildTimeline({ durationMs: 520, waitMs: 500 }, [])).toEqual([
     { kind: "checks", fromMs: 0, toMs: 20 },
     { kind: "wait", fromMs: 20, toMs: 520 },
   ]);
 });
 
-test("a request that was refused at once has its checks alone", () => {
+test("a request rejected at once has its checks only", () => {
   expect(buildTimeline({ durationMs: 3, waitMs: 0 }, [])).toEqual([{ kind: "checks", fromMs: 0, toMs: 3 }]);
 });
 
-test("the steps of any trace follow each other and end within the request", () => {
+test("the steps of any trace are consecutive and end within the request", () => {
   const row = usageRow({
     durationMs: 400,
     waitMs: 30,

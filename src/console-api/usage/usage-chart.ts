@@ -7,14 +7,14 @@ import type { Db } from "../../store/engine/db.ts";
 import { lookUpUsageNames } from "../../store/reports/usage-names.ts";
 import {
   canSplit,
+  readSplitUsage,
+  readTotalUsage,
   type SeriesPoint,
   type SeriesRequest,
   type SeriesSplit,
   type SplitUsage,
-  splitUsage,
-  totalUsage,
 } from "../../store/reports/usage-series.ts";
-import { splitRows } from "../../store/reports/usage-series-rows.ts";
+import { readSplitRows } from "../../store/reports/usage-series-rows.ts";
 import type { UsageTotals } from "../../store/usage/usage-hour.ts";
 import type { Actor } from "../http/route.ts";
 import type { ChartRange, UsageScope } from "./usage-scope.ts";
@@ -107,18 +107,22 @@ async function readSplit(
   accountId: string | undefined,
 ): Promise<Split> {
   if (accountId !== undefined) {
-    return { ...(await splitRows(db, { ...seriesRequest, accountId }, BOUNDS)), previous: null };
+    return { ...(await readSplitRows(db, { ...seriesRequest, accountId }, BOUNDS)), previous: null };
   }
   if (!canSplit(seriesRequest)) {
     throw new ApiError(
       "invalid_value",
-      `by: usage cannot be split by ${seriesRequest.by} here. Leave the filters out, or choose another split.`,
+      `by: usage cannot be grouped by ${seriesRequest.by} with these filters. Remove the filters, or choose another grouping.`,
       { param: "by" },
     );
   }
   const { fromMs, toMs } = seriesRequest;
-  const split = await splitUsage(db, seriesRequest, BOUNDS);
-  const previous = await totalUsage(db, { ...seriesRequest, fromMs: fromMs - (toMs - fromMs), toMs: fromMs });
+  const split = await readSplitUsage(db, seriesRequest, BOUNDS);
+  const previous = await readTotalUsage(db, {
+    ...seriesRequest,
+    fromMs: fromMs - (toMs - fromMs),
+    toMs: fromMs,
+  });
   return { ...split, sinceMs: fromMs, previous };
 }
 

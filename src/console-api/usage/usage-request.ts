@@ -8,6 +8,7 @@ import { buildTariff, multiplierText } from "../../money/tariff.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
 import { USAGE_FLAGS, USAGE_PAYERS, USAGE_SOURCES, type UsageRow } from "../../store/usage/usage-row.ts";
+import type { Tracer } from "../../telemetry/tracer.ts";
 import type { Actor } from "../http/route.ts";
 import { type Attempt, buildTimeline, readAttempts, readTrace } from "./timeline.ts";
 import { requestAnswer, requestObjects } from "./usage-rows.ts";
@@ -54,6 +55,10 @@ export const inspectionAnswer = requestAnswer.extend({
     .nullable(),
   /** The following fields are for administrators. */
   upstream_request_id: z.string().nullable().optional(),
+  /** The distributed trace of the request; null if traces are not exported. */
+  trace_id: z.string().nullable().optional(),
+  /** The page of the trace in the operator's tool; null if none is configured. */
+  trace_url: z.string().nullable().optional(),
   /** The accounts that were considered at the last selection. */
   candidates: z
     .array(
@@ -70,13 +75,13 @@ export const inspectionAnswer = requestAnswer.extend({
 });
 
 export async function inspect(
-  db: Db,
+  { db, tracer }: { readonly db: Db; readonly tracer: Tracer | null },
   actor: Actor,
   row: UsageRow,
 ): Promise<z.input<typeof inspectionAnswer>> {
   const isAdmin = actor.role === "admin";
   const [listed] = await requestObjects(db, actor, [row]);
-  if (listed === undefined) throw new Error("A row makes one request.");
+  if (listed === undefined) throw new Error("The usage row was not converted to a request.");
   const trace = readTrace(row);
   return {
     ...listed,
@@ -88,8 +93,21 @@ export async function inspect(
     payer: row.payer,
     flags: [...row.flags],
     calculation: await buildCalculation(db, row),
-    ...(isAdmin ? { upstream_request_id: row.upstreamRequestId, candidates: buildCandidates(trace) } : {}),
+    ...(isAdmin
+      ? {
+          upstream_request_id: row.upstreamRequestId,
+          ...findTrace(tracer, row, trace),
+          candidates: buildCandidates(trace),
+        }
+      : {}),
   };
+}
+
+function findTrace(tracer: Tracer | null, row: UsageRow, trace: DispatchTrace | null) {
+  const stored = trace?.traceId ?? null;
+  const traceId = tracer === null ? stored : tracer.traceId(row.requestId, stored);
+  const traceUrl = tracer === null || traceId === null ? null : tracer.traceUrl(traceId);
+  return { trace_id: traceId, trace_url: traceUrl };
 }
 
 /** `account` is undefined for callers who may not see accounts. */

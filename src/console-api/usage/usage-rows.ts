@@ -107,7 +107,9 @@ export async function* csvParts(db: Db, actor: Actor, filter: UsageFilter): Asyn
   do {
     const { rows, next } = await listUsage(db, filter, { after, limit: ROWS_PER_PART });
     const objects = await requestObjects(db, actor, rows);
-    part += objects.map((requestRow) => csvLine(columns.map(([, read]) => read(requestRow)))).join("");
+    part += objects
+      .map((requestRow) => csvLine(columns.map(([, readColumn]) => readColumn(requestRow))))
+      .join("");
     // Matching rows may be many pages apart, so a part can be empty.
     if (part !== "") yield part;
     part = "";

@@ -38,34 +38,35 @@ type ScopeQuery = z.output<z.ZodObject<typeof scopeQuery>>;
 
 /** Users who are not administrators always see only their own usage. */
 export async function resolveScope(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation">,
   actor: Actor,
   query: ScopeQuery,
 ): Promise<UsageScope> {
   const { db } = context.installation;
-  if (actor.role !== "admin") refuseOthers(query);
+  if (actor.role !== "admin") rejectOthersScope(query);
   const model = query.model === undefined ? {} : { model: query.model };
-  const accountId = query.account === undefined ? {} : { accountId: await accountNamed(db, query.account) };
+  const accountId =
+    query.account === undefined ? {} : { accountId: await findAccountByName(db, query.account) };
   const owner = await findOwnerScope(db, actor, query);
   // A key has one owner, so filtering by both would only be slower.
   if (query.key !== undefined) {
     const key = await ownKey(db, actor, query.key);
-    if (query.user !== undefined && key.userId !== owner.userId) throw missing("key", "of this user");
+    if (query.user !== undefined && key.userId !== owner.userId) throw notFoundError("key", "of this user");
     return { ...model, ...accountId, keyId: key.id, ...(await findGroupScope(db, actor, query)) };
   }
   return { ...model, ...accountId, ...owner, ...(await findGroupScope(db, actor, query)) };
 }
 
-function refuseOthers({ whose, user, account }: ScopeQuery): void {
+function rejectOthersScope({ whose, user, account }: ScopeQuery): void {
   const param = whose === "everybody" ? "whose" : user !== undefined ? "user" : account && "account";
   if (!param) return;
-  throw new ApiError("forbidden", `Only administrators may ask by \`${param}\`. Leave it out.`, { param });
+  throw new ApiError("forbidden", `Only administrators may filter by \`${param}\`. Remove it.`, { param });
 }
 
 async function findOwnerScope(db: Db, actor: Actor, { whose, user, group, account, key }: ScopeQuery) {
   if (user !== undefined) {
     const found = (await findUser(db, user)) ?? (await findUserByEmail(db, user));
-    if (found === null) throw missing("user", "with this address or id");
+    if (found === null) throw notFoundError("user", "with this address or id");
     return { userId: found.id };
   }
   const isOfOthers =
@@ -81,18 +82,18 @@ async function findGroupScope(db: Db, actor: Actor, { group }: ScopeQuery): Prom
       ? await db.sql`SELECT id FROM grp WHERE name = ${group}`
       : await db.sql`SELECT id FROM grp WHERE name = ${group}
           AND id IN (SELECT group_id FROM api_key WHERE user_id = ${actor.userId})`;
-  if (row === undefined) throw missing("group", "of this name");
+  if (row === undefined) throw notFoundError("group", "of this name");
   return { groupId: text(row, "id") };
 }
 
-async function accountNamed(db: Db, name: string): Promise<string> {
+async function findAccountByName(db: Db, name: string): Promise<string> {
   const [row] = await db.sql`SELECT id FROM account WHERE name = ${name}`;
-  if (row === undefined) throw missing("account", "of this name");
+  if (row === undefined) throw notFoundError("account", "of this name");
   return text(row, "id");
 }
 
-function missing(what: string, which: string): ApiError {
-  return new ApiError("not_found", `There is no ${what} ${which}. Choose another one.`, { param: what });
+function notFoundError(what: string, which: string): ApiError {
+  return new ApiError("not_found", `No ${what} ${which} exists. Choose another one.`, { param: what });
 }
 
 /** Query fields of a list or a chart. */
@@ -132,7 +133,7 @@ export function chartRange(
   if (points > POINTS_MAX) {
     throw new ApiError(
       "invalid_value",
-      `from_at: the range has ${points} points by ${granularity}; at most ${POINTS_MAX} are drawn. Choose a shorter one.`,
+      `from_at: the range has ${points} data points by ${granularity}, and at most ${POINTS_MAX} are allowed. Choose a shorter range.`,
       { param: "from_at" },
     );
   }

@@ -11,7 +11,7 @@ import { findRoute, findUsage } from "../../store/usage/usage.ts";
 import { USAGE_OUTCOMES, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { type Actor, forUsers, TAKES_NOTHING } from "../http/route.ts";
+import { type Actor, EMPTY_INPUT, forUsers } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 import { flushUsage } from "./flush-usage.ts";
 import { buildChart, chartAnswer } from "./usage-chart.ts";
@@ -33,7 +33,7 @@ const CHOICES_MAX = 500;
 
 export const usageRoutes = {
   "usage.chart": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/chart",
     summary: "Get usage over time, by day or hour, grouped by model, key, user or group",
@@ -46,7 +46,7 @@ export const usageRoutes = {
     answer: chartAnswer,
     async run(context, { actor, query }) {
       if (actor.role !== "admin" && query.by === "user") {
-        throw new ApiError("forbidden", "Only administrators may split usage by user.", { param: "by" });
+        throw new ApiError("forbidden", "Only administrators may group usage by user.", { param: "by" });
       }
       const range = chartRange(query, context.installation.clock.nowMs());
       const scope = await resolveScope(context, actor, query);
@@ -56,7 +56,7 @@ export const usageRoutes = {
   }),
 
   "usage.requests": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/requests",
     summary: "List requests, newest first. A page may be short if few requests match the filters",
@@ -79,7 +79,7 @@ export const usageRoutes = {
   }),
 
   "usage.request": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/requests/:id",
     summary: "Get a request, by its own id or the id of its response",
@@ -88,12 +88,13 @@ export const usageRoutes = {
     async run(context, { actor, params }) {
       const { db } = context.installation;
       await flushUsage(context);
-      return inspect(db, actor, await ownRequest(db, actor, params.id));
+      const { tracer } = context.gateway;
+      return inspect({ db, tracer }, actor, await ownRequest(db, actor, params.id));
     },
   }),
 
   "usage.export": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/export",
     summary: "Export requests as CSV, newest first",
@@ -106,7 +107,7 @@ export const usageRoutes = {
       const filter = await buildFilter(context, actor, query);
       await flushUsage(context);
       const day = new Date(clock.nowMs()).toISOString().slice(0, 10);
-      const onFault = (thrown: unknown) => logFault(context.gateway.log, requestId, thrown);
+      const onFault = (thrown: unknown) => logFault(context.gateway.log, { request_id: requestId }, thrown);
       return new Response(await streamedFile(csvParts(db, actor, filter), onFault), {
         headers: {
           "content-type": "text/csv; charset=utf-8",
@@ -118,7 +119,7 @@ export const usageRoutes = {
   }),
 
   "usage.choices": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/usage/choices",
     summary: "List the values that usage can be filtered by",
@@ -151,7 +152,11 @@ export const usageRoutes = {
   }),
 };
 
-async function buildFilter(context: ConsoleContext, actor: Actor, query: FilterQuery): Promise<UsageFilter> {
+async function buildFilter(
+  context: Pick<ConsoleContext, "installation">,
+  actor: Actor,
+  query: FilterQuery,
+): Promise<UsageFilter> {
   return {
     ...(await resolveScope(context, actor, query)),
     ...(query.from_at === undefined ? {} : { fromMs: query.from_at }),
@@ -170,6 +175,6 @@ async function ownRequest(db: Db, actor: Actor, id: string): Promise<UsageRow> {
   if (row !== null && (actor.role === "admin" || row.userId === actor.userId)) return row;
   throw new ApiError(
     "not_found",
-    "There is no such request among yours. Its id is in the x-request-id header of the answer.",
+    "You have no such request. The id of a request is in the x-request-id header of its response.",
   );
 }

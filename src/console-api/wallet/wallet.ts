@@ -8,21 +8,21 @@ import { CHARGES, COUNTED, PLAN_PERIODS, RENEWALS } from "../../records.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { listEntriesOfUser } from "../../store/money/entries.ts";
-import { listHoldsOfUser } from "../../store/money/holds.ts";
+import { listUserEntries } from "../../store/money/entries.ts";
+import { listUserHolds } from "../../store/money/holds.ts";
 import { ENTRY_KINDS, type Transfer, userBook } from "../../store/money/ledger.ts";
 import {
   listSubscriptionStandings,
   type SubscriptionStanding,
 } from "../../store/money/subscription-standing.ts";
-import { debtIn, readWallet, type Wallet } from "../../store/money/wallets.ts";
+import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { countKeysByGroup } from "../../store/policy/key-list.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
-import { forUsers, TAKES_NOTHING } from "../http/route.ts";
-import { groupsWithin } from "../keys/reachable-groups.ts";
+import { EMPTY_INPUT, forUsers } from "../http/route.ts";
+import { filterUsableGroups } from "../keys/reachable-groups.ts";
 import { flushUsageFor } from "../usage/flush-usage.ts";
 
 const balanceAnswer = z.object({
@@ -94,7 +94,7 @@ const entryCursor = z.tuple([z.number(), z.string()]);
 
 export const walletRoutes = {
   "wallet.get": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/wallet",
     summary: "Get the balance, holds, subscriptions with their remaining quota, and the order of payers",
@@ -109,13 +109,13 @@ export const walletRoutes = {
       return {
         ...balanceObject(await readWallet(db, userId)),
         subscriptions: subscriptions.map(subscriptionObject),
-        payers: await buildPayers(context, userId, subscriptions),
+        payers: await buildSubscriptions(context, userId, subscriptions),
       };
     },
   }),
 
   "wallet.ledger": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/wallet/ledger",
     summary: "List ledger entries, newest first",
@@ -125,7 +125,7 @@ export const walletRoutes = {
       const userId = resolveOwner(actor, query.user);
       const cursor = readCursor(query.after, entryCursor);
       await flushUsageFor(context, userId);
-      const found = await listEntriesOfUser(context.installation.db, userId, {
+      const found = await listUserEntries(context.installation.db, userId, {
         limit: query.limit + 1,
         ...(cursor === null ? {} : { before: { atMs: cursor[0], id: cursor[1] } }),
       });
@@ -139,7 +139,7 @@ export const walletRoutes = {
   }),
 
   "wallet.holds": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/wallet/holds",
     summary: "List the holds of requests in flight, oldest first",
@@ -160,7 +160,7 @@ export const walletRoutes = {
     async run(context, { actor, query }) {
       const userId = resolveOwner(actor, query.user);
       await flushUsageFor(context, userId);
-      const holds = await listHoldsOfUser(context.installation.db, userId, HOLDS_SHOWN);
+      const holds = await listUserHolds(context.installation.db, userId, HOLDS_LISTED_MAX);
       return {
         data: holds.map((hold) => ({
           request_id: hold.requestId,
@@ -176,7 +176,7 @@ export const walletRoutes = {
   }),
 
   "wallet.redeem": forUsers({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "POST",
     path: "/api/wallet/redeem",
     summary: "Redeem a code: adds its amount to the balance, or grants its plan",
@@ -188,10 +188,10 @@ export const walletRoutes = {
       ...balanceAnswer.shape,
     }),
     async run(context, input) {
-      const { installation, redeemTries } = context;
+      const { installation, redeemThrottle: redeemTries } = context;
       const { userId, email } = input.actor;
       const wait = redeemTries.take(userId);
-      if (wait !== null) throw tooManyTries(wait);
+      if (wait !== null) throw tooManyTriesError(wait);
       const redeemed = await transaction(installation.db, async (tx) => {
         const order = { userId, code: input.body.code, actor: userId };
         const redemption = await redeem({ ...installation, db: tx }, order);
@@ -209,7 +209,7 @@ export const walletRoutes = {
         );
         return { ...worth, ...balanceObject(redemption.wallet) };
       });
-      redeemTries.giveBack(userId);
+      redeemTries.release(userId);
       await context.gateway.policy.refresh();
       return redeemed;
     },
@@ -217,13 +217,13 @@ export const walletRoutes = {
 };
 
 /** More requests of one user are never in flight, unless there is a serious fault. */
-const HOLDS_SHOWN = 200;
+const HOLDS_LISTED_MAX = 200;
 
-function tooManyTries(seconds: number): ApiError {
+function tooManyTriesError(seconds: number): ApiError {
   const minutes = Math.ceil(seconds / 60);
   return new ApiError(
     "rate_limit_exceeded",
-    `Too many codes were wrong. Try again in ${minutes} minute${minutes === 1 ? "" : "s"}.`,
+    `Too many invalid codes were entered. Try again in ${minutes} minute${minutes === 1 ? "" : "s"}.`,
     { headers: { "retry-after": String(seconds) }, param: "code" },
   );
 }
@@ -248,7 +248,7 @@ function balanceObject(wallet: Wallet): z.input<typeof balanceAnswer> {
     balance: usdText(balanceNano),
     held: usdText(heldNano),
     available: usdText(balanceNano - heldNano),
-    debt: usdText(debtIn(wallet)),
+    debt: usdText(computeDebt(wallet)),
   };
 }
 
@@ -273,19 +273,19 @@ function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof 
   };
 }
 
-async function buildPayers(
-  { installation, gateway }: ConsoleContext,
+async function buildSubscriptions(
+  { installation, gateway }: Pick<ConsoleContext, "installation" | "gateway">,
   userId: string,
   subscriptions: readonly SubscriptionStanding[],
 ): Promise<z.input<typeof walletAnswer>["payers"]> {
   const { db, clock } = installation;
   const user = await findUser(db, userId);
-  if (user === null) throw new ApiError("not_found", "There is no such user.", { param: "user" });
+  if (user === null) throw new ApiError("not_found", "This user does not exist.", { param: "user" });
   const snapshot = gateway.policy.snapshot();
   const keys = await countKeysByGroup(db, userId, clock.nowMs());
   const ownGroups = [...keys.keys()].flatMap((id) => snapshot.groups.get(id) ?? []);
   const running = subscriptions.filter(({ standing }) => standing === "running");
-  return [...new Set([...ownGroups, ...groupsWithin(snapshot, user)])].map(({ id, name, billing }) => ({
+  return [...new Set([...ownGroups, ...filterUsableGroups(snapshot, user)])].map(({ id, name, billing }) => ({
     group: name,
     charge: billing.charge,
     plans:

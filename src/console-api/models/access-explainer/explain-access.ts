@@ -17,7 +17,7 @@ import { findUser } from "../../../store/identity/users.ts";
 import { readPolicy } from "../../../store/policy/policy.ts";
 import type { ConsoleContext } from "../../context.ts";
 import type { Actor } from "../../http/route.ts";
-import { groupsWithin } from "../../keys/reachable-groups.ts";
+import { filterUsableGroups } from "../../keys/reachable-groups.ts";
 import { flushUsageFor } from "../../usage/flush-usage.ts";
 import { computeCandidateAvailability } from "../availability.ts";
 import { type Facts, factsAnswer, WHY_REASONS, type WhyReason } from "./facts.ts";
@@ -49,7 +49,7 @@ export const whyAnswer = z.object({
     .nullable(),
 });
 
-export interface AccessQuestion {
+export interface AccessQuery {
   key: KeyRecord;
   model: string;
   interface: Interface;
@@ -62,21 +62,21 @@ interface Step {
 }
 
 export async function explainKey(
-  context: ConsoleContext,
+  context: Pick<ConsoleContext, "installation" | "gateway">,
   actor: Actor,
-  question: AccessQuestion,
+  accessQuery: AccessQuery,
 ): Promise<z.input<typeof whyAnswer>> {
   const { installation, gateway } = context;
   const { db, clock } = installation;
   const nowMs = clock.nowMs();
-  const { key } = question;
+  const { key } = accessQuery;
   const isAdmin = actor.role === "admin";
   const records = await readPolicy(db);
-  const configured = explainAccess(records, key, question.model, question.interface, nowMs);
+  const configured = explainAccess(records, key, accessQuery.model, accessQuery.interface, nowMs);
   const user = key.userId === null ? null : await findUser(db, key.userId);
   const snapshot = gateway.policy.snapshot();
   const group = snapshot.groups.get(key.groupId);
-  const facts = buildFacts(question, group, user === null ? [] : groupsWithin(snapshot, user));
+  const facts = buildFacts(accessQuery, group, user === null ? [] : filterUsableGroups(snapshot, user));
   const steps: Step[] = configured.steps.map(({ ok, reason }) => ({
     ok,
     reason: isAdmin ? reason : hideUnknownModel(reason),
@@ -85,11 +85,11 @@ export async function explainKey(
   if (user?.status === "disabled") steps.unshift({ ok: false, reason: "owner_disabled", facts });
 
   const cachedKey = gateway.policy.keys.get(key.id);
-  const routes = group?.models.get(question.model)?.routes.get(question.interface) ?? [];
+  const routes = group?.models.get(accessQuery.model)?.routes.get(accessQuery.interface) ?? [];
   const candidates = routes.map((route) => gateway.dispatcher.pool.describe(route));
   if (cachedKey !== undefined && group !== undefined && candidates.length > 0) {
     const shortage = callerSubjects({ key: cachedKey, group })
-      .map((subject) => gateway.limiter.shortageOf(subject, 1, 1))
+      .map((subject) => gateway.limiter.checkShortage(subject, 1, 1))
       .find((found) => found !== null);
     const availability = computeCandidateAvailability(candidates, nowMs);
     if (key.userId !== null) await flushUsageFor(context, key.userId);
@@ -144,7 +144,7 @@ function hideUnknownModel(reason: Reason): Reason {
 }
 
 function buildFacts(
-  { model, interface: iface }: AccessQuestion,
+  { model, interface: iface }: AccessQuery,
   group: PolicyGroup | undefined,
   reachableGroups: PolicyGroup[],
 ): Facts {

@@ -7,7 +7,7 @@ import {
   listSubscriptionStandings,
   type SubscriptionStanding,
 } from "../../../store/money/subscription-standing.ts";
-import { debtIn, readWallet } from "../../../store/money/wallets.ts";
+import { computeDebt, readWallet } from "../../../store/money/wallets.ts";
 import type { Facts, PaymentReason } from "./facts.ts";
 
 interface PaymentQuery {
@@ -34,7 +34,7 @@ export async function explainPayment(
     case "balance": {
       const wallet = userId === null ? { balanceNano: 0n, heldNano: 0n } : await readWallet(db, userId);
       const available = wallet.balanceNano - wallet.heldNano;
-      const debtNano = debtIn(wallet);
+      const debtNano = computeDebt(wallet);
       if (debtNano > 0n) {
         return { ok: false, reason: "balance_in_debt", facts: { ...facts, debt: usdText(debtNano) } };
       }

@@ -11,8 +11,9 @@ import { type Installation, openInstallation } from "../installation/installatio
 import { applyChanges, planChanges } from "../plan/apply.ts";
 import { planGrants, subscriptionsToFile } from "../plan/plan-grants.ts";
 import { readState } from "../state/step.ts";
-import { checkTogether, NOTHING_KNOWN } from "./check.ts";
+import { checkReferences } from "./check.ts";
 import { parseGatewayFile } from "./file.ts";
+import { NO_KNOWN_NAMES } from "./references.ts";
 
 let folder: string;
 let gateway: Installation;
@@ -34,7 +35,7 @@ const email = (i: number) => `user${i}@example.com`;
 const numbers = (count: number) => Array.from({ length: count }, (_, i) => i);
 
 describe("an installation with many users", () => {
-  test("is exported whole, with every note where it belongs, and applying that changes nothing", async () => {
+  test("is exported with every comment in place, and applying the export changes nothing", async () => {
     const [users, noted] = [1_201, 1_100];
     const entries = numbers(users).map(
       (i) => `  - { email: ${email(i)}${i === noted ? ", password: one-of-many-words" : ""} }`,
@@ -46,13 +47,13 @@ describe("an installation with many users", () => {
     const text = await exportFile(gateway.db);
     expect(text.match(/^users:$/gm)).toHaveLength(1);
     expect(text.match(/^ {2}- email: /gm)).toHaveLength(users);
-    expect(text.match(/.*\n.*password: kept, not shown/g)).toEqual([
-      `  - email: ${email(noted)}\n    # password: kept, not shown`,
+    expect(text.match(/.*\n.*password: stored, not exported/g)).toEqual([
+      `  - email: ${email(noted)}\n    # password: stored, not exported`,
     ]);
     expect(await plan(text)).toMatchObject({ ok: true, plan: { changes: [] } });
   });
 
-  test("has each subscription looked at a few times, not once for every user", async () => {
+  test("is planned without reading all subscriptions once per user", async () => {
     const users = 300;
     let looks = 0;
     const subscriptions = numbers(users).map(
@@ -90,10 +91,10 @@ describe("an installation with many users", () => {
   });
 });
 
-describe("a large text", () => {
+describe("a large file", () => {
   const padding = `# ${"-".repeat(200_000)}\n`;
 
-  test("is read like a small one: variables, and the lines of what is wrong", async () => {
+  test("is read like a small one, with variables and line numbers", async () => {
     const named = await plan(`${padding}users:\n  - { email: "\${WHO}" }\n`, { WHO: "ada@example.com" });
     expect(named).toMatchObject({ ok: true, plan: { changes: [{ what: "user ada@example.com" }] } });
     expect(await plan(`${padding}users:\n  - { email: 5 }\n  - { mail: x }\n`)).toMatchObject({
@@ -107,11 +108,11 @@ describe("a large text", () => {
     expect(await plan(`${padding}users: [\n`)).toMatchObject({ ok: false, problems: [{ line: 3 }] });
   });
 
-  test("with a thousand unknown names has a guess for the first of them alone", () => {
+  test("with a thousand unknown names gets a suggestion for the first only", () => {
     const keys = numbers(1_000).map((i) => ({ name: `k${i}`, group: "defualt" }));
-    const problems = checkTogether({ groups: [{ name: "default" }], keys }, NOTHING_KNOWN, {
+    const problems = checkReferences({ groups: [{ name: "default" }], keys }, NO_KNOWN_NAMES, {
       show: (_, value) => value,
-      mayShow: () => true,
+      isShowable: () => true,
     });
     expect(problems).toHaveLength(1_000);
     expect(problems[0]?.message).toContain('Did you mean "default"?');

@@ -3,23 +3,23 @@
 import { ApiError } from "../../errors.ts";
 
 /** Searches the whole value at any depth. It uses an explicit stack, which cannot overflow. */
-export function refuseNul(sent: unknown): void {
-  const pending = [{ field: "", value: sent }];
+export function rejectNul(input: unknown): void {
+  const pending = [{ field: "", value: input }];
   for (let one = pending.pop(); one !== undefined; one = pending.pop()) {
     const { field, value } = one;
-    if (typeof value === "string") refuseText(field, value);
+    if (typeof value === "string") rejectNulInText(field, value);
     if (typeof value !== "object" || value === null) continue;
     for (const [name, inner] of Object.entries(value)) {
-      refuseText(field, name);
+      rejectNulInText(field, name);
       pending.push({ field: field === "" ? name : `${field}.${name}`, value: inner });
     }
   }
 }
 
-function refuseText(field: string, text: string): void {
+function rejectNulInText(field: string, text: string): void {
   if (!text.includes("\0")) return;
-  const message = "holds the character U+0000, which no text here may. Take it out.";
-  throw new ApiError("invalid_value", field === "" ? `What was sent ${message}` : `${field}: ${message}`, {
+  const message = "contains the character U+0000, which is not allowed. Remove it.";
+  throw new ApiError("invalid_value", field === "" ? `The request ${message}` : `${field}: ${message}`, {
     param: field || null,
   });
 }

@@ -37,13 +37,13 @@ export interface Description {
 const DESCRIPTIONS = new WeakMap<z.core.$ZodType, Description>();
 
 /** Descriptions are plain literals beside the schema: the metadata of the library would copy every schema at start. */
-export function described<Fields extends Record<string, SchemaField>>(
-  given: Fields,
+export function describeFields<Fields extends Record<string, SchemaField>>(
+  fieldMap: Fields,
   heading: string | null = null,
 ) {
-  const shape = Object.fromEntries(Object.entries(given).map(([name, { is }]) => [name, is]));
+  const shape = Object.fromEntries(Object.entries(fieldMap).map(([name, { is }]) => [name, is]));
   const schema = fields(shape as { [Name in keyof Fields]: Fields[Name]["is"] });
-  DESCRIPTIONS.set(schema, { fields: given, heading });
+  DESCRIPTIONS.set(schema, { fields: fieldMap, heading });
   return schema;
 }
 
@@ -77,7 +77,7 @@ const WHOLE_DIGITS_MAX = 9;
 
 /** A decimal as text. Money never uses floating point, which cannot represent 0.1 exactly. */
 export function decimal(decimalsMax: number) {
-  const rule = `a decimal number like "0.15", not negative, with at most ${WHOLE_DIGITS_MAX} digits before the point and ${decimalsMax} after it`;
+  const rule = `a non-negative decimal number like "0.15", with at most ${WHOLE_DIGITS_MAX} digits before the point and ${decimalsMax} after it`;
   const pattern = new RegExp(`^\\d{1,${WHOLE_DIGITS_MAX}}(\\.\\d{1,${decimalsMax}})?$`);
   return text(rule, (value) => pattern.test(value));
 }
@@ -127,7 +127,8 @@ export const start = text(INSTANT_RULE, (value) => startMs(value) !== null).tran
 
 const CONTROL = /\p{C}/u;
 
-export const NAME_RULE = "a name of 1 to 64 characters, without control characters or spaces at its ends";
+export const NAME_RULE =
+  "a name of 1 to 64 characters, without control characters and without leading or trailing spaces";
 export function isName(value: string): boolean {
   return value.length >= 1 && value.length <= 64 && value.trim() === value && !CONTROL.test(value);
 }
@@ -154,7 +155,7 @@ export const url = text(PUBLIC_URL_RULE, isHttpUrl).transform((value) => value.r
 
 /** The path is sent unchanged, so it must not contain characters that need encoding. */
 export const baseUrl = text(
-  `${PUBLIC_URL_RULE}, its path in ASCII without spaces (a space is %20)`,
+  `${PUBLIC_URL_RULE}, with a path in ASCII without spaces (write %20)`,
   (value) => isHttpUrl(value) && /^[^/]+\/\/[^/\\\s]+[\x21-\x5b\x5d-\x7e]*$/.test(value),
 ).transform((value) => value.replace(/\/+$/, ""));
 

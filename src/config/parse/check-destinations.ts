@@ -4,6 +4,7 @@
  */
 
 import type { AccountRecord } from "../../records.ts";
+import { defaultBaseUrl } from "../account-defaults.ts";
 import type { FileAccount, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState } from "../state/step.ts";
@@ -19,7 +20,7 @@ export function reachProblems(file: GatewayFile, state: ConfigState): FieldProbl
         {
           path: ["accounts", i, "private_network"],
           message:
-            "cannot be switched on here. Write it into the configuration file and run `npx model-gateway apply`.",
+            "cannot be enabled here. Set it in the configuration file and run `npx model-gateway apply`.",
         },
       ];
     }
@@ -29,12 +30,13 @@ export function reachProblems(file: GatewayFile, state: ConfigState): FieldProbl
     return [
       {
         path: ["accounts", i, "credential"],
-        message: "must be given again: the stored one is for the old address.",
+        message: "must be entered again: the stored value belongs to the old address.",
       },
     ];
   });
 }
 
 function hasSameDestination(present: AccountRecord, wanted: FileAccount): boolean {
-  return present.baseUrl === (wanted.base_url ?? "") && present.kind === wanted.kind;
+  const baseUrl = wanted.base_url ?? defaultBaseUrl(wanted);
+  return present.baseUrl === baseUrl && present.kind === wanted.kind;
 }

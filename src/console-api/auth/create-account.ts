@@ -7,14 +7,14 @@ import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { findCredentials } from "../../store/identity/credentials.ts";
 import { putUser } from "../../store/identity/users.ts";
-import { auditActor } from "../changes/change-log-entry.ts";
+import { changeLogActor } from "../changes/change-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { beginSession, type NewSession, withCookie } from "./session.ts";
 import { personObject } from "./sessions.ts";
 
 export async function addUser(
   tx: Db,
-  { installation: { clock, newId } }: ConsoleContext,
+  { installation: { clock, newId } }: Pick<ConsoleContext, "installation">,
   { email, role, passwordHash }: { email: string; role: Role; passwordHash: string },
 ): Promise<UserRecord> {
   const user: UserRecord = {
@@ -31,16 +31,16 @@ export async function addUser(
   return user;
 }
 
-export async function auditJoin(
+export async function logRegistration(
   tx: Db,
-  { installation: { clock } }: ConsoleContext,
+  { installation: { clock } }: Pick<ConsoleContext, "installation">,
   { clientAddress }: Pick<NewSession, "clientAddress">,
   user: UserRecord,
   action: "user.register" | "user.join",
 ): Promise<void> {
   await appendChange(tx, {
     atMs: clock.nowMs(),
-    actor: auditActor({ userId: user.id, email: user.email }),
+    actor: changeLogActor({ userId: user.id, email: user.email }),
     action,
     target: `user ${user.email}`,
     changes: [{ field: "role", from: null, to: user.role }, secretSet("password")],
@@ -49,8 +49,8 @@ export async function auditJoin(
 }
 
 /** Signs in the owner of an account who has just chosen its password. */
-export async function welcome(
-  context: ConsoleContext,
+export async function signInNewUser(
+  context: Pick<ConsoleContext, "installation">,
   client: NewSession,
   userId: string,
   answer: Readonly<Record<string, string>> = {},
@@ -58,14 +58,14 @@ export async function welcome(
   const { installation } = context;
   const cookie = await transaction(installation.db, (tx) => beginSession(tx, installation, client, userId));
   const credentials = await findCredentials(installation.db, userId);
-  if (credentials === null) throw new Error("The user who has just chosen a password is gone.");
+  if (credentials === null) throw new Error("The user was deleted while the password was being set.");
   return withCookie({ ...answer, user: personObject(credentials) }, cookie);
 }
 
-export function accountExists(email: string): ApiError {
+export function accountExistsError(email: string): ApiError {
   return new ApiError(
     "conflict",
-    `There is an account with ${email} already. Sign in instead, or choose a new password if you have none.`,
+    `The address ${email} already has an account. Sign in, or reset the password.`,
     { param: "email" },
   );
 }

@@ -39,7 +39,7 @@ export function compileRoutes(routes: Readonly<Record<string, ConsoleRoute>>): F
     }
     throw new ApiError(
       "unknown_url",
-      `There is nothing at ${path.slice(0, 200)}. GET /api/openapi.json lists all that is.`,
+      `The path ${path.slice(0, 200)} does not exist. GET /api/openapi.json lists all paths.`,
     );
   };
 }

@@ -3,9 +3,9 @@
 import { z } from "zod";
 import { logFault } from "../../observe/log.ts";
 import {
-  AUDIT_ACTORS,
-  type AuditChain,
-  type AuditFilter,
+  CHANGE_ACTOR_KINDS,
+  type ChangeFilter,
+  type ChangeLogVerification,
   type ChangeRow,
   listChanges,
   verifyChangeLog,
@@ -13,13 +13,13 @@ import {
 import type { Db } from "../../store/engine/db.ts";
 import { instantQuery } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
-import { forAdmins, TAKES_NOTHING } from "../http/route.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
 import { streamedFile } from "../http/streamed-file.ts";
 
 const entryAnswer = z.object({
   seq: z.number(),
   at: z.number(),
-  actor_kind: z.enum(AUDIT_ACTORS),
+  actor_kind: z.enum(CHANGE_ACTOR_KINDS),
   actor_id: z.string().nullable(),
   actor: z.string(),
   action: z.string(),
@@ -41,9 +41,9 @@ const filterQuery = {
   to: instantQuery.optional(),
 };
 
-export const adminAuditRoutes = {
+export const adminChangeLogRoutes = {
   "admin.audit.list": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit",
     summary: "List audit log entries, newest first",
@@ -60,7 +60,7 @@ export const adminAuditRoutes = {
   }),
 
   "admin.audit.verify": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit/verify",
     summary:
@@ -74,14 +74,14 @@ export const adminAuditRoutes = {
       broken: z.array(z.object({ seq: z.number(), kind: z.enum(["changed", "missing", "cut"]) })),
     }),
     async run({ installation: { db, clock } }, { query }) {
-      const { atMs, chain } = check(db, clock.nowMs(), query.fresh);
+      const { atMs, chain } = verifyCached(db, clock.nowMs(), query.fresh);
       const { rows, head, broken } = await chain;
       return { checked_at: atMs, entries: rows, head, broken };
     },
   }),
 
   "admin.audit.export": forAdmins({
-    ...TAKES_NOTHING,
+    ...EMPTY_INPUT,
     method: "GET",
     path: "/api/admin/audit/export",
     summary: "Export audit log entries, one JSON object per line, newest first",
@@ -89,7 +89,7 @@ export const adminAuditRoutes = {
     media: "application/x-ndjson",
     answer: z.string(),
     async run({ installation: { db }, gateway }, { query, requestId }) {
-      const onFault = (thrown: unknown) => logFault(gateway.log, requestId, thrown);
+      const onFault = (thrown: unknown) => logFault(gateway.log, { request_id: requestId }, thrown);
       return new Response(await streamedFile(formatLines(db, buildFilter(query)), onFault), {
         headers: {
           "content-type": "application/x-ndjson",
@@ -100,28 +100,28 @@ export const adminAuditRoutes = {
   }),
 };
 
-const CHECK_FRESH_MS = 60_000;
+const CHECK_CACHE_MS = 60_000;
 
-interface Check {
+interface CachedCheck {
   atMs: number;
-  chain: Promise<AuditChain>;
+  chain: Promise<ChangeLogVerification>;
 }
 
-const checks = new WeakMap<Db, Check>();
+const checkCache = new WeakMap<Db, CachedCheck>();
 
 /** Every check reads the whole log, so concurrent and shortly following requests share one result. */
-function check(db: Db, nowMs: number, fresh: boolean): Check {
-  const cached = checks.get(db);
-  if (cached !== undefined && !fresh && nowMs - cached.atMs < CHECK_FRESH_MS) return cached;
+function verifyCached(db: Db, nowMs: number, fresh: boolean): CachedCheck {
+  const cached = checkCache.get(db);
+  if (cached !== undefined && !fresh && nowMs - cached.atMs < CHECK_CACHE_MS) return cached;
   const started = { atMs: nowMs, chain: verifyChangeLog(db) };
-  checks.set(db, started);
-  started.chain.catch(() => checks.delete(db));
+  checkCache.set(db, started);
+  started.chain.catch(() => checkCache.delete(db));
   return started;
 }
 
-type Filter = z.output<z.ZodObject<typeof filterQuery>>;
+type ChangeLogQuery = z.output<z.ZodObject<typeof filterQuery>>;
 
-function buildFilter({ search, actor, action, target, from, to }: Filter): AuditFilter {
+function buildFilter({ search, actor, action, target, from, to }: ChangeLogQuery): ChangeFilter {
   return {
     ...(search && { search }),
     ...(actor && { actorId: actor }),
@@ -132,12 +132,12 @@ function buildFilter({ search, actor, action, target, from, to }: Filter): Audit
   };
 }
 
-const ROWS_AT_ONCE = 500;
+const ROWS_PER_PAGE = 500;
 
-async function* formatLines(db: Db, filter: AuditFilter): AsyncGenerator<string, void> {
+async function* formatLines(db: Db, filter: ChangeFilter): AsyncGenerator<string, void> {
   let after: number | null = null;
   do {
-    const { rows, next } = await listChanges(db, filter, { after, limit: ROWS_AT_ONCE });
+    const { rows, next } = await listChanges(db, filter, { after, limit: ROWS_PER_PAGE });
     yield rows.map((row) => `${JSON.stringify(entryObject(row))}\n`).join("");
     after = next;
   } while (after !== null);

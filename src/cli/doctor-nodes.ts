@@ -1,0 +1,142 @@
+/** The checks of `doctor` about several nodes: clocks, versions, and the rights of the database role. */
+
+import { systemClock } from "../net/wire/clock.ts";
+import type { Db } from "../store/engine/db.ts";
+import { isSharedServer, listMissingPrivileges } from "../store/engine/dialect.ts";
+import { findWaitingMigrations } from "../store/engine/migrate.ts";
+import { SCHEMA_KNOWN } from "../store/migrations/index.ts";
+import { findCondition, listNodes, measureClockSkew, type NodeRecord } from "../store/nodes/nodes.ts";
+import type { Finding } from "./finding.ts";
+import { count } from "./terminal.ts";
+
+/** Limits and windows use the clock of the database, but log lines, links and one-time codes use the node's. */
+const CLOCK_SKEW_MAX_MS = 2_000;
+
+export async function checkNodes(db: Db): Promise<Finding[]> {
+  const nodes = await listNodes(db, systemClock);
+  const findings = [
+    ...(await checkWaitingMigrations(db, nodes)),
+    ...checkVersions(nodes),
+    ...checkSilent(nodes),
+  ];
+  if (isSharedServer(db)) findings.push(...(await checkClocks(db, nodes)), ...(await checkPrivileges(db)));
+  return findings;
+}
+
+function describeNode({ address, hostName, pid, id }: NodeRecord): string {
+  return `${address ?? `${hostName} (pid ${pid})`} [${id}]`;
+}
+
+/** Migrations that remove something wait for nodes of earlier versions. */
+async function checkWaitingMigrations(db: Db, nodes: readonly NodeRecord[]): Promise<Finding[]> {
+  const waiting = await findWaitingMigrations(db);
+  return waiting.map(({ name, processIds }) => {
+    if (processIds.length === 0)
+      return doubtful("migrations", `"${name}" is pending`, "A running node applies it within a minute.");
+    const inTheWay = nodes.filter(({ id }) => processIds.includes(id)).map(describeNode);
+    return doubtful(
+      "migrations",
+      `"${name}" waits for nodes of an earlier version: ${inTheWay.join(", ")}`,
+      "Upgrade or stop these nodes. A node that was killed is removed after a minute.",
+    );
+  });
+}
+
+function checkVersions(nodes: readonly NodeRecord[]): Finding[] {
+  const names = nodes.map(
+    ({ version, schemaKnown }) => `${version ?? "an earlier version"}, schema ${schemaKnown ?? "unknown"}`,
+  );
+  const versions = [...new Set(names)];
+  if (versions.length > 1) {
+    const perVersion = versions.map(
+      (name) => `${count(names.filter((one) => one === name).length, "node")} with ${name}`,
+    );
+    return [
+      doubtful(
+        "nodes",
+        `run different versions: ${perVersion.join("; ")}`,
+        "Finish the rolling upgrade: replace the older nodes.",
+      ),
+    ];
+  }
+  const isOther = nodes.length > 0 && nodes[0]?.schemaKnown !== SCHEMA_KNOWN;
+  if (isOther) {
+    return [
+      doubtful(
+        "nodes",
+        `run ${versions[0]}, and this command knows schema ${SCHEMA_KNOWN}`,
+        "Use the same version for commands and nodes.",
+      ),
+    ];
+  }
+  return nodes.length === 0
+    ? []
+    : [good("nodes", `${count(nodes.length, "node")} with version ${versions[0]}`)];
+}
+
+function checkSilent(nodes: readonly NodeRecord[]): Finding[] {
+  return nodes
+    .filter((node) => findCondition(node) === "silent")
+    .map((node) =>
+      doubtful(
+        "nodes",
+        `${describeNode(node)} has sent no heartbeat for ${Math.round(node.sinceHeartbeatMs / 1_000)} s`,
+        "If the node was killed, a running node removes it after a minute. Otherwise check its connection to the database.",
+      ),
+    );
+}
+
+async function checkClocks(db: Db, nodes: readonly NodeRecord[]): Promise<Finding[]> {
+  const ownMs = await measureClockSkew(db, systemClock);
+  const measured = [
+    { name: "this machine", skewMs: ownMs },
+    ...nodes.map((node) => ({ name: describeNode(node), skewMs: node.clockSkewMs ?? 0 })),
+  ];
+  const wrong = measured.filter(({ skewMs }) => Math.abs(skewMs) > CLOCK_SKEW_MAX_MS);
+  if (wrong.length === 0)
+    return [
+      good(
+        "clocks",
+        `at most ${Math.max(...measured.map(({ skewMs }) => Math.abs(skewMs)))} ms from the database`,
+      ),
+    ];
+  return wrong.map(({ name, skewMs }) =>
+    doubtful(
+      "clocks",
+      `${name} is ${(Math.abs(skewMs) / 1_000).toFixed(1)} s ${skewMs > 0 ? "ahead of" : "behind"} the database`,
+      "Synchronize the clocks of all machines (NTP).",
+    ),
+  );
+}
+
+async function checkPrivileges(db: Db): Promise<Finding[]> {
+  const { data, schema } = await listMissingPrivileges(db);
+  if (data.length > 0) {
+    return [
+      {
+        what: "privileges",
+        state: "broken",
+        says: `the database role lacks ${data.join(", ")}`,
+        todo: "Grant SELECT, INSERT, UPDATE and DELETE on all tables of the schema to the role of DATABASE_URL.",
+      },
+    ];
+  }
+  if (schema.length > 0) {
+    return [
+      doubtful(
+        "privileges",
+        `the database role cannot migrate: ${schema.join(", ")}`,
+        "Upgrades need a role that owns the tables and may create others. Let such a role run the first start of a new version.",
+      ),
+    ];
+  }
+  return [good("privileges", "the database role can read, write and migrate")];
+}
+
+function good(what: string, says: string): Finding {
+  return { what, state: "good", says, todo: null };
+}
+
+function doubtful(what: string, says: string, todo: string): Finding {
+  return { what, state: "doubtful", says, todo };
+}

@@ -1,0 +1,157 @@
+/**
+ * The checks of `selftest`. Each uses a part of the program that is a file of its own: a worker thread, the tokenizer's
+ * vocabulary, the migrations, the built pages. A package that lacks one of them would fail only under load.
+ */
+
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { startHourlyReconciliation } from "../billing/maintenance/hourly-reconciliation.ts";
+import { readTreeInWorker } from "../config/parse/yaml-in-worker.ts";
+import { limits } from "../config/product-limits.ts";
+import { countInput } from "../gateway/metering/count-input.ts";
+import { loadTokenizer } from "../gateway/metering/tokenizer.ts";
+import { BodyInspector } from "../gateway/request/body-inspector.ts";
+import { BUILT_DIR } from "../main.ts";
+import { systemClock } from "../net/wire/clock.ts";
+import { openLog } from "../observe/log.ts";
+import { ENDPOINTS } from "../protocols/shared/request.ts";
+import { FrameInspector } from "../responses-websocket/frame-inspector.ts";
+import { openDb } from "../store/engine/db.ts";
+import { migrate } from "../store/engine/migrate.ts";
+import { openWalCheckpointer } from "../store/engine/wal-checkpointer.ts";
+
+export interface SelfCheck {
+  readonly name: string;
+  /** The worker thread that the check starts, by the name of its file. */
+  readonly worker?: string;
+  /** Resolves to what was found; rejects with what is wrong. */
+  run(folder: string): Promise<string>;
+}
+
+export const SELF_CHECKS: readonly SelfCheck[] = [
+  { name: "pages", run: checkPages },
+  { name: "tokenizer", run: checkTokenizer },
+  { name: "database", run: checkDatabase },
+  { name: "thread for configuration files", worker: "yaml-worker.ts", run: checkYamlThread },
+  { name: "thread for token counts", worker: "count-worker.ts", run: checkCountThread },
+  { name: "thread for long bodies", worker: "body-inspector-worker.ts", run: checkBodyThread },
+  { name: "thread for long frames", worker: "frame-inspector-worker.ts", run: checkFrameThread },
+  { name: "thread for checkpoints", worker: "wal-checkpoint-worker.ts", run: checkCheckpointThread },
+  { name: "thread for the audit", worker: "reconciliation-worker.ts", run: checkAuditThread },
+];
+
+const STARTED = "started and answered";
+
+async function checkPages(): Promise<string> {
+  const sites = ["console", "explorer", "docs"];
+  const missing = sites.filter((name) => !existsSync(join(BUILT_DIR, name, "index.html")));
+  require(missing.length === 0, `not built: ${missing.join(", ")}. In a clone, run npm run build.`);
+  return sites.join(", ");
+}
+
+async function checkTokenizer(): Promise<string> {
+  const tokens = (await loadTokenizer()).count("The quick brown fox");
+  require(tokens === 4, `counts ${tokens} tokens where there are 4`);
+  return "counts tokens";
+}
+
+async function checkDatabase(folder: string): Promise<string> {
+  const db = await openDb(storeUrl(folder));
+  try {
+    const { to } = await migrate(db);
+    return `SQLite, schema ${to}`;
+  } finally {
+    await db.close();
+  }
+}
+
+async function checkYamlThread(): Promise<string> {
+  // Shorter texts are parsed without the thread.
+  const result = await readTreeInWorker({ text: `name: ${"x".repeat(150_000)}\n`, environment: {} });
+  require(result.ok, "did not parse a file");
+  return STARTED;
+}
+
+async function checkCountThread(): Promise<string> {
+  // Shorter bodies are counted without the thread.
+  const content = "word ".repeat(60_000);
+  const body = Buffer.from(JSON.stringify({ model: "m", messages: [{ role: "user", content }] }));
+  const tokens = await countInput(body, "chat.completions");
+  require(tokens >= 60_000 && tokens < 61_000, `counts ${tokens} tokens where there are about 60,000`);
+  return STARTED;
+}
+
+async function checkBodyThread(): Promise<string> {
+  const inspector = new BodyInspector({
+    depthMax: limits.jsonDepthMax,
+    modelNameCharsMax: limits.modelNameCharsMax,
+  });
+  const chat = ENDPOINTS.find(({ name }) => name === "chat.completions");
+  require(chat !== undefined, "knows no chat completions");
+  try {
+    await inspector.inspect(encode({ model: "m", messages: [{ role: "user", content: "Hello" }] }), chat);
+    return STARTED;
+  } finally {
+    inspector.close();
+  }
+}
+
+async function checkFrameThread(): Promise<string> {
+  const inspector = new FrameInspector(limits.jsonDepthMax);
+  try {
+    const frame = await inspector.read(encode({ type: "response.create", model: "m", input: "Hello" }));
+    require(frame.kind === "create", `read a frame as ${frame.kind}`);
+    return STARTED;
+  } finally {
+    inspector.close();
+  }
+}
+
+/** The checkpointer ignores failures of its thread, so the database file itself must show the result. */
+async function checkCheckpointThread(folder: string): Promise<string> {
+  const mark = `selftest ${Bun.randomUUIDv7()}`;
+  const db = await openDb(storeUrl(folder));
+  const checkpointer = openWalCheckpointer(storeUrl(folder));
+  try {
+    await db.sql`CREATE TABLE selftest (mark TEXT NOT NULL)`;
+    await db.sql`INSERT INTO selftest (mark) VALUES (${mark})`;
+    checkpointer.checkpoint();
+    await checkpointer.close();
+    require(readFileSync(storeFile(folder)).includes(mark), "did not checkpoint the write-ahead log");
+    return STARTED;
+  } finally {
+    await db.close();
+  }
+}
+
+async function checkAuditThread(folder: string): Promise<string> {
+  const lines: string[] = [];
+  const log = openLog(systemClock.nowMs, (line) => void lines.push(line));
+  const reconciliation = startHourlyReconciliation({
+    databaseUrl: storeUrl(folder),
+    log,
+    everyMs: 3_600_000,
+    holdAgeMaxMs: 3_600_000,
+    // This process is the only one on the database, so the job needs no lease.
+    runJob: (work) => work({ name: "selftest", fence: 1, check: async () => {} }),
+  });
+  try {
+    await reconciliation.run();
+    require(lines.join("").includes('"audit_passed"'), `reported ${lines.join("").trim()}`);
+    return STARTED;
+  } finally {
+    reconciliation.stop();
+  }
+}
+
+function require(condition: boolean, message: string): asserts condition {
+  if (!condition) throw new Error(message);
+}
+
+const storeFile = (folder: string) => join(folder, "selftest.db");
+const storeUrl = (folder: string) => `sqlite:${storeFile(folder)}`;
+
+/** In a buffer of its own, which can be moved to a thread. */
+function encode(value: object): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(JSON.stringify(value));
+}

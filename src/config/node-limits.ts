@@ -1,0 +1,21 @@
+/** Limits and deadlines of what the nodes of one installation do together. `product-limits.ts` includes them. */
+
+export const nodeLimits = {
+  /** What nodes share about the health of upstream accounts: see nodes/health-exchange.ts. */
+  healthExchange: {
+    pollMs: 500,
+    delayMs: 20,
+    probeDelayMs: 1_000,
+  },
+  /** Counts of throttles that nodes share: see nodes/throttle-exchange.ts. */
+  throttleExchange: {
+    pollMs: 500,
+    delayMs: 250,
+    subjectsMax: 500,
+    knownMax: 50_000,
+    /** Invalid keys from one address before the other nodes hear of it. */
+    badKeysMin: 3,
+  },
+  /** How often a node checks whether the migrations that wait for nodes of an earlier version can be applied. */
+  finishMigrationsMs: 60_000,
+} as const;

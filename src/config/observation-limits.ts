@@ -1,0 +1,45 @@
+/** The limits of what the gateway reports: alerts, the access log and exported traces. `product-limits.ts` includes them. */
+
+const MiB = 2 ** 20;
+
+export const observationLimits = {
+  alerts: {
+    /** How often alert conditions are checked. */
+    checkIntervalMs: 2_000,
+    /** From connecting to the last byte of the response. */
+    deliveryTimeoutMs: 10_000,
+    /** Delays after each failed attempt. Then the delivery fails for good. */
+    retriesMs: [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000],
+    /** Retention of closed alerts and their delivery results. */
+    keptMs: 90 * 86_400_000,
+    /** How long a billing alert stays open after the latest fault. */
+    billingFaultMs: 3_600_000,
+  },
+  /** The access log on standard output. */
+  accessLog: {
+    /** How long a line may wait to be written with others. */
+    delayMs: 100,
+    batchCharsMax: 65_536,
+    /** What may wait for a reader that does not keep up. More lines are dropped. */
+    pendingCharsMax: 4 * MiB,
+  },
+  /** The export of traces. */
+  telemetry: {
+    timeoutMs: 10_000,
+    /** Requests that take at least this long are always exported. */
+    slowMs: 60_000,
+    /** One message to the collector. */
+    batchSpansMax: 512,
+    batchBytesMax: 1 * MiB,
+    /** The messages that wait. If the collector is down, the oldest is dropped. */
+    batchesMax: 4,
+    /** How long a span waits for others. */
+    intervalMs: 5_000,
+    /** The pauses after which a batch is sent again. Then it is dropped. */
+    retriesMs: [1_000, 2_000, 4_000, 8_000, 16_000] as readonly number[],
+    /** A collector may ask for a longer pause, up to this. */
+    retryAfterMsMax: 60_000,
+    /** How long the process waits for the last export when it stops. */
+    flushMs: 5_000,
+  },
+} as const;
