@@ -48,12 +48,14 @@ export interface Built {
 }
 
 export async function buildConsole(dir = DIST.console): Promise<Built> {
-  return buildApp({ entry: "main.tsx", base: "/console/", table: await routeTable() }, dir);
+  const table = await routeTable();
+  return buildApp({ entry: "main.tsx", base: "/console/", table, loadedAtOnce: ["text/en.ts"] }, dir);
 }
 
-/** Without a page of its own for each address: all of it is the first load. */
+/** All of it is the first load: the editor is a chunk of its own, but the page shows it at once. */
 export async function buildExplorer(dir = DIST.explorer): Promise<Built> {
-  return buildApp({ entry: "explorer/main.tsx", base: "/explorer/", table: "{}" }, dir);
+  const loadedAtOnce = ["text/en.ts", "explorer/editor/json-editor.tsx"];
+  return buildApp({ entry: "explorer/main.tsx", base: "/explorer/", table: "{}", loadedAtOnce }, dir);
 }
 
 interface App {
@@ -62,6 +64,8 @@ interface App {
   base: string;
   /** Of the API's operations. */
   table: string;
+  /** Sources of the chunks that the first page imports dynamically. */
+  loadedAtOnce: readonly string[];
 }
 
 async function buildApp(app: App, dir: string): Promise<Built> {
@@ -73,11 +77,16 @@ async function buildApp(app: App, dir: string): Promise<Built> {
   const main = entryOf(outputs, `console/${app.entry}`);
   const theme = entryOf(themeOutputs, "console/theme-first.ts");
   const style = outputs[main]?.cssBundle;
-  if (style === undefined) throw new Error("The build made no style sheet.");
+  if (style === undefined) throw new Error("The build produced no style sheet.");
   writeFileSync(join(fresh, "index.html"), page(app.base, { theme, main, style }));
   compressAll(fresh);
-  const english = entryOf(outputs, "console/text/en.ts");
-  const first = new Set(["index.html", theme, style, ...needs(outputs, main), ...needs(outputs, english)]);
+  const entries = [main, ...app.loadedAtOnce.map((source) => entryOf(outputs, `console/${source}`))];
+  const first = new Set([
+    "index.html",
+    theme,
+    style,
+    ...entries.flatMap((file) => [...needs(outputs, file)]),
+  ]);
   const built: Built = {
     dir,
     firstLoad: [...first].map((file) => ({ file: basename(file), bytes: travels(join(fresh, file)) })),
@@ -111,7 +120,7 @@ async function bundle({ entry, base, table }: App, outdir: string, format: "esm"
     publicPath: base,
     define: { "process.env.NODE_ENV": '"production"', ROUTE_TABLE: table },
   });
-  if (metafile === undefined) throw new Error("The build did not say what it made.");
+  if (metafile === undefined) throw new Error("The build did not report its outputs.");
   return metafile;
 }
 
@@ -126,7 +135,7 @@ function entryOf(outputs: Outputs, source: string): string {
   const found = Object.entries(outputs).find(
     ([file, { entryPoint }]) => entryPoint === source && file.endsWith(".js"),
   );
-  if (found === undefined) throw new Error(`The build made nothing of ${source}.`);
+  if (found === undefined) throw new Error(`The build produced no output for ${source}.`);
   return found[0];
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { readParams } from "./location.ts";
 
-test("a name is read from an address once, whatever it is made of", () => {
+test("a name in an address is decoded exactly once", () => {
   for (const name of ["plain", "a/b?c#d %41", "%41cc", "100%", "%2F", "世界"]) {
     expect(readParams({ name: encodeURIComponent(name), none: undefined })).toEqual({
       name,
@@ -10,6 +10,6 @@ test("a name is read from an address once, whatever it is made of", () => {
   }
 });
 
-test("a percent sign that escapes nothing is taken as it stands", () => {
+test("an invalid percent escape is kept unchanged", () => {
   expect(readParams({ name: "50%" })).toEqual({ name: "50%" });
 });

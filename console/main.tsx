@@ -5,10 +5,11 @@ import "./style/base.css";
 import "./style/layout.css";
 import "./style/controls.css";
 import "./style/data.css";
+import "./style/code.css";
 import "./style/charts.css";
-import { loadCatalogue, preferredLanguage } from "./text/catalogue.ts";
+import { loadCatalogue, preferredLanguage } from "./text/language.ts";
 
 const language = preferredLanguage();
 const root = document.getElementById("root");
-if (root === null) throw new Error("The page has no place for the console.");
+if (root === null) throw new Error("The page has no element for the console.");
 createRoot(root).render(<App language={language} texts={await loadCatalogue(language)} />);

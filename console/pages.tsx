@@ -1,6 +1,7 @@
 /** Every page of the console, in the order of the navigation. Each is a chunk of its own, loaded when it is opened. */
 
 import type { ComponentType } from "react";
+import type { PageProps } from "./page-props.ts";
 import type { Catalogue } from "./text/catalogue.ts";
 import type { IconName } from "./ui/icon.tsx";
 
@@ -17,10 +18,6 @@ export interface PageEntry {
     /** `g`, then this letter, goes there. */
     key?: string;
   };
-}
-
-export interface PageProps {
-  params: Readonly<Record<string, string | undefined>>;
 }
 
 export const PAGES: readonly PageEntry[] = [
@@ -111,6 +108,12 @@ export const PAGES: readonly PageEntry[] = [
     who: "admin",
     load: () => import("./pages/admin/audit/audit.tsx"),
     nav: { label: (t) => t.adminAudit.title, icon: "history", key: "l" },
+  },
+  {
+    path: "/admin/nodes",
+    who: "admin",
+    load: () => import("./pages/admin/nodes/nodes.tsx"),
+    nav: { label: (t) => t.adminNodes.title, icon: "server", key: "n" },
   },
   {
     path: "/admin/settings",

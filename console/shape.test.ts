@@ -1,4 +1,4 @@
-/** The console keeps its shape: it knows the gateway by its types alone, and says nothing that is not in the catalogue. */
+/** Checks the structure of the console: it imports only types of the gateway, and all texts come from the catalogue. */
 
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
@@ -9,16 +9,16 @@ interface Source {
   text: string;
 }
 
-/** What runs in the browser: the build and the documentation's own files do not. */
+/** The sources that run in the browser, without the build and the documentation. */
 const sources: readonly Source[] = readdirSync(import.meta.dir, { recursive: true, encoding: "utf8" })
   .filter((name) => /\.tsx?$/.test(name) && !/\.test\.ts$|\.d\.ts$|^build\.ts$|^docs\//.test(name))
   .map((name) => ({ name: relative("", name), text: readFileSync(join(import.meta.dir, name), "utf8") }));
 
-/** The explorer shows what the API is described as: that is data. */
+/** The explorer may import the description of the API, which is data. */
 const isDescription = (name: string, from = "") =>
   name.startsWith("explorer/") && /\/src\/(?:public-api\/|errors\.ts$)/.test(from);
 
-test("of the gateway only types are imported", () => {
+test("the console imports only types of the gateway", () => {
   const wrong = sources.flatMap(({ name, text }) =>
     [...text.matchAll(/^(?:import|export)\s+(?!type\b)[^;]*?from\s+"((?:\.\.\/)+src\/[^"]+)"/gm)]
       .filter(([, from]) => !isDescription(name, from))
@@ -27,16 +27,16 @@ test("of the gateway only types are imported", () => {
   expect(wrong).toEqual([]);
 });
 
-/** A word that begins a sentence, or several of them. An example of an address is in no language. */
+/** One or more words at the start of a sentence. Examples of addresses need no translation. */
 const WORDS = /^\s*[A-Z][a-z]+\b|[a-z] [a-z]/;
-/** Between tags, alone on a line, and in the properties that are read or read aloud. */
+/** Text between tags, alone on a line, and in properties that are displayed or read aloud. */
 const SAYING = [
   /<(?:p|span|strong|h[1-3]|dt|dd|th|td|li|button|label|legend)>([^<>{}]+)</g,
   /^\s*(?!\/\/|\*|case |return |import )([A-Z][a-z]+(?: [a-z]+)+[.:]?)\s*$/gm,
   /\b(?:aria-label|title|placeholder|label|alt)="([^"]+)"/g,
 ];
 
-test("no component has words of its own", () => {
+test("no component contains hard-coded text", () => {
   const wrong = sources
     .filter(({ name }) => name.endsWith(".tsx"))
     .flatMap(({ name, text }) =>
@@ -47,17 +47,17 @@ test("no component has words of its own", () => {
   expect(wrong).toEqual([]);
 });
 
-test("no file grows beyond what can be read in one sitting", () => {
+test("no file is longer than 400 lines", () => {
   const long = sources
     .map(({ name, text }) => ({ name, lines: text.split("\n").length }))
     .filter(({ lines }) => lines > 400);
   expect(long).toEqual([]);
 });
 
-/** What a camera reads is black on white, whatever the theme. */
+/** A QR code is black on white in every theme, because a camera reads it. */
 const isInk = (colour: string) => colour === "#fff" || colour === "#000";
 
-test("colours are named in one place", () => {
+test("colours are defined in one file", () => {
   const style = readdirSync(import.meta.dir, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".css") && !name.endsWith("tokens.css"))
     .flatMap((name) =>

@@ -13,13 +13,13 @@ export async function writeDocs(dir: string, icon: string): Promise<void> {
   const [script, style] = await bundle(dir, "docs.ts", "esm");
   const [theme] = await bundle(dir, "../theme-first.ts", "iife");
   if (script === undefined || style === undefined || theme === undefined) {
-    throw new Error("The documentation's script or style was not made.");
+    throw new Error("The script or style of the documentation was not built.");
   }
   for (const page of pages) {
     writeFileSync(join(dir, `${page.slug}.html`), pageHtml(page, pages, { theme, script, style, icon }));
   }
   const [first] = pages;
-  if (first === undefined) throw new Error("There is no documentation.");
+  if (first === undefined) throw new Error("The documentation has no pages.");
   writeFileSync(join(dir, "index.html"), pageHtml(first, pages, { theme, script, style, icon }));
   writeFileSync(join(dir, "search.json"), searchIndex(pages.flatMap(({ sections }) => sections)));
   mkdirSync(join(dir, "pictures"), { recursive: true });

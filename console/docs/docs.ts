@@ -2,6 +2,7 @@
 
 import "../style/tokens.css";
 import "../style/base.css";
+import "../style/code.css";
 import "./docs.css";
 import MiniSearch, { type SearchResult } from "minisearch";
 import { chooseTheme, chosenTheme } from "../theme.ts";
@@ -50,7 +51,7 @@ function show(results: readonly SearchResult[], query: string): void {
 function nothing(query: string): HTMLLIElement {
   const item = document.createElement("li");
   item.className = "docs-nothing";
-  item.textContent = `Nothing about “${query}”.`;
+  item.textContent = `No results for “${query}”.`;
   return item;
 }
 

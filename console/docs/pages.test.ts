@@ -2,16 +2,17 @@ import { expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { addressOf, brokenLinks, idOf, readPages } from "./pages.ts";
+import { createHeadingId, siteAddress } from "./markdown.ts";
+import { brokenLinks, readPages } from "./pages.ts";
 
 const pages = readPages();
 
-test("every link and picture of the documentation leads somewhere", () => {
+test("every link and image of the documentation resolves", () => {
   expect(pages.length).toBeGreaterThan(8);
   expect(brokenLinks(pages)).toEqual([]);
 });
 
-test("a link to a page that is not there is found", () => {
+test("a link to a missing page is reported", () => {
   const [page] = pages;
   if (page === undefined) throw new Error("There are no pages.");
   const html =
@@ -23,25 +24,26 @@ test("a link to a page that is not there is found", () => {
   ]);
 });
 
-test("pages link to each other by address, and to everything else as written", () => {
-  expect(addressOf("billing.md#what-is-held")).toBe("/docs/billing#what-is-held");
-  expect(addressOf("https://example.com/a.md")).toBe("https://example.com/a.md");
-  expect(addressOf("#here")).toBe("#here");
+test("links between pages become addresses, and all other links are unchanged", () => {
+  expect(siteAddress("billing.md#what-is-held")).toBe("/docs/billing#what-is-held");
+  expect(siteAddress("https://example.com/a.md")).toBe("https://example.com/a.md");
+  expect(siteAddress("#here")).toBe("#here");
 });
 
-test("two headings with the same words have ids of their own", () => {
+test("two headings with the same text get different ids", () => {
   const taken = new Map<string, number>();
-  expect([idOf("GET /v1/usage", taken), idOf("Limits", taken), idOf("Limits", taken)]).toEqual([
-    "get-v1usage",
-    "limits",
-    "limits-1",
-  ]);
+  expect([
+    createHeadingId("GET /v1/usage", taken),
+    createHeadingId("Limits", taken),
+    createHeadingId("Limits", taken),
+  ]).toEqual(["get-v1usage", "limits", "limits-1"]);
 });
 
-/** A page of this text alone, as HTML. */
-function shown(markdown: string): string | undefined {
+/** A page of this text alone, as HTML, beside files of these names. */
+function shown(markdown: string, files: readonly string[] = []): string | undefined {
   const dir = mkdtempSync(join(tmpdir(), "model-gateway-docs-"));
   try {
+    for (const file of files) writeFileSync(join(dir, file), "");
     writeFileSync(join(dir, "README.md"), "| [Page](page.md) |\n");
     writeFileSync(join(dir, "page.md"), markdown);
     return readPages(dir)[0]?.html;
@@ -50,20 +52,35 @@ function shown(markdown: string): string | undefined {
   }
 }
 
-test("comments are for those who write a page, and other HTML is shown as it stands", () => {
+test("HTML comments are removed, and other HTML is escaped", () => {
   expect(shown("# Page\n\n<!-- a\nmark -->\n\nText <!-- here --> and <b>there</b>.\n")).toBe(
     "<h1>Page</h1>\n<p>Text  and &lt;b&gt;there&lt;/b&gt;.</p>\n",
   );
 });
 
-test("a cell knows the words above its column, and a table of many columns may be stacked", () => {
+test("a cell carries the label of its column, and a table with many columns can be stacked", () => {
   const wide = shown("| A | B | C | D |\n|---|---|---|---|\n| 1 | 2 | 3 | 4 |\n");
   expect(wide).toContain('<div class="table stacks"');
   expect(wide).toContain('<td role="cell" data-label="D">4</td>');
   expect(shown("| A | B |\n|---|---|\n| 1 | 2 |\n")).toContain('<div class="table"');
 });
 
-test("every page has a title, and its sections hold its text", () => {
+test("code is highlighted in the language of its block", () => {
+  expect(shown('```json\n{ "a": 1 }\n```\n')).toBe(
+    '<div class="code" data-language="json"><pre tabindex="0"><code>{ <span class="syntax-name">&quot;a&quot;</span>: <span class="syntax-number">1</span> }</code></pre></div>\n',
+  );
+});
+
+test("a picture of the light theme brings its counterpart of the dark theme", () => {
+  const both = shown("![A](a-light.webp)", ["a-light.webp", "a-dark.webp"]);
+  expect(both).toContain('src="/docs/a-light.webp" alt="A" class="light-only"');
+  expect(both).toContain('src="/docs/a-dark.webp" alt="A" class="dark-only"');
+  expect(shown("![A](a-light.webp)", ["a-light.webp"])).toBe(
+    '<p><img src="/docs/a-light.webp" alt="A"></p>\n',
+  );
+});
+
+test("every page has a title, and its sections contain its text", () => {
   for (const { title, sections } of pages) {
     expect(title.length).toBeGreaterThan(2);
     expect(sections.map(({ text }) => text).join("").length).toBeGreaterThan(200);

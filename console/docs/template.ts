@@ -1,6 +1,7 @@
 /** A page of the documentation as HTML: navigation at the left, the page, its headings at the right. */
 
-import { type DocsPage, escapeHtml } from "./pages.ts";
+import { escapeHtml } from "./html.ts";
+import type { DocsPage } from "./pages.ts";
 
 export interface Assets {
   theme: string;

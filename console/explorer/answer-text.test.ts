@@ -1,12 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import { picturesOf, textOf, vectorsOf } from "./answer-text.ts";
 
-describe("what a model says", () => {
+describe("the text of a response", () => {
   test.each<[string, unknown, string]>([
     ["a chat completion", { object: "chat.completion", choices: [{ message: { content: "Hi" } }] }, "Hi"],
-    ["a chunk of one", { object: "chat.completion.chunk", choices: [{ delta: { content: "H" } }] }, "H"],
+    [
+      "a chat completion chunk",
+      { object: "chat.completion.chunk", choices: [{ delta: { content: "H" } }] },
+      "H",
+    ],
     ["a chunk without choices", { object: "chat.completion.chunk", choices: [] }, ""],
-    ["a call of a tool", { object: "chat.completion", choices: [{ message: { content: null } }] }, ""],
+    ["a tool call", { object: "chat.completion", choices: [{ message: { content: null } }] }, ""],
     ["an event", { type: "response.output_text.delta", delta: "i" }, "i"],
     [
       "a response",
@@ -27,13 +31,13 @@ describe("what a model says", () => {
     ],
     ["something else", { object: "list", data: [] }, ""],
     ["nothing", null, ""],
-  ])("in %s", (_, value, text) => {
+  ])("is read from %s", (_, value, text) => {
     expect(textOf(value)).toBe(text);
   });
 });
 
-describe("pictures", () => {
-  test("are told apart by how they begin", () => {
+describe("images", () => {
+  test("get their media type from their first bytes", () => {
     const data = [{ b64_json: "iVBORw0" }, { b64_json: "/9j/4A" }, { b64_json: "UklGRiQ" }];
     expect(picturesOf({ data })).toEqual([
       "data:image/png;base64,iVBORw0",
@@ -42,13 +46,13 @@ describe("pictures", () => {
     ]);
   });
 
-  test("that are elsewhere are not loaded from there", () => {
+  test("with a remote URL are not loaded", () => {
     expect(picturesOf({ data: [{ url: "https://pictures.example.com/1.png" }] })).toEqual([]);
   });
 });
 
 describe("vectors", () => {
-  test("come as numbers, or packed in Base64", () => {
+  test("are read from numbers or from Base64", () => {
     const packed = Buffer.from(new Float32Array([0.5, -2]).buffer).toString("base64");
     expect(vectorsOf({ data: [{ embedding: [0.5, -2] }, { embedding: packed }] })).toEqual([
       [0.5, -2],

@@ -1,36 +1,42 @@
 /** One body, two views of it: a form, and the JSON with completion and checks. The text is the truth. */
 
-import { type KeyboardEvent, useId, useLayoutEffect, useRef, useState } from "react";
-import { OPERATIONS } from "../../src/public-api/operations.ts";
-import { socketMessage } from "../../src/public-api/schemas/responses.ts";
+import { lazy, Suspense, useState } from "react";
 import { useText } from "../text/text.tsx";
 import { Button } from "../ui/button.tsx";
+import { Code } from "../ui/code.tsx";
 import { Segments } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { Section } from "../ui/page.tsx";
 import { BodyForm } from "./body-form.tsx";
-import type { Listed } from "./described.ts";
-import { isObject } from "./run.ts";
-import { type Completion, complete, insert, type Suggestion } from "./suggest.ts";
+import { findBodyProblems } from "./body-problem.ts";
+import type { BodyExample, Listed } from "./described.ts";
+import { isObject, parsed } from "./json-value.ts";
+import { ProblemList, useProblemText } from "./problem-list.tsx";
+
+/** Apart from the page, which can be read while the editor loads. */
+const JsonEditor = lazy(() => import("./editor/json-editor.tsx"));
 
 interface BodyEditorProps {
   operation: Listed;
   text: string;
   models: readonly string[];
-  examples: readonly { name: string; text: string }[];
+  examples: readonly BodyExample[];
   onChange(text: string): void;
+  onExample(name: string): void;
 }
 
-export function BodyEditor({ operation, text, models, examples, onChange }: BodyEditorProps) {
+type View = "json" | "form";
+
+export function BodyEditor({ operation, text, models, examples, onChange, onExample }: BodyEditorProps) {
   const t = useText("explorer");
-  const [view, setView] = useState<"form" | "json">("json");
+  const [view, setView] = useState<View>("json");
   if (operation.body === null && !operation.isSocket) return null;
-  const read = readBody(text);
+  const { schema } = operation;
   return (
     <Section
       title={t.body}
       actions={
-        <Segments<"form" | "json">
+        <Segments<View>
           label={t.view}
           value={view}
           choices={[
@@ -43,173 +49,53 @@ export function BodyEditor({ operation, text, models, examples, onChange }: Body
     >
       {examples.length > 1 && (
         <fieldset className="row" aria-label={t.examples}>
-          {examples.map((example) => (
-            <Button key={example.name} small onClick={() => onChange(example.text)}>
-              {example.name}
+          {examples.map(({ name }) => (
+            <Button key={name} small onClick={() => onExample(name)}>
+              {name}
             </Button>
           ))}
         </fieldset>
       )}
       {view === "json" ? (
-        <JsonEditor operation={operation} text={text} models={models} onChange={onChange} />
-      ) : read.value === null ? (
-        <Notice tone="warn">{t.noForm}</Notice>
+        <Suspense fallback={<TextPreview text={text} />}>
+          <JsonEditor schema={schema} text={text} models={models} onChange={onChange} />
+        </Suspense>
       ) : (
-        <BodyForm
-          schema={operation.schema}
-          value={read.value}
-          models={models}
-          onChange={(value) => onChange(JSON.stringify(value, null, 2))}
-        />
+        <FormView operation={operation} text={text} models={models} onChange={onChange} />
       )}
-      <Problems operation={operation} read={read} />
     </Section>
   );
 }
 
-interface ReadBody {
-  value: Record<string, unknown> | null;
-  problem: string | null;
-}
-
-function readBody(text: string): ReadBody {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? { value, problem: null } : { value: null, problem: null };
-  } catch (error) {
-    return { value: null, problem: error instanceof Error ? error.message : String(error) };
-  }
-}
-
-/** What the schema has against it. The gateway has the last word. */
-function Problems({ operation, read }: { operation: Listed; read: ReadBody }) {
-  const t = useText("explorer");
-  const lines = read.problem === null ? schemaProblems(operation, read.value) : [t.notJson(read.problem)];
+/** Stands where the editor will be, so that nothing moves when it is loaded. */
+function TextPreview({ text }: { text: string }) {
   return (
-    <div role="status">
-      {lines.length > 0 && (
-        <Notice tone="warn">
-          <ul>
-            {lines.map((line) => (
-              <li key={line}>{line}</li>
-            ))}
-          </ul>
-        </Notice>
-      )}
-    </div>
+    <pre className="json-preview" aria-hidden="true">
+      <Code code={text} language="json" />
+    </pre>
   );
 }
 
-const PROBLEMS_MAX = 5;
+type FormViewProps = Pick<BodyEditorProps, "operation" | "text" | "models" | "onChange">;
 
-function schemaProblems(operation: Listed, value: unknown): string[] {
-  const described = Object.values(OPERATIONS).find(({ id }) => id === operation.id);
-  const schema = operation.isSocket ? socketMessage : described?.body?.["application/json"]?.schema;
-  const result = schema?.safeParse(value);
-  if (result === undefined || result.success) return [];
-  return result.error.issues
-    .slice(0, PROBLEMS_MAX)
-    .map(({ path, message }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`));
-}
-
-interface JsonEditorProps {
-  operation: Listed;
-  text: string;
-  models: readonly string[];
-  onChange(text: string): void;
-}
-
-function JsonEditor({ operation, text, models, onChange }: JsonEditorProps) {
+function FormView({ operation: { schema }, text, models, onChange }: FormViewProps) {
   const t = useText("explorer");
-  const id = useId();
-  const area = useRef<HTMLTextAreaElement>(null);
-  const [completion, setCompletion] = useState<Completion | null>(null);
-  /** Where the caret goes once the text with the choice in it is there. */
-  const wanted = useRef<number | null>(null);
-
-  useLayoutEffect(() => {
-    if (wanted.current === null || area.current === null) return;
-    area.current.focus();
-    area.current.setSelectionRange(wanted.current, wanted.current);
-    wanted.current = null;
-    offer();
-  });
-
-  function offer(): void {
-    const element = area.current;
-    if (element === null || element.selectionStart !== element.selectionEnd) setCompletion(null);
-    else setCompletion(complete(element.value, element.selectionStart, operation.schema, models));
-  }
-
-  function take(suggestion: Suggestion): void {
-    if (completion === null) return;
-    const next = insert(text, completion, suggestion, operation.schema);
-    wanted.current = next.caret;
-    onChange(next.text);
-  }
-
-  function onKeyDown(event: KeyboardEvent<HTMLTextAreaElement>): void {
-    const [first] = completion?.suggestions ?? [];
-    if (event.key === " " && event.ctrlKey) {
-      event.preventDefault();
-      offer();
-    } else if (event.key === "Escape") setCompletion(null);
-    // Tab leaves the field as ever, unless something that was begun can be finished.
-    else if (
-      event.key === "Tab" &&
-      !event.shiftKey &&
-      first !== undefined &&
-      completion?.place.typed !== ""
-    ) {
-      event.preventDefault();
-      take(first);
-    }
-  }
-
+  const describe = useProblemText();
+  const value = parsed(text);
+  const problems = findBodyProblems(text, schema).map((problem) => ({ message: describe(problem) }));
   return (
-    <div className="json-editor">
-      <label className="unseen" htmlFor={id}>
-        {t.body}
-      </label>
-      <textarea
-        id={id}
-        ref={area}
-        className="input code"
-        rows={Math.min(24, Math.max(8, text.split("\n").length + 1))}
-        spellCheck={false}
-        autoComplete="off"
-        autoCapitalize="off"
-        aria-describedby={`${id}-hint`}
-        value={text}
-        onChange={(event) => {
-          onChange(event.target.value);
-          offer();
-        }}
-        onClick={offer}
-        onKeyUp={(event) => {
-          if (event.key.startsWith("Arrow")) offer();
-        }}
-        onKeyDown={onKeyDown}
-      />
-      {completion !== null && (
-        <fieldset className="suggestions" aria-label={t.fieldsHere}>
-          {completion.suggestions.map((suggestion) => (
-            <button
-              key={suggestion.label}
-              type="button"
-              title={suggestion.about}
-              // The field keeps the focus, so that typing goes on.
-              onMouseDown={(event) => event.preventDefault()}
-              onClick={() => take(suggestion)}
-            >
-              {suggestion.label}
-            </button>
-          ))}
-        </fieldset>
+    <>
+      {isObject(value) ? (
+        <BodyForm
+          schema={schema}
+          value={value}
+          models={models}
+          onChange={(changed) => onChange(JSON.stringify(changed, null, 2))}
+        />
+      ) : (
+        <Notice tone="warn">{t.noForm}</Notice>
       )}
-      <p className="soft small" id={`${id}-hint`}>
-        {t.completeHint}
-      </p>
-    </div>
+      <ProblemList problems={problems} />
+    </>
   );
 }

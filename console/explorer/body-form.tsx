@@ -4,9 +4,9 @@ import { type ReactNode, useState } from "react";
 import { useText } from "../text/text.tsx";
 import { Button, IconButton } from "../ui/button.tsx";
 import { NumberField, SelectField, TextAreaField, TextField } from "../ui/field.tsx";
+import { choicesOf, type JsonSchema, valuesOf } from "./json-schema.ts";
+import { isObject } from "./json-value.ts";
 import { Marked } from "./marked.tsx";
-import { isObject } from "./run.ts";
-import { choicesOf, type JsonSchema, valuesOf } from "./structure.ts";
 
 interface BodyFormProps {
   schema: JsonSchema;

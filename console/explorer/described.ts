@@ -3,7 +3,9 @@
 import { FAMILIES, type Family, type Operation } from "../../src/public-api/operation.ts";
 import { OPERATIONS } from "../../src/public-api/operations.ts";
 import { socketMessage } from "../../src/public-api/schemas/responses.ts";
-import { bodySchema, type JsonSchema } from "./structure.ts";
+import { DEMO_MODELS } from "./demo-models.ts";
+import type { JsonSchema } from "./json-schema.ts";
+import { bodySchema } from "./structure.ts";
 import type { KeyModel } from "./use-models.ts";
 
 export interface Listed extends Operation {
@@ -60,11 +62,13 @@ export function firstOperation(): Listed {
 const INTERFACE_OF: Readonly<Partial<Record<Family, string>>> = {
   Responses: "responses",
   "Chat Completions": "chat",
+  Messages: "messages",
+  Gemini: "gemini",
   Embeddings: "embeddings",
   Images: "images",
 };
 
-/** Ids of the models that an operation can be asked of. */
+/** Ids of the models whose interfaces include that of the operation. */
 export function modelsFor({ family }: Listed, models: readonly KeyModel[]): string[] {
   const wanted = INTERFACE_OF[family];
   return models.flatMap(({ id, interfaces }) =>
@@ -72,17 +76,30 @@ export function modelsFor({ family }: Listed, models: readonly KeyModel[]): stri
   );
 }
 
+/** The demo's model for the operation: what an example names as long as no key says better. */
+export function demoModel({ family }: Listed): string {
+  return DEMO_MODELS[INTERFACE_OF[family] ?? "responses"] ?? "";
+}
+
+export interface BodyExample {
+  readonly name: string;
+  readonly text: string;
+}
+
 const TURN = { type: "response.create", model: "fast-chat", input: "Say hello in one word." };
 
-/** Bodies to begin with, as text, with a model that the key can call. */
-export function examplesOf(operation: Listed, models: readonly string[]): { name: string; text: string }[] {
+/** Bodies to begin with. Their model is one of `models`, those that the key can call with this operation. */
+export function examplesOf(operation: Listed, models: readonly string[]): BodyExample[] {
   const values = operation.isSocket
     ? [
         { name: "turn", value: TURN },
         { name: "warm-up", value: { ...TURN, generate: false } },
       ]
     : (operation.body?.["application/json"]?.examples ?? []);
-  return values.map(({ name, value }) => ({ name, text: JSON.stringify(withModel(value, models), null, 2) }));
+  return values.map(({ name, value }) => ({
+    name,
+    text: JSON.stringify(withModel(value, { models, demo: demoModel(operation) }), null, 2),
+  }));
 }
 
 /** What this page knows to be there, by the names that paths have for it. */
@@ -95,10 +112,9 @@ export function pathExamples({ parameters }: Listed, known: Known): Record<strin
   );
 }
 
-/** The example's model if the key has it, else the first it has: what can be run beats what is written. */
-function withModel(value: unknown, models: readonly string[]): unknown {
+/** The model of the example if the key can call it, else one that the key can call, else one of the demo. */
+function withModel(value: unknown, { models, demo }: { models: readonly string[]; demo: string }): unknown {
   if (typeof value !== "object" || value === null || !("model" in value)) return value;
-  const [first] = models;
-  const isKnown = models.some((model) => model === value.model);
-  return first === undefined || isKnown ? value : { ...value, model: first };
+  const model = [value.model, demo].find((id) => models.some((known) => known === id)) ?? models[0] ?? demo;
+  return { ...value, model };
 }

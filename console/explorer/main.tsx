@@ -5,8 +5,9 @@ import "../style/base.css";
 import "../style/layout.css";
 import "../style/controls.css";
 import "../style/data.css";
+import "../style/code.css";
 import "./explorer.css";
-import { loadCatalogue, preferredLanguage } from "../text/catalogue.ts";
+import { loadCatalogue, preferredLanguage } from "../text/language.ts";
 import { SpeechProvider } from "../text/text.tsx";
 import { Explorer } from "./explorer.tsx";
 

@@ -1,7 +1,7 @@
 /** Running, and what came of it: as text, event by event, as pictures or vectors, with its times and its bill. */
 
 import { type ReactNode, useState } from "react";
-import { adviceOn } from "../../src/public-api/error-guide.ts";
+import { lookUpAdvice } from "../../src/public-api/error-guide.ts";
 import { useFormat, useText } from "../text/text.tsx";
 import { Button } from "../ui/button.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -10,36 +10,35 @@ import { type Tab, Tabs } from "../ui/tabs.tsx";
 import { Badge, CodeBlock, Copy, Money } from "../ui/values.tsx";
 import { vectorsOf } from "./answer-text.ts";
 import type { Listed } from "./described.ts";
+import { parsed } from "./json-value.ts";
 import { Marked } from "./marked.tsx";
 import type { Report } from "./report.ts";
-import { parsed, type Run, type RunEvent, type RunProblem } from "./run.ts";
+import type { RequestRunner, RunnerState } from "./request-runner.ts";
+import type { Run, RunEvent, RunProblem } from "./run.ts";
 import { Vector } from "./vector.tsx";
 
 interface ResultProps {
   operation: Listed;
-  run: Run | null;
-  report: Report | null;
-  isOpen: boolean;
+  state: RunnerState;
+  runner: RequestRunner;
   onRun(): void;
-  onStop(): void;
-  onDisconnect(): void;
   onGoOn(responseId: string): void;
 }
 
-export function Result(props: ResultProps) {
-  const { operation, run, report, isOpen } = props;
+export function Result({ operation, state, runner, onRun, onGoOn }: ResultProps) {
+  const { run, report, isOpen } = state;
   const t = useText("explorer");
   const isRunning = run?.state === "running";
   const goOnFrom = isOpen && run?.state === "done" ? run.responseId : null;
   return (
     <Section title={t.result}>
       <div className="row">
-        <Button tone="primary" icon="play" isBusy={isRunning} onClick={props.onRun}>
+        <Button tone="primary" icon="play" isBusy={isRunning} onClick={onRun}>
           {operation.isSocket ? t.connect : t.run}
         </Button>
-        {isRunning && <Button onClick={props.onStop}>{t.stop}</Button>}
-        {isOpen && !isRunning && <Button onClick={props.onDisconnect}>{t.disconnect}</Button>}
-        {goOnFrom !== null && <Button onClick={() => props.onGoOn(goOnFrom)}>{t.goOn}</Button>}
+        {isRunning && <Button onClick={() => runner.stop()}>{t.stop}</Button>}
+        {isOpen && !isRunning && <Button onClick={() => runner.disconnect()}>{t.disconnect}</Button>}
+        {goOnFrom !== null && <Button onClick={() => onGoOn(goOnFrom)}>{t.goOn}</Button>}
         <kbd className="soft small">{t.runHint}</kbd>
       </div>
       {run === null ? (
@@ -106,7 +105,7 @@ const TONES = { running: "accent", done: "good", failed: "bad", stopped: "soft" 
 /** In the gateway's words, and what its guide says to do. */
 function Problem({ problem }: { problem: RunProblem }) {
   const t = useText("explorer");
-  const guide = adviceOn(problem.code);
+  const guide = lookUpAdvice(problem.code);
   const message = problem.message === "" ? t.ownProblem(problem.code) : problem.message;
   return (
     <Notice tone="bad" title={problem.code === "" ? t.unknownProblem : problem.code} isUrgent>
@@ -170,7 +169,7 @@ function Views({ run }: { run: Run }) {
     tabs.push({
       key: "json",
       label: t.resultViews.json,
-      content: <CodeBlock label={t.resultViews.json} code={code} />,
+      content: <CodeBlock label={t.resultViews.json} code={code} language="json" />,
     });
   }
   if (tabs.length === 0) return null;
@@ -205,7 +204,7 @@ function EventLine({ event }: { event: RunEvent }) {
           <code className="breakable">{name}</code>
           <span className="soft small nowrap">{t.eventAt(`${Math.round(event.ms)} ms`)}</span>
         </summary>
-        {isOpen && <CodeBlock label={name} code={shortened(pretty(event.data))} wrap />}
+        {isOpen && <CodeBlock label={name} code={shortened(pretty(event.data))} language="json" wrap />}
       </details>
     </li>
   );

@@ -6,7 +6,7 @@ import { NOT_RUN, problemOf, type Run, runRequest, wholeAnswer, withEvent } from
 const chunk = (content: string) =>
   JSON.stringify({ object: "chat.completion.chunk", choices: [{ delta: { content } }] });
 
-/** A server that answers as the path says. */
+/** A server that selects its response by the path. */
 const server = Bun.serve({
   port: 0,
   fetch(request) {
@@ -42,7 +42,7 @@ async function ran(path: string, options: Ran = {}): Promise<Run[]> {
 }
 
 describe("a run", () => {
-  test("is told event by event, and put together as text", async () => {
+  test("is reported event by event, with the text so far", async () => {
     const told = await ran("/stream");
     expect(told.map(({ text }) => text)).toEqual(["", "Hel", "Hello", "Hello", "Hello"]);
     expect(told.at(-1)).toMatchObject({ state: "done", status: 200, requestId: "req_1", problem: null });
@@ -50,7 +50,7 @@ describe("a run", () => {
     expect(told.slice(0, -1).every(({ state }) => state === "running")).toBe(true);
   });
 
-  test("that is cut keeps what came, and says so", async () => {
+  test("that is cut off keeps the received events and reports the failure", async () => {
     const seen = Promise.withResolvers<void>();
     const cutting = createServer((socket) => {
       socket.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n");
@@ -67,17 +67,17 @@ describe("a run", () => {
     expect(last).toMatchObject({ state: "failed", text: "Hel", problem: { code: "connection_closed" } });
   });
 
-  test("that reaches nobody says so", async () => {
+  test("that cannot reach the server is reported as unreachable", async () => {
     const last = (await ran("http://127.0.0.1:1/")).at(-1);
     expect(last).toMatchObject({ state: "failed", status: null, problem: { code: "unreachable" } });
   });
 
-  test("that somebody stops has no problem", async () => {
+  test("that the user stops has no problem", async () => {
     const last = (await ran("/stream", { signal: AbortSignal.abort() })).at(-1);
     expect(last).toMatchObject({ state: "stopped", problem: null });
   });
 
-  test("of an answer that is no JSON shows it", async () => {
+  test("shows a response body that is not JSON", async () => {
     const last = (await ran("/page")).at(-1);
     expect(last).toMatchObject({
       state: "failed",
@@ -87,7 +87,7 @@ describe("a run", () => {
     });
   });
 
-  test("sends the key where there is one", async () => {
+  test("sends the key if one is set", async () => {
     expect((await ran("/key")).at(-1)?.answer).toEqual({ key: "Bearer k" });
     expect((await ran("/key", { key: "" })).at(-1)?.answer).toEqual({ key: null });
   });
@@ -99,38 +99,38 @@ describe("the first token", () => {
     ...withEvent(run, { ms, name: "", data }),
   });
 
-  test("is the first event that says something", () => {
+  test("is the first event with content", () => {
     const begun = said(NOT_RUN, 5, chunk(""));
     expect(begun.firstMs).toBeNull();
     const first = said(begun, 9, chunk("a"));
     expect(said(first, 20, chunk("b")).firstMs).toBe(9);
   });
 
-  test("may be a sketch of a picture", () => {
+  test("can be a partial image", () => {
     const sketch = JSON.stringify({ type: "image_generation.partial_image", b64_json: "/9j/4A" });
     const run = said(NOT_RUN, 7, sketch);
     expect(run).toMatchObject({ firstMs: 7, pictures: ["data:image/jpeg;base64,/9j/4A"] });
   });
 });
 
-describe("a problem is found", () => {
+describe("the problem of a response", () => {
   const error = { code: "model_not_found", message: "No.", param: "model" };
 
   test.each([
-    ["in the body of an error", { error }],
-    ["in an error frame", { type: "error", status: 404, error }],
-    ["in a response that failed", { type: "response.failed", response: { status: "failed", error } }],
-  ])("%s", (_, value) => {
+    ["the body of an error", { error }],
+    ["an error frame", { type: "error", status: 404, error }],
+    ["a failed response", { type: "response.failed", response: { status: "failed", error } }],
+  ])("is read from %s", (_, value) => {
     expect(problemOf(value)).toEqual(error);
   });
 
-  test("but not where there is none", () => {
+  test("is null for values without an error", () => {
     for (const value of [{ error: null }, { response: { error: null } }, [], null, "error"]) {
       expect(problemOf(value)).toBeNull();
     }
   });
 
-  test("in an answer that says neither what nor why", () => {
+  test("is the body itself if an error response has no code and no message", () => {
     expect(wholeAnswer(false, "{}").problem).toEqual({ code: "", message: "{}", param: null });
     expect(wholeAnswer(true, "{}").problem).toBeNull();
   });

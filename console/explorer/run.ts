@@ -2,6 +2,7 @@
 
 import { createParser } from "eventsource-parser";
 import { picturesOf, textOf } from "./answer-text.ts";
+import { isObject, parsed } from "./json-value.ts";
 
 export interface RunEvent {
   /** Since the request was sent. */
@@ -139,15 +140,6 @@ function responseIdOf(value: unknown): string | null {
   return typeof value.id === "string" ? value.id : null;
 }
 
-/** Null for what is no JSON. */
-export function parsed(data: string): unknown {
-  try {
-    return JSON.parse(data);
-  } catch {
-    return null;
-  }
-}
-
 /** In the body of an error, in a chunk, in a frame, or in a response that failed. */
 export function problemOf(value: unknown): RunProblem | null {
   if (!isObject(value)) return null;
@@ -158,8 +150,4 @@ export function problemOf(value: unknown): RunProblem | null {
     message: typeof error.message === "string" ? error.message : "",
     param: typeof error.param === "string" ? error.param : null,
   };
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

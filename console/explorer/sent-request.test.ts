@@ -18,13 +18,13 @@ const edit = (files: { images: File[]; mask: File | null }) => ({
 });
 
 describe("the path", () => {
-  test("has its parameters filled in, whatever is typed", () => {
+  test("has its parameters filled in and escaped", () => {
     const path = (model: string) => pathOf({ operation: operation("getModel"), parameters: { model } });
     expect(path(" fast-chat ")).toBe("/v1/models/fast-chat");
     expect(path("a/b?c#d")).toBe("/v1/models/a%2Fb%3Fc%23d");
   });
 
-  test("has the query that was filled in, and no other", () => {
+  test("contains only the query parameters that are filled in", () => {
     const usage = operation("getUsage");
     const [first] = usage.parameters.filter((one) => one.in === "query");
     const name = first?.name ?? "";
@@ -33,18 +33,18 @@ describe("the path", () => {
   });
 });
 
-describe("what is sent", () => {
-  test("is the text as it was typed, even if it is no JSON", () => {
+describe("the sent body", () => {
+  test("is the typed text, even if it is not JSON", () => {
     const typed = { operation: operation("createResponse"), body: "{", parameters: {}, files: NO_FILES };
     expect(requestOf(typed)).toEqual({ method: "POST", path: "/v1/responses", body: "{", isJson: true });
   });
 
-  test("is nothing where the operation takes nothing", () => {
+  test("is empty for an operation without a body", () => {
     const typed = { operation: operation("listModels"), body: "", parameters: {}, files: NO_FILES };
     expect(requestOf(typed)).toEqual({ method: "GET", path: "/v1/models", body: null, isJson: false });
   });
 
-  test("is a form once there are files, which take the place of the pictures in the body", () => {
+  test("is a form if files are selected, and the files replace the images in the body", () => {
     const { body, isJson } = requestOf(edit({ images: [file("a.png"), file("b.png")], mask: file("m.png") }));
     if (!(body instanceof FormData)) throw new Error("That is no form.");
     expect(isJson).toBe(false);
@@ -53,14 +53,14 @@ describe("what is sent", () => {
     expect(requestOf(edit({ images: [], mask: file("m.png") })).isJson).toBe(true);
   });
 
-  test("calls a single picture by the name that every upstream knows", () => {
+  test('names the field of a single image "image", which every upstream supports', () => {
     const { body } = requestOf(edit({ images: [file("a.png")], mask: null }));
     expect(body instanceof FormData && [...body.keys()]).toEqual(["model", "prompt", "n", "image"]);
   });
 });
 
 describe("the snippet of a request", () => {
-  test("names the files, and holds none of the pictures", () => {
+  test("names the files and contains no image data", () => {
     const request = snippetRequestOf(edit({ images: [file("a.png")], mask: file("m.png") }), "https://gw");
     expect(request).toEqual({
       baseUrl: "https://gw",
@@ -75,7 +75,7 @@ describe("the snippet of a request", () => {
     });
   });
 
-  test("of a body that is not finished is one without it", () => {
+  test("has an empty body if the typed body is not valid JSON", () => {
     const typed = { operation: operation("createResponse"), body: "{", parameters: {}, files: NO_FILES };
     expect(snippetRequestOf(typed, "https://gw").body).toEqual({});
   });

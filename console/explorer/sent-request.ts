@@ -1,9 +1,10 @@
 /** What is typed → what is sent, and what a snippet shows of it. */
 
+import { formText, type SnippetRequest } from "../snippets/snippet.ts";
 import type { Listed } from "./described.ts";
+import { isObject, parsed } from "./json-value.ts";
 import type { Chosen } from "./picture-files.tsx";
-import { isObject, parsed, type RunRequest } from "./run.ts";
-import { formText, type SnippetRequest } from "./snippet.ts";
+import type { RunRequest } from "./run.ts";
 
 export interface Typed {
   operation: Listed;

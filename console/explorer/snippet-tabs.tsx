@@ -1,3 +1,5 @@
+import { KEY_VARIABLE } from "../snippets/snippet.ts";
+import { buildSnippets } from "../snippets/snippets.ts";
 import { useText } from "../text/text.tsx";
 import { Section } from "../ui/page.tsx";
 import { Tabs } from "../ui/tabs.tsx";
@@ -5,8 +7,6 @@ import { CodeBlock } from "../ui/values.tsx";
 import type { Listed } from "./described.ts";
 import type { Chosen } from "./picture-files.tsx";
 import { snippetRequestOf } from "./sent-request.ts";
-import { KEY_VARIABLE } from "./snippet.ts";
-import { snippetsOf } from "./snippets.ts";
 import { useOrigin } from "./use-origin.ts";
 
 interface SnippetTabsProps {
@@ -19,15 +19,15 @@ interface SnippetTabsProps {
 /** The request as it stands, in every language. */
 export function SnippetTabs(typed: SnippetTabsProps) {
   const t = useText("explorer");
-  const snippets = snippetsOf(snippetRequestOf(typed, useOrigin()));
+  const snippets = buildSnippets(snippetRequestOf(typed, useOrigin()));
   return (
     <Section title={t.snippet} about={t.snippetHint(KEY_VARIABLE)}>
       <Tabs
         label={t.snippet}
-        tabs={snippets.map(({ id, label, code }) => ({
+        tabs={snippets.map(({ id, label, language, code }) => ({
           key: id,
           label,
-          content: <CodeBlock code={code} label={label} />,
+          content: <CodeBlock code={code} label={label} language={language} />,
         }))}
       />
     </Section>

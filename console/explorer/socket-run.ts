@@ -4,16 +4,8 @@
  */
 
 import { toBase64Url } from "./base64-url.ts";
-import {
-  isObject,
-  NOT_RUN,
-  ownProblem,
-  parsed,
-  problemOf,
-  type Run,
-  type RunProblem,
-  withEvent,
-} from "./run.ts";
+import { isObject, parsed } from "./json-value.ts";
+import { NOT_RUN, ownProblem, problemOf, type Run, type RunProblem, withEvent } from "./run.ts";
 
 export interface TurnSocket {
   /** One turn at a time; calls `tell` with every step. */

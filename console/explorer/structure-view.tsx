@@ -64,11 +64,13 @@ function Answers({ operation }: { operation: Listed }) {
   return (
     <div className="stack">
       <FieldList fields={fieldsOf(bodySchema(operation.answer))} />
-      {example !== undefined && <CodeBlock label={t.answers} code={JSON.stringify(example.value, null, 2)} />}
+      {example !== undefined && (
+        <CodeBlock label={t.answers} code={JSON.stringify(example.value, null, 2)} language="json" />
+      )}
       {stream !== undefined && (
         <>
           <h3>{t.streamed}</h3>
-          <CodeBlock label={t.streamed} code={String(stream.value)} />
+          <CodeBlock label={t.streamed} code={String(stream.value)} language="http" />
         </>
       )}
     </div>

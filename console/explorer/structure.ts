@@ -1,19 +1,7 @@
 /** JSON Schema → the fields of a body as people read them. */
 
 import { z } from "zod";
-
-export interface JsonSchema {
-  readonly type?: string | readonly string[] | undefined;
-  readonly description?: string | undefined;
-  readonly properties?: Readonly<Record<string, JsonSchema>> | undefined;
-  readonly required?: readonly string[] | undefined;
-  readonly items?: JsonSchema | undefined;
-  readonly anyOf?: readonly JsonSchema[] | undefined;
-  readonly enum?: readonly unknown[] | undefined;
-  readonly const?: unknown | undefined;
-  readonly examples?: readonly unknown[] | undefined;
-  readonly format?: string | undefined;
-}
+import { choicesOf, type JsonSchema, valuesOf } from "./json-schema.ts";
 
 /** What is known about a schema is all that is looked at. */
 const jsonSchema: z.ZodType<JsonSchema> = z.looseObject({
@@ -33,6 +21,15 @@ const jsonSchema: z.ZodType<JsonSchema> = z.looseObject({
   const: z.unknown().optional(),
   examples: z.array(z.unknown()).optional(),
   format: z.string().optional(),
+  get additionalProperties() {
+    return z.union([z.boolean(), jsonSchema]).optional();
+  },
+  minimum: z.number().optional(),
+  maximum: z.number().optional(),
+  minLength: z.number().optional(),
+  minItems: z.number().optional(),
+  maxItems: z.number().optional(),
+  pattern: z.string().optional(),
 });
 
 export interface FieldView {
@@ -68,14 +65,6 @@ export function fieldsOf(schema: JsonSchema, depth = 0): FieldView[] {
   }));
 }
 
-/** Null is how a client says "left out"; it is no choice worth naming. */
-export function choicesOf(schema: JsonSchema): JsonSchema[] {
-  if (schema.anyOf !== undefined) return schema.anyOf.flatMap(choicesOf);
-  const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
-  if (types.length === 0) return [schema];
-  return types.filter((type) => type !== "null").map((type) => ({ ...schema, type }));
-}
-
 function innerFields(schema: JsonSchema, depth: number): FieldView[] {
   const seen = new Map<string, FieldView>();
   for (const choice of choicesOf(schema)) {
@@ -104,25 +93,4 @@ function simpleType(
   if (values !== undefined || only !== undefined) return `string${s}`;
   if (type === "array") return items === undefined ? `list${s}` : `list${s} of ${typesOf(items)}`;
   return typeof type === "string" ? `${type}${s}` : "anything";
-}
-
-export function valuesOf(schema: JsonSchema): string[] {
-  return choicesOf(schema).flatMap(({ enum: values, const: only, type }) => {
-    if (values !== undefined) return values.map(String);
-    if (only !== undefined) return [String(only)];
-    return type === "boolean" ? ["true", "false"] : [];
-  });
-}
-
-/** The schema at a place in a body; null where the schema does not know it. */
-export function schemaAt(schema: JsonSchema, path: readonly string[]): JsonSchema | null {
-  const [step, ...rest] = path;
-  if (step === undefined) return schema;
-  for (const choice of choicesOf(schema)) {
-    const next = /^\d+$/.test(step) ? choice.items : choice.properties?.[step];
-    if (next === undefined) continue;
-    const found = schemaAt(next, rest);
-    if (found !== null) return found;
-  }
-  return null;
 }

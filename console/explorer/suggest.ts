@@ -1,7 +1,7 @@
-/** What may stand where the caret is: fields that are still missing, or the values of the one it is in. */
+/** Suggests what may stand at the caret: the members that an object still lacks, or the values of a member. */
 
 import { type CaretPlace, placeOfCaret } from "./caret.ts";
-import { choicesOf, type JsonSchema, schemaAt, valuesOf } from "./structure.ts";
+import { choicesOf, type JsonSchema, schemaAt, valuesOf } from "./json-schema.ts";
 
 export interface Suggestion {
   readonly label: string;
@@ -13,7 +13,7 @@ export interface Completion {
   readonly suggestions: readonly Suggestion[];
 }
 
-const SUGGESTIONS_MAX = 12;
+const SUGGESTIONS_MAX = 100;
 
 export function complete(
   text: string,
@@ -49,21 +49,14 @@ function values(schema: JsonSchema, { path }: CaretPlace, models: readonly strin
   return field === null ? [] : valuesOf(field).map((label) => ({ label, about: "" }));
 }
 
-/** The text with the choice in it, and where the caret is then. */
-export function insert(
+/** What takes the place of the typed part: a name with its colon, or a value as JSON. */
+export function formatInsertion(
   text: string,
   { place }: Completion,
   { label }: Suggestion,
   schema: JsonSchema,
-): { text: string; caret: number } {
-  const after = text.slice(place.to);
-  const written =
-    place.at === "name" ? `"${label}"${/^\s*:/.test(after) ? "" : ": "}` : literal(label, place, schema);
-  const before = text.slice(0, place.from) + written;
-  return { text: before + after, caret: before.length };
-}
-
-function literal(label: string, { path }: CaretPlace, schema: JsonSchema): string {
-  const isBoolean = choicesOf(schemaAt(schema, path) ?? {}).some(({ type }) => type === "boolean");
+): string {
+  if (place.at === "name") return `"${label}"${/^\s*:/.test(text.slice(place.to)) ? "" : ": "}`;
+  const isBoolean = choicesOf(schemaAt(schema, place.path) ?? {}).some(({ type }) => type === "boolean");
   return isBoolean ? label : JSON.stringify(label);
 }

@@ -72,117 +72,128 @@ function windowBody({ per, requests, tokens, usd }: WindowValue) {
 }
 
 interface LimitsFieldsProps extends Bound<LimitsValue> {
-  /** The form's: what is wrong with one limit is shown beside it. */
+  /** The form's: the problem of a single limit is shown beside its field. */
   problemAt(param: string): string | null;
-  /** What holds beside it in any case, so that more would do nothing. */
+  /** Limits that apply in addition, so that a higher value has no effect. */
   within?: Limits;
 }
 
 export function LimitsFields({ name, value, onChange, problem, problemAt, within }: LimitsFieldsProps) {
   const t = useText("limits");
-  const format = useFormat();
-  // Of those that no field below shows, the last word is said under them all.
+  const atMost = useAtMost();
+  // A problem that no field shows is shown below all of them.
   const shown = new Set<string>();
   const ownProblem = (...params: string[]) => {
     const found = params.map(problemAt).find((text) => text !== null) ?? null;
     if (found !== null) shown.add(found);
     return found;
   };
-  const field = <Key extends keyof LimitsValue>(key: Key) => ({
+  const rate = (key: "rpm" | "tpm" | "concurrency") => ({
     name: `${name}.${key}`,
     value: value[key],
-    onChange: (next: LimitsValue[Key]) => onChange({ ...value, [key]: next }),
+    onChange: (next: number | null) => onChange({ ...value, [key]: next }),
     problem: ownProblem(`${name}.${key}`),
+    hint: atMost.number(within?.[key]),
   });
-  const most = (amount: number | undefined) =>
-    amount === undefined ? undefined : t.atMost(format.number(amount));
   const unused = LENGTHS.filter((length) => !value.windows.some(({ per }) => per === length));
-  const [next] = unused;
-  const setWindow = (at: number, change: Partial<WindowValue>) =>
-    onChange({
-      ...value,
-      windows: value.windows.map((window, i) => (i === at ? { ...window, ...change } : window)),
-    });
+  const setWindows = (windows: readonly WindowValue[]) => onChange({ ...value, windows });
   return (
     <div className="stack">
       <div className="limit-rates">
-        <NumberField {...field("rpm")} label={t.rpm} min={1} hint={most(within?.rpm)} optional />
-        <NumberField {...field("tpm")} label={t.tpm} min={1} hint={most(within?.tpm)} optional />
-        <NumberField
-          {...field("concurrency")}
-          label={t.concurrency}
-          min={1}
-          hint={most(within?.concurrency)}
-          optional
-        />
+        <NumberField {...rate("rpm")} label={t.rpm} min={1} optional />
+        <NumberField {...rate("tpm")} label={t.tpm} min={1} optional />
+        <NumberField {...rate("concurrency")} label={t.concurrency} min={1} optional />
       </div>
-      {value.windows.map((window, i) => {
-        const at = (unit: string) => ({
-          name: `${name}.windows.${i}.${unit}`,
-          problem: ownProblem(`${name}.windows.${i}.${unit}`, `${name}.windows[${i}].${unit}`),
-        });
-        const same = within?.windows?.find(({ per }) => per === window.per);
-        return (
-          <fieldset key={window.per} className="limit-window">
-            <legend className="unseen">{t.window(t.lengths[window.per])}</legend>
-            <SelectField
-              name={`${name}.windows.${i}.per`}
-              label={t.inAny}
-              value={window.per}
-              choices={[window.per, ...unused].map((length) => ({ value: length, label: t.lengths[length] }))}
-              onChange={(per) => setWindow(i, { per })}
-            />
-            <NumberField
-              {...at("requests")}
-              label={t.requests}
-              min={1}
-              hint={most(same?.requests)}
-              value={window.requests}
-              onChange={(requests) => setWindow(i, { requests })}
-            />
-            <NumberField
-              {...at("tokens")}
-              label={t.tokens}
-              min={1}
-              hint={most(same?.tokens)}
-              value={window.tokens}
-              onChange={(tokens) => setWindow(i, { tokens })}
-            />
-            <TextField
-              {...at("usd")}
-              label={t.usd}
-              inputMode="decimal"
-              hint={same?.usd === undefined ? undefined : t.atMost(format.money(same.usd))}
-              value={window.usd}
-              onChange={(usd) => setWindow(i, { usd })}
-            />
-            <IconButton
-              icon="trash"
-              label={t.removeWindow(t.lengths[window.per])}
-              onClick={() => onChange({ ...value, windows: value.windows.filter((_, other) => other !== i) })}
-            />
-          </fieldset>
-        );
-      })}
-      {next !== undefined && (
-        <div>
-          <Button
-            small
-            icon="add"
-            onClick={() =>
-              onChange({
-                ...value,
-                windows: [...value.windows, { per: next, requests: null, tokens: null, usd: "" }],
-              })
-            }
-          >
-            {t.addWindow}
-          </Button>
-        </div>
-      )}
+      {value.windows.map((window, i) => (
+        <WindowFields
+          key={window.per}
+          name={`${name}.windows.${i}`}
+          window={window}
+          lengths={[window.per, ...unused]}
+          problems={mapUnits((unit) =>
+            ownProblem(`${name}.windows.${i}.${unit}`, `${name}.windows[${i}].${unit}`),
+          )}
+          within={within?.windows?.find(({ per }) => per === window.per)}
+          onChange={(next) => setWindows(value.windows.with(i, next))}
+          onRemove={() => setWindows(value.windows.toSpliced(i, 1))}
+        />
+      ))}
+      <AddWindow unused={unused} onAdd={(added) => setWindows([...value.windows, added])} />
       {problem && !shown.has(problem) && <p className="field-problem">{problem}</p>}
     </div>
   );
+}
+
+interface WindowFieldsProps {
+  name: string;
+  window: WindowValue;
+  /** The lengths that it may have: its own, and those that no other window has. */
+  lengths: readonly Per[];
+  problems: Readonly<Record<WindowUnit, string | null>>;
+  within: LimitWindow | undefined;
+  onChange(window: WindowValue): void;
+  onRemove(): void;
+}
+
+type WindowUnit = "requests" | "tokens" | "usd";
+
+function mapUnits<Value>(map: (unit: WindowUnit) => Value): Record<WindowUnit, Value> {
+  return { requests: map("requests"), tokens: map("tokens"), usd: map("usd") };
+}
+
+function WindowFields({ name, window, lengths, problems, within, onChange, onRemove }: WindowFieldsProps) {
+  const t = useText("limits");
+  const atMost = useAtMost();
+  const field = <Unit extends WindowUnit>(unit: Unit) => ({
+    name: `${name}.${unit}`,
+    label: t[unit],
+    value: window[unit],
+    onChange: (next: WindowValue[Unit]) => onChange({ ...window, [unit]: next }),
+    problem: problems[unit],
+  });
+  return (
+    <fieldset className="limit-window">
+      <legend className="unseen">{t.window(t.lengths[window.per])}</legend>
+      <SelectField
+        name={`${name}.per`}
+        label={t.inAny}
+        value={window.per}
+        choices={lengths.map((length) => ({ value: length, label: t.lengths[length] }))}
+        onChange={(per) => onChange({ ...window, per })}
+      />
+      <NumberField {...field("requests")} min={1} hint={atMost.number(within?.requests)} />
+      <NumberField {...field("tokens")} min={1} hint={atMost.number(within?.tokens)} />
+      <TextField {...field("usd")} inputMode="decimal" hint={atMost.money(within?.usd)} />
+      <IconButton icon="trash" label={t.removeWindow(t.lengths[window.per])} onClick={onRemove} />
+    </fieldset>
+  );
+}
+
+interface AddWindowProps {
+  unused: readonly Per[];
+  onAdd(window: WindowValue): void;
+}
+
+function AddWindow({ unused: [per], onAdd }: AddWindowProps) {
+  const t = useText("limits");
+  if (per === undefined) return null;
+  return (
+    <div>
+      <Button small icon="add" onClick={() => onAdd({ per, requests: null, tokens: null, usd: "" })}>
+        {t.addWindow}
+      </Button>
+    </div>
+  );
+}
+
+/** Hints for limits that apply in addition; undefined where there is none. */
+function useAtMost() {
+  const t = useText("limits");
+  const format = useFormat();
+  return {
+    number: (value: number | undefined) => (value === undefined ? undefined : t.atMost(format.number(value))),
+    money: (usd: string | undefined) => (usd === undefined ? undefined : t.atMost(format.money(usd))),
+  };
 }
 
 /** Limits in one line: "60 requests a minute, $5 in any day"; null where nothing is limited. */

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { LANGUAGES, type Language } from "../text/catalogue.ts";
+import { LANGUAGES, type Language } from "../text/language.ts";
 import { useSpeech, useText } from "../text/text.tsx";
 import { chooseTheme, chosenTheme, THEMES } from "../theme.ts";
 import { Menu, MenuItem, MenuLabel } from "../ui/menu.tsx";

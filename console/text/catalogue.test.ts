@@ -1,4 +1,4 @@
-/** Every text is said somewhere, in every language. */
+/** Every text of the catalogue is used, and exists in every language. */
 
 import { expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
@@ -8,18 +8,18 @@ import { zh } from "./zh.ts";
 
 const CONSOLE = join(import.meta.dir, "..");
 
-/** A text, or texts by their names. */
+/** Whether the value is a branch of texts rather than a text. */
 function isBranch(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null;
 }
 
-/** `keys.form.title`, for each text at or below a path. */
+/** Lists the paths of all texts at or below a path, for example `keys.form.title`. */
 function textsAt(path: readonly string[], value: unknown): string[] {
   if (!isBranch(value)) return [path.join(".")];
   return Object.entries(value).flatMap(([name, below]) => textsAt([...path, name], below));
 }
 
-/** The texts that a path may mean: one, or all of a branch. What follows a text is a method of it. */
+/** The texts that a path refers to: one, or all of a branch. A name after a text is a method of the text. */
 function meant(path: readonly string[]): string[] {
   let value: unknown = en;
   for (const [depth, name] of path.entries()) {
@@ -35,13 +35,13 @@ const named = (dotted = "") => dotted.split(/\??\./).filter((name) => name !== "
 const BINDING =
   /const (?<names>\w+|\{[^}]+\}) = (?:useText\("(?<area>\w+)"\)|(?<from>\w+))(?<path>(?:\.\w+)*);|(?<given>\w+|\{[^}]+\}): Catalogue\b/g;
 
-/** Where nothing else is said of them: `(t) => t.keys.title`. */
+/** The default names: `(t) => t.keys.title`. */
 const WHOLE = [
   ["t", []],
   ["texts", []],
 ] as const;
 
-/** What each name stands for in a function, and the function without the lines that say so, its comments and its strings. */
+/** The path of each name in a function, and the function without those declarations, its comments and its strings. */
 function bindings(body: string): { bound: Map<string, readonly string[]>; rest: string } {
   const bound = new Map<string, readonly string[]>(WHOLE);
   const rest = body.replace(BINDING, (whole, ...found) => {
@@ -58,7 +58,7 @@ function bindings(body: string): { bound: Map<string, readonly string[]>; rest: 
   return { bound, rest: rest.replace(/"[^"\n]*"|\/\*.*?\*\/|\/\/.*/g, "") };
 }
 
-/** A branch that is handed on, or looked into by a variable, may be said in full; with all areas that says nothing yet. */
+/** A branch that is passed on, or indexed by a variable, counts as used in full. The whole catalogue does not. */
 function saidIn(body: string): string[] {
   const { bound, rest } = bindings(body);
   return [...rest.matchAll(/(?<![.\w])(\w+)((?:\??\.\w+)*)/g)].flatMap(([, name = "", dotted]) => {
@@ -67,7 +67,7 @@ function saidIn(body: string): string[] {
   });
 }
 
-test("no text is kept that no page says", () => {
+test("every text of the catalogue is used by a page", () => {
   const said = readdirSync(CONSOLE, { recursive: true, encoding: "utf8" })
     .filter((name) => /\.tsx?$/.test(name) && !/\.test\.ts$|^text\//.test(name))
     .flatMap((name) => readFileSync(join(CONSOLE, name), "utf8").split(/^\}/m))

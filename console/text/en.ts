@@ -5,6 +5,7 @@ import { adminConfig } from "./en/admin-config.ts";
 import { adminDashboard } from "./en/admin-dashboard.ts";
 import { adminGroups } from "./en/admin-groups.ts";
 import { adminModels } from "./en/admin-models.ts";
+import { adminNodes } from "./en/admin-nodes.ts";
 import { adminPlans } from "./en/admin-plans.ts";
 import { adminSettings } from "./en/admin-settings.ts";
 import { adminUsers } from "./en/admin-users.ts";
@@ -28,6 +29,7 @@ export const en = {
   adminDashboard,
   adminGroups,
   adminModels,
+  adminNodes,
   adminPlans,
   adminSettings,
   adminUsers,

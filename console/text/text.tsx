@@ -1,8 +1,9 @@
 /** The words and the number formats of the chosen language, for every component. */
 
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
-import { type Catalogue, keepLanguage, type Language, loadCatalogue } from "./catalogue.ts";
+import type { Catalogue } from "./catalogue.ts";
 import { type Format, openFormat } from "./format.ts";
+import { keepLanguage, type Language, loadCatalogue } from "./language.ts";
 
 interface Speech {
   language: Language;

@@ -6,6 +6,7 @@ import { adminConfig } from "./zh/admin-config.ts";
 import { adminDashboard } from "./zh/admin-dashboard.ts";
 import { adminGroups } from "./zh/admin-groups.ts";
 import { adminModels } from "./zh/admin-models.ts";
+import { adminNodes } from "./zh/admin-nodes.ts";
 import { adminPlans } from "./zh/admin-plans.ts";
 import { adminSettings } from "./zh/admin-settings.ts";
 import { adminUsers } from "./zh/admin-users.ts";
@@ -29,6 +30,7 @@ export const zh: Catalogue = {
   adminDashboard,
   adminGroups,
   adminModels,
+  adminNodes,
   adminPlans,
   adminSettings,
   adminUsers,

@@ -41,25 +41,16 @@ const WHOLE = { isLoading: false, error: null, more: null, retry: () => {} };
 const SKELETON_ROWS = ["a", "b", "c", "d", "e"];
 
 export function Table<Row>({ label, columns, rows, rowKey, href, empty }: TableProps<Row>) {
-  const t = useText("kit");
-  const [, go] = useLocation();
   const listing: Listing<Row> = "rows" in rows ? rows : { ...WHOLE, rows };
   if (listing.error && listing.rows.length === 0) {
     return <ProblemNotice error={listing.error} onRetry={listing.retry} />;
   }
-  const { more } = listing;
-  const further = more && (
-    <div className="table-more">
-      <Button small isBusy={more.isLoading} onClick={more.load}>
-        {t.loadMore}
-      </Button>
-    </div>
-  );
+  const more = listing.more && <LoadMore {...listing.more} />;
   if (!listing.isLoading && listing.rows.length === 0) {
     return (
       <div className="table-frame">
         {empty}
-        {further}
+        {more}
       </div>
     );
   }
@@ -79,45 +70,72 @@ export function Table<Row>({ label, columns, rows, rowKey, href, empty }: TableP
           </thead>
           <tbody role="rowgroup">
             {listing.isLoading &&
-              SKELETON_ROWS.map((row) => (
-                <tr key={row} role="row">
-                  {columns.map(({ key, kind }) => (
-                    <td key={key} role="cell" className={kind}>
-                      <Skeleton width={kind === "end" ? 48 : "70%"} />
-                    </td>
-                  ))}
-                </tr>
-              ))}
+              SKELETON_ROWS.map((row) => <SkeletonTableRow key={row} columns={columns} />)}
             {listing.rows.map((row) => (
-              <tr
-                key={rowKey(row)}
-                role="row"
-                className={classes(href && "linked")}
-                onClick={(event) => {
-                  // The link in it is what the keyboard uses; a click beside it is a convenience.
-                  if (!href || isOwn(event.target)) return;
-                  go(href(row));
-                }}
-              >
-                {columns.map(({ key, header, cell, kind, isMinor }) => (
-                  <td key={key} role="cell" className={classes(kind, isMinor && "minor")} data-label={header}>
-                    {href && kind === "primary" ? <Link to={href(row)}>{cell(row)}</Link> : cell(row)}
-                  </td>
-                ))}
-              </tr>
+              <TableRow key={rowKey(row)} row={row} columns={columns} href={href?.(row)} />
             ))}
           </tbody>
         </table>
         {/* biome-ignore-end lint/a11y/noRedundantRoles: see above. */}
       </div>
       {listing.error && <ProblemNotice error={listing.error} onRetry={listing.retry} />}
-      {further}
+      {more}
     </div>
   );
 }
 
-/** Something in the row that has its own click, or text that is being selected. */
-function isOwn(target: EventTarget): boolean {
+function LoadMore({ load, isLoading }: NonNullable<Listing<unknown>["more"]>) {
+  const t = useText("kit");
+  return (
+    <div className="table-more">
+      <Button small isBusy={isLoading} onClick={load}>
+        {t.loadMore}
+      </Button>
+    </div>
+  );
+}
+
+/* biome-ignore-start lint/a11y/noRedundantRoles: as cards the elements lose what they mean to a reader. */
+function SkeletonTableRow<Row>({ columns }: Pick<TableProps<Row>, "columns">) {
+  return (
+    <tr role="row">
+      {columns.map(({ key, kind }) => (
+        <td key={key} role="cell" className={kind}>
+          <Skeleton width={kind === "end" ? 48 : "70%"} />
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+interface TableRowProps<Row> extends Pick<TableProps<Row>, "columns"> {
+  row: Row;
+  href: string | undefined;
+}
+
+function TableRow<Row>({ row, columns, href }: TableRowProps<Row>) {
+  const [, go] = useLocation();
+  return (
+    <tr
+      role="row"
+      className={classes(href !== undefined && "linked")}
+      onClick={(event) => {
+        // The keyboard uses the link in the row. A click elsewhere in the row is a convenience.
+        if (href !== undefined && !hasOwnClick(event.target)) go(href);
+      }}
+    >
+      {columns.map(({ key, header, cell, kind, isMinor }) => (
+        <td key={key} role="cell" className={classes(kind, isMinor && "minor")} data-label={header}>
+          {href !== undefined && kind === "primary" ? <Link to={href}>{cell(row)}</Link> : cell(row)}
+        </td>
+      ))}
+    </tr>
+  );
+}
+/* biome-ignore-end lint/a11y/noRedundantRoles: see above. */
+
+/** Whether the click is on a control in the row, or ends a selection of text. */
+function hasOwnClick(target: EventTarget): boolean {
   const isControl = target instanceof Element && target.closest("a, button, input, select, label") !== null;
   return isControl || String(getSelection()) !== "";
 }

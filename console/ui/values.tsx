@@ -5,6 +5,7 @@ import { useFormat, useText } from "../text/text.tsx";
 import { IconButton } from "./button.tsx";
 import { classes } from "./class.ts";
 import { copyText } from "./clipboard.ts";
+import { Code } from "./code.tsx";
 
 type BadgeTone = "plain" | "soft" | "accent" | "good" | "warn" | "bad";
 
@@ -93,12 +94,20 @@ export function Copy({ text, shown }: { text: string; shown?: string }) {
   );
 }
 
-export function CodeBlock({ code, label, wrap }: { code: string; label: string; wrap?: boolean }) {
+interface CodeBlockProps {
+  code: string;
+  label: string;
+  /** Of `ui/highlight.ts`; without it the text is plain. */
+  language?: string;
+  wrap?: boolean;
+}
+
+export function CodeBlock({ code, label, language = "text", wrap }: CodeBlockProps) {
   return (
     <section className={classes("code-block", wrap && "wrap")} aria-label={label}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard. */}
       <pre tabIndex={0}>
-        <code>{code}</code>
+        <Code code={code} language={language} />
       </pre>
       <CopyButton text={code} />
     </section>

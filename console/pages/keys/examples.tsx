@@ -1,46 +1,54 @@
-/** How a key is used: ready programs, and which address a client wants. */
+/** How to use a key: programs that are ready to run, and the base URL for clients. */
 
 import { useGatewayOrigin } from "../../session.tsx";
+import { curl } from "../../snippets/http-snippets.ts";
+import { codex, python, typescript } from "../../snippets/sdk-snippets.ts";
 import { useText } from "../../text/text.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Tabs } from "../../ui/tabs.tsx";
 import { CodeBlock } from "../../ui/values.tsx";
-import { codex, curl, environment, type Interface, python, targetOf, typescript } from "./snippets.ts";
+import { buildExample, type ExampleModel, environment } from "./example-request.ts";
 
 interface ExamplesProps {
-  models: readonly { id: string; interfaces: readonly Interface[] }[];
+  models: readonly ExampleModel[];
 }
 
 export function Examples({ models }: ExamplesProps) {
   const t = useText("keys").use;
   const origin = useGatewayOrigin();
-  const target = targetOf(origin, models);
-  if (target === null) return <Notice tone="info">{t.noModel}</Notice>;
-  const forCodex = models.find(({ interfaces }) => interfaces.includes("responses"));
-  const tab = (key: "curl" | "python" | "typescript", code: string) => ({
-    key,
-    label: t[key],
-    content: <CodeBlock label={t[key]} code={code} />,
-  });
+  const request = buildExample(origin, models);
+  if (request === null) return <Notice tone="info">{t.noModel}</Notice>;
+  const codexRequest = buildExample(origin, models, ["responses"]);
+  const codexCode = codexRequest === null ? null : codex(codexRequest);
+  const tab = (key: "curl" | "python" | "typescript", code: string | null) =>
+    code === null
+      ? []
+      : [
+          {
+            key,
+            label: t[key],
+            content: <CodeBlock label={t[key]} code={code} language={key === "curl" ? "bash" : key} />,
+          },
+        ];
   return (
     <div className="stack">
-      <CodeBlock label={t.environment} code={environment} />
+      <CodeBlock label={t.environment} code={environment} language="bash" />
       <Tabs
         label={t.tabs}
         tabs={[
-          tab("curl", curl(target)),
-          tab("python", python(target)),
-          tab("typescript", typescript(target)),
+          ...tab("curl", curl(request)),
+          ...tab("python", python(request)),
+          ...tab("typescript", typescript(request)),
           {
             key: "codex",
             label: t.codex,
             content:
-              forCodex === undefined ? (
+              codexCode === null ? (
                 <Notice tone="info">{t.codexNeeds}</Notice>
               ) : (
                 <div className="stack">
                   <p className="small soft">{t.codexFile}</p>
-                  <CodeBlock label={t.codex} code={codex({ origin, model: forCodex.id })} />
+                  <CodeBlock label={t.codex} code={codexCode} language="toml" />
                 </div>
               ),
           },

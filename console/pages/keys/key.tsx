@@ -3,7 +3,7 @@ import type { Answer } from "../../api.ts";
 import { TimeSeries } from "../../charts/time-series.tsx";
 import { useApi } from "../../data.ts";
 import { useLimitsText } from "../../forms/limits.tsx";
-import type { PageProps } from "../../pages.tsx";
+import type { PageProps } from "../../page-props.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Awaited } from "../../ui/awaited.tsx";
 import { Button, LinkButton } from "../../ui/button.tsx";
@@ -26,7 +26,7 @@ export default function KeyPage({ params }: PageProps) {
   const id = params.id ?? "";
   const found = useApi("keys.get", { params: { id } }, { refreshMs: REFRESH_MS });
   const back = { to: "/keys", label: t.detail.back };
-  if (found.data !== undefined) return <KeyShown shown={found.data} />;
+  if (found.data !== undefined) return <KeyDetails detail={found.data} />;
   return (
     <Page>
       <PageHeader title={t.title} back={back} />
@@ -35,19 +35,18 @@ export default function KeyPage({ params }: PageProps) {
   );
 }
 
-function KeyShown({ shown }: { shown: KeyDetail }) {
+function KeyDetails({ detail }: { detail: KeyDetail }) {
   const t = useText("keys");
   const [open, setOpen] = useState<keyof typeof DIALOGS | null>(null);
   const Dialog = open === null ? null : DIALOGS[open];
-  const works = shown.status === "active";
   return (
     <Page>
       <PageHeader
-        title={shown.name}
+        title={detail.name}
         back={{ to: "/keys", label: t.detail.back }}
-        about={<KeyStatus status={shown.status} />}
+        about={<KeyStatus status={detail.status} />}
         actions={
-          shown.status !== "revoked" && (
+          detail.status !== "revoked" && (
             <>
               <Button icon="edit" onClick={() => setOpen("edit")}>
                 {t.edit.action}
@@ -63,55 +62,73 @@ function KeyShown({ shown }: { shown: KeyDetail }) {
         }
       />
       <Stats>
-        <Stat label={t.detail.requests} value={<Count value={shown.usage.requests} />} />
-        <Stat label={t.detail.spend} value={<Money value={shown.usage.charged} />} />
-        <Stat label={t.detail.lastDay} value={<Count value={shown.requests_last_day} />} />
-        <Stat label={t.detail.lastUsed} value={<Time at={shown.last_used_at} />} />
+        <Stat label={t.detail.requests} value={<Count value={detail.usage.requests} />} />
+        <Stat label={t.detail.spend} value={<Money value={detail.usage.charged} />} />
+        <Stat label={t.detail.lastDay} value={<Count value={detail.requests_last_day} />} />
+        <Stat label={t.detail.lastUsed} value={<Time at={detail.last_used_at} />} />
       </Stats>
-      <Section
-        title={t.detail.chart}
-        about={t.detail.chartAbout}
-        actions={
-          <LinkButton to={`/usage?key=${encodeURIComponent(shown.id)}`} icon="chart" small>
-            {t.detail.seeUsage}
-          </LinkButton>
-        }
-      >
-        <Card>
-          <DayChart days={shown.days} />
-        </Card>
-      </Section>
+      <ChartSection detail={detail} />
       <Section title={t.detail.limits} about={t.detail.limitsAbout}>
-        {!works ? (
-          <Notice tone="info">{t.detail.notWorking}</Notice>
-        ) : shown.meters.length === 0 ? (
-          <Notice tone="info">{t.detail.noLimits}</Notice>
-        ) : (
-          <Card>
-            <KeyMeters meters={shown.meters} />
-          </Card>
-        )}
+        <RemainingLimits detail={detail} />
       </Section>
-      <Section
-        title={t.detail.facts}
-        actions={
-          <>
-            <LinkButton to={`/models?key=${encodeURIComponent(shown.id)}`} icon="box" small>
-              {t.detail.models}
-            </LinkButton>
-            <LinkButton to={`/models?why=${encodeURIComponent(shown.id)}`} icon="help" small>
-              {t.detail.askWhy}
-            </LinkButton>
-          </>
-        }
-      >
-        <Card>
-          <KeyFacts shown={shown} />
-        </Card>
-      </Section>
-      {works && <Use keyId={shown.id} />}
-      {Dialog && <Dialog shown={shown} onClose={() => setOpen(null)} />}
+      <FactsSection detail={detail} />
+      {detail.status === "active" && <Use keyId={detail.id} />}
+      {Dialog && <Dialog shown={detail} onClose={() => setOpen(null)} />}
     </Page>
+  );
+}
+
+function ChartSection({ detail: { id, days } }: { detail: KeyDetail }) {
+  const t = useText("keys").detail;
+  return (
+    <Section
+      title={t.chart}
+      about={t.chartAbout}
+      actions={
+        <LinkButton to={`/usage?key=${encodeURIComponent(id)}`} icon="chart" small>
+          {t.seeUsage}
+        </LinkButton>
+      }
+    >
+      <Card>
+        <DayChart days={days} />
+      </Card>
+    </Section>
+  );
+}
+
+function RemainingLimits({ detail: { status, meters } }: { detail: KeyDetail }) {
+  const t = useText("keys").detail;
+  if (status !== "active") return <Notice tone="info">{t.notWorking}</Notice>;
+  if (meters.length === 0) return <Notice tone="info">{t.noLimits}</Notice>;
+  return (
+    <Card>
+      <KeyMeters meters={meters} />
+    </Card>
+  );
+}
+
+function FactsSection({ detail }: { detail: KeyDetail }) {
+  const t = useText("keys").detail;
+  const id = encodeURIComponent(detail.id);
+  return (
+    <Section
+      title={t.facts}
+      actions={
+        <>
+          <LinkButton to={`/models?key=${id}`} icon="box" small>
+            {t.models}
+          </LinkButton>
+          <LinkButton to={`/models?why=${id}`} icon="help" small>
+            {t.askWhy}
+          </LinkButton>
+        </>
+      }
+    >
+      <Card>
+        <KeyFacts shown={detail} />
+      </Card>
+    </Section>
   );
 }
 

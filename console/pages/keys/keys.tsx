@@ -1,4 +1,5 @@
 import { useState } from "react";
+import type { ListRow } from "../../api.ts";
 import { Spark } from "../../charts/small.tsx";
 import { useList } from "../../data.ts";
 import { useText } from "../../text/text.tsx";
@@ -7,15 +8,17 @@ import { Segments } from "../../ui/field.tsx";
 import { EmptyState } from "../../ui/notice.tsx";
 import { Page, PageHeader } from "../../ui/page.tsx";
 import { SearchBox } from "../../ui/search.tsx";
-import { Table } from "../../ui/table.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 import { Count, Money, Time } from "../../ui/values.tsx";
 import { CreateKeyDialog } from "./create-key.tsx";
 import { KeyHint, KeyStatus } from "./key-values.tsx";
 import "./keys.css";
 
+type Key = ListRow<"keys.list">;
+
 const FILTERS = ["active", "revoked", "all"] as const;
 
-/** What was used shows up while somebody looks. */
+/** New requests appear while the page is open. */
 const REFRESH_MS = 10_000;
 
 export default function KeysPage() {
@@ -34,6 +37,7 @@ export default function KeysPage() {
     </Button>
   );
   const isFirst = search === "" && status !== "revoked";
+  const columns = useKeyColumns();
   return (
     <Page>
       <PageHeader title={t.title} about={t.about} actions={create} />
@@ -51,44 +55,7 @@ export default function KeysPage() {
         rows={keys}
         rowKey={({ id }) => id}
         href={({ id }) => `/keys/${id}`}
-        columns={[
-          {
-            key: "name",
-            header: t.columns.name,
-            kind: "primary",
-            cell: (key) => (
-              <span className="key-name">
-                <span className="breakable">{key.name}</span>
-                <KeyHint {...key} />
-              </span>
-            ),
-          },
-          {
-            key: "group",
-            header: t.columns.group,
-            cell: ({ group }) => <span className="named">{group}</span>,
-          },
-          { key: "status", header: t.columns.status, cell: (key) => <KeyStatus status={key.status} /> },
-          { key: "used", header: t.columns.lastUsed, cell: (key) => <Time at={key.last_used_at} /> },
-          {
-            key: "requests",
-            header: t.columns.requests,
-            kind: "end",
-            cell: ({ usage }) => (
-              <span className="key-use">
-                <Spark values={usage.requests_by_day} label={t.requestsIn30Days(usage.requests)} />
-                <Count value={usage.requests} />
-              </span>
-            ),
-          },
-          {
-            key: "spend",
-            header: t.columns.spend,
-            kind: "end",
-            cell: ({ usage }) => <Money value={usage.charged} />,
-          },
-          { key: "expires", header: t.columns.expires, cell: (key) => <Time at={key.expires_at} /> },
-        ]}
+        columns={columns}
         empty={
           isFirst ? (
             <EmptyState
@@ -110,6 +77,48 @@ export default function KeysPage() {
       {isCreating && <CreateKeyDialog onClose={() => setCreating(false)} />}
     </Page>
   );
+}
+
+function useKeyColumns(): readonly Column<Key>[] {
+  const t = useText("keys");
+  return [
+    {
+      key: "name",
+      header: t.columns.name,
+      kind: "primary",
+      cell: (key) => (
+        <span className="key-name">
+          <span className="breakable">{key.name}</span>
+          <KeyHint {...key} />
+        </span>
+      ),
+    },
+    {
+      key: "group",
+      header: t.columns.group,
+      cell: ({ group }) => <span className="named">{group}</span>,
+    },
+    { key: "status", header: t.columns.status, cell: (key) => <KeyStatus status={key.status} /> },
+    { key: "used", header: t.columns.lastUsed, cell: (key) => <Time at={key.last_used_at} /> },
+    {
+      key: "requests",
+      header: t.columns.requests,
+      kind: "end",
+      cell: ({ usage }) => (
+        <span className="key-use">
+          <Spark values={usage.requests_by_day} label={t.requestsIn30Days(usage.requests)} />
+          <Count value={usage.requests} />
+        </span>
+      ),
+    },
+    {
+      key: "spend",
+      header: t.columns.spend,
+      kind: "end",
+      cell: ({ usage }) => <Money value={usage.charged} />,
+    },
+    { key: "expires", header: t.columns.expires, cell: (key) => <Time at={key.expires_at} /> },
+  ];
 }
 
 function Nothing({ title, text }: { title: string; text: string }) {

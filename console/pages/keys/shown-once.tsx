@@ -3,12 +3,12 @@ import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { CopyButton } from "../../ui/values.tsx";
+import type { ExampleModel } from "./example-request.ts";
 import { Examples } from "./examples.tsx";
-import type { Interface } from "./snippets.ts";
 
 interface ShownOnceProps {
   secret: string;
-  models: readonly { id: string; interfaces: readonly Interface[] }[];
+  models: readonly ExampleModel[];
   /** Said below the secret. */
   note?: ReactNode;
   onDone(): void;

@@ -6,13 +6,13 @@ import { Button, IconButton, Link } from "../../ui/button.tsx";
 import { EmptyState } from "../../ui/notice.tsx";
 import { Page, PageHeader } from "../../ui/page.tsx";
 import { SearchBox } from "../../ui/search.tsx";
-import { Table } from "../../ui/table.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 import { Badge } from "../../ui/values.tsx";
 import { type CallableModel, InputPrice, OutputPrice } from "./prices.tsx";
 import { WhyDialog, type WhyQuestion } from "./why.tsx";
 import "./models.css";
 
-/** Whether something is available changes while somebody looks. */
+/** The availability of models changes while the page is open. */
 const REFRESH_MS = 15_000;
 
 /** `?key=` shows what one key can call; `?why=` asks at once why it cannot call something. */
@@ -28,6 +28,7 @@ export default function ModelsPage() {
     { query: { ...(search === "" ? {} : { search }), ...(key === null ? {} : { key }) } },
     { refreshMs: REFRESH_MS },
   );
+  const columns = useModelColumns({ onWhy: (model) => setAsked(questionAbout(model, key)) });
   return (
     <Page>
       <PageHeader
@@ -47,56 +48,55 @@ export default function ModelsPage() {
         label={t.title}
         rows={models}
         rowKey={({ id, group }) => `${id} ${group}`}
-        columns={[
-          {
-            key: "model",
-            header: t.columns.model,
-            kind: "primary",
-            cell: ({ id, interfaces }) => (
-              <span className="model-name">
-                <span className="mono breakable">{id}</span>
-                <span className="small soft">{interfaces.map((name) => t.interfaces[name]).join(", ")}</span>
-              </span>
-            ),
-          },
-          {
-            key: "group",
-            header: t.columns.group,
-            cell: ({ group }) => <span className="named">{group}</span>,
-          },
-          {
-            key: "input",
-            header: t.columns.input,
-            kind: "end",
-            cell: (model) => <InputPrice model={model} />,
-          },
-          {
-            key: "output",
-            header: t.columns.output,
-            kind: "end",
-            cell: (model) => <OutputPrice model={model} />,
-          },
-          { key: "now", header: t.columns.status, cell: ({ now }) => <Now now={now} /> },
-          { key: "keys", header: t.columns.keys, cell: ({ keys }) => <YourKeys keys={keys} /> },
-          {
-            key: "why",
-            header: t.columns.tools,
-            kind: "tools",
-            cell: (model) => (
-              <IconButton
-                icon="help"
-                label={t.why.about(model.id)}
-                onClick={() => setAsked(questionAbout(model, key))}
-              />
-            ),
-          },
-        ]}
+        columns={columns}
         empty={<NoModels isSearch={search !== ""} />}
       />
       <p className="small soft">{t.perMillion}</p>
       {asked !== null && <WhyDialog question={asked} onClose={() => setAsked(null)} />}
     </Page>
   );
+}
+
+function useModelColumns({ onWhy }: { onWhy(model: CallableModel): void }): readonly Column<CallableModel>[] {
+  const t = useText("models");
+  return [
+    {
+      key: "model",
+      header: t.columns.model,
+      kind: "primary",
+      cell: ({ id, interfaces }) => (
+        <span className="model-name">
+          <span className="mono breakable">{id}</span>
+          <span className="small soft">{interfaces.map((name) => t.interfaces[name]).join(", ")}</span>
+        </span>
+      ),
+    },
+    {
+      key: "group",
+      header: t.columns.group,
+      cell: ({ group }) => <span className="named">{group}</span>,
+    },
+    {
+      key: "input",
+      header: t.columns.input,
+      kind: "end",
+      cell: (model) => <InputPrice model={model} />,
+    },
+    {
+      key: "output",
+      header: t.columns.output,
+      kind: "end",
+      cell: (model) => <OutputPrice model={model} />,
+    },
+    { key: "now", header: t.columns.status, cell: ({ now }) => <Now now={now} /> },
+    { key: "keys", header: t.columns.keys, cell: ({ keys }) => <YourKeys keys={keys} /> },
+    {
+      key: "why",
+      header: t.columns.tools,
+      kind: "tools",
+      cell: (model) => <IconButton icon="help" label={t.why.about(model.id)} onClick={() => onWhy(model)} />,
+    },
+  ];
 }
 
 function questionAbout({ id, interfaces, keys }: CallableModel, key: string | null): WhyQuestion {

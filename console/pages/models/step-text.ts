@@ -12,31 +12,13 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 export function useStepText(): (step: Step) => string {
-  const t = useText("models");
+  const { steps, scope, interfaces: names } = useText("models");
   const format = useFormat();
-  const nowMs = useNow(TICK_MS);
-  const { steps } = t;
-
-  const spanText = (ms: number) => {
-    if (ms <= MINUTE_MS) return t.spans.minute;
-    const hours = Math.round(ms / HOUR_MS);
-    return hours % 24 === 0 ? t.spans.days(hours / 24) : t.spans.hours(hours);
-  };
-  const limitText = ({ unit = "requests", limit = "", per_ms: perMs = MINUTE_MS }: Facts) => {
-    const amount = unit === "usd" ? format.money(limit) : format.number(Number(limit));
-    return t.limit[unit](amount, spanText(perMs));
-  };
-  const frees = ({ frees_at: at }: Facts, otherwise: string) =>
-    at === undefined ? otherwise : steps.frees(format.relative(at, nowMs));
-  const elsewhere = ({ other_groups: others = [], nearest, group = "" }: Facts) => {
-    if (others.length > 0) return steps.elsewhere(format.list(others));
-    return nearest === undefined ? steps.publish(group) : steps.nearest(nearest);
-  };
-
+  const values = useStepValues();
   return ({ reason, facts }) => {
     const { model = "", group = "", plans = [], available = "0" } = facts;
-    const iface = facts.interface === undefined ? "" : t.interfaces[facts.interface];
-    const interfaces = format.list((facts.interfaces ?? []).map((name) => t.interfaces[name]));
+    const iface = facts.interface === undefined ? "" : names[facts.interface];
+    const interfaces = format.list((facts.interfaces ?? []).map((name) => names[name]));
     switch (reason) {
       case "group_found":
         return steps.group_found(group);
@@ -47,9 +29,9 @@ export function useStepText(): (step: Step) => string {
       case "model_published":
         return steps.model_published(model);
       case "model_unknown":
-        return joined(steps.model_unknown(model), elsewhere(facts));
+        return joinSentences(steps.model_unknown(model), values.elsewhere(facts));
       case "model_not_published":
-        return joined(steps.model_not_published(group, model), elsewhere(facts));
+        return joinSentences(steps.model_not_published(group, model), values.elsewhere(facts));
       case "model_serves_interface":
         return steps.model_serves_interface(model, iface);
       case "model_lacks_interface":
@@ -59,11 +41,11 @@ export function useStepText(): (step: Step) => string {
       case "no_account_serves":
         return steps.no_account_serves(model, iface);
       case "limit_in_use":
-        return steps.limit_in_use(t.scope[facts.scope ?? "key"], limitText(facts));
+        return steps.limit_in_use(scope[facts.scope ?? "key"], values.limit(facts));
       case "limit_used_up":
-        return joined(
-          steps.limit_used_up(t.scope[facts.scope ?? "key"], limitText(facts)),
-          frees(facts, steps.freesWithOne),
+        return joinSentences(
+          steps.limit_used_up(scope[facts.scope ?? "key"], values.limit(facts)),
+          values.frees(facts, steps.freesWithOne),
         );
       case "balance_available":
         return steps.balance_available(format.moneyLeft(available));
@@ -74,17 +56,41 @@ export function useStepText(): (step: Step) => string {
       case "subscription_missing":
         return steps.subscription_missing(format.list(plans));
       case "subscription_used_up":
-        return joined(steps.subscription_used_up(format.list(plans)), frees(facts, ""));
+        return joinSentences(steps.subscription_used_up(format.list(plans)), values.frees(facts, ""));
       case "failing":
-        return joined(steps.failing, frees(facts, steps.askAdministrator));
+        return joinSentences(steps.failing, values.frees(facts, steps.askAdministrator));
       case "unavailable":
-        return joined(steps.unavailable, frees(facts, steps.askAdministrator));
+        return joinSentences(steps.unavailable, values.frees(facts, steps.askAdministrator));
       default:
         return steps[reason];
     }
   };
 }
 
-function joined(...parts: string[]): string {
+/** Parts of the texts that need more than one fact of a step. */
+function useStepValues() {
+  const { steps, spans, limit: limitTexts } = useText("models");
+  const format = useFormat();
+  const nowMs = useNow(TICK_MS);
+  const spanText = (ms: number) => {
+    if (ms <= MINUTE_MS) return spans.minute;
+    const hours = Math.round(ms / HOUR_MS);
+    return hours % 24 === 0 ? spans.days(hours / 24) : spans.hours(hours);
+  };
+  return {
+    limit({ unit = "requests", limit = "", per_ms: perMs = MINUTE_MS }: Facts) {
+      const amount = unit === "usd" ? format.money(limit) : format.number(Number(limit));
+      return limitTexts[unit](amount, spanText(perMs));
+    },
+    frees: ({ frees_at: at }: Facts, otherwise: string) =>
+      at === undefined ? otherwise : steps.frees(format.relative(at, nowMs)),
+    elsewhere({ other_groups: others = [], nearest, group = "" }: Facts) {
+      if (others.length > 0) return steps.elsewhere(format.list(others));
+      return nearest === undefined ? steps.publish(group) : steps.nearest(nearest);
+    },
+  };
+}
+
+function joinSentences(...parts: string[]): string {
   return parts.filter((part) => part !== "").join(" ");
 }

@@ -16,7 +16,7 @@ import { Time } from "../../ui/values.tsx";
 import { useStepText } from "./step-text.ts";
 
 type Why = Answer<"models.why">;
-const INTERFACES = ["chat", "responses", "embeddings", "images"] as const;
+const INTERFACES = ["chat", "responses", "messages", "gemini", "embeddings", "images"] as const;
 type Interface = (typeof INTERFACES)[number];
 
 /** What is known of the question when it is opened. */

@@ -5,7 +5,7 @@ import { useText } from "../../text/text.tsx";
 import { Button } from "../../ui/button.tsx";
 import { ConfirmDialog } from "../../ui/dialog.tsx";
 import { Section } from "../../ui/page.tsx";
-import { Table } from "../../ui/table.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { Badge, Time } from "../../ui/values.tsx";
 import { browserIn } from "./user-agent.ts";
@@ -14,13 +14,9 @@ type Session = Answer<"sessions.list">["data"][number];
 
 export function SessionsSection() {
   const t = useText("profile").sessions;
-  const say = useToast();
   const sessions = useApi("sessions.list");
   const [ending, setEnding] = useState<Session | "others" | null>(null);
-  const invalidates = ["sessions."] as const;
-  const revoke = useChange("sessions.revoke", { invalidates });
-  const revokeOthers = useChange("sessions.revoke_others", { invalidates });
-  const name = useBrowserName();
+  const columns = useSessionColumns({ onEnd: setEnding });
   const rows = sessions.data?.data ?? [];
   return (
     <Section
@@ -39,53 +35,74 @@ export function SessionsSection() {
         rows={wholeList(sessions)}
         rowKey={({ id }) => id}
         empty={null}
-        columns={[
-          {
-            key: "browser",
-            header: t.browser,
-            kind: "primary",
-            cell: (session) => (
-              <span className="row" title={session.user_agent}>
-                <span className="breakable">{name(session)}</span>
-                {session.current && <Badge tone="good">{t.current}</Badge>}
-              </span>
-            ),
-          },
-          {
-            key: "address",
-            header: t.address,
-            cell: ({ address }) => <span className="mono small">{address}</span>,
-          },
-          { key: "seen", header: t.seen, cell: ({ seen_at: at }) => <Time at={at} /> },
-          { key: "created", header: t.created, cell: ({ created_at: at }) => <Time at={at} /> },
-          {
-            key: "tools",
-            header: t.tools,
-            kind: "tools",
-            cell: (session) =>
-              session.current ? null : (
-                <Button small onClick={() => setEnding(session)}>
-                  {t.end}
-                </Button>
-              ),
-          },
-        ]}
+        columns={columns}
       />
-      {ending !== null && (
-        <ConfirmDialog
-          title={ending === "others" ? t.othersTitle : t.endTitle}
-          confirm={ending === "others" ? t.others : t.end}
-          onClose={() => setEnding(null)}
-          onConfirm={async () => {
-            if (ending === "others") await revokeOthers.mutateAsync({});
-            else await revoke.mutateAsync({ params: { id: ending.id } });
-            say(t.ended);
-          }}
-        >
-          <p className="breakable">{ending === "others" ? t.othersText : t.endText(name(ending))}</p>
-        </ConfirmDialog>
-      )}
+      {ending !== null && <EndSessions ending={ending} onClose={() => setEnding(null)} />}
     </Section>
+  );
+}
+
+function useSessionColumns({ onEnd }: { onEnd(session: Session): void }): readonly Column<Session>[] {
+  const t = useText("profile").sessions;
+  const name = useBrowserName();
+  return [
+    {
+      key: "browser",
+      header: t.browser,
+      kind: "primary",
+      cell: (session) => (
+        <span className="row" title={session.user_agent}>
+          <span className="breakable">{name(session)}</span>
+          {session.current && <Badge tone="good">{t.current}</Badge>}
+        </span>
+      ),
+    },
+    {
+      key: "address",
+      header: t.address,
+      cell: ({ address }) => <span className="mono small">{address}</span>,
+    },
+    { key: "seen", header: t.seen, cell: ({ seen_at: at }) => <Time at={at} /> },
+    { key: "created", header: t.created, cell: ({ created_at: at }) => <Time at={at} /> },
+    {
+      key: "tools",
+      header: t.tools,
+      kind: "tools",
+      cell: (session) =>
+        session.current ? null : (
+          <Button small onClick={() => onEnd(session)}>
+            {t.end}
+          </Button>
+        ),
+    },
+  ];
+}
+
+interface EndSessionsProps {
+  ending: Session | "others";
+  onClose(): void;
+}
+
+function EndSessions({ ending, onClose }: EndSessionsProps) {
+  const t = useText("profile").sessions;
+  const say = useToast();
+  const name = useBrowserName();
+  const invalidates = ["sessions."] as const;
+  const revoke = useChange("sessions.revoke", { invalidates });
+  const revokeOthers = useChange("sessions.revoke_others", { invalidates });
+  return (
+    <ConfirmDialog
+      title={ending === "others" ? t.othersTitle : t.endTitle}
+      confirm={ending === "others" ? t.others : t.end}
+      onClose={onClose}
+      onConfirm={async () => {
+        if (ending === "others") await revokeOthers.mutateAsync({});
+        else await revoke.mutateAsync({ params: { id: ending.id } });
+        say(t.ended);
+      }}
+    >
+      <p className="breakable">{ending === "others" ? t.othersText : t.endText(name(ending))}</p>
+    </ConfirmDialog>
   );
 }
 

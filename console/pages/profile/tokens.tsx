@@ -9,7 +9,7 @@ import { SelectField, TextField } from "../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../ui/form.tsx";
 import { EmptyState, Notice } from "../../ui/notice.tsx";
 import { Section } from "../../ui/page.tsx";
-import { Table } from "../../ui/table.tsx";
+import { type Column, Table } from "../../ui/table.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { Badge, CodeBlock, Time, useNow } from "../../ui/values.tsx";
 
@@ -22,12 +22,10 @@ const TICK_MS = 60_000;
 
 export function TokensSection() {
   const t = useText("profile").tokens;
-  const say = useToast();
-  const nowMs = useNow(TICK_MS);
   const tokens = useApi("tokens.list");
   const [isMaking, setMaking] = useState(false);
   const [revoking, setRevoking] = useState<Token | null>(null);
-  const revoke = useChange("tokens.revoke", { invalidates: ["tokens."] });
+  const columns = useTokenColumns({ onRevoke: setRevoking });
   const make = (
     <Button icon="add" onClick={() => setMaking(true)}>
       {t.create}
@@ -45,57 +43,70 @@ export function TokensSection() {
             <p>{t.noneText}</p>
           </EmptyState>
         }
-        columns={[
-          {
-            key: "name",
-            header: t.name,
-            kind: "primary",
-            cell: ({ name }) => <span className="breakable">{name}</span>,
-          },
-          {
-            key: "token",
-            header: t.token,
-            cell: ({ last4 }) => <code className="small nowrap">gwp_…{last4}</code>,
-          },
-          {
-            key: "scope",
-            header: t.scope,
-            cell: ({ scope }) => <Badge tone="plain">{t.scopes[scope]}</Badge>,
-          },
-          { key: "used", header: t.used, cell: ({ used_at: at }) => <Time at={at} /> },
-          {
-            key: "expires",
-            header: t.until,
-            cell: ({ expires_at: at }) =>
-              at !== null && at <= nowMs ? <Badge tone="warn">{t.expired}</Badge> : <Time at={at} />,
-          },
-          {
-            key: "tools",
-            header: t.tools,
-            kind: "tools",
-            cell: (token) => (
-              <Button small onClick={() => setRevoking(token)}>
-                {t.revoke}
-              </Button>
-            ),
-          },
-        ]}
+        columns={columns}
       />
       {isMaking && <NewToken onClose={() => setMaking(false)} />}
-      {revoking !== null && (
-        <ConfirmDialog
-          title={t.revokeTitle}
-          confirm={t.revoke}
-          onClose={() => setRevoking(null)}
-          onConfirm={async () => {
-            await revoke.mutateAsync({ params: { id: revoking.id } });
-            say(t.revoked);
-          }}
-        >
-          <p className="breakable">{t.revokeText(revoking.name)}</p>
-        </ConfirmDialog>
-      )}
+      {revoking !== null && <RevokeToken token={revoking} onClose={() => setRevoking(null)} />}
     </Section>
+  );
+}
+
+function useTokenColumns({ onRevoke }: { onRevoke(token: Token): void }): readonly Column<Token>[] {
+  const t = useText("profile").tokens;
+  const nowMs = useNow(TICK_MS);
+  return [
+    {
+      key: "name",
+      header: t.name,
+      kind: "primary",
+      cell: ({ name }) => <span className="breakable">{name}</span>,
+    },
+    {
+      key: "token",
+      header: t.token,
+      cell: ({ last4 }) => <code className="small nowrap">gwp_…{last4}</code>,
+    },
+    {
+      key: "scope",
+      header: t.scope,
+      cell: ({ scope }) => <Badge tone="plain">{t.scopes[scope]}</Badge>,
+    },
+    { key: "used", header: t.used, cell: ({ used_at: at }) => <Time at={at} /> },
+    {
+      key: "expires",
+      header: t.until,
+      cell: ({ expires_at: at }) =>
+        at !== null && at <= nowMs ? <Badge tone="warn">{t.expired}</Badge> : <Time at={at} />,
+    },
+    {
+      key: "tools",
+      header: t.tools,
+      kind: "tools",
+      cell: (token) => (
+        <Button small onClick={() => onRevoke(token)}>
+          {t.revoke}
+        </Button>
+      ),
+    },
+  ];
+}
+
+function RevokeToken({ token, onClose }: { token: Token; onClose(): void }) {
+  const t = useText("profile").tokens;
+  const say = useToast();
+  const revoke = useChange("tokens.revoke", { invalidates: ["tokens."] });
+  return (
+    <ConfirmDialog
+      title={t.revokeTitle}
+      confirm={t.revoke}
+      onClose={onClose}
+      onConfirm={async () => {
+        await revoke.mutateAsync({ params: { id: token.id } });
+        say(t.revoked);
+      }}
+    >
+      <p className="breakable">{t.revokeText(token.name)}</p>
+    </ConfirmDialog>
   );
 }
 
@@ -145,6 +156,7 @@ function ShownToken({ secret, onClose }: { secret: string; onClose: () => void }
         <CodeBlock
           code={`curl ${origin}/api/session \\\n  -H "Authorization: Bearer $TOKEN"`}
           label={t.example}
+          language="bash"
         />
         <div className="form-actions end">
           <Button tone="primary" onClick={onClose}>

@@ -18,11 +18,11 @@ test.each([
     "Chrome",
     "iPhone",
   ],
-])("%s", (agent, browser, system) => {
+])("recognizes %s", (agent, browser, system) => {
   expect(browserIn(agent)).toEqual({ browser, system });
 });
 
-test("a program is no browser", () => {
+test("a program is not a browser", () => {
   expect(browserIn("curl/8.14.1")).toBeNull();
   expect(browserIn("")).toBeNull();
 });

@@ -1,7 +1,7 @@
 import { ApiProblem } from "../../api.ts";
 import { Timeline, type TimelineSpan } from "../../charts/small.tsx";
 import { useApi } from "../../data.ts";
-import type { PageProps } from "../../pages.tsx";
+import type { PageProps } from "../../page-props.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Awaited } from "../../ui/awaited.tsx";
 import { Link, LinkButton } from "../../ui/button.tsx";
@@ -211,9 +211,24 @@ function Details({ request }: { request: Inspection }) {
         ...some(names.account, request.account),
         ...some(names.upstreamModel, request.upstream_model),
         ...some(names.upstreamRequestId, request.upstream_request_id),
+        ...traceFact(names.traceId, request),
       ]}
     />
   );
+}
+
+/** With a link if the operator's tracing tool is configured. */
+function traceFact(label: string, { trace_id: id, trace_url: url }: Inspection) {
+  if (id === null || id === undefined) return [];
+  const value =
+    url === null || url === undefined ? (
+      <Copy key="trace" text={id} />
+    ) : (
+      <a key="trace" href={url} target="_blank" rel="noreferrer">
+        {id}
+      </a>
+    );
+  return [[label, value] as const];
 }
 
 type Candidate = NonNullable<Inspection["candidates"]>[number];

@@ -1,7 +1,7 @@
 /** What the API tells of usage over time → what a chart draws. */
 
 import type { Answer } from "../../api.ts";
-import type { Series } from "../../charts/time-series.tsx";
+import type { Series } from "../../charts/series.ts";
 import type { Catalogue } from "../../text/catalogue.ts";
 import type { Metric } from "./usage-query.ts";
 

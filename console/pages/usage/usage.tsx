@@ -138,7 +138,7 @@ function FirstRequest() {
   return (
     <EmptyState icon="chart" title={t.title}>
       <p>{t.text}</p>
-      <CodeBlock label={t.curl} code={curl(origin, model)} />
+      <CodeBlock label={t.curl} code={curl(origin, model)} language="bash" />
     </EmptyState>
   );
 }

@@ -45,13 +45,24 @@ export const adminAccounts = {
   },
   modelsAiling: (count: number) => plural(count, "1 model cooling down", "# models cooling down"),
   freeIn: (time: string) => `· retry in ${time}`,
-  kinds: { openai: "OpenAI or compatible", azure: "Azure OpenAI", simulator: "Built-in simulator" },
+  kinds: {
+    openai: "OpenAI or compatible",
+    azure: "Azure OpenAI",
+    anthropic: "Anthropic or compatible",
+    gemini: "Google Gemini",
+    simulator: "Built-in simulator",
+  },
   inNoGroup: "no group",
   one: "Live figures cover this process only.",
   form: {
     name: "Name",
     nameHint: "Internal name. Callers do not see it. It cannot be changed later.",
     kind: "Type",
+    vendor: "Provider",
+    vendorHint: "Sets the address, the interfaces and what the provider can express.",
+    noVendor: "Other (no preset)",
+    localVendor:
+      "A server in your own network. Only the configuration file can allow a private address: private_network.",
     baseUrl: "Base URL",
     baseUrlHint: "Usually ends with /v1",
     apiVersion: "API version",
@@ -62,6 +73,8 @@ export const adminAccounts = {
     interfaces: "Supported interfaces",
     websocket: "Supports Responses over WebSocket",
     websocketHint: "WebSocket turns are then sent upstream over a WebSocket.",
+    propagateTrace: "Continue traces at the upstream",
+    propagateTraceHint: "Sends traceparent and tracestate with each request, if traces are exported.",
     priority: "Priority",
     priorityHint: "Accounts with the lowest number are used first.",
     weight: "Weight",
@@ -83,6 +96,7 @@ export const adminAccounts = {
     about: "Lists the upstream models with the values in this form.",
     good: (ms: string) => `Connected. The credential is valid (${ms}).`,
     models: (count: number) => plural(count, "1 model available:", "# models available:"),
+    useModels: "Use these models",
     results: {
       simulator: "The simulator is built in and always available.",
       not_json:
@@ -132,7 +146,7 @@ export const adminAccounts = {
   park: {
     title: (name: string) => `Park ${name}?`,
     about:
-      "This process sends no requests to the account until you retry it or the process restarts. The state is not saved, and its models stay listed.",
+      "The account gets no requests until you retry it. With PostgreSQL this holds on all nodes; with SQLite, until the process restarts. Its models stay listed.",
     done: (name: string) => `${name} parked.`,
   },
   unparked: (name: string) => `${name} receives requests again.`,

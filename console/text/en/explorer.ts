@@ -23,8 +23,29 @@ export const explorer = {
   view: "Body view",
   examples: "Examples",
   fieldsHere: "Allowed fields and values",
-  completeHint: "Ctrl+Space lists the allowed fields and values; Tab inserts the first.",
+  editorHint:
+    "Ctrl+Space: allowed fields and values. F8: next problem. Ctrl+] and Ctrl+[: indent. Escape, then Tab: leave the editor.",
   notJson: (why: string) => `Not valid JSON: ${why}`,
+  line: (position: number) => `Line ${position}:`,
+  moreProblems: (count: number) => plural(count, "1 more problem.", "# more problems."),
+  types: {
+    string: "a string",
+    number: "a number",
+    integer: "an integer",
+    boolean: "true or false",
+    object: "an object",
+    array: "an array",
+    null: "null",
+  },
+  problems: {
+    type: (types: readonly string[]) => `Must be ${orList(types)}.`,
+    value: (values: readonly string[]) => `Must be ${orList(values)}.`,
+    missing: "This field is required.",
+    unknown: "This field is not allowed.",
+    range: (minimum?: number, maximum?: number) => `Must be ${bounds(minimum, maximum)}.`,
+    length: (minimum?: number, maximum?: number) => `The length must be ${bounds(minimum, maximum)}.`,
+    pattern: (pattern: string) => `Must match the pattern ${pattern}.`,
+  },
   noForm: "The body is not a JSON object, so the form is not available. Correct it in the JSON view.",
   notSet: "not set",
   asJson: (name: string) => `${name} (JSON)`,
@@ -86,3 +107,14 @@ export const explorer = {
   todo: "Solution",
   copyLink: "Copy link to this request",
 };
+
+function orList(choices: readonly string[]): string {
+  return new Intl.ListFormat("en", { type: "disjunction" }).format(choices);
+}
+
+function bounds(minimum?: number, maximum?: number): string {
+  if (minimum === undefined) return `at most ${maximum}`;
+  return maximum === undefined || maximum >= Number.MAX_SAFE_INTEGER
+    ? `at least ${minimum}`
+    : `from ${minimum} to ${maximum}`;
+}

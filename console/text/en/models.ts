@@ -33,7 +33,14 @@ export const models = {
     text: "Models are available through groups. When an administrator gives you access to a group, its models are listed here.",
   },
   noneFound: { title: "No models found", text: "Model names must match exactly." },
-  interfaces: { chat: "Chat", responses: "Responses", embeddings: "Embeddings", images: "Images" },
+  interfaces: {
+    chat: "Chat",
+    responses: "Responses",
+    messages: "Messages",
+    gemini: "Gemini",
+    embeddings: "Embeddings",
+    images: "Images",
+  },
   why: {
     action: "Check model access",
     about: (model: string) => `Check access to ${model}`,

@@ -233,6 +233,7 @@ export const usage = {
       account: "Account",
       upstreamModel: "Upstream model",
       upstreamRequestId: "Upstream request ID",
+      traceId: "Trace ID",
     },
     candidates: "Candidate accounts",
     candidatesAbout: "At the last selection, best first.",

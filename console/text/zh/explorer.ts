@@ -18,8 +18,29 @@ export const explorer: Area<"explorer"> = {
   view: "请求体视图",
   examples: "示例",
   fieldsHere: "可用字段和取值",
-  completeHint: "Ctrl+空格列出可用字段和取值，Tab 插入第一项。",
+  editorHint:
+    "Ctrl+空格：可用字段和取值。F8：下一个问题。Ctrl+] 和 Ctrl+[：缩进。先按 Esc 再按 Tab：离开编辑器。",
   notJson: (why) => `不是有效的 JSON：${why}`,
+  line: (position) => `第 ${position} 行：`,
+  moreProblems: (count) => `还有 ${count} 个问题。`,
+  types: {
+    string: "字符串",
+    number: "数字",
+    integer: "整数",
+    boolean: "true 或 false",
+    object: "对象",
+    array: "数组",
+    null: "null",
+  },
+  problems: {
+    type: (types) => `必须是${types.join("或")}。`,
+    value: (values) => `必须是 ${values.join("、")} 之一。`,
+    missing: "此字段为必填项。",
+    unknown: "不允许此字段。",
+    range: (minimum, maximum) => `必须${bounds(minimum, maximum)}。`,
+    length: (minimum, maximum) => `长度必须${bounds(minimum, maximum)}。`,
+    pattern: (pattern) => `必须匹配模式 ${pattern}。`,
+  },
   noForm: "请求体不是 JSON 对象，无法使用表单。请在 JSON 视图中修正。",
   notSet: "未设置",
   asJson: (name) => `${name}（JSON）`,
@@ -78,3 +99,10 @@ export const explorer: Area<"explorer"> = {
   todo: "解决方法",
   copyLink: "复制此请求的链接",
 };
+
+function bounds(minimum?: number, maximum?: number): string {
+  if (minimum === undefined) return `不大于 ${maximum}`;
+  return maximum === undefined || maximum >= Number.MAX_SAFE_INTEGER
+    ? `不小于 ${minimum}`
+    : `在 ${minimum} 到 ${maximum} 之间`;
+}

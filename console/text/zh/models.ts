@@ -33,7 +33,14 @@ export const models: Area<"models"> = {
     text: "模型通过分组提供。管理员为您开通分组后，其模型会列在这里。",
   },
   noneFound: { title: "没有找到模型", text: "模型名称须完全一致。" },
-  interfaces: { chat: "Chat", responses: "Responses", embeddings: "Embeddings", images: "Images" },
+  interfaces: {
+    chat: "Chat",
+    responses: "Responses",
+    messages: "Messages",
+    gemini: "Gemini",
+    embeddings: "Embeddings",
+    images: "Images",
+  },
   why: {
     action: "检查模型访问权限",
     about: (model) => `检查 ${model} 的访问权限`,

@@ -216,6 +216,7 @@ export const usage: Area<"usage"> = {
       account: "账号",
       upstreamModel: "上游模型",
       upstreamRequestId: "上游请求 ID",
+      traceId: "链路追踪 ID",
     },
     candidates: "候选账号",
     candidatesAbout: "最后一次选择时的候选，最优在前。",

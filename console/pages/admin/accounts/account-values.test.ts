@@ -5,6 +5,8 @@ import {
   accountValues,
   credentialOf,
   mapOf,
+  NEW_ACCOUNT,
+  withKind,
 } from "./account-values.ts";
 
 const ACCOUNT: AccountDocument = {
@@ -22,17 +24,28 @@ const ACCOUNT: AccountDocument = {
   enabled: false,
 };
 
-test("an account comes back from its form as it went in", () => {
+test("an account survives the round trip through its form", () => {
   expect(accountDocument(accountValues(ACCOUNT))).toEqual(ACCOUNT);
 });
 
-test("a simulator has no address, no API version and no credential", () => {
+test("a simulator account has no base URL, API version or credential", () => {
   const values = { ...accountValues(ACCOUNT), kind: "simulator" as const, credential: "left over" };
   const document = accountDocument(values);
   expect(document.base_url ?? document.api_version ?? document.private_network).toBeUndefined();
   expect(credentialOf(values)).toEqual({});
 });
 
-test("a name alone stands for both sides", () => {
+test("another kind brings its own address and interfaces, and keeps an address that was typed in", () => {
+  const gemini = withKind(NEW_ACCOUNT, "gemini");
+  expect([gemini.baseUrl, gemini.interfaces]).toEqual([
+    "https://generativelanguage.googleapis.com",
+    ["gemini", "embeddings"],
+  ]);
+  expect(withKind(gemini, "openai")).toEqual(NEW_ACCOUNT);
+  const typed = withKind({ ...NEW_ACCOUNT, baseUrl: "https://proxy.example.com" }, "gemini");
+  expect(typed.baseUrl).toBe("https://proxy.example.com");
+});
+
+test("a single name maps to itself", () => {
   expect(mapOf("\n gpt-5 \nfast = gpt-5-mini\n")).toEqual({ "gpt-5": "gpt-5", fast: "gpt-5-mini" });
 });

@@ -6,17 +6,61 @@ import { type Rates, ratesDocument } from "../policy/rate-fields.tsx";
 export type AccountDocument = Answer<"admin.accounts.get">["document"];
 type Interface = NonNullable<AccountDocument["interfaces"]>[number];
 
-export const INTERFACES: readonly Interface[] = ["chat", "responses", "embeddings", "images"];
+export const INTERFACES: readonly Interface[] = [
+  "chat",
+  "responses",
+  "messages",
+  "gemini",
+  "embeddings",
+  "images",
+];
+
+/** What a new account of each kind begins with. */
+const KIND_DEFAULTS: Readonly<
+  Record<AccountDocument["kind"], { readonly baseUrl: string; readonly interfaces: readonly Interface[] }>
+> = {
+  openai: { baseUrl: "https://api.openai.com/v1", interfaces: ["chat", "responses", "embeddings", "images"] },
+  azure: { baseUrl: "", interfaces: ["chat", "responses", "embeddings", "images"] },
+  anthropic: { baseUrl: "https://api.anthropic.com", interfaces: ["messages"] },
+  gemini: { baseUrl: "https://generativelanguage.googleapis.com", interfaces: ["gemini", "embeddings"] },
+  simulator: { baseUrl: "", interfaces: INTERFACES },
+};
+
+/** Another kind has another address and other interfaces. An address that was typed in is kept. */
+export function withKind(values: AccountValues, kind: AccountDocument["kind"]): AccountValues {
+  const isTyped = values.baseUrl !== KIND_DEFAULTS[values.kind].baseUrl;
+  const { baseUrl, interfaces } = KIND_DEFAULTS[kind];
+  return { ...values, kind, vendor: "", interfaces, baseUrl: isTyped ? values.baseUrl : baseUrl };
+}
+
+export type VendorPreset = Answer<"admin.vendors.list">["data"][number];
+
+/** The address and the interfaces of the vendor replace those of the form. Without a preset they are kept. */
+export function withVendor(values: AccountValues, preset: VendorPreset | null): AccountValues {
+  if (preset === null) return { ...values, vendor: "" };
+  const { vendor, base_url: baseUrl, interfaces } = preset;
+  return { ...values, kind: "openai", vendor, baseUrl, interfaces };
+}
+
+/** A form that takes every model that the upstream lists, under its own name. */
+export function modelLines(models: readonly string[]): string {
+  return models.map((name) => `${name} = ${name}`).join("\n");
+}
 
 export interface AccountValues {
   name: string;
   kind: AccountDocument["kind"];
+  /** Empty: no preset. */
+  vendor: string;
+  /** Edited in the configuration file only. */
+  profile: AccountDocument["profile"];
   baseUrl: string;
   apiVersion: string;
   /** Goes in, and never comes back. */
   credential: string;
   interfaces: readonly string[];
   websocket: boolean;
+  propagateTrace: boolean;
   privateNetwork: boolean;
   priority: number | null;
   weight: number | null;
@@ -30,11 +74,14 @@ export function accountValues(document: AccountDocument): AccountValues {
   return {
     name: document.name,
     kind: document.kind,
+    vendor: document.vendor ?? "",
+    profile: document.profile,
     baseUrl: document.base_url ?? "",
     apiVersion: document.api_version ?? "",
     credential: "",
-    interfaces: document.interfaces ?? INTERFACES,
+    interfaces: document.interfaces ?? KIND_DEFAULTS[document.kind].interfaces,
     websocket: document.websocket ?? false,
+    propagateTrace: document.propagate_trace ?? false,
     privateNetwork: document.private_network ?? false,
     priority: document.priority ?? 1,
     weight: document.weight ?? 1,
@@ -60,12 +107,15 @@ export function accountDocument(values: AccountValues): AccountDocument {
   return {
     name: values.name.trim(),
     kind: values.kind,
+    ...(values.kind === "openai" && values.vendor !== "" ? { vendor: values.vendor } : {}),
+    ...(values.profile === undefined ? {} : { profile: values.profile }),
     ...(isSimulator ? {} : { base_url: values.baseUrl.trim() }),
     interfaces: INTERFACES.filter((name) => values.interfaces.includes(name)),
     ...(values.kind === "azure" && values.apiVersion.trim() !== ""
       ? { api_version: values.apiVersion.trim() }
       : {}),
     ...(values.websocket ? { websocket: true } : {}),
+    ...(values.propagateTrace ? { propagate_trace: true } : {}),
     ...(values.privateNetwork && !isSimulator ? { private_network: true } : {}),
     ...(values.priority === null ? {} : { priority: values.priority }),
     ...(values.weight === null ? {} : { weight: values.weight }),

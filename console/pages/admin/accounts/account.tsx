@@ -3,7 +3,7 @@
 import { useState } from "react";
 import type { Answer } from "../../../api.ts";
 import { useApi, useChange } from "../../../data.ts";
-import type { PageProps } from "../../../pages.tsx";
+import type { PageProps } from "../../../page-props.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Awaited } from "../../../ui/awaited.tsx";
 import { Link } from "../../../ui/button.tsx";

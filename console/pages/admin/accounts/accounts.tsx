@@ -9,7 +9,7 @@ import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
-import { Table } from "../../../ui/table.tsx";
+import { type Column, Table } from "../../../ui/table.tsx";
 import { Count, Money } from "../../../ui/values.tsx";
 import { AccountFields } from "./account-form.tsx";
 import { AccountState, type Facts } from "./account-state.tsx";
@@ -21,7 +21,6 @@ const REFRESH_MS = 3_000;
 
 export default function AccountsPage() {
   const t = useText("adminAccounts");
-  const format = useFormat();
   const [search, setSearch] = useState("");
   const [isAdding, setAdding] = useState(false);
   const accounts = useList(
@@ -34,6 +33,7 @@ export default function AccountsPage() {
       {t.add}
     </Button>
   );
+  const columns = useAccountColumns();
   return (
     <Page>
       <PageHeader title={t.title} about={t.about} actions={add} />
@@ -45,55 +45,7 @@ export default function AccountsPage() {
         rows={accounts}
         rowKey={({ document }) => document.name}
         href={({ document }) => `/admin/accounts/${encodeURIComponent(document.name)}`}
-        columns={[
-          { key: "name", header: t.columns.name, kind: "primary", cell: ({ document }) => document.name },
-          { key: "state", header: t.columns.state, cell: ({ facts }) => <AccountState facts={facts} /> },
-          {
-            key: "groups",
-            header: t.columns.groups,
-            cell: ({ groups }) =>
-              groups.length === 0 ? <span className="soft">{t.inNoGroup}</span> : format.list(groups),
-          },
-          {
-            key: "inFlight",
-            header: t.columns.inFlight,
-            kind: "end",
-            cell: ({ facts }) => <Count value={facts.in_flight} />,
-          },
-          {
-            key: "latency",
-            header: t.columns.latency,
-            kind: "end",
-            cell: ({ facts }) => {
-              const ms = typicalLatency(facts);
-              return ms === null ? "" : format.duration(ms);
-            },
-          },
-          {
-            key: "errors",
-            header: t.columns.errors,
-            kind: "end",
-            cell: ({ facts }) => (facts.models.length === 0 ? "" : format.percent(worstErrors(facts))),
-          },
-          {
-            key: "requests",
-            header: t.columns.requests,
-            kind: "end",
-            cell: (row) => <Count value={day(row).requests} />,
-          },
-          {
-            key: "cost",
-            header: t.columns.cost,
-            kind: "end",
-            cell: (row) => <Money value={day(row).upstream} />,
-          },
-          {
-            key: "charged",
-            header: t.columns.charged,
-            kind: "end",
-            cell: (row) => <Money value={day(row).charged} />,
-          },
-        ]}
+        columns={columns}
         empty={
           search === "" ? (
             <EmptyState icon="plug" title={t.none} actions={add}>
@@ -107,6 +59,60 @@ export default function AccountsPage() {
       {isAdding && <AddAccount onClose={() => setAdding(false)} />}
     </Page>
   );
+}
+
+function useAccountColumns(): readonly Column<Account>[] {
+  const t = useText("adminAccounts");
+  const format = useFormat();
+  return [
+    { key: "name", header: t.columns.name, kind: "primary", cell: ({ document }) => document.name },
+    { key: "state", header: t.columns.state, cell: ({ facts }) => <AccountState facts={facts} /> },
+    {
+      key: "groups",
+      header: t.columns.groups,
+      cell: ({ groups }) =>
+        groups.length === 0 ? <span className="soft">{t.inNoGroup}</span> : format.list(groups),
+    },
+    {
+      key: "inFlight",
+      header: t.columns.inFlight,
+      kind: "end",
+      cell: ({ facts }) => <Count value={facts.in_flight} />,
+    },
+    {
+      key: "latency",
+      header: t.columns.latency,
+      kind: "end",
+      cell: ({ facts }) => {
+        const ms = worstLatency(facts);
+        return ms === null ? "" : format.duration(ms);
+      },
+    },
+    {
+      key: "errors",
+      header: t.columns.errors,
+      kind: "end",
+      cell: ({ facts }) => (facts.models.length === 0 ? "" : format.percent(worstErrors(facts))),
+    },
+    {
+      key: "requests",
+      header: t.columns.requests,
+      kind: "end",
+      cell: (row) => <Count value={day(row).requests} />,
+    },
+    {
+      key: "cost",
+      header: t.columns.cost,
+      kind: "end",
+      cell: (row) => <Money value={day(row).upstream} />,
+    },
+    {
+      key: "charged",
+      header: t.columns.charged,
+      kind: "end",
+      cell: (row) => <Money value={day(row).charged} />,
+    },
+  ];
 }
 
 function AddAccount({ onClose }: { onClose(): void }) {
@@ -135,8 +141,8 @@ function day({ usage }: Account) {
   return usage.find(({ days }) => days === 1) ?? NOTHING;
 }
 
-/** Of several models the slowest, which is what somebody who looks here wants to know. */
-function typicalLatency({ models }: Facts): number | null {
+/** The latency of the slowest model. */
+function worstLatency({ models }: Facts): number | null {
   const known = models.flatMap(({ latency_ms: ms }) => ms ?? []);
   return known.length === 0 ? null : Math.max(...known);
 }

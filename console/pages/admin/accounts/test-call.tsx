@@ -12,7 +12,13 @@ type Probe = Answer<"admin.accounts.test">;
 /** A new account need not have a name yet to be tried. */
 const UNNAMED = "new account";
 
-export function TestCall({ values }: { values: AccountValues }) {
+interface TestCallProps {
+  values: AccountValues;
+  /** Takes the listed models into the form. */
+  onUseModels(models: readonly string[]): void;
+}
+
+export function TestCall({ values, onUseModels }: TestCallProps) {
   const t = useText("adminAccounts").test;
   const call = useChange("admin.accounts.test");
   const document = accountDocument(values);
@@ -32,14 +38,14 @@ export function TestCall({ values }: { values: AccountValues }) {
         <span className="small soft">{t.about}</span>
       </div>
       <div role="status">
-        {call.data && !call.isPending && <ProbeResult probe={call.data} />}
+        {call.data && !call.isPending && <ProbeResult probe={call.data} onUseModels={onUseModels} />}
         {call.error && !call.isPending && <ProblemNotice error={call.error} />}
       </div>
     </div>
   );
 }
 
-function ProbeResult({ probe }: { probe: Probe }) {
+function ProbeResult({ probe, onUseModels }: { probe: Probe } & Pick<TestCallProps, "onUseModels">) {
   const t = useText("adminAccounts").test;
   const format = useFormat();
   const { kind, status, failure, models } = probe;
@@ -52,6 +58,9 @@ function ProbeResult({ probe }: { probe: Probe }) {
         <details>
           <summary>{t.models(models.length)}</summary>
           <p className="mono small breakable">{models.join(", ")}</p>
+          <Button icon="add" onClick={() => onUseModels(models)}>
+            {t.useModels}
+          </Button>
         </details>
       )}
     </Notice>

@@ -7,14 +7,13 @@ import { Button, DownloadButton } from "../../../ui/button.tsx";
 import { EmptyState, Notice } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
-import { Table } from "../../../ui/table.tsx";
+import { type Column, Table } from "../../../ui/table.tsx";
 import { Badge, Copy, Time } from "../../../ui/values.tsx";
 
 type Entry = Answer<"admin.audit.list">["data"][number];
 
 export default function AuditPage() {
   const t = useText("adminAudit");
-  const kinds = Object.keys(t.kinds).filter(isKind);
   const [kind, setKind] = useState<Kind>("all");
   const [search, setSearch] = useState("");
   const [target, setTarget] = useState<string | null>(null);
@@ -24,6 +23,7 @@ export default function AuditPage() {
     ...(target === null ? {} : { target }),
   };
   const entries = useList("admin.audit.list", { query });
+  const columns = useEntryColumns({ onTarget: setTarget });
   return (
     <Page>
       <PageHeader
@@ -36,20 +36,7 @@ export default function AuditPage() {
       <Chain />
       <div className="row">
         <SearchBox label={t.search} onSearch={setSearch} />
-        <label className="audit-kind">
-          <span className="unseen">{t.kind}</span>
-          <select
-            className="input"
-            value={kind}
-            onChange={(event) => setKind(kinds.find((one) => one === event.target.value) ?? "all")}
-          >
-            {kinds.map((value) => (
-              <option key={value} value={value}>
-                {t.kinds[value]}
-              </option>
-            ))}
-          </select>
-        </label>
+        <KindFilter kind={kind} onChange={setKind} />
         {target !== null && (
           <Button small icon="close" onClick={() => setTarget(null)}>
             {t.of(target)}
@@ -60,37 +47,7 @@ export default function AuditPage() {
         label={t.title}
         rows={entries}
         rowKey={(entry) => String(entry.seq)}
-        columns={[
-          {
-            key: "target",
-            header: t.target,
-            kind: "primary",
-            cell: (entry) => (
-              <button
-                type="button"
-                className="audit-target breakable"
-                title={t.only}
-                onClick={() => setTarget(entry.target)}
-              >
-                {entry.target}
-              </button>
-            ),
-          },
-          { key: "action", header: t.action, cell: (entry) => <code>{entry.action}</code> },
-          {
-            key: "actor",
-            header: t.actor,
-            cell: (entry) => (
-              <span className="breakable">
-                {entry.actor}
-                <span className="small soft"> {t.actors[entry.actor_kind]}</span>
-              </span>
-            ),
-          },
-          { key: "at", header: t.at, cell: (entry) => <Time at={entry.at} exact /> },
-          { key: "changes", header: t.changed, cell: (entry) => <Changes entry={entry} /> },
-          { key: "address", header: t.address, cell: (entry) => entry.address ?? "–" },
-        ]}
+        columns={columns}
         empty={
           <EmptyState icon="history" title={t.none.title}>
             <p>{t.none.text}</p>
@@ -98,6 +55,67 @@ export default function AuditPage() {
         }
       />
     </Page>
+  );
+}
+
+function useEntryColumns({ onTarget }: { onTarget(target: string): void }): readonly Column<Entry>[] {
+  const t = useText("adminAudit");
+  return [
+    {
+      key: "target",
+      header: t.target,
+      kind: "primary",
+      cell: (entry) => (
+        <button
+          type="button"
+          className="audit-target breakable"
+          title={t.only}
+          onClick={() => onTarget(entry.target)}
+        >
+          {entry.target}
+        </button>
+      ),
+    },
+    { key: "action", header: t.action, cell: (entry) => <code>{entry.action}</code> },
+    {
+      key: "actor",
+      header: t.actor,
+      cell: (entry) => (
+        <span className="breakable">
+          {entry.actor}
+          <span className="small soft"> {t.actors[entry.actor_kind]}</span>
+        </span>
+      ),
+    },
+    { key: "at", header: t.at, cell: (entry) => <Time at={entry.at} exact /> },
+    { key: "changes", header: t.changed, cell: (entry) => <Changes entry={entry} /> },
+    { key: "address", header: t.address, cell: (entry) => entry.address ?? "–" },
+  ];
+}
+
+interface KindFilterProps {
+  kind: Kind;
+  onChange(kind: Kind): void;
+}
+
+function KindFilter({ kind, onChange }: KindFilterProps) {
+  const t = useText("adminAudit");
+  const kinds = Object.keys(t.kinds).filter(isKind);
+  return (
+    <label className="audit-kind">
+      <span className="unseen">{t.kind}</span>
+      <select
+        className="input"
+        value={kind}
+        onChange={(event) => onChange(kinds.find((one) => one === event.target.value) ?? "all")}
+      >
+        {kinds.map((value) => (
+          <option key={value} value={value}>
+            {t.kinds[value]}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 

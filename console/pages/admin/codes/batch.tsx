@@ -1,14 +1,17 @@
 import { useState } from "react";
+import type { ListRow } from "../../../api.ts";
 import { useChange, useList } from "../../../data.ts";
-import type { PageProps } from "../../../pages.tsx";
+import type { PageProps } from "../../../page-props.ts";
 import { useText } from "../../../text/text.tsx";
 import { Button, IconButton } from "../../../ui/button.tsx";
 import { ConfirmDialog } from "../../../ui/dialog.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
-import { Table } from "../../../ui/table.tsx";
+import { type Column, Table } from "../../../ui/table.tsx";
 import { useProblemToast, useToast } from "../../../ui/toast.tsx";
 import { Badge, Time } from "../../../ui/values.tsx";
+
+type Code = ListRow<"admin.codes.get">;
 
 const TONES = { open: "good", redeemed: "accent", voided: "soft", expired: "soft" } as const;
 
@@ -22,6 +25,10 @@ export default function BatchPage({ params: { name = "" } }: PageProps) {
   const withdraw = useChange("admin.codes.void", {
     invalidates: ["admin.codes."],
     onDone: ({ voided }) => say(t.withdrawn(voided)),
+  });
+  const columns = useCodeColumns({
+    onWithdraw: (code) =>
+      withdraw.mutate({ params: { name }, body: { code: code.id } }, { onError: tellProblem }),
   });
   return (
     <Page>
@@ -41,40 +48,7 @@ export default function BatchPage({ params: { name = "" } }: PageProps) {
         label={name}
         rows={codes}
         rowKey={(code) => code.id}
-        columns={[
-          { key: "code", header: t.code, kind: "primary", cell: (code) => <code>{code.hint}-…</code> },
-          {
-            key: "status",
-            header: t.status,
-            cell: (code) => <Badge tone={TONES[code.status]}>{t.statuses[code.status]}</Badge>,
-          },
-          {
-            key: "when",
-            header: t.when,
-            cell: (code) => (code.redeemed_at === null ? "–" : <Time at={code.redeemed_at} />),
-          },
-          {
-            key: "who",
-            header: t.who,
-            cell: (code) => <span className="breakable">{code.redeemed_by ?? "–"}</span>,
-          },
-          {
-            key: "tools",
-            header: t.withdraw,
-            kind: "tools",
-            cell: (code) =>
-              code.status === "open" && (
-                <IconButton
-                  small
-                  icon="close"
-                  label={t.withdrawOne(code.hint)}
-                  onClick={() =>
-                    withdraw.mutate({ params: { name }, body: { code: code.id } }, { onError: tellProblem })
-                  }
-                />
-              ),
-          },
-        ]}
+        columns={columns}
         empty={<EmptyState icon="gift" title={codesText.none.title} />}
       />
       {isWithdrawing && (
@@ -89,4 +63,35 @@ export default function BatchPage({ params: { name = "" } }: PageProps) {
       )}
     </Page>
   );
+}
+
+function useCodeColumns({ onWithdraw }: { onWithdraw(code: Code): void }): readonly Column<Code>[] {
+  const t = useText("adminCodes").batch;
+  return [
+    { key: "code", header: t.code, kind: "primary", cell: (code) => <code>{code.hint}-…</code> },
+    {
+      key: "status",
+      header: t.status,
+      cell: (code) => <Badge tone={TONES[code.status]}>{t.statuses[code.status]}</Badge>,
+    },
+    {
+      key: "when",
+      header: t.when,
+      cell: (code) => (code.redeemed_at === null ? "–" : <Time at={code.redeemed_at} />),
+    },
+    {
+      key: "who",
+      header: t.who,
+      cell: (code) => <span className="breakable">{code.redeemed_by ?? "–"}</span>,
+    },
+    {
+      key: "tools",
+      header: t.withdraw,
+      kind: "tools",
+      cell: (code) =>
+        code.status === "open" && (
+          <IconButton small icon="close" label={t.withdrawOne(code.hint)} onClick={() => onWithdraw(code)} />
+        ),
+    },
+  ];
 }

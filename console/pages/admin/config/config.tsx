@@ -7,7 +7,7 @@ import { useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { ConfirmDialog } from "../../../ui/dialog.tsx";
 import { CheckboxField, TextAreaField } from "../../../ui/field.tsx";
-import { Form, useForm } from "../../../ui/form.tsx";
+import { Form, type FormState, useForm } from "../../../ui/form.tsx";
 import { Notice, ProblemNotice } from "../../../ui/notice.tsx";
 import { Card, Page, PageHeader, Section } from "../../../ui/page.tsx";
 import { useToast } from "../../../ui/toast.tsx";
@@ -45,7 +45,7 @@ function Export() {
         )}
       </div>
       {download.error && <ProblemNotice error={download.error} />}
-      {isShown && file.data && <CodeBlock label={t.label} code={file.data.text} />}
+      {isShown && file.data && <CodeBlock label={t.label} code={file.data.text} language="yaml" />}
       {isShown && file.error && <ProblemNotice error={file.error} />}
     </Section>
   );
@@ -72,7 +72,6 @@ const FILE_BYTES_MAX = 16 * 1024 * 1024;
 
 function Import() {
   const t = useText("adminConfig");
-  const say = useToast();
   const frame = useRef<HTMLDivElement>(null);
   const [looked, setLooked] = useState<{ source: Source; plan: Plan } | null>(null);
   const [applied, setApplied] = useState<Applied | null>(null);
@@ -82,50 +81,15 @@ function Import() {
     setLooked({ source, plan: await look.mutateAsync({ body: source }) });
   });
   const isCurrent = looked?.source.text === form.values.text && looked.source.prune === form.values.prune;
-  const readFile = async (event: ChangeEvent<HTMLInputElement>) => {
-    const [file] = event.target.files ?? [];
-    event.target.value = "";
-    if (file === undefined) return;
-    if (file.size > FILE_BYTES_MAX) say(t.import.tooLarge, "bad");
-    else form.set("text", await file.text());
-  };
-  const goTo = ({ line, column }: { line: number; column: number }) => {
+  const goTo = (position: Position) => {
     const area = frame.current?.querySelector("textarea");
-    if (!area) return;
-    const before = form.values.text.split("\n").slice(0, line - 1);
-    const start = before.reduce((sum, { length }) => sum + length + 1, 0) + column - 1;
-    area.focus();
-    area.setSelectionRange(start, start + 1);
+    if (area) selectPosition(area, form.values.text, position);
   };
   return (
     <Section title={t.import.title} about={t.import.about}>
       <Card>
         <div ref={frame}>
-          <Form
-            form={form}
-            submit={t.import.look}
-            actions={
-              <label className="button plain file-button">
-                {t.import.choose}
-                <input
-                  type="file"
-                  className="unseen"
-                  accept=".yaml,.yml,.json,text/yaml"
-                  onChange={readFile}
-                />
-              </label>
-            }
-          >
-            <TextAreaField
-              {...form.bind("text")}
-              label={t.import.text}
-              hint={t.import.textHint}
-              placeholder={t.import.placeholder}
-              isCode
-              rows={16}
-            />
-            <CheckboxField {...form.bind("prune")} label={t.import.prune} hint={t.import.pruneHint} />
-          </Form>
+          <SourceForm form={form} />
         </div>
       </Card>
       {looked && !isCurrent && <Notice tone="warn">{t.difference.stale}</Notice>}
@@ -143,6 +107,51 @@ function Import() {
       {applied && <AppliedNotice applied={applied} />}
     </Section>
   );
+}
+
+function SourceForm({ form }: { form: FormState<Source> }) {
+  const t = useText("adminConfig").import;
+  const say = useToast();
+  const readFile = async (event: ChangeEvent<HTMLInputElement>) => {
+    const [file] = event.target.files ?? [];
+    event.target.value = "";
+    if (file === undefined) return;
+    if (file.size > FILE_BYTES_MAX) say(t.tooLarge, "bad");
+    else form.set("text", await file.text());
+  };
+  const chooseFile = (
+    <label className="button plain file-button">
+      {t.choose}
+      <input type="file" className="unseen" accept=".yaml,.yml,.json,text/yaml" onChange={readFile} />
+    </label>
+  );
+  return (
+    <Form form={form} submit={t.look} actions={chooseFile}>
+      <TextAreaField
+        {...form.bind("text")}
+        label={t.text}
+        hint={t.textHint}
+        placeholder={t.placeholder}
+        isCode
+        rows={16}
+      />
+      <CheckboxField {...form.bind("prune")} label={t.prune} hint={t.pruneHint} />
+    </Form>
+  );
+}
+
+/** In the file; both count from one. */
+interface Position {
+  line: number;
+  column: number;
+}
+
+/** Selects the character at the position, so that the browser scrolls to it. */
+function selectPosition(area: HTMLTextAreaElement, text: string, { line, column }: Position): void {
+  const before = text.split("\n").slice(0, line - 1);
+  const start = before.reduce((sum, { length }) => sum + length + 1, 0) + column - 1;
+  area.focus();
+  area.setSelectionRange(start, start + 1);
 }
 
 function Planned({

@@ -8,7 +8,7 @@ import { Dialog } from "../../../ui/dialog.tsx";
 import type { FormState } from "../../../ui/form.tsx";
 import { AddDialog } from "../policy/add-dialog.tsx";
 import { Ordered } from "../policy/ordered.tsx";
-import { NO_PRICE, priceDocument } from "../policy/price.ts";
+import { NO_PRICE, type PriceValues, priceDocument } from "../policy/price.ts";
 import { PriceFields } from "../policy/price-fields.tsx";
 import type { GroupValues } from "./group-values.ts";
 
@@ -18,43 +18,14 @@ export function GroupModels({ form }: { form: GroupForm }) {
   const t = useText("adminGroups");
   const [isAdding, setAdding] = useState(false);
   const [priced, setPriced] = useState<string | null>(null);
-  const { models, modelMultipliers, modelPrices } = form.values;
+  const { models } = form.values;
   return (
     <>
       {models.length === 0 && <p className="soft">{t.models.none}</p>}
       <Ordered label={t.models.title} items={models} onChange={(next) => form.set("models", next)}>
-        {(model, index) => {
-          const price = modelPrices[model];
-          const hasPrice = price !== undefined && priceDocument(price) !== undefined;
-          const problem =
-            form.problemAt(`models[${index}]`) ??
-            form.problemAt(`billing.model_multipliers${keyOf(model)}`) ??
-            form.problemAt(`billing.model_prices${keyOf(model)}`);
-          return (
-            <>
-              <code className="grow">{model}</code>
-              <label className="group-times">
-                <span>{t.models.times}</span>
-                <input
-                  className="input small"
-                  inputMode="decimal"
-                  autoComplete="off"
-                  placeholder="1"
-                  aria-label={t.models.timesOf(model)}
-                  aria-invalid={problem === null ? undefined : true}
-                  value={modelMultipliers[model] ?? ""}
-                  onChange={(event) =>
-                    form.set("modelMultipliers", { ...modelMultipliers, [model]: event.target.value })
-                  }
-                />
-              </label>
-              <Button small icon="tag" onClick={() => setPriced(model)}>
-                {hasPrice ? t.models.ownPrice : t.models.setPrice}
-              </Button>
-              {problem !== null && <p className="small group-problem">{problem}</p>}
-            </>
-          );
-        }}
+        {(model, index) => (
+          <ModelRow form={form} model={model} index={index} onPrice={() => setPriced(model)} />
+        )}
       </Ordered>
       <div>
         <Button icon="add" onClick={() => setAdding(true)}>
@@ -68,38 +39,94 @@ export function GroupModels({ form }: { form: GroupForm }) {
           onClose={() => setAdding(false)}
         />
       )}
-      {priced !== null && (
-        <Dialog title={t.models.priceOf(priced)} wide onClose={() => setPriced(null)}>
-          <div className="stack">
-            <p className="soft">{t.models.priceAbout}</p>
-            <PriceFields
-              name={`billing.model_prices${keyOf(priced)}`}
-              value={modelPrices[priced] ?? NO_PRICE}
-              onChange={(price) => form.set("modelPrices", { ...modelPrices, [priced]: price })}
-              problemAt={form.problemAt}
-            />
-            <div className="form-actions end">
-              <Button
-                onClick={() => {
-                  form.set("modelPrices", { ...modelPrices, [priced]: NO_PRICE });
-                  setPriced(null);
-                }}
-              >
-                {t.models.usualPrice}
-              </Button>
-              <Button tone="primary" onClick={() => setPriced(null)}>
-                {t.models.takePrice}
-              </Button>
-            </div>
-          </div>
-        </Dialog>
-      )}
+      {priced !== null && <PriceDialog form={form} model={priced} onClose={() => setPriced(null)} />}
     </>
   );
 }
 
-/** As the API writes a name into a path. */
-function keyOf(name: string): string {
+interface ModelRowProps {
+  form: GroupForm;
+  model: string;
+  index: number;
+  onPrice(): void;
+}
+
+function ModelRow({ form, model, index, onPrice }: ModelRowProps) {
+  const t = useText("adminGroups").models;
+  const { modelMultipliers, modelPrices } = form.values;
+  const price = modelPrices[model];
+  const hasPrice = price !== undefined && priceDocument(price) !== undefined;
+  const problem =
+    form.problemAt(`models[${index}]`) ??
+    form.problemAt(`billing.model_multipliers${pathKey(model)}`) ??
+    form.problemAt(`billing.model_prices${pathKey(model)}`);
+  return (
+    <>
+      <code className="grow">{model}</code>
+      <label className="group-times">
+        <span>{t.times}</span>
+        <input
+          className="input small"
+          inputMode="decimal"
+          autoComplete="off"
+          placeholder="1"
+          aria-label={t.timesOf(model)}
+          aria-invalid={problem === null ? undefined : true}
+          value={modelMultipliers[model] ?? ""}
+          onChange={(event) =>
+            form.set("modelMultipliers", { ...modelMultipliers, [model]: event.target.value })
+          }
+        />
+      </label>
+      <Button small icon="tag" onClick={onPrice}>
+        {hasPrice ? t.ownPrice : t.setPrice}
+      </Button>
+      {problem !== null && <p className="small group-problem">{problem}</p>}
+    </>
+  );
+}
+
+interface PriceDialogProps {
+  form: GroupForm;
+  model: string;
+  onClose(): void;
+}
+
+/** The price of one model in this group. It is saved with the form of the group. */
+function PriceDialog({ form, model, onClose }: PriceDialogProps) {
+  const t = useText("adminGroups").models;
+  const { modelPrices } = form.values;
+  const setPrice = (price: PriceValues) => form.set("modelPrices", { ...modelPrices, [model]: price });
+  return (
+    <Dialog title={t.priceOf(model)} wide onClose={onClose}>
+      <div className="stack">
+        <p className="soft">{t.priceAbout}</p>
+        <PriceFields
+          name={`billing.model_prices${pathKey(model)}`}
+          value={modelPrices[model] ?? NO_PRICE}
+          onChange={setPrice}
+          problemAt={form.problemAt}
+        />
+        <div className="form-actions end">
+          <Button
+            onClick={() => {
+              setPrice(NO_PRICE);
+              onClose();
+            }}
+          >
+            {t.usualPrice}
+          </Button>
+          <Button tone="primary" onClick={onClose}>
+            {t.takePrice}
+          </Button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
+
+/** A name as a part of a path, as the API writes it in `param`. */
+function pathKey(name: string): string {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`;
 }
 

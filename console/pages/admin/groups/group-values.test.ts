@@ -21,21 +21,21 @@ const GROUP: GroupDocument = {
   websocket: false,
 };
 
-test("a group comes back from its form as it went in", () => {
+test("a group survives the round trip through its form", () => {
   expect(groupDocument(groupValues(GROUP))).toEqual(GROUP);
 });
 
-test("a group that leaves a disconnect to its charge goes on leaving it", () => {
+test("a group without on_disconnect keeps it unset", () => {
   const { on_disconnect: _, ...unsaid } = GROUP;
   expect(groupDocument(groupValues(unsaid))).toEqual(unsaid);
 });
 
-test("what is said of a model goes with the model", () => {
+test("the settings of a model are removed with the model", () => {
   const { billing } = groupDocument({ ...groupValues(GROUP), models: [] });
   expect(billing).toEqual({ charge: "subscription", plans: ["pro"], multiplier: "1.5" });
 });
 
-test("plans are only for groups that charge subscriptions", () => {
+test("plans are sent only for groups that charge subscriptions", () => {
   const { billing } = groupDocument({ ...groupValues(GROUP), charge: "balance" });
   expect(billing?.plans).toBeUndefined();
 });

@@ -8,7 +8,14 @@ export type GroupDocument = Answer<"admin.groups.get">["document"];
 export type Interface = NonNullable<GroupDocument["interfaces"]>[number];
 export type Charge = NonNullable<NonNullable<GroupDocument["billing"]>["charge"]>;
 
-export const INTERFACES: readonly Interface[] = ["chat", "responses", "embeddings", "images"];
+export const INTERFACES: readonly Interface[] = [
+  "chat",
+  "responses",
+  "messages",
+  "gemini",
+  "embeddings",
+  "images",
+];
 
 export interface GroupValues {
   name: string;
@@ -32,6 +39,7 @@ export interface GroupValues {
   /** Empty: as the group's charge says. */
   onDisconnect: "" | "cancel" | "drain";
   websocket: boolean;
+  costHeaders: boolean;
 }
 
 export function groupValues(document: GroupDocument): GroupValues {
@@ -54,6 +62,7 @@ export function groupValues(document: GroupDocument): GroupValues {
     timeout: document.queue?.timeout ?? "",
     onDisconnect: document.on_disconnect ?? "",
     websocket: document.websocket ?? true,
+    costHeaders: document.cost_headers ?? false,
   };
 }
 
@@ -92,5 +101,6 @@ export function groupDocument(values: GroupValues): GroupDocument {
     ...(Object.keys(queue).length === 0 ? {} : { queue }),
     ...(values.onDisconnect === "" ? {} : { on_disconnect: values.onDisconnect }),
     ...(values.websocket ? {} : { websocket: false }),
+    ...(values.costHeaders ? { cost_headers: true } : {}),
   };
 }

@@ -3,24 +3,19 @@
 import { useState } from "react";
 import { useLocation } from "wouter";
 import type { Answer } from "../../../api.ts";
-import { useApi, useChange, useList } from "../../../data.ts";
-import { LimitsFields } from "../../../forms/limits.tsx";
-import type { PageProps } from "../../../pages.tsx";
+import { useApi, useChange } from "../../../data.ts";
+import type { PageProps } from "../../../page-props.ts";
 import { useText } from "../../../text/text.tsx";
 import { Awaited } from "../../../ui/awaited.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { ConfirmDialog } from "../../../ui/dialog.tsx";
-import { CheckboxField, MultiSelect, NumberField, SelectField, TextField } from "../../../ui/field.tsx";
-import { Form, type FormState, useForm } from "../../../ui/form.tsx";
-import { Card, Page, PageHeader, Section, Stat, Stats } from "../../../ui/page.tsx";
+import { useForm } from "../../../ui/form.tsx";
+import { Page, PageHeader, Stat, Stats } from "../../../ui/page.tsx";
 import { useToast } from "../../../ui/toast.tsx";
-import { useUnsaved } from "../../../ui/unsaved.ts";
 import { Count, Money } from "../../../ui/values.tsx";
+import { GroupEditor } from "./group-editor.tsx";
 import { GroupMembers } from "./group-members.tsx";
-import { GroupModels } from "./group-models.tsx";
-import { GroupPool } from "./group-pool.tsx";
-import { GroupPreview } from "./group-preview.tsx";
-import { type GroupValues, groupDocument, groupValues, INTERFACES, NEW_GROUP } from "./group-values.ts";
+import { groupDocument, groupValues, NEW_GROUP } from "./group-values.ts";
 import "./group.css";
 
 type Group = Answer<"admin.groups.get">;
@@ -61,7 +56,7 @@ function SavedGroup({ group }: { group: Group }) {
   const t = useText("adminGroups");
   const say = useToast();
   const [isDeleting, setDeleting] = useState(false);
-  // The version that the form began with: what came since is somebody else's.
+  // The version that the form began with. A later one was saved by another administrator.
   const [version, setVersion] = useState(group.version);
   const { name } = group.document;
   const save = useChange("admin.groups.save", { invalidates: ["admin.", "groups."] });
@@ -148,158 +143,5 @@ function DeleteGroup({ group, onClose }: { group: Group; onClose(): void }) {
       <p>{t.deleteBreaks(group.keys)}</p>
       <p className="soft">{t.deleteKeeps}</p>
     </ConfirmDialog>
-  );
-}
-
-function GroupEditor({ form, isNew = false }: { form: FormState<GroupValues>; isNew?: boolean }) {
-  const t = useText("adminGroups");
-  const policy = useText("policy");
-  // What is being sent leads away by itself.
-  useUnsaved(form.isChanged && !form.isSending);
-  return (
-    <div className="group-editor">
-      <Form form={form}>
-        <Section title={t.general.title}>
-          <Card>
-            {isNew && (
-              <TextField {...form.bind("name")} label={t.general.name} hint={t.general.nameHint} autoFocus />
-            )}
-            <SelectField
-              {...form.bind("access")}
-              label={t.general.access}
-              hint={t.general.accessHint}
-              choices={[
-                { value: "everyone", label: policy.everyone },
-                { value: "members", label: t.general.members },
-              ]}
-            />
-            <MultiSelect
-              {...form.bind("interfaces")}
-              label={t.general.interfaces}
-              choices={INTERFACES.map((name) => ({ value: name, label: policy.interfaces[name] }))}
-            />
-            {form.values.interfaces.includes("responses") && (
-              <CheckboxField
-                {...form.bind("websocket")}
-                label={t.general.websocket}
-                hint={t.general.websocketHint}
-              />
-            )}
-          </Card>
-        </Section>
-        <Section title={t.models.title} about={t.models.about}>
-          <Card>
-            <GroupModels form={form} />
-          </Card>
-        </Section>
-        <Section title={t.pool.title}>
-          <Card>
-            <GroupPool form={form} />
-          </Card>
-        </Section>
-        <Section title={t.billing.title}>
-          <Card>
-            <Billing form={form} />
-          </Card>
-        </Section>
-        <Section title={t.limits.each} about={t.limits.eachAbout}>
-          <Card>
-            <LimitsFields {...form.bind("limits")} problemAt={form.problemAt} />
-          </Card>
-        </Section>
-        <Section title={t.limits.all} about={t.limits.allAbout}>
-          <Card>
-            <LimitsFields {...form.bind("groupLimits", "group_limits")} problemAt={form.problemAt} />
-          </Card>
-        </Section>
-        <Section title={t.waiting.title} about={t.waiting.about}>
-          <Card>
-            <div className="policy-rates">
-              <NumberField
-                {...form.bind("maxWaiting", "queue.max_waiting")}
-                label={t.waiting.most}
-                min={0}
-                placeholder="100"
-              />
-              <TextField
-                {...form.bind("timeout", "queue.timeout")}
-                label={t.waiting.timeout}
-                hint={t.waiting.timeoutHint}
-                placeholder="30s"
-              />
-            </div>
-            <SelectField
-              {...form.bind("onDisconnect", "on_disconnect")}
-              label={t.waiting.onDisconnect}
-              choices={[
-                {
-                  value: "",
-                  label: form.values.charge === "none" ? t.waiting.defaultCancel : t.waiting.defaultDrain,
-                },
-                { value: "cancel", label: t.waiting.cancel },
-                { value: "drain", label: t.waiting.drain },
-              ]}
-            />
-          </Card>
-        </Section>
-        <SaveBar form={form} isNew={isNew} />
-      </Form>
-      <GroupPreview document={groupDocument(form.values)} />
-    </div>
-  );
-}
-
-function Billing({ form }: { form: FormState<GroupValues> }) {
-  const t = useText("adminGroups").billing;
-  const policy = useText("policy");
-  const plans = useList(
-    "admin.plans.list",
-    { query: { limit: 200 } },
-    { enabled: form.values.charge === "subscription" },
-  );
-  return (
-    <>
-      <SelectField
-        {...form.bind("charge", "billing.charge")}
-        label={t.charge}
-        hint={t.hints[form.values.charge]}
-        choices={(["none", "balance", "subscription"] as const).map((charge) => ({
-          value: charge,
-          label: policy.charges[charge],
-        }))}
-      />
-      {form.values.charge === "subscription" && (
-        <MultiSelect
-          {...form.bind("plans", "billing.plans")}
-          label={t.plans}
-          hint={t.plansHint}
-          optional
-          choices={plans.rows.map(({ name }) => ({ value: name, label: name }))}
-          empty={t.noPlans}
-        />
-      )}
-      <TextField
-        {...form.bind("multiplier", "billing.multiplier")}
-        label={t.multiplier}
-        hint={t.multiplierHint}
-        inputMode="decimal"
-      />
-    </>
-  );
-}
-
-function SaveBar({ form, isNew }: { form: FormState<GroupValues>; isNew: boolean }) {
-  const t = useText("adminGroups");
-  const kit = useText("kit");
-  return (
-    <div className="group-save">
-      <span className="soft small" role="status">
-        {form.isChanged ? t.unsaved : ""}
-      </span>
-      {form.isChanged && !isNew && <Button onClick={() => form.reset()}>{t.discard}</Button>}
-      <Button type="submit" tone="primary" isBusy={form.isSending} disabled={!form.isChanged}>
-        {isNew ? t.create : kit.save}
-      </Button>
-    </div>
   );
 }

@@ -1,17 +1,18 @@
 import { useState } from "react";
+import type { ListRow } from "../../../api.ts";
 import { useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { LinkButton } from "../../../ui/button.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
-import { Table } from "../../../ui/table.tsx";
+import { type Column, Table } from "../../../ui/table.tsx";
 import { Badge, Count, Money } from "../../../ui/values.tsx";
+
+type Group = ListRow<"admin.groups.list">;
 
 export default function GroupsPage() {
   const t = useText("adminGroups");
-  const policy = useText("policy");
-  const format = useFormat();
   const [search, setSearch] = useState("");
   const groups = useList("admin.groups.list", { query: { search } }, { keepPrevious: true });
   const create = (
@@ -19,6 +20,7 @@ export default function GroupsPage() {
       {t.create}
     </LinkButton>
   );
+  const columns = useGroupColumns();
   return (
     <Page>
       <PageHeader title={t.title} about={t.about} actions={create} />
@@ -30,68 +32,7 @@ export default function GroupsPage() {
         rows={groups}
         rowKey={(group) => group.name}
         href={(group) => `/admin/groups/${encodeURIComponent(group.name)}`}
-        columns={[
-          {
-            key: "name",
-            header: t.columns.name,
-            kind: "primary",
-            cell: (group) => group.name,
-          },
-          {
-            key: "models",
-            header: t.columns.models,
-            cell: (group) => (
-              <span className="row">
-                {t.modelCount(group.models)}
-                {group.hidden_models > 0 && <Badge tone="warn">{t.hidden(group.hidden_models)}</Badge>}
-              </span>
-            ),
-          },
-          {
-            key: "accounts",
-            header: t.columns.accounts,
-            cell: (group) =>
-              group.accounts > 0 && group.enabled_accounts === 0 ? (
-                <Badge tone="bad">{t.noneEnabled}</Badge>
-              ) : (
-                t.accountCount(group.enabled_accounts, group.accounts)
-              ),
-          },
-          {
-            key: "billing",
-            header: t.columns.billing,
-            cell: (group) => (
-              <span className="soft">
-                {policy.charges[group.charge]}
-                {group.multiplier !== "1" && ` × ${group.multiplier}`}
-              </span>
-            ),
-          },
-          {
-            key: "keys",
-            header: t.columns.keys,
-            kind: "end",
-            cell: (group) => <Count value={group.keys} />,
-          },
-          {
-            key: "members",
-            header: t.columns.members,
-            kind: "end",
-            cell: (group) => (group.access === "everyone" ? policy.everyone : format.number(group.members)),
-          },
-          {
-            key: "requests",
-            header: t.columns.requests,
-            kind: "end",
-            cell: (group) => <Count value={group.requests_last_day} />,
-          },
-          {
-            key: "charged",
-            header: t.columns.charged,
-            kind: "end",
-            cell: (group) => <Money value={group.charged_last_day} />,
-          },
-        ]}
+        columns={columns}
         empty={
           search === "" ? (
             <EmptyState icon="group" title={t.none} actions={create}>
@@ -104,4 +45,72 @@ export default function GroupsPage() {
       />
     </Page>
   );
+}
+
+function useGroupColumns(): readonly Column<Group>[] {
+  const t = useText("adminGroups");
+  const policy = useText("policy");
+  const format = useFormat();
+  return [
+    {
+      key: "name",
+      header: t.columns.name,
+      kind: "primary",
+      cell: (group) => group.name,
+    },
+    {
+      key: "models",
+      header: t.columns.models,
+      cell: (group) => (
+        <span className="row">
+          {t.modelCount(group.models)}
+          {group.hidden_models > 0 && <Badge tone="warn">{t.hidden(group.hidden_models)}</Badge>}
+        </span>
+      ),
+    },
+    {
+      key: "accounts",
+      header: t.columns.accounts,
+      cell: (group) =>
+        group.accounts > 0 && group.enabled_accounts === 0 ? (
+          <Badge tone="bad">{t.noneEnabled}</Badge>
+        ) : (
+          t.accountCount(group.enabled_accounts, group.accounts)
+        ),
+    },
+    {
+      key: "billing",
+      header: t.columns.billing,
+      cell: (group) => (
+        <span className="soft">
+          {policy.charges[group.charge]}
+          {group.multiplier !== "1" && ` × ${group.multiplier}`}
+        </span>
+      ),
+    },
+    {
+      key: "keys",
+      header: t.columns.keys,
+      kind: "end",
+      cell: (group) => <Count value={group.keys} />,
+    },
+    {
+      key: "members",
+      header: t.columns.members,
+      kind: "end",
+      cell: (group) => (group.access === "everyone" ? policy.everyone : format.number(group.members)),
+    },
+    {
+      key: "requests",
+      header: t.columns.requests,
+      kind: "end",
+      cell: (group) => <Count value={group.requests_last_day} />,
+    },
+    {
+      key: "charged",
+      header: t.columns.charged,
+      kind: "end",
+      cell: (group) => <Money value={group.charged_last_day} />,
+    },
+  ];
 }

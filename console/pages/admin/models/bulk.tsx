@@ -9,7 +9,7 @@ import { Notice } from "../../../ui/notice.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { NO_PRICE, priceDocument } from "../policy/price.ts";
 import { PriceFields } from "../policy/price-fields.tsx";
-import type { Model } from "./model-list.tsx";
+import type { Model } from "./model.ts";
 
 interface BulkProps {
   models: readonly Model[];

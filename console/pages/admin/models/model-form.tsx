@@ -1,4 +1,4 @@
-/** Making a model, or changing one. */
+/** The dialog that creates or edits a model. */
 
 import { useChange, useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
@@ -9,63 +9,35 @@ import { useToast } from "../../../ui/toast.tsx";
 import { INTERFACES } from "../groups/group-values.ts";
 import { priceDocument, priceValues } from "../policy/price.ts";
 import { PriceFields } from "../policy/price-fields.tsx";
-import type { Model } from "./model-list.tsx";
+import type { Model } from "./model.ts";
 
-export function ModelForm({ model, onClose }: { model: Model | null; onClose(): void }) {
+interface ModelFormProps {
+  /** Null creates a model. */
+  model: Model | null;
+  onClose(): void;
+}
+
+export function ModelForm({ model, onClose }: ModelFormProps) {
   const t = useText("adminModels").form;
   const kit = useText("kit");
   const policy = useText("policy");
-  const say = useToast();
   const groups = useList("admin.groups.list", { query: { limit: 200 } }, { enabled: model === null });
-  const invalidates = ["admin.", "models."] as const;
-  const create = useChange("admin.models.create", { invalidates });
-  const save = useChange("admin.models.save", { invalidates });
-  const present = model?.document;
-  const form = useForm(
-    {
-      id: present?.id ?? "",
-      interfaces: (present?.interfaces ?? ["chat", "responses"]) as readonly string[],
-      groups: [] as readonly string[],
-      price: priceValues(present?.price),
-      context: present?.context_tokens ?? null,
-      output: present?.max_output_tokens ?? null,
-    },
-    async (values) => {
-      const price = priceDocument(values.price);
-      const document = {
-        id: values.id.trim(),
-        interfaces: INTERFACES.filter((name) => values.interfaces.includes(name)),
-        ...(price === undefined ? {} : { price }),
-        ...(values.context === null ? {} : { context_tokens: values.context }),
-        ...(values.output === null ? {} : { max_output_tokens: values.output }),
-      };
-      if (present === undefined) {
-        await create.mutateAsync({ body: { document, groups: [...values.groups] } });
-        say(t.created(document.id));
-      } else {
-        await save.mutateAsync({ params: { id: present.id }, body: document });
-        say(t.saved(document.id));
-      }
-      onClose();
-    },
-  );
+  const form = useModelForm({ model, onClose });
   return (
-    <Dialog title={present === undefined ? t.newTitle : t.editTitle(present.id)} wide onClose={onClose}>
+    <Dialog title={model === null ? t.newTitle : t.editTitle(model.document.id)} wide onClose={onClose}>
       <Form
         form={form}
-        submit={present === undefined ? kit.create : kit.save}
+        submit={model === null ? kit.create : kit.save}
         atEnd
         actions={<CancelButton onClick={onClose} />}
       >
-        {present === undefined && (
-          <TextField {...form.bind("id")} label={t.id} hint={t.idHint} isMono autoFocus />
-        )}
+        {model === null && <TextField {...form.bind("id")} label={t.id} hint={t.idHint} isMono autoFocus />}
         <MultiSelect
           {...form.bind("interfaces")}
           label={t.interfaces}
           choices={INTERFACES.map((name) => ({ value: name, label: policy.interfaces[name] }))}
         />
-        {present === undefined && (
+        {model === null && (
           <MultiSelect
             {...form.bind("groups")}
             label={t.groups}
@@ -103,4 +75,48 @@ export function ModelForm({ model, onClose }: { model: Model | null; onClose(): 
       </Form>
     </Dialog>
   );
+}
+
+/** Creates the model with its groups, or saves the document of an existing one. */
+function useModelForm({ model, onClose }: ModelFormProps) {
+  const t = useText("adminModels").form;
+  const say = useToast();
+  const invalidates = ["admin.", "models."] as const;
+  const create = useChange("admin.models.create", { invalidates });
+  const save = useChange("admin.models.save", { invalidates });
+  return useForm(modelValues(model?.document), async (values) => {
+    const document = modelDocument(values);
+    if (model === null) {
+      await create.mutateAsync({ body: { document, groups: [...values.groups] } });
+      say(t.created(document.id));
+    } else {
+      await save.mutateAsync({ params: { id: model.document.id }, body: document });
+      say(t.saved(document.id));
+    }
+    onClose();
+  });
+}
+
+type ModelValues = ReturnType<typeof modelValues>;
+
+function modelValues(document: Model["document"] | undefined) {
+  return {
+    id: document?.id ?? "",
+    interfaces: (document?.interfaces ?? ["chat", "responses"]) as readonly string[],
+    groups: [] as readonly string[],
+    price: priceValues(document?.price),
+    context: document?.context_tokens ?? null,
+    output: document?.max_output_tokens ?? null,
+  };
+}
+
+function modelDocument(values: ModelValues) {
+  const price = priceDocument(values.price);
+  return {
+    id: values.id.trim(),
+    interfaces: INTERFACES.filter((name) => values.interfaces.includes(name)),
+    ...(price === undefined ? {} : { price }),
+    ...(values.context === null ? {} : { context_tokens: values.context }),
+    ...(values.output === null ? {} : { max_output_tokens: values.output }),
+  };
 }

@@ -1,23 +1,22 @@
 /** All models: where each is published, who serves it, what it costs; many can be changed at once. */
 
 import { useState } from "react";
-import type { ListRow } from "../../../api.ts";
 import { useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button, IconButton } from "../../../ui/button.tsx";
 import { ConfirmDialog } from "../../../ui/dialog.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
-import { Table } from "../../../ui/table.tsx";
+import { type Column, Table } from "../../../ui/table.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { Badge, Count, Money } from "../../../ui/values.tsx";
 import { usePriceText } from "../policy/price-text.ts";
 import { MapModels, PriceModels, PublishModels } from "./bulk.tsx";
+import type { Model } from "./model.ts";
 import { ModelForm } from "./model-form.tsx";
 import "./models.css";
 
-export type Model = ListRow<"admin.models.list">;
-type Open =
+type OpenDialog =
   | { kind: "new" }
   | { kind: "edit" | "delete"; model: Model }
   | { kind: "publish" | "map" | "price" };
@@ -26,119 +25,26 @@ export function ModelList() {
   const t = useText("adminModels");
   const [search, setSearch] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const [open, setOpen] = useState<Open | null>(null);
+  const [open, setOpen] = useState<OpenDialog | null>(null);
   const models = useList("admin.models.list", { query: { search } }, { keepPrevious: true });
   const picked = models.rows.filter(({ document }) => chosen.has(document.id));
-  const close = () => setOpen(null);
-  const done = () => {
-    setOpen(null);
-    setChosen(new Set());
-  };
-  const create = (
-    <Button tone="primary" icon="add" isNew onClick={() => setOpen({ kind: "new" })}>
-      {t.create}
-    </Button>
-  );
+  const columns = useModelColumns({ selection: { chosen, onChange: setChosen }, onOpen: setOpen });
   return (
     <div className="stack">
       <div className="row apart">
         <SearchBox label={t.search} onSearch={setSearch} />
-        {create}
+        <Button tone="primary" icon="add" isNew onClick={() => setOpen({ kind: "new" })}>
+          {t.create}
+        </Button>
       </div>
       {picked.length > 0 && (
-        <section className="models-chosen row" aria-label={t.chosen(picked.length)}>
-          <strong role="status">{t.chosen(picked.length)}</strong>
-          <Button small icon="group" onClick={() => setOpen({ kind: "publish" })}>
-            {t.publish}
-          </Button>
-          <Button small icon="plug" onClick={() => setOpen({ kind: "map" })}>
-            {t.map}
-          </Button>
-          <Button small icon="tag" onClick={() => setOpen({ kind: "price" })}>
-            {t.bulkPrice}
-          </Button>
-          <Button small tone="quiet" onClick={() => setChosen(new Set())}>
-            {t.clear}
-          </Button>
-        </section>
+        <BulkActions count={picked.length} onOpen={setOpen} onClear={() => setChosen(new Set())} />
       )}
       <Table
         label={t.tabs.models}
         rows={models}
         rowKey={({ document }) => document.id}
-        columns={[
-          {
-            key: "id",
-            header: t.columns.id,
-            kind: "primary",
-            cell: ({ document: { id } }) => (
-              <label className="check models-name">
-                <input
-                  type="checkbox"
-                  aria-label={t.select(id)}
-                  checked={chosen.has(id)}
-                  onChange={(event) => {
-                    const next = new Set(chosen);
-                    if (event.target.checked) next.add(id);
-                    else next.delete(id);
-                    setChosen(next);
-                  }}
-                />
-                <code className="breakable">{id}</code>
-              </label>
-            ),
-          },
-          {
-            key: "groups",
-            header: t.columns.groups,
-            cell: (model) => <Names names={model.groups} none={t.nowhere} />,
-          },
-          {
-            key: "accounts",
-            header: t.columns.accounts,
-            cell: (model) => (
-              <Names
-                names={model.accounts.filter(({ enabled }) => enabled).map(({ name }) => name)}
-                none={t.nobody}
-              />
-            ),
-          },
-          { key: "price", header: t.columns.price, cell: (model) => <PriceOf model={model} /> },
-          { key: "source", header: t.columns.source, cell: (model) => <SourceOf model={model} /> },
-          {
-            key: "requests",
-            header: t.columns.requests,
-            kind: "end",
-            cell: (model) => <Count value={model.requests_last_day} />,
-          },
-          {
-            key: "charged",
-            header: t.columns.charged,
-            kind: "end",
-            cell: (model) => <Money value={model.charged_last_day} />,
-          },
-          {
-            key: "tools",
-            header: t.columns.tools,
-            kind: "tools",
-            cell: (model) => (
-              <>
-                <IconButton
-                  small
-                  icon="edit"
-                  label={t.edit(model.document.id)}
-                  onClick={() => setOpen({ kind: "edit", model })}
-                />
-                <IconButton
-                  small
-                  icon="trash"
-                  label={t.deleteOne(model.document.id)}
-                  onClick={() => setOpen({ kind: "delete", model })}
-                />
-              </>
-            ),
-          },
-        ]}
+        columns={columns}
         empty={
           search === "" ? (
             <EmptyState icon="box" title={t.none}>
@@ -149,13 +55,163 @@ export function ModelList() {
           )
         }
       />
-      {open?.kind === "new" && <ModelForm model={null} onClose={close} />}
-      {open?.kind === "edit" && <ModelForm model={open.model} onClose={close} />}
-      {open?.kind === "delete" && <DeleteModel model={open.model} onClose={close} />}
-      {open?.kind === "publish" && <PublishModels models={picked} onDone={done} onClose={close} />}
-      {open?.kind === "map" && <MapModels models={picked} onDone={done} onClose={close} />}
-      {open?.kind === "price" && <PriceModels models={picked} onDone={done} onClose={close} />}
+      {open !== null && (
+        <ModelDialog
+          open={open}
+          picked={picked}
+          onClose={() => setOpen(null)}
+          onBulkDone={() => {
+            setOpen(null);
+            setChosen(new Set());
+          }}
+        />
+      )}
     </div>
+  );
+}
+
+interface BulkActionsProps {
+  count: number;
+  onOpen(dialog: OpenDialog): void;
+  onClear(): void;
+}
+
+/** What can be done with the selected models. */
+function BulkActions({ count, onOpen, onClear }: BulkActionsProps) {
+  const t = useText("adminModels");
+  return (
+    <section className="models-chosen row" aria-label={t.chosen(count)}>
+      <strong role="status">{t.chosen(count)}</strong>
+      <Button small icon="group" onClick={() => onOpen({ kind: "publish" })}>
+        {t.publish}
+      </Button>
+      <Button small icon="plug" onClick={() => onOpen({ kind: "map" })}>
+        {t.map}
+      </Button>
+      <Button small icon="tag" onClick={() => onOpen({ kind: "price" })}>
+        {t.bulkPrice}
+      </Button>
+      <Button small tone="quiet" onClick={onClear}>
+        {t.clear}
+      </Button>
+    </section>
+  );
+}
+
+interface ModelDialogProps {
+  open: OpenDialog;
+  picked: readonly Model[];
+  onClose(): void;
+  onBulkDone(): void;
+}
+
+function ModelDialog({ open, picked, onClose, onBulkDone }: ModelDialogProps) {
+  const bulk = { models: picked, onDone: onBulkDone, onClose };
+  switch (open.kind) {
+    case "new":
+      return <ModelForm model={null} onClose={onClose} />;
+    case "edit":
+      return <ModelForm model={open.model} onClose={onClose} />;
+    case "delete":
+      return <DeleteModel model={open.model} onClose={onClose} />;
+    case "publish":
+      return <PublishModels {...bulk} />;
+    case "map":
+      return <MapModels {...bulk} />;
+    case "price":
+      return <PriceModels {...bulk} />;
+  }
+}
+
+interface Selection {
+  chosen: ReadonlySet<string>;
+  onChange(chosen: ReadonlySet<string>): void;
+}
+
+interface ModelColumnsInput {
+  selection: Selection;
+  onOpen(dialog: OpenDialog): void;
+}
+
+function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Column<Model>[] {
+  const t = useText("adminModels");
+  return [
+    {
+      key: "id",
+      header: t.columns.id,
+      kind: "primary",
+      cell: ({ document: { id } }) => <ModelCheckbox id={id} selection={selection} />,
+    },
+    {
+      key: "groups",
+      header: t.columns.groups,
+      cell: (model) => <Names names={model.groups} none={t.nowhere} />,
+    },
+    {
+      key: "accounts",
+      header: t.columns.accounts,
+      cell: (model) => (
+        <Names
+          names={model.accounts.filter(({ enabled }) => enabled).map(({ name }) => name)}
+          none={t.nobody}
+        />
+      ),
+    },
+    { key: "price", header: t.columns.price, cell: (model) => <ModelPrice model={model} /> },
+    { key: "source", header: t.columns.source, cell: (model) => <PriceSource model={model} /> },
+    {
+      key: "requests",
+      header: t.columns.requests,
+      kind: "end",
+      cell: (model) => <Count value={model.requests_last_day} />,
+    },
+    {
+      key: "charged",
+      header: t.columns.charged,
+      kind: "end",
+      cell: (model) => <Money value={model.charged_last_day} />,
+    },
+    {
+      key: "tools",
+      header: t.columns.tools,
+      kind: "tools",
+      cell: (model) => (
+        <>
+          <IconButton
+            small
+            icon="edit"
+            label={t.edit(model.document.id)}
+            onClick={() => onOpen({ kind: "edit", model })}
+          />
+          <IconButton
+            small
+            icon="trash"
+            label={t.deleteOne(model.document.id)}
+            onClick={() => onOpen({ kind: "delete", model })}
+          />
+        </>
+      ),
+    },
+  ];
+}
+
+function ModelCheckbox({ id, selection: { chosen, onChange } }: { id: string; selection: Selection }) {
+  const t = useText("adminModels");
+  return (
+    <label className="check models-name">
+      <input
+        type="checkbox"
+        aria-label={t.select(id)}
+        checked={chosen.has(id)}
+        onChange={(event) => {
+          const next = new Set(chosen);
+          if (event.target.checked) next.add(id);
+          else next.delete(id);
+          onChange(next);
+        }}
+      />
+      <code className="breakable">{id}</code>
+    </label>
   );
 }
 
@@ -168,13 +224,13 @@ function Names({ names, none }: { names: readonly string[]; none: string }) {
   );
 }
 
-/** Groups that only multiply it differently have the same price. */
+/** Groups that differ only in their multiplier have the same price. */
 function differentPrices({ prices }: Model): Model["prices"] {
   return [...new Map(prices.map((one) => [JSON.stringify([one.price, one.from]), one])).values()];
 }
 
-/** As written, without what groups multiply it by. */
-function PriceOf({ model }: { model: Model }) {
+/** The price before the multipliers of groups. */
+function ModelPrice({ model }: { model: Model }) {
   const t = useText("adminModels");
   const priceText = usePriceText();
   const [first, ...others] = differentPrices(model);
@@ -183,7 +239,7 @@ function PriceOf({ model }: { model: Model }) {
   return price ? priceText(price) : <Badge tone="warn">{t.noPrice}</Badge>;
 }
 
-function SourceOf({ model }: { model: Model }) {
+function PriceSource({ model }: { model: Model }) {
   const policy = useText("policy");
   const [first, ...others] = differentPrices(model);
   const from = first?.from;

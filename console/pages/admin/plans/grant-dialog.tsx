@@ -8,51 +8,25 @@ import { useToast } from "../../../ui/toast.tsx";
 const RENEWALS = ["none", "month", "year"] as const;
 const DAY_MS = 86_400_000;
 
-/** A day begins, or ends, in the browser's own time. */
-function dayMs(day: string, end: boolean): number | null {
-  if (day === "") return null;
-  const startMs = new Date(`${day}T00:00:00`).getTime();
-  return end ? startMs + DAY_MS : startMs;
+interface GrantDialogProps {
+  /** Null lets the administrator enter the user. */
+  email: string | null;
+  onClose(): void;
 }
 
-export function GrantDialog({ email, onClose }: { email: string | null; onClose(): void }) {
+export function GrantDialog({ email, onClose }: GrantDialogProps) {
   const t = useText("adminPlans").subscriptions;
-  const say = useToast();
   const plans = useList("admin.plans.list", { query: { limit: 200 } });
-  const grant = useChange("admin.subscriptions.grant", {
-    invalidates: ["admin.subscriptions.", "admin.plans.", "wallet."],
-  });
   const names = plans.rows.map(({ name }) => name);
-  const form = useForm(
-    {
-      email: email ?? "",
-      plan: "",
-      starts: "",
-      ends: "",
-      renews: "none" as (typeof RENEWALS)[number],
-      priority: 1 as number | null,
-    },
-    async (values) => {
-      const body = {
-        email: values.email.trim(),
-        plan: values.plan || (names[0] ?? ""),
-        starts_at: dayMs(values.starts, false),
-        ends_at: dayMs(values.ends, true),
-        renews: values.renews,
-        priority: values.priority ?? 1,
-      };
-      await grant.mutateAsync({ body });
-      say(t.granted(body.plan, body.email));
-      onClose();
-    },
-  );
+  const [firstPlan = ""] = names;
+  const form = useGrantForm({ email, firstPlan, onClose });
   return (
     <Dialog title={t.grant} onClose={onClose}>
       <Form form={form} submit={t.grant} atEnd actions={<CancelButton onClick={onClose} />}>
         {email === null ? <TextField {...form.bind("email")} type="email" label={t.email} /> : <p>{email}</p>}
         <SelectField
           {...form.bind("plan")}
-          value={form.values.plan || (names[0] ?? "")}
+          value={form.values.plan || firstPlan}
           label={t.plan}
           choices={names.map((name) => ({ value: name, label: name }))}
         />
@@ -89,4 +63,43 @@ export function GrantDialog({ email, onClose }: { email: string | null; onClose(
       </Form>
     </Dialog>
   );
+}
+
+interface GrantFormInput extends GrantDialogProps {
+  /** Granted unless another plan is selected. */
+  firstPlan: string;
+}
+
+function useGrantForm({ email, firstPlan, onClose }: GrantFormInput) {
+  const t = useText("adminPlans").subscriptions;
+  const say = useToast();
+  const grant = useChange("admin.subscriptions.grant", {
+    invalidates: ["admin.subscriptions.", "admin.plans.", "wallet."],
+  });
+  const values = {
+    email: email ?? "",
+    plan: "",
+    starts: "",
+    ends: "",
+    renews: "none" as (typeof RENEWALS)[number],
+    priority: 1 as number | null,
+  };
+  return useForm(values, async ({ email, plan, starts, ends, renews, priority }) => {
+    const body = {
+      email: email.trim(),
+      plan: plan || firstPlan,
+      starts_at: starts === "" ? null : dayStartMs(starts),
+      ends_at: ends === "" ? null : dayStartMs(ends) + DAY_MS,
+      renews,
+      priority: priority ?? 1,
+    };
+    await grant.mutateAsync({ body });
+    say(t.granted(body.plan, body.email));
+    onClose();
+  });
+}
+
+/** In the time zone of the browser. */
+function dayStartMs(day: string): number {
+  return new Date(`${day}T00:00:00`).getTime();
 }

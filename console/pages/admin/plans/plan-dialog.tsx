@@ -4,7 +4,7 @@ import { Dialog } from "../../../ui/dialog.tsx";
 import { SelectField, TextField } from "../../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { useToast } from "../../../ui/toast.tsx";
-import type { Plan } from "./plans.tsx";
+import type { Plan } from "./plan.ts";
 
 const PERIODS = ["day", "week", "month"] as const;
 type Period = (typeof PERIODS)[number];

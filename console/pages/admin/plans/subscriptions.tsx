@@ -1,4 +1,4 @@
-/** Who has which plan: of everybody, or of one user. */
+/** The subscriptions of all users, or of one. */
 
 import { useState } from "react";
 import type { Answer } from "../../../api.ts";
@@ -11,7 +11,7 @@ import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { Section } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
-import { Table } from "../../../ui/table.tsx";
+import { type Column, Table } from "../../../ui/table.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { Badge } from "../../../ui/values.tsx";
 import { GrantDialog } from "./grant-dialog.tsx";
@@ -31,7 +31,13 @@ export function Subscriptions({ user }: { user?: { id: string; email: string } }
       {t.grant}
     </Button>
   );
-  const isGoing = ({ standing }: Subscription) => standing === "running" || standing === "upcoming";
+  const columns = useSubscriptionColumns({ onCancel: setCancelled });
+  const userColumn: Column<Subscription> = {
+    key: "user",
+    header: t.user,
+    kind: "primary",
+    cell: ({ email }) => email,
+  };
   return (
     <Section title={t.title} about={t.about} actions={grant}>
       {user === undefined && (
@@ -46,41 +52,7 @@ export function Subscriptions({ user }: { user?: { id: string; email: string } }
         {...(user === undefined
           ? { href: (one: Subscription) => `/admin/users/${encodeURIComponent(one.user_id)}` }
           : {})}
-        columns={[
-          ...(user === undefined
-            ? [
-                {
-                  key: "user",
-                  header: t.user,
-                  kind: "primary" as const,
-                  cell: (one: Subscription) => one.email,
-                },
-              ]
-            : []),
-          { key: "plan", header: t.plan, cell: (one) => one.plan },
-          {
-            key: "standing",
-            header: t.standing,
-            cell: (one) => <Badge tone={TONES[one.standing]}>{t.standings[one.standing]}</Badge>,
-          },
-          { key: "term", header: t.term, cell: (one) => <Term one={one} /> },
-          { key: "renews", header: t.renews, cell: (one) => t.renewals[one.renews] },
-          { key: "left", header: t.left, cell: (one) => <Left one={one} /> },
-          {
-            key: "tools",
-            header: t.cancel,
-            kind: "tools",
-            cell: (one) =>
-              isGoing(one) && (
-                <IconButton
-                  small
-                  icon="close"
-                  label={t.cancelOf(one.plan, one.email)}
-                  onClick={() => setCancelled(one)}
-                />
-              ),
-          },
-        ]}
+        columns={user === undefined ? [userColumn, ...columns] : columns}
         empty={
           <EmptyState icon="ticket" title={t.none.title}>
             <p>{t.none.text}</p>
@@ -91,6 +63,43 @@ export function Subscriptions({ user }: { user?: { id: string; email: string } }
       {cancelled !== null && <CancelDialog one={cancelled} onClose={() => setCancelled(null)} />}
     </Section>
   );
+}
+
+interface SubscriptionColumnsInput {
+  onCancel(subscription: Subscription): void;
+}
+
+function useSubscriptionColumns({ onCancel }: SubscriptionColumnsInput): readonly Column<Subscription>[] {
+  const t = useText("adminPlans").subscriptions;
+  return [
+    { key: "plan", header: t.plan, cell: (one) => one.plan },
+    {
+      key: "standing",
+      header: t.standing,
+      cell: (one) => <Badge tone={TONES[one.standing]}>{t.standings[one.standing]}</Badge>,
+    },
+    { key: "term", header: t.term, cell: (one) => <Term one={one} /> },
+    { key: "renews", header: t.renews, cell: (one) => t.renewals[one.renews] },
+    { key: "left", header: t.left, cell: (one) => <Left one={one} /> },
+    {
+      key: "tools",
+      header: t.cancel,
+      kind: "tools",
+      cell: (one) =>
+        isOpen(one) && (
+          <IconButton
+            small
+            icon="close"
+            label={t.cancelOf(one.plan, one.email)}
+            onClick={() => onCancel(one)}
+          />
+        ),
+    },
+  ];
+}
+
+function isOpen({ standing }: Subscription): boolean {
+  return standing === "running" || standing === "upcoming";
 }
 
 function Term({ one }: { one: Subscription }) {

@@ -2,7 +2,15 @@
 
 import { useText } from "../../../text/text.tsx";
 import { NumberField, TextAreaField, TextField } from "../../../ui/field.tsx";
-import { LONG_UNITS, MAIN_UNITS, MORE_UNITS, type PriceUnit, type PriceValues } from "./price.ts";
+import {
+  CALL_UNITS,
+  LONG_UNITS,
+  MAIN_UNITS,
+  MORE_UNITS,
+  type PriceUnit,
+  type PriceValues,
+  TIERS,
+} from "./price.ts";
 import "./policy.css";
 
 interface PriceFieldsProps {
@@ -28,16 +36,15 @@ export function PriceFields({ name, value, onChange, problemAt }: PriceFieldsPro
       problem={problemAt(`${name}.${unit}`)}
     />
   );
-  const hasMore =
-    MORE_UNITS.some((unit) => units[unit] !== undefined) || value.images !== "" || value.longAbove !== null;
   return (
     <div className="stack">
       <div className="policy-rates">{MAIN_UNITS.map(unitField)}</div>
-      <details className="policy-more" open={hasMore}>
+      <details className="policy-more" open={hasMorePrices(value)}>
         <summary>{t.morePrices}</summary>
         <div className="stack">
           <p className="small soft">{t.fallbacks}</p>
           <div className="policy-rates">{MORE_UNITS.map(unitField)}</div>
+          <CallAndTierFields name={name} value={value} onChange={onChange} problemAt={problemAt} />
           <TextAreaField
             name={`${name}.images`}
             label={t.images}
@@ -78,5 +85,49 @@ export function PriceFields({ name, value, onChange, problemAt }: PriceFieldsPro
         </div>
       </details>
     </div>
+  );
+}
+
+/** Tools that the upstream bills by the call, and service tiers with other prices. */
+function CallAndTierFields({ name, value, onChange, problemAt }: PriceFieldsProps) {
+  const t = useText("policy");
+  const { calls, tiers } = value;
+  return (
+    <div className="policy-rates">
+      {CALL_UNITS.map((unit) => (
+        <TextField
+          key={unit}
+          name={`${name}.per_call.${unit}`}
+          label={t.callUnits[unit]}
+          inputMode="decimal"
+          suffix={t.usdEach}
+          value={calls[unit] ?? ""}
+          onChange={(usd) => onChange({ ...value, calls: { ...calls, [unit]: usd } })}
+          problem={problemAt(`${name}.per_call.${unit}`)}
+        />
+      ))}
+      {TIERS.map((tier) => (
+        <TextField
+          key={tier}
+          name={`${name}.tier.${tier}`}
+          label={t.tiers[tier]}
+          inputMode="decimal"
+          suffix={t.multiplier}
+          value={tiers[tier] ?? ""}
+          onChange={(multiplier) => onChange({ ...value, tiers: { ...tiers, [tier]: multiplier } })}
+          problem={problemAt(`${name}.tier.${tier}`)}
+        />
+      ))}
+    </div>
+  );
+}
+
+/** Whether the price has more than the usual three. */
+function hasMorePrices({ units, images, longAbove, calls, tiers }: PriceValues): boolean {
+  return (
+    [calls, tiers].some((fields) => Object.keys(fields).length > 0) ||
+    MORE_UNITS.some((unit) => units[unit] !== undefined) ||
+    images !== "" ||
+    longAbove !== null
   );
 }

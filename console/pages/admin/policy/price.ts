@@ -7,6 +7,7 @@ export type PriceDocument = NonNullable<Answer<"admin.models.get">["document"]["
 export const MAIN_UNITS = ["input", "cached_input", "output"] as const;
 export const MORE_UNITS = [
   "cache_write",
+  "cache_write_1h",
   "reasoning",
   "image_input",
   "audio_input",
@@ -14,10 +15,21 @@ export const MORE_UNITS = [
   "image",
   "request",
 ] as const;
-export const LONG_UNITS = ["input", "cached_input", "cache_write", "output", "reasoning"] as const;
+export const LONG_UNITS = [
+  "input",
+  "cached_input",
+  "cache_write",
+  "cache_write_1h",
+  "output",
+  "reasoning",
+] as const;
+export const CALL_UNITS = ["web_search"] as const;
+export const TIERS = ["flex", "priority", "fast"] as const;
 
 export type PriceUnit = (typeof MAIN_UNITS)[number] | (typeof MORE_UNITS)[number];
 type LongUnit = (typeof LONG_UNITS)[number];
+type CallUnit = (typeof CALL_UNITS)[number];
+type Tier = (typeof TIERS)[number];
 
 export interface PriceValues {
   units: Partial<Record<PriceUnit, string>>;
@@ -25,13 +37,22 @@ export interface PriceValues {
   images: string;
   longAbove: number | null;
   long: Partial<Record<LongUnit, string>>;
+  calls: Partial<Record<CallUnit, string>>;
+  tiers: Partial<Record<Tier, string>>;
 }
 
-export const NO_PRICE: PriceValues = { units: {}, images: "", longAbove: null, long: {} };
+export const NO_PRICE: PriceValues = {
+  units: {},
+  images: "",
+  longAbove: null,
+  long: {},
+  calls: {},
+  tiers: {},
+};
 
 export function priceValues(price: PriceDocument | undefined): PriceValues {
   if (price === undefined) return NO_PRICE;
-  const { images = {}, long_context: long, ...units } = price;
+  const { images = {}, long_context: long, per_call: calls = {}, tier: tiers = {}, ...units } = price;
   const { above = null, ...longUnits } = long ?? {};
   return {
     units: given(units),
@@ -40,11 +61,14 @@ export function priceValues(price: PriceDocument | undefined): PriceValues {
       .join("\n"),
     longAbove: above,
     long: given(longUnits),
+    calls: given(calls),
+    tiers: given(tiers),
   };
 }
 
 /** Undefined when nothing was typed. */
-export function priceDocument({ units, images, longAbove, long }: PriceValues): PriceDocument | undefined {
+export function priceDocument(values: PriceValues): PriceDocument | undefined {
+  const { units, images, longAbove, long } = values;
   const byKind = Object.fromEntries(
     images
       .split("\n")
@@ -55,11 +79,15 @@ export function priceDocument({ units, images, longAbove, long }: PriceValues): 
       }),
   );
   const longUnits = given(long);
+  const calls = given(values.calls);
+  const tiers = given(values.tiers);
   const hasLong = longAbove !== null || Object.keys(longUnits).length > 0;
   const document: PriceDocument = {
     ...given(units),
     ...(Object.keys(byKind).length === 0 ? {} : { images: byKind }),
     ...(hasLong ? { long_context: { input: "", ...longUnits, above: longAbove ?? 0 } } : {}),
+    ...(Object.keys(calls).length === 0 ? {} : { per_call: calls }),
+    ...(Object.keys(tiers).length === 0 ? {} : { tier: tiers }),
   };
   return Object.keys(document).length === 0 ? undefined : document;
 }

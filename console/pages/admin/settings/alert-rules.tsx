@@ -1,8 +1,8 @@
 import { useText } from "../../../text/text.tsx";
 import { CheckboxField, NumberField, TextField } from "../../../ui/field.tsx";
-import { Form, useForm } from "../../../ui/form.tsx";
+import { Form, type FormState, useForm } from "../../../ui/form.tsx";
 import { Card, Section } from "../../../ui/page.tsx";
-import { type Alerts, sentWebhooks } from "./alert-settings.tsx";
+import { type Alerts, webhooksBody } from "./alerts.ts";
 import { useSaveSettings } from "./saving.ts";
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 };
@@ -13,7 +13,9 @@ function secondsIn(duration: string | undefined): number | null {
   return seconds === undefined ? null : Number(count) * seconds;
 }
 
-function valuesOf({ account_parked, pool_empty, spend, error_rate, overruns }: Alerts) {
+type RuleValues = ReturnType<typeof ruleValues>;
+
+function ruleValues({ account_parked, pool_empty, spend, error_rate, overruns }: Alerts) {
   return {
     accountParked: account_parked?.enabled ?? true,
     poolEmpty: pool_empty?.enabled ?? true,
@@ -30,31 +32,34 @@ function valuesOf({ account_parked, pool_empty, spend, error_rate, overruns }: A
   };
 }
 
+function rulesBody(values: RuleValues) {
+  return {
+    account_parked: { enabled: values.accountParked },
+    pool_empty: { enabled: values.poolEmpty, for: `${values.poolEmptyFor ?? 0}s` },
+    spend: { enabled: values.spend, usd_per_day: values.spendUsd.trim() },
+    error_rate: {
+      enabled: values.errorRate,
+      percent: values.percent ?? 0,
+      over: `${values.minutes ?? 0}m`,
+      min_requests: values.minRequests ?? 0,
+    },
+    overruns: {
+      enabled: values.overruns,
+      count: values.overrunCount ?? 0,
+      over: `${values.overrunMinutes ?? 0}m`,
+    },
+  };
+}
+
 export function AlertRules({ alerts }: { alerts: Alerts }) {
   const t = useText("adminSettings").alerts;
   const kit = useText("kit");
   const save = useSaveSettings();
-  const form = useForm(valuesOf(alerts), async (values) => {
+  const form = useForm(ruleValues(alerts), async (values) => {
     const saved = await save({
-      alerts: {
-        webhooks: sentWebhooks(alerts.webhooks),
-        account_parked: { enabled: values.accountParked },
-        pool_empty: { enabled: values.poolEmpty, for: `${values.poolEmptyFor ?? 0}s` },
-        spend: { enabled: values.spend, usd_per_day: values.spendUsd.trim() },
-        error_rate: {
-          enabled: values.errorRate,
-          percent: values.percent ?? 0,
-          over: `${values.minutes ?? 0}m`,
-          min_requests: values.minRequests ?? 0,
-        },
-        overruns: {
-          enabled: values.overruns,
-          count: values.overrunCount ?? 0,
-          over: `${values.overrunMinutes ?? 0}m`,
-        },
-      },
+      alerts: { webhooks: webhooksBody(alerts.webhooks), ...rulesBody(values) },
     });
-    form.reset(valuesOf(saved.alerts));
+    form.reset(ruleValues(saved.alerts));
   });
   return (
     <Section title={t.rules} about={t.rulesAbout}>
@@ -73,34 +78,43 @@ export function AlertRules({ alerts }: { alerts: Alerts }) {
               inputMode="decimal"
             />
           </div>
-          <CheckboxField {...form.bind("errorRate")} label={t.errorRate} hint={t.errorRateHint} />
-          <div className="columns">
-            <NumberField
-              {...form.bind("percent", "error_rate.percent")}
-              label={t.percent}
-              min={1}
-              max={100}
-              suffix="%"
-            />
-            <NumberField {...form.bind("minutes", "error_rate.over")} label={t.minutes} min={1} max={60} />
-            <NumberField
-              {...form.bind("minRequests", "error_rate.min_requests")}
-              label={t.minRequests}
-              min={1}
-            />
-          </div>
-          <CheckboxField {...form.bind("overruns")} label={t.overruns} hint={t.overrunsHint} />
-          <div className="columns">
-            <NumberField {...form.bind("overrunCount", "overruns.count")} label={t.overrunCount} min={1} />
-            <NumberField
-              {...form.bind("overrunMinutes", "overruns.over")}
-              label={t.minutes}
-              min={1}
-              max={60}
-            />
-          </div>
+          <ErrorRateFields form={form} />
+          <OverrunFields form={form} />
         </Form>
       </Card>
     </Section>
+  );
+}
+
+function ErrorRateFields({ form }: { form: FormState<RuleValues> }) {
+  const t = useText("adminSettings").alerts;
+  return (
+    <>
+      <CheckboxField {...form.bind("errorRate")} label={t.errorRate} hint={t.errorRateHint} />
+      <div className="columns">
+        <NumberField
+          {...form.bind("percent", "error_rate.percent")}
+          label={t.percent}
+          min={1}
+          max={100}
+          suffix="%"
+        />
+        <NumberField {...form.bind("minutes", "error_rate.over")} label={t.minutes} min={1} max={60} />
+        <NumberField {...form.bind("minRequests", "error_rate.min_requests")} label={t.minRequests} min={1} />
+      </div>
+    </>
+  );
+}
+
+function OverrunFields({ form }: { form: FormState<RuleValues> }) {
+  const t = useText("adminSettings").alerts;
+  return (
+    <>
+      <CheckboxField {...form.bind("overruns")} label={t.overruns} hint={t.overrunsHint} />
+      <div className="columns">
+        <NumberField {...form.bind("overrunCount", "overruns.count")} label={t.overrunCount} min={1} />
+        <NumberField {...form.bind("overrunMinutes", "overruns.over")} label={t.minutes} min={1} max={60} />
+      </div>
+    </>
   );
 }

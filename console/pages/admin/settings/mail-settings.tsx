@@ -12,37 +12,14 @@ import { type Settings, useSaveSettings } from "./saving.ts";
 
 const SECURITIES = ["starttls", "tls", "none"] as const;
 
+type Mail = Settings["smtp"];
+
 export function MailSettings({ settings: { smtp } }: { settings: Settings }) {
   const t = useText("adminSettings").smtp;
   const kit = useText("kit");
   const save = useSaveSettings();
   const [open, setOpen] = useState<"test" | "remove" | null>(null);
-  const form = useForm(
-    {
-      host: smtp?.host ?? "",
-      port: (smtp?.port ?? 587) as number | null,
-      security: smtp?.security ?? ("starttls" as const),
-      user: smtp?.user ?? "",
-      password: "",
-      from: smtp?.from ?? "",
-    },
-    async ({ host, port, security, user, password, from }) => {
-      const isSame = smtp?.host === host.trim() && smtp.port === port;
-      await save({
-        smtp: {
-          host: host.trim(),
-          ...(port === null ? {} : { port }),
-          security,
-          ...(user.trim() === "" ? {} : { user: user.trim() }),
-          ...(password === "" ? {} : { password }),
-          from: from.trim(),
-          // What the file has allowed for this address stays allowed.
-          ...(smtp?.private_network && isSame ? { private_network: true } : {}),
-        },
-      });
-      form.reset({ host, port, security, user, password: "", from });
-    },
-  );
+  const form = useMailForm(smtp);
   return (
     <Section
       title={t.title}
@@ -97,6 +74,43 @@ export function MailSettings({ settings: { smtp } }: { settings: Settings }) {
       )}
     </Section>
   );
+}
+
+function useMailForm(smtp: Mail) {
+  const save = useSaveSettings();
+  const form = useForm(mailValues(smtp), async (values) => {
+    await save({ smtp: mailBody(values, smtp) });
+    form.reset({ ...values, password: "" });
+  });
+  return form;
+}
+
+function mailValues(smtp: Mail) {
+  return {
+    host: smtp?.host ?? "",
+    port: (smtp?.port ?? 587) as number | null,
+    security: smtp?.security ?? ("starttls" as const),
+    user: smtp?.user ?? "",
+    password: "",
+    from: smtp?.from ?? "",
+  };
+}
+
+function mailBody(
+  { host, port, security, user, password, from }: ReturnType<typeof mailValues>,
+  saved: Mail,
+) {
+  const isSameServer = saved?.host === host.trim() && saved.port === port;
+  return {
+    host: host.trim(),
+    ...(port === null ? {} : { port }),
+    security,
+    ...(user.trim() === "" ? {} : { user: user.trim() }),
+    ...(password === "" ? {} : { password }),
+    from: from.trim(),
+    // A private address that the configuration file allows stays allowed.
+    ...(saved?.private_network && isSameServer ? { private_network: true } : {}),
+  };
 }
 
 function TestMail({ onClose }: { onClose(): void }) {

@@ -2,7 +2,7 @@ import { useText } from "../../../text/text.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
 import { CheckboxField, SecretField, TextField } from "../../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
-import { type Alerts, sentWebhooks, type Webhook } from "./alert-settings.tsx";
+import { type Alerts, type Webhook, webhooksBody } from "./alerts.ts";
 import { useSaveSettings } from "./saving.ts";
 
 interface WebhookDialogProps {
@@ -34,7 +34,7 @@ export function WebhookDialog({ alerts, webhook, onClose }: WebhookDialogProps) 
         // What the file has allowed for this address stays allowed.
         ...(webhook?.private_network && webhook.url === url.trim() ? { private_network: true } : {}),
       };
-      await save({ alerts: { ...rules, webhooks: sentWebhooks(webhooks).toSpliced(at, 1, saved) } });
+      await save({ alerts: { ...rules, webhooks: webhooksBody(webhooks).toSpliced(at, 1, saved) } });
       onClose();
     },
   );

@@ -6,10 +6,10 @@ import { Dialog } from "../../../ui/dialog.tsx";
 import { CheckboxField } from "../../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
 import { type MadeLink, ShownLink } from "./link-dialog.tsx";
-import type { WholeUser } from "./user.tsx";
+import type { UserDetail } from "./user-detail.ts";
 
 /** For an account that somebody else got into: everything ends now, and the owner gets a link. */
-export function ResetAccessDialog({ user, onClose }: { user: WholeUser; onClose(): void }) {
+export function ResetAccessDialog({ user, onClose }: { user: UserDetail; onClose(): void }) {
   const t = useText("adminUsers");
   const { mail } = useSession();
   const [made, setMade] = useState<MadeLink | null>(null);

@@ -10,11 +10,11 @@ import { Section, Stat, Stats } from "../../../ui/page.tsx";
 import { Table } from "../../../ui/table.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { Money, Time } from "../../../ui/values.tsx";
-import type { WholeUser } from "./user.tsx";
+import type { UserDetail } from "./user-detail.ts";
 
 type Deed = "adjust" | "top_up" | "refund";
 
-export function UserMoney({ user }: { user: WholeUser }) {
+export function UserMoney({ user }: { user: UserDetail }) {
   const users = useText("adminUsers");
   const t = users.money;
   const [deed, setDeed] = useState<Deed | null>(null);
@@ -107,7 +107,7 @@ function MoneyDialog({
   onClose,
 }: {
   deed: "adjust" | "top_up";
-  user: WholeUser;
+  user: UserDetail;
   onClose(): void;
 }) {
   const t = useText("adminUsers").money;

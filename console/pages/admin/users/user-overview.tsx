@@ -6,9 +6,9 @@ import { Card, Facts, Section, Stat, Stats } from "../../../ui/page.tsx";
 import { useToast } from "../../../ui/toast.tsx";
 import { Count, Money, Time } from "../../../ui/values.tsx";
 import { GroupsField } from "./groups-field.tsx";
-import type { WholeUser } from "./user.tsx";
+import type { UserDetail } from "./user-detail.ts";
 
-export function UserOverview({ user }: { user: WholeUser }) {
+export function UserOverview({ user }: { user: UserDetail }) {
   const t = useText("adminUsers");
   const kit = useText("kit");
   const say = useToast();

@@ -11,13 +11,13 @@ import { EmptyState, ProblemNotice } from "../../../ui/notice.tsx";
 import { Card, Section, Stat, Stats } from "../../../ui/page.tsx";
 import { Table } from "../../../ui/table.tsx";
 import { Badge, Money, Time } from "../../../ui/values.tsx";
-import type { WholeUser } from "./user.tsx";
+import type { UserDetail } from "./user-detail.ts";
 
 type View = Answer<"admin.users.support">;
 const HOUR_MS = 3_600_000;
 const KEY_TONES = { active: "good", expired: "warn", revoked: "soft" } as const;
 
-export function UserSupport({ user }: { user: WholeUser }) {
+export function UserSupport({ user }: { user: UserDetail }) {
   const t = useText("adminUsers").support;
   const [view, setView] = useState<View | null>(null);
   const look = useChange("admin.users.support", { onDone: setView });
@@ -45,7 +45,7 @@ export function UserSupport({ user }: { user: WholeUser }) {
   );
 }
 
-function Seen({ user, view }: { user: WholeUser; view: View }) {
+function Seen({ user, view }: { user: UserDetail; view: View }) {
   const t = useText("adminUsers").support;
   return (
     <div className="stack wide">
@@ -110,7 +110,7 @@ function Refusals({ view }: { view: View }) {
   );
 }
 
-function Usage({ user, view }: { user: WholeUser; view: View }) {
+function Usage({ user, view }: { user: UserDetail; view: View }) {
   const t = useText("adminUsers").support;
   const charts = useText("adminDashboard").charts;
   const format = useFormat();
@@ -150,7 +150,7 @@ function Usage({ user, view }: { user: WholeUser; view: View }) {
   );
 }
 
-function Keys({ user }: { user: WholeUser }) {
+function Keys({ user }: { user: UserDetail }) {
   const users = useText("adminUsers");
   const t = users.support;
   const keys = useList("keys.list", { query: { user: user.id } });
@@ -175,7 +175,7 @@ function Keys({ user }: { user: WholeUser }) {
   );
 }
 
-function Wallet({ user }: { user: WholeUser }) {
+function Wallet({ user }: { user: UserDetail }) {
   const users = useText("adminUsers");
   const wallet = useApi("wallet.get", { query: { user: user.id } });
   const { data } = wallet;

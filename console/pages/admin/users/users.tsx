@@ -1,4 +1,5 @@
 import { useState } from "react";
+import type { ListRow } from "../../../api.ts";
 import { useList } from "../../../data.ts";
 import { useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
@@ -6,11 +7,13 @@ import { Segments } from "../../../ui/field.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
-import { Table } from "../../../ui/table.tsx";
+import { type Column, Table } from "../../../ui/table.tsx";
 import { Badge, Count, Money, Time } from "../../../ui/values.tsx";
 import { AddUser } from "./add-user.tsx";
 import { InviteDialog } from "./link-dialog.tsx";
 import { OpenLinks } from "./open-links.tsx";
+
+type User = ListRow<"admin.users.list">;
 
 const FILTERS = { all: {}, admins: { role: "admin" }, disabled: { status: "disabled" } } as const;
 type Filter = keyof typeof FILTERS;
@@ -22,6 +25,7 @@ export default function UsersPage() {
   const [open, setOpen] = useState<"add" | "invite" | null>(null);
   const users = useList("admin.users.list", { query: { search, ...FILTERS[filter] } });
   const isFiltered = search !== "" || filter !== "all";
+  const columns = useUserColumns();
   return (
     <Page>
       <PageHeader
@@ -55,28 +59,7 @@ export default function UsersPage() {
         rows={users}
         rowKey={(user) => user.id}
         href={(user) => `/admin/users/${encodeURIComponent(user.id)}`}
-        columns={[
-          { key: "email", header: t.email, kind: "primary", cell: (user) => user.email },
-          {
-            key: "role",
-            header: t.role,
-            cell: (user) => (
-              <span className="row">
-                <Badge tone={user.role === "admin" ? "accent" : "plain"}>{t.roles[user.role]}</Badge>
-                {user.status === "disabled" && <Badge tone="bad">{t.disabled}</Badge>}
-              </span>
-            ),
-          },
-          {
-            key: "balance",
-            header: t.balance,
-            kind: "end",
-            cell: (user) => <Money isLeft value={user.balance} />,
-          },
-          { key: "keys", header: t.keys, kind: "end", cell: (user) => <Count value={user.keys} /> },
-          { key: "spend", header: t.spend, kind: "end", cell: (user) => <Money value={user.cost_30d} /> },
-          { key: "signedIn", header: t.signedIn, cell: (user) => <Time at={user.signed_in_at} /> },
-        ]}
+        columns={columns}
         empty={
           <EmptyState icon="users" title={isFiltered ? t.noneFound.title : t.none.title}>
             <p>{isFiltered ? t.noneFound.text : t.none.text}</p>
@@ -88,4 +71,30 @@ export default function UsersPage() {
       {open === "invite" && <InviteDialog onClose={() => setOpen(null)} />}
     </Page>
   );
+}
+
+function useUserColumns(): readonly Column<User>[] {
+  const t = useText("adminUsers");
+  return [
+    { key: "email", header: t.email, kind: "primary", cell: (user) => user.email },
+    {
+      key: "role",
+      header: t.role,
+      cell: (user) => (
+        <span className="row">
+          <Badge tone={user.role === "admin" ? "accent" : "plain"}>{t.roles[user.role]}</Badge>
+          {user.status === "disabled" && <Badge tone="bad">{t.disabled}</Badge>}
+        </span>
+      ),
+    },
+    {
+      key: "balance",
+      header: t.balance,
+      kind: "end",
+      cell: (user) => <Money isLeft value={user.balance} />,
+    },
+    { key: "keys", header: t.keys, kind: "end", cell: (user) => <Count value={user.keys} /> },
+    { key: "spend", header: t.spend, kind: "end", cell: (user) => <Money value={user.cost_30d} /> },
+    { key: "signedIn", header: t.signedIn, cell: (user) => <Time at={user.signed_in_at} /> },
+  ];
 }

@@ -1,4 +1,4 @@
-/** A text as a string literal of a language: whatever stands in it, it stays text. */
+/** Writes a text as a string literal of a language, so that none of its characters is interpreted. */
 
 export type Quote = "shell" | "python" | "javascript" | "go" | "java" | "php" | "ruby" | "csharp" | "toml";
 
@@ -9,7 +9,7 @@ export function codeString(text: string, quote: Quote): string {
     case "php":
       return `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
     case "ruby":
-      // Double quotes would look for #{…} in it.
+      // Double quotes would interpolate #{…}.
       return `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
     case "go":
       return text.includes("\n") && !text.includes("`") && !text.includes("\r")
@@ -20,7 +20,7 @@ export function codeString(text: string, quote: Quote): string {
   }
 }
 
-/** JSON's escapes are understood by all the others, once nothing beyond the first plane is left to them. */
+/** The other languages read the escapes of JSON. Characters that only JSON allows unescaped are escaped as well. */
 function escaped(text: string): string {
   return JSON.stringify(text).replaceAll(/[\u007f-\u009f\u2028\u2029]/g, (char) => {
     return `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;

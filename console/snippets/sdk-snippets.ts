@@ -1,20 +1,48 @@
-/** Requests with the official SDKs, whose base address ends with `/v1`, and the configuration of Codex. */
+/** Writes requests with the official SDKs, whose base URL ends with `/v1`, and the configuration of Codex. */
 
 import { indented, isForm, json, KEY_VARIABLE, quoted, type SnippetRequest, streams } from "./snippet.ts";
 
-/** What the official SDKs call it; others are asked for with plain HTTP. */
-const SDK_CALLS: Readonly<Record<string, { python: string; typescript: string }>> = {
-  "POST /v1/responses": { python: "responses.create", typescript: "responses.create" },
-  "POST /v1/chat/completions": { python: "chat.completions.create", typescript: "chat.completions.create" },
-  "POST /v1/embeddings": { python: "embeddings.create", typescript: "embeddings.create" },
-  "POST /v1/images/generations": { python: "images.generate", typescript: "images.generate" },
-  "GET /v1/models": { python: "models.list", typescript: "models.list" },
+interface SdkCall {
+  method: string;
+  /** The generated content of a response, as an expression; null if the response is the content. */
+  content: { python: string; typescript: string } | null;
+}
+
+/** The calls of the official SDKs, which have the same names in both languages. */
+const SDK_CALLS: Readonly<Record<string, SdkCall>> = {
+  "POST /v1/responses": {
+    method: "responses.create",
+    content: { python: "answer.output_text", typescript: "answer.output_text" },
+  },
+  "POST /v1/chat/completions": {
+    method: "chat.completions.create",
+    content: {
+      python: "answer.choices[0].message.content",
+      typescript: "answer.choices[0]?.message.content",
+    },
+  },
+  "POST /v1/embeddings": {
+    method: "embeddings.create",
+    content: { python: "answer.data[0].embedding[:4]", typescript: "answer.data[0]?.embedding.slice(0, 4)" },
+  },
+  "POST /v1/images/generations": {
+    method: "images.generate",
+    content: { python: "len(answer.data[0].b64_json)", typescript: "answer.data?.[0]?.b64_json?.length" },
+  },
+  "GET /v1/models": { method: "models.list", content: null },
 };
 
+const EDIT_IMAGES: SdkCall = { method: "images.edit", content: null };
+
+/** Returns null for operations that the SDKs do not have. */
+function findCall(request: SnippetRequest): SdkCall | null {
+  if (request.path === "/v1/images/edits" && isForm(request)) return EDIT_IMAGES;
+  return SDK_CALLS[`${request.method} ${request.path}`] ?? null;
+}
+
 export function python(request: SnippetRequest): string | null {
-  const call = SDK_CALLS[`${request.method} ${request.path}`]?.python;
-  const edits = request.path === "/v1/images/edits" && isForm(request);
-  if (call === undefined && !edits) return null;
+  const call = findCall(request);
+  if (call === null) return null;
   const named = Object.entries(request.body ?? {}).map(
     ([name, value]) => `    ${name}=${pythonValue(value, 1)},`,
   );
@@ -24,10 +52,11 @@ export function python(request: SnippetRequest): string | null {
     (name, value) => `    ${name}=${value},`,
   );
   const args = [...named, ...files];
-  const invoked = `client.${call ?? "images.edit"}(${args.length === 0 ? "" : `\n${args.join("\n")}\n`})`;
+  const invoked = `client.${call.method}(${args.length === 0 ? "" : `\n${args.join("\n")}\n`})`;
+  const output = (request.printsContent && call.content?.python) || "answer.to_json()";
   const use = streams(request)
     ? `for event in ${invoked}:\n    print(event)`
-    : `answer = ${invoked}\nprint(answer.to_json())`;
+    : `answer = ${invoked}\nprint(${output})`;
   return `import os
 from openai import OpenAI
 
@@ -40,9 +69,8 @@ ${use}`;
 }
 
 export function typescript(request: SnippetRequest): string | null {
-  const call = SDK_CALLS[`${request.method} ${request.path}`]?.typescript;
-  const edits = request.path === "/v1/images/edits" && isForm(request);
-  if (call === undefined && !edits) return null;
+  const call = findCall(request);
+  if (call === null) return null;
   const files = fileArguments(
     request,
     (name) => `createReadStream(${quoted(name, "javascript")})`,
@@ -53,10 +81,13 @@ export function typescript(request: SnippetRequest): string | null {
   );
   const body = [...fields, ...files];
   const argument = body.length === 0 ? "" : `{\n${body.join("\n")}\n}`;
-  const invoked = `client.${call ?? "images.edit"}(${argument})`;
+  const invoked = `client.${call.method}(${argument})`;
+  const output = request.printsContent ? call.content?.typescript : undefined;
   const use = streams(request)
     ? `for await (const event of await ${invoked}) {\n  console.log(event);\n}`
-    : `console.log(await ${invoked});`;
+    : output === undefined
+      ? `console.log(await ${invoked});`
+      : `const answer = await ${invoked};\nconsole.log(${output});`;
   const imports = files.length === 0 ? "" : 'import { createReadStream } from "node:fs";\n';
   return `${imports}import OpenAI from "openai";
 
@@ -68,7 +99,7 @@ const client = new OpenAI({
 ${use}`;
 }
 
-/** `image[]` is how forms write what SDKs call `image`, a list. */
+/** A form repeats the field `image[]`; the SDKs take a list named `image`. */
 function fileArguments(
   { files }: SnippetRequest,
   open: (name: string) => string,
@@ -104,7 +135,10 @@ function pythonValue(value: unknown, depth: number): string {
   return String(value);
 }
 
-/** For the one thing that Codex does: talk to a model that speaks Responses. */
+/**
+ * Codex uses only Responses. The provider's name must not be "OpenAI", which would enable features that only OpenAI
+ * has. Where a group does not allow WebSockets, Codex falls back to HTTP.
+ */
 export function codex({ baseUrl, path, body }: SnippetRequest): string | null {
   if (path !== "/v1/responses" || typeof body?.model !== "string") return null;
   return `# ~/.codex/config.toml

@@ -1,4 +1,4 @@
-/** What a snippet is made of, and the words that all of them share. */
+/** The request that a snippet sends, and the helpers that the languages share. */
 
 import { codeString, type Quote } from "./code-string.ts";
 
@@ -6,24 +6,28 @@ export interface SnippetRequest {
   /** Without `/v1` and without a trailing slash. */
   baseUrl: string;
   method: "GET" | "POST" | "DELETE";
-  /** With `/v1`, its parameters filled in, and its query. */
+  /** With `/v1`, its parameters and its query. */
   path: string;
   /** A turn over a WebSocket: the body is its message. */
   isSocket: boolean;
-  /** Null where there is none. */
+  /** Null if the request has no body. */
   body: Readonly<Record<string, unknown>> | null;
   /** For forms: field → the file's name. The other fields are in the body. */
   files: readonly { field: string; name: string }[];
+  /** SDK snippets print the generated content. By default they print the whole response. */
+  printsContent?: boolean;
 }
 
 export interface SnippetLanguage {
   id: string;
   label: string;
-  /** Null for what it has no good way to say. */
+  /** For the highlighter. */
+  language: string;
+  /** Returns null if the language has no good way to send the request. */
   write(request: SnippetRequest): string | null;
 }
 
-/** Where every snippet takes the key from: it is never part of one. */
+/** The environment variable that every snippet reads the key from: a snippet never contains a key. */
 export const KEY_VARIABLE = "MODEL_GATEWAY_KEY";
 
 export const isForm = ({ files }: SnippetRequest) => files.length > 0;
@@ -41,7 +45,7 @@ export function indented(text: string, pad: string): string {
   return text.replaceAll("\n", `\n${pad}`);
 }
 
-/** A value as a field of a form, which knows nothing but text. */
+/** A value as a field of a form, which has only texts. */
 export function formText(value: unknown): string {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

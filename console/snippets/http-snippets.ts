@@ -1,4 +1,4 @@
-/** Requests in languages that speak plain HTTP. */
+/** Writes requests in languages that send them over plain HTTP. */
 
 import {
   formText,
@@ -18,7 +18,7 @@ export function curl(request: SnippetRequest): string {
   lines.push(`  -H "Authorization: Bearer $${KEY_VARIABLE}"`);
   if (isForm(request)) {
     for (const [name, value] of Object.entries(body ?? {})) {
-      // As it stands: -F would take a leading @ for the name of a file.
+      // -F would read a leading @ as the name of a file.
       lines.push(`  --form-string ${quoted(`${name}=${formText(value)}`, "shell")}`);
     }
     for (const { field, name } of request.files) lines.push(`  -F ${quoted(`${field}=@${name}`, "shell")}`);
@@ -135,7 +135,7 @@ ${[...fields, ...files].join("\n")}
 }`;
 }
 
-/** Null for forms, of which its library knows nothing. */
+/** Returns null for forms, which the standard library does not support. */
 export function java(request: SnippetRequest): string | null {
   if (isForm(request)) return null;
   const { method, body } = request;
@@ -163,7 +163,7 @@ public class Main {
 }`;
 }
 
-/** Null for several pictures: its forms have each name once. */
+/** Returns null for several images of one field: a PHP form has each name once. */
 export function php(request: SnippetRequest): string | null {
   const { method, body, files } = request;
   if (new Set(files.map(({ field }) => field)).size < files.length) return null;

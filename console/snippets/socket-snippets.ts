@@ -1,8 +1,8 @@
-/** A turn over a WebSocket. Programs can send headers, so the key is in one. */
+/** Writes a turn over a WebSocket. The key is sent in a header, which programs can set and browsers cannot. */
 
 import { json, KEY_VARIABLE, quoted, type SnippetRequest } from "./snippet.ts";
 
-/** One turn, told event by event, then the connection is closed. */
+/** Prints the events of one turn, then closes the connection. */
 export function socketTypescript({ baseUrl, body }: SnippetRequest): string {
   return `import OpenAI from "openai";
 import { ResponsesWS } from "openai/resources/responses/ws";

@@ -1,0 +1,19 @@
+export interface Series {
+  key: string;
+  label: string;
+  /** One value for each time; null where there is none. */
+  values: readonly (number | null)[];
+}
+
+export interface ColouredSeries extends Series {
+  colour: string;
+}
+
+/** How the figures of a chart are written. */
+export interface ChartFormat {
+  value(value: number): string;
+  /** Short, for the axis. */
+  time(ms: number): string;
+  /** In full, where a single point is read. */
+  moment(ms: number): string;
+}

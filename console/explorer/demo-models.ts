@@ -1,0 +1,9 @@
+/** The models of the demo installation that a first start creates, by the interface that each is for. */
+export const DEMO_MODELS: Readonly<Record<string, string>> = {
+  responses: "sim-fast",
+  chat: "sim-fast",
+  messages: "sim-fast",
+  gemini: "sim-fast",
+  embeddings: "sim-embed",
+  images: "sim-image",
+};

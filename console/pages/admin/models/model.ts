@@ -1,0 +1,3 @@
+import type { ListRow } from "../../../api.ts";
+
+export type Model = ListRow<"admin.models.list">;
