@@ -1,16 +1,17 @@
 /** Plans the response of a simulated model: its choices, tool calls and usage. */
 
-import { type Conversation, conversationIn } from "./conversation.ts";
+import { type Conversation, readConversation } from "./conversation.ts";
 import { invalid, notJson, type Refusal, unknownParameter } from "./errors.ts";
 import { hiddenTokens, withHidden } from "./hidden-reasoning.ts";
 import { echoed, intField, isRecord, type JsonFields, parseJson, stringField } from "./json-fields.ts";
 import { readLogProbabilities } from "./log-probabilities.ts";
 import type { Behaviour } from "./model-name.ts";
-import { sampleOf } from "./sample.ts";
+import { readRequestedCalls } from "./requested-call.ts";
+import { buildSample } from "./sample.ts";
 import { cutAtStop, readStopSequences } from "./stop-sequences.ts";
 import { answerAfterTool, answerTo, longEnough, reasoningAbout, sized } from "./text.ts";
 import type { TokenRule } from "./tokens.ts";
-import { planToolCall, type ToolPlan } from "./tool-choice.ts";
+import { type FunctionTool, planToolCall, type ToolPlan } from "./tool-choice.ts";
 
 export interface Usage {
   input: number;
@@ -82,7 +83,7 @@ export function planAnswer(
   const options = readOptions(call, promptField);
   if ("kind" in options) return options;
   const { toolPlan, outputTokensMax, stops, topLogprobs } = options;
-  const conversation = conversationIn(fields.get(promptField), toolPlan.tool !== null);
+  const conversation = readConversation(fields.get(promptField), toolPlan.tool !== null);
   if (conversation === null) return notJson();
   const choiceFor = choices(call, conversation, toolPlan);
   const limitedChoice = (variant: number) => {
@@ -134,7 +135,7 @@ function readOptions(
 }
 
 const AUTO = '"auto"';
-const NO_TOOL: ToolPlan = { tool: null, isForced: false };
+const NO_TOOL: ToolPlan = { tool: null, isForced: false, offered: [] };
 const LOGPROBS_BYTES_MAX = 256 * 1024;
 
 const PLAIN = { cut: false, topLogprobs: null };
@@ -151,27 +152,36 @@ function fileTokens(prompt: string | undefined, behaviour: Behaviour): number {
 function choices(
   { fields, behaviour, seed }: AnswerInput,
   { question, toolOutput }: Conversation,
-  { tool: offered, isForced }: ToolPlan,
+  { tool: first, isForced, offered }: ToolPlan,
 ): (variant: number) => Choice {
   const reasoning = behaviour.reasons ? reasoningAbout(question) : "";
-  const tool = isForced || toolOutput === null ? offered : null;
+  const tool = isForced || toolOutput === null ? first : null;
+  const requested = tool === null || isForced ? undefined : findRequested(question, offered);
+  if (requested !== undefined) {
+    return () => ({ reasoning, text: "", call: requested, ...PLAIN });
+  }
   if (tool !== null) {
     // An empty schema allows any value, but arguments must be an object.
     const { parameters } = tool;
     const isDescribed = isRecord(parameters) && Object.keys(parameters).length > 0;
-    const callArguments = isDescribed ? JSON.stringify(sampleOf(parameters, "", question)) : "{}";
+    const callArguments = isDescribed ? JSON.stringify(buildSample(parameters, "", question)) : "{}";
     return () => ({ reasoning, text: "", call: { name: tool.name, arguments: callArguments }, ...PLAIN });
   }
   const schema = structuredSchema(fields);
   return (variant) => {
     if (schema !== undefined) {
-      return { reasoning, text: JSON.stringify(sampleOf(schema, "", question)), call: null, ...PLAIN };
+      return { reasoning, text: JSON.stringify(buildSample(schema, "", question)), call: null, ...PLAIN };
     }
     let text = toolOutput === null ? answerTo(question, seed, variant) : answerAfterTool(toolOutput);
     if (behaviour.bytes !== null) text = sized(text, behaviour.bytes);
     else if (behaviour.events !== null) text = longEnough(text, behaviour.events);
     return { reasoning, text, call: null, ...PLAIN };
   };
+}
+
+function findRequested(question: string, offered: readonly FunctionTool[]): ToolCall | undefined {
+  const call = readRequestedCalls(question).find(({ name }) => offered.some((tool) => tool.name === name));
+  return call && { name: call.name, arguments: call.input };
 }
 
 function computeUsage(

@@ -10,12 +10,12 @@ import {
   type Frame,
   frame,
   jsonReply,
+  outputFrame,
   type Reply,
-  saying,
-  toldUsage,
+  reportUsage,
   usageJson,
 } from "./reply.ts";
-import { piecesOf } from "./text.ts";
+import { splitText } from "./text.ts";
 
 /** Text, reasoning, tool name and tool arguments. */
 const LANES_PER_CHOICE = 4;
@@ -27,7 +27,7 @@ export function chatCompletion(call: Call): Reply {
   const answer = planAnswer(call, "messages", 0);
   if ("kind" in answer) return answer;
   const choices = fault?.name === "empty" ? [NO_CHOICE] : answer.choices;
-  const reportedUsage = toldUsage(answer.usage, fault);
+  const reportedUsage = reportUsage(answer.usage, fault);
   if (isTrue(fields, "stream")) {
     return eventsReply(chunks(call, choices, reportedUsage), answer.usage);
   }
@@ -50,7 +50,7 @@ function completion(call: Call, choices: readonly Choice[], reportedUsage: Usage
 /** The same tokens as in a stream, where each piece has its own log probabilities. */
 function formatLogprobs({ behaviour }: Call, { text, topLogprobs }: Choice): string {
   if (topLogprobs === null) return "null";
-  const pieces = [...piecesOf(text, behaviour.events)];
+  const pieces = [...splitText(text, behaviour.events)];
   const content = pieces.flatMap((piece) => computeLogProbabilities(piece, topLogprobs));
   return JSON.stringify({ content, refusal: null });
 }
@@ -80,11 +80,11 @@ function* chunks(call: Call, choices: readonly Choice[], reportedUsage: Usage | 
   const output = (index: number, text: string, topLogprobs: number | null): Frame => {
     const logprobs = pieceLogprobs(text, topLogprobs);
     const data = chunk(index, { delta: `{"content":${JSON.stringify(text)}}`, logprobs });
-    return saying(null, data, text, index * LANES_PER_CHOICE, true);
+    return outputFrame(null, data, text, index * LANES_PER_CHOICE, true);
   };
   const reasoningChunk = (index: number, text: string): Frame => {
     const data = chunk(index, { delta: `{"reasoning_content":${JSON.stringify(text)}}` });
-    return saying(null, data, text, index * LANES_PER_CHOICE + 1, false);
+    return outputFrame(null, data, text, index * LANES_PER_CHOICE + 1, false);
   };
 
   if (fault?.name === "capacity-in-stream") {
@@ -95,8 +95,8 @@ function* chunks(call: Call, choices: readonly Choice[], reportedUsage: Usage | 
     yield frame(null, chunk(index, { delta: `{"role":"assistant","content":"","refusal":null}` }));
   }
   for (const [index, choice] of choices.entries()) {
-    for (const piece of piecesOf(choice.reasoning, null)) yield reasoningChunk(index, piece);
-    for (const piece of piecesOf(choice.text, behaviour.events)) {
+    for (const piece of splitText(choice.reasoning, null)) yield reasoningChunk(index, piece);
+    for (const piece of splitText(choice.text, behaviour.events)) {
       yield output(index, piece, choice.topLogprobs);
     }
     if (choice.call !== null) yield* toolCallChunks(call, index, choice.call, chunk);
@@ -143,9 +143,9 @@ function* toolCallChunks(call: Call, index: number, tool: ToolCall, chunk: Write
   const name = JSON.stringify(tool.name);
   const opening = `{"tool_calls":[{"index":0,"id":"${call.newId("call_")}","type":"function","function":{"name":${name},"arguments":""}}]}`;
   const lane = index * LANES_PER_CHOICE + 2;
-  yield saying(null, chunk(index, { delta: opening }), tool.name, lane, false);
-  for (const piece of piecesOf(tool.arguments, null)) {
+  yield outputFrame(null, chunk(index, { delta: opening }), tool.name, lane, false);
+  for (const piece of splitText(tool.arguments, null)) {
     const delta = `{"tool_calls":[{"index":0,"function":{"arguments":${JSON.stringify(piece)}}}]}`;
-    yield saying(null, chunk(index, { delta }), piece, lane + 1, false);
+    yield outputFrame(null, chunk(index, { delta }), piece, lane + 1, false);
   }
 }

@@ -19,7 +19,7 @@ export async function answerControl(
   }
   if (route === "POST /__control") return control(await request.text(), simulation);
   const bodyRoute = /^GET \/__ledger\/([^/]+)\/body$/.exec(route);
-  const body = bodyRoute === null ? null : ledger.bodyOf(bodyRoute[1] ?? "");
+  const body = bodyRoute === null ? null : ledger.findBody(bodyRoute[1] ?? "");
   if (body !== null) return new Response(Buffer.from(body));
   // The target of `fault/redirect`: a gateway that follows the redirect gets this response, and the test detects it.
   if (path === "/__redirected") return Response.json({ redirected: true });

@@ -14,17 +14,17 @@ const PARSED_CHARS_MAX = 32 * 1024;
 const TAIL_CHARS = 4 * 1024;
 const QUESTION_CHARS = 200;
 
-export function conversationIn(slice: string | undefined, exact: boolean): Conversation | null {
+export function readConversation(slice: string | undefined, exact: boolean): Conversation | null {
   if (slice === undefined) return { question: "", toolOutput: null };
   if (slice.length > PARSED_CHARS_MAX && !exact) return { question: findLastText(slice), toolOutput: null };
   const value = parseJson(slice);
   if (value === undefined) return null;
   if (typeof value === "string") return { question: value, toolOutput: null };
   if (!Array.isArray(value)) return { question: "", toolOutput: null };
-  return readConversation(value);
+  return parseConversation(value);
 }
 
-function readConversation(items: readonly unknown[]): Conversation {
+function parseConversation(items: readonly unknown[]): Conversation {
   let toolOutput: string | null = null;
   for (let i = items.length - 1; i >= 0; i--) {
     const item = items[i];

@@ -2,10 +2,12 @@
 
 import { gzipSync } from "node:zlib";
 import { bodyStream } from "./body-stream.ts";
+import { producedTokens } from "./disconnected-stream.ts";
 import type { Refusal } from "./errors.ts";
 import { canaryHeaders, earlyFault } from "./faults.ts";
+import { toGoogleRefusal } from "./gemini/google-refusal.ts";
 import type { Ledger, LedgerEntry } from "./ledger.ts";
-import { producedTokens } from "./left-stream.ts";
+import { asMessagesRefusal } from "./messages-errors.ts";
 import type { Behaviour, Fault } from "./model-name.ts";
 import type { EventsReply, JsonReply, Reply } from "./reply.ts";
 import type { TokenRule } from "./tokens.ts";
@@ -13,6 +15,8 @@ import { BODY_FAULTS, bodyOps, eventOps, type WireOp } from "./wire.ts";
 
 export interface Delivery {
   request: Request;
+  /** Refusals are written in the form of this API. */
+  isGemini: boolean;
   /** Null for calls without a model. */
   behaviour: Behaviour | null;
   fault: Fault | null;
@@ -44,7 +48,7 @@ async function deliverLate(delivery: Delivery, buildReply: () => Reply): Promise
 
   if (fault !== null) {
     const { nowMs } = delivery;
-    const credential = credentialOf(request.headers) ?? "";
+    const credential = readCredential(request.headers) ?? "";
     const early = earlyFault(fault, { streams: entry.stream, nowMs, credential });
     if (early === "never") {
       await waitFor(null, request.signal);
@@ -63,14 +67,24 @@ function respond(delivery: Delivery, reply: Reply): Response {
   return reply.kind === "json" ? respondWhole(delivery, reply) : respondEvents(delivery, reply);
 }
 
-/** The caller's credential, from either of the two headers. */
-export function credentialOf(headers: Headers): string | null {
+/** The caller's credential, from the header of any of the APIs. */
+export function readCredential(headers: Headers): string | null {
   const authorization = headers.get("authorization");
   if (authorization !== null) return authorization.replace(/^bearer\s+/i, "");
-  return headers.get("api-key");
+  return headers.get("x-api-key") ?? headers.get("api-key") ?? headers.get("x-goog-api-key");
 }
 
-function respondRefusal(delivery: Delivery, refusal: Refusal): Response {
+/** Whether the path belongs to Anthropic's API, which has its own form of errors and headers. */
+export function isMessages(path: string): boolean {
+  return path.startsWith("/v1/messages");
+}
+
+function respondRefusal(delivery: Delivery, openAiRefusal: Refusal): Response {
+  const refusal = isMessages(delivery.entry.path)
+    ? asMessagesRefusal(openAiRefusal)
+    : delivery.isGemini
+      ? toGoogleRefusal(openAiRefusal)
+      : openAiRefusal;
   delivery.entry.finished = true;
   delivery.ledger.close(delivery.entry);
   return new Response(refusal.body, {
@@ -150,14 +164,27 @@ export function book(entry: LedgerEntry, reply: EventsReply | JsonReply, outputT
 }
 
 function headersFor(delivery: Delivery, contentType: string): Record<string, string> {
-  const headers: Record<string, string> = {
-    "content-type": contentType,
-    "x-request-id": delivery.requestId,
-    "openai-organization": "org-simulator",
-    "openai-processing-ms": "1",
-  };
+  const headers: Record<string, string> = isMessages(delivery.entry.path)
+    ? messagesHeaders(delivery, contentType)
+    : {
+        "content-type": contentType,
+        "x-request-id": delivery.requestId,
+        "openai-organization": "org-simulator",
+        "openai-processing-ms": "1",
+      };
   if (delivery.fault?.name !== "canary-ok") return headers;
-  return { ...headers, ...canaryHeaders(credentialOf(delivery.request.headers) ?? "") };
+  return { ...headers, ...canaryHeaders(readCredential(delivery.request.headers) ?? "") };
+}
+
+function messagesHeaders({ requestId, nowMs }: Delivery, contentType: string): Record<string, string> {
+  return {
+    "content-type": contentType,
+    "request-id": requestId,
+    "anthropic-organization-id": "org-simulator",
+    "anthropic-ratelimit-requests-limit": "1000",
+    "anthropic-ratelimit-requests-remaining": "999",
+    "anthropic-ratelimit-requests-reset": new Date(nowMs + 60_000).toISOString(),
+  };
 }
 
 /** Resolves to false when the client disconnects first; `null` waits only for that. */

@@ -3,8 +3,8 @@
 import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson } from "./errors.ts";
 import { intField, parseJson, stringField } from "./json-fields.ts";
-import { jsonReply, type Reply, toldUsage, usageJson } from "./reply.ts";
-import { hashOf } from "./text.ts";
+import { jsonReply, type Reply, reportUsage, usageJson } from "./reply.ts";
+import { computeHash } from "./text.ts";
 import type { TokenRule } from "./tokens.ts";
 
 const DIMENSIONS = 1536;
@@ -41,7 +41,7 @@ export function embeddings(call: Call): Reply {
   );
   const tokens = texts.reduce((sum, text) => sum + text.tokens, 0);
   const usage = { input: tokens, cached: 0, output: 0, reasoning: 0 };
-  const reportedUsage = toldUsage(usage, call.fault);
+  const reportedUsage = reportUsage(usage, call.fault);
   const usageText =
     reportedUsage === null
       ? ""
@@ -82,7 +82,7 @@ function encodeVector(text: string, dimensions: number, format: "float" | "base6
   const key = `${seed}/${dimensions}/${format}/${text}`;
   const cached = text.length <= 1_000 ? encodedVectors.get(key) : undefined;
   if (cached !== undefined) return cached;
-  const vector = unitVector(hashOf(seed, text), dimensions);
+  const vector = unitVector(computeHash(seed, text), dimensions);
   const json =
     format === "base64"
       ? `"${Buffer.from(vector.buffer).toString("base64")}"`
@@ -94,7 +94,8 @@ function encodeVector(text: string, dimensions: number, format: "float" | "base6
   return json;
 }
 
-function unitVector(hash: number, dimensions: number): Float32Array<ArrayBuffer> {
+/** The same hash always produces the same vector, of length 1. */
+export function unitVector(hash: number, dimensions: number): Float32Array<ArrayBuffer> {
   const vector = new Float32Array(dimensions);
   let state = hash === 0 ? 1 : hash;
   let squares = 0;

@@ -9,6 +9,8 @@ import type { TokenRule } from "./tokens.ts";
 /** The input of an endpoint: plain data, so that it can be called without a server. */
 export interface Call {
   fields: JsonFields;
+  /** The headers of an HTTP request. */
+  headers?: Headers;
   behaviour: Behaviour;
   /** The active fault: the model's own, or the one set at run time. */
   fault: Fault | null;

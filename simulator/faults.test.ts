@@ -2,7 +2,7 @@ import { afterAll, beforeEach, describe, expect, test } from "bun:test";
 import { rawPost } from "./raw-client.test-support.ts";
 import { startSimulator } from "./simulator.ts";
 
-const simulator = startSimulator({ seed: 7, faultDoor: true });
+const simulator = startSimulator({ seed: 7, faultPort: true });
 const faultUrl = simulator.faultUrl ?? "";
 afterAll(() => simulator.stop());
 beforeEach(() => simulator.ledger.reset());
@@ -26,7 +26,7 @@ const eventsIn = (body: string): string[] => body.split("\n\n").filter((block) =
 const dataIn = (body: string): string[] =>
   [...body.matchAll(/^data: (.*)$/gm)].map((match) => match[1] ?? "");
 
-describe("an answer that is refused", () => {
+describe("a rejected request", () => {
   const cases: [model: string, status: number, code: string | null][] = [
     ["fault/400", 400, "invalid_value"],
     ["fault/context", 400, "context_length_exceeded"],
@@ -48,14 +48,14 @@ describe("an answer that is refused", () => {
     }
   });
 
-  test("fault/429 says when to come back only if told to", async () => {
+  test("fault/429 sends Retry-After only if the model name sets it", async () => {
     expect((await post(CHAT, "fault/429", true)).headers.get("retry-after")).toBeNull();
     expect((await post(CHAT, "fault/429@retry=2", true)).headers.get("retry-after")).toBe("2");
     const date = (await post(CHAT, "fault/429-date", true)).headers.get("retry-after");
     expect(Date.parse(date ?? "")).toBeGreaterThan(Date.now() - 1_000);
   });
 
-  test("fault/502 and fault/html are HTML", async () => {
+  test("fault/502 and fault/html return HTML", async () => {
     for (const [model, status] of [
       ["fault/502", 502],
       ["fault/html", 200],
@@ -68,7 +68,7 @@ describe("an answer that is refused", () => {
     }
   });
 
-  test("fault/redirect points to another path of the same host", async () => {
+  test("fault/redirect redirects to another path of the same host", async () => {
     const answer = await post(CHAT, "fault/redirect", false);
     expect([answer.status, answer.headers.get("location")]).toEqual([302, "/__redirected"]);
   });
@@ -79,7 +79,7 @@ describe("a canary", () => {
   const headers = { authorization: "Bearer sk-my-own" };
   const names = ["set-cookie", "openai-organization", "x-request-id", "server", "via"];
 
-  test.each([400, 401, 429, 500])("stands in every header and field of a %d", async (status) => {
+  test.each([400, 401, 429, 500])("is in every header and error field of a %d", async (status) => {
     const answer = await post(CHAT, `fault/canary@${status}`, false, { headers });
     expect(answer.status).toBe(status);
     for (const name of names) for (const word of words) expect(answer.headers.get(name)).toContain(word);
@@ -89,7 +89,7 @@ describe("a canary", () => {
     }
   });
 
-  test("stands in the headers of a good answer", async () => {
+  test("is in the headers of a successful response", async () => {
     for (const stream of [false, true]) {
       const answer = await post(CHAT, "fault/canary-ok", stream, { headers });
       expect(answer.status).toBe(200);
@@ -100,11 +100,11 @@ describe("a canary", () => {
 });
 
 describe("a connection", () => {
-  test.each(["fault/refuse", "fault/rst"])("of %s is reset without an answer", async (model) => {
+  test.each(["fault/refuse", "fault/rst"])("with %s is reset without a response", async (model) => {
     expect(await raw(CHAT, model, true)).toMatchObject({ head: "", ended: "reset" });
   });
 
-  test("of fault/blackhole stays open until the client leaves", async () => {
+  test("with fault/blackhole stays open until the client disconnects", async () => {
     const leave = new AbortController();
     const answer = post(CHAT, "fault/blackhole", false, { signal: leave.signal }).catch(() => "left");
     while (simulator.ledger.totals().inFlight === 0) await Bun.sleep(1);
@@ -114,11 +114,11 @@ describe("a connection", () => {
     expect(simulator.ledger.last()).toMatchObject({ finished: false, abortedByClient: true });
   });
 
-  test("of fault/slow-headers answers after its time", async () => {
+  test("with fault/slow-headers responds after the configured delay", async () => {
     expect((await post(CHAT, "fault/slow-headers@20ms", false)).status).toBe(200);
   });
 
-  test("at the fault door ends with a FIN where the main port resets", async () => {
+  test("to the fault port ends with FIN where the main port resets", async () => {
     expect(await raw(CHAT, "fault/refuse", true, faultUrl)).toMatchObject({ head: "", ended: "fin" });
     const broken = await raw(CHAT, "fault/rst@chunk3", true, faultUrl);
     expect(broken.ended).toBe("fin");
@@ -127,8 +127,8 @@ describe("a connection", () => {
   });
 });
 
-describe("a plain answer", () => {
-  test("of fault/truncated is cut; at the fault door its length is a lie", async () => {
+describe("a whole response", () => {
+  test("with fault/truncated is cut off; on the fault port its Content-Length is too large", async () => {
     const reset = await raw(CHAT, "fault/truncated", false);
     expect(reset.ended).toBe("reset");
     const lied = await raw(CHAT, "fault/truncated", false, faultUrl);
@@ -138,7 +138,7 @@ describe("a plain answer", () => {
   });
 
   test.each(["fault/badjson", "fault/cut", "fault/cut@byte20"])(
-    "of %s ends well and is no JSON",
+    "with %s ends cleanly and is not JSON",
     async (model) => {
       const answer = await raw(RESPONSES, model, false);
       expect(answer.ended).toBe("message");
@@ -147,25 +147,25 @@ describe("a plain answer", () => {
     },
   );
 
-  test("of fault/empty has no body", async () => {
+  test("with fault/empty has no body", async () => {
     const answer = await post(CHAT, "fault/empty", false);
     expect([answer.status, await answer.text()]).toEqual([200, ""]);
     expect(simulator.ledger.last()).toMatchObject({ outputTokens: 0, finished: true });
   });
 
-  test("of fault/gzip is packed although nobody asked", async () => {
+  test("with fault/gzip is compressed although the client accepts only identity", async () => {
     const answer = await post(CHAT, "fault/gzip", false, { headers: { "accept-encoding": "identity" } });
     expect(answer.headers.get("content-encoding")).toBe("gzip");
     expect(await answer.json()).toHaveProperty("choices");
   });
 
-  test("of fault/split comes in several writes", async () => {
+  test("with fault/split arrives in several writes", async () => {
     const answer = await raw(CHAT, "fault/split", false);
     expect(answer.chunks.length).toBeGreaterThan(1);
     expect(JSON.parse(answer.body)).toHaveProperty("choices");
   });
 
-  test("of fault/failed and fault/incomplete says so", async () => {
+  test("with fault/failed and fault/incomplete has that status", async () => {
     expect((await post(CHAT, "fault/failed", false)).status).toBe(500);
     expect(await (await post(RESPONSES, "fault/failed", false)).json()).toMatchObject({
       status: "failed",
@@ -178,7 +178,7 @@ describe("a plain answer", () => {
   });
 });
 
-describe("usage", () => {
+describe("reported usage", () => {
   const tokensOf = async (model: string) => {
     const chat = (await (await post(CHAT, model, false)).json()) as { usage?: { prompt_tokens: unknown } };
     const response = (await (await post(RESPONSES, model, false)).json()) as {
@@ -187,7 +187,7 @@ describe("usage", () => {
     return [chat.usage?.prompt_tokens, response.usage?.input_tokens];
   };
 
-  test("is missing, zero, negative or absurd, as the fault says", async () => {
+  test("is missing, zero, negative or absurd, depending on the fault", async () => {
     expect(await tokensOf("fault/no-usage")).toEqual([undefined, undefined]);
     expect(await tokensOf("fault/usage-zero")).toEqual([0, 0]);
     expect(await tokensOf("fault/usage-negative")).toEqual([-120, -120]);
@@ -196,7 +196,7 @@ describe("usage", () => {
     expect(await tokensOf("fault/usage-nan")).toEqual(["NaN", "NaN"]);
   });
 
-  test("is true in the ledger all the same", async () => {
+  test("does not change the true count in the ledger", async () => {
     await tokensOf("fault/usage-absurd");
     const [entry] = simulator.ledger.entries();
     expect(entry?.inputTokens).toBe(9);
@@ -204,7 +204,7 @@ describe("usage", () => {
   });
 });
 
-test("a fault set at run time strikes every model, for as long as it was set", async () => {
+test("a fault set at run time applies to every model for the set number of requests", async () => {
   const control = (order: object) =>
     fetch(new URL("/__control", simulator.url), { method: "POST", body: JSON.stringify(order) });
   const statuses = async () => [
@@ -222,7 +222,7 @@ test("a fault set at run time strikes every model, for as long as it was set", a
   expect((await control({ fault: 5 })).status).toBe(400);
 });
 
-test("every event of a stream is a write of its own", async () => {
+test("every event of a stream is a separate write", async () => {
   const answer = await raw(RESPONSES, "sim-fast@events=5", true);
   expect(answer.chunks.map((chunk) => chunk.toString().slice(0, 7))).toEqual(Array(13).fill("event: "));
   expect(dataIn(answer.body)).toHaveLength(13);

@@ -43,12 +43,68 @@ const LATER_FAULTS: ReadonlySet<string> = new Set([
   "no-done",
   "gzip",
   "canary-ok",
+  "refusal",
   "connection-limit",
   "forgets",
   "private-events",
   "event-headers",
   "late-events",
   "crash",
+  "blocked",
+  "filtered",
+]);
+
+/** Errors that depend on nothing but the name of the fault. */
+const FIXED_ERRORS: ReadonlyMap<string, Refusal> = new Map([
+  [
+    "400",
+    refusal(400, {
+      message:
+        "Invalid value: 'bananas'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.",
+      param: "messages[0].role",
+      code: "invalid_value",
+    }),
+  ],
+  [
+    "context",
+    refusal(400, {
+      message:
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens. Please reduce the length of the messages.",
+      param: "messages",
+      code: "context_length_exceeded",
+    }),
+  ],
+  ["401", refusal(401, { message: "Incorrect API key provided.", code: "invalid_api_key" })],
+  [
+    "403",
+    refusal(403, {
+      message: "Country, region, or territory not supported",
+      type: "request_forbidden",
+      code: "unsupported_country_region_territory",
+    }),
+  ],
+  [
+    "404",
+    refusal(404, {
+      message: "The model `gone` does not exist or you do not have access to it.",
+      param: "model",
+      code: "model_not_found",
+    }),
+  ],
+  [
+    "429-quota",
+    refusal(429, {
+      message: "You exceeded your current quota, please check your plan and billing details.",
+      type: "insufficient_quota",
+      code: "insufficient_quota",
+    }),
+  ],
+  ["500", refusal(500, { message: SERVER_ERROR, type: "server_error", code: "server_error" })],
+  ["502", html(502, "502 Bad Gateway")],
+  ["503", refusal(503, { message: OVERLOADED, type: "server_error", code: "server_is_overloaded" })],
+  ["529", refusal(529, { message: OVERLOADED, type: "overloaded_error", code: "overloaded_error" })],
+  ["html", html(200, "Please sign in to the network")],
+  ["redirect", { kind: "refusal", status: 302, body: "", headers: { location: "/__redirected" } }],
 ]);
 
 /** Returns null when the endpoint responds and the fault may apply later. */
@@ -60,68 +116,26 @@ export function earlyFault(fault: Fault, context: FaultContext): EarlyFault | nu
       return fault.point === null ? "reset" : null;
     case "blackhole":
       return "never";
-    case "400":
-      return refusal(400, {
-        message:
-          "Invalid value: 'bananas'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and 'developer'.",
-        param: "messages[0].role",
-        code: "invalid_value",
-      });
-    case "context":
-      return refusal(400, {
-        message:
-          "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens. Please reduce the length of the messages.",
-        param: "messages",
-        code: "context_length_exceeded",
-      });
-    case "401":
-      return refusal(401, { message: "Incorrect API key provided.", code: "invalid_api_key" });
-    case "403":
-      return refusal(403, {
-        message: "Country, region, or territory not supported",
-        type: "request_forbidden",
-        code: "unsupported_country_region_territory",
-      });
-    case "404":
-      return refusal(404, {
-        message: "The model `gone` does not exist or you do not have access to it.",
-        param: "model",
-        code: "model_not_found",
-      });
     case "429":
       return rateLimited(fault.retryAfter === null ? {} : { "retry-after": fault.retryAfter });
     case "429-date":
       return rateLimited({ "retry-after": new Date(context.nowMs + 2_000).toUTCString() });
-    case "429-quota":
-      return refusal(429, {
-        message: "You exceeded your current quota, please check your plan and billing details.",
-        type: "insufficient_quota",
-        code: "insufficient_quota",
-      });
-    case "500":
-      return refusal(500, { message: SERVER_ERROR, type: "server_error", code: "server_error" });
-    case "502":
-      return html(502, "502 Bad Gateway");
-    case "503":
-      return refusal(503, { message: OVERLOADED, type: "server_error", code: "server_is_overloaded" });
-    case "529":
-      return refusal(529, { message: OVERLOADED, type: "overloaded_error", code: "overloaded_error" });
-    case "html":
-      return html(200, "Please sign in to the network");
-    case "redirect":
-      return { kind: "refusal", status: 302, body: "", headers: { location: "/__redirected" } };
     case "canary":
       return canary(fault.status ?? 500, context.credential);
     case "capacity-in-stream":
-      if (context.streams) return null;
-      return refusal(503, { message: OVERLOADED, type: "server_error", code: "server_is_overloaded" });
+      return context.streams ? null : fixedError("503");
     case "error-in-stream":
-      if (context.streams) return null;
-      return refusal(500, { message: SERVER_ERROR, type: "server_error", code: "server_error" });
+      return context.streams ? null : fixedError("500");
     default:
-      if (LATER_FAULTS.has(fault.name)) return null;
-      return refusal(400, { message: `The simulator knows no fault '${fault.name}'.`, param: "model" });
+      return LATER_FAULTS.has(fault.name) ? null : fixedError(fault.name);
   }
+}
+
+function fixedError(name: string): Refusal {
+  return (
+    FIXED_ERRORS.get(name) ??
+    refusal(400, { message: `The simulator knows no fault '${name}'.`, param: "model" })
+  );
 }
 
 function rateLimited(headers: Record<string, string>): Refusal {

@@ -5,8 +5,8 @@ import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson, type Refusal } from "./errors.ts";
 import { echoed, intField, isTrue, type JsonFields, parseJson, stringField } from "./json-fields.ts";
 import { gradientPng, type Picture, type PictureSize } from "./png.ts";
-import { eventsReply, type Frame, frame, jsonReply, type Reply, toldUsage, usageJson } from "./reply.ts";
-import { hashOf } from "./text.ts";
+import { eventsReply, type Frame, frame, jsonReply, type Reply, reportUsage, usageJson } from "./reply.ts";
+import { computeHash } from "./text.ts";
 
 export type ImageWork = "image_generation" | "image_edit";
 
@@ -46,11 +46,11 @@ export function images(call: Call, work: ImageWork, uploads: number): Reply {
     output: count * OUTPUT_TOKENS_PER_IMAGE,
     reasoning: 0,
   };
-  const reportedUsage = toldUsage(usage, call.fault);
+  const reportedUsage = reportUsage(usage, call.fault);
   const usageText = reportedUsage === null ? "" : `,"usage":${imageUsage(reportedUsage, imageTokens)}`;
   const format = formatFields(call, size);
   const picture = (index: number): string =>
-    base64Png({ ...size, hash: hashOf(call.seed + index, prompt), bytes: call.behaviour.bytes });
+    base64Png({ ...size, hash: computeHash(call.seed + index, prompt), bytes: call.behaviour.bytes });
 
   if (isTrue(fields, "stream")) {
     const partials = Math.min(intField(fields, "partial_images") ?? 0, PARTIALS_MAX);
@@ -131,7 +131,7 @@ function* imageEvents(
     yield {
       event: type,
       data: `{"type":"${type}","b64_json":"${picture(index)}",${metadata}${last}}`,
-      said: "",
+      outputText: "",
       lane: 0,
       outputBytes: OUTPUT_TOKENS_PER_IMAGE * 4,
       isTextDelta: false,

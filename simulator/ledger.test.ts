@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
-import { createLedger, type LedgerEntry } from "./ledger.ts";
+import { Ledger, type LedgerEntry } from "./ledger.ts";
 import { startSimulator } from "./simulator.ts";
 
 const simulator = startSimulator({ seed: 7, record: "full", credential: "sk-ledger" });
@@ -15,8 +15,8 @@ async function settled() {
   return simulator.ledger.last();
 }
 
-describe("an entry", () => {
-  test("keeps the request as it came, byte for byte", async () => {
+describe("a ledger entry", () => {
+  test("records the request byte for byte", async () => {
     const body =
       '{ "model":"sim-fast",\n "big": 12345678901234567890, "messages":[{"role":"user","content":"Hé"}] }';
     await (await post(body)).text();
@@ -28,7 +28,7 @@ describe("an entry", () => {
     expect(await (await fetch(url, { headers })).text()).toBe(body);
   });
 
-  test("counts what the answer told, streamed or not", async () => {
+  test("counts the reported tokens of whole responses and of streams", async () => {
     const request = { model: "sim-reason", messages: [{ role: "user", content: "Count" }] };
     const told = (await (await post(JSON.stringify(request))).json()) as {
       usage: { prompt_tokens: number; completion_tokens: number };
@@ -49,7 +49,7 @@ describe("an entry", () => {
     });
   });
 
-  test("of a client that left counts only what it was sent", async () => {
+  test("of a disconnected client counts only the tokens that were sent", async () => {
     const leave = new AbortController();
     const model = "sim-fast@events=100,bytes=400,interval=2ms";
     const answer = await post(JSON.stringify({ model, stream: true, messages: [] }), {
@@ -64,19 +64,19 @@ describe("an entry", () => {
   });
 });
 
-test("in-flight requests are counted, overall and by model, with their peak", async () => {
+test("in-flight requests are counted in total and per model, with their peak", async () => {
   const body = JSON.stringify({ model: "fault/blackhole", messages: [] });
   const leave = new AbortController();
   const open = Promise.allSettled([1, 2, 3].map(() => post(body, { signal: leave.signal })));
   while (simulator.ledger.totals().inFlight < 3) await Bun.sleep(1);
-  expect(simulator.ledger.totalsOf("fault/blackhole").inFlight).toBe(3);
+  expect(simulator.ledger.modelTotals("fault/blackhole").inFlight).toBe(3);
   leave.abort();
   await open;
   await settled();
   expect(simulator.ledger.totals()).toMatchObject({ inFlight: 0, peakInFlight: 3, abortedByClient: 3 });
 });
 
-test("the ledger is read and emptied over HTTP, by those with the credential", async () => {
+test("the ledger can be read and reset over HTTP with the credential", async () => {
   await (await post('{"model":"sim-fast","messages":[]}')).text();
   const url = new URL("/__ledger", simulator.url);
   expect((await fetch(url)).status).toBe(401);
@@ -89,8 +89,8 @@ test("the ledger is read and emptied over HTTP, by those with the credential", a
   expect(simulator.ledger.entries()).toEqual([]);
 });
 
-test("ten thousand entries are kept, and the totals go on counting", () => {
-  const ledger = createLedger("counts");
+test("the ledger keeps 10,000 entries, and the totals count all of them", () => {
+  const ledger = new Ledger("counts");
   for (let number = 0; number < 10_005; number++) {
     const entry = entryNumber(number);
     ledger.open(entry);

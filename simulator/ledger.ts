@@ -1,6 +1,6 @@
 /** The ledger of the simulator, which tests compare with the gateway's records. */
 
-import type { MultipartPart } from "./multipart.ts";
+import type { UploadedFile } from "./multipart.ts";
 
 /** What the simulator really received and produced: the reference for the gateway's usage records. */
 export interface LedgerEntry {
@@ -16,7 +16,7 @@ export interface LedgerEntry {
   bodySha256: string | null;
   headers: Record<string, string>;
   /** Text fields and files of a multipart body. */
-  form: { texts: Record<string, string>; files: MultipartPart[] } | null;
+  form: { texts: Record<string, string>; files: UploadedFile[] } | null;
   inputTokens: number;
   outputTokens: number;
   cachedTokens: number;
@@ -57,108 +57,118 @@ export interface LedgerSnapshot {
   entries: LedgerEntry[];
 }
 
-export interface Ledger {
-  readonly full: boolean;
-  /** Opens an entry. It is in flight until `close`. */
-  open(entry: LedgerEntry): void;
-  close(entry: LedgerEntry): void;
-  /** Returns the number of the socket. */
-  openSocket(): number;
-  closeSocket(): void;
-  sockets(): SocketCounts;
-  keepBody(id: string, body: Uint8Array): void;
-  totals(): Totals;
-  totalsOf(model: string): Totals;
-  /** The last requests, oldest first. */
-  entries(): LedgerEntry[];
-  last(): LedgerEntry | null;
-  bodyOf(id: string): Uint8Array | null;
-  snapshot(): LedgerSnapshot;
-  reset(): void;
-}
-
 const ENTRIES_MAX = 10_000;
 const BODIES_MAX = 200;
 const BODY_BYTES_MAX = 1024 * 1024;
 const MODELS_MAX = 2_000;
 
-export function createLedger(record: "full" | "counts"): Ledger {
-  let ringBuffer: LedgerEntry[] = [];
-  let oldest = 0;
-  let totals = noTotals();
-  const sockets: SocketCounts = { opened: 0, open: 0 };
-  const models = new Map<string, Totals>();
-  const bodies = new Map<string, Uint8Array>();
-  const open = new Set<LedgerEntry>();
+export class Ledger {
+  /** Whether headers and bodies are recorded as well. */
+  readonly full: boolean;
+  #entries: LedgerEntry[] = [];
+  /** The index of the oldest entry, which the next one replaces when the ledger is full. */
+  #oldest = 0;
+  #totals = noTotals();
+  readonly #sockets: SocketCounts = { opened: 0, open: 0 };
+  readonly #models = new Map<string, Totals>();
+  readonly #bodies = new Map<string, Uint8Array>();
+  readonly #inFlight = new Set<LedgerEntry>();
 
-  const lookUpModel = (model: string): Totals => {
-    let modelTotals = models.get(model);
-    if (modelTotals === undefined) {
-      modelTotals = noTotals();
-      if (models.size < MODELS_MAX) models.set(model, modelTotals);
+  constructor(record: "full" | "counts") {
+    this.full = record === "full";
+  }
+
+  /** Opens an entry. It is in flight until `close`. */
+  open(entry: LedgerEntry): void {
+    if (this.#entries.length < ENTRIES_MAX) this.#entries.push(entry);
+    else {
+      this.#entries[this.#oldest] = entry;
+      this.#oldest = (this.#oldest + 1) % ENTRIES_MAX;
     }
-    return modelTotals;
-  };
+    this.#inFlight.add(entry);
+    for (const sum of [this.#totals, this.#lookUpModel(entry.model)]) {
+      sum.requests++;
+      sum.requestBytes += entry.requestBytes;
+      sum.inFlight++;
+      if (sum.inFlight > sum.peakInFlight) sum.peakInFlight = sum.inFlight;
+    }
+  }
 
-  const entries = (): LedgerEntry[] => [...ringBuffer.slice(oldest), ...ringBuffer.slice(0, oldest)];
+  close(entry: LedgerEntry): void {
+    // A stream can both end and be cancelled, and a reset removes open entries.
+    if (!this.#inFlight.delete(entry)) return;
+    addUp(this.#totals, entry);
+    addUp(this.#lookUpModel(entry.model), entry);
+  }
 
-  return {
-    full: record === "full",
-    open(entry) {
-      if (ringBuffer.length < ENTRIES_MAX) ringBuffer.push(entry);
-      else {
-        ringBuffer[oldest] = entry;
-        oldest = (oldest + 1) % ENTRIES_MAX;
-      }
-      open.add(entry);
-      for (const sum of [totals, lookUpModel(entry.model)]) {
-        sum.requests++;
-        sum.requestBytes += entry.requestBytes;
-        sum.inFlight++;
-        if (sum.inFlight > sum.peakInFlight) sum.peakInFlight = sum.inFlight;
-      }
-    },
-    close(entry) {
-      // A stream can both end and be cancelled, and a reset removes open entries.
-      if (!open.delete(entry)) return;
-      addUp(totals, entry);
-      addUp(lookUpModel(entry.model), entry);
-    },
-    openSocket() {
-      sockets.open++;
-      return ++sockets.opened;
-    },
-    closeSocket() {
-      sockets.open--;
-    },
-    sockets: () => ({ ...sockets }),
-    keepBody(id, body) {
-      if (body.length > BODY_BYTES_MAX) return;
-      bodies.set(id, body);
-      if (bodies.size <= BODIES_MAX) return;
-      const first = bodies.keys().next();
-      if (first.done !== true) bodies.delete(first.value);
-    },
-    totals: () => ({ ...totals }),
-    totalsOf: (model) => ({ ...(models.get(model) ?? noTotals()) }),
-    entries,
-    last: () => (ringBuffer.length === 0 ? null : (ringBuffer.at(oldest - 1) ?? null)),
-    bodyOf: (id) => bodies.get(id) ?? null,
-    snapshot: () => ({
-      sockets: { ...sockets },
-      totals: { ...totals },
-      models: Object.fromEntries(models),
-      entries: entries(),
-    }),
-    reset() {
-      ringBuffer = [];
-      oldest = 0;
-      totals = noTotals();
-      models.clear();
-      bodies.clear();
-      open.clear();
-    },
-  };
+  /** Returns the number of the socket. */
+  openSocket(): number {
+    this.#sockets.open++;
+    return ++this.#sockets.opened;
+  }
+
+  closeSocket(): void {
+    this.#sockets.open--;
+  }
+
+  sockets(): SocketCounts {
+    return { ...this.#sockets };
+  }
+
+  keepBody(id: string, body: Uint8Array): void {
+    if (body.length > BODY_BYTES_MAX) return;
+    this.#bodies.set(id, body);
+    if (this.#bodies.size <= BODIES_MAX) return;
+    const first = this.#bodies.keys().next();
+    if (first.done !== true) this.#bodies.delete(first.value);
+  }
+
+  findBody(id: string): Uint8Array | null {
+    return this.#bodies.get(id) ?? null;
+  }
+
+  totals(): Totals {
+    return { ...this.#totals };
+  }
+
+  modelTotals(model: string): Totals {
+    return { ...(this.#models.get(model) ?? noTotals()) };
+  }
+
+  /** The last requests, oldest first. */
+  entries(): LedgerEntry[] {
+    return [...this.#entries.slice(this.#oldest), ...this.#entries.slice(0, this.#oldest)];
+  }
+
+  last(): LedgerEntry | null {
+    return this.#entries.length === 0 ? null : (this.#entries.at(this.#oldest - 1) ?? null);
+  }
+
+  snapshot(): LedgerSnapshot {
+    return {
+      sockets: this.sockets(),
+      totals: this.totals(),
+      models: Object.fromEntries(this.#models),
+      entries: this.entries(),
+    };
+  }
+
+  reset(): void {
+    this.#entries = [];
+    this.#oldest = 0;
+    this.#totals = noTotals();
+    this.#models.clear();
+    this.#bodies.clear();
+    this.#inFlight.clear();
+  }
+
+  #lookUpModel(model: string): Totals {
+    const existing = this.#models.get(model);
+    if (existing !== undefined) return existing;
+    const created = noTotals();
+    if (this.#models.size < MODELS_MAX) this.#models.set(model, created);
+    return created;
+  }
 }
 
 function addUp(sum: Totals, entry: LedgerEntry): void {

@@ -2,7 +2,7 @@
 
 import { invalid, type Refusal } from "./errors.ts";
 import { echoed, intField, isTrue, type JsonFields } from "./json-fields.ts";
-import { hashOf, prefixOf } from "./text.ts";
+import { computeHash, takePrefix } from "./text.ts";
 
 export interface LogProbability {
   token: string;
@@ -45,14 +45,14 @@ export function computeLogProbabilities(piece: string, topCount: number): TokenL
   for (let rest = piece; rest !== ""; ) {
     const token = firstToken(rest);
     rest = rest.slice(token.length);
-    const own = describe(token, -((hashOf(SEED, token) % 500) + 1) / 1_000);
+    const own = describe(token, -((computeHash(SEED, token) % 500) + 1) / 1_000);
     list.push({ ...own, top_logprobs: alternatives(own, topCount) });
   }
   return list;
 }
 
 function firstToken(text: string): string {
-  const token = prefixOf(text, TOKEN_CHARS);
+  const token = takePrefix(text, TOKEN_CHARS);
   return token === "" ? text : token;
 }
 

@@ -36,6 +36,8 @@ export interface Behaviour {
   reasons: boolean;
   /** `hidden=400`: reasoning tokens per choice that are billed and never shown. */
   hiddenTokens: number;
+  /** `steps=3`: how many tool results a model that calls tools asks for before it responds with text. */
+  steps: number;
   /** `detached=2s`: a stored response continues without its reader and completes after this time; null stops it. */
   detachedMs: number | null;
 }
@@ -44,12 +46,13 @@ const DATED_SUFFIX = "-2026-01-01";
 const CACHED_NAMES_MAX = 2_000;
 const EVENTS_MAX = 1_000_000;
 const HIDDEN_TOKENS_MAX = 1_000_000;
+const STEPS_MAX = 100;
 const FILE_TOKENS_MAX = 10_000_000;
 const BYTES_MAX = 512 * 1024 * 1024;
 
 const cachedBehaviours = new Map<string, Behaviour>();
 
-export function behaviourOf(model: string): Behaviour {
+export function readBehaviour(model: string): Behaviour {
   const cached = cachedBehaviours.get(model);
   if (cached !== undefined) return cached;
   const behaviour = parseModelName(model);
@@ -72,6 +75,7 @@ function parseModelName(model: string): Behaviour {
     callsTools: model.includes("tools"),
     reasons: model.includes("reason"),
     hiddenTokens: limitCount(parseCount(modifiers.get("hidden")), HIDDEN_TOKENS_MAX) ?? 0,
+    steps: limitCount(parseCount(modifiers.get("steps")), STEPS_MAX) ?? 1,
     detachedMs: parseDurationMs(modifiers.get("detached")),
   };
 }

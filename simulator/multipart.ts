@@ -1,8 +1,11 @@
 /**
- * Parses a multipart body while it streams. Files are counted and never held in memory: 800 MB pass through a few
+ * Reads a multipart body while it streams. Files are counted and never held in memory: 800 MB pass through a few
  * kilobytes.
  */
-export interface MultipartPart {
+
+import { type MultipartHandler, MultipartParser, type MultipartPart } from "../src/net/wire/multipart.ts";
+
+export interface UploadedFile {
   name: string;
   filename: string | null;
   contentType: string | null;
@@ -12,109 +15,59 @@ export interface MultipartPart {
 export interface MultipartForm {
   /** Text fields by name; the last one of a name counts. */
   texts: Map<string, string>;
-  files: MultipartPart[];
-}
-
-export interface MultipartReader {
-  push(chunk: Uint8Array): void;
-  /** Returns null for a malformed body. */
-  end(): MultipartForm | null;
+  files: UploadedFile[];
 }
 
 const TEXT_BYTES_MAX = 256 * 1024;
-const HEADER_BYTES_MAX = 16 * 1024;
-const PARTS_MAX = 256;
+const LIMITS = { partsMax: 256, headerBytesMax: 16 * 1024 };
 
-export function boundaryOf(contentType: string | null): string | null {
-  const match = /^multipart\/form-data\s*;.*?boundary=(?:"([^"]{1,70})"|([^\s;]{1,70}))/i.exec(
-    contentType ?? "",
-  );
-  return match?.[1] ?? match?.[2] ?? null;
+export class MultipartReader {
+  readonly #collector = new FormCollector();
+  readonly #parser: MultipartParser<never>;
+
+  constructor(boundary: string) {
+    this.#parser = new MultipartParser<never>(boundary, LIMITS, this.#collector);
+  }
+
+  push(chunk: Uint8Array): void {
+    this.#parser.push(chunk);
+  }
+
+  /** Returns null for a malformed body. */
+  end(): MultipartForm | null {
+    const { texts, files } = this.#collector;
+    return this.#parser.end() === null ? { texts, files } : null;
+  }
 }
 
-export function createMultipartReader(boundary: string): MultipartReader {
-  const delimiter = Buffer.from(`\r\n--${boundary}`);
-  const form: MultipartForm = { texts: new Map(), files: [] };
-  let state: "before" | "after-boundary" | "headers" | "content" | "finished" | "broken" = "before";
-  let part: MultipartPart | null = null;
-  let text: Buffer[] = [];
-  // The first delimiter has no line end before it, so one is inserted.
-  let buffered: Buffer = Buffer.from("\r\n");
-
-  const content = (bytes: Buffer): void => {
-    if (part === null || bytes.length === 0) return;
-    part.bytes += bytes.length;
-    if (part.filename === null && part.bytes <= TEXT_BYTES_MAX) text.push(Buffer.from(bytes));
+class FormCollector implements MultipartHandler<never> {
+  readonly texts = new Map<string, string>();
+  readonly files: UploadedFile[] = [];
+  #part: UploadedFile & { isFile: boolean } = {
+    name: "",
+    filename: null,
+    contentType: null,
+    bytes: 0,
+    isFile: false,
   };
+  #text: Uint8Array[] = [];
 
-  const closePart = (): void => {
-    if (part === null) return;
-    if (part.filename === null) form.texts.set(part.name, Buffer.concat(text).toString());
-    else form.files.push(part);
-    part = null;
-    text = [];
-  };
+  startPart({ name, isFile, filename, contentType }: MultipartPart): null {
+    this.#part = { name, isFile, filename, contentType, bytes: 0 };
+    this.#text = [];
+    return null;
+  }
 
-  /** Performs one step on the buffered bytes; false when it needs more bytes. */
-  const step = (): boolean => {
-    switch (state) {
-      case "before":
-      case "content": {
-        const at = buffered.indexOf(delimiter);
-        if (at < 0) {
-          const safe = Math.max(0, buffered.length - delimiter.length + 1);
-          content(buffered.subarray(0, safe));
-          buffered = buffered.subarray(safe);
-          return false;
-        }
-        content(buffered.subarray(0, at));
-        closePart();
-        buffered = buffered.subarray(at + delimiter.length);
-        state = "after-boundary";
-        return true;
-      }
-      case "after-boundary": {
-        if (buffered.length < 2) return false;
-        const suffix = buffered.toString("latin1", 0, 2);
-        state = suffix === "--" ? "finished" : suffix === "\r\n" ? "headers" : "broken";
-        // The line end stays, because a part without headers begins with the blank line.
-        buffered = buffered.subarray(suffix === "--" ? 2 : 0);
-        return true;
-      }
-      case "headers": {
-        const end = buffered.indexOf("\r\n\r\n");
-        if (end < 0) {
-          if (buffered.length > HEADER_BYTES_MAX) state = "broken";
-          return false;
-        }
-        part = parsePart(buffered.toString("utf8", 2, end));
-        buffered = buffered.subarray(end + 4);
-        state = part === null || form.files.length + form.texts.size >= PARTS_MAX ? "broken" : "content";
-        return true;
-      }
-      default:
-        buffered = Buffer.alloc(0);
-        return false;
-    }
-  };
+  addContent(bytes: Uint8Array): null {
+    this.#part.bytes += bytes.length;
+    if (!this.#part.isFile && this.#part.bytes <= TEXT_BYTES_MAX) this.#text.push(Uint8Array.from(bytes));
+    return null;
+  }
 
-  return {
-    push(chunk) {
-      if (state === "finished" || state === "broken") return;
-      buffered = buffered.length === 0 ? Buffer.from(chunk) : Buffer.concat([buffered, chunk]);
-      while (step()) {
-        // Each step consumes the bytes that it has parsed.
-      }
-    },
-    end: () => (state === "finished" ? form : null),
-  };
-}
-
-function parsePart(headers: string): MultipartPart | null {
-  const disposition = /^content-disposition:\s*form-data\s*;(.*)$/im.exec(headers)?.[1];
-  const name = /(?:^|[;\s])name="((?:[^"\\]|\\.)*)"/i.exec(disposition ?? "")?.[1];
-  if (name === undefined) return null;
-  const filename = /(?:^|[;\s])filename="((?:[^"\\]|\\.)*)"/i.exec(disposition ?? "")?.[1] ?? null;
-  const contentType = /^content-type:\s*(.*)$/im.exec(headers)?.[1]?.trim() ?? null;
-  return { name, filename, contentType, bytes: 0 };
+  endPart(): null {
+    const { isFile, ...file } = this.#part;
+    if (isFile) this.files.push(file);
+    else this.texts.set(file.name, Buffer.concat(this.#text).toString());
+    return null;
+  }
 }

@@ -48,7 +48,7 @@ async function streamChat(options: ChatOptions = {}) {
 }
 
 describe("stop", () => {
-  test("ends the text before the first of its sequences, and counts no more", async () => {
+  test("ends the text before the first sequence, and counts no tokens after it", async () => {
     const { message } = await chat();
     const whole = message.content ?? "";
     const [first, second] = [whole.indexOf("simulator"), whole.indexOf(" is ")];
@@ -65,7 +65,7 @@ describe("stop", () => {
     expect((await chat({ stop: null })).message.content).toBe(whole);
   });
 
-  test("is refused where it cannot be meant", async () => {
+  test("rejects invalid sequences, and is unknown to the Responses API", async () => {
     for (const stop of ["", ["a", ""], ["a", "b", "c", "d", "e"]]) {
       expect(await refusal(chat({ stop }))).toContain("stop: 400 Invalid 'stop'");
     }
@@ -78,7 +78,7 @@ describe("log probabilities", () => {
   const tokensOf = (logprobs: OpenAI.ChatCompletion.Choice.Logprobs | null | undefined) =>
     (logprobs?.content ?? []).map(({ token }) => token).join("");
 
-  test("of a chat come to its text, token by token", async () => {
+  test("of a chat completion add up to its text, token by token", async () => {
     const { message, logprobs } = await chat({ logprobs: true, top_logprobs: 3 });
     expect(tokensOf(logprobs)).toBe(message.content ?? "");
     for (const { token, logprob, bytes, top_logprobs } of logprobs?.content ?? []) {
@@ -91,7 +91,7 @@ describe("log probabilities", () => {
     expect((await chat()).logprobs).toBeNull();
   });
 
-  test("of a stream are those of each delta", async () => {
+  test("of a stream arrive with their deltas", async () => {
     const whole = await chat({ logprobs: true });
     const { choices } = await streamChat({ logprobs: true });
     const content = choices.flatMap(({ logprobs }) => logprobs?.content ?? []);
@@ -101,14 +101,14 @@ describe("log probabilities", () => {
     }
   });
 
-  test("never part a character", async () => {
+  test("never split a character", async () => {
     const messages = [{ role: "user" as const, content: "🌊🌊🌊🌊🌊🌊🌊 ééééé" }];
     const { logprobs, message } = await chat({ messages, logprobs: true });
     expect(tokensOf(logprobs)).toBe(message.content ?? "");
     expect(logprobs?.content?.every(({ token }) => token.isWellFormed())).toBe(true);
   });
 
-  test("are refused where they cannot be told", async () => {
+  test("are rejected where they are unsupported", async () => {
     expect(await refusal(chat({ top_logprobs: 2 }))).toContain("requires 'logprobs'");
     expect(await refusal(chat({ logprobs: true, top_logprobs: 21 }))).toContain("from 0 to 20");
     expect(await refusal(chat({ model: "sim-fast@bytes=300000", logprobs: true }))).toContain(
@@ -129,7 +129,7 @@ describe("a tool choice", () => {
     return names ?? [];
   };
 
-  test("that names a function makes any model call it, also after a tool's output", async () => {
+  test("that names a function makes every model call it, also after a tool output", async () => {
     const tool_choice = { type: "function" as const, function: { name: "second" } };
     expect(await called({ tool_choice })).toEqual(["second"]);
     const messages: OpenAI.ChatCompletionMessageParam[] = [
@@ -143,14 +143,14 @@ describe("a tool choice", () => {
     expect(await called({ messages, tool_choice })).toEqual(["second"]);
   });
 
-  test("of a word is obeyed", async () => {
+  test("of none, auto or required is followed", async () => {
     expect(await called({ tool_choice: "required" })).toEqual(["first"]);
     expect(await called({ tool_choice: "none", model: "sim-tools" })).toEqual([]);
     expect(await called({ tool_choice: "auto", model: "sim-tools" })).toEqual(["first"]);
     expect(await called({ tool_choice: "auto" })).toEqual([]);
   });
 
-  test("of some tools allows no other", async () => {
+  test("of allowed tools excludes all other tools", async () => {
     const tool_choice = (mode: "auto" | "required") => ({
       type: "allowed_tools" as const,
       allowed_tools: { mode, tools: [{ type: "function", function: { name: "second" } }] },
@@ -159,7 +159,7 @@ describe("a tool choice", () => {
     expect(await called({ tool_choice: tool_choice("auto"), model: "sim-tools" })).toEqual(["second"]);
   });
 
-  test("of a function without parameters is answered with an object, as every call is", async () => {
+  test("of a function without parameters results in an empty arguments object", async () => {
     for (const parameters of [undefined, {}]) {
       const bare = {
         type: "function" as const,
@@ -170,7 +170,7 @@ describe("a tool choice", () => {
     }
   });
 
-  test("that no tool fits is refused", async () => {
+  test("that matches no tool is rejected", async () => {
     const tool_choice = { type: "function" as const, function: { name: "third" } };
     expect(await refusal(chat({ tools, tool_choice }))).toContain("the function 'third'");
     expect(await refusal(chat({ tool_choice: "required" }))).toContain(
@@ -181,36 +181,33 @@ describe("a tool choice", () => {
   });
 });
 
-describe("the size of a picture", () => {
+describe("the size of an image", () => {
   /** The size from the header of the image. */
   const sizeOf = (base64: string | undefined) => {
     const png = Buffer.from(base64 ?? "", "base64");
     return `${png.readUInt32BE(16)}x${png.readUInt32BE(20)}`;
   };
 
-  test.each(["256x256", "1536x1024", "1x7", "3840x2160"])(
-    "is the one that was asked for: %s",
-    async (size) => {
-      const request = { model: "sim-image", prompt: "a boat", size };
-      const answer = await client.images.generate(request);
-      expect([sizeOf(answer.data?.[0]?.b64_json), String(answer.size)]).toEqual([size, size]);
-      const stream = await client.images.generate({ ...request, stream: true, partial_images: 1 });
-      for await (const event of stream)
-        expect([sizeOf(event.b64_json), String(event.size)]).toEqual([size, size]);
-      const image = await toFile(Buffer.from("x"), "boat.png", { type: "image/png" });
-      const edited = await client.images.edit({ ...request, image });
-      expect(sizeOf(edited.data?.[0]?.b64_json)).toBe(size);
-    },
-  );
+  test.each(["256x256", "1536x1024", "1x7", "3840x2160"])("is the requested size: %s", async (size) => {
+    const request = { model: "sim-image", prompt: "a boat", size };
+    const answer = await client.images.generate(request);
+    expect([sizeOf(answer.data?.[0]?.b64_json), String(answer.size)]).toEqual([size, size]);
+    const stream = await client.images.generate({ ...request, stream: true, partial_images: 1 });
+    for await (const event of stream)
+      expect([sizeOf(event.b64_json), String(event.size)]).toEqual([size, size]);
+    const image = await toFile(Buffer.from("x"), "boat.png", { type: "image/png" });
+    const edited = await client.images.edit({ ...request, image });
+    expect(sizeOf(edited.data?.[0]?.b64_json)).toBe(size);
+  });
 
-  test("is 1024x1024 where it may be any", async () => {
+  test("is 1024x1024 by default", async () => {
     for (const size of [{}, { size: null }, { size: "auto" }]) {
       const answer = await client.images.generate({ model: "sim-image", prompt: "a boat", ...size });
       expect([sizeOf(answer.data?.[0]?.b64_json), answer.size]).toEqual(["1024x1024", "1024x1024"]);
     }
   });
 
-  test("is refused where no picture can have it", async () => {
+  test("is rejected if it is invalid", async () => {
     for (const size of ["0x0", "4097x1", "4096x4096", "large", "10 x 10", "1024"]) {
       const call = client.images.generate({ model: "sim-image", prompt: "a boat", size });
       expect(await refusal(call)).toContain("size: 400 Invalid 'size'");
@@ -218,7 +215,7 @@ describe("the size of a picture", () => {
   });
 });
 
-test("pictures have no address, and a request for one is refused", async () => {
+test("image URLs are unsupported, and a request for them is rejected", async () => {
   const request = { model: "sim-image", prompt: "a boat" };
   const refused = await refusal(client.images.generate({ ...request, response_format: "url" }));
   expect(refused).toContain("response_format: 400");

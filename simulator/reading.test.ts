@@ -1,13 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { conversationIn } from "./conversation.ts";
+import { readBoundary } from "../src/net/wire/multipart.ts";
+import { readConversation } from "./conversation.ts";
 import { topLevelFields } from "./json-fields.ts";
-import { behaviourOf } from "./model-name.ts";
-import { boundaryOf, createMultipartReader } from "./multipart.ts";
-import { cutToBytes, piecesOf, sized } from "./text.ts";
+import { readBehaviour } from "./model-name.ts";
+import { MultipartReader } from "./multipart.ts";
+import { cutToBytes, sized, splitText } from "./text.ts";
 
 describe("the fields of a JSON object", () => {
-  test("are the slices that a parser would read the same values from", () => {
+  test("are slices that parse to the same values", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.constantFrom(0, 2), (object, indent) => {
         const fields = topLevelFields(JSON.stringify(object, null, indent));
@@ -20,7 +21,7 @@ describe("the fields of a JSON object", () => {
     );
   });
 
-  test("are none when it is no object, or not closed", () => {
+  test("are null for text that is not a complete object", () => {
     for (const text of [
       "",
       "[]",
@@ -38,17 +39,17 @@ describe("the fields of a JSON object", () => {
   });
 });
 
-test("the question of a prompt too long to parse is its last text", () => {
+test("the question in a prompt that is too long to parse is its last text", () => {
   const long = "x".repeat(50_000);
   const messages = [
     { role: "user", content: long },
     { role: "user", content: [{ type: "text", text: 'And "this" \\ one?' }] },
   ];
-  expect(conversationIn(JSON.stringify(messages), false)?.question).toBe('And "this" \\ one?');
+  expect(readConversation(JSON.stringify(messages), false)?.question).toBe('And "this" \\ one?');
 });
 
-test("a model's name is read for pace and faults", () => {
-  expect(behaviourOf("sim-fast@events=60,interval=20ms,bytes=1000,first=0.2s")).toMatchObject({
+test("a model name sets the pace and the fault", () => {
+  expect(readBehaviour("sim-fast@events=60,interval=20ms,bytes=1000,first=0.2s")).toMatchObject({
     responseModel: "sim-fast@events=60,interval=20ms,bytes=1000,first=0.2s-2026-01-01",
     fault: null,
     events: 60,
@@ -56,27 +57,27 @@ test("a model's name is read for pace and faults", () => {
     bytes: 1000,
     firstMs: 200,
   });
-  expect(behaviourOf("fault/stall@chunk3,5s,events=9")).toMatchObject({
+  expect(readBehaviour("fault/stall@chunk3,5s,events=9")).toMatchObject({
     events: 9,
     fault: { name: "stall", point: { unit: "chunk", count: 3 }, durationMs: 5_000 },
   });
-  expect(behaviourOf("gpt-anything").fault).toBeNull();
+  expect(readBehaviour("gpt-anything").fault).toBeNull();
 });
 
 describe("text", () => {
   const words = fc.string({ unit: "grapheme", maxLength: 200 });
 
-  test("in pieces is the whole text again, and no piece splits a character", () => {
+  test("is split into pieces that add up to it, without splitting a character", () => {
     fc.assert(
       fc.property(words, fc.option(fc.integer({ min: 1, max: 50 })), (text, events) => {
-        const pieces = [...piecesOf(text, events)];
+        const pieces = [...splitText(text, events)];
         expect(pieces.join("")).toBe(text);
         expect(pieces.every((piece) => piece !== "" && piece.isWellFormed())).toBe(true);
       }),
     );
   });
 
-  test("has exactly the bytes asked for, or is cut to fit", () => {
+  test("is sized to exactly the requested bytes, or cut to fit", () => {
     fc.assert(
       fc.property(words, fc.nat(500), (text, bytes) => {
         expect(Buffer.byteLength(sized(text, bytes))).toBe(bytes);
@@ -89,16 +90,16 @@ describe("text", () => {
 });
 
 describe("a multipart body", () => {
-  test("is read the same, however it is cut", async () => {
+  test("is parsed the same in any chunking", async () => {
     const form = new FormData();
     form.append("prompt", "bluer\r\n--not the end");
     form.append("image[]", new File([Buffer.alloc(5_000, 13)], "a.png", { type: "image/png" }));
     form.append("mask", new File([new Uint8Array([1, 2, 3])], "m.png"));
     const request = new Request("http://x", { method: "POST", body: form });
-    const boundary = boundaryOf(request.headers.get("content-type"));
+    const boundary = readBoundary(request.headers.get("content-type") ?? "");
     const bytes = await request.bytes();
     for (const size of [1, 7, 64, 1_000, bytes.length]) {
-      const reader = createMultipartReader(boundary ?? "");
+      const reader = new MultipartReader(boundary ?? "");
       for (let at = 0; at < bytes.length; at += size) reader.push(bytes.subarray(at, at + size));
       const read = reader.end();
       expect(read?.texts).toEqual(new Map([["prompt", "bluer\r\n--not the end"]]));
@@ -109,8 +110,8 @@ describe("a multipart body", () => {
     }
   });
 
-  test("that never ends is no form", () => {
-    const reader = createMultipartReader("b");
+  test("without its final boundary is rejected", () => {
+    const reader = new MultipartReader("b");
     reader.push(Buffer.from('--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n--b'));
     expect(reader.end()).toBeNull();
   });

@@ -25,14 +25,14 @@ export interface JsonReply {
  * Called once when the reader disconnects or is disconnected. Returns true if the response continues to its end, so
  * that all of it is billed.
  */
-export type ReaderLeft = () => boolean;
+export type DisconnectHandler = () => boolean;
 
 export interface EventsReply {
   kind: "events";
   frames: Iterable<Frame>;
   usage: Usage;
   images: number;
-  readerLeft?: ReaderLeft;
+  onDisconnect?: DisconnectHandler;
 }
 
 export type Reply = JsonReply | EventsReply | Refusal;
@@ -46,18 +46,18 @@ export function eventsReply(frames: Iterable<Frame>, usage: Usage, images = 0): 
 }
 
 export function frame(event: string | null, data: string): Frame {
-  return { event, data, said: "", outputBytes: 0, lane: 0, isTextDelta: false };
+  return { event, data, outputText: "", outputBytes: 0, lane: 0, isTextDelta: false };
 }
 
 /** A frame that contains output of the model. */
-export function saying(
+export function outputFrame(
   event: string | null,
   data: string,
-  said: string,
+  outputText: string,
   lane: number,
   isTextDelta: boolean,
 ): Frame {
-  return { event, data, said, outputBytes: Buffer.byteLength(said), lane, isTextDelta };
+  return { event, data, outputText, outputBytes: Buffer.byteLength(outputText), lane, isTextDelta };
 }
 
 export const NO_USAGE: Usage = { input: 0, cached: 0, output: 0, reasoning: 0 };
@@ -71,7 +71,7 @@ export function usageJson(json: string): string {
 }
 
 /** The reported usage, which a fault may falsify. The ledger has the true one. Null: no usage is reported. */
-export function toldUsage(usage: Usage, fault: Fault | null): Usage | null {
+export function reportUsage(usage: Usage, fault: Fault | null): Usage | null {
   switch (fault?.name) {
     case "no-usage":
       return null;

@@ -1,6 +1,7 @@
 /** Reads request bodies. */
 
-import { boundaryOf, createMultipartReader, type MultipartForm } from "./multipart.ts";
+import { readBoundary } from "../src/net/wire/multipart.ts";
+import { type MultipartForm, MultipartReader } from "./multipart.ts";
 
 /** A request body as the endpoints and the ledger need it. */
 export interface RequestBody {
@@ -44,8 +45,8 @@ function computeDigest(raw: Uint8Array): string {
 }
 
 async function readMultipart(request: Request, full: boolean): Promise<RequestBody> {
-  const boundary = boundaryOf(request.headers.get("content-type"));
-  const reader = boundary === null ? null : createMultipartReader(boundary);
+  const boundary = readBoundary(request.headers.get("content-type") ?? "");
+  const reader = boundary === null ? null : new MultipartReader(boundary);
   const hasher = full ? new Bun.CryptoHasher("sha256") : null;
   let bytes = 0;
   let chunks: Uint8Array[] | null = full ? [] : null;

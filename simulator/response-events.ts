@@ -3,7 +3,7 @@
 import type { Call } from "./endpoint.ts";
 import { computeLogProbabilities } from "./log-probabilities.ts";
 import type { Fault } from "./model-name.ts";
-import { type EventsReply, eventsReply, type Frame, frame, NO_USAGE, saying } from "./reply.ts";
+import { type EventsReply, eventsReply, type Frame, frame, NO_USAGE, outputFrame } from "./reply.ts";
 import {
   failedResponse,
   itemObject,
@@ -15,12 +15,12 @@ import {
   textPart,
 } from "./response-object.ts";
 import type { StoredResponse } from "./response-store.ts";
-import { piecesOf } from "./text.ts";
+import { splitText } from "./text.ts";
 
 const LANE = { text: 0, reasoning: 1, name: 2, arguments: 3 } as const;
 
 type ItemFrames = Generator<Frame>;
-type NextFrame = (type: string, fields: string, said?: string, lane?: number) => Frame;
+type NextFrame = (type: string, fields: string, outputText?: string, lane?: number) => Frame;
 
 /** The events of one response: created, in progress, its items, exactly one end. OpenAI sends no `[DONE]` here. */
 export function* responseEvents(
@@ -29,9 +29,9 @@ export function* responseEvents(
   fault: Fault | null,
 ): Generator<Frame> {
   let sequence = 0;
-  const next: NextFrame = (type, fields, said = "", lane = 0) => {
+  const next: NextFrame = (type, fields, outputText = "", lane = 0) => {
     const data = `{"type":"${type}","sequence_number":${sequence++},${fields}}`;
-    return saying(type, data, said, lane, type === "response.output_text.delta");
+    return outputFrame(type, data, outputText, lane, type === "response.output_text.delta");
   };
 
   yield next("response.created", `"response":${responseObject(planned, "in_progress")}`);
@@ -74,7 +74,7 @@ function* reasoningEvents(text: string, position: string, next: NextFrame): Item
   const part = `${position},"summary_index":0`;
   const type = "response.reasoning_summary";
   yield next(`${type}_part.added`, `${part},"part":{"type":"summary_text","text":""}`);
-  for (const piece of piecesOf(text, null)) {
+  for (const piece of splitText(text, null)) {
     yield next(`${type}_text.delta`, `${part},"delta":${JSON.stringify(piece)}`, piece, LANE.reasoning);
   }
   yield next(`${type}_text.done`, `${part},"text":${JSON.stringify(text)}`);
@@ -90,7 +90,7 @@ function* messageEvents(
   const { text, topLogprobs } = item;
   const part = `${position},"content_index":0`;
   yield next("response.content_part.added", `${part},"part":${textPart("", "[]")}`);
-  for (const piece of piecesOf(text, events)) {
+  for (const piece of splitText(text, events)) {
     const logprobs =
       topLogprobs === null ? "[]" : JSON.stringify(computeLogProbabilities(piece, topLogprobs));
     const delta = `${part},"delta":${JSON.stringify(piece)},"logprobs":${logprobs}`;
@@ -103,7 +103,7 @@ function* messageEvents(
 
 function* callEvents(name: string, args: string, position: string, next: NextFrame): ItemFrames {
   const type = "response.function_call_arguments";
-  for (const piece of piecesOf(args, null)) {
+  for (const piece of splitText(args, null)) {
     yield next(`${type}.delta`, `${position},"delta":${JSON.stringify(piece)}`, piece, LANE.arguments);
   }
   yield next(

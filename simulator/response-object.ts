@@ -5,8 +5,8 @@ import { echoReasoning, echoText, echoToolChoice, echoTools } from "./echoed-opt
 import type { Call } from "./endpoint.ts";
 import { echoed, isTrue, type JsonFields } from "./json-fields.ts";
 import { computeLogProbabilities } from "./log-probabilities.ts";
-import { toldUsage, usageJson } from "./reply.ts";
-import { piecesOf } from "./text.ts";
+import { reportUsage, usageJson } from "./reply.ts";
+import { splitText } from "./text.ts";
 
 export type ResponseStatus = "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
 
@@ -20,7 +20,7 @@ export interface PlannedResponse {
   items: readonly OutputItem[];
   end: "completed" | "incomplete" | "failed";
   usage: Usage;
-  told: Usage | null;
+  reportedUsage: Usage | null;
   input: string;
 }
 
@@ -48,7 +48,7 @@ export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedR
     items: fault?.name === "empty" ? [] : planItems(call, choice, cut),
     end: fault?.name === "failed" ? "failed" : cut ? "incomplete" : "completed",
     usage,
-    told: toldUsage(usage, fault),
+    reportedUsage: reportUsage(usage, fault),
     input: fields.get("input") ?? "[]",
   };
 }
@@ -76,7 +76,7 @@ function constantPart(fields: JsonFields, responseModel: string): string {
 export function responseObject(planned: PlannedResponse, status: ResponseStatus): string {
   const ended = status === "completed" || status === "incomplete" || status === "failed";
   const output = ended ? planned.items.map((item) => itemObject(item, true)).join(",") : "";
-  const usage = ended && planned.told !== null ? responsesUsage(planned.told) : "null";
+  const usage = ended && planned.reportedUsage !== null ? responsesUsage(planned.reportedUsage) : "null";
   const error =
     status === "failed"
       ? '{"code":"server_error","message":"The server had an error while processing your request. Sorry about that!"}'
@@ -129,7 +129,7 @@ type MessageItem = Extract<OutputItem, { kind: "message" }>;
 /** Log probabilities of the whole text as JSON: those of its deltas in order. */
 export function messageLogprobs({ text, events, topLogprobs }: MessageItem): string {
   if (topLogprobs === null) return "[]";
-  const pieces = [...piecesOf(text, events)];
+  const pieces = [...splitText(text, events)];
   return JSON.stringify(pieces.flatMap((piece) => computeLogProbabilities(piece, topLogprobs)));
 }
 

@@ -39,7 +39,7 @@ async function streamed(body: { model: string; input: string; [key: string]: unk
 }
 
 describe("a response", () => {
-  test("is whole, named and counted", async () => {
+  test("has an id, all required fields and its usage", async () => {
     const answer = await client.responses.create({ model: "sim-fast", input: "Where is Lima?" });
     expect(answer.output_text).toContain("Where is Lima?");
     expect(answer).toMatchObject({ status: "completed", model: "sim-fast-2026-01-01", store: true });
@@ -50,7 +50,7 @@ describe("a response", () => {
     });
   });
 
-  test("echoes what it was asked with", async () => {
+  test("echoes the parameters of the request", async () => {
     const answer = await client.responses.create({
       model: "sim-fast",
       input: "Hi",
@@ -69,14 +69,14 @@ describe("a response", () => {
     });
   });
 
-  test("that meets its token limit is incomplete", async () => {
+  test("that reaches its token limit is incomplete", async () => {
     const answer = await client.responses.create({ model: "sim-fast", input: "Hi", max_output_tokens: 16 });
     expect(answer.status).toBe("incomplete");
     expect(answer.incomplete_details).toEqual({ reason: "max_output_tokens" });
     expect(answer.usage?.output_tokens).toBe(16);
   });
 
-  test("calls the first function, and talks once it has its output", async () => {
+  test("calls the first function, and returns text after the function's output", async () => {
     const first = await client.responses.create({ model: "sim-tools", input: "Run it", tools: [TOOL] });
     const call = first.output[0];
     if (call?.type !== "function_call") throw new Error("no call");
@@ -112,7 +112,7 @@ describe("a stream", () => {
     ]);
   });
 
-  test("holds a full response object in its first, second and last event", async () => {
+  test("carries a full response object in its first, second and last event", async () => {
     const events = await streamed({ model: "sim-fast", input: "Hi" });
     for (const event of [events[0], events[1], events.at(-1)]) {
       if (event === undefined || !("response" in event)) throw new Error("no response");
@@ -132,7 +132,7 @@ describe("a stream", () => {
     }
   });
 
-  test("of a reasoning model summarises before it speaks", async () => {
+  test("of a reasoning model sends the summary before the text", async () => {
     const events = await streamed({
       model: "sim-reason",
       input: "Why?",
@@ -149,7 +149,7 @@ describe("a stream", () => {
     expect(last.response.output[0]).toHaveProperty("encrypted_content");
   });
 
-  test("of a function call is put together by the SDK", async () => {
+  test("of a function call is assembled by the SDK", async () => {
     const runner = client.responses.stream({ model: "sim-tools", input: "Run it", tools: [TOOL] });
     const call = (await runner.finalResponse()).output[0];
     expect(call?.type === "function_call" ? call.arguments : null).toBe('{"command":"echo hello"}');
@@ -157,7 +157,7 @@ describe("a stream", () => {
 });
 
 describe("a stored response", () => {
-  test("can be fetched, listed and deleted", async () => {
+  test("can be retrieved, listed and deleted", async () => {
     const made = await client.responses.create({ model: "sim-fast", input: "Keep this" });
     const kept = await client.responses.retrieve(made.id);
     expect(kept.output).toEqual(made.output);
@@ -169,7 +169,7 @@ describe("a stored response", () => {
     expect(await failure(client.responses.retrieve(made.id))).toBeInstanceOf(NotFoundError);
   });
 
-  test("can be streamed again from any event on", async () => {
+  test("can be streamed again from any event", async () => {
     const made = await client.responses.create({ model: "sim-fast", input: "Keep this" });
     const stream = await client.responses.retrieve(made.id, { stream: true, starting_after: 3 });
     const events = await Array.fromAsync(stream);
@@ -177,7 +177,7 @@ describe("a stored response", () => {
     expect(events.at(-1)?.type).toBe("response.completed");
   });
 
-  test("pages through its input, newest first", async () => {
+  test("lists its input items in pages, newest first", async () => {
     const input = ["a", "b", "c"].map((content) => ({ role: "user" as const, content }));
     const made = await client.responses.create({ model: "sim-fast", input });
     const page = await client.responses.inputItems.list(made.id, { limit: 2 });
@@ -187,7 +187,7 @@ describe("a stored response", () => {
     expect(texts).toEqual(["c", "b", "a"]);
   });
 
-  test("is not kept when the caller says so", async () => {
+  test("is not stored with store: false", async () => {
     const made = await client.responses.create({ model: "sim-fast", input: "Forget this", store: false });
     expect(await failure(client.responses.retrieve(made.id))).toBeInstanceOf(NotFoundError);
     const next = client.responses.create({ model: "sim-fast", input: "So?", previous_response_id: made.id });
@@ -196,13 +196,13 @@ describe("a stored response", () => {
     expect(error).toMatchObject({ code: "previous_response_not_found", param: "previous_response_id" });
   });
 
-  test("of background work is queued first and done when fetched", async () => {
+  test("in the background is queued first, and completed when it is retrieved", async () => {
     const made = await client.responses.create({ model: "sim-fast", input: "Later", background: true });
     expect(made).toMatchObject({ status: "queued", output: [], background: true });
     expect((await client.responses.retrieve(made.id)).status).toBe("completed");
   });
 
-  test("of background work can be cancelled before that, and no other can", async () => {
+  test("in the background can be cancelled while queued; others cannot be cancelled", async () => {
     const made = await client.responses.create({ model: "sim-fast", input: "Later", background: true });
     expect((await client.responses.cancel(made.id)).status).toBe("cancelled");
     expect((await client.responses.retrieve(made.id)).status).toBe("cancelled");
@@ -211,13 +211,13 @@ describe("a stored response", () => {
   });
 });
 
-test("input tokens are counted as the response itself counts them", async () => {
+test("the input token count equals the usage of the response", async () => {
   const counted = await client.responses.inputTokens.count({ model: "sim-fast", input: "How many?" });
   const made = await client.responses.create({ model: "sim-fast", input: "How many?" });
   expect(counted).toEqual({ object: "response.input_tokens", input_tokens: made.usage?.input_tokens ?? -1 });
 });
 
-test("compaction gives one compaction item, and needs a model", async () => {
+test("compaction returns one compaction item and requires a model", async () => {
   const compacted = await client.responses.compact({ model: "sim-fast", input: "A long story" });
   expect(compacted.object).toBe("response.compaction");
   expect(compacted.output.filter((item) => item.type === "compaction")).toHaveLength(1);

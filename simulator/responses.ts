@@ -1,11 +1,11 @@
 /** The Responses interface of the simulator. */
 
 import { planAnswer, type Usage } from "./answer.ts";
+import { createDisconnectHandler } from "./disconnected-stream.ts";
 import type { Call } from "./endpoint.ts";
 import { invalid, missing, notJson, type Refusal, refusal } from "./errors.ts";
 import { isRecord, isTrue, parseJson, stringField } from "./json-fields.ts";
-import { onReaderLeft } from "./left-stream.ts";
-import { eventsReply, jsonReply, NO_USAGE, type Reply, toldUsage } from "./reply.ts";
+import { eventsReply, jsonReply, NO_USAGE, type Reply, reportUsage } from "./reply.ts";
 import { responseEvents } from "./response-events.ts";
 import { planResponse, responseObject, responsesUsage, sealedText } from "./response-object.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
@@ -40,7 +40,7 @@ export function createResponse(
   if (fields.get("store") !== "false") store.put(response);
   if (streams) {
     const reply = eventsReply(responseEvents(planned, behaviour.events, fault), answer.usage);
-    return { ...reply, readerLeft: onReaderLeft(response, store, behaviour.detachedMs) };
+    return { ...reply, onDisconnect: createDisconnectHandler(response, store, behaviour.detachedMs) };
   }
   return jsonReply(responseObject(planned, isQueued ? "queued" : planned.end), answer.usage);
 }
@@ -93,7 +93,7 @@ export function compact(call: Call, store: ResponseStore): Reply {
   const summary = sealedText(`compacted ${userItems.length} user messages`);
   const output = [...userItems, { id: call.newId("cmp_"), type: "compaction", encrypted_content: summary }];
   const usage: Usage = { input: call.tokens.ofPrompt(call.fields), cached: 0, output: 16, reasoning: 0 };
-  const reportedUsage = toldUsage(usage, call.fault);
+  const reportedUsage = reportUsage(usage, call.fault);
   return jsonReply(
     `{"id":"${call.newId("resp_")}","object":"response.compaction","created_at":${call.createdAt},"output":${JSON.stringify(output)},"usage":${reportedUsage === null ? "null" : responsesUsage(reportedUsage)}}`,
     usage,

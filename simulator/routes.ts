@@ -2,7 +2,7 @@
 
 import { chatCompletion } from "./chat.ts";
 import { answerControl } from "./control.ts";
-import { credentialOf, type Delivery, deliver } from "./delivery.ts";
+import { type Delivery, deliver, isMessages, readCredential } from "./delivery.ts";
 import { embeddings } from "./embeddings.ts";
 import type { Call } from "./endpoint.ts";
 import { forcedFault, openEntry, REQUEST_ID } from "./entry.ts";
@@ -17,9 +17,20 @@ import {
   unknownUrl,
 } from "./errors.ts";
 import { canaryHeaders, earlyFault } from "./faults.ts";
+import {
+  answerGemini,
+  answerGeminiList,
+  type GeminiPath,
+  isGeminiPath,
+  parseGeminiPath,
+  streams,
+} from "./gemini/gemini-routes.ts";
+import { invalidKey } from "./gemini/google-refusal.ts";
 import { images } from "./images.ts";
 import { type JsonFields, stringField, topLevelFields } from "./json-fields.ts";
-import { behaviourOf } from "./model-name.ts";
+import { countMessageTokens, createMessage } from "./messages.ts";
+import { asMessagesRefusal } from "./messages-errors.ts";
+import { readBehaviour } from "./model-name.ts";
 import { jsonReply, NO_USAGE, type Reply } from "./reply.ts";
 import { type RequestBody, readBody } from "./request-body.ts";
 import { compact, countInputTokens, createResponse, storedResponse } from "./responses.ts";
@@ -33,6 +44,8 @@ const POST_ENDPOINTS: Readonly<Record<string, PostEndpoint>> = {
   "/responses": (call, simulation) => createResponse(call, simulation.store),
   "/responses/input_tokens": (call) => countInputTokens(call),
   "/responses/compact": (call, simulation) => compact(call, simulation.store),
+  "/messages": (call, simulation) => createMessage(call, simulation),
+  "/messages/count_tokens": (call) => countMessageTokens(call),
   "/embeddings": (call) => embeddings(call),
   "/images/generations": (call) => images(call, "image_generation", 0),
   "/images/edits": (call, _simulation, uploads) => images(call, "image_edit", uploads),
@@ -57,11 +70,14 @@ export async function handle(
   const query = queryAt < 0 ? "" : url.slice(queryAt + 1);
 
   if (simulation.credential !== null) {
-    const credential = credentialOf(request.headers);
-    if (credential !== simulation.credential) return unauthorised(credential, simulation);
+    const credential = readCredential(request.headers);
+    if (credential !== simulation.credential) return unauthorised(credential, path, simulation);
   }
   if (path.startsWith("/__")) return answerControl(request, path, simulation);
 
+  const gemini = parseGeminiPath(path);
+  if (gemini !== null && request.method === "POST")
+    return handleGemini(request, gemini, path, query, simulation);
   const route = parsePath(path, query);
   if (upgrade !== null && route?.path === "/responses" && request.headers.has("sec-websocket-key")) {
     return handleUpgrade(request, path, simulation, upgrade);
@@ -73,7 +89,7 @@ export async function handle(
   const body = await readBody(request, simulation.ledger.full);
   const fields = topLevelFields(body.text);
   const model = readModel(route, fields);
-  const behaviour = behaviourOf(model ?? "");
+  const behaviour = readBehaviour(model ?? "");
   const fault = forcedFault(simulation) ?? behaviour.fault;
   const requestId = simulation.newId(REQUEST_ID);
   const { headers } = request;
@@ -85,12 +101,13 @@ export async function handle(
   simulation.ledger.open(entry);
   const nowMs = entry.at;
   const { ledger, tokens } = simulation;
-  const delivery = { request, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
+  const delivery = { request, isGemini: false, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
   return deliver(delivery, () => {
     if (fields === null) return notJson();
     if (model === null) return missing("model");
     const call: Call = {
       fields,
+      headers,
       behaviour,
       fault,
       seed: simulation.seed,
@@ -103,6 +120,37 @@ export async function handle(
   });
 }
 
+/** The model and whether to stream are in the path. */
+async function handleGemini(
+  request: Request,
+  gemini: GeminiPath,
+  path: string,
+  query: string,
+  simulation: Simulation,
+): Promise<Response> {
+  if (simulation.tokens.ready !== null) await simulation.tokens.ready;
+  const body = await readBody(request, simulation.ledger.full);
+  const fields = topLevelFields(body.text);
+  const { model } = gemini;
+  const { headers } = request;
+  const { ledger, tokens } = simulation;
+  const behaviour = readBehaviour(model);
+  const fault = forcedFault(simulation) ?? behaviour.fault;
+  const requestId = simulation.newId(REQUEST_ID);
+  const entry = openEntry({ id: requestId, path, headers, model, body, socket: null }, simulation);
+  entry.stream = streams(gemini);
+  ledger.open(entry);
+  const nowMs = entry.at;
+  const delivery = { request, isGemini: true, behaviour, fault, entry, ledger, tokens, requestId, nowMs };
+  return deliver(delivery, () => {
+    if (fields === null) return notJson();
+    const { seed, newId, promptCache } = simulation;
+    const createdAt = Math.floor(nowMs / 1_000);
+    const call: Call = { fields, behaviour, fault, seed, createdAt, newId, promptCache, tokens };
+    return answerGemini(call, gemini, query);
+  });
+}
+
 function handleUpgrade(
   request: Request,
   path: string,
@@ -111,7 +159,7 @@ function handleUpgrade(
 ): Response | undefined {
   const { headers } = request;
   const requestId = simulation.newId(REQUEST_ID);
-  const rejection = rejectUpgrade(simulation, credentialOf(headers) ?? "");
+  const rejection = rejectUpgrade(simulation, readCredential(headers) ?? "");
   if (rejection !== null) {
     const rejectionHeaders = {
       "content-type": "application/json",
@@ -122,7 +170,7 @@ function handleUpgrade(
   }
   const isCanary = simulation.forced?.fault.name === "canary-ok";
   const responseHeaders = isCanary
-    ? canaryHeaders(credentialOf(headers) ?? "")
+    ? canaryHeaders(readCredential(headers) ?? "")
     : { "x-request-id": requestId };
   // Copied, because the runtime invalidates the request's headers after the upgrade.
   if (upgrade(request, new SimulatedSocket(simulation, path, new Headers(headers)), responseHeaders))
@@ -146,8 +194,13 @@ function rejectUpgrade(simulation: Simulation, credential: string): Refusal | nu
   return faultReply;
 }
 
-function unauthorised(credential: string | null, simulation: Simulation): Response {
-  const { status, body } = badCredential(credential);
+function unauthorised(credential: string | null, path: string, simulation: Simulation): Response {
+  const openAiRefusal = badCredential(credential);
+  const { status, body } = isMessages(path)
+    ? asMessagesRefusal(openAiRefusal)
+    : isGeminiPath(path)
+      ? invalidKey()
+      : openAiRefusal;
   const headers = { "content-type": "application/json", "x-request-id": simulation.newId(REQUEST_ID) };
   return new Response(body, { status, headers });
 }
@@ -201,6 +254,7 @@ async function respondOther(
   simulation.ledger.open(entry);
   const delivery: Delivery = {
     request,
+    isGemini: isGeminiPath(path),
     behaviour: null,
     fault: forcedFault(simulation),
     entry,
@@ -221,6 +275,7 @@ function otherReply(
   query: URLSearchParams,
   simulation: Simulation,
 ): Reply {
+  if (method === "GET" && path.startsWith("/v1beta/models")) return answerGeminiList(path, MODELS);
   if (route === null) return unknownUrl(method, path);
   if (route.path === "/models") return method === "GET" ? modelList() : methodNotAllowed(method, path, "GET");
   if (route.path.startsWith("/models/")) {
@@ -235,7 +290,10 @@ function otherReply(
 }
 
 function modelList(): Reply {
-  return jsonReply(`{"object":"list","data":[${MODELS.map(modelObject).join(",")}]}`, NO_USAGE);
+  return jsonReply(
+    `{"object":"list","data":[${MODELS.map(modelObject).join(",")}],"has_more":false,"first_id":"${MODELS[0]}","last_id":"${MODELS.at(-1)}"}`,
+    NO_USAGE,
+  );
 }
 
 function oneModel(id: string): Reply {
@@ -244,5 +302,13 @@ function oneModel(id: string): Reply {
 }
 
 function modelObject(id: string): string {
-  return JSON.stringify({ id, object: "model", created: MODELS_CREATED_AT, owned_by: "simulator" });
+  return JSON.stringify({
+    id,
+    object: "model",
+    type: "model",
+    display_name: id,
+    created: MODELS_CREATED_AT,
+    created_at: "2026-01-01T00:00:00Z",
+    owned_by: "simulator",
+  });
 }

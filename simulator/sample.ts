@@ -17,7 +17,7 @@ const BY_NAME: readonly (readonly [RegExp, string])[] = [
   [/name|title/i, "Example"],
 ];
 
-export function sampleOf(schema: unknown, name: string, question: string, depth = 0): unknown {
+export function buildSample(schema: unknown, name: string, question: string, depth = 0): unknown {
   if (!isRecord(schema) || depth > DEPTH_MAX) return question;
   if (schema.const !== undefined) return schema.const;
   if (schema.default !== undefined) return schema.default;
@@ -25,13 +25,14 @@ export function sampleOf(schema: unknown, name: string, question: string, depth 
   if (Array.isArray(choices) && choices.length > 0) return choices[0];
   for (const key of ["anyOf", "oneOf", "allOf"]) {
     const options = schema[key];
-    if (Array.isArray(options) && options.length > 0) return sampleOf(options[0], name, question, depth + 1);
+    if (Array.isArray(options) && options.length > 0)
+      return buildSample(options[0], name, question, depth + 1);
   }
   switch (readTypeName(schema)) {
     case "object":
       return sampleObject(schema, question, depth);
     case "array":
-      return [sampleOf(schema.items ?? { type: "string" }, name, question, depth + 1)];
+      return [buildSample(schema.items ?? { type: "string" }, name, question, depth + 1)];
     case "integer":
     case "number":
       return typeof schema.minimum === "number" ? schema.minimum : 1;
@@ -56,7 +57,7 @@ function sampleObject(schema: Record<string, unknown>, question: string, depth: 
   const required = Array.isArray(schema.required) ? schema.required : Object.keys(properties);
   const sample: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(properties)) {
-    if (required.includes(key)) sample[key] = sampleOf(value, key, question, depth + 1);
+    if (required.includes(key)) sample[key] = buildSample(value, key, question, depth + 1);
   }
   return sample;
 }

@@ -3,6 +3,7 @@
 import type { Clock } from "../src/net/wire/clock.ts";
 import type { PromptCache } from "./answer.ts";
 import type { Ledger } from "./ledger.ts";
+import type { PrefixCache } from "./messages-cache.ts";
 import type { Fault } from "./model-name.ts";
 import type { ResponseStore } from "./response-store.ts";
 import type { TokenRule } from "./tokens.ts";
@@ -16,6 +17,8 @@ export interface Simulation {
   ledger: Ledger;
   store: ResponseStore;
   promptCache: PromptCache;
+  /** The prompt cache of Messages. */
+  prefixCache: PrefixCache;
   tokens: TokenRule;
   /** The open WebSockets. */
   sockets: Set<{ end(code: number | null): void }>;

@@ -36,14 +36,14 @@ describe("models", () => {
     expect(ids).toEqual(["sim-fast", "sim-reason", "sim-tools", "sim-embed", "sim-image"]);
   });
 
-  test("are found one by one, names with a slash too", async () => {
+  test("are retrieved by name, including names with a slash", async () => {
     expect((await client.models.retrieve("fault/429")).id).toBe("fault/429");
     expect(await failure(client.models.retrieve("gpt-nothing"))).toBeInstanceOf(NotFoundError);
   });
 });
 
 describe("a credential", () => {
-  test("that is wrong or missing gets OpenAI's 401", async () => {
+  test("that is invalid or missing gets OpenAI's 401", async () => {
     const wrong = new OpenAI({ baseURL: simulator.url, apiKey: "sk-wrong-credential", maxRetries: 0 });
     const error = await failure(wrong.models.list());
     expect(error).toBeInstanceOf(AuthenticationError);
@@ -52,7 +52,7 @@ describe("a credential", () => {
     expect(missing.status).toBe(401);
   });
 
-  test("may come in Azure's header", async () => {
+  test("is accepted in Azure's header", async () => {
     const answer = await fetch(`${simulator.url}/models`, { headers: { "api-key": "sk-sim" } });
     expect(answer.status).toBe(200);
   });
@@ -61,7 +61,7 @@ describe("a credential", () => {
 describe("chat completions", () => {
   const messages = [{ role: "user" as const, content: "Where is Lima?" }];
 
-  test("say what they are and repeat the question", async () => {
+  test("describe the simulator and repeat the question", async () => {
     const answer = await client.chat.completions.create({ model: "sim-fast", messages });
     expect(answer.model).toBe("sim-fast-2026-01-01");
     expect(answer.choices[0]?.message.content).toContain("built-in simulator");
@@ -73,7 +73,7 @@ describe("chat completions", () => {
     expect(answer._request_id).toStartWith("req_");
   });
 
-  test("are the same for the same seed and question", async () => {
+  test("are identical for the same seed and question", async () => {
     const other = new OpenAI({ baseURL: again.url, apiKey: "any", maxRetries: 0 });
     const [one, two] = await Promise.all([
       client.chat.completions.create({ model: "sim-fast", messages }),
@@ -82,7 +82,7 @@ describe("chat completions", () => {
     expect(one.choices).toEqual(two.choices);
   });
 
-  test("stream the same text, with one id, a role first and no usage unasked", async () => {
+  test("stream the same text with one id, the role first and no usage by default", async () => {
     const whole = await client.chat.completions.create({ model: "sim-fast", messages });
     const stream = await client.chat.completions.create({ model: "sim-fast", messages, stream: true });
     const chunks = await Array.fromAsync(stream);
@@ -95,7 +95,7 @@ describe("chat completions", () => {
     expect(chunks.every((chunk) => !("usage" in chunk))).toBe(true);
   });
 
-  test("stream their usage last when asked, and null before", async () => {
+  test("stream their usage last with include_usage, and null before", async () => {
     const stream = await client.chat.completions.create({
       model: "sim-fast",
       messages,
@@ -109,12 +109,12 @@ describe("chat completions", () => {
     expect(chunks.every((chunk) => chunk.usage === null)).toBe(true);
   });
 
-  test("give n choices", async () => {
+  test("return n choices", async () => {
     const answer = await client.chat.completions.create({ model: "sim-fast", messages, n: 3 });
     expect(answer.choices.map((choice) => choice.index)).toEqual([0, 1, 2]);
   });
 
-  test("stop at the token limit and say so", async () => {
+  test("stop at the token limit with finish_reason length", async () => {
     const answer = await client.chat.completions.create({
       model: "sim-fast",
       messages,
@@ -124,19 +124,19 @@ describe("chat completions", () => {
     expect(answer.usage?.completion_tokens).toBe(5);
   });
 
-  test.each(["max_tokens", "max_completion_tokens"])("take -1 for no bound of %s", async (name) => {
+  test.each(["max_tokens", "max_completion_tokens"])("accept -1 as no limit for %s", async (name) => {
     const answer = await client.chat.completions.create({ model: "sim-fast", messages, [name]: -1 });
     expect(answer.choices[0]?.finish_reason).toBe("stop");
   });
 
-  test.each([0, -2])("refuse a bound of %d", async (bound) => {
+  test.each([0, -2])("reject a limit of %d", async (bound) => {
     const refused = await client.chat.completions
       .create({ model: "sim-fast", messages, max_tokens: bound })
       .catch((thrown) => thrown);
     expect(refused).toMatchObject({ status: 400, param: "max_tokens" });
   });
 
-  test("call the first function, then answer with what it gave", async () => {
+  test("call the first function, then respond with its output", async () => {
     const tools = [{ type: "function" as const, function: WEATHER }];
     const first = await client.chat.completions.create({ model: "sim-tools", messages, tools });
     const call = first.choices[0]?.message.tool_calls?.[0];
@@ -155,7 +155,7 @@ describe("chat completions", () => {
     expect(second.choices[0]?.message.content).toContain("sunny, 22 degrees");
   });
 
-  test("stream a call in pieces that the SDK puts together", async () => {
+  test("stream a tool call in pieces that the SDK assembles", async () => {
     const runner = client.chat.completions.stream({
       model: "sim-tools",
       messages,
@@ -165,7 +165,7 @@ describe("chat completions", () => {
     expect(call?.type === "function" ? JSON.parse(call.function.arguments).city : null).toBe("Lisbon");
   });
 
-  test("of a reasoning model carry the reasoning and count it", async () => {
+  test("of a reasoning model contain the reasoning and count it", async () => {
     const answer = await client.chat.completions.create({ model: "sim-reason", messages });
     expect(answer.choices[0]?.message).toHaveProperty("reasoning_content");
     expect(answer.usage?.completion_tokens_details?.reasoning_tokens).toBeGreaterThan(0);
@@ -174,7 +174,7 @@ describe("chat completions", () => {
     expect(chunks.some((chunk) => "reasoning_content" in (chunk.choices[0]?.delta ?? {}))).toBe(true);
   });
 
-  test("fit a JSON schema when one is given", async () => {
+  test("match a JSON schema", async () => {
     const answer = await client.chat.completions.create({
       model: "sim-fast",
       messages,
@@ -183,14 +183,14 @@ describe("chat completions", () => {
     expect(JSON.parse(answer.choices[0]?.message.content ?? "")).toHaveProperty("unit", "celsius");
   });
 
-  test("find a repeated prompt cache key cached", async () => {
+  test("report cached tokens for a repeated prompt cache key", async () => {
     const ask = () =>
       client.chat.completions.create({ model: "sim-fast", messages, prompt_cache_key: "session-1" });
     expect((await ask()).usage?.prompt_tokens_details?.cached_tokens).toBe(0);
     expect((await ask()).usage?.prompt_tokens_details?.cached_tokens).toBeGreaterThan(0);
   });
 
-  test("have as many deltas and bytes as the model's name says", async () => {
+  test("have the number of deltas and bytes that the model name sets", async () => {
     const stream = await client.chat.completions.create({
       model: "sim-fast@events=60,bytes=1000,interval=1ms,first=5ms",
       messages: [{ role: "user", content: "¿Dónde está el café? 🥐" }],
@@ -203,7 +203,7 @@ describe("chat completions", () => {
     expect(Buffer.byteLength(deltas.join(""))).toBe(1000);
   });
 
-  test("refuse what is no JSON, no model or no messages", async () => {
+  test("reject invalid JSON, a missing model and missing messages", async () => {
     const post = async (body: string) => {
       const answer = await fetch(`${again.url}/chat/completions`, { method: "POST", body });
       return [answer.status, ((await answer.json()) as { error: { param: string | null } }).error.param];
@@ -227,7 +227,7 @@ describe("embeddings", () => {
     expect(float.usage).toEqual({ prompt_tokens: 2, total_tokens: 2 });
   });
 
-  test("take many inputs in order, texts or tokens", async () => {
+  test("accept many inputs in order, as texts or tokens", async () => {
     const texts = await create({ input: ["one", "two"], dimensions: 8 });
     expect(texts.data.map((one) => [one.index, one.embedding.length])).toEqual([
       [0, 8],
@@ -238,14 +238,14 @@ describe("embeddings", () => {
     expect((await create({ input: [[1, 2], [3]] })).data).toHaveLength(2);
   });
 
-  test("of nothing are refused", async () => {
+  test("of empty input are rejected", async () => {
     expect(await failure(create({ input: "" }))).toBeInstanceOf(BadRequestError);
     expect(await failure(create({ input: [] }))).toBeInstanceOf(BadRequestError);
   });
 });
 
 describe("images", () => {
-  test("are real pictures, as many as asked for", async () => {
+  test("are valid PNG files, in the requested number", async () => {
     const answer = await client.images.generate({ model: "sim-image", prompt: "a red boat", n: 2 });
     expect(answer.data).toHaveLength(2);
     expect(answer.usage?.output_tokens).toBe(544);
@@ -257,12 +257,12 @@ describe("images", () => {
     expect(pixels).toHaveLength(1024 * (1 + 1024 / 2));
   });
 
-  test("have the size the model's name says", async () => {
+  test("have the byte size that the model name sets", async () => {
     const answer = await client.images.generate({ model: "sim-image@bytes=50000", prompt: "a boat" });
     expect(Buffer.from(answer.data?.[0]?.b64_json ?? "", "base64")).toHaveLength(50_000);
   });
 
-  test("stream partial pictures before the whole", async () => {
+  test("stream partial images before the final image", async () => {
     const stream = await client.images.generate({
       model: "sim-image",
       prompt: "a boat",
@@ -277,7 +277,7 @@ describe("images", () => {
     ]);
   });
 
-  test("are edited from a multipart form", async () => {
+  test("are edited with a multipart form", async () => {
     const file = await toFile(Buffer.alloc(3_000, 7), "a.png", { type: "image/png" });
     const answer = await client.images.edit({
       model: "sim-image",
@@ -295,7 +295,7 @@ describe("images", () => {
     expect(entry?.form?.texts).toMatchObject({ prompt: "bluer", model: "sim-image" });
   });
 
-  test("are edited from JSON, streaming", async () => {
+  test("are edited with JSON, as a stream", async () => {
     const answer = await fetch(`${again.url}/images/edits`, {
       method: "POST",
       body: JSON.stringify({
@@ -318,21 +318,21 @@ describe("Azure's paths", () => {
   const origin = new URL(again.url).origin;
   const post = (path: string) => fetch(origin + path, { method: "POST", body });
 
-  test("with a deployment take its name for the model", async () => {
+  test("with a deployment use its name as the model", async () => {
     const path = "/openai/deployments/my%40events%3D2/chat/completions";
     const answer = await post(`${path}?api-version=2024-10-21`);
     expect(await answer.json()).toMatchObject({ model: "my@events=2-2026-01-01" });
     expect((await post(path)).status).toBe(404);
   });
 
-  test("without one take the body's model", async () => {
+  test("without a deployment use the model of the body", async () => {
     for (const path of ["/openai/v1/responses", "/openai/responses?api-version=2025-04-01-preview"]) {
       expect(await (await post(path)).json()).toMatchObject({ model: "sim-fast-2026-01-01" });
     }
   });
 });
 
-test("an unknown address and a wrong method are told apart", async () => {
+test("an unknown path returns 404, and a wrong method returns 405", async () => {
   expect((await fetch(`${again.url}/nothing`, { method: "POST" })).status).toBe(404);
   const wrong = await fetch(`${again.url}/chat/completions`);
   expect([wrong.status, wrong.headers.get("allow")]).toEqual([405, "POST"]);

@@ -1,9 +1,10 @@
-/** Starts the simulator: an OpenAI-compatible upstream for the demo and for tests. */
+/** Starts the simulator: an upstream with the APIs of OpenAI and Anthropic, for the demo and for tests. */
 
 import { type Clock, systemClock } from "../src/net/wire/clock.ts";
 import { createPromptCache } from "./answer.ts";
-import { type FaultDoor, openFaultDoor } from "./fault-door.ts";
-import { createLedger, type Ledger } from "./ledger.ts";
+import { type FaultPort, openFaultPort } from "./fault-port.ts";
+import { Ledger } from "./ledger.ts";
+import { createPrefixCache } from "./messages-cache.ts";
 import { parseFault } from "./model-name.ts";
 import { createResponseStore } from "./response-store.ts";
 import { handle } from "./routes.ts";
@@ -21,7 +22,7 @@ export interface SimulatorOptions {
   /** "full" also records headers, digests and the last bodies; "counts" costs almost nothing. */
   record?: "full" | "counts";
   /** Opens a second port whose faults break connections in ways that Bun.serve cannot (see README.md). */
-  faultDoor?: boolean;
+  faultPort?: boolean;
   /** "o200k" counts with a real tokenizer (about 75 MB); "bytes" uses a quarter of the bytes and costs nothing. */
   tokens?: "bytes" | "o200k";
   clock?: Clock;
@@ -46,7 +47,7 @@ const BODY_BYTES_MAX = 1024 * 1024 * 1024;
 
 export function startSimulator(options: SimulatorOptions = {}): Simulator {
   const hostname = options.hostname ?? "127.0.0.1";
-  const ledger = createLedger(options.record ?? "counts");
+  const ledger = new Ledger(options.record ?? "counts");
   const simulation: Simulation = {
     seed: options.seed ?? DEFAULT_SEED,
     credential: options.credential ?? null,
@@ -55,6 +56,7 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     ledger,
     store: createResponseStore(),
     promptCache: createPromptCache(),
+    prefixCache: createPrefixCache(),
     tokens: options.tokens === "o200k" ? createExactRule() : BYTE_RULE,
     sockets: new Set(),
     forced: null,
@@ -70,8 +72,8 @@ export function startSimulator(options: SimulatorOptions = {}): Simulator {
     websocket: SOCKET_HANDLERS,
     error: () => new Response(null, { status: 500 }),
   });
-  const faultPort: FaultDoor | null = options.faultDoor
-    ? openFaultDoor(hostname, async (request) => (await handle(request, simulation)) ?? new Response(null))
+  const faultPort: FaultPort | null = options.faultPort
+    ? openFaultPort(hostname, async (request) => (await handle(request, simulation)) ?? new Response(null))
     : null;
   const port = server.port ?? 0;
   const host = hostname.includes(":") ? `[${hostname}]` : hostname;

@@ -70,7 +70,7 @@ const responseOf = (events: Event[]) =>
   events.at(-1)?.response as { id: string; output: unknown[]; usage: { output_tokens: number } };
 const errorOf = (events: Event[]) => events.at(-1)?.error as { code: string; param: string };
 
-test("a turn has the events of a stream over HTTP, one a message", async () => {
+test("a turn sends the events of an HTTP stream, one per message", async () => {
   const client = await connect();
   const body = { model: "sim-fast", input: "Why is the sky blue?", store: false };
   const events = await client.turn(body);
@@ -84,7 +84,7 @@ test("a turn has the events of a stream over HTTP, one a message", async () => {
   expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, index) => index));
 });
 
-test("the ledger counts turns like requests, with the socket they came over and what came in each frame", async () => {
+test("the ledger records each turn with its socket and its frame", async () => {
   const client = await connect();
   const events = await client.turn({ model: "sim-fast", input: "hello", store: false });
   await client.turn({ model: "sim-fast", input: "again", store: false });
@@ -94,14 +94,14 @@ test("the ledger counts turns like requests, with the socket they came over and 
   const [first] = simulator.ledger.entries();
   expect(first).toMatchObject({ socket: 1, model: "sim-fast", stream: true, eventsSent: events.length });
   expect(first?.outputTokens).toBe(responseOf(events).usage.output_tokens);
-  expect(JSON.parse(Buffer.from(simulator.ledger.bodyOf(first?.id ?? "") ?? []).toString()).input).toBe(
+  expect(JSON.parse(Buffer.from(simulator.ledger.findBody(first?.id ?? "") ?? []).toString()).input).toBe(
     "hello",
   );
   client.socket.close();
   await eventually(() => simulator.ledger.sockets().open === 1);
 });
 
-test("a turn goes on from the last one without being stored, and nowhere but on its connection", async () => {
+test("a turn continues the previous unstored response on the same connection only", async () => {
   const client = await connect();
   const { id } = responseOf(await client.turn({ model: "sim-fast", input: "one", store: false }));
   const next = await client.turn({ model: "sim-fast", input: "two", store: false, previous_response_id: id });
@@ -114,13 +114,13 @@ test("a turn goes on from the last one without being stored, and nowhere but on 
     code: "previous_response_not_found",
     param: "previous_response_id",
   });
-  // Only the last response of a lane is remembered.
+  // The simulator remembers only the last response of a lane.
   expect(errorOf(await client.turn({ model: "sim-fast", input: "x", previous_response_id: id })).code).toBe(
     "previous_response_not_found",
   );
 });
 
-test("a continuation that failed cannot be tried again", async () => {
+test("a continuation that failed cannot be retried", async () => {
   const client = await connect();
   const { id } = responseOf(await client.turn({ model: "sim-fast", input: "one", store: false }));
   const orphan = [{ type: "function_call_output", call_id: "call_nobody", output: "?" }];
@@ -131,7 +131,7 @@ test("a continuation that failed cannot be tried again", async () => {
   );
 });
 
-test("a warm-up says nothing, costs nothing, and can be continued", async () => {
+test("a warm-up has no output, is free, and can be continued", async () => {
   const client = await connect();
   const events = await client.turn({ model: "sim-fast", input: [], generate: false, store: false });
   expect(events.map(({ type }) => type)).toEqual(["response.created", "response.completed"]);
@@ -141,7 +141,7 @@ test("a warm-up says nothing, costs nothing, and can be continued", async () => 
   expect(next.at(-1)?.type).toBe("response.completed");
 });
 
-test("turns on one lane come one after the other, lanes beside each other, each with its name", async () => {
+test("turns of one lane run in sequence, lanes run in parallel, and events carry stream_id", async () => {
   const client = await connect();
   const slow = { model: "sim-fast@interval=5ms,events=10", input: "slow", store: false };
   client.send(slow);
@@ -155,7 +155,7 @@ test("turns on one lane come one after the other, lanes beside each other, each 
   expect(errorOf(await client.turn({ ...slow, stream_id: "a b" })).code).toBe("invalid_stream_id");
 });
 
-test("what is no request is told so, and the connection goes on", async () => {
+test("an invalid message gets an error frame, and the connection stays open", async () => {
   const client = await connect();
   client.socket.send("{");
   expect((await client.turn())[0]).toMatchObject({ type: "error", status: 400 });
@@ -165,7 +165,7 @@ test("what is no request is told so, and the connection goes on", async () => {
   expect((await client.turn({ model: "sim-fast", input: "ok" })).at(-1)?.type).toBe("response.completed");
 });
 
-test("faults by model name: error frames with their headers, ends in the middle, silence", async () => {
+test("faults by model name send error frames with headers, cut streams or stall", async () => {
   const client = await connect();
   expect((await client.turn({ model: "fault/429@retry=2", input: "x" }))[0]).toMatchObject({
     status: 429,
@@ -198,7 +198,7 @@ test("faults by model name: error frames with their headers, ends in the middle,
   }
 });
 
-test("an answer may be followed by more of it, and the next turn waits for that", async () => {
+test("late events can follow a response, and the next turn waits for them", async () => {
   const client = await connect();
   const { id } = responseOf(await client.turn({ model: "fault/late-events@5ms", input: "x" }));
   const late = await client.turn();
@@ -207,7 +207,7 @@ test("an answer may be followed by more of it, and the next turn waits for that"
   expect((await client.turn({ model: "sim-fast", input: "y" }))[0]?.type).toBe("response.created");
 });
 
-test("life-cycle events may have headers, and their responses too", async () => {
+test("fault/event-headers adds headers to life-cycle events and their responses", async () => {
   const client = await connect();
   const events = await client.turn({ model: "fault/event-headers", input: "x" });
   for (const event of events.filter(({ response }) => response !== undefined)) {
@@ -215,7 +215,7 @@ test("life-cycle events may have headers, and their responses too", async () => 
   }
 });
 
-test("handshakes can be refused without touching requests", async () => {
+test("a fault can reject handshakes without affecting requests", async () => {
   simulator.force("upgrade@426");
   const headers = {
     authorization: "Bearer sk-sim",

@@ -4,15 +4,15 @@
  */
 
 import type { ServerWebSocket, WebSocketHandler } from "bun";
-import { book, credentialOf, SLOW_HEADERS_MS } from "./delivery.ts";
+import { book, readCredential, SLOW_HEADERS_MS } from "./delivery.ts";
+import { producedTokens } from "./disconnected-stream.ts";
 import type { Call } from "./endpoint.ts";
 import { forcedFault, openEntry, REQUEST_ID } from "./entry.ts";
 import { invalid, missing, notJson, type Refusal, refusal, unsupportedParameter } from "./errors.ts";
 import { earlyFault } from "./faults.ts";
 import { isRecord, type JsonFields, parseJson, stringField, topLevelFields } from "./json-fields.ts";
 import type { LedgerEntry } from "./ledger.ts";
-import { producedTokens } from "./left-stream.ts";
-import { behaviourOf, type Fault } from "./model-name.ts";
+import { type Fault, readBehaviour } from "./model-name.ts";
 import type { Frame, Reply } from "./reply.ts";
 import { readText } from "./request-body.ts";
 import { warmUpEvents } from "./response-events.ts";
@@ -144,7 +144,7 @@ export class SimulatedSocket {
     const { simulation } = this;
     if (simulation.tokens.ready !== null) await simulation.tokens.ready;
     const model = stringField(received, "model");
-    const behaviour = behaviourOf(model ?? "");
+    const behaviour = readBehaviour(model ?? "");
     const fault = forcedFault(simulation) ?? behaviour.fault;
     const id = simulation.newId(REQUEST_ID);
     const { path, headers, number: socket } = this;
@@ -162,7 +162,7 @@ export class SimulatedSocket {
         : earlyFault(fault, {
             streams: true,
             nowMs: entry.at,
-            credential: credentialOf(headers) ?? "",
+            credential: readCredential(headers) ?? "",
           });
     if (early === "never") await this.gone.promise;
     if (early === "reset") this.end(null);
@@ -203,7 +203,7 @@ export class SimulatedSocket {
     fields.set("stream", "true");
     const call: Call = {
       fields,
-      behaviour: behaviourOf(model),
+      behaviour: readBehaviour(model),
       fault,
       seed: simulation.seed,
       createdAt: Math.floor(entry.at / 1_000),

@@ -34,22 +34,22 @@ async function settled() {
   return simulator.ledger.last();
 }
 
-describe("a stream that breaks", () => {
-  test.each([1, 3, 7])("by fault/rst@chunk%d is reset after so many events", async (events) => {
+describe("a stream that is cut off", () => {
+  test.each([1, 3, 7])("with fault/rst@chunk%d is reset after that many events", async (events) => {
     const answer = await stream(RESPONSES, `fault/rst@chunk${events}`);
     expect(answer.ended).toBe("reset");
     expect(blocksIn(answer.body)).toHaveLength(events);
     expect(await settled()).toMatchObject({ eventsSent: events, finished: false, abortedByClient: false });
   });
 
-  test("by fault/rst@chunk0 is reset after its headers", async () => {
+  test("with fault/rst@chunk0 is reset after its headers", async () => {
     const answer = await stream(CHAT, "fault/rst@chunk0");
     expect(answer.ended).toBe("reset");
     expect(answer.head).toContain("text/event-stream");
     expect(dataIn(answer.body)).toEqual([]);
   });
 
-  test.each([0, 3])("by fault/cut@chunk%d ends cleanly without a terminal event", async (events) => {
+  test.each([0, 3])("with fault/cut@chunk%d ends cleanly without a terminal event", async (events) => {
     for (const path of [CHAT, RESPONSES]) {
       const answer = await stream(path, `fault/cut@chunk${events}`);
       expect(answer.ended).toBe("message");
@@ -58,7 +58,7 @@ describe("a stream that breaks", () => {
     }
   });
 
-  test("by fault/cut@byteN has exactly the first N bytes", async () => {
+  test("with fault/cut@byteN has exactly the first N bytes", async () => {
     const whole = (await stream(CHAT, "sim-fast@events=2")).body;
     const comparable = (text: string): string => text.replaceAll(/chatcmpl-\w+|"model":"[^"]*"|\d{10}/g, "");
     for (const bytes of [0, 1, 50, 333, 1_000]) {
@@ -71,28 +71,28 @@ describe("a stream that breaks", () => {
     expect(beyond.body).toEndWith("data: [DONE]\n\n");
   });
 
-  test("by fault/truncated stops inside an event", async () => {
+  test("with fault/truncated stops inside an event", async () => {
     const answer = await stream(RESPONSES, "fault/truncated");
     expect(answer.ended).toBe("reset");
     expect(answer.body.endsWith("\n\n")).toBe(false);
   });
 });
 
-describe("a stream that stops", () => {
-  test("by fault/stall@chunk3 stays open and says no more", async () => {
+describe("a stream that stalls", () => {
+  test("with fault/stall@chunk3 stays open and sends nothing more", async () => {
     const three = (received: string) => count(received, "data: ") === 3;
     const answer = await stream(CHAT, "fault/stall@chunk3", three);
     expect(answer.ended).toBe("open");
     expect(await settled()).toMatchObject({ eventsSent: 3, abortedByClient: true, finished: false });
   });
 
-  test("by fault/stall with a time goes on after it", async () => {
+  test("with fault/stall and a duration continues after it", async () => {
     const answer = await stream(CHAT, "fault/stall@chunk3,20ms");
     expect(answer.body).toEndWith("data: [DONE]\n\n");
     expect((await settled())?.finished).toBe(true);
   });
 
-  test("by fault/pings@chunk3 sends comments only", async () => {
+  test("with fault/pings@chunk3 sends only comments", async () => {
     const answer = await stream(CHAT, "fault/pings@chunk3,1ms", (received) => count(received, ": ping") > 4);
     expect(dataIn(answer.body)).toHaveLength(3);
     expect(answer.ended).toBe("open");
@@ -100,7 +100,7 @@ describe("a stream that stops", () => {
 });
 
 describe("an error inside a stream", () => {
-  test("by fault/capacity-in-stream comes before any content", async () => {
+  test("with fault/capacity-in-stream comes before any content", async () => {
     const chat = await stream(CHAT, "fault/capacity-in-stream");
     expect(dataIn(chat.body).map((data) => JSON.parse(data))).toMatchObject([
       { error: { code: "server_is_overloaded" } },
@@ -113,7 +113,7 @@ describe("an error inside a stream", () => {
     expect(await settled()).toMatchObject({ outputTokens: 0 });
   });
 
-  test("by fault/error-in-stream comes after content and ends the stream", async () => {
+  test("with fault/error-in-stream comes after content and ends the stream", async () => {
     const chat = dataIn((await stream(CHAT, "fault/error-in-stream")).body);
     expect(JSON.parse(chat.at(-1) ?? "")).toMatchObject({ error: { code: "server_error" } });
     expect(chat).toHaveLength(4);
@@ -124,7 +124,7 @@ describe("an error inside a stream", () => {
     expect(response.some((event) => event.type === "response.output_text.delta")).toBe(true);
   });
 
-  test("by fault/failed comes last, with the usage told", async () => {
+  test("with fault/failed comes last and reports the usage", async () => {
     const events = dataIn((await stream(RESPONSES, "fault/failed")).body).map((one) => JSON.parse(one));
     expect(events.at(-1)).toMatchObject({
       type: "response.failed",
@@ -135,7 +135,7 @@ describe("an error inside a stream", () => {
     expect(JSON.parse(chat.at(-2) ?? "").usage.completion_tokens).toBeGreaterThan(0);
   });
 
-  test("by fault/incomplete is response.incomplete, or length", async () => {
+  test("with fault/incomplete is response.incomplete, or finish_reason length", async () => {
     const events = dataIn((await stream(RESPONSES, "fault/incomplete")).body).map((one) => JSON.parse(one));
     expect(events.at(-1)).toMatchObject({
       type: "response.incomplete",
@@ -145,37 +145,37 @@ describe("an error inside a stream", () => {
   });
 });
 
-describe("a stream that is odd", () => {
-  test("by fault/badline has one broken line among good ones", async () => {
+describe("a malformed stream", () => {
+  test("with fault/badline has one invalid line among valid ones", async () => {
     const lines = dataIn((await stream(CHAT, "fault/badline@chunk3")).body);
     const broken = lines.filter((line) => line !== "[DONE]" && !isJson(line));
     expect(broken).toEqual([lines[3] ?? ""]);
     expect(lines.at(-1)).toBe("[DONE]");
   });
 
-  test("by fault/badjson has no good line at all", async () => {
+  test("with fault/badjson has no valid line", async () => {
     expect(dataIn((await stream(RESPONSES, "fault/badjson")).body).some(isJson)).toBe(false);
   });
 
-  test("by fault/hugeline has one line of the size asked for", async () => {
+  test("with fault/hugeline has one line of the configured size", async () => {
     const answer = await stream(CHAT, "fault/hugeline@size=300000");
     const lines = dataIn(answer.body);
     expect(lines.filter((line) => line.length >= 300_000)).toHaveLength(1);
     expect(lines.slice(0, -1).every(isJson)).toBe(true);
   });
 
-  test("by fault/crlf ends its lines with CR LF", async () => {
+  test("with fault/crlf ends its lines with CR LF", async () => {
     const { body } = await stream(RESPONSES, "fault/crlf");
     expect(count(body, "\n")).toBe(count(body, "\r\n"));
   });
 
-  test("by fault/no-event-lines has data lines only", async () => {
+  test("with fault/no-event-lines has only data lines", async () => {
     const { body } = await stream(RESPONSES, "fault/no-event-lines");
     expect(body).not.toContain("event:");
     expect(dataIn(body).every(isJson)).toBe(true);
   });
 
-  test("by fault/split breaks events, and characters, over several writes", async () => {
+  test("with fault/split splits events and characters over several writes", async () => {
     const answer = await stream(CHAT, "fault/split");
     expect(answer.chunks.length).toBeGreaterThan(2 * dataIn(answer.body).length);
     const isTorn = (chunk: Buffer): boolean => chunk.toString().endsWith("\ufffd");
@@ -183,12 +183,12 @@ describe("a stream that is odd", () => {
     expect(dataIn(answer.body).slice(0, -1).every(isJson)).toBe(true);
   });
 
-  test("by fault/no-done lacks [DONE]", async () => {
+  test("with fault/no-done lacks [DONE]", async () => {
     const { body, ended } = await stream(CHAT, "fault/no-done");
     expect([body.includes("[DONE]"), ended]).toEqual([false, "message"]);
   });
 
-  test("by fault/empty says nothing and ends well", async () => {
+  test("with fault/empty has no content and ends cleanly", async () => {
     const chat = dataIn((await stream(CHAT, "fault/empty")).body);
     expect(chat.map((data) => /"content":"[^"]/.test(data))).not.toContain(true);
     expect(chat.at(-1)).toBe("[DONE]");
@@ -197,7 +197,7 @@ describe("a stream that is odd", () => {
     expect(await settled()).toMatchObject({ outputTokens: 0, textDeltasSent: 0 });
   });
 
-  test("by fault/gzip is packed", async () => {
+  test("with fault/gzip is compressed", async () => {
     const answer = await fetch(simulator.url + CHAT, {
       method: "POST",
       body: JSON.stringify({ model: "fault/gzip", stream: true, messages: [] }),
@@ -206,7 +206,7 @@ describe("a stream that is odd", () => {
     expect(await answer.text()).toEndWith("data: [DONE]\n\n");
   });
 
-  test("by fault/no-usage never tells it", async () => {
+  test("with fault/no-usage never reports usage", async () => {
     expect((await stream(CHAT, "fault/no-usage")).body).not.toContain("prompt_tokens");
     expect((await stream(RESPONSES, "fault/no-usage")).body).not.toContain("input_tokens");
   });

@@ -21,7 +21,7 @@ const FILLER = `${SENTENCES.join(" ")} `;
 const QUESTION_CHARS_MAX = 160;
 const PIECE_CHARS = 18;
 
-export function hashOf(seed: number, text: string): number {
+export function computeHash(seed: number, text: string): number {
   return Bun.hash.xxHash32(text, seed);
 }
 
@@ -30,7 +30,7 @@ export function answerTo(question: string, seed: number, variant: number): strin
   if (short === "") {
     return `Hello! This is the built-in simulator, not a real model. ${SENTENCES[0]} ${SENTENCES[3]}`;
   }
-  const hash = hashOf(seed + variant, question);
+  const hash = computeHash(seed + variant, question);
   const open = OPENINGS[hash % OPENINGS.length] ?? OPENINGS[0];
   const first = (hash >>> 4) % SENTENCES.length;
   const second = (first + 1 + ((hash >>> 8) % (SENTENCES.length - 1))) % SENTENCES.length;
@@ -88,7 +88,7 @@ export function cutToBytes(text: string, bytes: number): string {
   while (Buffer.byteLength(text.slice(0, end)) > bytes) {
     end -= Math.max(1, Math.ceil((Buffer.byteLength(text.slice(0, end)) - bytes) / 3));
   }
-  return prefixOf(text, end);
+  return takePrefix(text, end);
 }
 
 /** Ensures at least one character for each of `events` deltas. */
@@ -99,7 +99,7 @@ export function longEnough(text: string, events: number): string {
 }
 
 /** Splits the text in order and without loss: into `events` parts, or by a few words when that is null. */
-export function* piecesOf(text: string, events: number | null): Generator<string> {
+export function* splitText(text: string, events: number | null): Generator<string> {
   if (events === null) {
     yield* splitByWords(text);
     return;
@@ -126,7 +126,7 @@ function* splitByWords(text: string): Generator<string> {
 }
 
 /** Returns the first `chars` characters, one less if that would split a surrogate pair. */
-export function prefixOf(text: string, chars: number): string {
+export function takePrefix(text: string, chars: number): string {
   return text.slice(0, splitsPair(text, chars) ? chars - 1 : chars);
 }
 

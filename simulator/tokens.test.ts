@@ -4,7 +4,7 @@ import { countInput } from "../src/gateway/metering/count-input.ts";
 import { countResponse } from "../src/gateway/metering/count-request.ts";
 import { openOutputCounter } from "../src/gateway/metering/output-counter.ts";
 import { wholeBytesPart } from "../src/net/wire/parts.ts";
-import { openSseSplitter } from "../src/net/wire/sse.ts";
+import { SseSplitter } from "../src/net/wire/sse.ts";
 import { openStreamReader } from "../src/protocols/open-stream-reader.ts";
 import { ENDPOINTS, type EndpointName } from "../src/protocols/shared/request.ts";
 import { type Simulator, startSimulator } from "./simulator.ts";
@@ -53,7 +53,7 @@ async function countedByReader(endpoint: EndpointName, body: string, bytesMax: n
   const choices = Number(/"n":(\d)/.exec(body)?.[1] ?? 1);
   const request = { publicModel: "m", hidesUsage: true, choices };
   const reader = openStreamReader(place, request, { depthMax: 64, nowMs: () => 0, sink });
-  const splitter = openSseSplitter({ eventBytesMax: 1_000_000 });
+  const splitter = new SseSplitter({ eventBytesMax: 1_000_000 });
   const leave = new AbortController();
   const answer = await ask(endpoint, body, leave.signal);
   let seen = 0;
@@ -72,7 +72,7 @@ async function countedByReader(endpoint: EndpointName, body: string, bytesMax: n
 }
 
 describe.each(["chat.completions", "responses"] as const)("counting with a tokenizer: %s", (endpoint) => {
-  test("a plain answer's usage is what its texts have", async () => {
+  test("the usage of a whole response equals the tokens of its texts", async () => {
     for (const model of ["sim-fast", "sim-reason", "sim-tools", "sim-fast@bytes=5000"]) {
       const body = bodyFor(endpoint, model, endpoint === "responses" ? {} : { n: 2 });
       const answer = new Uint8Array(await (await ask(endpoint, body)).arrayBuffer());
@@ -84,7 +84,7 @@ describe.each(["chat.completions", "responses"] as const)("counting with a token
     }
   });
 
-  test("a stream's usage is what its deltas have", async () => {
+  test("the usage of a stream equals the tokens of its deltas", async () => {
     for (const model of [
       "sim-fast",
       "sim-reason",
@@ -99,7 +99,7 @@ describe.each(["chat.completions", "responses"] as const)("counting with a token
     }
   });
 
-  test("the ledger of an aborted stream is what was really sent", async () => {
+  test("the ledger of an aborted stream counts the tokens that were sent", async () => {
     const body = bodyFor(endpoint, "sim-reason@events=400,bytes=6000,interval=1ms", { stream: true });
     for (const bytesMax of [6_000, 20_000, 40_000]) {
       const counted = await countedByReader(endpoint, body, bytesMax);
@@ -111,7 +111,7 @@ describe.each(["chat.completions", "responses"] as const)("counting with a token
     }
   });
 
-  test("a cut stream has exactly the tokens it gave", async () => {
+  test("a cut stream counts exactly the tokens that it delivered", async () => {
     for (const chunk of [5, 9, 40, 77]) {
       const body = bodyFor(endpoint, `fault/cut@chunk${chunk},events=90`, { stream: true });
       const counted = await countedByReader(endpoint, body, Number.POSITIVE_INFINITY);
@@ -119,14 +119,14 @@ describe.each(["chat.completions", "responses"] as const)("counting with a token
     }
   });
 
-  test("the bound on output is a bound on these tokens", async () => {
+  test("the output limit counts these tokens", async () => {
     const bound = endpoint === "responses" ? { max_output_tokens: 20 } : { max_completion_tokens: 20 };
     await (await ask(endpoint, bodyFor(endpoint, "sim-fast", bound))).arrayBuffer();
     expect((await settled()).outputTokens).toBeWithin(19, 21);
   });
 });
 
-test("an embedding has the tokens of its text", async () => {
+test("an embedding counts the tokens of its text", async () => {
   const body = JSON.stringify({ model: "sim-embed", input: QUESTION });
   await (await fetch(`${simulator.url}/embeddings`, { method: "POST", body })).arrayBuffer();
   expect((await settled()).inputTokens).toBe(countTokens(QUESTION));

@@ -4,7 +4,7 @@
  */
 
 import { isRecord, type JsonFields, parseJson } from "./json-fields.ts";
-import { cutToBytes, prefixOf } from "./text.ts";
+import { cutToBytes, takePrefix } from "./text.ts";
 
 export interface TokenRule {
   /** Counts texts that are independent of each other. */
@@ -19,7 +19,7 @@ export interface TokenRule {
 
 /** Model output in one event. An image has only bytes. */
 export interface Said {
-  said: string;
+  outputText: string;
   outputBytes: number;
   /** Texts of one lane are consecutive. */
   lane: number;
@@ -33,7 +33,7 @@ export interface Tally {
 
 const BYTES_PER_TOKEN = 4;
 /** The fields of either interface that belong to the prompt. */
-const PROMPT_FIELDS = ["messages", "input", "instructions", "tools", "functions"] as const;
+const PROMPT_FIELDS = ["system", "messages", "input", "instructions", "tools", "functions"] as const;
 
 function bytesToTokens(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_TOKEN);
@@ -110,10 +110,10 @@ function cutToTokens(text: string, tokens: number, countText: (text: string) => 
   let over = text.length;
   while (over - fits > 1) {
     const middle = Math.floor((fits + over) / 2);
-    if (countText(prefixOf(text, middle)) <= tokens) fits = middle;
+    if (countText(takePrefix(text, middle)) <= tokens) fits = middle;
     else over = middle;
   }
-  return prefixOf(text, fits);
+  return takePrefix(text, fits);
 }
 
 /** Counts in between, so that an endless stream is not held in memory. */
@@ -123,11 +123,11 @@ function exactTally(countText: (text: string) => number): Tally {
   let fixedBytes = 0;
   return {
     add(event) {
-      if (event.said === "") {
+      if (event.outputText === "") {
         fixedBytes += event.outputBytes;
         return;
       }
-      let text = (lanes.get(event.lane) ?? "") + event.said;
+      let text = (lanes.get(event.lane) ?? "") + event.outputText;
       if (text.length > TALLY_CHARS_MAX) {
         const cut = /\S(?= \p{L}\S* ?\S*$)/u.exec(text.slice(-200));
         const at = text.length - 200 + (cut === null ? 0 : cut.index + 1);
@@ -147,7 +147,7 @@ function exactTally(countText: (text: string) => number): Tally {
 /** The count documented by OpenAI: the texts, four tokens per message, three for the reply; tools as JSON. */
 function exactPrompt(fields: JsonFields, countText: (text: string) => number): number {
   let tokens = 3;
-  for (const name of ["messages", "input", "instructions"]) {
+  for (const name of ["system", "messages", "input", "instructions"]) {
     const value = parseJson(fields.get(name) ?? "null");
     if (typeof value === "string") tokens += 4 + countText(value);
     if (Array.isArray(value)) for (const turn of value) tokens += 4 + countWords(turn, countText);

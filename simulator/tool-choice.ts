@@ -12,9 +12,11 @@ export interface FunctionTool {
 export interface ToolPlan {
   tool: FunctionTool | null;
   isForced: boolean;
+  /** Every function that may be called. */
+  offered: readonly FunctionTool[];
 }
 
-const NO_CALL: ToolPlan = { tool: null, isForced: false };
+const NO_CALL: ToolPlan = { tool: null, isForced: false, offered: [] };
 
 /** Chat nests the fields that Responses has at top level. A choice that cannot be honoured is rejected. */
 export function planToolCall(fields: JsonFields): ToolPlan | Refusal {
@@ -22,10 +24,10 @@ export function planToolCall(fields: JsonFields): ToolPlan | Refusal {
   if (choice === "none") return NO_CALL;
   const slice = echoed(fields, "tools", "[]");
   const tools = slice === "[]" ? [] : functionTools(parseJson(slice));
-  if (choice === "auto") return { tool: tools[0] ?? null, isForced: false };
+  if (choice === "auto") return { tool: tools[0] ?? null, isForced: false, offered: tools };
   if (choice === "required") {
     const tool = tools[0];
-    return tool === undefined ? noFunction() : { tool, isForced: true };
+    return tool === undefined ? noFunction() : { tool, isForced: true, offered: [tool] };
   }
   return isRecord(choice) ? planObject(choice, tools) : unknownChoice();
 }
@@ -37,7 +39,9 @@ function planObject(
   if (choice.type === "function") {
     const name = functionName(choice);
     const tool = tools.find((one) => one.name === name);
-    return tool === undefined ? notOffered(`the function '${name ?? ""}'`) : { tool, isForced: true };
+    return tool === undefined
+      ? notOffered(`the function '${name ?? ""}'`)
+      : { tool, isForced: true, offered: [tool] };
   }
   if (choice.type !== "allowed_tools") return unknownChoice();
   // Chat nests the list as well.
@@ -47,9 +51,11 @@ function planObject(
   );
   const tool = tools.find((one) => names.includes(one.name));
   if (mode === "required") {
-    return tool === undefined ? notOffered("one of 'allowed_tools'") : { tool, isForced: true };
+    return tool === undefined
+      ? notOffered("one of 'allowed_tools'")
+      : { tool, isForced: true, offered: [tool] };
   }
-  return { tool: tool ?? null, isForced: false };
+  return { tool: tool ?? null, isForced: false, offered: tool === undefined ? [] : [tool] };
 }
 
 function functionTools(tools: unknown): FunctionTool[] {

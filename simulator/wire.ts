@@ -1,5 +1,6 @@
 /** Operations on a simulated HTTP connection, with faults. */
 
+import { googleBody } from "./gemini/google-refusal.ts";
 import type { Fault, FaultPoint } from "./model-name.ts";
 import { type Frame, frame } from "./reply.ts";
 
@@ -93,6 +94,8 @@ function isReached(point: FaultPoint, sentFrames: number, bytesWithNext: number)
 function defaultPoint(fault: Fault, first: Frame): FaultPoint {
   if (fault.name !== "error-in-stream") return { unit: "chunk", count: 3 };
   if (first.event === null) return { unit: "chunk", count: 3 };
+  // After the start of the message, the start of its first block and two deltas.
+  if (first.event === "message_start") return { unit: "chunk", count: 4 };
   return { unit: "chunk", count: first.event.startsWith("response.") ? 6 : 0 };
 }
 
@@ -152,9 +155,16 @@ function* hugeLine(next: Frame, sizeBytes: number): Generator<WireOp> {
   yield plain(Buffer.from(tail ?? ""));
 }
 
+const MESSAGES_EVENT = /^(?:message|content_block)_|^ping$/;
+
 function errorFrame(next: Frame, sequence: number): Frame {
+  if (next.event !== null && MESSAGES_EVENT.test(next.event)) {
+    const error = { type: "api_error", message: "Internal server error" };
+    return frame("error", JSON.stringify({ type: "error", error }));
+  }
   const message = "The server had an error while processing your request. Sorry about that!";
   const error = { message, type: "server_error", param: null, code: "server_error" };
+  if (next.data.startsWith('{"candidates"')) return frame(null, googleBody(500, message));
   if (next.event === null) return frame(null, JSON.stringify({ error }));
   if (!next.event.startsWith("response.")) return frame("error", JSON.stringify({ type: "error", error }));
   const flat = { type: "error", code: "server_error", message, param: null, sequence_number: sequence };

@@ -6,12 +6,12 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
  * The same simulator behind node:http, which allows to close its sockets: where the main port breaks a connection
  * with a reset, this one closes it with a plain FIN in the middle of the message, and `Content-Length` may be wrong.
  */
-export interface FaultDoor {
+export interface FaultPort {
   port: number;
   close(): void;
 }
 
-export function openFaultDoor(hostname: string, handle: (request: Request) => Promise<Response>): FaultDoor {
+export function openFaultPort(hostname: string, handle: (request: Request) => Promise<Response>): FaultPort {
   const server = createServer((incoming, outgoing) => {
     forward(incoming, outgoing, handle).catch(() => incoming.socket.destroy());
   });

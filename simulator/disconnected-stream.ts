@@ -1,13 +1,13 @@
 /** What happens to a response whose connection ends early: it stops, or it continues to its end without a reader. */
 
-import type { EventsReply, ReaderLeft } from "./reply.ts";
+import type { DisconnectHandler, EventsReply } from "./reply.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
 
-export function onReaderLeft(
+export function createDisconnectHandler(
   response: StoredResponse,
   store: ResponseStore,
   detachedMs: number | null,
-): ReaderLeft {
+): DisconnectHandler {
   const { planned } = response;
   return () => {
     if (planned.background) return true;
@@ -25,6 +25,6 @@ export function onReaderLeft(
 
 /** The output tokens of a stream that ended after it had shown `shownTokens`. */
 export function producedTokens(reply: EventsReply, shownTokens: number, isCut: boolean): number {
-  const continues = isCut && reply.readerLeft?.() === true;
+  const continues = isCut && reply.onDisconnect?.() === true;
   return continues ? reply.usage.output : shownTokens + (reply.usage.hidden ?? 0);
 }
