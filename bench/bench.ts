@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: what the gateway costs beside nginx as a plain hop and no hop at all, in one run.
  *   --quick      under a minute; the gateway is still warming up, so its CPU looks dearer than it is
- *   --only PART  unary, sse, latency, memory, startup, dispatch, billing or sockets; may be repeated
+ *   --only PART  unary, sse, latency, memory, startup, dispatch, translate, billing or sockets; may be repeated
  *   --budget     exit with 1 when a median is worse than its figure in budget.json
  * The process under test has a core to itself; upstream and load generator share the other one.
  */
@@ -16,18 +16,19 @@ import { nginxConf } from "./nginx-conf.ts";
 import {
   findOrInstallTools,
   freePort,
-  openStage,
+  openProcessGroup,
+  type ProcessGroup,
   readyAfterMs,
-  type Stage,
   type Tools,
 } from "./processes.ts";
 import {
+  type BenchHost,
   eventsPerChunk,
   measureBilling,
   measureDispatch,
   measureMemory,
   measureStartup,
-  type Place,
+  measureTranslation,
   sequentialRound,
   startUpstream,
 } from "./single-measures.ts";
@@ -37,7 +38,17 @@ import { machineText, resultText } from "./table.ts";
 import type { WarmUp } from "./warm-up.ts";
 import { openWrk } from "./wrk.ts";
 
-const PARTS = ["unary", "sse", "latency", "memory", "startup", "dispatch", "billing", "sockets"] as const;
+const PARTS = [
+  "unary",
+  "sse",
+  "latency",
+  "memory",
+  "startup",
+  "dispatch",
+  "translate",
+  "billing",
+  "sockets",
+] as const;
 type Part = (typeof PARTS)[number];
 
 interface Plan {
@@ -91,7 +102,7 @@ function readPlan(): Plan {
   };
 }
 
-async function startSubjects(place: Place, tools: Tools, upstreamPort: number): Promise<Subject[]> {
+async function startSubjects(place: BenchHost, tools: Tools, upstreamPort: number): Promise<Subject[]> {
   const { stage, subjectCore: core } = place;
   const port = freePort();
   const conf = join(stage.dir, "nginx.conf");
@@ -109,7 +120,7 @@ async function startSubjects(place: Place, tools: Tools, upstreamPort: number): 
   ];
 }
 
-async function measureLoads(place: Place, tools: Tools, plan: Plan, results: Results): Promise<void> {
+async function measureLoads(place: BenchHost, tools: Tools, plan: Plan, results: Results): Promise<void> {
   const upstream = await startUpstream(place, EVENT_PAUSE_MS);
   const upstreamUrl = `http://127.0.0.1:${upstream.port}`;
   const subjects = await startSubjects(place, tools, upstream.port);
@@ -134,7 +145,7 @@ async function measureLoads(place: Place, tools: Tools, plan: Plan, results: Res
   }
 }
 
-async function measureAll(place: Place, tools: Tools, plan: Plan): Promise<Results> {
+async function measureAll(place: BenchHost, tools: Tools, plan: Plan): Promise<Results> {
   const results: Results = {
     loads: [],
     eventsPerChunk: null,
@@ -142,10 +153,12 @@ async function measureAll(place: Place, tools: Tools, plan: Plan): Promise<Resul
     memory: null,
     startup: null,
     dispatch: null,
+    translate: null,
     billing: null,
     sockets: null,
   };
   if (plan.parts.has("dispatch")) results.dispatch = await measureDispatch(place);
+  if (plan.parts.has("translate")) results.translate = await measureTranslation(place);
   if (plan.parts.has("billing")) results.billing = await measureBilling(place);
   if (plan.parts.has("startup")) {
     results.startup = await measureStartup(place, KEYS_STORED, plan.startupRepeats);
@@ -163,7 +176,7 @@ async function measureAll(place: Place, tools: Tools, plan: Plan): Promise<Resul
   return results;
 }
 
-function endWith(stage: Stage): void {
+function endWith(stage: ProcessGroup): void {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
     process.on(signal, () => {
       stage.close();
@@ -183,14 +196,14 @@ async function main(): Promise<void> {
   const until = atLeastMs < atMostMs ? `${least}, ${most}` : least;
   console.log(`The gateway serves each load ${until}, before it is measured.\n`);
 
-  const stage = openStage();
+  const stage = openProcessGroup();
   endWith(stage);
   const begunMs = performance.now();
   const progress = (line: string) =>
     console.error(`${((performance.now() - begunMs) / 1_000).toFixed(0).padStart(4)} s  ${line}`);
   try {
     const [subjectCore, loadCore = subjectCore] = allowedCores();
-    const place: Place = { stage, bun: process.execPath, subjectCore, loadCore, progress };
+    const place: BenchHost = { stage, bun: process.execPath, subjectCore, loadCore, progress };
     const results = await measureAll(place, tools, plan);
     console.log(`\n${resultText(results)}`);
 

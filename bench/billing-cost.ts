@@ -11,15 +11,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BillingEngine } from "../src/billing/engine/billing-engine.ts";
 import {
+  DirectBilling,
   type DirectBillingOptions,
   type HoldRequest,
-  openDirectBilling,
   type Settlement,
 } from "../src/billing/engine/direct-billing.ts";
-import { openSettlementSpool } from "../src/billing/engine/settlement-spool.ts";
-import { openJournal } from "../src/billing/journal/journal.ts";
-import { withRowJournal } from "../src/billing/journal/row-journal.ts";
-import { openWriteBehindBilling } from "../src/billing/write-behind/write-behind-billing.ts";
+import { SettlementSpool } from "../src/billing/engine/settlement-spool.ts";
+import { Journal } from "../src/billing/journal/journal.ts";
+import { RowJournalBilling } from "../src/billing/journal/row-journal.ts";
+import { WriteBehindBilling } from "../src/billing/write-behind/write-behind-billing.ts";
 import { limits } from "../src/config/product-limits.ts";
 import { makeTariff } from "../src/money/tariff.ts";
 import { systemClock, uuidV7 } from "../src/net/wire/clock.ts";
@@ -40,7 +40,7 @@ const [rateText = "5000", secondsText = "4", url] = process.argv.slice(2).filter
 const rate = Number(rateText);
 const seconds = Number(secondsText);
 const USERS = Number(process.env.USERS ?? 200);
-const LASTS_MS = [100, 1_000] as const;
+const DURATION_MS = [100, 1_000] as const;
 const ROUNDS = 15;
 /** In the same till that is measured: of a second one the compiler would have to think again, as no gateway has two. */
 const WARM_UP = { atLeastMs: 30_000, atMostMs: 120_000 };
@@ -49,14 +49,14 @@ const WARM_UP_FASTER = 2;
 
 const folder = mkdtempSync(join(tmpdir(), "billing-cost-"));
 
-interface Shop {
+interface BillingSetup {
   engine: Db["engine"];
-  till: BillingEngine;
+  billingEngine: BillingEngine;
   close(): Promise<void>;
 }
 
 /** A till, and a store where every user has more than enough. */
-async function openShop(): Promise<Shop> {
+async function openBillingSetup(): Promise<BillingSetup> {
   const file = url ?? `sqlite:${folder}/till.db`;
   const db = await openDb(file);
   await migrate(db);
@@ -82,37 +82,41 @@ async function openShop(): Promise<Shop> {
     log: { info() {}, warn: console.error, error: console.error },
     clock: systemClock,
     incarnation: uuidV7("inc"),
-    spool: openSettlementSpool(folder, "bench"),
+    spool: new SettlementSpool(folder, "bench"),
     durability: process.env.DURABILITY === "disk" ? "disk" : "process",
     faults: new BillingFaults(systemClock.nowMs),
-    limits: limits.till,
+    limits: limits.billingEngine,
   };
-  const journal = openJournal(folder, options.incarnation, limits.express.segmentBytes);
+  const journal = new Journal({
+    dir: folder,
+    incarnation: options.incarnation,
+    segmentBytes: limits.writeBehind.segmentBytes,
+  });
   if (db.engine !== "sqlite") {
-    const till = withRowJournal({
+    const billingEngine = new RowJournalBilling({
       ...options,
-      ...limits.till,
-      ...limits.express,
-      till: openDirectBilling(options),
+      ...limits.billingEngine,
+      ...limits.writeBehind,
+      billingEngine: new DirectBilling(options),
       journal,
     });
-    return { engine: db.engine, till, close: () => till.stop().then(() => db.close()) };
+    return { engine: db.engine, billingEngine, close: () => billingEngine.stop().then(() => db.close()) };
   }
-  const mover = openWalCheckpointer(file);
+  const checkpointer = openWalCheckpointer(file);
   const books = await openDb(file);
-  const till = openWriteBehindBilling({
+  const billingEngine = new WriteBehindBilling({
     ...options,
-    books,
+    bookingDb: books,
     journal,
-    express: limits.express,
-    moveLog: mover.move,
+    writeBehind: limits.writeBehind,
+    checkpointWal: checkpointer.checkpoint,
   });
   return {
     engine: db.engine,
-    till,
+    billingEngine,
     async close() {
-      await till.stop();
-      await mover.close();
+      await billingEngine.stop();
+      await checkpointer.close();
       await books.close();
       await db.close();
     },
@@ -125,7 +129,7 @@ const tariff = makeTariff({ input: "2.50", output: "10.00" });
 const users = Array.from({ length: USERS }, (_, i) => ({ userId: `u${i}`, keyId: `k${i}` }));
 type User = (typeof users)[number];
 
-function askedFor(requestId: string, { userId, keyId }: User): HoldRequest {
+function buildHoldRequest(requestId: string, { userId, keyId }: User): HoldRequest {
   return {
     requestId,
     userId,
@@ -145,7 +149,7 @@ function askedFor(requestId: string, { userId, keyId }: User): HoldRequest {
   };
 }
 
-function settlementOf(requestId: string, { userId, keyId }: User): Settlement {
+function buildSettlement(requestId: string, { userId, keyId }: User): Settlement {
   return {
     chargedNano: 4_567_891n,
     row: {
@@ -167,12 +171,14 @@ function settlementOf(requestId: string, { userId, keyId }: User): Settlement {
       inputTokens: 913,
       cachedTokens: 128,
       cacheWriteTokens: 0,
+      cacheWrite1hTokens: 0,
       outputTokens: 233,
       reasoningTokens: 64,
       imageInputTokens: 0,
       audioInputTokens: 0,
       audioOutputTokens: 0,
       images: 0,
+      webSearches: 0,
       costNano: 4_567_891n,
       chargedNano: 4_567_891n,
       upstreamNano: 4_567_891n,
@@ -199,31 +205,31 @@ const noSettleMs: number[] = [];
 
 type Request = (user: User, lastsMs: number) => Promise<void>;
 
-function paidBy(till: BillingEngine): Request {
+function paidRequest(billingEngine: BillingEngine): Request {
   return async (user, lastsMs) => {
     const requestId = uuidV7("req");
     const startMs = performance.now();
-    const held = await till.hold(askedFor(requestId, user));
+    const held = await billingEngine.hold(buildHoldRequest(requestId, user));
     holdMs.push(performance.now() - startMs);
     if (held.kind !== "held") throw new Error("short");
-    till.dispatched(requestId, "acc_1", "gpt-x-mini");
+    billingEngine.recordDispatch(requestId, "acc_1", "gpt-x-mini");
     await Bun.sleep(lastsMs);
     const endMs = performance.now();
-    await till.settle(settlementOf(requestId, user));
+    await billingEngine.settle(buildSettlement(requestId, user));
     settleMs.push(performance.now() - endMs);
   };
 }
 
 /** The same without a hold: ids, rows, timers and promises are not the till's cost. */
-function unheld(end: (settlement: Settlement) => unknown): Request {
+function unheldRequest(end: (settlement: Settlement) => unknown): Request {
   return async (user, lastsMs) => {
     const requestId = uuidV7("req");
     const startMs = performance.now();
-    await Promise.resolve(askedFor(requestId, user));
+    await Promise.resolve(buildHoldRequest(requestId, user));
     noHoldMs.push(performance.now() - startMs);
     await Bun.sleep(lastsMs);
     const endMs = performance.now();
-    await end(settlementOf(requestId, user));
+    await end(buildSettlement(requestId, user));
     noSettleMs.push(performance.now() - endMs);
   };
 }
@@ -231,12 +237,12 @@ function unheld(end: (settlement: Settlement) => unknown): Request {
 const KINDS = ["without", "unpaid", "paid"] as const;
 type Kind = (typeof KINDS)[number];
 
-function requestsAt({ till }: Shop): Record<Kind, Request> {
+function buildRequests({ billingEngine: till }: BillingSetup): Record<Kind, Request> {
   return {
-    without: unheld((settlement) => settlement),
+    without: unheldRequest((settlement) => settlement),
     // Nobody waits for its row, and nothing is charged.
-    unpaid: unheld(({ row }) => till.push({ ...row, ...NO_MONEY })),
-    paid: paidBy(till),
+    unpaid: unheldRequest(({ row }) => till.push({ ...row, ...NO_MONEY })),
+    paid: paidRequest(till),
   };
 }
 
@@ -248,13 +254,13 @@ interface Cost {
 }
 
 /** Of this process so far, in microseconds. */
-function spent(): Cost {
+function readCost(): Cost {
   const { user, system } = process.cpuUsage();
   const cpu = user + system;
-  return { cpu, beside: cpu - ownThread() };
+  return { cpu, beside: cpu - readOwnThread() };
 }
 
-function ownThread(): number {
+function readOwnThread(): number {
   return Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[0]) / 1_000;
 }
 
@@ -262,8 +268,8 @@ function ownThread(): number {
  * Arrivals by chance, as from many clients: the loop asks every millisecond how many are due. Returns what a request
  * costs, until all of them are in the store.
  */
-async function drive(shop: Shop, request: Request, perSecond: number, forMs: number): Promise<Cost> {
-  const before = spent();
+async function drive(shop: BillingSetup, request: Request, perSecond: number, forMs: number): Promise<Cost> {
+  const before = readCost();
   const startMs = performance.now();
   const open = new Set<Promise<void>>();
   let sent = 0;
@@ -271,7 +277,7 @@ async function drive(shop: Shop, request: Request, perSecond: number, forMs: num
     const atMs = performance.now() - startMs;
     if (atMs > forMs) break;
     while (sent < (atMs / 1000) * perSecond) {
-      const lastsMs = LASTS_MS[0] + Math.random() * (LASTS_MS[1] - LASTS_MS[0]);
+      const lastsMs = DURATION_MS[0] + Math.random() * (DURATION_MS[1] - DURATION_MS[0]);
       const user = users[Math.floor(Math.random() * users.length)];
       if (user === undefined) throw new Error("there are no users");
       const one = request(user, lastsMs);
@@ -284,20 +290,20 @@ async function drive(shop: Shop, request: Request, perSecond: number, forMs: num
     await Bun.sleep(1);
   }
   await Promise.all(open);
-  await shop.till.flush();
-  const { cpu, beside } = spent();
+  await shop.billingEngine.flush();
+  const { cpu, beside } = readCost();
   return { cpu: (cpu - before.cpu) / sent, beside: (beside - before.beside) / sent };
 }
 
 const at = (values: number[], part: number) =>
   values.sort((a, b) => a - b)[Math.floor(values.length * part)] ?? 0;
 const median = (values: number[]) => at(values, 0.5);
-const shown = ({ cpu, beside }: Cost) => `${cpu.toFixed(1)} (${beside.toFixed(1)} beside)`;
+const formatCost = ({ cpu, beside }: Cost) => `${cpu.toFixed(1)} (${beside.toFixed(1)} beside)`;
 
-const shop = await openShop();
-const requests = requestsAt(shop);
+const setup = await openBillingSetup();
+const requests = buildRequests(setup);
 const warmedUp = await warmUp(process.pid, WARM_UP, async (spanMs) => {
-  for (const kind of KINDS) await drive(shop, requests[kind], rate * WARM_UP_FASTER, spanMs / KINDS.length);
+  for (const kind of KINDS) await drive(setup, requests[kind], rate * WARM_UP_FASTER, spanMs / KINDS.length);
   console.error("warming up");
 });
 console.error(warmedUp);
@@ -305,9 +311,9 @@ const costs: Record<Kind, Cost[]> = { without: [], unpaid: [], paid: [] };
 for (const waits of [holdMs, settleMs, noHoldMs, noSettleMs]) waits.length = 0;
 for (let round = 1; round <= ROUNDS; round++) {
   for (const kind of KINDS) {
-    const cost = await drive(shop, requests[kind], rate, seconds * 1_000);
+    const cost = await drive(setup, requests[kind], rate, seconds * 1_000);
     costs[kind].push(cost);
-    console.error(`round ${round} of ${ROUNDS}: ${kind} ${shown(cost)} µs`);
+    console.error(`round ${round} of ${ROUNDS}: ${kind} ${formatCost(cost)} µs`);
   }
 }
 
@@ -319,21 +325,21 @@ function differences(one: Kind, other: Kind): Cost[] {
   }));
 }
 
-function beyond(one: Kind, other: Kind): string {
+function formatDifference(one: Kind, other: Kind): string {
   const more = differences(one, other);
   const all = more.map(({ cpu }) => cpu);
   const half = `half of rounds ${at(all, 0.25).toFixed(1)} to ${at(all, 0.75).toFixed(1)}`;
-  return `${shown({ cpu: median(all), beside: median(more.map(({ beside }) => beside)) })}, ${half}`;
+  return `${formatCost({ cpu: median(all), beside: median(more.map(({ beside }) => beside)) })}, ${half}`;
 }
 
 const wait = (values: number[]) => `p50 ${at(values, 0.5).toFixed(2)} p99 ${at(values, 0.99).toFixed(2)} ms`;
-const text = `${shop.engine}, ${rate}/s of ${USERS} users, µs CPU a request:
-  usage row, which every request has   ${beyond("unpaid", "without")}
-  hold and settlement on top of that   ${beyond("paid", "unpaid")}
+const text = `${setup.engine}, ${rate}/s of ${USERS} users, µs CPU a request:
+  usage row, which every request has   ${formatDifference("unpaid", "without")}
+  hold and settlement on top of that   ${formatDifference("paid", "unpaid")}
 hold ${wait(holdMs)}, settle ${wait(settleMs)}`;
 const cost: BillingCost = {
   holdAndSettleMicros: median(differences("paid", "unpaid").map(({ cpu }) => cpu)),
 };
 console.log(isJson ? JSON.stringify(cost) : text);
-await shop.close();
+await setup.close();
 rmSync(folder, { recursive: true, force: true });

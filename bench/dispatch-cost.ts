@@ -43,6 +43,7 @@ const snapshot = compileSnapshot(
       interfaces: ["chat" as const],
       websocket: false,
       apiVersion: null,
+      propagateTrace: false,
       privateNetwork: true,
       priority: 1,
       weight: 1 + (i % 3),
@@ -64,6 +65,7 @@ const snapshot = compileSnapshot(
         queue: DEFAULT_QUEUE,
         access: "everyone",
         onDisconnect: "cancel",
+        costHeaders: false,
         websocket: true,
         createdAtMs: 1,
       },
@@ -109,7 +111,7 @@ function request(number: number): void {
   const pick = pool.pick({ routes, tried, affinity: null, tokensEstimate: 700 });
   if (pick.kind !== "picked") throw new Error("a thousand idle accounts and none to be had");
   under.push(() => {
-    pool.succeeded(pick.route, 50, null);
+    pool.recordSuccess(pick.route, 50, null);
     pick.lease.settle(650, 0);
     pick.lease.release();
     own.lease.settle(650, 0);

@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
 /** From where on the ids of each are numbered. */
 const NO = { key: 10_000, user: 20_000, group: 30_000, account: 40_000 } as const;
 /** What becomes of a request, in the order of the kinds of its model: one in fifty is refused, one fails. */
-const FATES = [
+const OUTCOMES = [
   [429, "refused"],
   [502, "failed"],
   [200, "completed"],
@@ -105,8 +105,8 @@ async function addNumbers(tx: Db): Promise<void> {
     ],
   );
   const kinds = Array.from({ length: FILL.models }, (_, model) =>
-    FATES.map(([status, outcome], fate) => {
-      const no = 1 + model * FATES.length + fate;
+    OUTCOMES.map(([status, outcome], fate) => {
+      const no = 1 + model * OUTCOMES.length + fate;
       const name = outcome === "refused" ? "" : `model-${model}`;
       return [no, `kind ${no}`, name, "up", "/v1/chat/completions", 1, outcome, status, "upstream", 1];
     }),
@@ -117,7 +117,7 @@ async function addNumbers(tx: Db): Promise<void> {
 }
 
 /** Numbers that look drawn and are the same each time. `i` stays below 2^30, so nothing overflows. */
-const drawn = (salt: number, below: number) => `((i * 2654435761 + ${salt}) / 8191 % ${below})`;
+const randomColumn = (salt: number, below: number) => `((i * 2654435761 + ${salt}) / 8191 % ${below})`;
 
 async function addRows(db: Db, first: number, end: number, rows: number, nowMs: number): Promise<void> {
   const numbers =
@@ -132,15 +132,15 @@ async function addRows(db: Db, first: number, end: number, rows: number, nowMs: 
       audio_output_tokens, images, cost_nano, charged_nano, upstream_nano, first_byte_ms, duration_ms, wait_ms,
       asked_model)
     SELECT 'req_' || ${id}, at_ms, ${NO.key} + k, ${NO.user} + k % ${FILL.users}, ${NO.group} + k % ${FILL.groups},
-      ${NO.account}, 1 + model * ${FATES.length} + CASE WHEN fate < 2 THEN fate ELSE 2 END, 'chat',
+      ${NO.account}, 1 + model * ${OUTCOMES.length} + CASE WHEN fate < 2 THEN fate ELSE 2 END, 'chat',
       CASE fate WHEN 0 THEN 0 ELSE tokens END, CASE fate WHEN 0 THEN 0 ELSE tokens / 4 END, 0,
       CASE fate WHEN 0 THEN 0 ELSE tokens / 3 END, 0, 0, 0, 0, 0,
       CASE fate WHEN 0 THEN 0 ELSE tokens * 350 END, 0, 0,
       CASE fate WHEN 0 THEN NULL ELSE 100 + tokens % 900 END, 500 + tokens % 8000, 0,
       CASE fate WHEN 0 THEN 'model-' || model END
     FROM (SELECT drawn.*, (k * 7 + m) % ${FILL.models} AS model FROM (
-      SELECT i, ${startMs} + i * ${FILL.days * DAY_MS} / ${rows} AS at_ms, ${drawn(1, FILL.keys)} AS k,
-        ${drawn(77_777, 3)} AS m, ${drawn(5_555_555, 50)} AS fate, 20 + ${drawn(999_999, 5_000)} AS tokens
+      SELECT i, ${startMs} + i * ${FILL.days * DAY_MS} / ${rows} AS at_ms, ${randomColumn(1, FILL.keys)} AS k,
+        ${randomColumn(77_777, 3)} AS m, ${randomColumn(5_555_555, 50)} AS fate, 20 + ${randomColumn(999_999, 5_000)} AS tokens
       FROM (${numbers}) AS numbers
     ) AS drawn) AS told`);
 }

@@ -1,8 +1,8 @@
 /** The gateway as its users start it, with authentication, policy and the recording of usage on. */
 
 import { join, resolve } from "node:path";
-import { NATIVE_MODEL, PUBLIC_MODEL } from "./bodies.ts";
-import { freePort, type Running, readyAfterMs, type Stage } from "./processes.ts";
+import { type BenchProcess, freePort, type ProcessGroup, readyAfterMs } from "./processes.ts";
+import { NATIVE_MODEL, PUBLIC_MODEL } from "./request-bodies.ts";
 
 /** Not in the gateway's own form on purpose: imported secrets take the longer way through the door. */
 export const BENCH_KEY = "bench-key-0123456789-0123456789-0123456789";
@@ -59,7 +59,7 @@ export function extraKey(i: number): string {
 }
 
 export interface GatewayProcess {
-  readonly running: Running;
+  readonly running: BenchProcess;
   readonly url: string;
   /** From the process being started to its first 200 at /readyz. */
   readonly readyMs: number;
@@ -74,7 +74,7 @@ export interface GatewayStart {
   extraKeys?: number | null;
 }
 
-export async function startGateway(stage: Stage, options: GatewayStart): Promise<GatewayProcess> {
+export async function startGateway(stage: ProcessGroup, options: GatewayStart): Promise<GatewayProcess> {
   const { core, upstreamPort, name, extraKeys = 0 } = options;
   const port = freePort();
   const url = `http://127.0.0.1:${port}`;

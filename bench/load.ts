@@ -1,8 +1,14 @@
 /** Load on direct, nginx and gateway in turn, and what it cost the process under test. */
 
-import { chatBody, chatStreamBody, EVENTS_PER_STREAM, PUBLIC_MODEL, responsesStreamBody } from "./bodies.ts";
 import { BENCH_KEY } from "./gateway-process.ts";
 import { cpuMicrosBetween, readCpu, rssBytes } from "./measure.ts";
+import {
+  chatBody,
+  chatStreamBody,
+  EVENTS_PER_STREAM,
+  PUBLIC_MODEL,
+  responsesStreamBody,
+} from "./request-bodies.ts";
 import type { UpstreamCounts } from "./upstream.ts";
 import { type WarmUp, warmUp } from "./warm-up.ts";
 import type { Wrk, WrkResult } from "./wrk.ts";
@@ -102,8 +108,10 @@ export async function runLoad(bench: Bench, load: Load): Promise<LoadRun[][]> {
     // Only the gateway's code is compiled while it runs.
     if (subject.name === "gateway" && subject.pid !== null) {
       const many = { ...load, connections: load.warmUpConnections };
-      const said = await warmUp(subject.pid, bench.warmUp, (spanMs) => press(bench, subject, many, spanMs));
-      bench.progress(`${load.title}: the gateway ${said}`);
+      const warmUpText = await warmUp(subject.pid, bench.warmUp, (spanMs) =>
+        sendLoad(bench, subject, many, spanMs),
+      );
+      bench.progress(`${load.title}: the gateway ${warmUpText}`);
     }
   }
   const rounds: LoadRun[][] = [];
@@ -121,7 +129,7 @@ export async function runLoad(bench: Bench, load: Load): Promise<LoadRun[][]> {
   return rounds;
 }
 
-async function press(bench: Bench, subject: Subject, load: Load, durationMs: number): Promise<WrkResult> {
+async function sendLoad(bench: Bench, subject: Subject, load: Load, durationMs: number): Promise<WrkResult> {
   const { path, body, connections } = load;
   try {
     return await bench.wrk.run({ url: subject.url + path, body, key: BENCH_KEY, connections, durationMs });
@@ -146,7 +154,7 @@ async function measureOnce(bench: Bench, subject: Subject, load: Load): Promise<
   const { pid } = subject;
   const countsBefore = await counts(bench.upstreamUrl);
   const cpuBefore = pid === null ? null : readCpu(pid);
-  const result = await press(bench, subject, load, bench.roundMs);
+  const result = await sendLoad(bench, subject, load, bench.roundMs);
   await Bun.sleep(SETTLE_MS);
   const cpuUsed = pid === null || cpuBefore === null ? 0 : cpuMicrosBetween(cpuBefore, readCpu(pid));
   const events = (await counts(bench.upstreamUrl)).events - countsBefore.events;
@@ -185,8 +193,8 @@ async function checkAnswer(subject: Subject, load: Load): Promise<void> {
     new Error(`${subject.name}, ${load.title}: ${what}\n${text.slice(0, 1_000)}`);
   if (response.status !== 200) throw wrong(`answered ${response.status}`);
   // The gateway adds the mark to Responses streams, where OpenAI sends none.
-  const said = load.path === CHAT_PATH ? text : text.replace("data: [DONE]\n\n", "");
-  const events = said.match(/^data: /gm)?.length ?? 0;
+  const eventText = load.path === CHAT_PATH ? text : text.replace("data: [DONE]\n\n", "");
+  const events = eventText.match(/^data: /gm)?.length ?? 0;
   if (load.streaming && events !== EVENTS_PER_STREAM) throw wrong(`sent ${events} events`);
   if (subject.name === "gateway" && !text.includes(`"model":"${PUBLIC_MODEL}"`)) {
     throw wrong(`did not answer as ${PUBLIC_MODEL}`);

@@ -47,7 +47,7 @@ export function readCpu(root: number): CpuReading {
   for (const pid of processTree(root)) {
     const [utime, stime, cutime, cstime] = (stat(pid) ?? []).slice(11, 15).map(Number);
     ticks += (utime ?? 0) + (stime ?? 0) + (cutime ?? 0) + (cstime ?? 0);
-    for (const tid of threadsOf(pid)) {
+    for (const tid of listThreads(pid)) {
       const ran = read(`/proc/${pid}/task/${tid}/schedstat`)?.split(" ")[0];
       if (ran !== undefined) threads.set(tid, Number(ran));
     }
@@ -55,7 +55,7 @@ export function readCpu(root: number): CpuReading {
   return { tickMicros: ticks * TICK_MICROS, threads };
 }
 
-function threadsOf(pid: number): number[] {
+function listThreads(pid: number): number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).map(Number);
   } catch {
@@ -68,7 +68,7 @@ const COMPILER_THREAD = "JITWorker";
 /** What the threads of the runtime's compiler have used so far, in nanoseconds by thread id. Idle ones end. */
 export function compilerThreads(pid: number): ReadonlyMap<number, number> {
   const threads = new Map<number, number>();
-  for (const tid of threadsOf(pid)) {
+  for (const tid of listThreads(pid)) {
     const task = `/proc/${pid}/task/${tid}`;
     if (read(`${task}/comm`)?.trim() !== COMPILER_THREAD) continue;
     threads.set(tid, Number(read(`${task}/schedstat`)?.split(" ")[0] ?? 0));

@@ -4,12 +4,12 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-export interface Running {
+export interface BenchProcess {
   readonly name: string;
   readonly pid: number;
   readonly startedMs: number;
   /** What it said so far, for when it will not start. */
-  said(): string;
+  output(): string;
   stop(): Promise<void>;
 }
 
@@ -21,35 +21,35 @@ export interface StartOptions {
   env?: Record<string, string>;
 }
 
-export interface Stage {
+export interface ProcessGroup {
   /** A temporary folder, gone when the stage closes. */
   readonly dir: string;
-  start(options: StartOptions): Running;
+  start(options: StartOptions): BenchProcess;
   /** Runs to its end; answers with what it printed. */
-  ask(options: StartOptions & { input?: string; interruptAfterMs?: number }): Promise<string>;
+  runToEnd(options: StartOptions & { input?: string; interruptAfterMs?: number }): Promise<string>;
   close(): void;
 }
 
 const STOP_GRACE_MS = 3_000;
 
-function pinned(core: number | undefined, command: string[]): string[] {
+function pinCommand(core: number | undefined, command: string[]): string[] {
   return core === undefined ? command : ["taskset", "-c", String(core), ...command];
 }
 
-export function openStage(): Stage {
+export function openProcessGroup(): ProcessGroup {
   const dir = mkdtempSync(join(tmpdir(), "model-gateway-bench-"));
-  const living = new Set<Bun.Subprocess>();
+  const running = new Set<Bun.Subprocess>();
   let logs = 0;
 
   function track(child: Bun.Subprocess): void {
-    living.add(child);
-    void child.exited.then(() => living.delete(child));
+    running.add(child);
+    void child.exited.then(() => running.delete(child));
   }
 
-  function start({ name, command, core, env = {} }: StartOptions): Running {
+  function start({ name, command, core, env = {} }: StartOptions): BenchProcess {
     const log = join(dir, `${name}-${++logs}.log`);
     const startedMs = performance.now();
-    const child = Bun.spawn(pinned(core, command), {
+    const child = Bun.spawn(pinCommand(core, command), {
       stdin: "ignore",
       stdout: Bun.file(log),
       stderr: Bun.file(log),
@@ -60,7 +60,7 @@ export function openStage(): Stage {
       name,
       pid: child.pid,
       startedMs,
-      said: () => (existsSync(log) ? readFileSync(log, "utf8") : ""),
+      output: () => (existsSync(log) ? readFileSync(log, "utf8") : ""),
       async stop() {
         child.kill("SIGTERM");
         const late = setTimeout(() => child.kill("SIGKILL"), STOP_GRACE_MS);
@@ -70,9 +70,11 @@ export function openStage(): Stage {
     };
   }
 
-  async function ask(options: StartOptions & { input?: string; interruptAfterMs?: number }): Promise<string> {
+  async function runToEnd(
+    options: StartOptions & { input?: string; interruptAfterMs?: number },
+  ): Promise<string> {
     const { name, command, core, env = {}, input = "", interruptAfterMs } = options;
-    const child = Bun.spawn(pinned(core, command), {
+    const child = Bun.spawn(pinCommand(core, command), {
       stdin: Buffer.from(input),
       stdout: "pipe",
       stderr: "pipe",
@@ -81,23 +83,23 @@ export function openStage(): Stage {
     track(child);
     const interrupt =
       interruptAfterMs === undefined ? null : setTimeout(() => child.kill("SIGINT"), interruptAfterMs);
-    const [printed, complaints] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+    const [printed, errors] = await Promise.all([child.stdout.text(), child.stderr.text()]);
     const code = await child.exited;
     if (interrupt !== null) clearTimeout(interrupt);
-    if (code !== 0) throw new Error(`${name} ended with ${code}:\n${printed}${complaints}`);
+    if (code !== 0) throw new Error(`${name} ended with ${code}:\n${printed}${errors}`);
     return printed;
   }
 
   /** Does not wait: it also runs when the bench itself is being ended. */
   function close(): void {
-    for (const child of living) child.kill("SIGTERM");
+    for (const child of running) child.kill("SIGTERM");
     // nginx ends its worker itself, given a moment; a draining gateway must not outlive the bench.
-    if (living.size > 0) Bun.sleepSync(300);
-    for (const child of living) child.kill("SIGKILL");
+    if (running.size > 0) Bun.sleepSync(300);
+    for (const child of running) child.kill("SIGKILL");
     rmSync(dir, { recursive: true, force: true });
   }
 
-  return { dir, start, ask, close };
+  return { dir, start, runToEnd, close };
 }
 
 export function freePort(): number {
@@ -108,7 +110,7 @@ export function freePort(): number {
 }
 
 /** How long it took from the start of the process until `url` answered 200. */
-export async function readyAfterMs(running: Running, url: string, timeoutMs: number): Promise<number> {
+export async function readyAfterMs(running: BenchProcess, url: string, timeoutMs: number): Promise<number> {
   for (;;) {
     const answered = await fetch(url, { signal: AbortSignal.timeout(1_000) }).then(
       async (response) => {
@@ -120,7 +122,7 @@ export async function readyAfterMs(running: Running, url: string, timeoutMs: num
     const tookMs = performance.now() - running.startedMs;
     if (answered) return tookMs;
     if (tookMs > timeoutMs || !existsSync(`/proc/${running.pid}`)) {
-      throw new Error(`${running.name} did not become ready at ${url}. It said:\n${running.said()}`);
+      throw new Error(`${running.name} did not become ready at ${url}. It said:\n${running.output()}`);
     }
     await Bun.sleep(2);
   }

@@ -22,7 +22,7 @@ const WARM_UP_REQUESTS = 50;
 const tookMs: number[] = [];
 const deadlineMs = performance.now() + Number(forText);
 let begunMs = 0;
-let held = "";
+let received = "";
 
 function isWhole(answer: string): boolean {
   const headEnd = answer.indexOf("\r\n\r\n");
@@ -56,12 +56,12 @@ await Bun.connect({
       socket.write(request);
     },
     data(socket, chunk) {
-      held += chunk.toString("latin1");
-      if (!isWhole(held)) return;
+      received += chunk.toString("latin1");
+      if (!isWhole(received)) return;
       const nowMs = performance.now();
-      if (!held.startsWith("HTTP/1.1 200")) fail(`expected 200, got: ${held.slice(0, 500)}`);
+      if (!received.startsWith("HTTP/1.1 200")) fail(`expected 200, got: ${received.slice(0, 500)}`);
       tookMs.push(nowMs - begunMs);
-      held = "";
+      received = "";
       if (nowMs > deadlineMs) finish();
       begunMs = performance.now();
       socket.write(request);

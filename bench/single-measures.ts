@@ -1,41 +1,42 @@
 /** What is not load: added latency of a lone request, memory of many open streams, time to ready. */
 
 import type { BillingCost } from "./billing-cost.ts";
-import { chatBody, chatStreamBody } from "./bodies.ts";
 import type { DispatchCost } from "./dispatch-cost.ts";
 import { BENCH_KEY, startGateway } from "./gateway-process.ts";
 import type { Subject, SubjectName } from "./load.ts";
 import { rssBytes } from "./measure.ts";
-import { freePort, type Running, readyAfterMs, type Stage } from "./processes.ts";
-import type { ReaderReport } from "./reader.ts";
+import { type BenchProcess, freePort, type ProcessGroup, readyAfterMs } from "./processes.ts";
+import { chatBody, chatStreamBody } from "./request-bodies.ts";
 import type { SequentialReport } from "./sequential.ts";
+import type { ReaderReport } from "./stream-reader.ts";
+import type { TranslateCost } from "./translate-cost.ts";
 
-export interface Place {
-  stage: Stage;
+export interface BenchHost {
+  stage: ProcessGroup;
   bun: string;
   subjectCore: number | undefined;
   loadCore: number | undefined;
   progress(line: string): void;
 }
 
-const here = (file: string) => `${import.meta.dir}/${file}`;
+const benchFile = (file: string) => `${import.meta.dir}/${file}`;
 
 export async function startUpstream(
-  place: Place,
+  place: BenchHost,
   pauseMs: number,
-): Promise<{ running: Running; port: number }> {
+): Promise<{ running: BenchProcess; port: number }> {
   const port = freePort();
-  const command = [place.bun, here("upstream.ts"), String(port), String(pauseMs)];
+  const command = [place.bun, benchFile("upstream.ts"), String(port), String(pauseMs)];
   const running = place.stage.start({ name: "upstream", command, core: place.loadCore });
   await readyAfterMs(running, `http://127.0.0.1:${port}/counts`, 5_000);
   return { running, port };
 }
 
 /** Needs no network, only a process to itself. */
-export async function measureDispatch(place: Place): Promise<DispatchCost> {
-  const printed = await place.stage.ask({
+export async function measureDispatch(place: BenchHost): Promise<DispatchCost> {
+  const printed = await place.stage.runToEnd({
     name: "dispatch cost",
-    command: [place.bun, here("dispatch-cost.ts")],
+    command: [place.bun, benchFile("dispatch-cost.ts")],
     core: place.subjectCore,
   });
   place.progress("admission and dispatch");
@@ -43,11 +44,23 @@ export async function measureDispatch(place: Place): Promise<DispatchCost> {
   return cost;
 }
 
+/** Needs no network, only a process to itself. */
+export async function measureTranslation(place: BenchHost): Promise<TranslateCost> {
+  const printed = await place.stage.runToEnd({
+    name: "translate cost",
+    command: [place.bun, benchFile("translate-cost.ts")],
+    core: place.subjectCore,
+  });
+  place.progress("translation");
+  const cost: TranslateCost = JSON.parse(printed);
+  return cost;
+}
+
 /** Takes some minutes: the code of both billing paths is compiled first. */
-export async function measureBilling(place: Place): Promise<BillingCost> {
-  const printed = await place.stage.ask({
+export async function measureBilling(place: BenchHost): Promise<BillingCost> {
+  const printed = await place.stage.runToEnd({
     name: "billing cost",
-    command: [place.bun, here("billing-cost.ts"), "--json"],
+    command: [place.bun, benchFile("billing-cost.ts"), "--json"],
     core: place.subjectCore,
   });
   place.progress("hold and settle");
@@ -58,16 +71,16 @@ export async function measureBilling(place: Place): Promise<BillingCost> {
 export type SequentialRound = Record<SubjectName, SequentialReport>;
 
 export async function sequentialRound(
-  place: Place,
+  place: BenchHost,
   subjects: readonly Subject[],
   durationMs: number,
 ): Promise<Partial<SequentialRound>> {
   const round: Partial<SequentialRound> = {};
   for (const { name, url } of subjects) {
     const { port } = new URL(url);
-    const printed = await place.stage.ask({
+    const printed = await place.stage.runToEnd({
       name: "sequential client",
-      command: [place.bun, here("sequential.ts"), port, "/v1/chat/completions", String(durationMs)],
+      command: [place.bun, benchFile("sequential.ts"), port, "/v1/chat/completions", String(durationMs)],
       core: place.loadCore,
       env: { BENCH_KEY },
       input: chatBody(1_000),
@@ -79,15 +92,21 @@ export async function sequentialRound(
 }
 
 async function readStreams(
-  place: Place,
+  place: BenchHost,
   url: string,
   streams: number,
   holdMs: number,
   core: number | undefined,
 ): Promise<ReaderReport> {
-  const printed = await place.stage.ask({
+  const printed = await place.stage.runToEnd({
     name: "stream reader",
-    command: [place.bun, here("reader.ts"), `${url}/v1/chat/completions`, String(streams), String(holdMs)],
+    command: [
+      place.bun,
+      benchFile("reader.ts"),
+      `${url}/v1/chat/completions`,
+      String(streams),
+      String(holdMs),
+    ],
     core,
     env: { BENCH_KEY, BUN_CONFIG_MAX_HTTP_REQUESTS: "65535" },
     input: chatStreamBody(),
@@ -98,7 +117,11 @@ async function readStreams(
 }
 
 /** A reader in the gateway's place, on its core: how many events come in one chunk. */
-export async function eventsPerChunk(place: Place, upstreamUrl: string, streams: number): Promise<number> {
+export async function eventsPerChunk(
+  place: BenchHost,
+  upstreamUrl: string,
+  streams: number,
+): Promise<number> {
   const report = await readStreams(place, upstreamUrl, streams, 1_000, place.subjectCore);
   return report.events / report.chunks;
 }
@@ -110,7 +133,11 @@ export interface MemoryReport {
   openBytes: number;
 }
 
-export async function measureMemory(place: Place, streams: number, holdMs: number): Promise<MemoryReport> {
+export async function measureMemory(
+  place: BenchHost,
+  streams: number,
+  holdMs: number,
+): Promise<MemoryReport> {
   const slow = await startUpstream(place, 500);
   const gateway = await startGateway(place.stage, {
     core: place.subjectCore,
@@ -148,7 +175,11 @@ export interface StartupReport {
 }
 
 /** Not pinned: a user's process is not either. */
-export async function measureStartup(place: Place, keys: number, repeats: number): Promise<StartupReport> {
+export async function measureStartup(
+  place: BenchHost,
+  keys: number,
+  repeats: number,
+): Promise<StartupReport> {
   const once = async (extraKeys: number | null) => {
     const gateway = await startGateway(place.stage, { upstreamPort: freePort(), name: "startup", extraKeys });
     await gateway.running.stop();

@@ -1,10 +1,10 @@
 /** What sockets cost: memory while they are idle, time a turn, CPU an event beside server-sent ones, and their pace. */
 
-import { NATIVE_MODEL, PUBLIC_MODEL, responsesMessage, responsesStreamBody } from "./bodies.ts";
 import { BENCH_KEY, extraKey, type GatewayProcess, startGateway } from "./gateway-process.ts";
 import { cpuMicrosBetween, median, readCpu, rssBytes } from "./measure.ts";
-import type { Running } from "./processes.ts";
-import { type Place, startUpstream } from "./single-measures.ts";
+import type { BenchProcess } from "./processes.ts";
+import { NATIVE_MODEL, PUBLIC_MODEL, responsesMessage, responsesStreamBody } from "./request-bodies.ts";
+import { type BenchHost, startUpstream } from "./single-measures.ts";
 import type { SocketReport } from "./socket-load.ts";
 import type { UpstreamCounts } from "./upstream.ts";
 import type { Wrk } from "./wrk.ts";
@@ -54,7 +54,7 @@ interface Load {
   how?: "all at once" | "one by one";
 }
 
-export async function measureSockets(place: Place, wrk: Wrk, plan: SocketPlan): Promise<SocketResults> {
+export async function measureSockets(place: BenchHost, wrk: Wrk, plan: SocketPlan): Promise<SocketResults> {
   const idle = await measureIdle(place);
   const turns = await measureTurns(place, plan);
   const events = await measureEvents(place, wrk, plan);
@@ -62,9 +62,9 @@ export async function measureSockets(place: Place, wrk: Wrk, plan: SocketPlan): 
   return { idle, turns, events, busy };
 }
 
-async function ask(place: Place, load: Load): Promise<SocketReport> {
+async function runSocketLoad(place: BenchHost, load: Load): Promise<SocketReport> {
   const { url, model, sockets, forMs, how = "all at once" } = load;
-  const printed = await place.stage.ask({
+  const printed = await place.stage.runToEnd({
     name: "socket client",
     command: [place.bun, loadFile, socketUrl(url), String(sockets), String(forMs), how],
     core: place.loadCore,
@@ -79,13 +79,17 @@ function socketUrl(url: string): string {
   return `${url.replace("http", "ws")}/v1/responses`;
 }
 
-interface Pair {
+interface GatewayPair {
   gateway: GatewayProcess;
-  upstream: { running: Running; url: string };
+  upstream: { running: BenchProcess; url: string };
 }
 
 /** A gateway and its upstream, for as long as they are measured. */
-async function withPair<T>(place: Place, pauseMs: number, measure: (pair: Pair) => Promise<T>): Promise<T> {
+async function withGatewayPair<T>(
+  place: BenchHost,
+  pauseMs: number,
+  measure: (pair: GatewayPair) => Promise<T>,
+): Promise<T> {
   const { running, port } = await startUpstream(place, pauseMs);
   const gateway = await startGateway(place.stage, {
     core: place.subjectCore,
@@ -101,8 +105,8 @@ async function withPair<T>(place: Place, pauseMs: number, measure: (pair: Pair) 
   }
 }
 
-function measureIdle(place: Place): Promise<SocketResults["idle"]> {
-  return withPair(place, EVENT_PAUSE_MS, async ({ gateway }) => {
+function measureIdle(place: BenchHost): Promise<SocketResults["idle"]> {
+  return withGatewayPair(place, EVENT_PAUSE_MS, async ({ gateway }) => {
     const { pid } = gateway.running;
     const beforeBytes = rssBytes(pid);
     const client = place.stage.start({
@@ -111,8 +115,8 @@ function measureIdle(place: Place): Promise<SocketResults["idle"]> {
       core: place.loadCore,
       env: { BENCH_KEYS: allKeys },
     });
-    while (!client.said().startsWith('{"open"')) {
-      if (client.said() !== "") throw new Error(`the sockets could not be opened: ${client.said()}`);
+    while (!client.output().startsWith('{"open"')) {
+      if (client.output() !== "") throw new Error(`the sockets could not be opened: ${client.output()}`);
       await Bun.sleep(50);
     }
     // The highest of what is seen once opening them has been digested.
@@ -128,10 +132,10 @@ function measureIdle(place: Place): Promise<SocketResults["idle"]> {
   });
 }
 
-function measureTurns(place: Place, plan: SocketPlan): Promise<SocketResults["turns"]> {
-  return withPair(place, 0, async ({ gateway, upstream }) => {
+function measureTurns(place: BenchHost, plan: SocketPlan): Promise<SocketResults["turns"]> {
+  return withGatewayPair(place, 0, async ({ gateway, upstream }) => {
     const press = (forMs: number, url: string, model: string) =>
-      ask(place, { url, model, sockets: SOCKETS_IN_TURN, forMs, how: "one by one" });
+      runSocketLoad(place, { url, model, sockets: SOCKETS_IN_TURN, forMs, how: "one by one" });
     await press(plan.warmUp.atLeastMs, gateway.url, WAYS.bridge);
     await press(plan.warmUp.atLeastMs, gateway.url, WAYS.native);
     const rounds: SocketResults["turns"] = [];
@@ -147,11 +151,11 @@ function measureTurns(place: Place, plan: SocketPlan): Promise<SocketResults["tu
   });
 }
 
-function measureEvents(place: Place, wrk: Wrk, plan: SocketPlan): Promise<SocketResults["events"]> {
-  return withPair(place, EVENT_PAUSE_MS, async ({ gateway, upstream }) => {
+function measureEvents(place: BenchHost, wrk: Wrk, plan: SocketPlan): Promise<SocketResults["events"]> {
+  return withGatewayPair(place, EVENT_PAUSE_MS, async ({ gateway, upstream }) => {
     const { url } = gateway;
     const overSockets = (way: Way, forMs: number) =>
-      ask(place, { url, model: WAYS[way], sockets: LOAD_SOCKETS, forMs });
+      runSocketLoad(place, { url, model: WAYS[way], sockets: LOAD_SOCKETS, forMs });
     const overHttp = (durationMs: number) =>
       wrk.run({
         url: `${url}/v1/responses`,
@@ -161,13 +165,13 @@ function measureEvents(place: Place, wrk: Wrk, plan: SocketPlan): Promise<Socket
         durationMs,
       });
 
-    async function costOf(press: () => Promise<unknown>): Promise<number> {
-      const eventsBefore = await eventsOf(upstream.url);
+    async function measureCost(press: () => Promise<unknown>): Promise<number> {
+      const eventsBefore = await readEventCount(upstream.url);
       const before = readCpu(gateway.running.pid);
       await press();
       await Bun.sleep(SETTLE_MS);
       const micros = cpuMicrosBetween(before, readCpu(gateway.running.pid));
-      return micros / ((await eventsOf(upstream.url)) - eventsBefore);
+      return micros / ((await readEventCount(upstream.url)) - eventsBefore);
     }
 
     await overHttp(plan.warmUp.atLeastMs);
@@ -176,9 +180,9 @@ function measureEvents(place: Place, wrk: Wrk, plan: SocketPlan): Promise<Socket
     const rounds: SocketResults["events"] = [];
     for (let i = 1; i <= plan.rounds; i++) {
       const round = {
-        sse: await costOf(() => overHttp(plan.roundMs)),
-        bridge: await costOf(() => overSockets("bridge", plan.roundMs)),
-        native: await costOf(() => overSockets("native", plan.roundMs)),
+        sse: await measureCost(() => overHttp(plan.roundMs)),
+        bridge: await measureCost(() => overSockets("bridge", plan.roundMs)),
+        native: await measureCost(() => overSockets("native", plan.roundMs)),
       };
       rounds.push(round);
       const shown = Object.entries(round).map(([name, micros]) => `${name} ${micros.toFixed(1)} µs`);
@@ -188,19 +192,19 @@ function measureEvents(place: Place, wrk: Wrk, plan: SocketPlan): Promise<Socket
   });
 }
 
-async function eventsOf(upstreamUrl: string): Promise<number> {
+async function readEventCount(upstreamUrl: string): Promise<number> {
   const counts: UpstreamCounts = JSON.parse(await (await fetch(`${upstreamUrl}/counts`)).text());
   return counts.events;
 }
 
-function measureBusy(place: Place, plan: SocketPlan): Promise<SocketResults["busy"]> {
-  return withPair(place, BUSY_EVENT_PAUSE_MS, async ({ gateway, upstream }) => {
+function measureBusy(place: BenchHost, plan: SocketPlan): Promise<SocketResults["busy"]> {
+  return withGatewayPair(place, BUSY_EVENT_PAUSE_MS, async ({ gateway, upstream }) => {
     const many = { sockets: BUSY_SOCKETS, forMs: plan.streamsHeldMs };
     const busy = {
       sockets: BUSY_SOCKETS,
-      direct: await ask(place, { ...many, url: upstream.url, model: PUBLIC_MODEL }),
-      bridge: await ask(place, { ...many, url: gateway.url, model: WAYS.bridge }),
-      native: await ask(place, { ...many, url: gateway.url, model: WAYS.native }),
+      direct: await runSocketLoad(place, { ...many, url: upstream.url, model: PUBLIC_MODEL }),
+      bridge: await runSocketLoad(place, { ...many, url: gateway.url, model: WAYS.bridge }),
+      native: await runSocketLoad(place, { ...many, url: gateway.url, model: WAYS.native }),
     };
     place.progress(`${BUSY_SOCKETS} busy sockets: a turn in ${busy.bridge.p99Ms.toFixed(0)} ms (p99)`);
     return busy;

@@ -7,6 +7,7 @@ import { type Load, type LoadRun, SUBJECTS, type SubjectName } from "./load.ts";
 import { median, quantile } from "./measure.ts";
 import type { MemoryReport, SequentialRound, StartupReport } from "./single-measures.ts";
 import { addedTurnMs, eventRatio, paceRatio, type SocketResults } from "./sockets.ts";
+import type { TranslateCost } from "./translate-cost.ts";
 
 export interface Results {
   loads: { load: Load; rounds: LoadRun[][] }[];
@@ -15,6 +16,7 @@ export interface Results {
   memory: MemoryReport | null;
   startup: StartupReport | null;
   dispatch: DispatchCost | null;
+  translate: TranslateCost | null;
   billing: BillingCost | null;
   sockets: SocketResults | null;
 }
@@ -144,6 +146,14 @@ export function goals(results: Results): Goal[] {
   add("memory with 1,000 open streams", memory && memory.openBytes / 1e6, "MB");
   add("ready with 10,000 keys", startup && median(startup.storedMs), "ms");
   add("admission and dispatch, 1,000 accounts", results.dispatch?.microsPerRequest, "µs");
+  const { translate } = results;
+  add("translated request of 20 KB", translate?.requestMicros, "µs");
+  add(
+    "translated event, CPU against a passed one",
+    translate && translate.translatedEventMicros / translate.passedEventMicros,
+    "×",
+  );
+  add("translation up to the first content", translate && translate.firstContentMicros / 1_000, "ms");
   add("hold and settle", results.billing?.holdAndSettleMicros, "µs");
   const { sockets } = results;
   if (sockets !== null) {

@@ -16,8 +16,14 @@ import {
   TEXT,
 } from "../src/net/websocket/frames.ts";
 import { wholePart } from "../src/net/wire/parts.ts";
-import { chatStream, completion, eventJson, responsesStream, type StreamEvent } from "./answers.ts";
-import { EVENTS_PER_SHORT_STREAM, EVENTS_PER_STREAM } from "./bodies.ts";
+import { EVENTS_PER_SHORT_STREAM, EVENTS_PER_STREAM } from "./request-bodies.ts";
+import {
+  chatStream,
+  completion,
+  eventJson,
+  responsesStream,
+  type StreamEvent,
+} from "./upstream-responses.ts";
 
 export interface UpstreamCounts {
   requests: number;
@@ -25,14 +31,14 @@ export interface UpstreamCounts {
   events: number;
 }
 
-interface Conversation {
-  held: Buffer | null;
+interface ConnectionState {
+  unreadBytes: Buffer | null;
   /** Of a large body: counted, not kept. */
   bodyBytesLeft: number;
   unsent: Uint8Array | null;
   timer: ReturnType<typeof setTimeout> | null;
   /** Once the connection is a WebSocket. */
-  frames: { reader: FrameReader; taker: FrameHandler } | null;
+  frames: { reader: FrameReader; handler: FrameHandler } | null;
 }
 
 interface Frame {
@@ -40,7 +46,7 @@ interface Frame {
   counted: boolean;
 }
 
-const KEPT_BODY_BYTES_MAX = 4 * 1024;
+const BUFFERED_BODY_BYTES_MAX = 4 * 1024;
 const HEAD_END = Buffer.from("\r\n\r\n");
 const STREAM_HEAD =
   "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -76,7 +82,7 @@ const RESPONSES_SOCKET: readonly Frame[] = RESPONSES_EVENTS.map((event) => ({
   counted: true,
 }));
 
-function send(socket: Socket<Conversation>, bytes: Uint8Array): void {
+function send(socket: Socket<ConnectionState>, bytes: Uint8Array): void {
   const { unsent } = socket.data;
   if (unsent !== null) {
     socket.data.unsent = Buffer.concat([unsent, bytes]);
@@ -86,13 +92,13 @@ function send(socket: Socket<Conversation>, bytes: Uint8Array): void {
   if (sent >= 0 && sent < bytes.length) socket.data.unsent = bytes.subarray(sent);
 }
 
-function stream(socket: Socket<Conversation>, events: readonly Frame[]): void {
+function stream(socket: Socket<ConnectionState>, events: readonly Frame[]): void {
   send(socket, Buffer.from(STREAM_HEAD));
   pace(socket, events, () => send(socket, LAST_CHUNK));
 }
 
 /** Without a pause a short answer is said at once: then it is the turn that is measured, not its events. */
-function pace(socket: Socket<Conversation>, events: readonly Frame[], end: () => void): void {
+function pace(socket: Socket<ConnectionState>, events: readonly Frame[], end: () => void): void {
   if (pauseMs === 0) {
     for (const { bytes } of events) send(socket, bytes);
     counts.events += events.filter(({ counted }) => counted).length;
@@ -119,7 +125,7 @@ function pace(socket: Socket<Conversation>, events: readonly Frame[], end: () =>
 }
 
 /** Every message is taken for a turn: nothing else is sent by the gateway or by the bench. */
-function upgrade(socket: Socket<Conversation>, head: string): void {
+function upgrade(socket: Socket<ConnectionState>, head: string): void {
   const key = /\r\nsec-websocket-key: *(\S+)/i.exec(head)?.[1] ?? "";
   const accept = computeAcceptKey(key);
   send(
@@ -130,12 +136,12 @@ function upgrade(socket: Socket<Conversation>, head: string): void {
   );
   socket.data.frames = {
     reader: new FrameReader({ isMasked: true, messageBytesMax: MESSAGE_BYTES_MAX }),
-    taker: {
-      message() {
+    handler: {
+      onMessage() {
         counts.requests++;
         pace(socket, RESPONSES_SOCKET, () => {});
       },
-      control(opcode, payload) {
+      onControl(opcode, payload) {
         if (opcode === PING) send(socket, buildFrame(PONG, wholePart(payload), null));
         else if (opcode !== PONG) socket.end(closeFrame(1000, "", null));
       },
@@ -143,7 +149,7 @@ function upgrade(socket: Socket<Conversation>, head: string): void {
   };
 }
 
-function respond(socket: Socket<Conversation>, head: string, body: string): void {
+function respond(socket: Socket<ConnectionState>, head: string, body: string): void {
   if (head.startsWith("GET /counts ")) {
     send(socket, answer("200 OK", JSON.stringify(counts)));
     return;
@@ -166,10 +172,10 @@ function respond(socket: Socket<Conversation>, head: string, body: string): void
 
 const LARGE_BODY_HEAD = "POST /v1/chat/completions ";
 
-function receive(socket: Socket<Conversation>, chunk: Buffer): void {
+function receive(socket: Socket<ConnectionState>, chunk: Buffer): void {
   const state = socket.data;
   if (state.frames !== null) {
-    state.frames.reader.push(chunk, state.frames.taker);
+    state.frames.reader.push(chunk, state.frames.handler);
     return;
   }
   if (state.bodyBytesLeft > 0) {
@@ -177,11 +183,11 @@ function receive(socket: Socket<Conversation>, chunk: Buffer): void {
     if (state.bodyBytesLeft <= 0) respond(socket, LARGE_BODY_HEAD, "");
     return;
   }
-  const bytes = state.held === null ? chunk : Buffer.concat([state.held, chunk]);
-  state.held = null;
+  const bytes = state.unreadBytes === null ? chunk : Buffer.concat([state.unreadBytes, chunk]);
+  state.unreadBytes = null;
   const headEnd = bytes.indexOf(HEAD_END);
   if (headEnd < 0) {
-    state.held = Buffer.from(bytes);
+    state.unreadBytes = Buffer.from(bytes);
     return;
   }
   const head = bytes.toString("latin1", 0, headEnd);
@@ -189,20 +195,20 @@ function receive(socket: Socket<Conversation>, chunk: Buffer): void {
   const bodyBytes = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0);
   const missing = bodyStart + bodyBytes - bytes.length;
   if (missing <= 0) {
-    respond(socket, head, bodyBytes > KEPT_BODY_BYTES_MAX ? "" : bytes.toString("latin1", bodyStart));
-  } else if (bodyBytes > KEPT_BODY_BYTES_MAX) {
+    respond(socket, head, bodyBytes > BUFFERED_BODY_BYTES_MAX ? "" : bytes.toString("latin1", bodyStart));
+  } else if (bodyBytes > BUFFERED_BODY_BYTES_MAX) {
     state.bodyBytesLeft = missing;
   } else {
-    state.held = Buffer.from(bytes);
+    state.unreadBytes = Buffer.from(bytes);
   }
 }
 
-Bun.listen<Conversation>({
+Bun.listen<ConnectionState>({
   hostname: "127.0.0.1",
   port,
   socket: {
     open(socket) {
-      socket.data = { held: null, bodyBytesLeft: 0, unsent: null, timer: null, frames: null };
+      socket.data = { unreadBytes: null, bodyBytesLeft: 0, unsent: null, timer: null, frames: null };
     },
     data: receive,
     drain(socket) {

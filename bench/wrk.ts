@@ -1,7 +1,7 @@
 /** Driving wrk: a generated script in, numbers out. */
 
 import { join } from "node:path";
-import type { Stage } from "./processes.ts";
+import type { ProcessGroup } from "./processes.ts";
 
 export interface WrkRun {
   url: string;
@@ -49,7 +49,7 @@ export interface Wrk {
   run(options: WrkRun): Promise<WrkResult>;
 }
 
-export function openWrk(path: string, stage: Stage, core: number | undefined): Wrk {
+export function openWrk(path: string, stage: ProcessGroup, core: number | undefined): Wrk {
   return {
     async run({ url, body, key, connections, durationMs }) {
       const bodyFile = join(stage.dir, "wrk-body.json");
@@ -60,7 +60,7 @@ export function openWrk(path: string, stage: Stage, core: number | undefined): W
       const seconds = Math.ceil(durationMs / 1_000) + 2;
       const flags = ["-t1", `-c${connections}`, `-d${seconds}s`, "--timeout", "30s", "-s", scriptFile];
       const command = [path, ...flags, url];
-      const printed = await stage.ask({ name: "wrk", command, core, interruptAfterMs: durationMs });
+      const printed = await stage.runToEnd({ name: "wrk", command, core, interruptAfterMs: durationMs });
       return result(printed, url);
     },
   };

@@ -10,13 +10,13 @@ import { foldDays } from "../src/billing/maintenance/fold-days.ts";
 import { type Db, openDb } from "../src/store/engine/db.ts";
 import { migrate } from "../src/store/engine/migrate.ts";
 import { integer } from "../src/store/engine/row.ts";
-import { type ChartScope, topUsage, usageSeries } from "../src/store/reports/usage-charts.ts";
+import { type ChartScope, readTopUsage, readUsageSeries } from "../src/store/reports/usage-charts.ts";
 import { listUsage, type UsageFilter } from "../src/store/reports/usage-list.ts";
 import { startPostgres } from "../test/support/postgres.ts";
 import { fillUsage } from "./fill-usage.ts";
 
 const DAY_MS = 86_400_000;
-const TIMES = 15;
+const REPEATS = 15;
 const GOAL_MS = 50;
 
 const SCOPES: readonly ChartScope[] = [
@@ -26,27 +26,27 @@ const SCOPES: readonly ChartScope[] = [
   { kind: "key", id: "k333" },
 ];
 
-interface Question {
+interface ChartQuery {
   title: string;
   /** Whether the goal is for it. */
   isChart: boolean;
   ask(): Promise<readonly unknown[]>;
 }
 
-function questions(db: Db, nowMs: number): Question[] {
+function buildQueries(db: Db, nowMs: number): ChartQuery[] {
   const range = { fromMs: nowMs - 90 * DAY_MS, toMs: nowMs };
   const series = SCOPES.flatMap((scope) =>
     (["total", "model"] as const).map((by) => ({
       title: `90 days, ${scope.kind}, by ${by}`,
       isChart: true,
-      ask: () => usageSeries(db, { scope, ...range, granularity: "day", by }),
+      ask: () => readUsageSeries(db, { scope, ...range, granularity: "day", by }),
     })),
   );
   const hours = SCOPES.map((scope) => ({
     title: `24 hours, ${scope.kind}, by model`,
     isChart: true,
     ask: () =>
-      usageSeries(db, { scope, fromMs: nowMs - DAY_MS, toMs: nowMs, granularity: "hour", by: "model" }),
+      readUsageSeries(db, { scope, fromMs: nowMs - DAY_MS, toMs: nowMs, granularity: "hour", by: "model" }),
   }));
   const tops = [
     ...(["key", "user", "group", "model"] as const).map((of) => ({ of, within: { kind: "all" } as const })),
@@ -56,7 +56,7 @@ function questions(db: Db, nowMs: number): Question[] {
   ].map(({ of, within }) => ({
     title: `90 days, top ${of}s of ${within.kind}`,
     isChart: true,
-    ask: () => topUsage(db, { of, within, ...range, limit: 20 }),
+    ask: () => readTopUsage(db, { rankBy: of, within, ...range, limit: 20 }),
   }));
   const filters: [string, UsageFilter][] = [
     ["all", {}],
@@ -99,16 +99,16 @@ async function measure(db: Db, rowsWanted: number): Promise<boolean> {
   } else nowMs = integer(newest, "at_ms") + 1;
   let good = true;
   print(`${"".padEnd(48)}${"rows".padStart(7)}${"median ms".padStart(11)}${"most ms".padStart(10)}`);
-  for (const { title, isChart, ask } of questions(db, nowMs)) {
+  for (const { title, isChart, ask } of buildQueries(db, nowMs)) {
     const times: number[] = [];
     let rows = 0;
-    for (let i = 0; i < TIMES; i++) {
+    for (let i = 0; i < REPEATS; i++) {
       const startedMs = performance.now();
       rows = (await ask()).length;
       times.push(performance.now() - startedMs);
     }
     times.sort((a, b) => a - b);
-    const median = times[Math.floor(TIMES / 2)] ?? 0;
+    const median = times[Math.floor(REPEATS / 2)] ?? 0;
     const slow = isChart && median > GOAL_MS;
     if (slow) good = false;
     const cells = [median.toFixed(2).padStart(11), (times.at(-1) ?? 0).toFixed(2).padStart(10)];

@@ -1,6 +1,6 @@
 /** What the upstream says, made once: a completion of about 1 KB, and streams of events in the real shapes. */
 
-import { EVENTS_PER_STREAM } from "./bodies.ts";
+import { EVENTS_PER_STREAM } from "./request-bodies.ts";
 
 const MODEL = "bench-model";
 const CREATED = 1_790_000_000;
@@ -87,17 +87,17 @@ export function responsesStream(count: number): StreamEvent[] {
     const data = JSON.stringify({ type, sequence_number: events.length, ...rest });
     events.push(`event: ${type}\ndata: ${data}\n\n`);
   };
-  const place = {
+  const position = {
     item_id: "msg_benchbenchbenchbenchbench0001",
     output_index: 0,
     content_index: 0,
   };
   const deltas = count - 8;
-  let said = "";
-  for (let i = 0; i < deltas; i++) said += word(i);
+  let fullText = "";
+  for (let i = 0; i < deltas; i++) fullText += word(i);
   const part = (text: string) => ({ type: "output_text", annotations: [], logprobs: [], text });
   const item = (status: string, content: object[]) => ({
-    id: place.item_id,
+    id: position.item_id,
     type: "message",
     status,
     role: "assistant",
@@ -131,14 +131,14 @@ export function responsesStream(count: number): StreamEvent[] {
   add("response.created", { response: response("in_progress", [], null) });
   add("response.in_progress", { response: response("in_progress", [], null) });
   add("response.output_item.added", { output_index: 0, item: item("in_progress", []) });
-  add("response.content_part.added", { ...place, part: part("") });
+  add("response.content_part.added", { ...position, part: part("") });
   for (let i = 0; i < deltas; i++) {
     const obfuscation = "x".repeat(4 + (i % 9));
-    add("response.output_text.delta", { ...place, delta: word(i), logprobs: [], obfuscation });
+    add("response.output_text.delta", { ...position, delta: word(i), logprobs: [], obfuscation });
   }
-  add("response.output_text.done", { ...place, text: said, logprobs: [] });
-  add("response.content_part.done", { ...place, part: part(said) });
-  add("response.output_item.done", { output_index: 0, item: item("completed", [part(said)]) });
+  add("response.output_text.done", { ...position, text: fullText, logprobs: [] });
+  add("response.content_part.done", { ...position, part: part(fullText) });
+  add("response.output_item.done", { output_index: 0, item: item("completed", [part(fullText)]) });
   const usage = {
     input_tokens: 212,
     input_tokens_details: { cached_tokens: 0 },
@@ -146,6 +146,8 @@ export function responsesStream(count: number): StreamEvent[] {
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: 269,
   };
-  add("response.completed", { response: response("completed", [item("completed", [part(said)])], usage) });
+  add("response.completed", {
+    response: response("completed", [item("completed", [part(fullText)])], usage),
+  });
   return events.map((text) => ({ text, onlyWithUsage: false }));
 }
