@@ -8,22 +8,17 @@ import { withLayersTable } from "./architecture/layers-table.ts";
 import { createNodeName, layerName, ROOT, readSources, SRC } from "./architecture/source-graph.ts";
 
 const LINES_MAX = 400;
-/**
- * `gateway/gateway.ts` declares what all stops of a request share, so stops import it and it imports their types.
- * It goes when each stop declares what it uses.
- */
-const COMPOSITION = new Set(["gateway/gateway.ts"]);
 
 const sources = readSources("src");
 const production = sources.filter(({ isTest }) => !isTest);
 const layers = new Map(LAYERS.map((layer) => [layer.name, layer]));
 
-test("every folder of src/ has its place in the order of dependencies", () => {
+test("every folder of src/ belongs to a layer", () => {
   const names = new Set(sources.map(({ path }) => layerName(path)));
   expect([...names].filter((name) => !layers.has(name))).toEqual([]);
 });
 
-test("layers import only layers below them", () => {
+test("layers depend only on layers below them", () => {
   const order = LAYERS.map(({ name }) => name);
   const upward = LAYERS.flatMap(({ name, mayImport }) =>
     mayImport === "everything"
@@ -45,7 +40,7 @@ test("no import points against the direction of dependencies", () => {
   expect(wrong).toEqual([]);
 });
 
-test("the simulator and the console import only what they may", () => {
+test("the other programs import only allowed layers", () => {
   const wrong = Object.entries(OTHER_PROGRAMS).flatMap(([folder, allowed]) =>
     readSources(folder)
       .filter(({ isTest }) => !isTest)
@@ -63,9 +58,10 @@ test("the table of layers in ARCHITECTURE.md is up to date (npm run docs:archite
   expect(page).toBe(withLayersTable(page));
 });
 
-test("no file imports itself in a cycle", () => {
-  const edges = new Map(production.map(({ path, imports }) => [path, new Set(imports)]));
-  expect(findCycles(edges).map((cycle) => cycle.map((path) => relative(SRC, path)))).toEqual([]);
+test.each(["src", "console", "release"])("no file of %s imports itself in a cycle", (folder) => {
+  const files = readSources(folder).filter(({ isTest }) => !isTest);
+  const edges = new Map(files.map(({ path, imports }) => [path, new Set(imports)]));
+  expect(findCycles(edges).map((cycle) => cycle.map((path) => relative(ROOT, path)))).toEqual([]);
 });
 
 test("no subfolder imports itself in a cycle", () => {
@@ -73,16 +69,27 @@ test("no subfolder imports itself in a cycle", () => {
   const edges = new Map<string, Set<string>>();
   for (const { path, imports } of production) {
     const from = nodeName(path);
-    if (COMPOSITION.has(from)) continue;
     const targets = edges.get(from) ?? new Set();
     edges.set(from, targets);
     for (const to of imports) {
       if (!to.startsWith(SRC)) continue;
       const node = nodeName(to);
-      if (node !== from && !COMPOSITION.has(node)) targets.add(node);
+      if (node !== from) targets.add(node);
     }
   }
   expect(findCycles(edges)).toEqual([]);
+});
+
+/** Billing still has one implementation per engine. */
+const ENGINE_BRANCHES = /^(store\/engine|billing)\//;
+
+test("only store/engine/ branches on the database engine", () => {
+  const branching = production
+    .map(({ path, text }) => ({ file: relative(SRC, path), text }))
+    .filter(
+      ({ file, text }) => !ENGINE_BRANCHES.test(file) && /\.engine [=!]==|"(sqlite|postgres)"/.test(text),
+    );
+  expect(branching.map(({ file }) => file)).toEqual([]);
 });
 
 test(`no source file is longer than ${LINES_MAX} lines`, () => {

@@ -1,12 +1,12 @@
-/** Documents of the repository: their links lead somewhere, and the source files that they name exist. */
+/** Documents of the repository: their links resolve, and the source files that they name exist. */
 
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
-import { idOf } from "../console/docs/pages.ts";
+import { createHeadingId } from "../console/docs/markdown.ts";
 import { ROOT } from "./architecture/source-graph.ts";
 
-const SOURCE_FOLDERS = ["src", "simulator", "console", "test", "bench", "bin"];
+const SOURCE_FOLDERS = ["src", "simulator", "console", "test", "bench", "bin", "release"];
 
 interface Document {
   readonly path: string;
@@ -28,7 +28,7 @@ const sourceFiles = SOURCE_FOLDERS.flatMap((folder) =>
     .map((path) => join("/", folder, path)),
 );
 
-test("every link of a document leads to a file, and to a heading that is there", () => {
+test("every link of a document leads to an existing file and heading", () => {
   const broken = documents.flatMap(({ path, text }) =>
     [...text.matchAll(/\]\(([^)\s]+)\)/g)]
       .map(([, href = ""]) => href)
@@ -67,5 +67,5 @@ function listAnchors(path: string): ReadonlySet<string> {
   const taken = new Map<string, number>();
   const { text } = readDocument(path);
   const headings = [...text.replaceAll(/```.*?```/gs, "").matchAll(/^#{2,6} (.+)$/gm)];
-  return new Set(headings.map(([, heading = ""]) => idOf(heading.replaceAll("`", ""), taken)));
+  return new Set(headings.map(([, heading = ""]) => createHeadingId(heading.replaceAll("`", ""), taken)));
 }

@@ -1,10 +1,11 @@
-/** The language of the code: unique type names, nouns instead of participles, and a header above the imports. */
+/** The language of the code: unique type names, nouns instead of participles, headers above imports, short functions. */
 
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { basename, relative } from "node:path";
+import { measureFunctions } from "./architecture/function-lengths.ts";
 import { ROOT, readSources } from "./architecture/source-graph.ts";
 
-/** Participles that say nothing about what a type or a file is. */
+/** Participles that do not describe a type or a file. */
 const PARTICIPLES = new Set([
   "admitted",
   "asked",
@@ -54,7 +55,7 @@ const exportedTypes = production.flatMap(({ path, text }) =>
   })),
 );
 
-test("every exported type has a name of its own", () => {
+test("every exported type has a unique name", () => {
   const files = Map.groupBy(exportedTypes, ({ name }) => name);
   const shared = [...files].filter(([, places]) => places.length > 1);
   expect(shared.map(([name, places]) => `${name}: ${places.map(({ file }) => file).join(", ")}`)).toEqual([]);
@@ -75,4 +76,43 @@ test("a file header stands above the imports", () => {
     return firstImport >= 0 && !text.slice(0, firstImport).includes("/**");
   });
   expect(below.map(({ path }) => relative(ROOT, path))).toEqual([]);
+});
+
+describe("the length of functions", () => {
+  const sources = ["src", "simulator", "console", "release"].flatMap((folder) => readSources(folder));
+  const functions = sources
+    .filter(({ isTest }) => !isTest)
+    .flatMap(({ path, text }) =>
+      measureFunctions(text).map((one) => ({ ...one, file: relative(ROOT, path) })),
+    );
+  const describeLong = (max: number) => (one: (typeof functions)[number]) =>
+    one.lines > max ? [`${one.file}:${one.line} ${one.name}: ${one.lines} lines`] : [];
+
+  test("functions are found, with their lengths", () => {
+    expect(functions.length).toBeGreaterThan(5_000);
+    const text = [
+      "function open(",
+      "  options: Options,",
+      "): Connection {",
+      "  let isOpen = true;",
+      "  return {",
+      "    close() {",
+      "      isOpen = false;",
+      "    },",
+      "  };",
+      "}",
+    ].join("\n");
+    expect(measureFunctions(text)).toEqual([
+      { name: "open", line: 1, lines: 10, isClosureObject: true },
+      { name: "close", line: 6, lines: 3, isClosureObject: false },
+    ]);
+  });
+
+  test("no function is longer than 70 lines", () => {
+    expect(functions.flatMap(describeLong(70))).toEqual([]);
+  });
+
+  test("no closure that acts as an object is longer than 60 lines", () => {
+    expect(functions.filter(({ isClosureObject }) => isClosureObject).flatMap(describeLong(60))).toEqual([]);
+  });
 });

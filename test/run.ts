@@ -4,7 +4,7 @@
  * deadline; it is named at the end, so that it is mended, and fails the run if it fails again.
  */
 
-import { prepareMachine } from "./support/machine.ts";
+import { prepareMachine } from "./support/install-dependencies.ts";
 
 const bin = (name: string) => `node_modules/.bin/${name}`;
 const runTests = (files: readonly string[]) => [process.execPath, "test", "--timeout=60000", ...files];
@@ -28,17 +28,18 @@ const END_TO_END = [
   "compliance/",
   "console-api/",
   "dispatch/",
-  "http/",
   "money/",
   "operations/",
-  "streams/",
   "websocket/",
 ];
 
+/** Real clients and browsers, and what balances the lanes. */
+const CLIENTS = ["browser/", "codex/", "gemini/", "messages/", "translation/", "streams/", "vendors/"];
+
 const LANES: readonly (readonly string[])[] = [
-  ["./src/", "./simulator/", "./console/"],
+  ["./src/", "./simulator/", "./console/", "./release/", "./test/http/"],
   END_TO_END.map((folder) => `./test/${folder}`),
-  ["./test/browser/", "./test/codex/"],
+  CLIENTS.map((folder) => `./test/${folder}`),
 ];
 const asked = Bun.argv.slice(2);
 let passed = 0;

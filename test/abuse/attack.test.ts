@@ -1,9 +1,9 @@
-/** The measuring itself: an attack that costs nothing is reported as such. */
+/** Tests the measurement itself: an attack that sends nothing is reported as free. */
 
 import { expect, test } from "bun:test";
-import { measureAttack, startAttackTarget } from "./attack.ts";
+import { measureAttack, startAttackTarget } from "./attack-setup.ts";
 
-test("an attack that sends nothing costs next to nothing", async () => {
+test("an attack that sends nothing has almost no cost", async () => {
   const target = await startAttackTarget();
   try {
     const report = await measureAttack("nothing", target, () => Bun.sleep(300));

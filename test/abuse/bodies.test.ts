@@ -1,19 +1,19 @@
-/** Bodies that are made to be expensive: no other request may wait for them, and what they occupy is bounded. */
+/** Request bodies that are designed to be expensive: they delay no other request, and their memory use is bounded. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { brotliCompressSync, gzipSync } from "node:zlib";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { gatewayFile, OTHER_KEY, TEST_KEY } from "../support/running-gateway.ts";
 import { openSocketClient, type ServerEvent } from "../support/turn-client.ts";
-import { type AttackTarget, measureAttack, startAttackTarget } from "./attack.ts";
+import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
 import { watchHealth } from "./health-watch.ts";
 
 const MiB = 1024 * 1024;
 const CHAT = "/v1/chat/completions";
 const LIMITED_KEY = "limited-key-0123456789-0123456789-01234567";
-/** It was 3,000 ms and more. Processes share two cores here, so that there has to be room. */
+/** The delay was 3,000 ms and more. The limit is generous because several processes share two cores here. */
 const WORST_HEALTH_MS = 400;
 
 let target: AttackTarget;
@@ -24,7 +24,7 @@ beforeAll(async () => {
     `keys:\n  - { name: limited, secret: ${LIMITED_KEY}, user: other@example.com, group: default, limits: { rpm: 1, concurrency: 1 } }\n`,
   );
   target = await startAttackTarget({ file });
-  // The threads and the compiled code are there from the first body on.
+  // Starts the threads and compiles the code before the measurement.
   await post(CHAT, chatBody(MiB, "ones"));
 });
 
@@ -61,8 +61,8 @@ function chatBody(bytes: number, shape: Shape): Buffer {
   return Buffer.from(`${head}${SHAPES[shape](bytes)}}`);
 }
 
-describe("while a body of 62 MiB is handled", () => {
-  test.each(Object.keys(SHAPES) as Shape[])("made of %s, others are answered", async (shape) => {
+describe("a request body of 62 MiB", () => {
+  test.each(Object.keys(SHAPES) as Shape[])("made of %s does not delay other requests", async (shape) => {
     const body = chatBody(62 * MiB, shape);
     let waitsMs: number[] = [];
     await measureAttack(`62 MiB of ${shape}`, target, async () => {
@@ -76,7 +76,7 @@ describe("while a body of 62 MiB is handled", () => {
     expect(waitsMs[0]).toBeLessThan(WORST_HEALTH_MS);
   });
 
-  test("and counted under an Idempotency-Key, others are answered", async () => {
+  test("with an Idempotency-Key does not delay other requests while it is hashed", async () => {
     const body = chatBody(62 * MiB, "text");
     const report = await measureAttack("62 MiB with Idempotency-Key", target, async () => {
       await (await post(CHAT, body, { "idempotency-key": "attack-1" })).text();
@@ -85,7 +85,7 @@ describe("while a body of 62 MiB is handled", () => {
   });
 });
 
-test("a packed body that becomes more than a hundred times as long is refused, and costs nothing", async () => {
+test("a compressed body that expands more than 100 times is rejected at almost no cost", async () => {
   const bomb = brotliCompressSync(Buffer.from(`{"model":"fast-chat","messages":[${" ".repeat(62 * MiB)}]}`), {
     params: { 1: 5 },
   });
@@ -93,7 +93,7 @@ test("a packed body that becomes more than a hundred times as long is refused, a
   const report = await measureAttack("20 brotli bombs of 62 MiB", target, async () => {
     const sent = Array.from({ length: 20 }, async () => {
       const response = await post(CHAT, bomb, { "content-encoding": "br" });
-      const error = await refusalOf(response, 413);
+      const error = await expectRefusal(response, 413);
       expect(error).toMatchObject({ code: "request_too_large" });
       expect(error.message).toContain("100 times");
     });
@@ -103,7 +103,7 @@ test("a packed body that becomes more than a hundred times as long is refused, a
   expect(report.memoryGrowthBytes).toBeLessThan(64 * MiB);
 });
 
-test("a key over its limits has no large body read", async () => {
+test("a large body of a key over its limits is not read", async () => {
   expect(
     (
       await post(
@@ -118,13 +118,13 @@ test("a key over its limits has no large body read", async () => {
   const packed = gzipSync(chatBody(MiB, "text"));
   const report = await measureAttack("62 MiB and packed bodies of a key over its rpm", target, async () => {
     for (let i = 0; i < 5; i++) {
-      const error = await refusalOf(
+      const error = await expectRefusal(
         await post(CHAT, packed, { "content-encoding": "gzip" }, LIMITED_KEY),
         429,
       );
       expect(error.code).toBe("rate_limit_exceeded");
     }
-    // The refusal comes before the body: the client need not send any of it.
+    // The rejection comes before the body, so the client does not have to send it.
     expect(await headOnly(`content-length: ${body.length}`, LIMITED_KEY)).toStartWith("HTTP/1.1 429");
     expect(await headOnly("transfer-encoding: chunked", LIMITED_KEY)).toStartWith("HTTP/1.1 429");
     expect(await headOnly(`content-length: ${64 * 1024 + 1}`, LIMITED_KEY)).toStartWith("HTTP/1.1 429");
@@ -132,7 +132,7 @@ test("a key over its limits has no large body read", async () => {
   expect(report.cpuMs).toBeLessThan(1_000);
 });
 
-/** What the gateway answers to a request whose body never comes. */
+/** Returns the response to a request whose body is never sent. */
 function headOnly(framing: string, key: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(target.url);
@@ -153,7 +153,7 @@ function headOnly(framing: string, key: string): Promise<string> {
   });
 }
 
-test("bodies of exactly 1 MiB share a budget, and have to arrive at a rate", async () => {
+test("bodies of exactly 1 MiB share a memory budget and must arrive at a minimum rate", async () => {
   const sockets: Socket[] = [];
   const answers: string[] = [];
   const { hostname, port } = new URL(target.url);
@@ -175,7 +175,7 @@ test("bodies of exactly 1 MiB share a budget, and have to arrive at a rate", asy
   expect(report.memoryGrowthBytes).toBeLessThan(300 * MiB);
 });
 
-test("packed forms put next to nothing on the disk", async () => {
+test("compressed forms write almost nothing to disk", async () => {
   const boundary = "attack";
   const head = `--${boundary}\r\ncontent-disposition: form-data; name="model"\r\n\r\nfast-chat\r\n--${boundary}\r\ncontent-disposition: form-data; name="image"; filename="a.png"\r\n\r\n`;
   const form = gzipSync(
@@ -195,7 +195,7 @@ test("packed forms put next to nothing on the disk", async () => {
   expect(report.diskGrowthBytes).toBeLessThan(64 * MiB);
 });
 
-test("while a turn of 62 MiB is handled on a WebSocket, others are answered", async () => {
+test("a WebSocket turn of 62 MiB does not delay other requests", async () => {
   const socket = await openSocketClient(target.url);
   try {
     const head = '{"type":"response.create","model":"fast-chat","store":false,"input":"hi","padding":';
@@ -215,7 +215,7 @@ test("while a turn of 62 MiB is handled on a WebSocket, others are answered", as
   }
 });
 
-test("a conversation of long turns goes on, in order", async () => {
+test("a conversation of long turns continues in order", async () => {
   const socket = await openSocketClient(target.url);
   try {
     const first = await socket.turn({ model: "fast-chat", input: "x".repeat(2 * MiB), store: false });

@@ -1,29 +1,29 @@
-/** Connections of clients without a key: what they may occupy, and whom they may keep out. */
+/** Connections of clients without a key: how much memory they can occupy, and that they block no other client. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { connectionsMax, fileDescriptorsMax } from "../../src/net/http-server/file-descriptors.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { type AttackTarget, measureAttack, startAttackTarget } from "./attack.ts";
+import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
 
 const MiB = 1024 * 1024;
 let target: AttackTarget;
 beforeAll(async () => {
   target = await startAttackTarget();
-  // The modules of the console's API are loaded with the first call, and are no part of an attack.
+  // Loads the modules of the console's API with a first call, so that the attack does not measure it.
   await fetch(`${target.url}/api/openapi.json`);
 });
 afterAll(() => target.stop());
 
 interface Flood {
   readonly connections: number;
-  /** On each connection: what it begins with, and what it repeats up to so many bytes. */
+  /** What each connection sends first, and what it repeats up to this many bytes. */
   readonly first?: string;
   readonly more?: string;
   readonly bytes?: number;
 }
 
-/** In a process of its own, from the first connection until `during` is done. */
+/** Runs in a separate process from the first connection until `during` is done. */
 async function flood({ connections, first = "", more = "", bytes = 0 }: Flood, during: () => Promise<void>) {
   const options = { port: new URL(target.url).port, connections, first, more, bytes };
   const process = Bun.spawn(
@@ -35,7 +35,7 @@ async function flood({ connections, first = "", more = "", bytes = 0 }: Flood, d
     { stdout: "pipe", stderr: "inherit" },
   );
   try {
-    // Its one line.
+    // The process prints one line.
     await process.stdout.getReader().read();
     await during();
   } finally {
@@ -53,35 +53,35 @@ const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
 const post = (path: string, ...fields: string[]) =>
   [`POST ${path} HTTP/1.1`, "Host: 127.0.0.1", ...fields, "", ""].join("\r\n");
 
-describe("200 connections without a key that read nothing and send a MiB more", () => {
+describe("200 connections without a key that do not read and send another MiB", () => {
   test.each([
-    ["behind requests for a long document", get("/api/openapi.json").repeat(50), "x"],
+    ["after requests for a long document", get("/api/openapi.json").repeat(50), "x"],
     ["of further requests", get("/healthz"), get("/nothing")],
-    ["of a head that does not end", "GET / HTTP/1.1\r\nX-A: ", "x"],
-    ["of a body that is not asked for", post("/v1/responses", `Content-Length: ${MiB}`), "x"],
-    ["of a body in chunks of a byte", post("/api/session", "Transfer-Encoding: chunked"), "1\r\nx\r\n"],
-  ])("%s", async (name, first, more) => {
+    ["of an endless head", "GET / HTTP/1.1\r\nX-A: ", "x"],
+    ["of an unexpected body", post("/v1/responses", `Content-Length: ${MiB}`), "x"],
+    ["of a body in one-byte chunks", post("/api/session", "Transfer-Encoding: chunked"), "1\r\nx\r\n"],
+  ])("uses bounded memory: %s", async (name, first, more) => {
     const report = await measureAttack(`200 × 1 MiB ${name}`, target, () =>
       flood({ connections: 200, first, more, bytes: MiB }, async () => {
         await Bun.sleep(500);
         expect(await askWithKey()).toBe(200);
       }),
     );
-    // 200 of them cost 400 to 600 MB. Now they share 32 MiB; the rest is garbage of responses until it is collected,
+    // 200 such connections used 400 to 600 MB. Now they share 32 MiB; the rest is uncollected garbage of responses,
     // which levels off below 130 MiB.
     expect(report.memoryGrowthBytes).toBeLessThan(160 * MiB);
   });
 });
 
-describe("more connections than there are places for, from one address,", () => {
-  /** The gateway takes at most 20,000, or what its descriptors allow. */
+describe("more connections from one address than the gateway accepts,", () => {
+  /** The gateway accepts at most 20,000, or what its file descriptor limit allows. */
   const CONNECTIONS = Math.min(20_000, connectionsMax(fileDescriptorsMax())) + 200;
 
   test.each([
-    ["that say nothing", ""],
+    ["that send nothing", ""],
     ["with one byte of a head", "G"],
-    ["that were answered and do not close", "nonsense\r\n\r\n"],
-  ])("%s, keep nobody out", async (name, first) => {
+    ["that got a response and stay open", "nonsense\r\n\r\n"],
+  ])("%s, do not block other clients", async (name, first) => {
     const report = await measureAttack(`${CONNECTIONS} connections ${name}`, target, () =>
       flood({ connections: CONNECTIONS, first }, async () => {
         for (let i = 0; i < 20; i++) expect(await askWithKey()).toBe(200);

@@ -1,7 +1,7 @@
-/** Documents that anyone may ask for: none of them is made anew for a client, and none is copied for a slow one. */
+/** Public documents: none is built again for each client, and none is copied for a slow client. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { type AttackTarget, cpuMs, measureAttack, startAttackTarget } from "./attack.ts";
+import { type AttackTarget, cpuMs, measureAttack, startAttackTarget } from "./attack-setup.ts";
 
 let target: AttackTarget;
 beforeAll(async () => {
@@ -24,9 +24,9 @@ async function cpuMsPerRequest(path: string, headers: Record<string, string> = {
 }
 
 test.each(["/openapi.json", "/api/openapi.json"])(
-  "%s costs little more than the smallest answer",
+  "%s costs little more than the smallest response",
   async (path) => {
-    // The first request loads and makes the document.
+    // The first request loads and builds the document.
     const etag = (await ask(path)).headers.get("etag") ?? "";
     expect(etag).not.toBe("");
     await measureAttack(`${4 * REQUESTS} requests for ${path}`, target, async () => {
@@ -37,7 +37,7 @@ test.each(["/openapi.json", "/api/openapi.json"])(
       console.log(
         `${path}: ${whole.toFixed(2)} ms of CPU, 304 ${known.toFixed(2)} ms, /healthz ${smallest.toFixed(2)} ms`,
       );
-      // Making them took 6 ms and 2.5 ms each time.
+      // Building them took 6 ms and 2.5 ms for each request.
       expect(whole).toBeLessThan(smallest + 1.5);
       expect(known).toBeLessThan(smallest + 0.75);
     });

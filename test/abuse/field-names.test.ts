@@ -1,7 +1,10 @@
-/** Fields in another case: an upstream whose decoder folds case would obey them beside the fields that were checked. */
+/**
+ * Field names in another case: an upstream with a case-insensitive decoder would read them in addition to the checked
+ * fields.
+ */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 
@@ -40,8 +43,8 @@ const VARIANTS: readonly (readonly [member: string, field: string])[] = [
   ['"Background":true', "background"],
 ];
 
-describe("a field in another case", () => {
-  test.each(BODIES)("is refused by POST %s, and named", async (path, fields) => {
+describe("a field name in another case", () => {
+  test.each(BODIES)("is rejected by POST %s and named in the error", async (path, fields) => {
     for (const [member, field] of VARIANTS) {
       for (const body of [`{${member},${fields}}`, `{${fields},${member}}`]) {
         const response = await gateway.call(path, undefined, {
@@ -49,7 +52,7 @@ describe("a field in another case", () => {
           body,
           headers: { "content-type": "application/json" },
         });
-        expect([body, await refusalOf(response, 400)]).toMatchObject([
+        expect([body, await expectRefusal(response, 400)]).toMatchObject([
           body,
           { code: "unknown_parameter", param: field },
         ]);
@@ -57,19 +60,19 @@ describe("a field in another case", () => {
     }
   });
 
-  test("is refused within stream_options", async () => {
+  test("is rejected in stream_options", async () => {
     const response = await gateway.call("/v1/chat/completions", undefined, {
       method: "POST",
       body: `{${CHAT},"stream":true,"stream_options":{"Include_Usage":false}}`,
       headers: { "content-type": "application/json" },
     });
-    expect(await refusalOf(response, 400)).toMatchObject({
+    expect(await expectRefusal(response, 400)).toMatchObject({
       code: "unknown_parameter",
       param: "stream_options.include_usage",
     });
   });
 
-  test("is refused in a form", async () => {
+  test("is rejected in a form", async () => {
     for (const [name, field] of [
       ["Model", "model"],
       ["N", "n"],
@@ -81,11 +84,11 @@ describe("a field in another case", () => {
       form.set(name, "dear");
       form.set("image", new Blob([new Uint8Array(64)], { type: "image/png" }), "a.png");
       const response = await gateway.call("/v1/images/edits", undefined, { method: "POST", body: form });
-      expect(await refusalOf(response, 400)).toMatchObject({ code: "unknown_parameter", param: field });
+      expect(await expectRefusal(response, 400)).toMatchObject({ code: "unknown_parameter", param: field });
     }
   });
 
-  test("is refused in a turn over a WebSocket", async () => {
+  test("is rejected in a WebSocket turn", async () => {
     const socket = await openSocketClient(gateway.url);
     try {
       for (const [member, field] of VARIANTS) {
@@ -104,7 +107,7 @@ describe("a field in another case", () => {
   });
 });
 
-test("an escaped name is what it decodes to, and other fields may have any case", async () => {
+test("an escaped field name is decoded, and unknown fields may have any case", async () => {
   const response = await gateway.call("/v1/chat/completions", undefined, {
     method: "POST",
     body: '{"mod\\u0065l":"fast-chat","messages":[{"role":"user","content":"hello"}],"X_Own":1,"Metadata":{"Model":"x"}}',

@@ -1,7 +1,7 @@
 /**
- * The work that a request costs grows no faster than what its client sends. Each input is sent in four sizes, each twice
- * the one before. What counts is the CPU time of the gateway's main thread, and of several runs the least: neighbours on
- * a busy machine make a run longer, never shorter.
+ * The work for a request grows no faster than the size of its input. Each input is sent in four sizes, each twice the
+ * previous one. The test measures the CPU time of the gateway's main thread and takes the minimum of several runs,
+ * because other load on the machine can only make a run longer.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 import { rawRequest } from "../support/raw-http.ts";
 import { gatewayFile, TEST_KEY } from "../support/running-gateway.ts";
 import { openSocketClient } from "../support/turn-client.ts";
-import { type AttackTarget, startAttackTarget } from "./attack.ts";
+import { type AttackTarget, startAttackTarget } from "./attack-setup.ts";
 
 let target: AttackTarget;
 beforeAll(async () => {
@@ -23,15 +23,15 @@ afterAll(() => target.stop());
 const RUNS = 5;
 const SIZES = [1, 2, 4, 8];
 const GROWTH_MAX = 2.5;
-/** Below this the clock, timers and the collector decide. */
+/** Below this duration the clock, timers and the garbage collector dominate. */
 const NOISE_MS = 1.5;
 
-/** CPU time of the main thread so far. */
+/** Returns the CPU time of the main thread so far. */
 function cpuMs(): number {
   return Number(readFileSync(`/proc/${target.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
 }
 
-/** Printed, so that a case that is refused for another reason than the one meant is seen. */
+/** Printed, so that a case that is rejected for an unexpected reason is noticed. */
 let lastStatus = 0;
 
 type Send = (size: number) => Promise<unknown>;
@@ -46,13 +46,13 @@ async function leastCpuMs(send: Send, size: number): Promise<number> {
   return least;
 }
 
-/** How much more a doubling costs, on average of three and of two. */
+/** The cost factor of a doubling, averaged over three and over two doublings. */
 async function growthOf(name: string, unit: number, send: Send): Promise<number> {
   await send(unit * (SIZES.at(-1) ?? 1));
   const costs: number[] = [];
   for (const factor of SIZES) costs.push(await leastCpuMs(send, unit * factor));
   const [first = 0, second = 0, , last = 0] = costs.map((ms) => Math.max(ms, NOISE_MS));
-  // By two ways, because a run may coincide with work of the gateway's own.
+  // Computed in two ways, because a run can coincide with background work of the gateway.
   const growth = Math.max((last / first) ** (1 / 3), (last / second) ** (1 / 2));
   const figures = costs.map((ms, i) => `${unit * (SIZES[i] ?? 1)}: ${ms.toFixed(1)} ms`);
   console.log(
@@ -87,7 +87,7 @@ async function post(
   lastStatus = response.status;
 }
 
-/** As it is written, with as many header lines as it has. */
+/** Sends the request unchanged, with all its header lines. */
 const raw = (...lines: string[]) => sendRaw(`${lines.join("\r\n")}\r\n\r\n`);
 
 async function sendRaw(request: string): Promise<void> {
@@ -99,19 +99,15 @@ const repeated = (count: number, send: () => Promise<unknown>) => async () => {
   for (let i = 0; i < count; i++) await send();
 };
 
-describe("heads", () => {
+describe("the work for request heads grows linearly", () => {
   test.each<[string, number, Send]>([
     [
-      "parameters that are read",
+      "query parameters",
       12,
       (n) => repeated(50, () => ask(`/api/session?${times(n, (i) => `p${i}=1`, "&")}`))(),
     ],
-    [
-      "parameters that are too many",
-      1_900,
-      (n) => ask(`/api/session?${times(n, (i) => i.toString(36), "&")}`),
-    ],
-    ["parameters of one name", 1_900, (n) => ask(`/v1/models?${times(n, () => "a=1", "&")}`)],
+    ["too many query parameters", 1_900, (n) => ask(`/api/session?${times(n, (i) => i.toString(36), "&")}`)],
+    ["query parameters with one name", 1_900, (n) => ask(`/v1/models?${times(n, () => "a=1", "&")}`)],
     [
       "header lines",
       15,
@@ -121,7 +117,7 @@ describe("heads", () => {
         )(),
     ],
     [
-      "header lines that are too many",
+      "too many header lines",
       600,
       (n) =>
         raw("GET /v1/models HTTP/1.1", "Host: gw", ...Array.from({ length: n }, (_, i) => `X-${i}: ${i}`)),
@@ -169,7 +165,7 @@ describe("heads", () => {
     ["slashes in a path", 7_500, (n) => ask(`/v1${"/".repeat(n)}x`)],
     ["repeated parts of a path", 2_400, (n) => ask(`${"/v1".repeat(n)}/x`)],
     [
-      "a model's name in a path",
+      "a model name in a path",
       7_500,
       (n) => ask(`/v1/models/${"a".repeat(n)}`, { authorization: AUTHORIZATION }),
     ],
@@ -188,12 +184,12 @@ describe("heads", () => {
   });
 });
 
-describe("bodies", () => {
+describe("the work for request bodies grows linearly", () => {
   test.each<[string, number, Send]>([
     ["members of an object", 8_000, (n) => post("/v1/chat/completions", chat(times(n, (i) => `,"m${i}":1`)))],
-    ["members of one name", 8_000, (n) => post("/v1/chat/completions", chat(times(n, () => `,"m":1`)))],
+    ["members with one name", 8_000, (n) => post("/v1/chat/completions", chat(times(n, () => `,"m":1`)))],
     [
-      "members within members",
+      "nested members",
       8_000,
       (n) => post("/v1/chat/completions", chat(`,"metadata":{${times(n, (i) => `"m${i}":{"a":1}`, ",")}}`)),
     ],
@@ -227,7 +223,7 @@ describe("bodies", () => {
         ),
     ],
     [
-      "pictures of a message",
+      "images in a message",
       1_000,
       (n) =>
         post(
@@ -248,7 +244,7 @@ describe("bodies", () => {
         ),
     ],
     [
-      "texts to embed",
+      "texts for embeddings",
       8_000,
       (n) => post("/v1/embeddings", `{"model":"embed","input":[${times(n, () => `"hi"`, ",")}]}`),
     ],
@@ -264,7 +260,7 @@ describe("bodies", () => {
     ],
     ["blanks", 400_000, (n) => post("/v1/chat/completions", chat(" ".repeat(n)))],
     [
-      "a body that breaks at its end",
+      "a body with an error at its end",
       200_000,
       (n) => post("/v1/chat/completions", chat(`,"x":[${"1,".repeat(n)}}`)),
     ],
@@ -279,7 +275,7 @@ describe("bodies", () => {
       (n) => post("/v1/chat/completions", chat(`,"max_tokens":${"1".repeat(n)}`)),
     ],
     [
-      "what the console's API takes",
+      "members in the console's API",
       750,
       (n) =>
         post("/api/session", `{"email":"a","password":"b"${times(n, (i) => `,"m${i}":1`)}}`, {
@@ -297,8 +293,8 @@ describe("bodies", () => {
 
   test.each<[string, number, Send]>([
     ["parts of a form", 7, (n) => repeated(10, () => post("/v1/images/edits", form(n)))()],
-    ["parts of a form that are too many", 250, (n) => post("/v1/images/edits", form(n))],
-    ["a file of a form", 400_000, (n) => post("/v1/images/edits", form(1, n))],
+    ["too many parts of a form", 250, (n) => post("/v1/images/edits", form(n))],
+    ["a file in a form", 400_000, (n) => post("/v1/images/edits", form(1, n))],
     ["chunks", 20_000, (n) => sendRaw(chunked("1\r\n \r\n".repeat(n)))],
     [
       "trailers",
@@ -337,7 +333,7 @@ function chunked(before: string, trailers = ""): string {
   return `${head}${before}${body.length.toString(16)}\r\n${body}\r\n0\r\n${trailers}\r\n`;
 }
 
-describe("sockets", () => {
+describe("the work for WebSocket messages grows linearly", () => {
   const turn = (input: string) => `{"type":"response.create","model":"fast-chat","input":${input}}`;
 
   test.each<[string, number, (n: number) => string]>([
@@ -348,7 +344,7 @@ describe("sockets", () => {
     ],
     ["members of a frame", 8_000, (n) => turn(`"hi"${times(n, (i) => `,"m${i}":1`)}`)],
     ["a long frame", 400_000, (n) => turn(`"${"word ".repeat(n / 5)}"`)],
-    ["lanes that are named", 80_000, (n) => turn(`"hi","stream_id":"${"a".repeat(n)}"`)],
+    ["long lane names", 80_000, (n) => turn(`"hi","stream_id":"${"a".repeat(n)}"`)],
   ])("%s", async (name, unit, frame) => {
     const client = await openSocketClient(target.url);
     const send = async (n: number) => {
@@ -391,12 +387,12 @@ describe("sockets", () => {
     expect(await growthOf(name, unit, send)).toBeLessThan(GROWTH_MAX);
   });
 
-  /** A frame of a client, masked by zeros. */
+  /** A client frame, masked with zeros. */
   function frame(first: number, text: string): Buffer {
     return Buffer.concat([Buffer.of(first, 0x80 | text.length, 0, 0, 0, 0), Buffer.from(text)]);
   }
 
-  /** Sends all of it, and waits for the error that the last message is answered with. */
+  /** Sends all data and waits for the error response to the last message. */
   async function conversation(bytes: Buffer): Promise<void> {
     const answered = Promise.withResolvers<void>();
     let unsent = bytes;

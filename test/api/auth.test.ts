@@ -1,8 +1,8 @@
-/** Who is let in, to what, and what everyone else is told. */
+/** Tests which callers are authenticated, what they may use, and the errors that all others get. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { listKeys, revokeKey } from "../../src/store/policy/keys.ts";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { rawRequest } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
@@ -47,7 +47,7 @@ afterAll(() => gateway.stop());
 const bearer = (name: string) => ({ authorization: `Bearer ${key(name)}` });
 const arrived = () => gateway.simulator.ledger.totals().requests;
 
-/** One call a family; `model` may be put in the place of the right one. */
+/** One request for each interface; `model` can replace the right model. */
 const FAMILIES = {
   chat: {
     path: "/v1/chat/completions",
@@ -67,14 +67,14 @@ function ask(family: keyof typeof FAMILIES, keyName: string, model?: string): Pr
 describe("a key", () => {
   test.each([
     ["Authorization: Bearer", { authorization: `Bearer ${key("all")}` }],
-    ["authorization: bearer, with spaces to spare", { authorization: `bearer   ${key("all")} ` }],
+    ["authorization: bearer, with extra spaces", { authorization: `bearer   ${key("all")} ` }],
     ["x-api-key", { "x-api-key": key("all") }],
     ["api-key", { "api-key": key("all") }],
-  ])("is taken from %s", async (_, headers) => {
+  ])("is read from %s", async (_, headers) => {
     expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(200);
   });
 
-  test("that a header says twice is one, and two keys are none", async () => {
+  test("may be repeated in the Authorization header, but two different keys are rejected", async () => {
     const lines = (...names: string[]) =>
       names.map((name) => `authorization: Bearer ${key(name)}\r\n`).join("");
     const asked = async (...names: string[]) => {
@@ -85,41 +85,41 @@ describe("a key", () => {
     expect(await asked("all", "lasting")).toBe(401);
   });
 
-  test("in the Authorization header is the one that counts", async () => {
+  test("in the Authorization header takes precedence", async () => {
     const headers = { authorization: "Bearer wrong", "x-api-key": key("all") };
-    await refusalOf(await fetch(`${gateway.url}/v1/models`, { headers }), 401);
+    await expectRefusal(await fetch(`${gateway.url}/v1/models`, { headers }), 401);
   });
 
   test.each([
     ["is missing", {}, "missing_api_key"],
     ["is empty", { authorization: "Bearer " }, "missing_api_key"],
-    ["comes by another scheme", { authorization: `Basic ${key("all")}` }, "missing_api_key"],
-    ["is wrong", { authorization: "Bearer sk-wrong" }, "invalid_api_key"],
-    ["is cut short", { authorization: `Bearer ${key("all").slice(0, -1)}` }, "invalid_api_key"],
+    ["is sent with another scheme", { authorization: `Basic ${key("all")}` }, "missing_api_key"],
+    ["is unknown", { authorization: "Bearer sk-wrong" }, "invalid_api_key"],
+    ["is truncated", { authorization: `Bearer ${key("all").slice(0, -1)}` }, "invalid_api_key"],
     ["is too long", { authorization: `Bearer ${"a".repeat(5000)}` }, "invalid_api_key"],
     ["has expired", bearer("expired"), "invalid_api_key"],
-  ])("that %s is a 401", async (_, headers: Record<string, string>, code) => {
+  ])("that %s is rejected with 401", async (_, headers: Record<string, string>, code) => {
     for (const path of ["/v1/models", "/v1/usage", "/v1/responses/resp_1", "/v1/responses"]) {
       const response = await fetch(gateway.url + path, { headers });
       expect(response.headers.get("www-authenticate")).toBe("Bearer");
-      expect(await refusalOf(response, 401)).toMatchObject({ code, type: "invalid_request_error" });
+      expect(await expectRefusal(response, 401)).toMatchObject({ code, type: "invalid_request_error" });
     }
   });
 
-  test("is asked for before the body is looked at", async () => {
+  test("is checked before the body is read", async () => {
     const before = arrived();
     for (const { path } of Object.values(FAMILIES)) {
       const response = await fetch(gateway.url + path, { method: "POST", body: "{{{" });
-      expect(await refusalOf(response, 401)).toMatchObject({ code: "missing_api_key" });
+      expect(await expectRefusal(response, 401)).toMatchObject({ code: "missing_api_key" });
     }
     expect(arrived()).toBe(before);
   });
 
-  test("that expires later works", async () => {
+  test("that expires later is accepted", async () => {
     expect((await ask("chat", "lasting")).status).toBe(200);
   });
 
-  test("that is revoked is dead within a moment, for good", async () => {
+  test("that is revoked is rejected permanently within a moment", async () => {
     expect((await ask("chat", "doomed")).status).toBe(200);
     const { db, clock } = gateway.installation;
     const doomed = (await listKeys(db)).find(({ name }) => name === "doomed");
@@ -128,12 +128,12 @@ describe("a key", () => {
       const response = await ask("chat", "doomed");
       return response.status === 401 ? response : null;
     });
-    expect(await refusalOf(refused, 401)).toMatchObject({ code: "invalid_api_key" });
+    expect(await expectRefusal(refused, 401)).toMatchObject({ code: "invalid_api_key" });
   });
 });
 
 describe("a group", () => {
-  test.each(NAMES)("that has %s only is let into that and nothing else", async (allowed) => {
+  test.each(NAMES)("with only the %s interface rejects all other interfaces", async (allowed) => {
     for (const family of NAMES) {
       const before = arrived();
       const response = await ask(family, allowed);
@@ -141,7 +141,7 @@ describe("a group", () => {
         expect(response.status).toBe(200);
         continue;
       }
-      expect(await refusalOf(response, 403)).toMatchObject({
+      expect(await expectRefusal(response, 403)).toMatchObject({
         code: "interface_not_allowed",
         type: "permission_error",
         message: expect.stringContaining(family),
@@ -150,12 +150,12 @@ describe("a group", () => {
     }
   });
 
-  test("without responses cannot touch kept ones either", async () => {
+  test("without the Responses interface cannot access stored responses", async () => {
     const response = await gateway.call("/v1/responses/resp_1", undefined, { headers: bearer("chat") });
-    expect(await refusalOf(response, 403)).toMatchObject({ code: "interface_not_allowed" });
+    expect(await expectRefusal(response, 403)).toMatchObject({ code: "interface_not_allowed" });
   });
 
-  test("lists only what its keys can call", async () => {
+  test("lists only the models that its keys can call", async () => {
     const listed = async (name: string) => {
       const response = await gateway.call("/v1/models", undefined, { headers: bearer(name) });
       const { data } = (await response.json()) as { data: { id: string }[] };
@@ -174,17 +174,20 @@ describe("a model", () => {
     ["embeddings", "talker", "chat and responses", "/v1/"],
     ["images", "talker", "chat and responses", "/v1/"],
     ["responses", "painter", "images", "/v1/images/generations"],
-  ] as const)("of another family is a 400 that says where it belongs: %s of %s", async (...row) => {
-    const [family, model, serves, path] = row;
-    const error = await refusalOf(await ask(family, "all", model), 400);
-    expect(error).toMatchObject({ code: "invalid_value", param: "model" });
-    expect(error.message).toContain(serves);
-    expect(error.message).toContain(path);
-  });
+  ] as const)(
+    "of another interface is rejected with 400 and the right endpoint: %s with %s",
+    async (...row) => {
+      const [family, model, serves, path] = row;
+      const error = await expectRefusal(await ask(family, "all", model), 400);
+      expect(error).toMatchObject({ code: "invalid_value", param: "model" });
+      expect(error.message).toContain(serves);
+      expect(error.message).toContain(path);
+    },
+  );
 
-  test.each(NAMES)("that is unknown and one that is not published are the same to %s", async (family) => {
+  test.each(NAMES)("that is unknown or unpublished gets the same error from %s", async (family) => {
     const words = async (model: string) => {
-      const { message, code, type, param } = await refusalOf(await ask(family, "all", model), 404);
+      const { message, code, type, param } = await expectRefusal(await ask(family, "all", model), 404);
       return { message: message.replaceAll(model, "MODEL"), code, type, param };
     };
     const unpublished = await words("secret-model");
@@ -192,16 +195,20 @@ describe("a model", () => {
     expect(unpublished).toMatchObject({ code: "model_not_found", param: "model" });
   });
 
-  test("that is not published cannot be looked up either", async () => {
+  test("that is unpublished cannot be retrieved", async () => {
     const look = async (id: string) =>
-      (await refusalOf(await gateway.call(`/v1/models/${id}`, undefined, { headers: bearer("all") }), 404))
-        .message;
+      (
+        await expectRefusal(
+          await gateway.call(`/v1/models/${id}`, undefined, { headers: bearer("all") }),
+          404,
+        )
+      ).message;
     expect((await look("secret-model")).replaceAll("secret-model", "M")).toBe(
       (await look("no-such-model")).replaceAll("no-such-model", "M"),
     );
   });
 
-  test("appears and disappears with its publication, in the list and at the door alike", async () => {
+  test("is listed and served exactly while it is published", async () => {
     const publish = (models: string) =>
       gateway.apply(`groups:\n  - { name: all, models: [${models}], accounts: [sim] }`);
     const isListed = async () =>
@@ -216,7 +223,7 @@ describe("a model", () => {
   });
 });
 
-describe("wrong keys from one address", () => {
+describe("invalid keys from one address", () => {
   let throttled: RunningGateway;
 
   beforeAll(async () => {
@@ -224,25 +231,25 @@ describe("wrong keys from one address", () => {
   });
   afterAll(() => throttled.stop());
 
-  test("have to wait after twenty, while a right key is let in", async () => {
+  test("are rate-limited after twenty, while a valid key is accepted", async () => {
     const guess = (n: number) =>
       fetch(`${throttled.url}/v1/models`, { headers: { authorization: `Bearer guess-${n}` } });
-    for (let n = 1; n <= 20; n++) await refusalOf(await guess(n), 401);
+    for (let n = 1; n <= 20; n++) await expectRefusal(await guess(n), 401);
     const held = await guess(21);
     const seconds = Number(held.headers.get("retry-after"));
     expect(seconds).toBeGreaterThanOrEqual(1);
     expect(seconds).toBeLessThanOrEqual(60);
-    expect(await refusalOf(held, 429)).toMatchObject({
+    expect(await expectRefusal(held, 429)).toMatchObject({
       code: "rate_limit_exceeded",
       type: "rate_limit_error",
     });
     const good = await fetch(`${throttled.url}/v1/models`, { headers: bearer("all") });
     expect(good.status).toBe(200);
-    await refusalOf(await guess(22), 429);
+    await expectRefusal(await guess(22), 429);
   });
 });
 
-test("health needs no key and tells nothing of the inside", async () => {
+test("health checks need no key and reveal no internals", async () => {
   const health = await fetch(`${gateway.url}/healthz`);
   expect(await health.json()).toEqual({ status: "ok" });
   const ready = await fetch(`${gateway.url}/readyz`);

@@ -1,12 +1,15 @@
-/** Request bodies through the running gateway: what is taken, what is refused and where, and what arrives upstream. */
+/**
+ * Request bodies through the running gateway: which are accepted, which are rejected and at which position, and what
+ * the upstream receives.
+ */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, readlinkSync } from "node:fs";
 import { brotliCompressSync, constants, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
-import { expectEnvelope, refusalOf } from "../support/error-envelope.ts";
+import { expectEnvelope, expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
-import { headerOf, rawRequest } from "../support/raw-http.ts";
+import { rawRequest, readHeader } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 const MiB = 1024 * 1024;
@@ -36,52 +39,48 @@ const arrived = () => gateway.simulator.ledger.totals().requests;
 
 function lastBody(): string {
   const { ledger } = gateway.simulator;
-  return Buffer.from(ledger.bodyOf(ledger.last()?.id ?? "") ?? []).toString();
+  return Buffer.from(ledger.findBody(ledger.last()?.id ?? "") ?? []).toString();
 }
 
-describe("a JSON body that is wrong is refused, naming the place:", () => {
+describe("an invalid JSON body is rejected with the position of the error:", () => {
   test.each([
-    ["nothing at all", "", "line 1, column 1"],
+    ["an empty body", "", "line 1, column 1"],
     ["no JSON", "hello", "line 1, column 1"],
     ["an array", "[]", "line 1, column 1"],
     ["a text", '"model"', "line 1, column 1"],
     ["cut off", '{"model":"fast-chat"', "line 1, column 21"],
-    ["a comma too many", '{\n  "model": "fast-chat",\n}', "line 3, column 1"],
+    ["a trailing comma", '{\n  "model": "fast-chat",\n}', "line 3, column 1"],
     ["two bodies", `${chatText()} {}`, "column 70"],
     ["a comment", '{"model":"fast-chat", // hello\n"messages":[]}', "line 1, column 23"],
-    ["a number that is none", '{"model":"fast-chat","messages":[],"n":NaN}', "column 40"],
+    ["an invalid number", '{"model":"fast-chat","messages":[],"n":NaN}', "column 40"],
     ["a byte order mark", `\uFEFF${chatText()}`, "line 1, column 1"],
     ["a bare control character", '{"model":"fast\nchat"}', "`model`"],
     [
-      "a line break in a text",
+      "a line break in a string",
       chatText("HERE").replace("HERE", "a\nb"),
       "line 1, column 61: a control character",
     ],
-    [
-      "an escape that is none",
-      chatText("HERE").replace("HERE", "\\d+"),
-      "line 1, column 60: malformed escape",
-    ],
+    ["an invalid escape", chatText("HERE").replace("HERE", "\\d+"), "line 1, column 60: malformed escape"],
   ])("%s", async (_, body, place) => {
-    const error = await refusalOf(await send(body), 400);
+    const error = await expectRefusal(await send(body), 400);
     expect(error).toMatchObject({ code: "invalid_json", type: "invalid_request_error" });
     expect(error.message).toContain(place);
   });
 
-  test("nesting beyond 128", async () => {
+  test("nesting deeper than 128", async () => {
     const nested = (depth: number) =>
       `{"model":"fast-chat","messages":[{"role":"user","content":"x"}],"x":${"[".repeat(depth)}${"]".repeat(depth)}}`;
     expect((await send(nested(127))).status).toBe(200);
-    const error = await refusalOf(await send(nested(128)), 400);
+    const error = await expectRefusal(await send(nested(128)), 400);
     expect(error.message).toMatch(/line 1, column \d+/);
-    await refusalOf(await send(`{"model":${"[".repeat(10 * MiB)}`), 400);
+    await expectRefusal(await send(`{"model":${"[".repeat(10 * MiB)}`), 400);
   });
 
   test.each(["model", "stream", "messages", "n", "stream_options", "max_tokens", "\\u006dodel"])(
-    "the field %s twice",
+    "a duplicate field %s",
     async (field) => {
       const body = `{"model":"fast-chat","messages":[{"role":"user","content":"x"}],"stream":false,"n":1,"stream_options":null,"max_tokens":5,"${field}":null}`;
-      const error = await refusalOf(await send(body), 400);
+      const error = await expectRefusal(await send(body), 400);
       expect(error).toMatchObject({ code: "duplicate_parameter", param: field.replace("\\u006d", "m") });
       expect(error.message).toMatch(/line 1, column \d+/);
     },
@@ -89,12 +88,12 @@ describe("a JSON body that is wrong is refused, naming the place:", () => {
 
   test.each([
     ["a lone continuation byte", [0x80]],
-    ["an overlong slash", [0xc0, 0xaf]],
+    ["an overlong encoding of a slash", [0xc0, 0xaf]],
     ["half a surrogate pair", [0xed, 0xa0, 0x80]],
     ["beyond Unicode", [0xf5, 0x80, 0x80, 0x80]],
   ])("not UTF-8: %s", async (_, bytes) => {
     const [before = "", after = ""] = chatText("HERE").split("HERE");
-    const error = await refusalOf(
+    const error = await expectRefusal(
       await send(Buffer.concat([Buffer.from(before), Buffer.from(bytes), Buffer.from(after)])),
       400,
     );
@@ -117,22 +116,22 @@ describe("a JSON body that is wrong is refused, naming the place:", () => {
     ],
     [{ model: "fast-chat", messages: [{}], n: "two" }, "invalid_type", "n"],
     [{ model: "fast-chat", messages: [{}], n: 0 }, "invalid_value", "n"],
-  ])("a field at fault: %j", async (body, code, param) => {
+  ])("an invalid field: %j", async (body, code, param) => {
     const before = arrived();
-    expect(await refusalOf(await gateway.call(CHAT, body), 400)).toMatchObject({ code, param });
+    expect(await expectRefusal(await gateway.call(CHAT, body), 400)).toMatchObject({ code, param });
     expect(arrived()).toBe(before);
   });
 });
 
-describe("a JSON body that is right", () => {
-  test("arrives byte for byte but for the model", async () => {
+describe("a valid JSON body", () => {
+  test("is forwarded byte for byte except for the model", async () => {
     const body = `{ "z": 1e999, "messages" : [ {"role":"user","content":"\\u00e9\\ud83d\\ude00 é"} ],
       "big": 12345678901234567890123, "model":"fast-chat" , "__proto__": {"a": [1.0, -0]}, "a":1, "a":2 }`;
     expect((await send(body)).status).toBe(200);
     expect(lastBody()).toBe(body.replace('"fast-chat"', '"sim-fast"'));
   });
 
-  test("arrives byte for byte whatever it holds", async () => {
+  test("with any content is forwarded byte for byte", async () => {
     await fc.assert(
       fc.asyncProperty(fc.dictionary(fc.string({ maxLength: 12 }), fc.jsonValue()), async (extra) => {
         const fields = Object.entries(extra)
@@ -148,7 +147,7 @@ describe("a JSON body that is right", () => {
     );
   });
 
-  test("gets the wish for usage put in when it streams", async () => {
+  test("gets include_usage added when it streams", async () => {
     const body = '{"model":"fast-chat","messages":[{"role":"user","content":"x"}],"stream":true}';
     await (await send(body)).text();
     expect(JSON.parse(lastBody())).toMatchObject({
@@ -157,7 +156,7 @@ describe("a JSON body that is right", () => {
     });
   });
 
-  test("may be as large as ten megabytes of picture", async () => {
+  test("may contain an image of 10 MiB", async () => {
     const before = arrived();
     const response = await send(chatText("x".repeat(10 * MiB)));
     expect(response.status).toBe(200);
@@ -167,21 +166,21 @@ describe("a JSON body that is right", () => {
   });
 });
 
-describe("a body too large", () => {
+describe("a body that is too large", () => {
   const head = (rest: string) =>
     `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${TEST_KEY}\r\nContent-Type: application/json\r\n${rest}\r\n\r\n`;
 
   test.each([JSON_BYTES_MAX + 1, 999_999_999_999])(
-    "by its length of %d is refused before any of it is sent",
+    "with a Content-Length of %d is rejected before it is sent",
     async (length) => {
       const answer = await rawRequest(gateway.url, head(`Content-Length: ${length}`));
       expect(answer.status).toBe(413);
-      const error = expectEnvelope(413, headerOf(answer, "x-request-id"), answer.body);
+      const error = expectEnvelope(413, readHeader(answer, "x-request-id"), answer.body);
       expect(error).toMatchObject({ code: "request_too_large", type: "invalid_request_error" });
     },
   );
 
-  test("by counting is refused while it is still being sent", async () => {
+  test("without Content-Length is rejected while it is sent", async () => {
     const chunk = Buffer.alloc(MiB, " ");
     const framed = Buffer.concat([Buffer.from(`${MiB.toString(16)}\r\n`), chunk, Buffer.from("\r\n")]);
     let sent = 0;
@@ -194,12 +193,12 @@ describe("a body too large", () => {
       more();
     });
     expect(answer.status).toBe(413);
-    expectEnvelope(413, headerOf(answer, "x-request-id"), answer.body);
+    expectEnvelope(413, readHeader(answer, "x-request-id"), answer.body);
     expect(sent).toBeGreaterThan(63);
     expect(sent).toBeLessThan(200);
   });
 
-  test("is refused to a stranger without being read at all", async () => {
+  test("of a client without a valid key is rejected without being read", async () => {
     const stranger = head(`Content-Length: ${JSON_BYTES_MAX}`).replace(TEST_KEY, "nobody");
     expect((await rawRequest(gateway.url, stranger)).status).toBe(401);
   });
@@ -207,7 +206,7 @@ describe("a body too large", () => {
 
 const ENCODERS = { gzip: gzipSync, deflate: deflateSync, br: quickBrotli, zstd: zstdCompressSync };
 
-/** At its default quality the bombs alone would take longer than all the rest. */
+/** With the default quality the compression bombs alone would take longer than all other tests. */
 function quickBrotli(data: string | Uint8Array): Buffer {
   return brotliCompressSync(data, { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } });
 }
@@ -220,26 +219,29 @@ describe("an encoded body", () => {
     expect(gateway.simulator.ledger.last()?.headers).not.toHaveProperty("content-encoding");
   });
 
-  test.each(Object.entries(ENCODERS))("in %s that is a bomb is refused", async (encoding, encode) => {
-    const bomb = encode(Buffer.alloc(JSON_BYTES_MAX + 1, " "));
-    expect(bomb.length).toBeLessThan(MiB);
-    const before = arrived();
-    const error = await refusalOf(await send(bomb, { "content-encoding": encoding }), 413);
-    expect(error.code).toBe("request_too_large");
-    expect(arrived()).toBe(before);
-  });
+  test.each(Object.entries(ENCODERS))(
+    "in %s that expands beyond the limit is rejected",
+    async (encoding, encode) => {
+      const bomb = encode(Buffer.alloc(JSON_BYTES_MAX + 1, " "));
+      expect(bomb.length).toBeLessThan(MiB);
+      const before = arrived();
+      const error = await expectRefusal(await send(bomb, { "content-encoding": encoding }), 413);
+      expect(error.code).toBe("request_too_large");
+      expect(arrived()).toBe(before);
+    },
+  );
 
-  test.each(["compress", "gzip, gzip", "nonsense"])("in %p is refused", async (encoding) => {
-    const error = await refusalOf(await send(chatText(), { "content-encoding": encoding }), 415);
+  test.each(["compress", "gzip, gzip", "nonsense"])("in %p is rejected", async (encoding) => {
+    const error = await expectRefusal(await send(chatText(), { "content-encoding": encoding }), 415);
     expect(error.message).toContain("gzip");
   });
 
-  test("that is not what it says is refused", async () => {
-    await refusalOf(await send(chatText(), { "content-encoding": "gzip" }), 400);
+  test("that does not match its Content-Encoding is rejected", async () => {
+    await expectRefusal(await send(chatText(), { "content-encoding": "gzip" }), 400);
   });
 
-  test("that is wrong inside is refused with its place", async () => {
-    const error = await refusalOf(await send(gzipSync("{,"), { "content-encoding": "gzip" }), 400);
+  test("with invalid JSON is rejected with the position", async () => {
+    const error = await expectRefusal(await send(gzipSync("{,"), { "content-encoding": "gzip" }), 400);
     expect(error.message).toContain("line 1, column 2");
   });
 });
@@ -257,7 +259,7 @@ describe("a form", () => {
     }
     return data;
   };
-  /** Spool files that this process holds open: their names are gone from the folder at once. */
+  /** Spool files that this process holds open. They are unlinked at once, so the folder does not list them. */
   const spooled = () =>
     readdirSync("/proc/self/fd").filter((fd) => {
       try {
@@ -267,7 +269,7 @@ describe("a form", () => {
       }
     });
 
-  test("larger than memory should hold arrives whole, and leaves nothing behind", async () => {
+  test("that exceeds the memory limit is forwarded whole, and its spool file is removed", async () => {
     const fields = { prompt: "a door", model: "painter", n: "2" };
     const response = await gateway.call(
       EDITS,
@@ -285,7 +287,7 @@ describe("a form", () => {
     await eventually(() => spooled().length === 0);
   });
 
-  test("waits on disk while the upstream takes its time", async () => {
+  test("is spooled to disk while the upstream is slow", async () => {
     const leave = new AbortController();
     const body = form({ prompt: "a door", model: "sleeper" }, { image: 6 * MiB });
     const response = gateway.call(EDITS, body, { signal: leave.signal }).catch(() => "left");
@@ -295,12 +297,12 @@ describe("a form", () => {
     await eventually(() => spooled().length === 0);
   });
 
-  test("leaves nothing behind when the upstream fails either", async () => {
+  test("has its spool file removed after an upstream failure", async () => {
     const response = await gateway.call(
       EDITS,
       form({ prompt: "a door", model: "shattered" }, { image: 6 * MiB }),
     );
-    await refusalOf(response, 502);
+    await expectRefusal(response, 502);
     await eventually(() => spooled().length === 0);
   });
 
@@ -309,36 +311,36 @@ describe("a form", () => {
     ["no prompt", form({ model: "painter" }), 400, "missing_required_parameter", "prompt"],
     ["no image", form({ model: "painter", prompt: "x" }, {}), 400, "missing_required_parameter", "image"],
     [
-      "a stream that is neither",
+      "an invalid stream value",
       form({ model: "painter", prompt: "x", stream: "maybe" }),
       400,
       "invalid_value",
       "stream",
     ],
-    ["no such model", form({ model: "nothing", prompt: "x" }), 404, "model_not_found", "model"],
-  ])("with %s is refused", async (_, body, status, code, param) => {
+    ["an unknown model", form({ model: "nothing", prompt: "x" }), 404, "model_not_found", "model"],
+  ])("with %s is rejected", async (_, body, status, code, param) => {
     const before = arrived();
-    expect(await refusalOf(await gateway.call(EDITS, body), status)).toMatchObject({ code, param });
+    expect(await expectRefusal(await gateway.call(EDITS, body), status)).toMatchObject({ code, param });
     expect(arrived()).toBe(before);
   });
 
-  test("with two models is refused", async () => {
+  test("with two models is rejected", async () => {
     const body = form({ model: "painter", prompt: "x" });
     body.append("model", "fast-chat");
-    expect(await refusalOf(await gateway.call(EDITS, body), 400)).toMatchObject({
+    expect(await expectRefusal(await gateway.call(EDITS, body), 400)).toMatchObject({
       code: "duplicate_parameter",
     });
   });
 
-  test("with seventeen pictures is refused", async () => {
+  test("with 17 images is rejected", async () => {
     const body = form({ model: "painter", prompt: "x" }, {});
     for (let i = 0; i < 17; i++) body.append("image[]", new File(["p"], "p.png"));
-    expect(await refusalOf(await gateway.call(EDITS, body), 413)).toMatchObject({
+    expect(await expectRefusal(await gateway.call(EDITS, body), 413)).toMatchObject({
       code: "request_too_large",
     });
   });
 
-  test("that breaks off is refused", async () => {
+  test("that is truncated is rejected", async () => {
     const response = await gateway.call(
       EDITS,
       '--x\r\nContent-Disposition: form-data; name="model"\r\n\r\npai',
@@ -346,6 +348,6 @@ describe("a form", () => {
         headers: { "content-type": "multipart/form-data; boundary=x" },
       },
     );
-    expect(await refusalOf(response, 400)).toMatchObject({ code: "invalid_request" });
+    expect(await expectRefusal(response, 400)).toMatchObject({ code: "invalid_request" });
   });
 });

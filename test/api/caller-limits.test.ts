@@ -1,7 +1,7 @@
-/** What a key, its user and its group may use: taken in one step, refused with the time when it frees. */
+/** The limits of a key, its user and its group: reserved in one step, rejected with the time until they are free. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PooledGateway, type PoolSetup, seenBy, startPooledGateway } from "../support/pooled-gateway.ts";
 
@@ -26,7 +26,7 @@ interface Refusal {
 }
 
 async function refused(response: Response): Promise<Refusal> {
-  const error = await refusalOf(response, 429);
+  const error = await expectRefusal(response, 429);
   expect(error).toMatchObject({ code: "rate_limit_exceeded", type: "rate_limit_error", param: null });
   const retryAfter = response.headers.get("retry-after");
   expect(retryAfter).toMatch(/^[1-9]\d?$/);
@@ -34,11 +34,11 @@ async function refused(response: Response): Promise<Refusal> {
   return { message: error.message, retryAfter, headers: response.headers };
 }
 
-describe("requests a minute", () => {
-  test("of 80 at once exactly 60 are admitted, and the others reach no upstream", async () => {
+describe("requests per minute", () => {
+  test("exactly 60 of 80 concurrent requests are admitted, and the others reach no upstream", async () => {
     const gateway = await start({ keys: { a: { limits: { rpm: 60 } } } });
     const responses = await Promise.all(
-      Array.from({ length: 80 }, (_, i) => gateway.ask({ key: "a", stream: i % 2 === 0 })),
+      Array.from({ length: 80 }, (_, i) => gateway.send({ key: "a", stream: i % 2 === 0 })),
     );
     const admitted = responses.filter(({ status }) => status === 200);
     const rejected = responses.filter(({ status }) => status === 429);
@@ -67,11 +67,11 @@ describe("requests a minute", () => {
     }
   });
 
-  test("what is left is told with every answer, whole or streamed", async () => {
+  test("the remaining requests are reported with every response, whole or streamed", async () => {
     const gateway = await start({ keys: { a: { limits: { rpm: 3, tpm: 100_000 } } } });
     const left: (string | null)[] = [];
     for (const stream of [false, true, false]) {
-      const response = await gateway.ask({ key: "a", stream });
+      const response = await gateway.send({ key: "a", stream });
       await response.text();
       left.push(response.headers.get("x-ratelimit-remaining-requests"));
       expect(response.headers.get("x-ratelimit-limit-tokens")).toBe("100000");
@@ -80,95 +80,95 @@ describe("requests a minute", () => {
     expect(left).toEqual(["2", "1", "0"]);
   });
 
-  test("a key without limits is told none", async () => {
+  test("a key without limits gets no rate-limit headers", async () => {
     const gateway = await start({ keys: { a: {} } });
-    const response = await gateway.ask({ key: "a" });
+    const response = await gateway.send({ key: "a" });
     await response.text();
     expect([...response.headers.keys()].filter((name) => name.startsWith("x-ratelimit"))).toEqual([]);
   });
 
-  test("a request that no account could serve takes nothing of the minute", async () => {
+  test("a request that no account could serve does not count", async () => {
     const gateway = await start({ keys: { a: { limits: { rpm: 2 } } } });
     const [upstream] = gateway.upstreams;
     for (const fault of ["400", "context", "500"]) {
       upstream?.force(fault);
-      const response = await gateway.ask({ key: "a" });
+      const response = await gateway.send({ key: "a" });
       await response.text();
       expect(response.status).not.toBe(429);
     }
     upstream?.force(null);
     for (const status of [200, 200, 429]) {
-      const response = await gateway.ask({ key: "a" });
+      const response = await gateway.send({ key: "a" });
       await response.text();
       expect(response.status).toBe(status);
     }
   });
 
-  test("a request that is refused as wrong takes nothing of it either", async () => {
+  test("an invalid request does not count", async () => {
     const gateway = await start({ keys: { a: { limits: { rpm: 1 } } } });
-    expect((await gateway.ask({ key: "a", model: "unknown" })).status).toBe(404);
-    expect((await gateway.ask({ key: "a", more: { messages: "no" } })).status).toBe(400);
-    expect((await gateway.ask({ key: "a" })).status).toBe(200);
-    expect((await gateway.ask({ key: "a" })).status).toBe(429);
+    expect((await gateway.send({ key: "a", model: "unknown" })).status).toBe(404);
+    expect((await gateway.send({ key: "a", more: { messages: "no" } })).status).toBe(400);
+    expect((await gateway.send({ key: "a" })).status).toBe(200);
+    expect((await gateway.send({ key: "a" })).status).toBe(429);
   });
 
-  test("a client that leaves when the upstream works already has used its request", async () => {
+  test("a client that disconnects after dispatch has used its request", async () => {
     const gateway = await start({
       accounts: [{ models: { pooled: "sim-fast@first=10s" } }],
       keys: { a: { limits: { rpm: 1 } } },
     });
     const leaving = new AbortController();
-    const asked = gateway.ask({ key: "a", signal: leaving.signal }).catch(() => null);
+    const asked = gateway.send({ key: "a", signal: leaving.signal }).catch(() => null);
     await eventually(() => seenBy(gateway)[0] === 1);
     leaving.abort();
     await asked;
     await eventually(() => gateway.upstreams[0]?.ledger.totals().inFlight === 0);
-    await refused(await gateway.ask({ key: "a" }));
+    await refused(await gateway.send({ key: "a" }));
   });
 });
 
-describe("whose limit it is", () => {
-  test("a group's limits hold for each of its keys apart", async () => {
+describe("the scope of a limit", () => {
+  test("the limits of a group apply to each of its keys separately", async () => {
     const gateway = await start({ group: { limits: { rpm: 2 } }, keys: { a: {}, b: {} } });
-    for (const key of ["a", "a", "b", "b"]) expect((await gateway.ask({ key })).status).toBe(200);
+    for (const key of ["a", "a", "b", "b"]) expect((await gateway.send({ key })).status).toBe(200);
     for (const key of ["a", "b"]) {
-      const { message, headers } = await refused(await gateway.ask({ key }));
+      const { message, headers } = await refused(await gateway.send({ key }));
       expect(message).toStartWith("Rate limit reached for this API key: 2 requests per minute.");
       expect(headers.get("x-ratelimit-limit-requests")).toBe("2");
     }
   });
 
-  test("of a key's own and its group's limit for each key the tighter counts", async () => {
+  test("the lower of the key limit and the group's limit per key applies", async () => {
     const gateway = await start({
       group: { limits: { rpm: 3 } },
       keys: { tight: { limits: { rpm: 1 } }, loose: { limits: { rpm: 9 } } },
     });
     const admitted = async (key: string) => {
       const statuses: number[] = [];
-      for (let i = 0; i < 4; i++) statuses.push((await gateway.ask({ key })).status);
+      for (let i = 0; i < 4; i++) statuses.push((await gateway.send({ key })).status);
       return statuses;
     };
     expect(await admitted("tight")).toEqual([200, 429, 429, 429]);
     expect(await admitted("loose")).toEqual([200, 200, 200, 429]);
   });
 
-  test("a group's common limits hold for all its keys together", async () => {
+  test("the group_limits of a group apply to all its keys together", async () => {
     const gateway = await start({ group: { group_limits: { rpm: 5 } }, keys: { a: {}, b: {} } });
     const responses = await Promise.all(
-      Array.from({ length: 12 }, (_, i) => gateway.ask({ key: i % 2 === 0 ? "a" : "b" })),
+      Array.from({ length: 12 }, (_, i) => gateway.send({ key: i % 2 === 0 ? "a" : "b" })),
     );
     const rejected = responses.filter(({ status }) => status === 429);
     expect(rejected.length).toBe(7);
     for (const response of rejected) {
       const { message, headers } = await refused(response);
       expect(message).toStartWith("Rate limit reached for this key's group: 5 requests per minute.");
-      // Others' use is not this key's to see.
+      // The key must not see the use of other keys.
       expect(headers.get("x-ratelimit-limit-requests")).toBeNull();
     }
     expect(seenBy(gateway)).toEqual([5]);
   });
 
-  test("a user's limits hold for all keys of that user, and for no other's", async () => {
+  test("the limits of a user apply to all keys of that user, and to no other keys", async () => {
     const gateway = await start({
       users: { "one@example.com": { rpm: 4 }, "two@example.com": {} },
       keys: {
@@ -177,15 +177,15 @@ describe("whose limit it is", () => {
         c: { user: "two@example.com" },
       },
     });
-    for (const key of ["a", "b", "a", "b"]) expect((await gateway.ask({ key })).status).toBe(200);
+    for (const key of ["a", "b", "a", "b"]) expect((await gateway.send({ key })).status).toBe(200);
     for (const key of ["a", "b"]) {
-      const { message } = await refused(await gateway.ask({ key }));
+      const { message } = await refused(await gateway.send({ key }));
       expect(message).toStartWith("Rate limit reached for your user: 4 requests per minute.");
     }
-    for (let i = 0; i < 6; i++) expect((await gateway.ask({ key: "c" })).status).toBe(200);
+    for (let i = 0; i < 6; i++) expect((await gateway.send({ key: "c" })).status).toBe(200);
   });
 
-  test("a refusal by one of them consumes nothing of the others", async () => {
+  test("a rejection by one limit consumes nothing of the others", async () => {
     const gateway = await start({
       users: { "one@example.com": { rpm: 3 } },
       keys: {
@@ -194,16 +194,17 @@ describe("whose limit it is", () => {
       },
     });
     const statuses: number[] = [];
-    for (const key of ["a", "a", "a", "a", "b", "b", "b"]) statuses.push((await gateway.ask({ key })).status);
+    for (const key of ["a", "a", "a", "a", "b", "b", "b"])
+      statuses.push((await gateway.send({ key })).status);
     expect(statuses).toEqual([200, 429, 429, 429, 200, 200, 429]);
   });
 });
 
 describe("windows", () => {
-  test("hold their number of requests, and say when they free", async () => {
+  test("limit the number of requests and report when they are free again", async () => {
     const gateway = await start({ keys: { a: { limits: { windows: [{ per: "5h", requests: 3 }] } } } });
-    for (let i = 0; i < 3; i++) expect((await gateway.ask({ key: "a" })).status).toBe(200);
-    const { message, retryAfter } = await refused(await gateway.ask({ key: "a" }));
+    for (let i = 0; i < 3; i++) expect((await gateway.send({ key: "a" })).status).toBe(200);
+    const { message, retryAfter } = await refused(await gateway.send({ key: "a" }));
     expect(retryAfter).toBe("60");
     const seconds =
       /^Rate limit reached for this API key: 3 requests per 5 hours\. Please try again in (\d+)s\.$/.exec(
@@ -223,57 +224,57 @@ describe("windows", () => {
       group: { group_limits: { windows: [{ per, requests: 1 }] } },
       keys: { a: {} },
     });
-    expect((await gateway.ask({ key: "a" })).status).toBe(200);
-    const { message } = await refused(await gateway.ask({ key: "a" }));
+    expect((await gateway.send({ key: "a" })).status).toBe(200);
+    const { message } = await refused(await gateway.send({ key: "a" }));
     expect(message).toStartWith(`Rate limit reached for this key's group: 1 requests per ${words}.`);
   });
 
-  test("of tokens hold what was really used", async () => {
+  test("of tokens count the true use", async () => {
     const gateway = await start({
       users: { "one@example.com": { windows: [{ per: "1d", tokens: 1_500 }] } },
       keys: { a: { user: "one@example.com" } },
     });
-    // Each is taken to need more than 500 tokens, and needs far fewer.
+    // The estimate is more than 500 tokens each; the true use is far lower.
     for (let i = 0; i < 5; i++) {
-      const response = await gateway.ask({ key: "a" });
+      const response = await gateway.send({ key: "a" });
       await response.text();
       expect(response.status).toBe(200);
     }
     const { message } = await refused(
-      await gateway.ask({ key: "a", more: { max_completion_tokens: 1_490 } }),
+      await gateway.send({ key: "a", more: { max_completion_tokens: 1_490 } }),
     );
     expect(message).toMatch(
-      /^Rate limit reached for your user: 1500 tokens per day, of which \d+ are left: fewer than this request may use\. /,
+      /^Rate limit reached for your user: 1500 tokens per day, of which \d+ are left, fewer than this request may need\. /,
     );
   });
 });
 
-describe("tokens a minute", () => {
-  test("an estimate is reserved while a request is under way", async () => {
+describe("tokens per minute", () => {
+  test("the estimate of a request is reserved while it is in flight", async () => {
     const gateway = await start({
       accounts: [{ models: { pooled: "sim-fast@first=300ms" } }],
       keys: { a: { limits: { tpm: 1_200 } } },
     });
-    const responses = await Promise.all(Array.from({ length: 4 }, () => gateway.ask({ key: "a" })));
+    const responses = await Promise.all(Array.from({ length: 4 }, () => gateway.send({ key: "a" })));
     expect(responses.map(({ status }) => status).toSorted()).toEqual([200, 200, 429, 429]);
     const rejected = responses.find(({ status }) => status === 429);
     const { message, headers } = await refused(rejected ?? new Response());
     expect(message).toMatch(
-      /^Rate limit reached for this API key: 1200 tokens per minute, of which \d+ are left: fewer than this request may use\. /,
+      /^Rate limit reached for this API key: 1200 tokens per minute, of which \d+ are left, fewer than this request may need\. /,
     );
     expect(headers.get("x-ratelimit-limit-tokens")).toBe("1200");
   });
 
   test.each([false, true])(
-    "the truth takes the estimate's place when it is known (stream: %p)",
+    "the true use replaces the estimate when it is known (stream: %p)",
     async (stream) => {
       const gateway = await start({ keys: { a: { limits: { tpm: 1_200 } } } });
       for (let i = 0; i < 5; i++) {
-        const response = await gateway.ask({ key: "a", stream });
+        const response = await gateway.send({ key: "a", stream });
         await response.text();
         expect(response.status).toBe(200);
       }
-      const response = await gateway.ask({ key: "a", more: { max_completion_tokens: 1 } });
+      const response = await gateway.send({ key: "a", more: { max_completion_tokens: 1 } });
       await response.text();
       const rows = await gateway.usageRows();
       const used = rows.map((row) => Number(row.input_tokens) + Number(row.output_tokens));
@@ -283,8 +284,8 @@ describe("tokens a minute", () => {
   );
 });
 
-describe("simultaneous requests", () => {
-  test("more than a key may have are refused at once without a queue, and admitted when one ends", async () => {
+describe("concurrency", () => {
+  test("requests over the limit are rejected at once without a queue, and admitted when one ends", async () => {
     const gateway = await start({
       accounts: [{ models: { pooled: "sim-fast@first=10s" } }],
       group: { queue: { max_waiting: 0 } },
@@ -292,12 +293,12 @@ describe("simultaneous requests", () => {
     });
     const leaving = new AbortController();
     const open = Array.from({ length: 2 }, () =>
-      gateway.ask({ key: "a", signal: leaving.signal }).catch(() => null),
+      gateway.send({ key: "a", signal: leaving.signal }).catch(() => null),
     );
     await eventually(() => gateway.upstreams[0]?.ledger.totals().inFlight === 2);
-    const { message, retryAfter } = await refused(await gateway.ask({ key: "a" }));
+    const { message, retryAfter } = await refused(await gateway.send({ key: "a" }));
     expect(message).toBe(
-      "Rate limit reached for this API key: 2 simultaneous requests. It frees when one of them ends.",
+      "Rate limit reached for this API key: 2 concurrent requests. Capacity becomes available when a request finishes.",
     );
     expect(retryAfter).toBe("1");
     expect(seenBy(gateway)).toEqual([2]);
@@ -306,7 +307,7 @@ describe("simultaneous requests", () => {
     const again = new AbortController();
     const admitted = eventually(async () => {
       const before = seenBy(gateway)[0] ?? 0;
-      const asked = gateway.ask({ key: "a", signal: again.signal }).catch(() => null);
+      const asked = gateway.send({ key: "a", signal: again.signal }).catch(() => null);
       const first = await Promise.race([asked, eventually(() => (seenBy(gateway)[0] ?? 0) > before)]);
       return first === true;
     });
@@ -314,10 +315,10 @@ describe("simultaneous requests", () => {
     again.abort();
   });
 
-  test("a whole minute of them, one after the other, is never refused", async () => {
+  test("60 sequential requests are never rejected", async () => {
     const gateway = await start({ keys: { a: { limits: { concurrency: 1 } } } });
     for (let i = 0; i < 60; i++) {
-      const response = await gateway.ask({ key: "a", stream: i % 2 === 0 });
+      const response = await gateway.send({ key: "a", stream: i % 2 === 0 });
       await response.text();
       expect(response.status).toBe(200);
     }

@@ -1,9 +1,9 @@
-/** The error contract at the door: wrong addresses, methods and types, and whatever else a client may come up with. */
+/** The error contract of the API: unknown paths, wrong methods and content types, and arbitrary requests. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { expectEnvelope, refusalOf } from "../support/error-envelope.ts";
-import { headerOf, rawRequest } from "../support/raw-http.ts";
+import { expectEnvelope, expectRefusal } from "../support/error-envelope.ts";
+import { rawRequest, readHeader } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 let gateway: RunningGateway;
@@ -18,7 +18,7 @@ const AUTHORIZATION = `Authorization: Bearer ${TEST_KEY}`;
 const CHAT = { model: "fast-chat", messages: [{ role: "user", content: "Hello" }] };
 const ask = (method: string, path: string) => gateway.call(path, undefined, { method });
 
-describe("an address", () => {
+describe("a path", () => {
   test.each([
     "/v1",
     "/v2/models",
@@ -27,8 +27,8 @@ describe("an address", () => {
     "/admin",
     "/v1/responses/a/b",
     "/v1/%6dodels",
-  ])("that is unknown is a 404 that says where the API is: %s", async (path) => {
-    const error = await refusalOf(await gateway.call(path), 404);
+  ])("that is unknown returns 404 with the location of the API: %s", async (path) => {
+    const error = await expectRefusal(await gateway.call(path), 404);
     expect(error).toMatchObject({ code: "unknown_url", type: "invalid_request_error", param: null });
     expect(error.message).toContain("/v1");
   });
@@ -44,29 +44,29 @@ describe("an address", () => {
     ["//v1/models", "/v1/models"],
     ["/v1//models", "/v1/models"],
     ["/v1/models/", "/v1/models"],
-  ])("with a slip is a 404 with the mended one: %s", async (path, mended) => {
+  ])("with a typo returns 404 with the corrected path: %s", async (path, mended) => {
     const answer = await rawRequest(
       gateway.url,
       `GET ${path} HTTP/1.1\r\nHost: x\r\n${AUTHORIZATION}\r\n\r\n`,
     );
     expect(answer.status).toBe(404);
-    const error = expectEnvelope(answer.status, headerOf(answer, "x-request-id"), answer.body);
+    const error = expectEnvelope(answer.status, readHeader(answer, "x-request-id"), answer.body);
     expect(error.code).toBe("unknown_url");
     expect(error.message).toContain(`Did you mean ${mended}?`);
   });
 
-  test("with /v1 twice is told the address by which the client came", async () => {
-    const error = await refusalOf(await gateway.call("/v1/v1/models"), 404);
-    expect(error.message).toContain(`use ${gateway.url}/v1 as the base URL of SDKs`);
+  test("with /v1 twice returns the base URL that the client used", async () => {
+    const error = await expectRefusal(await gateway.call("/v1/v1/models"), 404);
+    expect(error.message).toContain(`Use ${gateway.url}/v1 as the base URL of SDKs`);
   });
 
-  test("that other services have is told that this gateway does not offer it", async () => {
-    const error = await refusalOf(await gateway.call("/v1/audio/speech", {}), 404);
-    expect(error.message).toContain("This gateway does not offer the Audio API");
-    expect(error.message).toContain("It offers POST /v1/responses,");
+  test("of an unsupported OpenAI API returns an error that names that API", async () => {
+    const error = await expectRefusal(await gateway.call("/v1/audio/speech", {}), 404);
+    expect(error.message).toContain("This gateway does not support the Audio API");
+    expect(error.message).toContain("It supports POST /v1/responses,");
   });
 
-  test("may carry any query", async () => {
+  test("may have any query", async () => {
     expect((await gateway.call("/v1/models?client_version=0.166.0&x=%00")).status).toBe(200);
     expect((await gateway.call("/v1/chat/completions?model=other&api-version=1", CHAT)).status).toBe(200);
   });
@@ -89,18 +89,18 @@ describe("a method", () => {
     ["POST", "/healthz", "GET, HEAD"],
     ["DELETE", "/readyz", "GET, HEAD"],
     ["OPTIONS", "/v1/models", "GET"],
-  ])("that a path does not take is a 405 with what it takes: %s %s", async (method, path, allow) => {
+  ])("that a path does not support returns 405 with Allow: %s %s", async (method, path, allow) => {
     const response = await ask(method, path);
     expect(response.headers.get("allow")).toBe(allow);
-    expect(await refusalOf(response, 405)).toMatchObject({ code: "method_not_allowed" });
+    expect(await expectRefusal(response, 405)).toMatchObject({ code: "method_not_allowed" });
   });
 });
 
 describe("GET /v1/responses", () => {
-  test("is a 426 without an upgrade", async () => {
+  test("without an upgrade returns 426", async () => {
     const response = await gateway.call("/v1/responses");
     expect(response.headers.get("upgrade")).toBe("websocket");
-    expect(await refusalOf(response, 426)).toMatchObject({ code: "upgrade_required" });
+    expect(await expectRefusal(response, 426)).toMatchObject({ code: "upgrade_required" });
   });
 });
 
@@ -111,18 +111,18 @@ describe("a content type", () => {
     "application/jsonx",
     "application/x-www-form-urlencoded",
     "multipart/form-data; boundary=x",
-  ])("that is not JSON is a 415: %p", async (type) => {
+  ])("that is not JSON returns 415: %p", async (type) => {
     const response = await gateway.call("/v1/chat/completions", JSON.stringify(CHAT), {
       headers: { "content-type": type },
     });
-    expect(await refusalOf(response, 415)).toMatchObject({
+    expect(await expectRefusal(response, 415)).toMatchObject({
       code: "unsupported_media_type",
       message: expect.stringContaining("application/json"),
     });
   });
 
   test.each(["application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"])(
-    "that is JSON in other words is taken: %p",
+    "that is a variant of JSON is accepted: %p",
     async (type) => {
       const response = await gateway.call("/v1/chat/completions", JSON.stringify(CHAT), {
         headers: { "content-type": type },
@@ -131,39 +131,41 @@ describe("a content type", () => {
     },
   );
 
-  test("of an edit may be a form, and the refusal says so", async () => {
+  test("of an image edit may be a form, and the error says so", async () => {
     const response = await gateway.call("/v1/images/edits", "x", {
       headers: { "content-type": "text/plain" },
     });
-    expect((await refusalOf(response, 415)).message).toContain("multipart/form-data");
+    expect((await expectRefusal(response, 415)).message).toContain("multipart/form-data");
   });
 });
 
 describe("a Host header", () => {
   test.each([
     ["sent twice", "Host: a\r\nHost: b"],
-    ["sent twice alike", "Host: a\r\nHost: a"],
+    ["sent twice with the same value", "Host: a\r\nHost: a"],
     ["that is empty", "Host:"],
-    ["that is no host", "Host: a/v1/usage?"],
-    ["with a user in it", "Host: someone@a"],
-  ])("%s is refused", async (_, host) => {
+    ["that is not a host", "Host: a/v1/usage?"],
+    ["with user information", "Host: someone@a"],
+  ])("%s is rejected", async (_, host) => {
     const answer = await rawRequest(
       gateway.url,
       `GET /v1/models HTTP/1.1\r\n${host}\r\n${AUTHORIZATION}\r\n\r\n`,
     );
     expect(answer.status).toBe(400);
-    expect(expectEnvelope(400, headerOf(answer, "x-request-id"), answer.body).message).toContain("Host");
+    expect(expectEnvelope(400, readHeader(answer, "x-request-id"), answer.body).message).toContain("Host");
   });
 
-  test("is the only place for a host: an address that names one as well is refused", async () => {
+  test("is the only place for a host: an absolute request target is rejected", async () => {
     const line = "GET http://elsewhere/v1/models HTTP/1.1";
     const answer = await rawRequest(gateway.url, `${line}\r\nHost: x\r\n${AUTHORIZATION}\r\n\r\n`);
     expect(answer.status).toBe(400);
-    expect(expectEnvelope(400, headerOf(answer, "x-request-id"), answer.body).message).toContain("a path");
+    expect(expectEnvelope(400, readHeader(answer, "x-request-id"), answer.body).message).toContain(
+      "must be a path",
+    );
   });
 });
 
-describe("every response, good or bad", () => {
+describe("every response, successful or not,", () => {
   test.each([
     ["GET", "/healthz", 200],
     ["HEAD", "/healthz", 200],
@@ -178,7 +180,7 @@ describe("every response, good or bad", () => {
     ["GET", "/nowhere", 404],
     ["HEAD", "/nowhere", 404],
     ["PUT", "/v1/models", 405],
-  ])("has a request id of its own: %s %s", async (method, path, status) => {
+  ])("has a unique request id: %s %s", async (method, path, status) => {
     const ids = new Set<string | null>();
     for (let i = 0; i < 2; i++) {
       const response = await ask(method, path);
@@ -201,14 +203,14 @@ describe("every response, good or bad", () => {
     ["/v1/images/generations", { model: "fast-chat", prompt: "Hello" }],
     ["/v1/images/generations", { model: "fast-chat", prompt: "Hello", stream: true }],
     ["/v1/images/edits", { model: "fast-chat", prompt: "Hello", images: [{ image_url: "data:," }] }],
-  ])("has a request id of its own: POST %s %j", async (path, body) => {
+  ])("has a unique request id: POST %s %j", async (path, body) => {
     const response = await gateway.call(path, body);
     expect(response.status).toBe(200);
     expect(response.headers.get("x-request-id")).toMatch(/^req_[0-9a-f-]{36}$/);
     await response.arrayBuffer();
   });
 
-  test("keeps the id it got here, whatever the client or the upstream calls it", async () => {
+  test("has the request id of the gateway, not of the client or the upstream", async () => {
     const response = await gateway.call("/v1/chat/completions", CHAT, {
       headers: { "x-request-id": "req_mine", "x-client-request-id": "mine" },
     });
@@ -216,7 +218,7 @@ describe("every response, good or bad", () => {
     expect(response.headers.get("x-request-id")).not.toBe(gateway.simulator.ledger.last()?.id ?? "");
   });
 
-  test("of a stream is plain, unbuffered and not to be kept", async () => {
+  test("of a stream is uncompressed, unbuffered and not cacheable", async () => {
     const response = await gateway.call("/v1/chat/completions", { ...CHAT, stream: true });
     expect(Object.fromEntries(response.headers)).toMatchObject({
       "content-type": "text/event-stream; charset=utf-8",
@@ -229,7 +231,7 @@ describe("every response, good or bad", () => {
   });
 });
 
-describe("whatever a client sends", () => {
+describe("an arbitrary request", () => {
   const PATHS = [
     "/v1/chat/completions",
     "/v1/responses",
@@ -244,7 +246,7 @@ describe("whatever a client sends", () => {
   ];
   const path = fc.oneof(
     { weight: 5, arbitrary: fc.constantFrom(...PATHS) },
-    // The root leads to pages, which are no part of the API; so do dots and slashes that come to it.
+    // The root leads to the console, which is not part of the API; so do paths of dots and slashes that resolve to it.
     fc.webPath().map((text) => `/nowhere${text.replaceAll(".", "-")}`),
     fc.string({ maxLength: 40 }).map((text) => `/v1/${encodeURIComponent(text)}`),
     fc.string({ maxLength: 40 }).map((text) => `/v1/responses/${encodeURIComponent(text)}/input_items`),
@@ -300,7 +302,7 @@ describe("whatever a client sends", () => {
     { requiredKeys: ["content-type"] },
   );
 
-  test("is answered in form, and is never the gateway's own failure", async () => {
+  test("gets a well-formed response and never a 5xx", async () => {
     await fc.assert(
       fc.asyncProperty(method, path, headers, body, async (verb, target, sent, bytes) => {
         const response = await gateway.call(target, verb === "GET" ? undefined : new Uint8Array(bytes), {

@@ -1,11 +1,14 @@
-/** A client that did not see its answer asks again under the same key: no account works twice, nobody pays twice. */
+/**
+ * A client that did not receive its response retries with the same idempotency key: the request is executed and charged
+ * once.
+ */
 
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import OpenAI from "openai";
 import { topUp } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   doneId,
@@ -23,7 +26,7 @@ const running: PaidGateway[] = [];
 
 afterEach(async () => {
   for (const gateway of running.splice(0)) {
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
     await gateway.stop();
   }
 });
@@ -48,16 +51,16 @@ const under = (token: string, secret = TEST_KEY): RequestInit => ({
 const body = { model: "paid", messages };
 const asked = ({ simulator }: PaidGateway) => simulator.ledger.totals().requests;
 
-describe("a repeat", () => {
+describe("a repeated request", () => {
   test.each(["sqlite", "postgres"])(
-    "of a whole answer gets it again, and pays nothing (%s)",
+    "with a whole response is replayed without a charge (%s)",
     async (engine) => {
       const postgres = engine === "postgres" ? await startPostgres() : null;
       const gateway = await start({}, postgres?.url);
       const first = await gateway.call(CHAT, body, under("one"));
       const text = await first.text();
       expect(first.headers.get("idempotency-replayed")).toBeNull();
-      const paid = await gateway.books.wallet();
+      const paid = await gateway.records.wallet();
       const again = await gateway.call(CHAT, body, under("one"));
       expect(again.headers.get("idempotency-replayed")).toBe("true");
       expect(again.headers.get("x-request-id")).toBe(first.headers.get("x-request-id"));
@@ -68,14 +71,14 @@ describe("a repeat", () => {
       ]);
       expect(asked(gateway)).toBe(1);
       expect(await gateway.usageRows()).toHaveLength(1);
-      expect(await gateway.books.wallet()).toEqual(paid);
+      expect(await gateway.records.wallet()).toEqual(paid);
       await gateway.stop();
       running.length = 0;
       await postgres?.stop();
     },
   );
 
-  test("of every kind of whole answer gets it again", async () => {
+  test("is replayed for every kind of whole response", async () => {
     const gateway = await start();
     const calls: [string, object][] = [
       ["/v1/responses", { model: "paid", input: "Hello" }],
@@ -93,13 +96,13 @@ describe("a repeat", () => {
     expect(asked(gateway)).toBe(3);
   });
 
-  test("while the first is under way is told so, and when to look again", async () => {
+  test("while the first is in flight is rejected with Retry-After", async () => {
     const gateway = await start({ models: { paid: "sim-fast@first=500ms" } });
     const first = gateway.call(CHAT, body, under("one"));
     await eventually(() => asked(gateway) === 1);
     const second = await gateway.call(CHAT, body, under("one"));
     expect(second.headers.get("retry-after")).toBe("2");
-    const error = await refusalOf(second, 409);
+    const error = await expectRefusal(second, 409);
     expect(error).toMatchObject({ code: "idempotency_in_progress", param: "idempotency-key" });
     await doneId(await first);
     const third = await gateway.call(CHAT, body, under("one"));
@@ -107,7 +110,7 @@ describe("a repeat", () => {
     expect(asked(gateway)).toBe(1);
   });
 
-  test("of many at once goes upstream once", async () => {
+  test("sent 20 times at once reaches the upstream once", async () => {
     const gateway = await start({ models: { paid: "sim-fast@first=100ms" } });
     const statuses = await Promise.all(
       Array.from({ length: 20 }, async () => {
@@ -120,57 +123,57 @@ describe("a repeat", () => {
     expect(asked(gateway)).toBe(1);
   });
 
-  test("of a stream is told which request it was, and for the official client not to try again", async () => {
+  test("for a stream is rejected with the original request id and without an SDK retry", async () => {
     const gateway = await start();
     const id = await doneId(await gateway.call(CHAT, { ...body, stream: true }, under("one")));
     const again = await gateway.call(CHAT, { ...body, stream: true }, under("one"));
     expect(again.headers.get("x-should-retry")).toBe("false");
-    const error = await refusalOf(again, 409);
+    const error = await expectRefusal(again, 409);
     expect(error).toMatchObject({ code: "idempotency_answer_gone", param: "idempotency-key" });
     expect(error.message).toContain(id);
     expect(asked(gateway)).toBe(1);
   });
 
-  test("of an answer too long to be kept is told the same", async () => {
+  test("with a response too long to store is rejected the same way", async () => {
     const gateway = await start({ models: { paid: "sim-fast@bytes=70000" } });
     await doneId(await gateway.call(CHAT, body, under("one")));
-    expect((await refusalOf(await gateway.call(CHAT, body, under("one")), 409)).code).toBe(
+    expect((await expectRefusal(await gateway.call(CHAT, body, under("one")), 409)).code).toBe(
       "idempotency_answer_gone",
     );
   });
 
-  test("of a request that its account may have worked on in vain is not sent again", async () => {
+  test("whose first attempt failed after dispatch is not sent again", async () => {
     const gateway = await start({ models: { paid: "fault/truncated" } });
     const first = await gateway.call(CHAT, body, under("one"));
     expect(first.headers.get("x-should-retry")).toBe("false");
-    expect((await refusalOf(first, 502)).message).toEndWith("to ask again, use a new key.");
-    const error = await refusalOf(await gateway.call(CHAT, body, under("one")), 409);
+    expect((await expectRefusal(first, 502)).message).toEndWith("To send the request again, use a new key.");
+    const error = await expectRefusal(await gateway.call(CHAT, body, under("one")), 409);
     expect(error.code).toBe("idempotency_answer_gone");
     expect(asked(gateway)).toBe(1);
   });
 
-  test("of a request that its account refused is tried again", async () => {
+  test("that its account rejected is sent again", async () => {
     const gateway = await start({ models: { paid: "fault/500" } });
     for (let i = 0; i < 2; i++) {
-      const { message } = await refusalOf(await gateway.call(CHAT, body, under("one")), 502);
+      const { message } = await expectRefusal(await gateway.call(CHAT, body, under("one")), 502);
       expect(message).not.toContain("Idempotency-Key");
     }
   });
 
-  test("that asks for something else is refused", async () => {
+  test("with a different body is rejected", async () => {
     const gateway = await start();
     await doneId(await gateway.call(CHAT, body, under("one")));
     for (const [path, other] of [
       [CHAT, { ...body, temperature: 1 }],
       ["/v1/responses", { model: "paid", input: "Hello" }],
     ] as const) {
-      const error = await refusalOf(await gateway.call(path, other, under("one")), 400);
+      const error = await expectRefusal(await gateway.call(path, other, under("one")), 400);
       expect(error).toMatchObject({ code: "idempotency_key_reused", param: "idempotency-key" });
     }
     expect(asked(gateway)).toBe(1);
   });
 
-  test("under another API key is a request of its own", async () => {
+  test("with another API key is a separate request", async () => {
     const gateway = await start();
     await doneId(await gateway.call(CHAT, body, under("one")));
     const other = await gateway.call(CHAT, body, under("one", OTHER_SECRET));
@@ -179,9 +182,9 @@ describe("a repeat", () => {
     expect(asked(gateway)).toBe(2);
   });
 
-  test("of a request that was refused before any account worked is a new try", async () => {
+  test("that was rejected before dispatch is executed", async () => {
     const gateway = await start({ balance: "0.00" });
-    await refusalOf(await gateway.call(CHAT, body, under("one")), 429);
+    await expectRefusal(await gateway.call(CHAT, body, under("one")), 429);
     const user = await findUserByEmail(gateway.installation.db, PAYER);
     const order = { amountNano: parseUsd("1.00"), provider: "manual", actor: "test", reason: null };
     await topUp(gateway.installation, { userId: user?.id ?? "", ...order });
@@ -189,14 +192,14 @@ describe("a repeat", () => {
     expect(asked(gateway)).toBe(1);
   });
 
-  test("after a wrong one is not bound by it: another body may be right", async () => {
+  test("after an invalid request may have another body", async () => {
     const gateway = await start();
-    await refusalOf(await gateway.call(CHAT, { ...body, model: "nothing" }, under("one")), 404);
+    await expectRefusal(await gateway.call(CHAT, { ...body, model: "nothing" }, under("one")), 404);
     await doneId(await gateway.call(CHAT, body, under("one")));
   });
 });
 
-describe("a form", () => {
+describe("a repeated form", () => {
   const form = (picture: string, more: Record<string, string> = {}) => {
     const made = new FormData();
     for (const [name, value] of Object.entries({ model: "paid", prompt: "More red", ...more })) {
@@ -207,7 +210,7 @@ describe("a form", () => {
   };
   const edit = (gateway: PaidGateway, sent: FormData) => gateway.call("/v1/images/edits", sent, under("one"));
 
-  test("sent again is the same, though its boundary is another", async () => {
+  test("with another boundary is replayed", async () => {
     const gateway = await start();
     await doneId(await edit(gateway, form("picture")));
     const again = await edit(gateway, form("picture"));
@@ -218,23 +221,23 @@ describe("a form", () => {
   test.each([
     ["picture", form("another")],
     ["size", form("picture", { size: "1536x1024" })],
-    ["field that nobody here reads", form("picture", { background: "opaque" })],
-  ])("with another %s is something else", async (_, other) => {
+    ["field that the gateway does not read", form("picture", { background: "opaque" })],
+  ])("with another %s is rejected", async (_, other) => {
     const gateway = await start();
     await doneId(await edit(gateway, form("picture")));
-    expect((await refusalOf(await edit(gateway, other), 400)).code).toBe("idempotency_key_reused");
+    expect((await expectRefusal(await edit(gateway, other), 400)).code).toBe("idempotency_key_reused");
   });
 });
 
-test.each(["two words", "", "x".repeat(256), "é"])("the key %p is refused", async (token) => {
+test.each(["two words", "", "x".repeat(256), "é"])("the idempotency key %p is rejected", async (token) => {
   const gateway = await start();
   const response = await gateway.call(CHAT, body, under(token));
-  const error = await refusalOf(response, 400);
+  const error = await expectRefusal(response, 400);
   expect(error).toMatchObject({ code: "invalid_value", param: "idempotency-key" });
   expect(asked(gateway)).toBe(0);
 });
 
-test("the official client gets the first answer again", async () => {
+test("the OpenAI SDK gets the first response again", async () => {
   const gateway = await start();
   const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: TEST_KEY });
   const create = () =>
@@ -243,7 +246,7 @@ test("the official client gets the first answer again", async () => {
   expect(asked(gateway)).toBe(1);
 });
 
-test("what a model said is not readable in the store", async () => {
+test("the stored response is not readable in the database", async () => {
   const gateway = await start();
   const response = await gateway.call(CHAT, body, under("one"));
   const said = ((await response.json()) as { choices: [{ message: { content: string } }] }).choices[0].message

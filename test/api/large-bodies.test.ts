@@ -1,4 +1,4 @@
-/** Large bodies through the running gateway: together they take no more memory than there is for them. */
+/** Large bodies through the running gateway: together they use no more memory than their budget. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { startSimulator } from "../../simulator/simulator.ts";
 import { limits } from "../../src/config/product-limits.ts";
-import { refusalOf } from "../support/error-envelope.ts";
+import { signInAs } from "../support/console-client.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGatewayProcess } from "../support/gateway-process.ts";
 import { bill, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
@@ -20,8 +21,7 @@ import {
   startTestGateway,
   TEST_KEY,
 } from "../support/running-gateway.ts";
-import { signInAs } from "../support/signed-in.ts";
-import { residentBytesOf } from "../support/spawned-gateway.ts";
+import { readResidentBytes } from "../support/spawned-gateway.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 
 const MiB = 1024 * 1024;
@@ -39,7 +39,7 @@ beforeAll(async () => {
       torn: "fault/cut",
     },
     largeBodiesMib: ROOM_MIB,
-    limits: { largeBodies: { ...limits.largeBodies, patienceMs: 1_500 } },
+    limits: { largeBodies: { ...limits.largeBodies, waitTimeoutMs: 1_500 } },
   });
 });
 
@@ -50,7 +50,7 @@ function chatBody(bytes: number, model = "fast-chat", more: object = {}): Buffer
   return Buffer.from(text.replace("HERE", "x".repeat(bytes - text.length + 4)));
 }
 
-/** The same length, and packs to about a half. */
+/** Has the same length and compresses to about a half. */
 function looseBody(bytes: number): Buffer {
   const body = chatBody(bytes);
   const text = randomBytes(bytes / 4).toString("hex");
@@ -65,7 +65,7 @@ interface LargeBodies {
   refused: number;
 }
 
-/** As the dashboard tells it. */
+/** As the dashboard reports it. */
 async function largeBodies({ url, installation }: Pick<RunningGateway, "url" | "installation">) {
   const admin = await signInAs({ url, installation }, "root@example.com", "admin");
   const leave = new AbortController();
@@ -82,7 +82,7 @@ const isEmpty = async (of: Pick<RunningGateway, "url" | "installation"> = gatewa
     return held_bytes === 0 && waiting === 0;
   });
 
-/** Takes this much of the room until it is let go. */
+/** Occupies this much of the memory budget until it is released. */
 async function hold(bytes: number, key = TEST_KEY): Promise<{ letGo(): void }> {
   const heldBytes = async () => (await largeBodies(gateway)).held_bytes;
   const before = await heldBytes();
@@ -96,11 +96,11 @@ async function hold(bytes: number, key = TEST_KEY): Promise<{ letGo(): void }> {
   return { letGo: () => leave.abort() };
 }
 
-test("one that finds no room in time is refused, with when to come again, and small ones are not", async () => {
+test("a large body without free memory in time gets 503 with Retry-After; small ones are served", async () => {
   const held = [await hold(4 * MiB), await hold(4 * MiB, OTHER_KEY)];
   const refused = await gateway.call(CHAT, chatBody(2 * MiB));
   expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
-  const error = await refusalOf(refused, 503);
+  const error = await expectRefusal(refused, 503);
   expect(error).toMatchObject({ code: "no_room_for_body", type: "service_unavailable_error" });
   expect((await gateway.call(CHAT, chatBody(1 * MiB))).status).toBe(200);
   for (const { letGo } of held) letGo();
@@ -109,7 +109,7 @@ test("one that finds no room in time is refused, with when to come again, and sm
   expect((await largeBodies(gateway)).refused).toBe(1);
 });
 
-test("one waits for room with nothing of it read, and is served when there is some", async () => {
+test("a large body waits unread for free memory, and is then served", async () => {
   const held = [await hold(4 * MiB), await hold(4 * MiB, OTHER_KEY)];
   const { port } = new URL(gateway.url);
   const body = chatBody(3 * MiB);
@@ -132,7 +132,7 @@ test("one waits for room with nothing of it read, and is served when there is so
   await isEmpty();
 });
 
-test("a client that leaves while it waits gives its place up", async () => {
+test("a client that disconnects while it waits releases its place in the queue", async () => {
   const held = [await hold(4 * MiB), await hold(4 * MiB, OTHER_KEY)];
   const { port } = new URL(gateway.url);
   const socket = connect(Number(port), "127.0.0.1");
@@ -148,16 +148,16 @@ test("a client that leaves while it waits gives its place up", async () => {
   await isEmpty();
 });
 
-test("one user cannot take all of it", async () => {
+test("one user cannot occupy the whole memory budget", async () => {
   const held = await hold(4 * MiB);
-  await refusalOf(await gateway.call(CHAT, chatBody(2 * MiB)), 503);
+  await expectRefusal(await gateway.call(CHAT, chatBody(2 * MiB)), 503);
   const other = { headers: { authorization: `Bearer ${OTHER_KEY}` } };
   expect((await gateway.call(CHAT, chatBody(2 * MiB), other)).status).toBe(200);
   held.letGo();
   await isEmpty();
 });
 
-test("many at once, whatever becomes of each, are all answered or refused, and nothing is held in the end", async () => {
+test("many concurrent large bodies all get a response, and all memory is released", async () => {
   const kinds = [
     { body: () => chatBody(3 * MiB), expected: [200, 503] },
     { body: () => chatBody(3 * MiB, "fast-chat", { stream: true }), expected: [200, 503] },
@@ -200,7 +200,7 @@ test("many at once, whatever becomes of each, are all answered or refused, and n
   expect((await gateway.call(CHAT, chatBody(ROOM_MIB * MiB))).status).toBe(200);
 });
 
-/** In pieces, and no length; `stopped` is called once so much has gone out, and then nothing more comes. */
+/** In chunks without a length. `stopped` is called after this many bytes, and then nothing more is sent. */
 function chunked(body: Buffer, stopAfter = body.length, stopped = () => {}): ReadableStream<Uint8Array> {
   let at = 0;
   return new ReadableStream({
@@ -213,7 +213,7 @@ function chunked(body: Buffer, stopAfter = body.length, stopped = () => {}): Rea
   });
 }
 
-test("a turn on a socket takes room too, and is refused where there is none", async () => {
+test("a WebSocket turn uses the memory budget too, and is rejected if it is exhausted", async () => {
   const client = await openSocketClient(gateway.url);
   const input = "x".repeat(2 * MiB);
   expect((await client.turn({ model: "fast-chat", input })).last.type).toBe("response.completed");
@@ -229,14 +229,14 @@ test("a turn on a socket takes room too, and is refused where there is none", as
   await isEmpty();
 });
 
-test("one that goes on in the background, and is paid for, is held until it has ended", async () => {
+test("a paid background request holds its memory until it has ended", async () => {
   const paid = await startPaidGateway({ balance: "100.00", models: { paid: "sim-fast" } });
   try {
     const input = "hello ".repeat(400_000);
     const response = await paid.call("/v1/responses", { model: "paid", input, background: true });
     expect(response.status).toBe(200);
     expect((await largeBodies(paid)).held_bytes).toBeGreaterThan(input.length);
-    const row = await paid.books.row(response.headers.get("x-request-id") ?? "");
+    const row = await paid.records.row(response.headers.get("x-request-id") ?? "");
     expect(row.chargedNano).toBe(
       bill([
         [row.inputTokens, PRICE.input],
@@ -249,7 +249,7 @@ test("one that goes on in the background, and is paid for, is held until it has 
   }
 });
 
-test("the process takes no more memory, however many send at once", async () => {
+test("the memory of the process is bounded for any number of concurrent bodies", async () => {
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-test-"));
   const simulator = startSimulator({ seed: 1 });
   const models = { slow: "sim-fast@first=300ms" };
@@ -264,10 +264,10 @@ test("the process takes no more memory, however many send at once", async () => 
   });
   try {
     const body = chatBody(16 * MiB, "slow");
-    const atRest = residentBytesOf(own.pid);
+    const atRest = readResidentBytes(own.pid);
     let most = 0;
     const looking = setInterval(() => {
-      most = Math.max(most, residentBytesOf(own.pid));
+      most = Math.max(most, readResidentBytes(own.pid));
     }, 20);
     const statuses = await Promise.all(
       Array.from({ length: 24 }, async (_, index) => {

@@ -1,7 +1,7 @@
-/** Public names are the operator's to choose: whatever they hold, they go in, come out and can be asked for. */
+/** Public model names may contain any characters: they are listed, returned and retrieved unchanged. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { modelsIn } from "../support/models-in.ts";
+import { modelsIn } from "../support/collect-models.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 const NAMES = [
@@ -26,7 +26,7 @@ beforeAll(async () => {
 
 afterAll(() => gateway.stop());
 
-test("are listed as they were written, in that order", async () => {
+test("models are listed with their configured names, in order", async () => {
   const list = (await (await gateway.call("/v1/models")).json()) as {
     object: string;
     data: { id: string }[];
@@ -35,10 +35,10 @@ test("are listed as they were written, in that order", async () => {
   expect(list.data.map(({ id }) => id)).toEqual(NAMES);
 });
 
-describe("the list that Codex asks for", () => {
+describe("the model list for Codex", () => {
   const ask = () => gateway.call("/v1/models?client_version=0.166.0");
 
-  test("has the standard rows, and beside them its own, in that order", async () => {
+  test("has the standard rows and Codex's own rows, in the same order", async () => {
     const standard = (await (await gateway.call("/v1/models")).json()) as object;
     const { models, ...rest } = (await (await ask()).json()) as { models: Record<string, unknown>[] };
     expect(rest).toEqual(standard);
@@ -60,7 +60,7 @@ describe("the list that Codex asks for", () => {
     });
   });
 
-  test("keeps its ETag for as long as it says the same", async () => {
+  test("keeps its ETag while its content is unchanged", async () => {
     const [first, second] = [await ask(), await ask()];
     expect(first.headers.get("etag")).toMatch(/^"[0-9a-f]+"$/);
     expect(second.headers.get("etag")).toBe(first.headers.get("etag"));
@@ -71,7 +71,7 @@ describe("the list that Codex asks for", () => {
     await others.stop();
   });
 
-  test("leaves out what Codex cannot ask for and what it knows itself, and tells the context where it is known", async () => {
+  test("omits models without Responses and models that Codex knows, and includes a known context size", async () => {
     const others = await startTestGateway({
       file: `
 models:
@@ -97,14 +97,14 @@ keys:
 });
 
 describe.each(NAMES)("the model %p", (name) => {
-  test("is found by its name, percent-encoded as clients do", async () => {
+  test("is retrieved by its percent-encoded name", async () => {
     for (const path of [encodeURIComponent(name), encodeURIComponent(name).replaceAll("%2F", "/")]) {
       const response = await gateway.call(`/v1/models/${path}`);
       expect(await response.json()).toMatchObject({ id: name, object: "model" });
     }
   });
 
-  test("answers under its own name, in every family and stream", async () => {
+  test("is returned under its public name by every interface, whole and streamed", async () => {
     const calls: [string, object][] = [
       ["/v1/chat/completions", { messages: [{ role: "user", content: "Hello" }] }],
       ["/v1/chat/completions", { messages: [{ role: "user", content: "Hello" }], stream: true }],

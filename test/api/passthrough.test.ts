@@ -1,4 +1,4 @@
-/** Bytes pass through: what the gateway does not have to change it does not touch, in either direction. */
+/** The gateway forwards bytes unchanged in both directions, except where it must change them. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
@@ -10,7 +10,7 @@ const PUBLIC_MODEL = "fast/chat";
 const UPSTREAM_MODEL = 'up"stream\\модель';
 const RUNS = 300;
 
-/** What the upstream was sent, and what it answers. */
+/** What the upstream received, and what it returns. */
 let received: { bytes: Buffer; headers: Headers } | null = null;
 let reply: { type: string; body: string | Uint8Array } = { type: "application/json", body: "{}" };
 let upstream: ReturnType<typeof Bun.serve>;
@@ -82,7 +82,7 @@ const ENDPOINTS: readonly { path: string; needs: RawMember }[] = [
   },
 ];
 
-/** Every spelling of the key is the key. */
+/** Every JSON spelling of the key is the same key. */
 const MODEL_KEYS = fc.constantFrom(
   '"model"',
   '"model"',
@@ -102,22 +102,19 @@ function requestsFor(needs: RawMember, more: readonly RawMember[] = []) {
 }
 
 describe("a request", () => {
-  test.each(ENDPOINTS)(
-    "reaches the upstream byte for byte but for its model: $path",
-    async ({ path, needs }) => {
-      reply = { type: "application/json", body: '{"choices":[],"output":[],"data":[]}' };
-      await fc.assert(
-        fc.asyncProperty(requestsFor(needs), PUBLIC_SPELLINGS, async (request, spelling) => {
-          const { status, text, body } = await send(path, request.with(spelling));
-          expect(status, text).toBe(200);
-          expect(body.toString()).toBe(request.with(JSON.stringify(UPSTREAM_MODEL)));
-        }),
-        { numRuns: RUNS },
-      );
-    },
-  );
+  test.each(ENDPOINTS)("is forwarded byte for byte except for its model: $path", async ({ path, needs }) => {
+    reply = { type: "application/json", body: '{"choices":[],"output":[],"data":[]}' };
+    await fc.assert(
+      fc.asyncProperty(requestsFor(needs), PUBLIC_SPELLINGS, async (request, spelling) => {
+        const { status, text, body } = await send(path, request.with(spelling));
+        expect(status, text).toBe(200);
+        expect(body.toString()).toBe(request.with(JSON.stringify(UPSTREAM_MODEL)));
+      }),
+      { numRuns: RUNS },
+    );
+  });
 
-  test("for a chat stream has nothing put in when it asks for usage itself", async () => {
+  test("for a chat stream is unchanged if it sets include_usage itself", async () => {
     reply = {
       type: "text/event-stream",
       body: chatStream('{"choices":[{"index":0,"delta":{"content":"x"}}]}'),
@@ -142,7 +139,7 @@ describe("a request", () => {
     { options: "null", told: null },
     { options: '{ "x": 1e400 }', told: '"include_usage":true,' },
     { options: '{"include_usage": false , "x":1e400}', told: null },
-  ])("for a chat stream has only the wish for usage put in, case %#", async ({ options, told }) => {
+  ])("for a chat stream gets only include_usage added, case %#", async ({ options, told }) => {
     reply = {
       type: "text/event-stream",
       body: chatStream('{"choices":[{"index":0,"delta":{"content":"x"}}]}'),
@@ -170,7 +167,7 @@ describe("a request", () => {
     );
   });
 
-  test("that is refused as malformed is one that a strict parser or a stated rule refuses", async () => {
+  test("is rejected as malformed only if a strict parser or a documented rule rejects it", async () => {
     reply = { type: "application/json", body: '{"choices":[]}' };
     const needs = ENDPOINTS[0]?.needs ?? { key: "", value: "" };
     let refused = 0;
@@ -179,7 +176,7 @@ describe("a request", () => {
         const bytes = damage(Buffer.from(request.with('"fast/chat"')));
         const { status, text, body } = await send("/v1/chat/completions", bytes);
         if (status === 200) {
-          // A strict parser sees the same model and no other.
+          // A strict parser sees the same single model.
           if (parsesStrictly(body)) expect(JSON.parse(body.toString()).model).toBe(UPSTREAM_MODEL);
           return;
         }
@@ -194,7 +191,7 @@ describe("a request", () => {
   });
 });
 
-/** One byte gone, doubled or exchanged, or the end cut off. */
+/** Removes, doubles or replaces one byte, or cuts off the end. */
 function damages(): fc.Arbitrary<(bytes: Buffer) => Buffer> {
   return fc
     .record({
@@ -229,7 +226,7 @@ function parsesStrictly(bytes: Uint8Array): boolean {
   }
 }
 
-describe("an answer", () => {
+describe("a response", () => {
   const USAGE = { key: '"usage"', value: '{ "prompt_tokens":3,"completion_tokens" : 4, "cost": 1e-400 }' };
 
   test.each([
@@ -237,7 +234,7 @@ describe("an answer", () => {
     ["/v1/responses", '"output"'],
     ["/v1/embeddings", '"data"'],
     ["/v1/images/generations", '"data"'],
-  ])("reaches the client byte for byte but for its model: %s", async (path, substance) => {
+  ])("is delivered byte for byte except for its model: %s", async (path, substance) => {
     const request = `{"model":"fast/chat","messages":["x"],"input":"x","prompt":"x"}`;
     const answers = rawObject(
       unknownMembers({ lines: true }).map((unknown) => [
@@ -259,13 +256,13 @@ describe("an answer", () => {
     );
   });
 
-  test("without a model reaches the client as it is", async () => {
+  test("without a model is delivered unchanged", async () => {
     reply = { type: "application/json", body: ' { "created":1e400, "data" : [ {"b64_json":"AA=="} ] }\n' };
     const { text } = await send("/v1/images/generations", '{"model":"fast/chat","prompt":"x"}');
     expect(text).toBe(String(reply.body));
   });
 
-  test("in chunks of a chat stream reaches the client byte for byte but for the model", async () => {
+  test("as a chat stream is delivered byte for byte except for the model", async () => {
     const request = `{"model":"fast/chat","messages":["x"],"stream":true,"stream_options":{"include_usage":true}}`;
     const choices = fc.constantFrom(
       '[{"index":0,"delta":{"content":"x\\u00e9"},"x":1e400,"finish_reason":null}]',
@@ -296,7 +293,7 @@ describe("an answer", () => {
     );
   });
 
-  test("in events of a Responses stream reaches the client byte for byte but for the model", async () => {
+  test("as a Responses stream is delivered byte for byte except for the model", async () => {
     const request = `{"model":"fast/chat","input":"x","stream":true,"store":false}`;
     const responses = rawObject(unknownMembers({ lines: false }), MODEL_KEYS, { lines: false });
     const deltas = unknownMembers({ lines: false }).map(
@@ -376,7 +373,7 @@ describe("a form", () => {
     expect(sha256(arrived)).toBe(sha256(expected));
   }
 
-  test("reaches the upstream byte for byte but for its model", async () => {
+  test("is forwarded byte for byte except for its model", async () => {
     const binary = fc.uint8Array({ maxLength: 300 });
     await fc.assert(
       fc.asyncProperty(binary, binary, binary, fc.nat({ max: 5 }), async (one, two, mask, place) => {
@@ -395,7 +392,7 @@ describe("a form", () => {
     );
   });
 
-  test("too large for memory does so too, with its length told", async () => {
+  test("too large for memory is forwarded the same way, with its Content-Length", async () => {
     const picture = new Uint8Array(7_000_000);
     for (let at = 0; at < picture.length; at += 65_536) {
       crypto.getRandomValues(picture.subarray(at, Math.min(at + 65_536, picture.length)));

@@ -1,15 +1,15 @@
-/** `GET /v1/requests/{id}`: what became of a request, for the key that made it, without a word about accounts. */
+/** `GET /v1/requests/{id}`: the outcome of a request, for the key that sent it, without information about accounts. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import {
-  type Ask,
   accountName,
+  keySecret,
   type PooledGateway,
-  secretOf,
+  type RequestSetup,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
-import { recordOf } from "../support/sse-text.ts";
+import { asRecord } from "../support/sse-text.ts";
 
 let gateway: PooledGateway;
 
@@ -25,26 +25,26 @@ beforeAll(async () => {
 
 afterAll(() => gateway.stop());
 
-async function made(ask: Ask): Promise<string> {
-  const response = await gateway.ask(ask);
+async function made(ask: RequestSetup): Promise<string> {
+  const response = await gateway.send(ask);
   await response.text();
   return response.headers.get("x-request-id") ?? "";
 }
 
 function fetchReport(id: string, key: string): Promise<Response> {
   return gateway.call(`/v1/requests/${id}`, undefined, {
-    headers: { authorization: `Bearer ${secretOf(key)}` },
+    headers: { authorization: `Bearer ${keySecret(key)}` },
   });
 }
 
 async function reportOf(id: string, key: string): Promise<Record<string, unknown>> {
   const response = await fetchReport(id, key);
   expect(response.status).toBe(200);
-  return recordOf(await response.json());
+  return asRecord(await response.json());
 }
 
-describe("a request's report", () => {
-  test.each([false, true])("tells how it went and what it used (stream: %p)", async (stream) => {
+describe("the report of a request", () => {
+  test.each([false, true])("shows its outcome and its usage (stream: %p)", async (stream) => {
     const id = await made({ key: "a", stream });
     const report = await reportOf(id, "a");
     const entry = gateway.upstreams[0]?.ledger.last();
@@ -64,6 +64,8 @@ describe("a request's report", () => {
         input_tokens: entry?.inputTokens ?? -1,
         cached_tokens: 0,
         cache_write_tokens: 0,
+        cache_write_1h_tokens: 0,
+        web_searches: 0,
         image_input_tokens: 0,
         audio_input_tokens: 0,
         output_tokens: expect.any(Number),
@@ -86,7 +88,7 @@ describe("a request's report", () => {
     });
   });
 
-  test("shows every attempt and why it failed, but not whose it was", async () => {
+  test("shows every attempt with its failure, but not its account", async () => {
     const id = await made({ key: "a", model: "hurt" });
     const report = await reportOf(id, "a");
     expect(report).toMatchObject({
@@ -112,7 +114,7 @@ describe("a request's report", () => {
     for (const secret of secrets) expect(text).not.toContain(secret);
   });
 
-  test("of a refused request says why, and shows no attempt", async () => {
+  test("of a rejected request shows the reason and no attempt", async () => {
     await made({ key: "poor" });
     const id = await made({ key: "poor" });
     expect(await reportOf(id, "poor")).toMatchObject({
@@ -123,26 +125,29 @@ describe("a request's report", () => {
     });
   });
 
-  test("is also found by the id of the response it made, by the same key alone", async () => {
+  test("is also found by the response id, with the same key only", async () => {
     const response = await gateway.call(
       "/v1/responses",
       { model: "pooled", input: "Hi" },
-      { headers: { authorization: `Bearer ${secretOf("a")}` } },
+      { headers: { authorization: `Bearer ${keySecret("a")}` } },
     );
-    const responseId = String(recordOf(await response.json()).id);
+    const responseId = String(asRecord(await response.json()).id);
     expect(await reportOf(responseId, "a")).toMatchObject({
       id: response.headers.get("x-request-id"),
       endpoint: "responses",
     });
-    expect((await refusalOf(await fetchReport(responseId, "b"), 404)).code).toBe("request_not_found");
+    expect((await expectRefusal(await fetchReport(responseId, "b"), 404)).code).toBe("request_not_found");
   });
 
-  test("is for the key that made it alone", async () => {
+  test("is available only to the key that sent the request", async () => {
     const id = await made({ key: "a" });
-    const others = await refusalOf(await fetchReport(id, "b"), 404);
-    const unknown = await refusalOf(await fetchReport("req_00000000-0000-0000-0000-000000000000", "b"), 404);
+    const others = await expectRefusal(await fetchReport(id, "b"), 404);
+    const unknown = await expectRefusal(
+      await fetchReport("req_00000000-0000-0000-0000-000000000000", "b"),
+      404,
+    );
     expect(others.code).toBe("request_not_found");
-    // Nobody learns from the answer that it exists.
+    // The response does not reveal that the request exists.
     expect(others.message.replace(id, "ID")).toBe(
       unknown.message.replace("req_00000000-0000-0000-0000-000000000000", "ID"),
     );

@@ -1,4 +1,4 @@
-/** What the official SDK makes of failures: its classes, its retries, the ids it shows. */
+/** How the OpenAI SDK handles failures: its error classes, its retries and the request ids that it shows. */
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
@@ -34,7 +34,7 @@ const FAULTS = [
 let gateway: RunningGateway | null = null;
 let client: OpenAI;
 
-/** A new one for each failure: an account that failed is left alone for a while. */
+/** A new gateway for each failure, because a failed account cools down. */
 async function renew(): Promise<void> {
   await gateway?.stop();
   const models = Object.fromEntries(FAULTS.map((fault) => [`broken-${fault}`, `fault/${fault}`]));
@@ -82,8 +82,8 @@ const REFUSALS = [
   ["capacity-in-stream", OpenAI.InternalServerError, 503, "server_is_overloaded"],
 ] as const;
 
-describe("an upstream that fails before it says anything", () => {
-  test.each(REFUSALS)("with %s is a plain error, for whole answers and streams alike", async (...row) => {
+describe("an upstream that fails before any content", () => {
+  test.each(REFUSALS)("with %s results in a plain error for whole responses and streams", async (...row) => {
     const [fault, errorClass, status, code] = row;
     for (const call of [chat, chatStream, respond, respondStream]) {
       await renew();
@@ -99,12 +99,12 @@ describe("an upstream that fails before it says anything", () => {
     ["429@retry=2", "2"],
     ["429", "2"],
     ["429-date", "[12]"],
-  ])("with %s tells in Retry-After how long to wait", async (fault, seconds) => {
+  ])("with %s results in a Retry-After header", async (fault, seconds) => {
     const error = await errorOf(chat(`broken-${fault}`));
     expect(error.headers?.get("retry-after")).toMatch(new RegExp(`^${seconds}$`));
   });
 
-  test("for something that an administrator has to put right is not asked again", async () => {
+  test("for a reason that only an administrator can fix is not retried", async () => {
     for (const fault of ["401", "404", "429-quota"]) {
       await renew();
       let asked = 0;
@@ -121,14 +121,14 @@ describe("an upstream that fails before it says anything", () => {
     }
   });
 
-  test("for want of context says so as the client can use it", async () => {
+  test("for exceeded context length results in an error that the client can use", async () => {
     const error = await errorOf(chat("broken-context"));
     expect(error).toMatchObject({ status: 400, code: "context_length_exceeded", param: "messages" });
     expect(error.message).toContain("maximum context length is 8192 tokens");
     expect(await errorOf(chatStream("broken-context"))).toMatchObject({ status: 400 });
   });
 
-  test("for want of context tells it as an event where a client acts on the event alone", async () => {
+  test("for exceeded context length sends response.failed on a Responses stream", async () => {
     const types: string[] = [];
     let code: unknown;
     for await (const event of await respondStream("broken-context")) {
@@ -140,23 +140,26 @@ describe("an upstream that fails before it says anything", () => {
   });
 });
 
-describe("an upstream that breaks in the middle", () => {
+describe("an upstream that fails in the middle", () => {
   const BREAKS = ["truncated", "rst@chunk6", "cut@chunk6", "error-in-stream", "failed"];
 
-  test.each(BREAKS)("of a chat stream by %s makes the SDK throw after what was said", async (fault) => {
-    const stream = await chatStream(`broken-${fault}`);
-    let words = "";
-    const error = await errorOf(
-      (async () => {
-        for await (const chunk of stream) words += chunk.choices[0]?.delta.content ?? "";
-      })(),
-    );
-    expect(words).not.toBe("");
-    expect(error).toMatchObject({ code: "upstream_error", type: "server_error" });
-  });
+  test.each(BREAKS)(
+    "of a chat stream with %s makes the SDK throw after the delivered text",
+    async (fault) => {
+      const stream = await chatStream(`broken-${fault}`);
+      let words = "";
+      const error = await errorOf(
+        (async () => {
+          for await (const chunk of stream) words += chunk.choices[0]?.delta.content ?? "";
+        })(),
+      );
+      expect(words).not.toBe("");
+      expect(error).toMatchObject({ code: "upstream_error", type: "server_error" });
+    },
+  );
 
   test.each(BREAKS.filter((fault) => fault !== "truncated"))(
-    "of a responses stream by %s ends it with response.failed",
+    "of a Responses stream with %s ends it with response.failed",
     async (fault) => {
       const events = [];
       for await (const event of await respondStream(`broken-${fault}`)) events.push(event);
@@ -175,7 +178,7 @@ describe("an upstream that breaks in the middle", () => {
   );
 
   test.each(["truncated", "rst@chunk6", "cut@chunk6", "empty", "badjson"])(
-    "of a whole answer by %s is an upstream error",
+    "of a whole response with %s results in an upstream error",
     async (fault) => {
       for (const call of [chat, respond]) {
         await renew();
@@ -184,7 +187,7 @@ describe("an upstream that breaks in the middle", () => {
     },
   );
 
-  test("of a response's own making is told in the response", async () => {
+  test("of producing a response is reported in the response", async () => {
     const answer = await respond("broken-failed");
     expect(answer).toMatchObject({
       status: "failed",
@@ -199,7 +202,7 @@ describe("retries of the SDK", () => {
     new OpenAI({ baseURL: `${gateway?.url}/v1`, apiKey: TEST_KEY, maxRetries: 2 }).chat.completions;
   const upstreamRequests = () => gateway?.simulator.ledger.totals().requests ?? 0;
 
-  test("get through once a rate limit has passed", async () => {
+  test("succeed after a rate limit has passed", async () => {
     const before = upstreamRequests();
     gateway?.simulator.force("429@retry=1", 1);
     const answer = await retrying().create({ model: "fast-chat", messages });
@@ -207,7 +210,7 @@ describe("retries of the SDK", () => {
     expect(upstreamRequests() - before).toBe(2);
   });
 
-  test("get through a short failure, also when streaming", async () => {
+  test("succeed after a short failure, also for streams", async () => {
     const before = upstreamRequests();
     gateway?.simulator.force("500", 1);
     const stream = await retrying().create({ model: "fast-chat", messages, stream: true });
@@ -218,10 +221,10 @@ describe("retries of the SDK", () => {
   });
 
   test.each([
-    ["a wrong request", "broken-400", TEST_KEY, 1],
+    ["an invalid request", "broken-400", TEST_KEY, 1],
     ["an unknown model", "nonsense", TEST_KEY, 0],
-    ["a wrong key", "fast-chat", "wrong-key-0123456789-0123456789-0123456789", 0],
-  ])("are not wasted on %s", async (_, model, apiKey, arrived) => {
+    ["an invalid key", "fast-chat", "wrong-key-0123456789-0123456789-0123456789", 0],
+  ])("are not spent on %s", async (_, model, apiKey, arrived) => {
     const before = upstreamRequests();
     let asked = 0;
     const counting = new OpenAI({
@@ -239,7 +242,7 @@ describe("retries of the SDK", () => {
   });
 });
 
-test("a wrong key is an AuthenticationError", async () => {
+test("an invalid key is an AuthenticationError", async () => {
   const stranger = new OpenAI({ baseURL: `${gateway?.url}/v1`, apiKey: "sk-wrong", maxRetries: 0 });
   const error = await errorOf(stranger.models.list());
   expect(error).toBeInstanceOf(OpenAI.AuthenticationError);

@@ -1,11 +1,11 @@
-/** Responses that the upstream keeps: continued, fetched, listed, cancelled and deleted by the key that made them. */
+/** Stored responses: continued, retrieved, listed, cancelled and deleted by the key that created them. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import { deleteAccount, listAccounts } from "../../src/store/policy/accounts.ts";
-import { refusalOf } from "../support/error-envelope.ts";
+import { modelsIn } from "../support/collect-models.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
-import { modelsIn } from "../support/models-in.ts";
 import {
   gatewayFile,
   OTHER_KEY,
@@ -43,8 +43,8 @@ async function refusal(work: PromiseLike<unknown>): Promise<unknown> {
 
 const NOT_FOUND = { status: 404, code: "response_not_found", type: "invalid_request_error" };
 
-describe("a kept response", () => {
-  test("is continued by its id", async () => {
+describe("a stored response", () => {
+  test("can be continued by its id", async () => {
     const first = await ask("Remember the number seven.");
     const second = await client.responses.create({
       model: "fast-chat",
@@ -61,7 +61,7 @@ describe("a kept response", () => {
     expect(second.usage?.input_tokens).toBeGreaterThan(first.usage?.total_tokens ?? 0);
   });
 
-  test("that was streamed is continued too", async () => {
+  test("can be continued after it was streamed", async () => {
     const stream = client.responses.stream({ model: "fast-chat", input: "Remember." });
     const first = await stream.finalResponse();
     const second = await client.responses.create({
@@ -72,7 +72,7 @@ describe("a kept response", () => {
     expect(second.previous_response_id).toBe(first.id);
   });
 
-  test("is fetched whole and as a stream, under the public name", async () => {
+  test("is retrieved whole and as a stream, with the public model name", async () => {
     const made = await ask("Say it once.");
     const fetched = await client.responses.retrieve(made.id);
     expect(fetched.output_text).toBe(made.output_text);
@@ -87,7 +87,7 @@ describe("a kept response", () => {
     expect(new Set(modelsIn([fetched, ...events, ...rest]))).toEqual(new Set(["fast-chat"]));
   });
 
-  test("lists its input, page by page", async () => {
+  test("lists its input items in pages", async () => {
     const made = await client.responses.create({
       model: "fast-chat",
       input: ["one", "two", "three"].map((content) => ({ role: "user" as const, content })),
@@ -99,7 +99,7 @@ describe("a kept response", () => {
     expect(texts).toEqual(["one", "two", "three"].map((text) => ({ type: "input_text", text })));
   });
 
-  test("is gone once deleted", async () => {
+  test("is not found after it was deleted", async () => {
     const made = await ask("Forget this.");
     await client.responses.delete(made.id);
     expect(await refusal(client.responses.retrieve(made.id))).toMatchObject(NOT_FOUND);
@@ -110,7 +110,7 @@ describe("a kept response", () => {
     ).toMatchObject({ status: 400, code: "previous_response_not_found", param: "previous_response_id" });
   });
 
-  test("that cannot be cancelled says why", async () => {
+  test("that cannot be cancelled returns the reason", async () => {
     const made = await ask("Done at once.");
     const error = await refusal(client.responses.cancel(made.id));
     expect(error).toBeInstanceOf(OpenAI.BadRequestError);
@@ -119,7 +119,7 @@ describe("a kept response", () => {
     });
   });
 
-  test("does not exist for another key, which is told so before the upstream is asked", async () => {
+  test("does not exist for another key, and the upstream is not called", async () => {
     const made = await ask("Mine.");
     const before = arrived();
     const tries = [
@@ -138,7 +138,7 @@ describe("a kept response", () => {
     expect((await client.responses.retrieve(made.id)).id).toBe(made.id);
   });
 
-  test("is refused to another key in the same words as one that never was", async () => {
+  test("returns the same error to another key as an unknown id", async () => {
     const made = await ask("Mine.");
     const words = async (id: string) => {
       const error = await refusal(stranger.responses.retrieve(id));
@@ -148,14 +148,14 @@ describe("a kept response", () => {
   });
 });
 
-describe("a kept response whose account is not in use", () => {
+describe("a stored response whose account is disabled or removed", () => {
   const file = (account: string) =>
     gatewayFile({ models: MODELS }).replace("private_network: true", `private_network: true\n    ${account}`);
   const spare = gatewayFile({ models: MODELS })
     .replace("groups:", "  - { name: spare, kind: simulator }\ngroups:")
     .replace("accounts: [sim]", "accounts: [spare]");
 
-  test("is out of reach for the key that made it, and back with its account", async () => {
+  test("is temporarily unavailable to its key until the account is enabled again", async () => {
     const made = await ask("Mine.");
     await gateway.apply(file("enabled: false"));
     const error = await eventually(async () => {
@@ -163,13 +163,13 @@ describe("a kept response whose account is not in use", () => {
       return answer.status === 200 ? null : answer;
     });
     expect(error.headers.get("x-should-retry")).toBe("false");
-    expect((await refusalOf(error, 503)).code).toBe("no_available_account");
+    expect((await expectRefusal(error, 503)).code).toBe("no_available_account");
     expect(await refusal(stranger.responses.retrieve(made.id))).toMatchObject(NOT_FOUND);
     await gateway.apply(file("enabled: true"));
     await eventually(async () => (await gateway.call(`/v1/responses/${made.id}`)).status === 200);
   });
 
-  test("is gone when the account is", async () => {
+  test("is not found after the account was deleted", async () => {
     const made = await ask("Mine.");
     await gateway.apply(spare);
     const statusOf = async () => (await gateway.call(`/v1/responses/${made.id}`)).status;
@@ -179,7 +179,7 @@ describe("a kept response whose account is not in use", () => {
     await deleteAccount(db, sim?.id ?? "");
     expect(await statusOf()).toBe(404);
     await gateway.apply(gatewayFile({ models: MODELS }));
-    // Until then the spare account answers as well.
+    // Until then the spare account serves requests as well.
     await eventually(async () => {
       const before = arrived();
       await gateway.call("/v1/responses", { model: "fast-chat", input: "Hi" });
@@ -192,7 +192,7 @@ describe("a background response", () => {
   const start = () =>
     client.responses.create({ model: "fast-chat", input: "Take your time.", background: true });
 
-  test("is queued, then fetched", async () => {
+  test("is queued, then retrieved", async () => {
     const queued = await start();
     expect(queued.status).toBe("queued");
     const done = await client.responses.retrieve(queued.id);
@@ -224,7 +224,7 @@ describe("a background response", () => {
   });
 });
 
-test("a response that is not kept cannot be asked for", async () => {
+test("a response that is not stored cannot be retrieved", async () => {
   const made = await client.responses.create({ model: "fast-chat", input: "Hello", store: false });
   expect(await refusal(client.responses.retrieve(made.id))).toMatchObject(NOT_FOUND);
 });
@@ -246,7 +246,7 @@ test("a conversation is compacted", async () => {
   expect(await next.json()).toMatchObject({ status: "completed" });
 });
 
-test("compacting without a model is refused", async () => {
+test("compaction without a model is rejected", async () => {
   const response = await gateway.call("/v1/responses/compact", { input: "Hello" });
   expect(response.status).toBe(400);
   expect(await response.json()).toMatchObject({ error: { param: "model" } });

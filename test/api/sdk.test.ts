@@ -1,9 +1,9 @@
-/** The official SDK against a running gateway: what it asks, gets and makes of errors. */
+/** The OpenAI SDK against a running gateway: its requests, responses and errors. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import OpenAI, { toFile } from "openai";
+import { modelsIn } from "../support/collect-models.ts";
 import { eventually } from "../support/eventually.ts";
-import { modelsIn } from "../support/models-in.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 const MODELS = {
@@ -40,7 +40,7 @@ async function all<T>(stream: AsyncIterable<T>): Promise<T[]> {
   return items;
 }
 
-/** The public name, and nothing else, in every place where an answer names its model. */
+/** Checks that every place in a response that names the model has the public name. */
 function expectOnly(publicModel: string, answers: readonly unknown[]): void {
   const named = modelsIn(answers);
   expect(named.length).toBeGreaterThan(0);
@@ -60,11 +60,11 @@ describe("models", () => {
     });
   });
 
-  test.each(["fast-chat", "vendor/tool-user"])("can be retrieved one by one: %s", async (id) => {
+  test.each(["fast-chat", "vendor/tool-user"])("can be retrieved by id: %s", async (id) => {
     expect(await client.models.retrieve(id)).toMatchObject({ id, object: "model" });
   });
 
-  test("that are not there are a NotFoundError", async () => {
+  test("that are unknown result in a NotFoundError", async () => {
     const error = await client.models.retrieve("no/such/model").catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(OpenAI.NotFoundError);
     expect(error).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
@@ -72,7 +72,7 @@ describe("models", () => {
 });
 
 describe("chat completions", () => {
-  test("answer whole, with a request id", async () => {
+  test("return a whole response with a request id", async () => {
     const answer = await client.chat.completions.create({ model: "fast-chat", messages: question });
     expect(answer.choices[0]?.message.content).toContain("capital of France");
     expect(answer.choices[0]?.finish_reason).toBe("stop");
@@ -81,7 +81,7 @@ describe("chat completions", () => {
     expectOnly("fast-chat", [answer]);
   });
 
-  test("stream the same words, in chunks of one id, under the public name", async () => {
+  test("stream the same text in chunks with one id and the public model name", async () => {
     const whole = await client.chat.completions.create({ model: "fast-chat", messages: question });
     const { data: stream, request_id } = await client.chat.completions
       .create({ model: "fast-chat", messages: question, stream: true })
@@ -97,7 +97,7 @@ describe("chat completions", () => {
     expectOnly("fast-chat", chunks);
   });
 
-  test("hide the usage that nobody asked for", async () => {
+  test("omit the usage by default", async () => {
     const stream = await client.chat.completions.create({
       model: "fast-chat",
       messages: question,
@@ -109,7 +109,7 @@ describe("chat completions", () => {
     }
   });
 
-  test("end with one chunk of usage when it was asked for", async () => {
+  test("end with one usage chunk with include_usage", async () => {
     const stream = await client.chat.completions.create({
       model: "fast-chat",
       messages: question,
@@ -122,7 +122,7 @@ describe("chat completions", () => {
     expectOnly("fast-chat", chunks);
   });
 
-  test("carry several choices, whole and streamed", async () => {
+  test("contain several choices, whole and streamed", async () => {
     const whole = await client.chat.completions.create({ model: "fast-chat", messages: question, n: 3 });
     const words = whole.choices.map(({ message }) => message.content ?? "");
     expect(words).toHaveLength(3);
@@ -139,7 +139,7 @@ describe("chat completions", () => {
     expect(streamed).toEqual(words);
   });
 
-  test("show their reasoning", async () => {
+  test("contain their reasoning", async () => {
     const answer = await client.chat.completions.create({ model: "thinker", messages: question });
     expect(answer.choices[0]?.message).toHaveProperty("reasoning_content");
     expect(answer.usage?.completion_tokens_details?.reasoning_tokens).toBeGreaterThan(0);
@@ -152,7 +152,7 @@ describe("chat completions", () => {
     expect(deltas.some((delta) => delta && "reasoning_content" in delta)).toBe(true);
   });
 
-  test("call a tool, and the runner of the SDK answers it until the words come", async () => {
+  test("call a tool, and the SDK's runner continues until there is text", async () => {
     const asked: unknown[] = [];
     const runner = client.chat.completions.runTools({
       model: "vendor/tool-user",
@@ -176,7 +176,7 @@ describe("chat completions", () => {
     expectOnly("vendor/tool-user", runner.allChatCompletions());
   });
 
-  test("stream a tool's arguments piece by piece", async () => {
+  test("stream the arguments of a tool in pieces", async () => {
     const stream = client.chat.completions.stream({
       model: "vendor/tool-user",
       messages: question,
@@ -192,7 +192,7 @@ describe("chat completions", () => {
 });
 
 describe("responses", () => {
-  test("answer whole, with a request id", async () => {
+  test("return a whole response with a request id", async () => {
     const answer = await client.responses.create({ model: "fast-chat", input: "What is a gateway?" });
     expect(answer.output_text).toContain("gateway");
     expect(answer.status).toBe("completed");
@@ -200,7 +200,7 @@ describe("responses", () => {
     expectOnly("fast-chat", [answer]);
   });
 
-  test("stream with one rising number and one terminal event", async () => {
+  test("stream with increasing sequence numbers and one terminal event", async () => {
     const stream = await client.responses.create({
       model: "fast-chat",
       input: "What is a gateway?",
@@ -214,7 +214,7 @@ describe("responses", () => {
     expectOnly("fast-chat", events);
   });
 
-  test("are put together by the SDK's own stream helper", async () => {
+  test("are assembled by the SDK's stream helper", async () => {
     const stream = client.responses.stream({ model: "thinker", input: "Why is the sky blue?" });
     const answer = await stream.finalResponse();
     expect(answer.output.map(({ type }) => type)).toEqual(["reasoning", "message"]);
@@ -238,7 +238,7 @@ describe("responses", () => {
     expectOnly("vendor/tool-user", [answer, ...events]);
   });
 
-  test("that the model cut short end with response.incomplete", async () => {
+  test("that the model cuts off end with response.incomplete", async () => {
     const answer = await client.responses.create({ model: "cut-short", input: "Tell me everything" });
     expect(answer.status).toBe("incomplete");
     const events = await all(
@@ -249,7 +249,7 @@ describe("responses", () => {
 });
 
 describe("embeddings", () => {
-  test("come back as numbers although the SDK asked for base64", async () => {
+  test("are returned as numbers although the SDK requests base64", async () => {
     const answer = await client.embeddings.create({ model: "embed-small", input: "a word" });
     const plain = await client.embeddings.create({
       model: "embed-small",
@@ -257,7 +257,7 @@ describe("embeddings", () => {
       encoding_format: "float",
     });
     const first = gateway.simulator.ledger.entries().at(-2);
-    const asked = Buffer.from(gateway.simulator.ledger.bodyOf(first?.id ?? "") ?? []).toString();
+    const asked = Buffer.from(gateway.simulator.ledger.findBody(first?.id ?? "") ?? []).toString();
     expect(asked).toContain('"encoding_format":"base64"');
     expect(answer.data[0]?.embedding).toEqual(
       (plain.data[0]?.embedding ?? []).map((number) => Math.fround(number)),
@@ -266,7 +266,7 @@ describe("embeddings", () => {
     expectOnly("embed-small", [answer, plain]);
   });
 
-  test("keep their order and take the dimensions asked for", async () => {
+  test("keep their order and have the requested dimensions", async () => {
     const answer = await client.embeddings.create({
       model: "embed-small",
       input: ["one", "two", "three"],
@@ -279,21 +279,21 @@ describe("embeddings", () => {
     ]);
   });
 
-  test.each([[[1, 2, 3]], [[[1, 2], [3]]]])("are made from tokens too: %j", async (input) => {
+  test.each([[[1, 2, 3]], [[[1, 2], [3]]]])("accept tokens as input: %j", async (input) => {
     const answer = await client.embeddings.create({ model: "embed-small", input, dimensions: 8 });
     expect(answer.data).toHaveLength(Array.isArray(input[0]) ? 2 : 1);
   });
 });
 
 describe("images", () => {
-  test("are painted", async () => {
+  test("are generated", async () => {
     const answer = await client.images.generate({ model: "painter", prompt: "a house", n: 2 });
     expect(answer.data?.map(({ b64_json }) => isPng(b64_json))).toEqual([true, true]);
     expect(answer.usage?.output_tokens).toBeGreaterThan(0);
     expect(answer._request_id).toMatch(/^req_/);
   });
 
-  test("are painted before one's eyes", async () => {
+  test("are generated as a stream", async () => {
     const stream = await client.images.generate({
       model: "painter",
       prompt: "a house",
@@ -311,7 +311,7 @@ describe("images", () => {
 
   const picture = (name: string) => toFile(Buffer.from("not looked at"), name, { type: "image/png" });
 
-  test("are edited: one file", async () => {
+  test("are edited with one file", async () => {
     const answer = await client.images.edit({
       model: "painter",
       prompt: "a door",
@@ -325,7 +325,7 @@ describe("images", () => {
     ]);
   });
 
-  test("are edited: several files and a mask, streamed", async () => {
+  test("are edited with several files and a mask, as a stream", async () => {
     const stream = await client.images.edit({
       model: "painter",
       prompt: "a door",
@@ -349,26 +349,26 @@ describe("images", () => {
   }
 });
 
-describe("a caller who leaves", () => {
+describe("a client that disconnects", () => {
   const left = (events: number) =>
     eventually(() => {
       const entry = gateway.simulator.ledger.last();
       return entry?.abortedByClient === true && entry.eventsSent < events;
     });
 
-  test("in the middle of a chat stream ends the upstream's work", async () => {
+  test("in the middle of a chat stream aborts the upstream call", async () => {
     const stream = await client.chat.completions.create({ model: "slow", messages: question, stream: true });
     for await (const _ of stream) break;
     await left(1000);
   });
 
-  test("in the middle of a responses stream ends the upstream's work", async () => {
+  test("in the middle of a Responses stream aborts the upstream call", async () => {
     const stream = await client.responses.create({ model: "slow", input: "Go on", stream: true });
     for await (const { type } of stream) if (type === "response.output_text.delta") break;
     await left(1000);
   });
 
-  test("before a whole answer came ends the upstream's work", async () => {
+  test("before a whole response arrived aborts the upstream call", async () => {
     const leave = new AbortController();
     const before = gateway.simulator.ledger.totals().requests;
     const answer = client.chat.completions

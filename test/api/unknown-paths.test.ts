@@ -1,9 +1,9 @@
-/** A 404 to a model call: something is missing, and the request says whether another account may have it. */
+/** An upstream 404 to a model request: the error decides whether another account is tried. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { type PooledGateway, startPooledGateway } from "../support/pooled-gateway.ts";
-import { recordOf } from "../support/sse-text.ts";
+import { asRecord } from "../support/sse-text.ts";
 
 const running: PooledGateway[] = [];
 const servers: ReturnType<typeof Bun.serve>[] = [];
@@ -25,7 +25,7 @@ function upstream(answer: (body: Record<string, unknown>) => Response): Upstream
     port: 0,
     async fetch(request) {
       asked++;
-      return answer(recordOf(await request.json()));
+      return answer(asRecord(await request.json()));
     },
   });
   servers.push(server);
@@ -43,7 +43,7 @@ async function start(upstreams: readonly Upstream[], isEqual = true): Promise<Po
 
 const TOOLS = [{ type: "function", function: { name: "f", parameters: {} } }];
 
-describe("an account whose address or model is wrong", () => {
+describe("an account with a wrong base URL or model", () => {
   const cases: [name: string, error: object][] = [
     [
       "Ollama's words",
@@ -52,33 +52,35 @@ describe("an account whose address or model is wrong", () => {
     ["a base_url without /v1", { message: "Invalid URL (POST /chat/completions)", code: null }],
   ];
 
-  test.each(cases)("is left alone for a while, and another serves: %s", async (_, error) => {
+  test.each(cases)("cools down while another account serves: %s", async (_, error) => {
     const [wrong, good] = [upstream(missing(error)), upstream(chatAnswer)];
     const gateway = await start([wrong, good], false);
-    for (let i = 0; i < 3; i++) expect((await gateway.ask({})).status).toBe(200);
+    for (let i = 0; i < 3; i++) expect((await gateway.send({})).status).toBe(200);
     expect([wrong.asked(), good.asked()]).toEqual([1, 3]);
   });
 
-  test.each(cases)("alone is told as what it is: %s", async (_, error) => {
+  test.each(cases)("results in no_available_account if it is the only account: %s", async (_, error) => {
     const gateway = await start([upstream(missing(error))]);
     for (let i = 0; i < 2; i++) {
-      expect(await refusalOf(await gateway.ask({}), 503)).toMatchObject({ code: "no_available_account" });
+      expect(await expectRefusal(await gateway.send({}), 503)).toMatchObject({
+        code: "no_available_account",
+      });
     }
   });
 
-  test("is asked again where it may lack only what this request asks for", async () => {
+  test("gets further requests if only the feature of this request is missing", async () => {
     const [picky, good] = [
       upstream(missing({ message: "No endpoints found that support tool use" })),
       upstream(chatAnswer),
     ];
     const gateway = await start([picky, good], false);
-    for (let i = 0; i < 2; i++) expect((await gateway.ask({ more: { tools: TOOLS } })).status).toBe(200);
+    for (let i = 0; i < 2; i++) expect((await gateway.send({ more: { tools: TOOLS } })).status).toBe(200);
     expect([picky.asked(), good.asked()]).toEqual([2, 2]);
   });
 });
 
-describe("an item that one account keeps", () => {
-  /** Each knows the items of its own responses, as at OpenAI. */
+describe("an item that one account stores", () => {
+  /** Each upstream knows only the items of its own responses, like OpenAI. */
   function keeper(name: string): Upstream {
     let made = 0;
     return upstream(({ input }) => {
@@ -90,20 +92,20 @@ describe("an item that one account keeps", () => {
     });
   }
 
-  test("is found wherever the conversation began, and from then on at once", async () => {
+  test("is found on the account where the conversation began, and from then on directly", async () => {
     const upstreams = ["a", "b"].map(keeper);
     const gateway = await start(upstreams);
     const asked = () => upstreams.reduce((sum, one) => sum + one.asked(), 0);
     for (let n = 0; n < 12; n++) {
       const first = { role: "user", content: `Conversation ${n}` };
-      const begun = recordOf(
-        await (await gateway.ask({ family: "responses", more: { input: [first] } })).json(),
+      const begun = asRecord(
+        await (await gateway.send({ family: "responses", more: { input: [first] } })).json(),
       );
       const input: object[] = [first, { type: "item_reference", id: `msg_${String(begun.id).slice(5)}` }];
       for (const turn of [1, 2, 3]) {
         input.push({ role: "user", content: `Turn ${turn}` });
         const before = asked();
-        const response = await gateway.ask({ family: "responses", more: { input } });
+        const response = await gateway.send({ family: "responses", more: { input } });
         expect([n, turn, response.status]).toEqual([n, turn, 200]);
         await response.text();
         if (turn > 1) expect(asked() - before).toBe(1);
@@ -111,16 +113,19 @@ describe("an item that one account keeps", () => {
     }
   });
 
-  test("and that is nowhere is told in the upstream's words, and nobody is blamed", async () => {
+  test("that no account has returns the upstream's error, without penalizing an account", async () => {
     const upstreams = ["a", "b"].map(keeper);
     const gateway = await start(upstreams);
     const input = [{ type: "item_reference", id: "msg_lost_1" }];
     for (const stream of [false, true]) {
-      const error = await refusalOf(await gateway.ask({ family: "responses", stream, more: { input } }), 404);
+      const error = await expectRefusal(
+        await gateway.send({ family: "responses", stream, more: { input } }),
+        404,
+      );
       expect(error).toMatchObject({ code: "not_found", message: "Item with id 'msg_lost_1' not found." });
     }
     expect(upstreams.map((one) => one.asked())).toEqual([2, 2]);
-    expect((await gateway.ask({ family: "responses" })).status).toBe(200);
+    expect((await gateway.send({ family: "responses" })).status).toBe(200);
   });
 });
 

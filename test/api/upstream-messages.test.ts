@@ -1,9 +1,9 @@
-/** What an upstream says of a request it refuses, as clients hear it: its codes stay, what names its account goes. */
+/** Upstream error messages as clients see them: codes are kept, and information about the account is removed. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { type PooledGateway, PUBLIC_MODEL, startPooledGateway } from "../support/pooled-gateway.ts";
-import { eventsIn, payload, recordOf } from "../support/sse-text.ts";
+import { asRecord, eventsIn, payload } from "../support/sse-text.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 
 let answer: () => Response;
@@ -52,13 +52,13 @@ const respond = () => gateway.call("/v1/responses", { model: PUBLIC_MODEL, input
 describe.each(["invalid_prompt", "cyber_policy", "image_too_large"])("a turn that ends in %s", (code) => {
   const told = { code, message: "token [redacted] of [redacted] refused it" };
 
-  test("is told so in its stream", async () => {
+  test("reports the code in its stream", async () => {
     answer = failing(code);
     const failed = payload(eventsIn(await (await respond()).text()).at(-2));
     expect(failed).toMatchObject({ type: "response.failed", sequence_number: 2, response: { error: told } });
   });
 
-  test("is told so over a WebSocket", async () => {
+  test("reports the code over a WebSocket", async () => {
     answer = failing(code);
     const client = await openSocketClient(gateway.url);
     const { last } = await client.turn({ model: PUBLIC_MODEL, input: "hi" });
@@ -66,7 +66,7 @@ describe.each(["invalid_prompt", "cyber_policy", "image_too_large"])("a turn tha
     expect(last).toMatchObject({ type: "response.failed", response: { error: told } });
   });
 
-  test("is refused whole by that code, by one account, once", async () => {
+  test("is rejected with that code after a single attempt", async () => {
     answer = () =>
       Response.json(
         { error: { code, type: "", message: "That is not allowed.", param: "prompt" } },
@@ -74,41 +74,41 @@ describe.each(["invalid_prompt", "cyber_policy", "image_too_large"])("a turn tha
       );
     const before = asked;
     for (let i = 0; i < 2; i++) {
-      expect(await refusalOf(await gateway.ask({}), 400)).toMatchObject({ code, param: "prompt" });
+      expect(await expectRefusal(await gateway.send({}), 400)).toMatchObject({ code, param: "prompt" });
     }
     expect(asked - before).toBe(2);
   });
 });
 
-test("a content filter is told in a chunk of a chat that has begun", async () => {
+test("a content filter is reported in a chunk of a chat stream that has begun", async () => {
   const chunk = { id: "c", model: "um", choices: [{ index: 0, delta: { content: "Well" } }] };
   const error = { code: "content_filter", message: "Refused by Azure OpenAI's policy." };
   answer = streamed(`data: ${JSON.stringify(chunk)}\n\n`, `data: ${JSON.stringify({ error })}\n\n`);
-  const events = eventsIn(await (await gateway.ask({ stream: true })).text());
-  expect(recordOf(payload(events.at(-1)).error)).toMatchObject({ ...error, type: "invalid_request_error" });
+  const events = eventsIn(await (await gateway.send({ stream: true })).text());
+  expect(asRecord(payload(events.at(-1)).error)).toMatchObject({ ...error, type: "invalid_request_error" });
 });
 
-test("the reason of a vLLM server that refuses is told", async () => {
+test("the error message of a vLLM server is delivered", async () => {
   const message = "This model's maximum context length is 4096 tokens.";
   answer = () =>
     Response.json(
       { object: "error", message, type: "BadRequestError", param: null, code: 400 },
       { status: 400 },
     );
-  expect(await refusalOf(await gateway.ask({}), 400)).toMatchObject({ message });
+  expect(await expectRefusal(await gateway.send({}), 400)).toMatchObject({ message });
 });
 
-test("what passed LiteLLM keeps its words and its class names", async () => {
+test("an error that passed through LiteLLM keeps its message and class names", async () => {
   const message =
     "litellm.ContextWindowExceededError: litellm.BadRequestError: OpenAIException - ctx too long";
   answer = () => Response.json({ error: { message, type: null, param: null, code: "400" } }, { status: 400 });
-  expect(await refusalOf(await gateway.ask({}), 400)).toMatchObject({
+  expect(await expectRefusal(await gateway.send({}), 400)).toMatchObject({
     message,
     code: "context_length_exceeded",
   });
 });
 
-test("no event names the upstream's model, its headers or what is between it and us", async () => {
+test("no event contains the upstream's model, its headers or events of intermediaries", async () => {
   answer = streamed(
     BEGUN,
     event("response.output_text.delta", { delta: "!", headers: { "openai-model": "um-2026" } }),

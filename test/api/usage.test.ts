@@ -1,4 +1,4 @@
-/** What a request used, as the gateway writes it down: held against the upstream's own ledger. */
+/** The usage that the gateway records, compared with the ledger of the upstream. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Row } from "../../src/store/engine/db.ts";
@@ -45,7 +45,7 @@ type Path = keyof typeof BODIES;
 const post = (path: Path, model: string, more: object = {}, init: RequestInit = {}) =>
   gateway.call(path, { model, ...BODIES[path], ...more }, init);
 
-/** The row of an answer that has been read to its end. */
+/** The usage row of a response that was read to its end. */
 async function rowOf(response: Response): Promise<Row> {
   await response.arrayBuffer();
   const id = response.headers.get("x-request-id");
@@ -54,7 +54,7 @@ async function rowOf(response: Response): Promise<Row> {
   return rows[0] ?? {};
 }
 
-/** What the upstream says of the last request, under the names of a row. */
+/** The upstream's ledger entry for the last request, with the column names of a usage row. */
 function truth() {
   const entry = gateway.simulator.ledger.last();
   return {
@@ -68,7 +68,7 @@ function truth() {
 
 const NOTHING = { input_tokens: 0, cached_tokens: 0, output_tokens: 0, reasoning_tokens: 0, images: 0 };
 
-describe("an answer of every family is written down as the upstream counted it", () => {
+describe("usage is recorded as the upstream counted it, for every interface:", () => {
   const cases: [Path, string, string, object, number][] = [
     ["/v1/chat/completions", "chat.completions", "plain", {}, 0],
     ["/v1/chat/completions", "chat.completions", "thinker", { n: 2 }, 0],
@@ -114,7 +114,7 @@ describe("an answer of every family is written down as the upstream counted it",
     expect(row.duration_ms).toBeGreaterThanOrEqual(Number(row.first_byte_ms));
   });
 
-  test("cached tokens too", async () => {
+  test("cached tokens are recorded too", async () => {
     for (const stream of [false, true]) {
       const cached = () => post("/v1/responses", "plain", { prompt_cache_key: `key-${stream}`, stream });
       expect((await rowOf(await cached())).cached_tokens).toBe(0);
@@ -124,7 +124,7 @@ describe("an answer of every family is written down as the upstream counted it",
     }
   });
 
-  test("counting input tokens uses none", async () => {
+  test("counting input tokens uses no tokens", async () => {
     expect(await rowOf(await post("/v1/responses/input_tokens", "plain"))).toMatchObject({
       ...NOTHING,
       endpoint: "responses.input_tokens",
@@ -134,7 +134,7 @@ describe("an answer of every family is written down as the upstream counted it",
   });
 });
 
-describe("an end of every kind is written down as what it was:", () => {
+describe("every outcome is recorded:", () => {
   test.each([
     ["/v1/responses", false],
     ["/v1/responses", true],
@@ -147,7 +147,7 @@ describe("an end of every kind is written down as what it was:", () => {
   });
 
   test.each(["/v1/chat/completions", "/v1/responses"] as const)(
-    "failed with its usage told, in a stream of %s",
+    "failed with reported usage, in a stream of %s",
     async (path) => {
       const row = await rowOf(await post(path, "failed", { stream: true }));
       expect(row).toMatchObject({ ...truth(), outcome: "failed", status: 200, error_code: "upstream_error" });
@@ -183,7 +183,7 @@ describe("an end of every kind is written down as what it was:", () => {
     ["refusing", 400, "invalid_value"],
     ["limited", 429, "rate_limit_exceeded"],
     ["dead", 502, "upstream_error"],
-  ])("failed before it began, by %s", async (model, status, code) => {
+  ])("failed before the response began, by %s", async (model, status, code) => {
     for (const stream of [false, true]) {
       expect(await rowOf(await post("/v1/chat/completions", model, { stream }))).toMatchObject({
         ...NOTHING,
@@ -197,8 +197,8 @@ describe("an end of every kind is written down as what it was:", () => {
 
   test.each([
     ["an unknown model", "nothing", {}, 404, "model_not_found", "nothing"],
-    ["a wrong field", "plain", { n: "two" }, 400, "invalid_type", ""],
-  ])("refused for %s", async (_, model, more, status, code, written) => {
+    ["an invalid field", "plain", { n: "two" }, 400, "invalid_type", ""],
+  ])("rejected for %s", async (_, model, more, status, code, written) => {
     expect(await rowOf(await post("/v1/chat/completions", model, more))).toMatchObject({
       ...NOTHING,
       outcome: "refused",
@@ -210,7 +210,7 @@ describe("an end of every kind is written down as what it was:", () => {
     });
   });
 
-  test.each(["/v1/chat/completions", "/v1/responses"] as const)("left by its client, %s", async (path) => {
+  test.each(["/v1/chat/completions", "/v1/responses"] as const)("client disconnected, %s", async (path) => {
     const response = await post(path, "slow", { stream: true });
     const id = response.headers.get("x-request-id");
     const reader = response.body?.getReader();
@@ -222,7 +222,7 @@ describe("an end of every kind is written down as what it was:", () => {
     expect(row).toMatchObject({ outcome: "client_gone", status: 200, error_code: null });
   });
 
-  test("cancelled, after it was pending", async () => {
+  test("cancelled after it was pending", async () => {
     const response = await post("/v1/responses", "plain", { background: true });
     const { id } = (await response.clone().json()) as { id: string };
     expect(await rowOf(response)).toMatchObject({ outcome: "pending", response_id: id });
@@ -232,23 +232,26 @@ describe("an end of every kind is written down as what it was:", () => {
   });
 });
 
-describe("usage that is told wrong", () => {
-  test("(negative) counts as nothing, and never as less", async () => {
+describe("wrong usage", () => {
+  test("(negative) counts as zero", async () => {
     for (const path of ["/v1/chat/completions", "/v1/responses", "/v1/embeddings"] as const) {
       const row = await rowOf(await post(path, "negative"));
       expect(row).toMatchObject({ ...NOTHING, outcome: "completed", usage_source: "upstream" });
     }
   });
 
-  test.each(["silent", "zero"])("(%s) is counted here, though nobody pays", async (model) => {
-    for (const path of ["/v1/chat/completions", "/v1/responses", "/v1/embeddings"] as const) {
-      const row = await rowOf(await post(path, model));
-      expect(row).toMatchObject({ outcome: "completed", usage_source: "estimated" });
-      expect(row.input_tokens).toBeGreaterThan(0);
-      if (path === "/v1/embeddings") expect(row.output_tokens).toBe(0);
-      else expect(row.output_tokens).toBeGreaterThan(0);
-    }
-  });
+  test.each(["silent", "zero"])(
+    "(%s) is replaced by a local count, also for unpaid requests",
+    async (model) => {
+      for (const path of ["/v1/chat/completions", "/v1/responses", "/v1/embeddings"] as const) {
+        const row = await rowOf(await post(path, model));
+        expect(row).toMatchObject({ outcome: "completed", usage_source: "estimated" });
+        expect(row.input_tokens).toBeGreaterThan(0);
+        if (path === "/v1/embeddings") expect(row.output_tokens).toBe(0);
+        else expect(row.output_tokens).toBeGreaterThan(0);
+      }
+    },
+  );
 
   test.each([
     ["silent", "/v1/chat/completions"],
@@ -256,7 +259,7 @@ describe("usage that is told wrong", () => {
     ["zero", "/v1/chat/completions"],
     ["zero", "/v1/responses"],
   ] as const)(
-    "(%s) has its words counted, in streams of %s, after the first that told nothing",
+    "(%s) is replaced by a local count in streams of %s, after the first without usage",
     async (model, path) => {
       await rowOf(await post(path, model, { stream: true }));
       const row = await rowOf(await post(path, model, { stream: true }));
@@ -266,7 +269,7 @@ describe("usage that is told wrong", () => {
     },
   );
 
-  test("(absurd) is written without breaking the books", async () => {
+  test("(absurd) is recorded as a safe integer", async () => {
     const row = await rowOf(await post("/v1/chat/completions", "absurd"));
     expect(row.outcome).toBe("completed");
     for (const name of ["input_tokens", "output_tokens"]) {
@@ -276,7 +279,7 @@ describe("usage that is told wrong", () => {
   });
 });
 
-test("a caller without a key leaves no row", async () => {
+test("a request without a valid key creates no usage row", async () => {
   const before = (await gateway.usageRows()).length;
   await post("/v1/chat/completions", "plain", {}, { headers: { authorization: "Bearer wrong" } });
   expect(await gateway.usageRows()).toHaveLength(before);
@@ -310,7 +313,7 @@ describe("GET /v1/usage", () => {
   const report = async (key?: string) =>
     (await (await fresh.call("/v1/usage", undefined, as(key))).json()) as Report;
 
-  test("adds up what this key has used, and nothing of another's", async () => {
+  test("sums the usage of this key only", async () => {
     const chat = { messages: [{ role: "user", content: "Hello" }] };
     const calls: [path: string, body: object, key?: string][] = [
       ["/v1/chat/completions", { model: "plain", ...chat }],
@@ -350,7 +353,7 @@ describe("GET /v1/usage", () => {
     expect(mine.key.id).not.toBe(others.key.id);
   });
 
-  test("says whose it is, and what today is", async () => {
+  test("shows the key, its group and the start of today", async () => {
     const mine = await report();
     const { since, ...today } = mine.usage.today;
     expect(mine).toMatchObject({

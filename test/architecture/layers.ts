@@ -24,8 +24,10 @@ const GATEWAY_IMPORTS = [
   "policy",
   "limits",
   "pool",
+  "nodes",
   "protocols",
   "accounts",
+  "telemetry",
 ];
 
 /** From the top to the bottom: a layer imports only layers below it. */
@@ -33,7 +35,13 @@ export const LAYERS: readonly Layer[] = [
   { name: "cli", holds: "the commands", mayImport: "everything" },
   {
     name: "main",
-    holds: "the composition root: settings → store → policy → gateway → server",
+    holds:
+      "the composition root: opens policy → billing → gateway → console API → server, closes them in reverse",
+    mayImport: "everything",
+  },
+  {
+    name: "composition",
+    holds: "the steps of the composition root: one file for each group of services, with its shutdown",
     mayImport: "everything",
   },
   {
@@ -53,7 +61,17 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "console-api",
     holds: "the console's API: one table of operations, authentication and authorization of people",
-    mayImport: [...GATEWAY_IMPORTS, "version", "own-origin", "alerts", "mail", "config", "gateway"],
+    mayImport: [
+      ...GATEWAY_IMPORTS,
+      "vendors",
+      "version",
+      "own-origin",
+      "openapi",
+      "alerts",
+      "mail",
+      "config",
+      "gateway",
+    ],
   },
   {
     name: "responses-websocket",
@@ -74,7 +92,7 @@ export const LAYERS: readonly Layer[] = [
     name: "public-api",
     holds:
       "the public API described: operations, schemas, examples, error guide; the source of `/openapi.json` and the explorer",
-    mayImport: ["errors"],
+    mayImport: ["errors", "openapi"],
   },
   {
     name: "gateway",
@@ -105,7 +123,12 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "config",
     holds: "gateway.yaml ↔ records, settings, and every limit and deadline of the product",
-    mayImport: ["net", "records", "money", "secrets", "store", "policy"],
+    mayImport: ["net", "records", "vendors", "money", "secrets", "store", "policy", "observe", "telemetry"],
+  },
+  {
+    name: "nodes",
+    holds: "what nodes share: the health of accounts, and counts of throttles",
+    mayImport: ["net", "observe", "store", "policy", "pool"],
   },
   {
     name: "pool",
@@ -116,12 +139,17 @@ export const LAYERS: readonly Layer[] = [
     name: "accounts",
     holds:
       "kinds of upstream accounts: addresses, headers, failures, rate limits; the Responses WebSocket client",
-    mayImport: [...SHARED_WORDS, "net", "json", "policy", "protocols"],
+    mayImport: [...SHARED_WORDS, "vendors", "net", "json", "policy", "protocols"],
   },
   {
     name: "billing",
     holds: "holds, settlements, journal, recovery, reconciliation, top-ups, codes, subscriptions",
     mayImport: ["net", "records", "money", "secrets", "store", "observe"],
+  },
+  {
+    name: "telemetry",
+    holds: "distributed traces: span contexts, spans as OTLP, their export to a collector",
+    mayImport: ["net", "observe", "version"],
   },
   {
     name: "limits",
@@ -131,7 +159,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "protocols",
     holds: "the API dialects: requests, responses, streams. Pure: no I/O, no clock",
-    mayImport: [...SHARED_WORDS, "net", "json"],
+    mayImport: [...SHARED_WORDS, "net", "json", "money"],
   },
   {
     name: "policy",
@@ -161,11 +189,17 @@ export const LAYERS: readonly Layer[] = [
   { name: "secrets", holds: "keys, sealing, passwords, one-time codes", mayImport: [] },
   { name: "observe", holds: "log lines, counters, the text format of metrics", mayImport: [] },
   {
+    name: "vendors",
+    holds: "addresses and interfaces of vendors with OpenAI-compatible APIs",
+    mayImport: ["records"],
+  },
+  {
     name: "records",
     holds: "the records that the store keeps and the policy is compiled from",
     mayImport: [],
   },
   { name: "errors", holds: "every error code with its status, and the error object", mayImport: [] },
+  { name: "openapi", holds: "writes the OpenAPI documents of both APIs", mayImport: [] },
   { name: "own-origin", holds: "which web origins are the gateway's own", mayImport: [] },
   { name: "version", holds: "the version of the product", mayImport: [] },
 ];
@@ -176,4 +210,8 @@ export const OTHER_PROGRAMS: Readonly<Record<string, readonly string[]>> = {
   simulator: ["net", "json"],
   /** The console takes types of the API's routes, and the explorer the description of the public API. */
   console: ["console-api", "public-api", "errors"],
+  /** The dashboard and the alert rules are about the metrics of the catalogue. */
+  deploy: ["observe"],
+  /** The release takes the allocator settings for the image and the unit, and the schema of gateway.yaml for the chart. */
+  release: ["cli", "config"],
 };

@@ -1,16 +1,18 @@
-/** An administrator who runs the place, in a real browser: settings, people, money, codes, plans, alerts, the audit. */
+/**
+ * Tasks of an administrator in a real browser: settings, users, money, redeem codes, plans, alerts and the audit log.
+ */
 
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { PAYER, paidFile, SIMULATOR } from "../support/paid-gateway.ts";
-import { signInAs } from "../support/signed-in.ts";
 import { type SmtpServer, startSmtpServer } from "../support/smtp-server.ts";
 import { startWebhookListener, type WebhookListener } from "../support/webhook-listener.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
-import { HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";
+import { HOSTILE_TEXTS, hostileTraces } from "./hostile-texts.ts";
 
-// The console is built first, and a browser starts.
+// The console is built and a browser starts first.
 setDefaultTimeout(90_000);
 
 const ADMIN = "root@example.com";
@@ -73,13 +75,13 @@ async function openPayer(page: Page): Promise<void> {
   await page.getByRole("heading", { level: 1, name: PAYER }).waitFor();
 }
 
-/** Every dialog is looked at as well, and no hostile text has become anything. */
+/** Every dialog is checked as well, and no hostile text is interpreted as markup. */
 async function expectSound(page: Page): Promise<void> {
   expect(await axeFindings(page)).toEqual([]);
   expect(await hostileTraces(page)).toEqual([]);
 }
 
-test("registration that is opened in the settings lets somebody register, and closed again refuses", async () => {
+test("registration can be opened and closed in the settings", async () => {
   const visitor = await console.open("/register");
   await visitor.getByText("Registration is closed.").waitFor();
   const page = await open("/admin/settings");
@@ -101,7 +103,7 @@ test("registration that is opened in the settings lets somebody register, and cl
   await late.getByText("Registration is closed.").waitFor();
 });
 
-test("an adjustment of the balance is in the ledger with its reason, and in the audit", async () => {
+test("an adjustment of the balance is in the ledger with its reason, and in the audit log", async () => {
   const page = await open("/admin");
   await openPayer(page);
   await page.getByRole("tab", { name: "Billing" }).click();
@@ -127,7 +129,7 @@ test("an adjustment of the balance is in the ledger with its reason, and in the 
   await expectSound(page);
 });
 
-test("a user is invited, made, disabled and helped, and what was refused is told", async () => {
+test("a user is invited, created, disabled and reset, and errors are shown", async () => {
   const page = await open("/admin/users");
   await page.getByRole("button", { name: "Invite user" }).click();
   const dialog = page.getByRole("dialog");
@@ -159,7 +161,7 @@ test("a user is invited, made, disabled and helped, and what was refused is told
   expect(await chat("paid")).toBe(200);
 });
 
-test("codes are shown once and redeemed; a plan is made, granted and cancelled", async () => {
+test("redeem codes are shown once and redeemed; a plan is created, granted and cancelled", async () => {
   const page = await open("/admin/plans");
   await page.getByRole("button", { name: "Create plan" }).first().click();
   const plan = page.getByRole("dialog");
@@ -198,7 +200,7 @@ test("codes are shown once and redeemed; a plan is made, granted and cancelled",
   await expectSound(page);
   await dialog.getByRole("button", { name: "I have saved them" }).click();
   const payer = await signInAs(console.gateway, PAYER);
-  await payer.ask("wallet.redeem", { body: { code } });
+  await payer.call("wallet.redeem", { body: { code } });
   await page.getByRole("link", { name: "spring" }).click();
   await page.getByText("Redeemed").first().waitFor();
   await page.getByRole("button", { name: "Void unused codes" }).click();
@@ -207,7 +209,7 @@ test("codes are shown once and redeemed; a plan is made, granted and cancelled",
   expect(await page.content()).not.toContain(code);
 });
 
-test("the dashboard moves while requests run, and an alert reaches a webhook", async () => {
+test("the dashboard updates while requests run, and an alert is sent to a webhook", async () => {
   await console.gateway.apply(
     JSON.stringify({
       alerts: { webhooks: [{ name: "ops", url: listener.url, private_network: true }] },
@@ -251,7 +253,7 @@ test("the dashboard moves while requests run, and an alert reaches a webhook", a
   await expectSound(page);
 });
 
-test("a mail server is set, tested, and keeps its password to itself", async () => {
+test("a mail server is configured and tested, and its password is never shown", async () => {
   await console.gateway.apply(
     JSON.stringify({
       smtp: {
@@ -267,8 +269,8 @@ test("a mail server is set, tested, and keeps its password to itself", async () 
   await page.getByRole("button", { name: "Send test mail" }).click();
   await page.getByRole("dialog").getByLabel("To", { exact: true }).fill("ops@example.com");
   await page.getByRole("dialog").getByRole("button", { name: "Send test mail" }).click();
-  await page.getByText("The mail server has taken the mail for ops@example.com.").waitFor();
-  expect(await mailServer.textTo("ops@example.com")).toContain("Mail works");
+  await page.getByText("The mail server accepted the mail to ops@example.com.").waitFor();
+  expect(await mailServer.textTo("ops@example.com")).toContain("The mail settings work");
   await page.getByRole("dialog").getByRole("button", { name: "Close" }).click();
   await page.getByLabel("Host").fill("smtp.example.com");
   await page.getByLabel("User name").fill("gateway");
@@ -279,12 +281,12 @@ test("a mail server is set, tested, and keeps its password to itself", async () 
   expect(await page.content()).not.toContain("canary-of-the-mail-server");
   await page.getByLabel("Host").fill("smtp.evil.example");
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText("must be given again").waitFor();
+  await page.getByText("must be entered again").waitFor();
   expect(await page.getByLabel("Host").inputValue()).toBe("smtp.evil.example");
   await expectSound(page);
 });
 
-test("every page fits a phone, in Chinese as well", async () => {
+test("every page fits a phone, in Chinese too", async () => {
   const page = await open("/admin", { width: PHONE_WIDTH, language: "zh" });
   for (const path of ["/admin", "/admin/users", "/admin/plans", "/admin/codes", "/admin/audit"]) {
     await console.goTo(page, path);

@@ -1,13 +1,13 @@
-/** An administrator at work on accounts, models, groups and the whole file, in a real browser. */
+/** An administrator edits accounts, models, groups and the configuration file in a real browser. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readPolicy } from "../../src/store/policy/policy.ts";
 import { eventually } from "../support/eventually.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
-import { HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";
+import { HOSTILE_TEXTS, hostileTraces } from "./hostile-texts.ts";
 
-// The console is built first, and a browser starts.
+// The console is built and a browser starts first.
 setDefaultTimeout(90_000);
 
 let console: ConsoleUnderTest;
@@ -46,7 +46,7 @@ async function addSimulator(page: Page, name: string, priority: string): Promise
   await page.getByRole("heading", { level: 1, name }).waitFor();
 }
 
-test("accounts are added, a model is published and mapped, and one account takes over for the other", async () => {
+test("accounts are added, a model is published and mapped, and one account fails over to the other", async () => {
   const page = await open("/admin/accounts");
   await addSimulator(page, "first", "1");
   await addSimulator(page, "second", "2");
@@ -89,7 +89,7 @@ test("accounts are added, a model is published and mapped, and one account takes
   await page.getByText("first receives requests again.").waitFor();
 });
 
-test("a test call tells what is wrong with an address before anything is saved", async () => {
+test("a connection test reports a wrong address before the account is saved", async () => {
   const page = await open("/admin/accounts/sim");
   await page.getByRole("button", { name: "Test connection" }).click();
   await page.getByText("Connected. The credential is valid").waitFor();
@@ -102,19 +102,19 @@ test("a test call tells what is wrong with an address before anything is saved",
   await dialog.getByRole("button", { name: "Test connection" }).click();
   await dialog.getByText("The address is in a private network").waitFor();
   await dialog.getByRole("button", { name: "Add account" }).click();
-  // Without a name it is refused, and everything typed is still there.
+  // Without a name the form is rejected, and all input is kept.
   await dialog.getByText("must be a name of 1 to 64 characters").waitFor();
   expect(await dialog.getByLabel("Base URL").inputValue()).toBe(console.gateway.simulator.url);
   expect(await dialog.getByLabel("Credential", { exact: true }).inputValue()).toBe("sk-typed");
 });
 
-test("what is wrong with a group is told beside the field, and what was typed stays", async () => {
+test("an invalid group field is marked with its error, and the input is kept", async () => {
   const page = await open("/admin/groups/default");
   const factor = page.getByLabel("Price multiplier");
   await factor.fill("one and a half");
   await page.getByLabel("Maximum queue time").fill("soon");
   await page.getByRole("button", { name: "Save" }).click();
-  await page.getByText('must be a decimal number like "0.15"').first().waitFor();
+  await page.getByText('must be a non-negative decimal number like "0.15"').first().waitFor();
   expect(await factor.getAttribute("aria-invalid")).toBe("true");
   expect(await factor.inputValue()).toBe("one and a half");
   expect(await page.getByLabel("Maximum queue time").getAttribute("aria-invalid")).toBe("true");
@@ -122,7 +122,7 @@ test("what is wrong with a group is told beside the field, and what was typed st
   expect(await factor.inputValue()).toBe("1");
 });
 
-test("what is no number is told, and never saved as no limit", async () => {
+test("an invalid number is reported and never saved as no limit", async () => {
   const page = await open("/admin/groups/default");
   const rpm = page.getByLabel("Requests per minute").first();
   await rpm.fill("600");
@@ -143,7 +143,7 @@ test("what is no number is told, and never saved as no limit", async () => {
   expect(groups.find(({ name }) => name === "default")?.limits.rpm).toBe(600);
 });
 
-test("whoever leaves with changes that are not saved is asked first, by a link and by going back", async () => {
+test("leaving with unsaved changes asks for confirmation, by a link and by going back", async () => {
   const page = await open("/admin/groups");
   await page.getByRole("link", { name: "default" }).click();
   await page.getByLabel("Maximum queue time").fill("7s");
@@ -161,7 +161,7 @@ test("whoever leaves with changes that are not saved is asked first, by a link a
   expect(asked).toEqual(Array(3).fill("Leave this page? You have unsaved changes."));
 });
 
-test("a group is opened by its name, whatever it is made of", async () => {
+test("a group can be opened by any name", async () => {
   const page = await open("/admin/groups/-/new");
   for (const name of ["a/b?c#d %41", "100%25"]) {
     await console.goTo(page, "/admin/groups/-/new");
@@ -177,7 +177,7 @@ test("a group is opened by its name, whatever it is made of", async () => {
   }
 });
 
-test("somebody else's change is not overwritten", async () => {
+test("a concurrent change of another user is not overwritten", async () => {
   const mine = await open("/admin/groups/default");
   const theirs = await open("/admin/groups/default");
   await theirs.getByLabel("Maximum queue length").fill("7");
@@ -195,7 +195,7 @@ test("somebody else's change is not overwritten", async () => {
   expect(groups.find(({ name }) => name === "default")?.queue.maxWaiting).toBe(7);
 });
 
-test("deleting a group says which keys end, and asks for its name", async () => {
+test("deleting a group lists the keys that stop working and asks for the group's name", async () => {
   const page = await open("/admin/groups/-/new");
   await page.getByLabel("Name", { exact: true }).fill("passing");
   await page.getByRole("button", { name: "Create group" }).click();
@@ -211,8 +211,8 @@ test("deleting a group says which keys end, and asks for its name", async () => 
   await page.getByText("Group passing deleted.").waitFor();
 });
 
-describe("importing", () => {
-  test("shows the difference, and writes only what was shown", async () => {
+describe("importing a configuration", () => {
+  test("shows the difference and applies only that difference", async () => {
     const page = await open("/admin/config");
     const text = page.getByLabel("gateway.yaml", { exact: true });
     await text.fill("groups:\n  - name: imported\n    models: [fast-chat]\n    accounts: [sim]\n");
@@ -230,19 +230,19 @@ describe("importing", () => {
     expect(await names()).toContain("imported");
   });
 
-  test("names the line of a problem, and goes there", async () => {
+  test("reports the line of a problem and jumps to it", async () => {
     const page = await open("/admin/config");
     const text = page.getByLabel("gateway.yaml", { exact: true });
     await text.fill("models:\n  - id: x\n    interfaces: [telepathy]\n");
     await page.getByRole("button", { name: "Show diff" }).click();
     await page.getByRole("button", { name: "Line 3, column 18" }).click();
-    // The page's own types are not known here, so this is text.
+    // The types of the page are not available here, so the script is a string.
     const chosen = "(({ value, selectionStart }) => value.slice(selectionStart))(document.activeElement)";
     expect(await page.evaluate(chosen)).toStartWith("telepathy]");
   });
 });
 
-test("hostile names stay texts", async () => {
+test("hostile names are shown as text", async () => {
   const [hostile] = HOSTILE_TEXTS;
   const name = hostile.slice(0, 64).trim();
   const model = hostile.replaceAll(/\s/g, "-");
@@ -273,7 +273,7 @@ test("hostile names stay texts", async () => {
   }
 });
 
-test("every page is free of serious findings, and fits a phone", async () => {
+test("every page has no serious accessibility findings and fits a phone", async () => {
   const paths = [
     "/admin/groups",
     "/admin/groups/default",
@@ -290,7 +290,7 @@ test("every page is free of serious findings, and fits a phone", async () => {
     expect(await axeFindings(page)).toEqual([]);
     expect(await sidewaysScroll(page)).toBe(0);
   }
-  // What a key sees scrolls for itself where the window is wide and low.
+  // The preview of a key scrolls separately if the window is wide and low.
   await page.setViewportSize({ width: 1360, height: 300 });
   await console.goTo(page, "/admin/groups/default");
   await page.locator("[aria-busy=true]").waitFor({ state: "detached" });

@@ -15,8 +15,8 @@ import {
 } from "playwright-core";
 import { type Built, buildConsole } from "../../console/build.ts";
 import type { Role } from "../../src/records.ts";
+import { signInAs } from "../support/console-client.ts";
 import { type GatewayOptions, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { signInAs } from "../support/signed-in.ts";
 
 export type { Page } from "playwright-core";
 
@@ -25,6 +25,8 @@ export interface Looks {
   /** In pixels. */
   width?: number;
   language?: "en" | "zh";
+  /** Device pixels for one CSS pixel. */
+  scale?: number;
 }
 
 export const PHONE_WIDTH = 390;
@@ -119,9 +121,11 @@ export function contextOptions({
   scheme = "light",
   width = 1360,
   language = "en",
+  scale = 1,
 }: Looks): BrowserContextOptions {
   return {
     viewport: { width, height: 900 },
+    deviceScaleFactor: scale,
     colorScheme: scheme,
     locale: language === "zh" ? "zh-CN" : "en-US",
     timezoneId: "UTC",

@@ -67,3 +67,18 @@ export async function startExplorer(options: GatewayOptions = {}): Promise<Explo
     },
   };
 }
+
+/** The text editor of the body, once it is loaded. */
+export const bodyEditor = (page: Page) => page.locator(".json-editor .cm-content");
+
+export async function bodyText(page: Page): Promise<string> {
+  await bodyEditor(page).waitFor();
+  return (await page.locator(".json-editor .cm-line").allTextContents()).join("\n");
+}
+
+/** Empties the editor first: text inserted over coloured text gets an inline style from Chromium, which the policy rejects. */
+export async function setBodyText(page: Page, text: string): Promise<void> {
+  await bodyEditor(page).press("Control+a");
+  await bodyEditor(page).press("Delete");
+  await page.keyboard.insertText(text);
+}

@@ -1,7 +1,7 @@
 /**
- * Snippets, taken from the page as somebody would copy them, and run as they stand. curl, TypeScript, fetch, PHP and Ruby
- * run always, Java where the machine has it. Python is always compiled, and run where its `openai` package is installed,
- * which Debian has not. Go is parsed where the machine has it: to build it takes a minute. C# is read by people only.
+ * Snippets are copied from the page and run unchanged. curl, TypeScript, fetch, PHP and Ruby always run, Java only
+ * where it is installed. Python is always compiled, and run only where its `openai` package is installed, which Debian
+ * lacks. Go is parsed where it is installed, because building it takes a minute. C# is not checked.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -9,15 +9,15 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import { finished } from "../support/finished.ts";
+import { readProcessResult } from "../support/process-result.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { type ExplorerUnderTest, startExplorer } from "./explorer-page.ts";
+import { type ExplorerUnderTest, setBodyText, startExplorer } from "./explorer-page.ts";
 
 const PNG = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
   "base64",
 );
-/** Everything that some language takes for more than text. */
+/** Characters that have a special meaning in some language. */
 // biome-ignore lint/suspicious/noTemplateCurlyInString: it must stay text.
 const INPUT = 'it\'s "quoted" \\ `tick` $HOME #{1} ${2} %s @x <b> 你好\nsecond line';
 
@@ -50,7 +50,7 @@ let explorer: ExplorerUnderTest;
 let page: Page;
 
 beforeAll(async () => {
-  symlinkSync(join(import.meta.dir, "../../node_modules"), join(folder, "node_modules"));
+  symlinkSync(join(import.meta.dir, "../clients/node_modules"), join(folder, "node_modules"));
   for (const name of ["house.png", "mask.png"]) writeFileSync(join(folder, name), PNG);
   explorer = await startExplorer();
   page = await explorer.open();
@@ -63,7 +63,7 @@ afterAll(async () => {
 async function show(operation: string, body: object): Promise<void> {
   await page.evaluate(`location.hash = "#${operation}"`);
   await page.locator(`.explorer-endpoints a[href="#${operation}"][aria-current]`).waitFor();
-  await page.locator(".json-editor textarea").fill(JSON.stringify(body));
+  await setBodyText(page, JSON.stringify(body));
 }
 
 async function snippet(label: string): Promise<string> {
@@ -72,7 +72,7 @@ async function snippet(label: string): Promise<string> {
   return page.getByRole("region", { name: label, exact: true }).locator("code").innerText();
 }
 
-/** What it prints; fails when it fails. */
+/** Returns the output, and throws if the program fails. */
 async function run({ file, command }: Runner, code: string): Promise<string> {
   writeFileSync(join(folder, file), code);
   const child = Bun.spawn([...command], {
@@ -81,25 +81,25 @@ async function run({ file, command }: Runner, code: string): Promise<string> {
     stdout: "pipe",
     stderr: "pipe",
   });
-  const { out, err, code: status } = await finished(child);
+  const { out, err, code: status } = await readProcessResult(child);
   if (status !== 0) throw new Error(`${command.join(" ")} ended with ${status}: ${err}\n${code}`);
   return out;
 }
 
-/** What the upstream was sent last. */
+/** The last body that the upstream received. */
 function lastBody(): string {
   const { ledger } = explorer.gateway.simulator;
-  return Buffer.from(ledger.bodyOf(ledger.last()?.id ?? "") ?? []).toString("latin1");
+  return Buffer.from(ledger.findBody(ledger.last()?.id ?? "") ?? []).toString("latin1");
 }
 
-test.each(THERE)("$label asks for a response with the very text that was typed", async (runner) => {
+test.each(THERE)("$label creates a response with exactly the typed text", async (runner) => {
   await show("createResponse", { model: "fast-chat", input: INPUT });
   expect(await run(runner, await snippet(runner.label))).toContain("resp_");
   const sent = JSON.parse(Buffer.from(lastBody(), "latin1").toString());
   expect(sent.input).toBe(INPUT);
 });
 
-test.each(THERE)("$label prints a stream as it comes", async (runner) => {
+test.each(THERE)("$label prints a stream", async (runner) => {
   await show("createChatCompletion", {
     model: "fast-chat",
     messages: [{ role: "user", content: INPUT }],
@@ -108,13 +108,13 @@ test.each(THERE)("$label prints a stream as it comes", async (runner) => {
   expect(await run(runner, await snippet(runner.label))).toContain("chat.completion.chunk");
 });
 
-/** The library of Java knows no forms. */
+/** Java's standard library does not support forms. */
 const WITH_FORMS = THERE.filter(({ label }) => label !== "Java");
 
-test.each(WITH_FORMS)("$label has a picture changed with files", async (runner) => {
+test.each(WITH_FORMS)("$label edits an image with files", async (runner) => {
   await show("editImages", { model: "fast-chat", prompt: "@house.png; type=text/html", n: 1 });
   const file = (name: string) => ({ name, mimeType: "image/png", buffer: PNG });
-  // The forms of PHP have each name once.
+  // A PHP form has each name only once.
   const pictures = runner.label === "PHP" ? ["house.png"] : ["house.png", "mask.png"];
   await page.getByLabel("Images to edit").setInputFiles(pictures.map(file));
   await page.getByLabel(/^Mask/).setInputFiles([file("mask.png")]);
@@ -125,10 +125,10 @@ test.each(WITH_FORMS)("$label has a picture changed with files", async (runner) 
   expect(sent).toMatch(/name="?mask"?/);
 });
 
-/** The SDKs have no call for what is the gateway's own. */
+/** The SDKs have no call for the gateway's own endpoints. */
 const WITHOUT_SDK = THERE.filter(({ label }) => label !== "Python" && label !== "TypeScript");
 
-test.each(WITHOUT_SDK)("$label asks a question without a body", async (runner) => {
+test.each(WITHOUT_SDK)("$label sends a request without a body", async (runner) => {
   await page.evaluate('location.hash = "#getUsage"');
   await page.locator('.explorer-endpoints a[href="#getUsage"][aria-current]').waitFor();
   expect(await run(runner, await snippet(runner.label))).toContain("gateway.usage");
@@ -147,25 +147,25 @@ const GO: Runner = {
   isThere: has("gofmt"),
 };
 
-describe.each([PYTHON, GO].filter(({ isThere }) => isThere()))("in $label", (runner) => {
+describe.each([PYTHON, GO].filter(({ isThere }) => isThere()))("snippets in $label", (runner) => {
   const text = { model: "m", input: INPUT, metadata: { a: null, b: [true, 1.5, {}] } };
 
   test.each([
     ["createResponse", text],
     ["createChatCompletion", { model: "m", messages: [{ role: "user", content: INPUT }], stream: true }],
     ["generateImages", { model: "m", prompt: INPUT }],
-  ])("the code of %s can be parsed", async (operation, body) => {
+  ])("of %s can be parsed", async (operation, body) => {
     await show(operation, body);
     await run(runner, await snippet(runner.label));
   });
 });
 
-test("a turn over a WebSocket is good Python", async () => {
+test("a WebSocket turn is valid Python", async () => {
   await show("openResponsesSocket", { type: "response.create", model: "m", input: INPUT });
   await run(PYTHON, await snippet("Python"));
 });
 
-test("a turn over a WebSocket runs with the SDK", async () => {
+test("a WebSocket turn runs with the SDK", async () => {
   await show("openResponsesSocket", { type: "response.create", model: "fast-chat", input: INPUT });
   const sdk = RUNNERS.find(({ label }) => label === "TypeScript");
   if (sdk === undefined) throw new Error("There is no TypeScript.");

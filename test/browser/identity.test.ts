@@ -1,12 +1,13 @@
-/** Coming in, proving who one is, and leaving, in a real browser. */
+/** Sign-up, sign-in, authentication and sign-out in a real browser. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { offerAdminClaim } from "../../src/config/first-run/admin-claim.ts";
 import { totpCode, totpStep } from "../../src/secrets/totp.ts";
-import { signInAs } from "../support/signed-in.ts";
+import { signInAs } from "../support/console-client.ts";
 import { type SmtpServer, startSmtpServer } from "../support/smtp-server.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./browser.ts";
+import { readQrCode } from "./qr-reader.ts";
 
 setDefaultTimeout(60_000);
 
@@ -40,12 +41,12 @@ async function makeUser(email: string): Promise<void> {
   await site.gateway.apply(`users: [{ email: ${email}, password: ${JSON.stringify(PASSWORD)} }]`);
 }
 
-/** What is behind `/console` of a link. */
+/** The part of a link after `/console`. */
 const pathIn = (text: string) => /\/console(\/\w+#\w+)/.exec(text)?.[1] ?? "";
 
-test("over a connection that is not encrypted nobody is asked for a password", async () => {
+test("no password field is shown over an unencrypted connection", async () => {
   const page = await site.open("/sign-in");
-  // What a browser says of http:// anywhere but on the machine itself.
+  // What a browser reports for http:// on any host but localhost.
   await page.addInitScript("Object.defineProperty(window, 'isSecureContext', { value: false })");
   for (const path of ["/sign-in", "/claim#token"]) {
     await page.goto("about:blank");
@@ -56,7 +57,7 @@ test("over a connection that is not encrypted nobody is asked for a password", a
 });
 
 describe("the first administrator", () => {
-  test("opens the link of the first start, chooses a password, and is in", async () => {
+  test("opens the link of the first start, chooses a password, and is signed in", async () => {
     const link = await offerAdminClaim(site.gateway.installation, site.gateway.url);
     const stranger = await site.open("/");
     await stranger.getByText("No administrator yet").waitFor();
@@ -77,10 +78,10 @@ describe("the first administrator", () => {
     await fill(again, "E-mail address", "eve@example.com");
     await fill(again, "Password", PASSWORD);
     await press(again, "Create administrator");
-    await again.getByText("There is an administrator already").waitFor();
+    await again.getByText("An administrator already exists").waitFor();
   });
 
-  test("is signed in under the name localhost as well", async () => {
+  test("can sign in under the name localhost as well", async () => {
     const page = await site.open("/sign-in");
     await page.goto(`${site.gateway.url.replace("127.0.0.1", "localhost")}/console/sign-in`);
     await fill(page, "E-mail address", "boss@example.com");
@@ -91,21 +92,21 @@ describe("the first administrator", () => {
 });
 
 describe("signing in", () => {
-  test("comes back to the page that was wanted; a wrong password keeps the address", async () => {
+  test("returns to the requested page; a wrong password keeps the address", async () => {
     await makeUser("ada@example.com");
     const page = await site.open("/wallet");
     await heading(page, "Sign in");
     await fill(page, "E-mail address", "ada@example.com");
     await fill(page, "Password", "wrong");
     await press(page, "Sign in");
-    await page.getByText("The address or the password is wrong.").waitFor();
+    await page.getByText("The address or the password is incorrect.").waitFor();
     expect(await page.getByLabel("E-mail address").inputValue()).toBe("ada@example.com");
     await fill(page, "Password", PASSWORD);
     await press(page, "Sign in");
     await heading(page, "Wallet");
   });
 
-  test("out leads to the sign-in page, and back does not show what was there", async () => {
+  test("and out leads to the sign-in page, and going back does not show the previous page", async () => {
     const page = await site.open("/sign-in");
     await signIn(page, "ada@example.com", PASSWORD);
     await heading(page, "API keys");
@@ -118,7 +119,7 @@ describe("signing in", () => {
 });
 
 describe("registration", () => {
-  test("that is closed says so, and by invitation as well", async () => {
+  test("that is closed or by invitation says so", async () => {
     const page = await site.open("/register");
     await page.getByText("Registration is closed.").waitFor();
     expect(await page.getByLabel("E-mail address").count()).toBe(0);
@@ -127,7 +128,7 @@ describe("registration", () => {
     await page.getByText("Registration requires an invitation.").waitFor();
   });
 
-  test("that is open lets somebody in, who is no administrator", async () => {
+  test("that is open creates a user who is not an administrator", async () => {
     await site.gateway.apply("registration: open");
     const page = await site.open("/sign-in");
     await page.getByRole("link", { name: "No account yet? Create one" }).click();
@@ -139,9 +140,9 @@ describe("registration", () => {
     expect(await page.getByText("Administration").count()).toBe(0);
   });
 
-  test("an invitation makes an account for its address, once", async () => {
+  test("an invitation creates an account for its address, once", async () => {
     const boss = await signInAs(site.gateway, "boss@example.com", "admin");
-    const made = await boss.ask("admin.links.create", {
+    const made = await boss.call("admin.links.create", {
       body: { purpose: "invite", email: "guest@example.com" },
     });
     const page = await site.open(pathIn(made.url));
@@ -155,7 +156,7 @@ describe("registration", () => {
 });
 
 describe("the second factor", () => {
-  test("is turned on, asked for, replaced by a recovery code, and turned off", async () => {
+  test("is enabled, requested, replaced by a recovery code, and disabled", async () => {
     await makeUser("two@example.com");
     const page = await site.open("/sign-in");
     await signIn(page, "two@example.com", PASSWORD);
@@ -164,7 +165,9 @@ describe("the second factor", () => {
     await press(page, "Enable");
     await fill(page, "Password", PASSWORD);
     await press(page, "Continue");
-    await page.getByRole("img", { name: "QR code of the secret" }).waitFor();
+    const code = page.getByRole("img", { name: "QR code of the secret" });
+    const link = await page.getByRole("dialog").locator("a[href^='otpauth:']").getAttribute("href");
+    expect(await readQrCode(code)).toBe(link ?? "");
     const secret = (await page.getByRole("dialog").locator("code").first().textContent()) ?? "";
     await page.getByLabel("Code", { exact: true }).fill(totpCode(secret, totpStep(Date.now())));
     await page.getByRole("dialog").getByRole("button", { name: "Enable" }).click();
@@ -179,7 +182,7 @@ describe("the second factor", () => {
     await heading(other, "Two-factor authentication");
     await fill(other, "Code", "000000");
     await press(other, "Sign in");
-    await other.getByText("The code is wrong").waitFor();
+    await other.getByText("The code is incorrect").waitFor();
     await fill(other, "Code", first);
     await press(other, "Sign in");
     await heading(other, "API keys");
@@ -193,8 +196,8 @@ describe("the second factor", () => {
   });
 });
 
-describe("browsers that are signed in", () => {
-  test("are listed, and one that is ended is out at its next step", async () => {
+describe("active sessions", () => {
+  test("are listed, and a session that is ended is signed out at its next request", async () => {
     await makeUser("sessions@example.com");
     const [mine, theirs] = await Promise.all([site.open("/sign-in"), site.open("/sign-in")]);
     for (const page of [mine, theirs]) {
@@ -214,7 +217,7 @@ describe("browsers that are signed in", () => {
     await list.getByText("This session").waitFor();
   });
 
-  test("all have to come in anew after a change of the password, but the one that changed it", async () => {
+  test("end with a change of the password, except the one that changed it", async () => {
     await makeUser("change@example.com");
     const [mine, theirs] = await Promise.all([site.open("/sign-in"), site.open("/sign-in")]);
     for (const page of [mine, theirs]) {
@@ -236,7 +239,7 @@ describe("browsers that are signed in", () => {
 });
 
 describe("a personal access token", () => {
-  test("is made, shown once, used, and revoked", async () => {
+  test("is created, shown once, used, and revoked", async () => {
     const page = await site.openAs("robot@example.com", "user", "/profile");
     await press(page, "Create token");
     await fill(page, "Name", "ci <b>job</b>");
@@ -264,7 +267,7 @@ registration: open
 smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@example.com, private_network: true }`);
   });
 
-  test("a forgotten password is replaced by a link in the mail", async () => {
+  test("a forgotten password is replaced with a link in an e-mail", async () => {
     await makeUser("lost@example.com");
     const page = await site.open("/sign-in");
     await page.getByRole("link", { name: "Forgot your password?" }).click();
@@ -283,7 +286,7 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await heading(page, "API keys");
   });
 
-  test("whoever registers gets a link, and chooses the password with it", async () => {
+  test("registration sends a link, with which the user chooses the password", async () => {
     const page = await site.open("/register");
     await page.getByText("We send a link to your address.").waitFor();
     expect(await page.getByLabel("Password", { exact: true }).count()).toBe(0);
@@ -306,7 +309,7 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await heading(again, "API keys");
   });
 
-  test("whoever has an account of before without a verified address is told to verify it", async () => {
+  test("an older account without a verified address is asked to verify it", async () => {
     await makeUser("early@example.com");
     await site.gateway.installation.db
       .sql`UPDATE app_user SET must_verify = 1 WHERE email = ${"early@example.com"}`;
@@ -322,15 +325,15 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     expect(await page.getByText("Verify your address").count()).toBe(0);
   });
 
-  test("a reset shows the keys, marks the new ones, and revokes those that are selected", async () => {
+  test("a reset shows the keys, marks the new ones, and revokes the selected ones", async () => {
     const email = "hijacked@example.com";
     await makeUser(email);
     const owner = await signInAs(site.gateway, email);
     for (const name of ["mine", "not mine"]) {
-      await owner.ask("keys.create", { body: { name, group: "default" } });
+      await owner.call("keys.create", { body: { name, group: "default" } });
     }
     const boss = await signInAs(site.gateway, "boss@example.com", "admin");
-    const made = await boss.ask("admin.links.create", { body: { purpose: "reset", email } });
+    const made = await boss.call("admin.links.create", { body: { purpose: "reset", email } });
     for (const language of ["en", "zh"] as const) {
       const look = await site.open(pathIn(made.url), { width: PHONE_WIDTH, language });
       await look.getByText("not mine").waitFor();
@@ -346,14 +349,14 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     await press(page, "Save password");
     await page.getByText("1 API key was revoked.").waitFor();
     const back = await signInAs(site.gateway, email);
-    expect((await back.ask("keys.list")).data.map(({ name }) => name)).toEqual(["mine"]);
+    expect((await back.call("keys.list")).data.map(({ name }) => name)).toEqual(["mine"]);
   });
 
-  test("an administrator resets all access of a user, and gets the link for its owner", async () => {
+  test("an administrator resets all access of a user and gets a link for the user", async () => {
     const email = "taken@example.com";
     await makeUser(email);
     const owner = await signInAs(site.gateway, email);
-    await owner.ask("keys.create", { body: { name: "old", group: "default" } });
+    await owner.call("keys.create", { body: { name: "old", group: "default" } });
     const page = await site.openAs("boss@example.com", "admin", `/admin/users/${owner.user.id}`);
     await heading(page, email);
     await press(page, "More");
@@ -362,12 +365,12 @@ smtp: { host: 127.0.0.1, port: ${mailbox.port}, security: none, from: gateway@ex
     expect(await axeFindings(page)).toEqual([]);
     await page.getByRole("dialog").getByRole("button", { name: "Reset access" }).click();
     await page.getByText("The link was also sent by e-mail.").waitFor();
-    expect((await owner.ask("session.current")).user).toBeNull();
+    expect((await owner.call("session.current")).user).toBeNull();
     expect(pathIn(await mailbox.textTo(email))).toMatch(/^\/reset#/);
   });
 });
 
-test("the form of a link can be used by everybody, on a phone as well", async () => {
+test("the form of a link has no accessibility findings and fits a phone", async () => {
   const page = await site.open("/claim#x", { width: PHONE_WIDTH, scheme: "dark" });
   expect(await axeFindings(page)).toEqual([]);
   expect(await sidewaysScroll(page)).toBe(0);

@@ -1,13 +1,14 @@
 /**
- * Every page of the console in light, dark and on a phone: `npm run screenshots -- --out DIR`. It says how long each took
- * until it could be used, from the request for the document on.
+ * `npm run screenshots` writes the pictures of README and the documentation. With `-- --out DIR` it captures every page of
+ * the console for review instead: light, dark and on a phone, with the time from the request until the page is usable.
  */
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { type Looks, PHONE_WIDTH } from "./browser.ts";
-import { everyPage, startWorld } from "./world.ts";
+import { everyPage, startWorld } from "./demo-data.ts";
+import { writeDocsPictures } from "./docs-pictures.ts";
 
 const LOOKS: Readonly<Record<string, Looks>> = {
   light: { scheme: "light" },
@@ -17,20 +18,28 @@ const LOOKS: Readonly<Record<string, Looks>> = {
 
 const { values } = parseArgs({
   args: Bun.argv.slice(2),
-  options: { out: { type: "string", default: "screenshots" }, only: { type: "string", default: "" } },
+  options: { out: { type: "string" }, only: { type: "string", default: "" } },
 });
-mkdirSync(values.out, { recursive: true });
-const world = await startWorld();
-for (const entry of await everyPage()) {
-  if (!entry.path.includes(values.only)) continue;
-  const name = entry.path.slice(1).replace(/[/:]+/g, "-");
-  const times: string[] = [];
-  for (const [look, looks] of Object.entries(LOOKS)) {
-    const page = await world.visit(entry, looks);
-    times.push(`${look} ${Math.round(await page.evaluate<number>("performance.now()"))} ms`);
-    await page.screenshot({ path: join(values.out, `${name}-${look}.png`), fullPage: true });
-  }
-  console.log(`${entry.path}: ${times.join(", ")}`);
+if (values.out === undefined) {
+  for (const line of await writeDocsPictures()) console.log(line);
+} else {
+  await captureEveryPage(values.out, values.only);
 }
-for (const complaint of world.complaints()) console.log(complaint);
-await world.stop();
+
+async function captureEveryPage(out: string, only: string): Promise<void> {
+  mkdirSync(out, { recursive: true });
+  const world = await startWorld();
+  for (const entry of await everyPage()) {
+    if (!entry.path.includes(only)) continue;
+    const name = entry.path.slice(1).replace(/[/:]+/g, "-");
+    const times: string[] = [];
+    for (const [look, looks] of Object.entries(LOOKS)) {
+      const page = await world.visit(entry, looks);
+      times.push(`${look} ${Math.round(await page.evaluate<number>("performance.now()"))} ms`);
+      await page.screenshot({ path: join(out, `${name}-${look}.png`), fullPage: true });
+    }
+    console.log(`${entry.path}: ${times.join(", ")}`);
+  }
+  for (const complaint of world.complaints()) console.log(complaint);
+  await world.stop();
+}

@@ -1,4 +1,4 @@
-/** What is around every page: navigation, keyboard, appearance, language, and who may go where. */
+/** What surrounds every page: navigation, keyboard, appearance, language and access control. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { type ConsoleUnderTest, PHONE_WIDTH, startConsole } from "./browser.ts";
@@ -12,7 +12,7 @@ afterEach(() => expect(console.complaints()).toEqual([]));
 
 const PERSON = "dev@example.com";
 
-test("by keyboard alone one goes places, sees all shortcuts, and skips the navigation", async () => {
+test("navigation, shortcut help and skipping the navigation work by keyboard alone", async () => {
   const page = await console.openAs(PERSON, "user", "/usage");
   await page.keyboard.press("g");
   await page.keyboard.press("k");
@@ -29,7 +29,7 @@ test("by keyboard alone one goes places, sees all shortcuts, and skips the navig
   expect(await page.locator("main").evaluate(hasFocus)).toBe(true);
 });
 
-test("a page that is opened names the window and takes the focus to its heading", async () => {
+test("opening a page sets the window title and focuses its heading", async () => {
   const page = await console.openAs(PERSON, "user", "/usage");
   await page.getByRole("link", { name: "Wallet" }).click();
   await page.getByRole("heading", { name: "Wallet", level: 1 }).waitFor();
@@ -37,7 +37,7 @@ test("a page that is opened names the window and takes the focus to its heading"
   expect(await page.locator("h1").evaluate(hasFocus)).toBe(true);
 });
 
-test("the navigation stays where it is while the pages beside it change", async () => {
+test("the navigation stays mounted while pages change", async () => {
   const page = await console.openAs(PERSON, "user", "/usage");
   const navigation = await page.getByRole("navigation").first().elementHandle();
   await page.getByRole("link", { name: "Wallet" }).click();
@@ -45,7 +45,7 @@ test("the navigation stays where it is while the pages beside it change", async 
   expect(await navigation?.isVisible()).toBe(true);
 });
 
-test("the theme and the language that were chosen are kept", async () => {
+test("the selected theme and language are stored", async () => {
   const page = await console.openAs(PERSON, "user", "/usage");
   await page.getByRole("button", { name: "Theme" }).click();
   await page.getByRole("button", { name: "Dark" }).click();
@@ -58,7 +58,7 @@ test("the theme and the language that were chosen are kept", async () => {
   expect(await page.locator("html").getAttribute("lang")).toBe("zh");
 });
 
-test("on a phone the navigation is in a drawer, which closes when one goes somewhere", async () => {
+test("on a phone the navigation is in a drawer that closes after navigation", async () => {
   const page = await console.openAs(PERSON, "user", "/usage", { width: PHONE_WIDTH });
   expect(await page.getByRole("link", { name: "Models" }).isVisible()).toBe(false);
   await page.getByRole("button", { name: "Open navigation" }).click();
@@ -67,13 +67,13 @@ test("on a phone the navigation is in a drawer, which closes when one goes somew
   expect(await page.getByRole("dialog").count()).toBe(0);
 });
 
-test("who is not signed in is asked to, and then comes back to where they wanted to go", async () => {
+test("a signed-out user is redirected to sign in and keeps the requested address", async () => {
   const page = await console.open("/usage?range=month");
   await page.waitForURL(/\/sign-in\?next=/);
   expect(new URL(page.url()).searchParams.get("next")).toBe("/usage?range=month");
 });
 
-test("pages of administrators are not there for others, and unknown addresses say so", async () => {
+test("administrator pages are hidden from other users, and unknown addresses are reported", async () => {
   const page = await console.openAs(PERSON, "user", "/admin/users");
   await page.getByRole("heading", { name: "Administrators only" }).waitFor();
   expect(await page.getByRole("link", { name: "Users" }).count()).toBe(0);
@@ -81,7 +81,7 @@ test("pages of administrators are not there for others, and unknown addresses sa
   await page.getByRole("heading", { name: "Page not found" }).waitFor();
 });
 
-test("a gateway that is away is said to be, and what was open comes back when it is there again", async () => {
+test("an unreachable gateway is reported, and the page recovers when it is back", async () => {
   const page = await console.openAs(PERSON, "user", "/keys");
   await page.route("**/api/**", (route) => route.abort());
   await page.getByRole("link", { name: "Usage" }).click();
@@ -91,7 +91,7 @@ test("a gateway that is away is said to be, and what was open comes back when it
   await page.getByText("No usage yet").waitFor();
 });
 
-test("a page whose code cannot be loaded says that the gateway was not reached, and opens when it is", async () => {
+test("a page whose code cannot be loaded reports the unreachable gateway, and opens later", async () => {
   const page = await console.openAs(PERSON, "user", "/keys");
   await page.context().setOffline(true);
   await page.getByRole("link", { name: "Models" }).click();
@@ -100,11 +100,11 @@ test("a page whose code cannot be loaded says that the gateway was not reached, 
   await page.context().setOffline(false);
   await page.getByRole("button", { name: "Try again" }).click();
   await page.getByRole("heading", { name: "Models", level: 1 }).waitFor();
-  // That the code was not loaded is noted by the browser as well.
+  // The browser also logs that the code was not loaded.
   console.complaints();
 });
 
-test("signing out leads to the sign-in page, and nothing stays behind", async () => {
+test("signing out leads to the sign-in page and removes all data", async () => {
   const page = await console.openAs(PERSON, "user", "/usage");
   await page.getByRole("button", { name: "Account" }).click();
   await page.getByRole("button", { name: "Sign out" }).click();

@@ -1,9 +1,9 @@
-/** The usage page and the inspector, as somebody uses them. */
+/** The usage page and the request inspector. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { PAYER, paidFile } from "../support/paid-gateway.ts";
 import { type ConsoleUnderTest, type Page, startConsole } from "./browser.ts";
-import { HOSTILE_TEXTS, hostileTraces } from "./hostile.ts";
+import { HOSTILE_TEXTS, hostileTraces } from "./hostile-texts.ts";
 
 const LIMITED_SECRET = "limited-key-0123456789-0123456789-0123456";
 
@@ -31,13 +31,13 @@ async function ask(model: string, secret?: string): Promise<string> {
 
 const requests = (page: Page) => page.getByRole("table", { name: "Requests" }).locator("tbody tr");
 
-test("before the first request the page says how to make one", async () => {
+test("before the first request the page shows how to send one", async () => {
   const page = await console.openAs(PAYER, "user", "/usage");
   await page.getByText("No usage yet").waitFor();
   expect(await page.locator(".code-block").textContent()).toContain("/v1/chat/completions");
 });
 
-test("a request appears by itself, in the figures and in the list", async () => {
+test("a new request appears automatically in the figures and in the list", async () => {
   const page = await console.openAs(PAYER, "user", "/usage");
   await ask("first");
   await requests(page).first().waitFor();
@@ -45,7 +45,7 @@ test("a request appears by itself, in the figures and in the list", async () => 
   await page.locator(".stat", { hasText: "Requests" }).getByText("1", { exact: true }).waitFor();
 });
 
-test("of more keys than can be chosen from, any is found by its name", async () => {
+test("any of 501 keys is found by its name", async () => {
   const email = "many@example.com";
   const keys = Array.from({ length: 501 }, (_, i) => ({
     name: `key-${String(i).padStart(3, "0")}`,
@@ -62,7 +62,7 @@ test("of more keys than can be chosen from, any is found by its name", async () 
   await page.waitForURL(/key=key_/);
 });
 
-test("filters and the range are in the address, and can be cleared", async () => {
+test("filters and the range are in the address and can be cleared", async () => {
   await ask("second");
   const page = await console.openAs(PAYER, "user", "/usage");
   await page.getByLabel("Model", { exact: true }).first().waitFor();
@@ -86,7 +86,7 @@ test("the chart can be read by keyboard", async () => {
   expect(await chart.getAttribute("aria-valuetext")).toMatch(/Requests 0/);
 });
 
-test("a pasted request id leads to its course, its price line by line, and no account", async () => {
+test("a pasted request id opens its timeline and its price lines, without the account", async () => {
   const id = await ask("first");
   const page = await console.openAs(PAYER, "user", "/usage");
   await page.keyboard.press("/");
@@ -108,7 +108,7 @@ test("a pasted request id leads to its course, its price line by line, and no ac
   expect(content).not.toContain("sim-fast");
 });
 
-test("whoever ran into a limit reads which one it was", async () => {
+test("a request over a limit shows which limit it was", async () => {
   await ask("first", LIMITED_SECRET);
   await ask("first", LIMITED_SECRET);
   const page = await console.openAs(PAYER, "user", "/usage?outcome=refused");
@@ -117,7 +117,7 @@ test("whoever ran into a limit reads which one it was", async () => {
   await page.getByText("rate_limit_exceeded").waitFor();
 });
 
-test("an administrator sees everybody's requests, and the accounts that served them", async () => {
+test("an administrator sees the requests of all users and the accounts that served them", async () => {
   await ask("first");
   const page = await console.openAs("admin@example.com", "admin", "/usage");
   await page.getByText("All users").click();
@@ -125,7 +125,7 @@ test("an administrator sees everybody's requests, and the accounts that served t
   await page.getByText("sim-fast").first().waitFor();
 });
 
-test("the file has what the list shows", async () => {
+test("the CSV file has the rows of the list", async () => {
   const page = await console.openAs(PAYER, "user", "/usage?model=second");
   await requests(page).first().waitFor();
   const [download] = await Promise.all([
@@ -136,7 +136,7 @@ test("the file has what the list shows", async () => {
   expect(file.trim().split("\r\n")).toHaveLength(1 + (await requests(page).count()));
 });
 
-test("names of models that are markup stay text", async () => {
+test("model names with markup are shown as text", async () => {
   for (const text of HOSTILE_TEXTS) await ask(text);
   const page = await console.openAs(PAYER, "user", "/usage?metric=errors");
   await page.getByText(HOSTILE_TEXTS[0]).first().waitFor();

@@ -1,15 +1,15 @@
-/** What the real Codex makes of every kind of failure over HTTP: how often it asks again, and what its user reads. */
+/** How the real Codex handles every kind of failure over HTTP: how often it retries, and what its user reads. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { type FailingScene, openFailingScene, POOR_KEY, SPENT_KEY } from "./failing-gateway.ts";
 
-/** One repeat in each of Codex's two layers, so that a failure that it takes for final can be told from others. */
+/** One retry in each of Codex's two layers, so that a failure that Codex treats as final can be distinguished. */
 const RETRIES = { request_max_retries: 1, stream_max_retries: 1 };
 const ONCE = 1;
-/** The turn is repeated, the request in it is not. */
+/** The turn is retried, the request in it is not. */
 const TURN_TWICE = 2;
-/** The request is repeated, and the turn then given up. */
+/** The request is retried, and then the turn fails. */
 const REQUEST_TWICE = 2;
 
 let scene: FailingScene;
@@ -18,32 +18,44 @@ beforeAll(async () => {
 });
 afterAll(() => scene.stop());
 
-describe("a failure", () => {
+describe("a failure in Codex", () => {
   test.each([
-    ["a request that the upstream refuses", "400", TEST_KEY, ONCE, '"code":"invalid_value"'],
+    ["a request that the upstream rejects", "400", TEST_KEY, ONCE, '"code":"invalid_value"'],
     ["an unknown model", "no-such-model", TEST_KEY, ONCE, "The model `no-such-model` does not exist"],
-    ["no money", "priced", POOR_KEY, ONCE, "Quota exceeded. Check your plan and billing details."],
     [
-      "a wrong key",
+      "an exhausted balance",
+      "priced",
+      POOR_KEY,
+      ONCE,
+      "Quota exceeded. Check your plan and billing details.",
+    ],
+    [
+      "an invalid key",
       "priced",
       "wrong-key",
       TURN_TWICE,
       "unexpected status 401 Unauthorized: Incorrect API key provided",
     ],
-    ["a conversation that is too long", "context", TEST_KEY, ONCE, "ran out of room in the model's context"],
-    ["an answer cut by its length", "incomplete", TEST_KEY, ONCE, "reason: max_output_tokens"],
+    ["exceeded context length", "context", TEST_KEY, ONCE, "ran out of room in the model's context"],
+    ["a response cut off by its token limit", "incomplete", TEST_KEY, ONCE, "reason: max_output_tokens"],
     ["a failed response", "failed", TEST_KEY, TURN_TWICE, "stream disconnected before completion"],
-    ["an upstream that breaks off", "rst@chunk8", TEST_KEY, TURN_TWICE, "broke off in the middle"],
-  ])("of the kind: %s", async (_, model, key, requests, words) => {
+    [
+      "an upstream that disconnects",
+      "rst@chunk8",
+      TEST_KEY,
+      TURN_TWICE,
+      "closed the connection in the middle",
+    ],
+  ])("is reported: %s", async (_, model, key, requests, words) => {
     await expectFailure(model, key, requests, words);
   });
 
-  test("of the kind: a window of money that is used up", async () => {
+  test("is reported: an exhausted USD window", async () => {
     await scene.wearOut("priced", SPENT_KEY);
     await expectFailure("priced", SPENT_KEY, ONCE, "hit your usage limit. Try again at");
   });
 
-  test("of the kind: no account for a while, which asks for another model", async () => {
+  test("is reported: no available account, with a hint to use another model", async () => {
     await scene.wearOut("429@retry=120");
     await expectFailure("429@retry=120", TEST_KEY, REQUEST_TWICE, "Selected model is at capacity.");
   });
@@ -56,12 +68,12 @@ async function expectFailure(model: string, key: string, requests: number, words
   expect(asked.requests).toHaveLength(requests);
 }
 
-test("an account that fails is not noticed where there is another", async () => {
+test("an account failure is hidden by failover to another account", async () => {
   scene.gateway.simulator.force("500", 1);
   expect(await scene.ask("doubled")).toMatchObject({ exitCode: 0, failure: null, requests: { length: 1 } });
 });
 
-test("a lone account that is busy is asked again when its answer said so", async () => {
+test("a single busy account is retried after its Retry-After", async () => {
   scene.gateway.simulator.force("429@retry=1", 1);
   expect(await scene.ask("busy")).toMatchObject({ exitCode: 0, failure: null, requests: { length: 2 } });
 });

@@ -1,4 +1,4 @@
-/** The real Codex over HTTP: its questions, tools, conversations and list of models. */
+/** The real Codex over HTTP: its prompts, tools, conversations and model list. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -56,7 +56,7 @@ function open(model: string, more: Partial<CodexSetup> = {}): CodexHome {
   return codex;
 }
 
-test("a question is answered, and both sides count the same tokens", async () => {
+test("a prompt gets a response, and both sides count the same tokens", async () => {
   const asked = await open("fast").ask("Say hello");
   expect(asked).toMatchObject({ exitCode: 0, failure: null });
   expect(asked.said).toEqual([expect.stringContaining("Say hello")]);
@@ -67,14 +67,14 @@ test("a question is answered, and both sides count the same tokens", async () =>
   });
 });
 
-test("a tool is called, run, and its output given back", async () => {
+test("a tool is called and run, and its output is sent back", async () => {
   const asked = await open("tool-user").ask("Use a tool");
   expect(asked.failure).toBeNull();
   expect(asked.commands).toEqual([{ command: expect.stringContaining("echo hello"), output: "hello\n" }]);
   expect(asked.said).toEqual([expect.stringContaining("Output: hello")]);
 });
 
-test("a conversation goes on turn by turn, with all that was said before", async () => {
+test("a conversation continues turn by turn with its full history", async () => {
   conversation = await startConversation(open("coder"));
   const first = coder.asked.length;
   const turns = [
@@ -93,7 +93,7 @@ test("a conversation goes on turn by turn, with all that was said before", async
   }
 });
 
-test("a conversation is taken up again by another process", async () => {
+test("a conversation is resumed by another process", async () => {
   const home = open("coder");
   const { threadId } = await home.ask("My name is Ada");
   const asked = await home.resume(threadId, "What is my name?");
@@ -101,8 +101,8 @@ test("a conversation is taken up again by another process", async () => {
   expect(JSON.stringify(coder.asked.at(-1)?.input)).toContain("You said: My name is Ada");
 });
 
-describe("the list of models", () => {
-  test("is asked for with the version, understood, and brings the tool that changes files", async () => {
+describe("the model list", () => {
+  test("is requested with the version, parsed, and enables the apply_patch tool", async () => {
     const home = open("coder", { auth: "command" });
     const before = tap.requests.length;
     const patch = "*** Begin Patch\n*** Add File: hello.txt\n+Hello from the model\n*** End Patch";
@@ -117,11 +117,11 @@ describe("the list of models", () => {
     expect(JSON.stringify(request?.input)).toContain("custom_tool_call_output");
   });
 
-  test("leaves models that Codex brings itself to Codex", async () => {
+  test("leaves out models that Codex has built in", async () => {
     const asked = await open("gpt-5.5", { auth: "command" }).ask("Say hello");
     expect(asked).toMatchObject({ exitCode: 0, notices: [] });
     const entry = gateway.simulator.ledger.last();
-    const body = Buffer.from(gateway.simulator.ledger.bodyOf(entry?.id ?? "") ?? []).toString();
+    const body = Buffer.from(gateway.simulator.ledger.findBody(entry?.id ?? "") ?? []).toString();
     expect(body).toContain("You are Codex");
   });
 });

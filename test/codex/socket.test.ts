@@ -1,4 +1,4 @@
-/** The real Codex over a WebSocket: a conversation stays on one connection, and outlives whatever breaks. */
+/** The real Codex over a WebSocket: a conversation stays on one connection and survives failures. */
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -6,12 +6,12 @@ import { join } from "node:path";
 import { listKeys, revokeKey } from "../../src/store/policy/keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { seenBy } from "../support/pooled-gateway.ts";
+import { completed, openScene, type Scene, sent } from "./codex-setup.ts";
 import { startCodingModel } from "./coding-model.ts";
-import { completed, openScene, type Scene, sent } from "./scene.ts";
 
 const UPGRADE = "GET /v1/responses";
 const POST = "POST /v1/responses";
-/** A turn that breaks is begun again, on a connection of its own. */
+/** A turn that fails is retried on a new connection. */
 const ONE_REPEAT = { stream_max_retries: 1 };
 
 let scene: Scene | null = null;
@@ -29,11 +29,11 @@ async function open(...setup: Parameters<typeof openScene>): Promise<Scene> {
 describe.each([
   ["by HTTP", false],
   ["over sockets", true],
-])("with accounts that are asked %s", (_, websocket) => {
+])("with accounts that are called %s", (_, websocket) => {
   const tools = { models: { pooled: "sim-tools" }, websocket };
   const fast = { models: { pooled: "sim-fast" }, websocket };
 
-  test("turns and tools run on one connection, each told only what is new, each a request of its own", async () => {
+  test("turns and tools share one connection; each sends only new input and is one request", async () => {
     const { gateway, tap, converse } = await open({ accounts: [tools] });
     const conversation = await converse();
     for (const text of ["First", "Second", "Third"]) {
@@ -53,7 +53,7 @@ describe.each([
     expect(gateway.upstreams[0]?.ledger.sockets().opened).toBe(websocket ? 1 : 0);
   });
 
-  test("a turn keeps its account by the token that it was given", async () => {
+  test("a turn keeps its account by its turn-state token", async () => {
     const { tap, converse } = await open({ accounts: [tools, tools] });
     expect(await (await converse()).say("Hello")).toMatchObject({ status: "completed" });
     const given = tap.messages.find(({ message }) => message.type === "response.metadata")?.message.headers;
@@ -62,29 +62,29 @@ describe.each([
     expect(afterTool?.client_metadata).toMatchObject({ ...Object(given) });
   });
 
-  test("the tools of a model that Codex brings itself arrive as it sends them, and are announced", async () => {
+  test("the tools of a model built into Codex are forwarded unchanged with their header", async () => {
     const own = { models: { "gpt-6-sol": "sim-fast" }, websocket };
     const { gateway, codex } = await open({ accounts: [own] });
     expect(await codex({ model: "gpt-6-sol" }).ask("Hello")).toMatchObject({ exitCode: 0, notices: [] });
     const ledger = gateway.upstreams[0]?.ledger;
     const asked = ledger?.last();
     expect(asked?.headers).toMatchObject({ "x-openai-internal-codex-responses-lite": "true" });
-    const body = JSON.parse(Buffer.from(ledger?.bodyOf(asked?.id ?? "") ?? []).toString());
+    const body = JSON.parse(Buffer.from(ledger?.findBody(asked?.id ?? "") ?? []).toString());
     expect(body.input[0]).toMatchObject({ type: "additional_tools", role: "developer" });
   });
 
-  test("long silence is no reason to give up", async () => {
+  test("a long silence does not end the turn", async () => {
     const silent = { models: { pooled: "fault/stall@chunk5,4s" }, websocket };
     const { tap, converse } = await open({
       accounts: [silent],
-      limits: { keepAliveMs: 200, silentReasoningMs: 300, pulseMs: 50 },
+      limits: { keepAliveMs: 200, silentReasoningMs: 300, keepAliveTickMs: 50 },
     });
     const conversation = await converse({ provider: { stream_idle_timeout_ms: 2_000 } });
     expect(await conversation.say("Think")).toMatchObject({ status: "completed", failure: null });
     expect(tap.requests).toEqual([UPGRADE]);
   });
 
-  test("an account that is gone between two turns is not missed", async () => {
+  test("an account that stops between two turns is replaced without an error", async () => {
     const { gateway, tap, converse } = await open({ accounts: [fast, { ...fast, priority: 2 }] });
     const conversation = await converse();
     expect(await conversation.say("First")).toMatchObject({ status: "completed" });
@@ -92,12 +92,12 @@ describe.each([
     expect(await conversation.say("Second")).toMatchObject({ status: "completed", failure: null });
     expect(tap.requests).toEqual([UPGRADE]);
     const asked = gateway.upstreams[1]?.ledger.last();
-    const body = Buffer.from(gateway.upstreams[1]?.ledger.bodyOf(asked?.id ?? "") ?? []).toString();
+    const body = Buffer.from(gateway.upstreams[1]?.ledger.findBody(asked?.id ?? "") ?? []).toString();
     const told = ['"First"', '"role":"assistant"', '"Second"'];
     expect(told.filter((text) => body.includes(text))).toEqual(told);
   });
 
-  test("an account that breaks off in the middle costs one repeat of the turn", async () => {
+  test("an account that disconnects in the middle costs one retry of the turn", async () => {
     const { gateway, tap, converse } = await open({ accounts: [fast] });
     const conversation = await converse({ provider: ONE_REPEAT });
     expect(await conversation.say("First")).toMatchObject({ status: "completed" });
@@ -109,7 +109,7 @@ describe.each([
   });
 });
 
-test("a changed file reaches the disk", async () => {
+test("a changed file is written to disk", async () => {
   const coder = startCodingModel();
   try {
     const { tap, codex } = await open({ accounts: [{ url: coder.url }] });
@@ -124,7 +124,7 @@ test("a changed file reaches the disk", async () => {
   }
 });
 
-test("its user sees how much of the key's windows is used", async () => {
+test("the user sees the used percentage of the key's windows", async () => {
   const { converse } = await open({
     accounts: [{}],
     keys: { limited: { limits: { windows: [{ per: "5h", requests: 4 }] } } },
@@ -135,7 +135,7 @@ test("its user sees how much of the key's windows is used", async () => {
   expect(shown).toMatchObject({ usedPercent: 25, windowDurationMins: 300 });
 });
 
-test("a network that is cut in the middle of a turn costs one repeat", async () => {
+test("a connection that is cut in the middle of a turn costs one retry", async () => {
   const { tap, converse } = await open({
     accounts: [{ models: { pooled: "sim-fast@events=20,interval=50ms" } }],
   });
@@ -147,7 +147,7 @@ test("a network that is cut in the middle of a turn costs one repeat", async () 
   expect(tap.requests).toEqual([UPGRADE, UPGRADE]);
 });
 
-test("a turn that is interrupted stops its upstream, and the conversation goes on", async () => {
+test("an interrupted turn aborts its upstream call, and the conversation continues", async () => {
   const { gateway, tap, converse } = await open({
     accounts: [{ models: { pooled: "sim-fast@events=100,interval=20ms" } }],
   });
@@ -164,7 +164,7 @@ test("a turn that is interrupted stops its upstream, and the conversation goes o
   expect(await conversation.say("Again")).toMatchObject({ status: "completed", failure: null });
 });
 
-test("a conversation that was made compact goes on from its summary", async () => {
+test("a compacted conversation continues from its summary", async () => {
   const { gateway, tap, converse } = await open({ accounts: [{}] });
   const conversation = await converse();
   expect(await conversation.say("First")).toMatchObject({ status: "completed" });
@@ -175,8 +175,8 @@ test("a conversation that was made compact goes on from its summary", async () =
   expect(seenBy(gateway)).toEqual([3]);
 });
 
-describe("a gateway that is replaced", () => {
-  test("between two turns is not noticed", async () => {
+describe("a gateway that is replaced by another process", () => {
+  test("between two turns causes no error", async () => {
     const { gateway, tap, converse, takeOver } = await open({ accounts: [{}] });
     const conversation = await converse({ provider: ONE_REPEAT });
     expect(await conversation.say("First")).toMatchObject({ status: "completed" });
@@ -189,7 +189,7 @@ describe("a gateway that is replaced", () => {
     expect(seenBy(next)).toEqual([1]);
   });
 
-  test("in the middle of a turn lets it finish, and the next one goes to its successor", async () => {
+  test("in the middle of a turn finishes it, and the next turn goes to the successor", async () => {
     const { gateway, tap, converse, takeOver } = await open({
       accounts: [{ models: { pooled: "sim-fast@events=20,interval=50ms" } }],
     });
@@ -206,10 +206,10 @@ describe("a gateway that is replaced", () => {
   });
 });
 
-test("a connection that has grown old serves its turn, and is left for a new one", async () => {
+test("a connection past its maximum age finishes its turn and is replaced", async () => {
   const { tap, converse } = await open({
     accounts: [{ models: { pooled: "sim-fast@events=10,interval=60ms" } }],
-    limits: { socketAgeMs: 300, socketLookMs: 20 },
+    limits: { socketAgeMs: 300, socketCheckIntervalMs: 20 },
   });
   const conversation = await converse({ provider: ONE_REPEAT });
   expect(await conversation.say("First")).toMatchObject({ status: "completed", failure: null });
@@ -218,7 +218,7 @@ test("a connection that has grown old serves its turn, and is left for a new one
   expect(tap.requests).not.toContain(POST);
 });
 
-test("a conversation too long to be remembered is sent whole", async () => {
+test("a conversation too long for the socket's memory is sent in full", async () => {
   const { tap, converse } = await open({ accounts: [{}], limits: { socketMemoryBytesMax: 1_000 } });
   const conversation = await converse({ provider: ONE_REPEAT });
   expect(await conversation.say("First")).toMatchObject({ status: "completed", failure: null });
@@ -230,7 +230,7 @@ test("a conversation too long to be remembered is sent whole", async () => {
   expect(sent(tap).at(-1)?.previous_response_id).toBeUndefined();
 });
 
-test("a key that is revoked ends the conversation", async () => {
+test("revoking the key ends the conversation", async () => {
   const { gateway, tap, converse } = await open({ accounts: [{}] });
   const conversation = await converse();
   expect(await conversation.say("First")).toMatchObject({ status: "completed" });
@@ -244,7 +244,7 @@ test("a key that is revoked ends the conversation", async () => {
   expect(seenBy(gateway)).toEqual([1]);
 });
 
-test("a group without sockets is asked by HTTP at once", async () => {
+test("a group without WebSocket is called over HTTP at once", async () => {
   const { tap, converse } = await open({ accounts: [{}], group: { websocket: false } });
   const conversation = await converse();
   expect(await conversation.say("First")).toMatchObject({ status: "completed", failure: null });

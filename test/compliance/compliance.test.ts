@@ -1,11 +1,11 @@
-/** The behaviours of the Open Responses suite, all asked at once as its runner does. */
+/** The behaviours of the Open Responses suite, all run concurrently like its runner does. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 import { BEHAVIOURS, type Server } from "./behaviours.ts";
 
-/** Each model with the fault of its upstream. An account of its own keeps its failures from the others. */
+/** Each model with the fault of its upstream. Separate accounts keep failures apart. */
 const FAILING = [
   ["failing", "failed"],
   ["cut", "cut"],
@@ -15,10 +15,10 @@ const FAILING_NAMES = FAILING.map(([id]) => id).join(", ");
 
 const UPSTREAMS = [
   ["by HTTP", false],
-  ["over sockets of its own", true],
+  ["over separate sockets", true],
 ] as const;
 
-describe.each(UPSTREAMS)("with an account that is asked %s", (_, websocket) => {
+describe.each(UPSTREAMS)("with an account that is called %s", (_, websocket) => {
   let gateway: RunningGateway;
   const outcomes = new Map<string, Promise<void>>();
 
@@ -48,7 +48,7 @@ keys:
     for (const [name, behave] of Object.entries(BEHAVIOURS)) {
       const outcome = behave(server);
       outcomes.set(name, outcome);
-      // Told by its own test.
+      // Reported by its own test.
       outcome.catch(() => {});
     }
   });
@@ -59,7 +59,7 @@ keys:
     await outcomes.get(name);
   });
 
-  test("the account was really asked that way", async () => {
+  test("the account was called over the expected transport", async () => {
     await Promise.allSettled(outcomes.values());
     const { opened } = gateway.simulator.ledger.sockets();
     expect(opened > 0).toBe(websocket);

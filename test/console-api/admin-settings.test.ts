@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readRegistration } from "../../src/store/settings/registration.ts";
+import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { SIMULATOR } from "../support/paid-gateway.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { type SignedIn, signInAs } from "../support/signed-in.ts";
 import { type SmtpServer, startSmtpServer } from "../support/smtp-server.ts";
 import { startWebhookListener, type WebhookListener } from "../support/webhook-listener.ts";
 
 let gateway: RunningGateway;
-let admin: SignedIn;
+let admin: SignedInClient;
 let mailServer: SmtpServer;
 let listener: WebhookListener;
 beforeAll(async () => {
@@ -26,12 +26,12 @@ afterAll(async () => {
 const HELLO = [{ role: "user", content: "hello" }];
 const SMTP = { host: "smtp.example.com", port: 587, user: "gw", from: "Gateway <gw@example.com>" };
 
-/** Only the file opens private networks, and everything here is on loopback. */
+/** Only the file can allow private networks, and all test servers are on loopback. */
 const fileOf = (more: object) => JSON.stringify(more);
 
 describe("settings", () => {
-  test("begin closed, without mail, and with rules but nobody to tell", async () => {
-    expect(await admin.ask("admin.settings.get")).toMatchObject({
+  test("start with closed registration, no mail server, and alert rules without recipients", async () => {
+    expect(await admin.call("admin.settings.get")).toMatchObject({
       registration: "closed",
       retention: { usage_rows: "forever" },
       smtp: null,
@@ -39,48 +39,48 @@ describe("settings", () => {
     });
   });
 
-  test("are changed section by section, and audited", async () => {
-    await admin.ask("admin.settings.save", { body: { registration: "open" } });
-    await admin.ask("admin.settings.save", { body: { retention: { usage_rows: "90d" } } });
-    const { registration, retention } = await admin.ask("admin.settings.get");
+  test("are changed section by section and recorded in the audit log", async () => {
+    await admin.call("admin.settings.save", { body: { registration: "open" } });
+    await admin.call("admin.settings.save", { body: { retention: { usage_rows: "90d" } } });
+    const { registration, retention } = await admin.call("admin.settings.get");
     expect([registration, retention.usage_rows]).toEqual(["open", "90d"]);
     expect(await readRegistration(gateway.installation.db)).toBe("open");
-    const { data } = await admin.ask("admin.audit.list", { query: { action: "registration." } });
+    const { data } = await admin.call("admin.audit.list", { query: { action: "registration." } });
     expect(data[0]).toMatchObject({
       actor: "root@example.com",
       action: "registration.change",
       changes: [{ field: "registration", from: "closed", to: "open" }],
     });
-    // What a file leaves out stays.
+    // Settings that a file omits are unchanged.
     await gateway.apply("models: []");
     expect(await readRegistration(gateway.installation.db)).toBe("open");
     await gateway.apply("registration: closed");
-    expect((await admin.ask("admin.settings.get")).registration).toBe("closed");
+    expect((await admin.call("admin.settings.get")).registration).toBe("closed");
   });
 
-  test("keep the mail password to themselves, and keep it when it is left out", async () => {
-    const saved = await admin.ask("admin.settings.save", {
+  test("never return the mail password, and keep it if it is omitted", async () => {
+    const saved = await admin.call("admin.settings.save", {
       body: { smtp: { ...SMTP, password: "smtp-canary-0" } },
     });
     expect(saved.smtp).toMatchObject({ host: "smtp.example.com", security: "starttls", has_password: true });
-    const again = await admin.ask("admin.settings.save", { body: { smtp: { ...SMTP, port: 2525 } } });
+    const again = await admin.call("admin.settings.save", { body: { smtp: { ...SMTP, port: 2525 } } });
     expect(again.smtp).toMatchObject({ port: 2525, has_password: true });
-    const { data } = await admin.ask("admin.audit.list", { query: { action: "smtp." } });
+    const { data } = await admin.call("admin.audit.list", { query: { action: "smtp." } });
     expect(JSON.stringify([saved, again, data])).not.toContain("canary");
     expect(data[1]?.changes).toContainEqual({ field: "password", from: null, to: "(set, not shown)" });
-    const gone = await admin.ask("admin.settings.save", { body: { smtp: { enabled: false } } });
+    const gone = await admin.call("admin.settings.save", { body: { smtp: { enabled: false } } });
     expect(gone.smtp).toBeNull();
   });
 
-  test("send no stored password to another server", async () => {
-    await admin.ask("admin.settings.save", { body: { smtp: { ...SMTP, password: "smtp-canary-0" } } });
+  test("do not send a stored password to another server", async () => {
+    await admin.call("admin.settings.save", { body: { smtp: { ...SMTP, password: "smtp-canary-0" } } });
     const smtp = { ...SMTP, host: "smtp.evil.example" };
-    expect(await admin.refused("admin.settings.save", { body: { smtp } })).toMatchObject({
+    expect(await admin.callRefused("admin.settings.save", { body: { smtp } })).toMatchObject({
       status: 400,
       param: "password",
-      message: expect.stringContaining("must be given again"),
+      message: expect.stringContaining("must be entered again"),
     });
-    await admin.ask("admin.settings.save", { body: { smtp: { enabled: false } } });
+    await admin.call("admin.settings.save", { body: { smtp: { enabled: false } } });
   });
 
   test.each([
@@ -108,15 +108,15 @@ describe("settings", () => {
       "error_rate.percent",
     ],
     [{ retention: { usage_rows: "1d" } }, "usage_rows"],
-  ])("refuse %j at %p", async (body, param) => {
-    expect(await admin.refused("admin.settings.save", { body })).toMatchObject({ status: 400, param });
+  ])("reject %j at %p", async (body, param) => {
+    expect(await admin.callRefused("admin.settings.save", { body })).toMatchObject({ status: 400, param });
   });
 });
 
 describe("mail", () => {
-  test("is tested with a real server, and what is wrong with it is said plainly", async () => {
+  test("is tested with a real server, and its errors are reported", async () => {
     expect(
-      await admin.refused("admin.settings.test_mail", { body: { to: "ada@example.com" } }),
+      await admin.callRefused("admin.settings.test_mail", { body: { to: "ada@example.com" } }),
     ).toMatchObject({
       status: 409,
     });
@@ -130,20 +130,20 @@ describe("mail", () => {
       private_network: true,
     };
     await gateway.apply(fileOf({ smtp }));
-    const wrong = await admin.ask("admin.settings.test_mail", { body: { to: "ada@example.com" } });
+    const wrong = await admin.call("admin.settings.test_mail", { body: { to: "ada@example.com" } });
     expect(wrong.ok).toBe(false);
-    expect(wrong.message).toStartWith("The mail server refused the user name or the password.");
+    expect(wrong.message).toStartWith("The mail server rejected the user name or the password.");
     expect(wrong.message).not.toContain("canary");
     await gateway.apply(fileOf({ smtp: { ...smtp, password: "smtp-canary-1" } }));
-    expect(await admin.ask("admin.settings.test_mail", { body: { to: "ada@example.com" } })).toMatchObject({
+    expect(await admin.call("admin.settings.test_mail", { body: { to: "ada@example.com" } })).toMatchObject({
       ok: true,
     });
-    expect(await mailServer.textTo("ada@example.com")).toContain("Mail works");
-    // What the file has allowed stays allowed while the address stays.
-    const { has_password: _, ...kept } = (await admin.ask("admin.settings.get")).smtp ?? {
+    expect(await mailServer.textTo("ada@example.com")).toContain("The mail settings work");
+    // What the file allowed stays allowed while the address is unchanged.
+    const { has_password: _, ...kept } = (await admin.call("admin.settings.get")).smtp ?? {
       has_password: true,
     };
-    const saved = await admin.ask("admin.settings.save", {
+    const saved = await admin.call("admin.settings.save", {
       body: { smtp: { ...kept, from: "b@example.com" } },
     });
     expect(saved.smtp).toMatchObject({ from: "b@example.com", private_network: true, has_password: true });
@@ -152,10 +152,10 @@ describe("mail", () => {
 });
 
 describe("alerts", () => {
-  test("reach a webhook when an account is parked, and again when its credential is replaced", async () => {
+  test("are sent to a webhook when an account is parked, and again when its credential is replaced", async () => {
     const webhooks = [{ name: "ops", url: listener.url, secret: "0123456789abcdef0", private_network: true }];
     await gateway.apply(fileOf({ alerts: { webhooks } }));
-    expect(await admin.ask("admin.settings.test_alert", { body: { webhook: "ops" } })).toEqual({
+    expect(await admin.call("admin.settings.test_alert", { body: { webhook: "ops" } })).toEqual({
       ok: true,
       message: "HTTP 200",
     });
@@ -180,10 +180,10 @@ describe("alerts", () => {
     const firing = await listener.next("alert.firing");
     expect(firing.body.text).toContain("Account locked is parked");
     expect(firing.headers.get("x-gateway-signature")).toStartWith("t=");
-    const { data } = await admin.ask("admin.alerts.list");
+    const { data } = await admin.call("admin.alerts.list");
     expect(data[0]).toMatchObject({ rule: "account_parked", ended_at: null });
     await eventually(async () => {
-      const [alert] = (await admin.ask("admin.alerts.list")).data;
+      const [alert] = (await admin.call("admin.alerts.list")).data;
       return alert?.deliveries[0]?.state === "delivered";
     });
     await gateway.apply(
@@ -199,12 +199,12 @@ describe("alerts", () => {
         ],
       }),
     );
-    expect((await listener.next("alert.resolved")).body.text).toStartWith("Over: Account locked");
-    expect(JSON.stringify(listener.postings)).not.toContain("first");
+    expect((await listener.next("alert.resolved")).body.text).toStartWith("Resolved: Account locked");
+    expect(JSON.stringify(listener.posts)).not.toContain("first");
   });
 
-  test("say nothing of their secret to administrators", async () => {
-    const { alerts } = await admin.ask("admin.settings.get");
+  test("do not reveal their secret to administrators", async () => {
+    const { alerts } = await admin.call("admin.settings.get");
     expect(alerts.webhooks).toMatchObject([{ name: "ops", has_secret: true }]);
     expect(JSON.stringify(alerts)).not.toContain("0123456789abcdef0");
   });

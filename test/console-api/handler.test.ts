@@ -1,12 +1,17 @@
-/** The door of the console's API on a running gateway: addresses, bodies, who asks and from where. */
+/** The handler of the console's API on a running gateway: paths, bodies, authentication and origins. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { limits } from "../../src/config/product-limits.ts";
+import {
+  createTokenClient,
+  openConsoleClient,
+  type SignedInClient,
+  signInAs,
+} from "../support/console-client.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
-import { asking, type SignedIn, signInAs, tokenOf } from "../support/signed-in.ts";
 
 let gateway: RunningGateway;
-let ada: SignedIn;
+let ada: SignedInClient;
 
 beforeAll(async () => {
   gateway = await startTestGateway();
@@ -19,26 +24,26 @@ async function told(response: Response): Promise<{ status: number; code: string;
   return { status: response.status, code: error.code, message: error.message };
 }
 
-describe("an address", () => {
-  test("that nothing is at is unknown, in the one shape of errors", async () => {
+describe("a path", () => {
+  test("that is unknown returns 404 in the common error shape", async () => {
     const response = await fetch(`${gateway.url}/api/nothing`);
     expect(response.headers.get("x-request-id")).toStartWith("req_");
     expect(response.headers.get("cache-control")).toBe("no-store");
     expect(await told(response)).toMatchObject({ status: 404, code: "unknown_url" });
   });
 
-  test("with another method is told the right ones", async () => {
+  test("with another method returns 405 with Allow", async () => {
     const response = await fetch(`${gateway.url}/api/sessions`, { method: "PUT" });
     expect(response.headers.get("allow")).toBe("GET, DELETE");
     expect(await told(response)).toMatchObject({ status: 405, code: "method_not_allowed" });
   });
 
-  test("with a broken percent sign is unknown", async () => {
+  test("with an invalid percent escape is unknown", async () => {
     const response = await ada.fetch("/api/sessions/%zz", { method: "DELETE" });
     expect(await told(response)).toMatchObject({ status: 404, code: "unknown_url" });
   });
 
-  test("never answers a page of another site: there is no CORS", async () => {
+  test("has no CORS headers for pages of other sites", async () => {
     const response = await fetch(`${gateway.url}/api/session`, {
       method: "OPTIONS",
       headers: { origin: "https://evil.example", "access-control-request-method": "POST" },
@@ -51,7 +56,7 @@ describe("an address", () => {
 describe("a body", () => {
   const signIn = (init: RequestInit) => fetch(`${gateway.url}/api/session`, { method: "POST", ...init });
 
-  test("that is no JSON by its type is refused: forms of other sites cannot send any", async () => {
+  test("without a JSON content type is rejected, so that forms of other sites cannot send one", async () => {
     for (const type of ["text/plain", "application/x-www-form-urlencoded"]) {
       const response = await signIn({
         body: '{"email":"a@b.c","password":"x"}',
@@ -61,7 +66,7 @@ describe("a body", () => {
     }
   });
 
-  test("that is broken is told so", async () => {
+  test("that is malformed is rejected", async () => {
     const headers = { "content-type": "application/json" };
     for (const body of ["{", '"\xff', "[".repeat(60_000)]) {
       expect(await told(await signIn({ body, headers }))).toMatchObject({
@@ -71,7 +76,7 @@ describe("a body", () => {
     }
   });
 
-  test("of a stranger may not be large", async () => {
+  test("of an unauthenticated client is limited in size", async () => {
     const response = await signIn({
       body: JSON.stringify({ email: "x".repeat(70_000) }),
       headers: { "content-type": "application/json" },
@@ -79,15 +84,15 @@ describe("a body", () => {
     expect(await told(response)).toMatchObject({ status: 413, code: "request_too_large" });
   });
 
-  test("with fields that nobody asked for, or without those that are needed, names them", async () => {
-    const stranger = asking(gateway.url, {});
+  test("with unknown or missing fields is rejected with their names", async () => {
+    const stranger = openConsoleClient(gateway.url, {});
     const extra = { email: "a@b.c", password: "x", role: "admin" };
-    expect(await stranger.refused("session.create", { body: extra })).toMatchObject({
+    expect(await stranger.callRefused("session.create", { body: extra })).toMatchObject({
       status: 400,
       code: "invalid_value",
       message: expect.stringContaining("role"),
     });
-    expect(await stranger.refused("session.create", { body: { email: "a@b.c" } })).toMatchObject({
+    expect(await stranger.callRefused("session.create", { body: { email: "a@b.c" } })).toMatchObject({
       code: "invalid_value",
       param: "password",
     });
@@ -97,7 +102,7 @@ describe("a body", () => {
 describe("a query", () => {
   const parameters = (count: number) => Array.from({ length: count }, (_, i) => `p${i}=1`).join("&");
 
-  test("of more parameters than any operation takes is rejected before it is read", async () => {
+  test("with more parameters than any operation has is rejected before it is parsed", async () => {
     const refused = { status: 400, code: "too_many_parameters" };
     const { queryParametersMax } = limits;
     for (const path of ["/api/session", "/v1/models"]) {
@@ -109,39 +114,39 @@ describe("a query", () => {
       const url = `${gateway.url}${path}?${parameters(queryParametersMax + 1)}`;
       expect(await told(await fetch(url, { headers: { authorization } }))).toMatchObject(refused);
     }
-    // One fewer is read, and its names are unknown to the operation.
+    // One fewer is parsed, and its names are unknown to the operation.
     const allowed = await fetch(`${gateway.url}/api/session?${parameters(queryParametersMax)}`);
     expect(await told(allowed)).toMatchObject({ status: 400, code: "invalid_value" });
   });
 });
 
-describe("who may is asked before a body is read", () => {
+describe("authorization before the body is read", () => {
   const broken = { method: "POST", body: "{", headers: { "content-type": "application/json" } };
 
-  test("so that nobody learns more, or keeps the gateway busy, with what they may not do", async () => {
+  test("rejects unauthorized requests without parsing their body", async () => {
     const refused = { status: 403, code: "forbidden" };
     expect(await told(await ada.fetch("/api/admin/config/plan", broken))).toMatchObject(refused);
-    const reading = await tokenOf(gateway, "bob@example.com", "read");
+    const reading = await createTokenClient(gateway, "bob@example.com", "read");
     expect(await told(await reading.fetch("/api/keys", broken))).toMatchObject(refused);
-    const full = await tokenOf(gateway, "bob@example.com", "keys");
+    const full = await createTokenClient(gateway, "bob@example.com", "keys");
     expect(await told(await full.fetch("/api/tokens", broken))).toMatchObject(refused);
     expect(await told(await fetch(`${gateway.url}/api/keys`, broken))).toMatchObject({ status: 401 });
     expect(await told(await ada.fetch("/api/keys", broken))).toMatchObject({ code: "invalid_json" });
   });
 
-  test("and whoever may sends a form, and no more where there is no need for it", async () => {
+  test("limits the body of each operation to its own size", async () => {
     const body = { name: "x".repeat(limits.apiBodyBytesMax), group: "default" };
-    expect(await ada.refused("keys.create", { body })).toMatchObject({
+    expect(await ada.callRefused("keys.create", { body })).toMatchObject({
       status: 413,
       code: "request_too_large",
     });
     const admin = await signInAs(gateway, "root@example.com", "admin");
     const text = `# ${"x".repeat(limits.apiBodyBytesMax)}`;
-    expect((await admin.ask("admin.config.plan", { body: { text } })).changes).toEqual([]);
+    expect((await admin.call("admin.config.plan", { body: { text } })).changes).toEqual([]);
   });
 });
 
-describe("the character U+0000, which the store cannot hold, is refused by its field", () => {
+describe("the character U+0000, which the database cannot store, is rejected with its field", () => {
   const refused = (field: string) => ({
     status: 400,
     code: "invalid_value",
@@ -150,18 +155,18 @@ describe("the character U+0000, which the store cannot hold, is refused by its f
   });
 
   test("in a path, a query and a cursor", async () => {
-    expect(await ada.refused("keys.get", { params: { id: "a\0" } })).toMatchObject(refused("id"));
-    expect(await ada.refused("keys.list", { query: { search: "\0" } })).toMatchObject(refused("search"));
+    expect(await ada.callRefused("keys.get", { params: { id: "a\0" } })).toMatchObject(refused("id"));
+    expect(await ada.callRefused("keys.list", { query: { search: "\0" } })).toMatchObject(refused("search"));
     const after = Buffer.from(JSON.stringify([1, "\0"])).toString("base64url");
-    expect(await ada.refused("keys.list", { query: { after } })).toMatchObject({
+    expect(await ada.callRefused("keys.list", { query: { after } })).toMatchObject({
       status: 400,
       param: "after",
     });
   });
 
-  test("in a body, however deep", async () => {
+  test("in a body at any depth", async () => {
     const body = { name: "x", group: "default", limits: { windows: [{ per: "a\0" }] } };
-    expect(await ada.refused("keys.create", { body })).toMatchObject(refused("limits.windows.0.per"));
+    expect(await ada.callRefused("keys.create", { body })).toMatchObject(refused("limits.windows.0.per"));
     const deep = `${"[".repeat(10_000)}"\\u0000"${"]".repeat(10_000)}`;
     const response = await ada.fetch("/api/keys", {
       method: "POST",
@@ -171,60 +176,72 @@ describe("the character U+0000, which the store cannot hold, is refused by its f
     expect(response.status).toBe(400);
   });
 
-  test("but not what only looks like it", async () => {
-    const made = await ada.ask("keys.create", { body: { name: "a\\u0000", group: "default" } });
+  test("but not its escaped spelling", async () => {
+    const made = await ada.call("keys.create", { body: { name: "a\\u0000", group: "default" } });
     expect(made.key.name).toBe("a\\u0000");
   });
 });
 
-describe("whoever asks", () => {
-  test("is nobody without a cookie, and with one that is not ours", async () => {
+describe("the caller of a request", () => {
+  test("is anonymous without a cookie or with an invalid one", async () => {
     for (const headers of [
       {},
       { cookie: "__Host-session=nonsense" },
       { cookie: "session=x; __Host-session=" },
     ]) {
-      const nobody = asking(gateway.url, headers);
-      expect((await nobody.ask("session.current")).user).toBeNull();
-      expect(await nobody.refused("sessions.list")).toMatchObject({ status: 401, code: "sign_in_required" });
+      const nobody = openConsoleClient(gateway.url, headers);
+      expect((await nobody.call("session.current")).user).toBeNull();
+      expect(await nobody.callRefused("sessions.list")).toMatchObject({
+        status: 401,
+        code: "sign_in_required",
+      });
     }
   });
 
   test("is the owner of the session", async () => {
-    expect((await ada.ask("session.current")).user).toMatchObject({ email: "ada@example.com", role: "user" });
+    expect((await ada.call("session.current")).user).toMatchObject({
+      email: "ada@example.com",
+      role: "user",
+    });
   });
 
-  test("is the owner of a token, whatever cookie comes with it", async () => {
-    const token = await tokenOf(gateway, "bob@example.com", "keys");
-    const both = asking(gateway.url, { authorization: `Bearer ${token.secret}`, cookie: ada.cookie });
-    expect((await both.ask("session.current")).user).toMatchObject({ email: "bob@example.com" });
+  test("is the owner of the token, even if a cookie is sent too", async () => {
+    const token = await createTokenClient(gateway, "bob@example.com", "keys");
+    const both = openConsoleClient(gateway.url, {
+      authorization: `Bearer ${token.secret}`,
+      cookie: ada.cookie,
+    });
+    expect((await both.call("session.current")).user).toMatchObject({ email: "bob@example.com" });
   });
 
-  test("with a wrong token is refused, and never taken for nobody or for the cookie's owner", async () => {
+  test("with an invalid token is rejected, never treated as anonymous or as the cookie's owner", async () => {
     for (const bearer of ["gwp_nonsense", "", "gwk_12345678_x"]) {
       const headers = { authorization: `Bearer ${bearer}`, cookie: ada.cookie };
-      const refusal = await asking(gateway.url, headers).refused("session.current");
+      const refusal = await openConsoleClient(gateway.url, headers).callRefused("session.current");
       expect(refusal).toMatchObject({ status: 401, code: "sign_in_required" });
     }
   });
 
-  test("may not change anything with a token that only reads", async () => {
-    const token = await tokenOf(gateway, "bob@example.com", "read");
-    await token.ask("sessions.list");
-    expect(await token.refused("sessions.revoke_others")).toMatchObject({ status: 403, code: "forbidden" });
+  test("cannot change anything with a read-only token", async () => {
+    const token = await createTokenClient(gateway, "bob@example.com", "read");
+    await token.call("sessions.list");
+    expect(await token.callRefused("sessions.revoke_others")).toMatchObject({
+      status: 403,
+      code: "forbidden",
+    });
   });
 
-  test("is nobody any more once the user is disabled", async () => {
+  test("is rejected once the user is disabled", async () => {
     const eve = await signInAs(gateway, "eve@example.com");
-    const token = await tokenOf(gateway, "eve@example.com", "keys");
-    await eve.ask("sessions.list");
+    const token = await createTokenClient(gateway, "eve@example.com", "keys");
+    await eve.call("sessions.list");
     await gateway.apply("users: [{ email: eve@example.com, status: disabled }]");
-    expect(await eve.refused("sessions.list")).toMatchObject({ status: 401 });
-    expect(await token.refused("sessions.list")).toMatchObject({ status: 401 });
+    expect(await eve.callRefused("sessions.list")).toMatchObject({ status: 401 });
+    expect(await token.callRefused("sessions.list")).toMatchObject({ status: 401 });
     await gateway.apply("users: [{ email: eve@example.com, status: active }]");
-    // Her sessions have ended; a token is a program's, and goes on.
-    expect(await eve.refused("sessions.list")).toMatchObject({ status: 401 });
-    await token.ask("sessions.list");
+    // The user's sessions have ended; tokens work again when the user is enabled.
+    expect(await eve.callRefused("sessions.list")).toMatchObject({ status: 401 });
+    await token.call("sessions.list");
   });
 });
 
@@ -232,7 +249,7 @@ describe("a change with a cookie", () => {
   const change = (headers: Record<string, string>) =>
     fetch(`${gateway.url}/api/sessions`, { method: "DELETE", headers: { cookie: ada.cookie, ...headers } });
 
-  test("is done for our own pages", async () => {
+  test("is accepted from the gateway's own pages", async () => {
     expect((await change({ origin: gateway.url })).status).toBe(200);
     expect((await change({ "sec-fetch-site": "same-origin" })).status).toBe(200);
     expect((await change({ origin: gateway.url, "sec-fetch-site": "same-origin" })).status).toBe(200);
@@ -247,7 +264,7 @@ describe("a change with a cookie", () => {
     [{ "sec-fetch-site": "none" }],
     [{ origin: "https://evil.example", "sec-fetch-site": "same-origin" }],
     [{ origin: "https://evil.example", "x-forwarded-host": "evil.example", "x-forwarded-proto": "https" }],
-  ])("is refused from elsewhere: %p", async (headers) => {
+  ])("is rejected from other origins: %p", async (headers) => {
     expect(await told(await change(headers))).toMatchObject({ status: 403, code: "foreign_origin" });
   });
 });

@@ -1,7 +1,7 @@
-/** The host names under which pages and the console's API are served: DNS rebinding, and HSTS. */
+/** The host names under which pages and the console's API are served: protection against DNS rebinding, and HSTS. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { headerOf, type RawAnswer, rawRequest } from "../support/raw-http.ts";
+import { type RawAnswer, rawRequest, readHeader } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 let gateway: RunningGateway;
@@ -59,7 +59,7 @@ describe("a request for a page or for the console's API", () => {
     for (const path of GUARDED) expect([path, (await get(path, host)).status]).not.toEqual([path, 421]);
   });
 
-  test.each(FOREIGN)("to %s is refused, and the refusal names the setting", async (host) => {
+  test.each(FOREIGN)("to %s is rejected with the name of the setting", async (host) => {
     for (const path of GUARDED) {
       const answer = await get(path, host);
       expect([path, answer.status]).toEqual([path, 421]);
@@ -68,40 +68,40 @@ describe("a request for a page or for the console's API", () => {
     }
   });
 
-  test("is refused by its Host, whatever a proxy's header says", async () => {
+  test("is rejected by its Host, regardless of proxy headers", async () => {
     const forwarded = "X-Forwarded-Host: gw.example.com\r\nForwarded: host=gw.example.com\r\n";
     expect((await get("/api/session", "evil.example", forwarded)).status).toBe(421);
   });
 
-  test("without a Host is refused", async () => {
+  test("without a Host is rejected", async () => {
     const answer = await rawRequest(gateway.url, "GET /api/session HTTP/1.0\r\n\r\n");
     expect(answer.status).toBe(421);
   });
 
-  test("gets the error as JSON from the API and as a page from pages", async () => {
+  test("gets the error as JSON from the API and as HTML from pages", async () => {
     const api = await get("/api/session", "evil.example");
-    expect(headerOf(api, "content-type")).toStartWith("application/json");
+    expect(readHeader(api, "content-type")).toStartWith("application/json");
     expect(JSON.parse(api.body).error).toMatchObject({ code: "misdirected_request", param: null });
     const page = await get("/console/", "evil.example");
-    expect(headerOf(page, "content-type")).toStartWith("text/html");
+    expect(readHeader(page, "content-type")).toStartWith("text/html");
     expect(page.body).toContain("evil.example");
-    expect(headerOf(page, "x-request-id")).toStartWith("req_");
+    expect(readHeader(page, "x-request-id")).toStartWith("req_");
   });
 
-  test("gets the name as the setting takes it, and not more of it than a name may have", async () => {
+  test("gets an error with the host name as the setting expects it, truncated to a valid length", async () => {
     const { body } = await get("/api/session", "gw.lan:8787");
-    expect(JSON.parse(body).error.message).toStartWith('"gw.lan" is not a name of this gateway.');
+    expect(JSON.parse(body).error.message).toStartWith('"gw.lan" is not a host name of this gateway.');
     expect((await get("/api/session", "a".repeat(8_000))).body.length).toBeLessThan(1_000);
   });
 
-  test("changes nothing under a foreign name, not even signing in", async () => {
+  test("changes nothing under a foreign host, not even a sign-in", async () => {
     const body = JSON.stringify({ email: "a@b.example", password: "correct horse battery" });
     const head = `POST /api/session HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
     expect((await rawRequest(gateway.url, head + body)).status).toBe(421);
   });
 });
 
-test("what programs and monitors use is served under any name", async () => {
+test("endpoints for programs and monitoring are served under any host", async () => {
   for (const path of OPEN) {
     const answer = await get(path, "evil.example", `Authorization: Bearer ${TEST_KEY}\r\n`);
     expect([path, answer.status]).toEqual([path, 200]);
@@ -111,15 +111,15 @@ test("what programs and monitors use is served under any name", async () => {
 });
 
 describe("HSTS", () => {
-  test("stands on pages and the console's API when the public address is https", async () => {
+  test("is sent with pages and the console's API if the public URL is https", async () => {
     for (const path of GUARDED) {
       const answer = await get(path, "gw.example.com");
-      expect([path, headerOf(answer, "strict-transport-security")]).toEqual([path, "max-age=31536000"]);
+      expect([path, readHeader(answer, "strict-transport-security")]).toEqual([path, "max-age=31536000"]);
     }
-    expect(headerOf(await get("/v1/models", "gw.example.com"), "strict-transport-security")).toBeNull();
+    expect(readHeader(await get("/v1/models", "gw.example.com"), "strict-transport-security")).toBeNull();
   });
 
-  test("does not when it is plain http", async () => {
+  test("is not sent with plain http", async () => {
     const plain = await startTestGateway();
     try {
       const { headers } = await fetch(`${plain.url}/api/session`);

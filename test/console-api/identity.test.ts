@@ -1,9 +1,9 @@
-/** People and the console's API, on a running gateway: coming in, proving who they are, and leaving. */
+/** Users and the console's API on a running gateway: sign-up, sign-in, authentication and sign-out. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { offerAdminClaim } from "../../src/config/first-run/admin-claim.ts";
 import { limits } from "../../src/config/product-limits.ts";
-import { createLink } from "../../src/console-api/auth/make-link.ts";
+import { createLink } from "../../src/console-api/auth/create-link.ts";
 import { totpCode, totpStep } from "../../src/secrets/totp.ts";
 import { listChanges, verifyChangeLog } from "../../src/store/change-log/change-log.ts";
 import {
@@ -12,27 +12,33 @@ import {
   findCredentials,
 } from "../../src/store/identity/credentials.ts";
 import { listLinks } from "../../src/store/identity/links.ts";
+import {
+  type ConsoleClient,
+  createTokenClient,
+  openConsoleClient,
+  type SignedInClient,
+  signInAs,
+} from "../support/console-client.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { type Asking, asking, type SignedIn, signInAs, tokenOf } from "../support/signed-in.ts";
 import { type SmtpServer, startSmtpServer } from "../support/smtp-server.ts";
 
 const PASSWORD = "correct horse battery";
 const NEW_PASSWORD = "staple of a new one";
 
 let gateway: RunningGateway;
-let admin: SignedIn;
+let admin: SignedInClient;
 
 beforeAll(async () => {
   gateway = await startTestGateway();
 });
 afterAll(() => gateway.stop());
 
-const stranger = (): Asking => asking(gateway.url, { origin: gateway.url });
+const stranger = (): ConsoleClient => openConsoleClient(gateway.url, { origin: gateway.url });
 
-/** As a browser keeps it. */
-function browserOf(response: Response): Asking & { cookie: string } {
+/** The cookie as a browser stores it. */
+function browserOf(response: Response): ConsoleClient & { cookie: string } {
   const [cookie = ""] = response.headers.get("set-cookie")?.split(";") ?? [];
-  return { ...asking(gateway.url, { cookie, origin: gateway.url }), cookie };
+  return { ...openConsoleClient(gateway.url, { cookie, origin: gateway.url }), cookie };
 }
 
 async function signIn(email: string, password: string, code?: string) {
@@ -44,53 +50,55 @@ async function signIn(email: string, password: string, code?: string) {
 
 const tokenIn = (text: string) => /#(\w+)/.exec(text)?.[1] ?? "";
 
-async function invited(email: string): Promise<Asking & { cookie: string }> {
-  const { url } = await admin.ask("admin.links.create", { body: { purpose: "invite", email } });
+async function invited(email: string): Promise<ConsoleClient & { cookie: string }> {
+  const { url } = await admin.call("admin.links.create", { body: { purpose: "invite", email } });
   const body = { token: tokenIn(url), password: PASSWORD };
   return browserOf(await stranger().send("invitation.accept", { body }));
 }
 
 describe("the first administrator", () => {
-  test("is whoever has the link of the first start, once", async () => {
+  test("is created once, with the link of the first start", async () => {
     const link = await offerAdminClaim(gateway.installation, gateway.url);
     expect(link).toStartWith(`${gateway.url}/console/claim#`);
-    expect((await stranger().ask("session.current")).unclaimed).toBe(true);
+    expect((await stranger().call("session.current")).unclaimed).toBe(true);
     await gateway.apply("registration: open");
     const early = { body: { email: "boss@example.com", password: NEW_PASSWORD } };
-    expect(await stranger().refused("registration.create", early)).toMatchObject({
+    expect(await stranger().callRefused("registration.create", early)).toMatchObject({
       code: "registration_closed",
       message: expect.stringContaining("no administrator yet"),
     });
     await gateway.apply("registration: closed");
     const claim = { token: tokenIn(link ?? ""), email: "Boss@example.com", password: PASSWORD };
-    const wrong = await stranger().refused("claim.use", { body: { ...claim, token: "x" } });
+    const wrong = await stranger().callRefused("claim.use", { body: { ...claim, token: "x" } });
     expect(wrong).toMatchObject({ status: 410, code: "link_used_up" });
-    const weak = await stranger().refused("claim.use", { body: { ...claim, password: "short" } });
+    const weak = await stranger().callRefused("claim.use", { body: { ...claim, password: "short" } });
     expect(weak).toMatchObject({ status: 400, param: "password" });
     const boss = browserOf(await stranger().send("claim.use", { body: claim }));
-    expect((await boss.ask("session.current")).user).toMatchObject({
+    expect((await boss.call("session.current")).user).toMatchObject({
       email: "boss@example.com",
       role: "admin",
     });
-    expect(await stranger().refused("claim.use", { body: claim })).toMatchObject({ code: "link_used_up" });
-    expect((await stranger().ask("session.current")).unclaimed).toBe(false);
+    expect(await stranger().callRefused("claim.use", { body: claim })).toMatchObject({
+      code: "link_used_up",
+    });
+    expect((await stranger().call("session.current")).unclaimed).toBe(false);
     expect(await offerAdminClaim(gateway.installation, gateway.url)).toBeNull();
     admin = await signInAs(gateway, "boss@example.com");
   });
 });
 
-describe("claiming an address that is somebody's already", () => {
+describe("claiming the address of an existing user", () => {
   let other: RunningGateway;
   beforeAll(async () => {
     other = await startTestGateway();
   });
   afterAll(() => other.stop());
 
-  test("leaves nothing by which its former owner could come in", async () => {
+  test("removes all access of the previous owner", async () => {
     const { db, clock } = other.installation;
     await other.apply(`users: [{ email: boss@example.com, password: ${JSON.stringify(PASSWORD)} }]`);
     const before = await signInAs(other, "boss@example.com");
-    const program = await tokenOf(other, "boss@example.com", "keys");
+    const program = await createTokenClient(other, "boss@example.com", "keys");
     const { id } = before.user;
     await beginSecondFactor(db, id, "sealed");
     await confirmSecondFactor(db, id, { sealedSecret: "sealed", sinceMs: 1 }, ["digest"]);
@@ -98,15 +106,15 @@ describe("claiming an address that is somebody's already", () => {
     await createLink(db, other.installation, { purpose: "sign_in", user: before.user }, by);
     await createLink(db, other.installation, { purpose: "verify", user: before.user }, by);
     const link = await offerAdminClaim(other.installation, other.url);
-    const nobody = asking(other.url, { origin: other.url });
+    const nobody = openConsoleClient(other.url, { origin: other.url });
     const body = { token: tokenIn(link ?? ""), email: "boss@example.com", password: NEW_PASSWORD };
-    expect((await nobody.ask("claim.use", { body })).user).toMatchObject({
+    expect((await nobody.call("claim.use", { body })).user).toMatchObject({
       id,
       role: "admin",
       has_second_factor: false,
     });
-    expect((await before.ask("session.current")).user).toBeNull();
-    expect(await program.refused("session.current")).toMatchObject({ code: "sign_in_required" });
+    expect((await before.call("session.current")).user).toBeNull();
+    expect(await program.callRefused("session.current")).toMatchObject({ code: "sign_in_required" });
     expect(await findCredentials(db, id)).toMatchObject({ secondFactor: null, recoveryDigests: [] });
     expect(await listLinks(db, clock.nowMs(), { after: null, limit: 9 })).toEqual([]);
   });
@@ -115,7 +123,7 @@ describe("claiming an address that is somebody's already", () => {
 describe("signing in", () => {
   beforeAll(() => invited("ada@example.com"));
 
-  test("gives a cookie that no script and no other site gets", async () => {
+  test("sets a cookie that is hidden from scripts and other sites", async () => {
     const body = { email: "ADA@example.com", password: PASSWORD };
     const response = await stranger().send("session.create", { body });
     expect(response.headers.get("set-cookie")).toMatch(
@@ -124,52 +132,52 @@ describe("signing in", () => {
     expect(await response.json()).toMatchObject({ user: { email: "ada@example.com", role: "user" } });
   });
 
-  test("with a wrong password, or as nobody, is refused in the same words", async () => {
+  test("with a wrong password or an unknown address gets the same error", async () => {
     const bodies = [
       { email: "ada@example.com", password: "wrong" },
       { email: "nobody@example.com", password: PASSWORD },
     ];
     const [wrong, nobody] = await Promise.all(
-      bodies.map((body) => stranger().refused("session.create", { body })),
+      bodies.map((body) => stranger().callRefused("session.create", { body })),
     );
     expect(wrong).toMatchObject({ status: 401, code: "wrong_credentials" });
     expect(nobody).toEqual(wrong as NonNullable<typeof wrong>);
   });
 
-  test("makes a new session each time, and ends the one that the browser had", async () => {
+  test("creates a new session each time and ends the browser's previous one", async () => {
     const first = await signIn("ada@example.com", PASSWORD);
     const again = await first.send("session.create", {
       body: { email: "ada@example.com", password: PASSWORD },
     });
     const second = browserOf(again);
     expect(second.cookie).not.toBe(first.cookie);
-    expect((await first.ask("session.current")).user).toBeNull();
-    expect((await second.ask("session.current")).user).not.toBeNull();
+    expect((await first.call("session.current")).user).toBeNull();
+    expect((await second.call("session.current")).user).not.toBeNull();
   });
 
-  test("out ends the session for good and takes the cookie away", async () => {
+  test("and out ends the session and deletes the cookie", async () => {
     const browser = await signIn("ada@example.com", PASSWORD);
     const response = await browser.send("session.end");
     expect(response.headers.get("set-cookie")).toContain("__Host-session=; ");
     expect(response.headers.get("set-cookie")).toContain("Max-Age=0");
-    expect(await browser.refused("sessions.list")).toMatchObject({ code: "sign_in_required" });
+    expect(await browser.callRefused("sessions.list")).toMatchObject({ code: "sign_in_required" });
   });
 
-  test("over a way that others can read is refused, with what to do", async () => {
+  test("over an unencrypted connection is rejected with a hint", async () => {
     const host = "192.168.1.5:8787";
-    const far = asking(gateway.url, { host, origin: `http://${host}` });
+    const far = openConsoleClient(gateway.url, { host, origin: `http://${host}` });
     const body = { email: "ada@example.com", password: PASSWORD };
-    expect(await far.refused("session.create", { body })).toMatchObject({
+    expect(await far.callRefused("session.create", { body })).toMatchObject({
       code: "forbidden",
-      message: expect.stringContaining("https"),
+      message: expect.stringContaining("HTTPS"),
     });
   });
 
-  test("too often wrong has to wait, even with the right password, and others do not", async () => {
+  test("after too many failures is throttled for that account only, even with the right password", async () => {
     await invited("slow@example.com");
     const body = (password: string) => ({ body: { email: "slow@example.com", password } });
     for (let n = 0; n < limits.signIn.accountTries; n += 1) {
-      expect((await stranger().refused("session.create", body("wrong"))).status).toBe(401);
+      expect((await stranger().callRefused("session.create", body("wrong"))).status).toBe(401);
     }
     const response = await stranger().send("session.create", body(PASSWORD));
     expect(response.status).toBe(429);
@@ -178,155 +186,157 @@ describe("signing in", () => {
     await signIn("ada@example.com", PASSWORD);
   });
 
-  test("too often wrong does not keep whoever is signed in from a new password", async () => {
+  test("failures of others do not block a signed-in user from changing the password", async () => {
     const browser = await invited("besieged@example.com");
     for (let n = 0; n <= limits.signIn.accountTries; n += 1) {
-      await stranger().refused("session.create", {
+      await stranger().callRefused("session.create", {
         body: { email: "besieged@example.com", password: "wrong" },
       });
     }
-    await browser.ask("password.change", { body: { password: PASSWORD, new_password: NEW_PASSWORD } });
+    await browser.call("password.change", { body: { password: PASSWORD, new_password: NEW_PASSWORD } });
   });
 
-  test("is not for a disabled account, which is told so only with the right password", async () => {
+  test("to a disabled account is rejected, and only the right password reveals why", async () => {
     await invited("gone@example.com");
     await gateway.apply("users: [{ email: gone@example.com, status: disabled }]");
     const body = { email: "gone@example.com", password: PASSWORD };
-    expect(await stranger().refused("session.create", { body })).toMatchObject({ code: "forbidden" });
+    expect(await stranger().callRefused("session.create", { body })).toMatchObject({ code: "forbidden" });
     expect(
-      await stranger().refused("session.create", { body: { ...body, password: "wrong" } }),
+      await stranger().callRefused("session.create", { body: { ...body, password: "wrong" } }),
     ).toMatchObject({ code: "wrong_credentials" });
   });
 });
 
 describe("sessions", () => {
-  test("are listed, ended one by one, and all others at once", async () => {
+  test("are listed, revoked one by one, and all others at once", async () => {
     await invited("many@example.com");
     const [one, two, three] = await Promise.all([1, 2, 3].map(() => signIn("many@example.com", PASSWORD)));
     if (one === undefined || two === undefined || three === undefined) throw new Error("not signed in");
-    const { data } = await one.ask("sessions.list");
+    const { data } = await one.call("sessions.list");
     expect(data).toHaveLength(4);
     const own = data.find(({ current }) => current);
-    const other = (await two.ask("sessions.list")).data.find(({ current }) => current);
+    const other = (await two.call("sessions.list")).data.find(({ current }) => current);
     expect(own?.id).not.toBe(other?.id);
-    await one.ask("sessions.revoke", { params: { id: other?.id ?? "" } });
-    expect((await two.ask("session.current")).user).toBeNull();
-    expect(await one.ask("sessions.revoke_others")).toEqual({ revoked: 2 });
-    expect((await three.ask("session.current")).user).toBeNull();
-    expect((await one.ask("sessions.list")).data).toHaveLength(1);
+    await one.call("sessions.revoke", { params: { id: other?.id ?? "" } });
+    expect((await two.call("session.current")).user).toBeNull();
+    expect(await one.call("sessions.revoke_others")).toEqual({ revoked: 2 });
+    expect((await three.call("session.current")).user).toBeNull();
+    expect((await one.call("sessions.list")).data).toHaveLength(1);
   });
 
-  test("of others do not exist for whoever asks", async () => {
-    const { data } = await admin.ask("sessions.list");
+  test("of other users are not found", async () => {
+    const { data } = await admin.call("sessions.list");
     const eve = await invited("eve@example.com");
     const params = { id: data[0]?.id ?? "" };
-    expect(await eve.refused("sessions.revoke", { params })).toMatchObject({
+    expect(await eve.callRefused("sessions.revoke", { params })).toMatchObject({
       status: 404,
       code: "not_found",
     });
-    expect((await admin.ask("session.current")).user).not.toBeNull();
+    expect((await admin.call("session.current")).user).not.toBeNull();
   });
 
-  test("end after a while without use, and after a while in any case", async () => {
+  test("expire when idle, and after a maximum age", async () => {
     const { db, clock } = gateway.installation;
     const idle = await signInAs(gateway, "idle@example.com");
     const seenAtMs = clock.nowMs() - limits.sessionIdleMs;
     await db.sql`UPDATE session SET seen_at_ms = ${seenAtMs} WHERE user_id = ${idle.user.id}`;
-    expect((await idle.ask("session.current")).user).toBeNull();
+    expect((await idle.call("session.current")).user).toBeNull();
     const old = await signInAs(gateway, "old@example.com");
     const createdAtMs = clock.nowMs() - limits.sessionMs;
     await db.sql`UPDATE session SET created_at_ms = ${createdAtMs} WHERE user_id = ${old.user.id}`;
-    expect((await old.ask("session.current")).user).toBeNull();
+    expect((await old.call("session.current")).user).toBeNull();
   });
 });
 
 describe("a password", () => {
-  test("is changed by whoever knows the old one; every other browser has to come in anew", async () => {
+  test("is changed with the old one, and all other sessions end", async () => {
     const browser = await invited("change@example.com");
     const other = await signIn("change@example.com", PASSWORD);
     const change = (password: string) => ({ body: { password, new_password: NEW_PASSWORD } });
-    expect(await browser.refused("password.change", change("wrong"))).toMatchObject({
+    expect(await browser.callRefused("password.change", change("wrong"))).toMatchObject({
       code: "wrong_credentials",
       param: "password",
     });
     const here = browserOf(await browser.send("password.change", change(PASSWORD)));
-    expect((await here.ask("session.current")).user).not.toBeNull();
-    expect((await browser.ask("session.current")).user).toBeNull();
-    expect((await other.ask("session.current")).user).toBeNull();
+    expect((await here.call("session.current")).user).not.toBeNull();
+    expect((await browser.call("session.current")).user).toBeNull();
+    expect((await other.call("session.current")).user).toBeNull();
     await signIn("change@example.com", NEW_PASSWORD);
   });
 
-  test("that is too short is refused beside its field", async () => {
+  test("that is too short is rejected at its field", async () => {
     const browser = await invited("short@example.com");
     const body = { password: PASSWORD, new_password: "short" };
-    expect(await browser.refused("password.change", { body })).toMatchObject({
+    expect(await browser.callRefused("password.change", { body })).toMatchObject({
       status: 400,
       param: "new_password",
       message: expect.stringContaining("12"),
     });
   });
 
-  test("that was forgotten needs an administrator's link where no mail is sent", async () => {
+  test("that was forgotten needs an administrator's link if no mail server is set", async () => {
     const browser = await invited("lost@example.com");
     expect(
-      await stranger().refused("password.forgot", { body: { email: "lost@example.com" } }),
+      await stranger().callRefused("password.forgot", { body: { email: "lost@example.com" } }),
     ).toMatchObject({ code: "conflict", message: expect.stringContaining("administrator") });
     const made = { body: { purpose: "reset", email: "lost@example.com" } };
-    const { url, mailed } = await admin.ask("admin.links.create", made);
+    const { url, mailed } = await admin.call("admin.links.create", made);
     expect(mailed).toBe(false);
     const token = tokenIn(url);
-    expect(await stranger().ask("links.read", { body: { token } })).toMatchObject({
+    expect(await stranger().call("links.read", { body: { token } })).toMatchObject({
       purpose: "reset",
       email: "lost@example.com",
     });
-    const program = await tokenOf(gateway, "lost@example.com", "keys");
-    await stranger().ask("password.reset", { body: { token, password: NEW_PASSWORD } });
-    expect((await browser.ask("session.current")).user).toBeNull();
-    expect(await program.refused("session.current")).toMatchObject({ code: "sign_in_required" });
+    const program = await createTokenClient(gateway, "lost@example.com", "keys");
+    await stranger().call("password.reset", { body: { token, password: NEW_PASSWORD } });
+    expect((await browser.call("session.current")).user).toBeNull();
+    expect(await program.callRefused("session.current")).toMatchObject({ code: "sign_in_required" });
     await signIn("lost@example.com", NEW_PASSWORD);
     const again = { body: { token, password: PASSWORD } };
-    expect(await stranger().refused("password.reset", again)).toMatchObject({ code: "link_used_up" });
-    expect(await stranger().refused("links.read", { body: { token } })).toMatchObject({ status: 410 });
+    expect(await stranger().callRefused("password.reset", again)).toMatchObject({ code: "link_used_up" });
+    expect(await stranger().callRefused("links.read", { body: { token } })).toMatchObject({ status: 410 });
   });
 });
 
-describe("a link to sign in", () => {
-  test("lets its user in once, and works for nothing else", async () => {
+describe("a sign-in link", () => {
+  test("signs its user in once and has no other use", async () => {
     await gateway.apply("users: [{ email: linked@example.com }]");
-    const { url } = await admin.ask("admin.links.create", {
+    const { url } = await admin.call("admin.links.create", {
       body: { purpose: "sign_in", email: "linked@example.com" },
     });
     const token = tokenIn(url);
     const reset = { body: { token, password: NEW_PASSWORD } };
-    expect(await stranger().refused("password.reset", reset)).toMatchObject({ code: "link_used_up" });
+    expect(await stranger().callRefused("password.reset", reset)).toMatchObject({ code: "link_used_up" });
     const browser = browserOf(await stranger().send("session.create_by_link", { body: { token } }));
-    expect((await browser.ask("session.current")).user).toMatchObject({
+    expect((await browser.call("session.current")).user).toMatchObject({
       email: "linked@example.com",
       has_password: false,
     });
-    expect(await stranger().refused("session.create_by_link", { body: { token } })).toMatchObject({
+    expect(await stranger().callRefused("session.create_by_link", { body: { token } })).toMatchObject({
       code: "link_used_up",
     });
-    // Whoever has no password yet proves nothing to choose one.
-    await browser.ask("password.change", { body: { new_password: NEW_PASSWORD } });
+    // A user without a password does not need proof to choose one.
+    await browser.call("password.change", { body: { new_password: NEW_PASSWORD } });
     await signIn("linked@example.com", NEW_PASSWORD);
   });
 
-  test("is listed without what it carries, and can be taken back", async () => {
-    const { url } = await admin.ask("admin.links.create", {
+  test("is listed without its token and can be revoked", async () => {
+    const { url } = await admin.call("admin.links.create", {
       body: { purpose: "invite", email: "late@example.com" },
     });
-    const list = await admin.ask("admin.links.list");
+    const list = await admin.call("admin.links.list");
     const link = list.data.find(({ email }) => email === "late@example.com");
     expect(link).toMatchObject({ purpose: "invite", role: "user", created_by: "boss@example.com" });
     expect(JSON.stringify(list)).not.toContain(tokenIn(url));
-    await admin.ask("admin.links.revoke", { params: { id: link?.id ?? "" } });
+    await admin.call("admin.links.revoke", { params: { id: link?.id ?? "" } });
     const body = { token: tokenIn(url), password: PASSWORD };
-    expect(await stranger().refused("invitation.accept", { body })).toMatchObject({ code: "link_used_up" });
+    expect(await stranger().callRefused("invitation.accept", { body })).toMatchObject({
+      code: "link_used_up",
+    });
   });
 
-  test("of two people at once with the same invitation one gets in", async () => {
-    const { url } = await admin.ask("admin.links.create", {
+  test("used twice at once works for one of the two", async () => {
+    const { url } = await admin.call("admin.links.create", {
       body: { purpose: "invite", email: "twins@example.com", role: "admin" },
     });
     const body = { token: tokenIn(url), password: PASSWORD };
@@ -336,21 +346,21 @@ describe("a link to sign in", () => {
 });
 
 describe("the second factor", () => {
-  let browser: Asking & { cookie: string };
+  let browser: ConsoleClient & { cookie: string };
   let secret: string;
   let codes: string[];
-  /** Steps differ, so that no code is used twice within the same half minute. */
+  /** Steps differ, so that no code is used twice within the same 30 seconds. */
   const code = (by: number) => totpCode(secret, totpStep(gateway.installation.clock.nowMs()) + by);
 
-  test("begins with the password, and counts only once a code was shown", async () => {
+  test("requires the password and is enabled only after a valid code", async () => {
     browser = await invited("two@example.com");
-    const refusal = await browser.refused("second_factor.begin", { body: { password: "wrong" } });
+    const refusal = await browser.callRefused("second_factor.begin", { body: { password: "wrong" } });
     expect(refusal).toMatchObject({ code: "wrong_credentials", param: "password" });
-    const begun = await browser.ask("second_factor.begin", { body: { password: PASSWORD } });
+    const begun = await browser.call("second_factor.begin", { body: { password: PASSWORD } });
     secret = begun.secret;
     expect(begun.otpauth_url).toContain(`secret=${secret}`);
     await signIn("two@example.com", PASSWORD);
-    expect(await browser.refused("second_factor.confirm", { body: { code: "000000" } })).toMatchObject({
+    expect(await browser.callRefused("second_factor.confirm", { body: { code: "000000" } })).toMatchObject({
       code: "wrong_credentials",
     });
     const confirmed = await browser.send("second_factor.confirm", { body: { code: code(0) } });
@@ -358,55 +368,59 @@ describe("the second factor", () => {
     expect(codes).toHaveLength(10);
     const before = browser;
     browser = browserOf(confirmed);
-    expect((await before.ask("session.current")).user).toBeNull();
-    expect(await browser.ask("second_factor.read")).toEqual({
+    expect((await before.call("session.current")).user).toBeNull();
+    expect(await browser.call("second_factor.read")).toEqual({
       since: expect.any(Number),
       recovery_codes_left: 10,
     });
   });
 
-  test("is asked for after the password, and no code works twice", async () => {
+  test("is required after the password, and no code works twice", async () => {
     const body = { email: "two@example.com", password: PASSWORD };
-    expect(await stranger().refused("session.create", { body })).toMatchObject({
+    expect(await stranger().callRefused("session.create", { body })).toMatchObject({
       status: 401,
       code: "second_factor_required",
     });
     const now = code(1);
     await signIn("two@example.com", PASSWORD, now);
-    expect(await stranger().refused("session.create", { body: { ...body, code: now } })).toMatchObject({
+    expect(await stranger().callRefused("session.create", { body: { ...body, code: now } })).toMatchObject({
       code: "wrong_credentials",
       param: "code",
     });
     const wrong = { ...body, password: "wrong", code: now };
-    expect(await stranger().refused("session.create", { body: wrong })).toMatchObject({ param: null });
+    expect(await stranger().callRefused("session.create", { body: wrong })).toMatchObject({ param: null });
   });
 
-  test("is replaced by a recovery code, once each", async () => {
+  test("can be replaced by a recovery code, once each", async () => {
     const [first = ""] = codes;
     await signIn("two@example.com", PASSWORD, first.toUpperCase());
     const body = { email: "two@example.com", password: PASSWORD, code: first };
-    expect(await stranger().refused("session.create", { body })).toMatchObject({ code: "wrong_credentials" });
-    expect((await browser.ask("second_factor.read")).recovery_codes_left).toBe(9);
-    expect(await browser.refused("recovery_codes.create", { body: { password: PASSWORD } })).toMatchObject({
+    expect(await stranger().callRefused("session.create", { body })).toMatchObject({
+      code: "wrong_credentials",
+    });
+    expect((await browser.call("second_factor.read")).recovery_codes_left).toBe(9);
+    expect(
+      await browser.callRefused("recovery_codes.create", { body: { password: PASSWORD } }),
+    ).toMatchObject({
       code: "second_factor_required",
       param: "code",
     });
     const proof = { password: PASSWORD, code: codes[2] ?? "" };
-    const renewed = await browser.ask("recovery_codes.create", { body: proof });
-    expect((await browser.ask("second_factor.read")).recovery_codes_left).toBe(10);
+    const renewed = await browser.call("recovery_codes.create", { body: proof });
+    expect((await browser.call("second_factor.read")).recovery_codes_left).toBe(10);
     const old = { ...body, code: codes[1] ?? "" };
-    expect(await stranger().refused("session.create", { body: old })).toMatchObject({
+    expect(await stranger().callRefused("session.create", { body: old })).toMatchObject({
       code: "wrong_credentials",
     });
     codes = renewed.recovery_codes;
   });
 
-  test("is asked for with a link as well, which a missing code does not use up", async () => {
-    const { url } = await admin.ask("admin.links.create", {
+  test("is required with a link too, and a missing code does not use up the link", async () => {
+    const { url } = await admin.call("admin.links.create", {
       body: { purpose: "sign_in", email: "two@example.com" },
     });
     const token = tokenIn(url);
-    expect(await stranger().refused("session.create_by_link", { body: { token } })).toMatchObject({
+    expect(await stranger().callRefused("session.create_by_link", { body: { token } })).toMatchObject({
       code: "second_factor_required",
     });
     const [spare = ""] = codes;
@@ -414,123 +428,125 @@ describe("the second factor", () => {
     expect(response.status).toBe(200);
   });
 
-  test("is turned off with the password and a code, or by an administrator for whoever has lost it", async () => {
+  test("is disabled with the password and a code, or by an administrator", async () => {
     for (const proof of [
       { password: PASSWORD },
       { password: PASSWORD, code: "000000" },
       { code: codes[1] },
     ]) {
-      expect((await browser.refused("second_factor.remove", { body: proof })).status).toBe(401);
+      expect((await browser.callRefused("second_factor.remove", { body: proof })).status).toBe(401);
     }
     const proof = { password: PASSWORD, code: codes[1] };
     const removed = await browser.send("second_factor.remove", { body: proof });
     browser = browserOf(removed);
     await signIn("two@example.com", PASSWORD);
-    const begun = await browser.ask("second_factor.begin", { body: { password: PASSWORD } });
+    const begun = await browser.call("second_factor.begin", { body: { password: PASSWORD } });
     secret = begun.secret;
-    await browser.ask("second_factor.confirm", { body: { code: code(0) } });
+    await browser.call("second_factor.confirm", { body: { code: code(0) } });
     const params = { id: (await signInAs(gateway, "two@example.com")).user.id };
-    await admin.ask("admin.users.remove_second_factor", { params });
+    await admin.call("admin.users.remove_second_factor", { params });
     await signIn("two@example.com", PASSWORD);
-    expect(await admin.refused("admin.users.remove_second_factor", { params })).toMatchObject({
+    expect(await admin.callRefused("admin.users.remove_second_factor", { params })).toMatchObject({
       code: "conflict",
     });
   });
 });
 
 describe("a personal access token", () => {
-  test("is shown once, does what its owner may, and stops when revoked", async () => {
+  test("is shown once, has the rights of its owner, and stops working when revoked", async () => {
     const browser = await invited("robot@example.com");
-    const made = await browser.ask("tokens.create", {
+    const made = await browser.call("tokens.create", {
       body: { name: "ci", scope: "keys", expires_at: null },
     });
     expect(made.secret).toMatch(/^gwp_/);
-    const program = asking(gateway.url, { authorization: `Bearer ${made.secret}` });
-    expect((await program.ask("session.current")).user?.email).toBe("robot@example.com");
-    const list = await browser.ask("tokens.list");
+    const program = openConsoleClient(gateway.url, { authorization: `Bearer ${made.secret}` });
+    expect((await program.call("session.current")).user?.email).toBe("robot@example.com");
+    const list = await browser.call("tokens.list");
     expect(list.data).toMatchObject([
       { name: "ci", last4: made.secret.slice(-4), used_at: expect.any(Number) },
     ]);
     expect(JSON.stringify(list)).not.toContain(made.secret);
     expect(
-      await program.refused("tokens.create", { body: { name: "x", scope: "keys", expires_at: null } }),
+      await program.callRefused("tokens.create", { body: { name: "x", scope: "keys", expires_at: null } }),
     ).toMatchObject({ code: "forbidden" });
     const eve = await signInAs(gateway, "eve@example.com");
-    expect(await eve.refused("tokens.revoke", { params: { id: made.id } })).toMatchObject({ status: 404 });
-    await browser.ask("tokens.revoke", { params: { id: made.id } });
-    expect(await program.refused("session.current")).toMatchObject({ status: 401 });
+    expect(await eve.callRefused("tokens.revoke", { params: { id: made.id } })).toMatchObject({
+      status: 404,
+    });
+    await browser.call("tokens.revoke", { params: { id: made.id } });
+    expect(await program.callRefused("session.current")).toMatchObject({ status: 401 });
   });
 
-  test("may only read unless its scope says more, and administers only while its owner is an administrator", async () => {
+  test("only reads by default, and administers only while its owner is an administrator", async () => {
     const other = await signInAs(gateway, "second@example.com", "admin");
-    const plain = await other.ask("tokens.create", { body: { name: "plain", expires_at: null } });
+    const plain = await other.call("tokens.create", { body: { name: "plain", expires_at: null } });
     expect(plain.scope).toBe("read");
-    const made = await other.ask("tokens.create", {
+    const made = await other.call("tokens.create", {
       body: { name: "ops", scope: "admin", expires_at: null },
     });
-    const program = asking(gateway.url, { authorization: `Bearer ${made.secret}` });
-    await program.ask("admin.users.create", { body: { email: "by-token@example.com" } });
+    const program = openConsoleClient(gateway.url, { authorization: `Bearer ${made.secret}` });
+    await program.call("admin.users.create", { body: { email: "by-token@example.com" } });
     const roleOf = (role: string) => gateway.apply(`users: [{ email: second@example.com, role: ${role} }]`);
     await roleOf("user");
     const refusal = { status: 403, code: "forbidden", message: expect.stringContaining("administrator") };
-    expect(await program.refused("admin.users.list")).toMatchObject(refusal);
-    expect(await program.refused("session.current")).toMatchObject(refusal);
+    expect(await program.callRefused("admin.users.list")).toMatchObject(refusal);
+    expect(await program.callRefused("session.current")).toMatchObject(refusal);
     const demoted = await signInAs(gateway, "second@example.com");
     const body = { name: "more", scope: "admin", expires_at: null };
-    expect(await demoted.refused("tokens.create", { body })).toMatchObject({
+    expect(await demoted.callRefused("tokens.create", { body })).toMatchObject({
       code: "forbidden",
       param: "scope",
     });
     await roleOf("admin");
-    await program.ask("admin.users.list");
+    await program.call("admin.users.list");
   });
 
-  test("may not have expired before it is made, and its name is a name", async () => {
+  test("must expire in the future and have a valid name", async () => {
     const eve = await signInAs(gateway, "eve@example.com");
     const body = { name: " x ", scope: "keys", expires_at: null };
-    expect(await eve.refused("tokens.create", { body })).toMatchObject({ param: "name" });
+    expect(await eve.callRefused("tokens.create", { body })).toMatchObject({ param: "name" });
     const past = { name: "x", scope: "keys", expires_at: 1 };
-    expect(await eve.refused("tokens.create", { body: past })).toMatchObject({ param: "expires_at" });
+    expect(await eve.callRefused("tokens.create", { body: past })).toMatchObject({ param: "expires_at" });
   });
 });
 
 describe("registration", () => {
   const register = (email: string) => ({ body: { email, password: PASSWORD } });
 
-  test("that is closed, or by invitation, is refused with what to do", async () => {
-    expect(await stranger().refused("registration.create", register("new@example.com"))).toMatchObject({
+  test("that is closed or by invitation is rejected with a hint", async () => {
+    expect(await stranger().callRefused("registration.create", register("new@example.com"))).toMatchObject({
       status: 403,
       code: "registration_closed",
       message: expect.stringContaining("closed"),
     });
     await gateway.apply("registration: invite");
-    expect((await stranger().ask("session.current")).registration).toBe("invite");
-    expect(await stranger().refused("registration.create", register("new@example.com"))).toMatchObject({
+    expect((await stranger().call("session.current")).registration).toBe("invite");
+    expect(await stranger().callRefused("registration.create", register("new@example.com"))).toMatchObject({
       code: "registration_closed",
       message: expect.stringContaining("invitation"),
     });
   });
 
-  test("that is open makes an ordinary user, and never an administrator", async () => {
+  test("that is open creates an ordinary user, never an administrator", async () => {
     await gateway.apply("registration: open");
     const grabbing = { body: { email: "new@example.com", password: PASSWORD, role: "admin" } };
-    expect(await stranger().refused("registration.create", grabbing)).toMatchObject({
+    expect(await stranger().callRefused("registration.create", grabbing)).toMatchObject({
       code: "invalid_value",
     });
     const browser = browserOf(await stranger().send("registration.create", register("new@example.com")));
-    expect((await browser.ask("session.current")).user).toMatchObject({ role: "user", must_verify: false });
-    expect(await stranger().refused("registration.create", register("NEW@example.com"))).toMatchObject({
+    expect((await browser.call("session.current")).user).toMatchObject({ role: "user", must_verify: false });
+    expect(await stranger().callRefused("registration.create", register("NEW@example.com"))).toMatchObject({
       status: 409,
       param: "email",
     });
   });
 
-  test("from one address is for a few a day", async () => {
+  test("is limited per day for one address", async () => {
     const told: number[] = [];
     for (let n = 0; n < limits.registrationsPerDay; n += 1) {
       told.push((await stranger().send("registration.create", register(`n${n}@example.com`))).status);
     }
-    // Two were tried before.
+    // Two attempts were made before.
     expect(told).toEqual([200, 200, 200, 429, 429]);
   });
 });
@@ -538,7 +554,7 @@ describe("registration", () => {
 describe("with a mail server", () => {
   let smtp: SmtpServer;
   let other: RunningGateway;
-  const open = () => asking(other.url, { origin: other.url });
+  const open = () => openConsoleClient(other.url, { origin: other.url });
 
   beforeAll(async () => {
     smtp = await startSmtpServer();
@@ -556,21 +572,21 @@ users:
     await smtp.stop();
   });
 
-  test("a forgotten password is mailed, and nobody learns who is a user", async () => {
+  test("a forgotten password is mailed, and the response does not reveal whether the user exists", async () => {
     const body = (email: string) => ({ body: { email } });
-    const known = await open().ask("password.forgot", body("ada@example.com"));
-    const unknown = await open().ask("password.forgot", body("nobody@example.com"));
+    const known = await open().call("password.forgot", body("ada@example.com"));
+    const unknown = await open().call("password.forgot", body("nobody@example.com"));
     expect(known).toEqual(unknown);
     const token = tokenIn(await smtp.textTo("ada@example.com"));
-    await open().ask("password.reset", { body: { token, password: NEW_PASSWORD } });
-    const signedIn = await open().ask("session.create", {
+    await open().call("password.reset", { body: { token, password: NEW_PASSWORD } });
+    const signedIn = await open().call("session.create", {
       body: { email: "ada@example.com", password: NEW_PASSWORD },
     });
     expect(signedIn.user.email).toBe("ada@example.com");
     expect(smtp.mails.flatMap(({ to }) => to)).toEqual(["ada@example.com"]);
   });
 
-  test("whoever registers learns nothing of who has an account, whose owner is written to", async () => {
+  test("registration does not reveal whether an account exists, and its owner gets an e-mail", async () => {
     const register = async (email: string) => {
       const response = await open().send("registration.create", { body: { email } });
       const cookie = response.headers.get("set-cookie");
@@ -579,58 +595,58 @@ users:
     const known = await register("owner@example.com");
     expect(await register("new@example.com")).toEqual(known);
     expect(known).toEqual({ status: 200, cookie: null, body: { user: null } });
-    expect(await smtp.textTo("owner@example.com")).toContain("There is one already");
-    // Nor by trying to come in.
+    expect(await smtp.textTo("owner@example.com")).toContain("already has an account");
+    // Signing in does not reveal it either.
     const signIn = (email: string) =>
-      open().refused("session.create", { body: { email, password: PASSWORD } });
+      open().callRefused("session.create", { body: { email, password: PASSWORD } });
     expect(await signIn("new@example.com")).toEqual(await signIn("owner@example.com"));
     const token = tokenIn(await smtp.textTo("new@example.com"));
-    const verified = await open().ask("email.verify", { body: { token, password: PASSWORD } });
+    const verified = await open().call("email.verify", { body: { token, password: PASSWORD } });
     expect(verified).toMatchObject({ email: "new@example.com", user: { must_verify: false, role: "user" } });
     const body = { email: "new@example.com", password: PASSWORD };
-    expect((await open().ask("session.create", { body })).user.email).toBe("new@example.com");
+    expect((await open().call("session.create", { body })).user.email).toBe("new@example.com");
   });
 
-  test("a link to register opens no account once registration is closed", async () => {
-    await open().ask("registration.create", { body: { email: "late@example.com" } });
+  test("a registration link creates no account after registration was closed", async () => {
+    await open().call("registration.create", { body: { email: "late@example.com" } });
     const token = tokenIn(await smtp.textTo("late@example.com"));
     await other.apply("registration: closed");
     const body = { token, password: PASSWORD };
-    expect(await open().refused("email.verify", { body })).toMatchObject({ code: "registration_closed" });
+    expect(await open().callRefused("email.verify", { body })).toMatchObject({ code: "registration_closed" });
     await other.apply("registration: open");
-    await open().ask("email.verify", { body });
+    await open().call("email.verify", { body });
   });
 
-  test("whoever has an account of before and has not verified its address makes no key", async () => {
+  test("an older account without a verified address cannot create keys", async () => {
     const email = "fresh@example.com";
     const browser = await signInAs(other, email);
     await other.installation.db.sql`UPDATE app_user SET must_verify = 1 WHERE email = ${email}`;
-    expect((await browser.ask("session.current")).user?.must_verify).toBe(true);
+    expect((await browser.call("session.current")).user?.must_verify).toBe(true);
     const key = { body: { name: "mine", group: "default" } };
-    expect(await browser.refused("keys.create", key)).toMatchObject({
+    expect(await browser.callRefused("keys.create", key)).toMatchObject({
       code: "forbidden",
       message: expect.stringContaining("Verify"),
     });
-    await browser.ask("email.send_link");
+    await browser.call("email.send_link");
     const token = tokenIn(await smtp.textTo(email));
     const response = await open().send("email.verify", { body: { token, password: PASSWORD } });
     const [cookie = ""] = response.headers.get("set-cookie")?.split(";") ?? [];
-    const owner = asking(other.url, { cookie, origin: other.url });
-    expect((await owner.ask("session.current")).user?.must_verify).toBe(false);
-    await owner.ask("keys.create", key);
-    expect(await owner.refused("email.send_link")).toMatchObject({ code: "conflict" });
+    const owner = openConsoleClient(other.url, { cookie, origin: other.url });
+    expect((await owner.call("session.current")).user?.must_verify).toBe(false);
+    await owner.call("keys.create", key);
+    expect(await owner.callRefused("email.send_link")).toMatchObject({ code: "conflict" });
   });
 
-  test("messages cannot be asked for without end", async () => {
+  test("the number of e-mails per hour is limited", async () => {
     const told: number[] = [];
-    for (let n = 0; n <= limits.lettersPerHour; n += 1) {
+    for (let n = 0; n <= limits.emailsPerHour; n += 1) {
       told.push((await open().send("password.forgot", { body: { email: "victim@example.com" } })).status);
     }
     expect(told.at(-1)).toBe(429);
   });
 });
 
-test("everything is in the audit log, no secret is, and the chain is whole", async () => {
+test("all changes are in the audit log without secrets, and the hash chain is intact", async () => {
   const { db } = gateway.installation;
   const { rows } = await listChanges(db, {}, { after: null, limit: 1_000 });
   const actions = new Set(rows.map(({ action }) => action));

@@ -1,4 +1,4 @@
-/** API keys through the console's API: made, listed, edited, rotated and revoked, on a running gateway. */
+/** API keys through the console's API: created, listed, edited, rotated and revoked on a running gateway. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newKey } from "../../src/config/plan/plan-keys.ts";
@@ -7,9 +7,9 @@ import { listChanges } from "../../src/store/change-log/change-log.ts";
 import { transaction } from "../../src/store/engine/db.ts";
 import { findKey, insertKey } from "../../src/store/policy/keys.ts";
 import { insertUsage, usageRow } from "../../src/store/usage/usage-row.test-support.ts";
+import { createTokenClient, type SignedInClient, signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PaidGateway, PRICE, paidFile, startPaidGateway } from "../support/paid-gateway.ts";
-import { type SignedIn, signInAs, tokenOf } from "../support/signed-in.ts";
 
 const ADA = "ada@example.com";
 const DAY_MS = 86_400_000;
@@ -28,9 +28,9 @@ const SETUP = {
 };
 
 let gateway: PaidGateway;
-let ada: SignedIn;
-let bob: SignedIn;
-let admin: SignedIn;
+let ada: SignedInClient;
+let bob: SignedInClient;
+let admin: SignedInClient;
 
 beforeAll(async () => {
   gateway = await startPaidGateway(SETUP);
@@ -46,24 +46,25 @@ function chat(secret: string): Promise<Response> {
 }
 
 let made = 0;
-async function makeKey(asking: SignedIn, body: object = {}) {
+async function makeKey(asking: SignedInClient, body: object = {}) {
   made += 1;
-  return asking.ask("keys.create", { body: { name: `key ${made}`, group: "free", ...body } });
+  return asking.call("keys.create", { body: { name: `key ${made}`, group: "free", ...body } });
 }
 
 const auditOf = async (target: string) =>
   (await listChanges(gateway.installation.db, { target }, { after: null, limit: 9 })).rows;
 
-describe("groups to make keys in", () => {
-  test("they are those that are open and those one is a member of", async () => {
-    const names = async (asking: SignedIn) => (await asking.ask("groups.list")).data.map(({ name }) => name);
+describe("the groups in which a user can create keys", () => {
+  test("are the open groups and the groups of which the user is a member", async () => {
+    const names = async (asking: SignedInClient) =>
+      (await asking.call("groups.list")).data.map(({ name }) => name);
     expect(await names(ada)).toEqual(["paying", "free", "inner"]);
     expect(await names(bob)).toEqual(["paying", "free"]);
     expect(await names(admin)).toEqual(["paying", "free", "inner"]);
   });
 
-  test("each tells its models, interfaces, limits and what it costs, multipliers and fallbacks taken", async () => {
-    const { data } = await ada.ask("groups.list");
+  test("show models, interfaces, limits and prices, with multipliers and fallbacks resolved", async () => {
+    const { data } = await ada.call("groups.list");
     expect(data.find(({ name }) => name === "free")).toMatchObject({
       charge: "none",
       interfaces: ["chat", "embeddings"],
@@ -74,17 +75,17 @@ describe("groups to make keys in", () => {
     expect(model?.price?.tokens).toEqual({ input: "3.75", cached_input: "0.9375", output: "15.0000015" });
   });
 
-  test("what a price falls back to is not repeated, and one's own price is", async () => {
+  test("omit prices that are only fallbacks", async () => {
     expect(PRICE.input).toBe("2.50");
-    const { data } = await ada.ask("groups.list");
+    const { data } = await ada.call("groups.list");
     const price = data[0]?.models[0]?.price;
     expect(price).toMatchObject({ long_context: null, image: null, images: {}, request: null });
     expect(Object.keys(price?.tokens ?? {})).not.toContain("reasoning");
   });
 });
 
-describe("making a key", () => {
-  test("its secret is told once, and works at once", async () => {
+describe("creating a key", () => {
+  test("returns the secret once, and the key works at once", async () => {
     const { key, secret } = await makeKey(ada, { name: "laptop", limits: { rpm: 30 } });
     expect(secret).toStartWith(`gwk_${key.public_id}_`);
     expect(key).toMatchObject({ name: "laptop", group: "free", status: "active", limits: { rpm: 30 } });
@@ -94,13 +95,13 @@ describe("making a key", () => {
     expect(shown).not.toContain(secret);
   });
 
-  test("a personal token with full access may make one, one that only reads may not", async () => {
-    const full = await tokenOf(gateway, ADA, "keys");
-    expect((await full.ask("keys.create", { body: { name: "by token", group: "free" } })).secret).toStartWith(
-      "gwk_",
-    );
-    const reading = await tokenOf(gateway, ADA, "read");
-    expect(await reading.refused("keys.create", { body: { name: "no", group: "free" } })).toMatchObject({
+  test("is allowed with a token of scope keys, not with a read token", async () => {
+    const full = await createTokenClient(gateway, ADA, "keys");
+    expect(
+      (await full.call("keys.create", { body: { name: "by token", group: "free" } })).secret,
+    ).toStartWith("gwk_");
+    const reading = await createTokenClient(gateway, ADA, "read");
+    expect(await reading.callRefused("keys.create", { body: { name: "no", group: "free" } })).toMatchObject({
       status: 403,
     });
   });
@@ -108,26 +109,21 @@ describe("making a key", () => {
   test.each<[string, object, string, string]>([
     ["a name that is taken", { name: "taken" }, "name", "already"],
     ["no name", { name: "  " }, "name", "1 to 64"],
-    ["a group that is not there", { group: "nowhere" }, "group", "no group"],
-    ["a group for members only", { group: "inner" }, "group", "no group"],
+    ["an unknown group", { group: "nowhere" }, "group", "cannot create keys in the group"],
+    ["a group for members only", { group: "inner" }, "group", "cannot create keys in the group"],
     ["an expiry in the past", { expires_at: 1_000 }, "expires_at", "past"],
-    ["an expiry that no file could name", { expires_at: 253_402_300_800_000 }, "expires_at", "year 10000"],
-    ["a limit looser than the group's", { limits: { rpm: 61 } }, "limits.rpm", "60"],
+    ["an expiry after the year 9999", { expires_at: 253_402_300_800_000 }, "expires_at", "year 10000"],
+    ["a limit higher than the group's", { limits: { rpm: 61 } }, "limits.rpm", "60"],
     [
-      "a looser window",
+      "a higher window",
       { limits: { windows: [{ per: "1d", usd: "5.01" }] } },
       "limits.windows.0.usd",
       "$5.00",
     ],
-    [
-      "a window that limits nothing",
-      { limits: { windows: [{ per: "1d" }] } },
-      "limits.windows.0",
-      "requests",
-    ],
-  ])("%s is refused, by its field", async (_, body, param, told) => {
+    ["a window without a limit", { limits: { windows: [{ per: "1d" }] } }, "limits.windows.0", "requests"],
+  ])("%s is rejected with its field", async (_, body, param, told) => {
     if (param === "name") await bob.send("keys.create", { body: { name: "taken", group: "free" } });
-    const refusal = await bob.refused("keys.create", {
+    const refusal = await bob.callRefused("keys.create", {
       body: { name: `no ${param}`, group: "free", ...body },
     });
     expect(refusal.param).toBe(param);
@@ -135,14 +131,14 @@ describe("making a key", () => {
     expect([400, 409]).toContain(refusal.status);
   });
 
-  test("only administrators make them for somebody else, in any group", async () => {
+  test("for another user is reserved to administrators, who can use any group", async () => {
     const body = { name: "from above", group: "inner", user: bob.user.id };
-    expect(await ada.refused("keys.create", { body })).toMatchObject({ status: 403, param: "user" });
-    const { key } = await admin.ask("keys.create", { body });
-    expect(await bob.ask("keys.get", { params: { id: key.id } })).toMatchObject({ group: "inner" });
+    expect(await ada.callRefused("keys.create", { body })).toMatchObject({ status: 403, param: "user" });
+    const { key } = await admin.call("keys.create", { body });
+    expect(await bob.call("keys.get", { params: { id: key.id } })).toMatchObject({ group: "inner" });
   });
 
-  test("it is in the audit log, without the secret", async () => {
+  test("is recorded in the audit log without the secret", async () => {
     const { secret } = await makeKey(ada, { name: "audited" });
     const [entry] = await auditOf(`key audited of ${ADA}`);
     expect(entry).toMatchObject({
@@ -153,8 +149,8 @@ describe("making a key", () => {
   });
 });
 
-describe("as many keys as one user may have", () => {
-  test("one more is refused, also where they are made at once; an administrator may make it", async () => {
+describe("the maximum number of keys per user", () => {
+  test("rejects one more, also for concurrent requests, but not for an administrator", async () => {
     const hana = await signInAs(gateway, "hana@example.com");
     const { key } = await makeKey(hana);
     const groupId = (await findKey(gateway.installation.db, key.id))?.groupId ?? "";
@@ -167,51 +163,53 @@ describe("as many keys as one user may have", () => {
     const create = (name: string) => hana.send("keys.create", { body: { name, group: "free" } });
     const both = await Promise.all([create("last"), create("one too many")]);
     expect(both.map(({ status }) => status).sort()).toEqual([200, 409]);
-    expect(await hana.refused("keys.create", { body: { name: "more", group: "free" } })).toMatchObject({
+    expect(await hana.callRefused("keys.create", { body: { name: "more", group: "free" } })).toMatchObject({
       status: 409,
       code: "conflict",
-      message: expect.stringContaining("Revoke one"),
+      message: expect.stringContaining("Revoke an unused key"),
     });
-    await hana.ask("keys.revoke", { params: { id: key.id } });
+    await hana.call("keys.revoke", { params: { id: key.id } });
     await makeKey(hana);
     await makeKey(admin, { user: hana.user.id });
   });
 });
 
-describe("the list of keys", () => {
-  test("pages follow each other, and nobody sees another's", async () => {
+describe("the key list", () => {
+  test("is paged and contains only the user's own keys", async () => {
     const carol = await signInAs(gateway, "carol@example.com");
     for (const name of ["one", "two", "three"]) await makeKey(carol, { name });
-    const first = await carol.ask("keys.list", { query: { limit: 2 } });
+    const first = await carol.call("keys.list", { query: { limit: 2 } });
     expect(first.data.map(({ name }) => name)).toEqual(["three", "two"]);
-    const second = await carol.ask("keys.list", { query: { limit: 2, after: first.next ?? "" } });
+    const second = await carol.call("keys.list", { query: { limit: 2, after: first.next ?? "" } });
     expect(second.data.map(({ name }) => name)).toEqual(["one"]);
     expect(second.next).toBeNull();
-    // Ids are searched too, and a short word may be in one by chance.
-    const { data: found } = await carol.ask("keys.list", { query: { search: "THREE" } });
+    // The search covers ids too, and a short word can match one by chance.
+    const { data: found } = await carol.call("keys.list", { query: { search: "THREE" } });
     expect(found.map(({ name }) => name)).toEqual(["three"]);
     const id = first.data[0]?.id ?? "";
-    expect(await bob.refused("keys.get", { params: { id } })).toMatchObject({
+    expect(await bob.callRefused("keys.get", { params: { id } })).toMatchObject({
       status: 404,
       code: "not_found",
     });
-    expect(await bob.refused("keys.list", { query: { user: carol.user.id } })).toMatchObject({ status: 403 });
-    expect((await admin.ask("keys.list", { query: { user: carol.user.id } })).data).toHaveLength(3);
-    expect(await carol.refused("keys.list", { query: { after: "nonsense" } })).toMatchObject({
+    expect(await bob.callRefused("keys.list", { query: { user: carol.user.id } })).toMatchObject({
+      status: 403,
+    });
+    expect((await admin.call("keys.list", { query: { user: carol.user.id } })).data).toHaveLength(3);
+    expect(await carol.callRefused("keys.list", { query: { after: "nonsense" } })).toMatchObject({
       status: 400,
       param: "after",
     });
   });
 
-  test("what a key was just used for is there when the list is asked for", async () => {
+  test("includes the most recent use of a key", async () => {
     const dora = await signInAs(gateway, "dora@example.com");
     const { key, secret } = await makeKey(dora);
-    expect((await dora.ask("keys.list")).data[0]).toMatchObject({
+    expect((await dora.call("keys.list")).data[0]).toMatchObject({
       last_used_at: null,
       usage: { requests: 0 },
     });
     await chat(secret);
-    const [listed] = (await dora.ask("keys.list")).data;
+    const [listed] = (await dora.call("keys.list")).data;
     expect(listed).toMatchObject({ id: key.id, usage: { requests: 1, charged: "0.00" } });
     expect(Number(listed?.usage.cost)).toBeGreaterThan(0);
     expect(listed?.usage.requests_by_day).toHaveLength(30);
@@ -219,14 +217,14 @@ describe("the list of keys", () => {
     expect(listed?.last_used_at).toBeGreaterThan(Date.now() - 60_000);
   });
 
-  test("every key of a page has its own days", async () => {
+  test("has separate daily usage for every key of a page", async () => {
     const eve = await signInAs(gateway, "eve@example.com");
     const keys = await Promise.all(Array.from({ length: 12 }, () => makeKey(eve)));
     await insertUsage(
       gateway.installation.db,
       keys.flatMap(({ key }, i) => [usageRow({ keyId: key.id, atMs: Date.now() - (i + 1) * DAY_MS })]),
     );
-    const { data } = await eve.ask("keys.list", { query: { limit: 200 } });
+    const { data } = await eve.call("keys.list", { query: { limit: 200 } });
     expect(data.map(({ usage }) => usage.requests_by_day.indexOf(1)).sort((a, b) => a - b)).toEqual(
       Array.from({ length: 12 }, (_, i) => 17 + i),
     );
@@ -234,41 +232,43 @@ describe("the list of keys", () => {
 });
 
 describe("editing a key", () => {
-  test("what is sent changes, what is left out stays, and it counts at once", async () => {
+  test("changes only the fields that are sent, and is active at once", async () => {
     const { key, secret } = await makeKey(ada, { name: "before", limits: { rpm: 5, concurrency: 2 } });
     const expires = Date.now() + DAY_MS;
-    const edited = await ada.ask("keys.edit", {
+    const edited = await ada.call("keys.edit", {
       params: { id: key.id },
       body: { name: "after", expires_at: expires },
     });
     expect(edited).toMatchObject({ name: "after", expires_at: expires, limits: { rpm: 5, concurrency: 2 } });
-    await ada.ask("keys.edit", { params: { id: key.id }, body: { limits: { rpm: 1 }, expires_at: null } });
+    await ada.call("keys.edit", { params: { id: key.id }, body: { limits: { rpm: 1 }, expires_at: null } });
     expect((await chat(secret)).status).toBe(200);
     expect((await chat(secret)).status).toBe(429);
     const [entry] = await auditOf(`key after of ${ADA}`);
     expect(entry?.changes).toContainEqual({ field: "limits.rpm", from: "5", to: "1" });
   });
 
-  test("what is not right is refused by its field, and a revoked key stays as it was", async () => {
+  test("rejects invalid fields by name, and cannot change a revoked key", async () => {
     const { key } = await makeKey(ada, { name: "strict" });
     await makeKey(ada, { name: "neighbour" });
     const params = { id: key.id };
-    expect(await ada.refused("keys.edit", { params, body: { limits: { rpm: 61 } } })).toMatchObject({
+    expect(await ada.callRefused("keys.edit", { params, body: { limits: { rpm: 61 } } })).toMatchObject({
       param: "limits.rpm",
     });
-    expect(await ada.refused("keys.edit", { params, body: { name: "neighbour" } })).toMatchObject({
+    expect(await ada.callRefused("keys.edit", { params, body: { name: "neighbour" } })).toMatchObject({
       status: 409,
       param: "name",
     });
-    expect((await ada.ask("keys.get", { params })).name).toBe("strict");
-    await ada.ask("keys.revoke", { params });
-    expect(await ada.refused("keys.edit", { params, body: { name: "no" } })).toMatchObject({ status: 409 });
+    expect((await ada.call("keys.get", { params })).name).toBe("strict");
+    await ada.call("keys.revoke", { params });
+    expect(await ada.callRefused("keys.edit", { params, body: { name: "no" } })).toMatchObject({
+      status: 409,
+    });
   });
 
-  test("the meters of a key tell what is left of every limit that concerns it", async () => {
+  test("shows the remaining amount of every limit that applies to the key", async () => {
     const { key, secret } = await makeKey(ada, { limits: { rpm: 10 } });
     await chat(secret);
-    const { meters } = await ada.ask("keys.get", { params: { id: key.id } });
+    const { meters } = await ada.call("keys.get", { params: { id: key.id } });
     expect(meters).toContainEqual(
       expect.objectContaining({
         scope: "key",
@@ -286,15 +286,15 @@ describe("editing a key", () => {
   });
 });
 
-describe("what an administrator or a file gave a key", () => {
+describe("limits that an administrator or a file set on a key", () => {
   const GIVEN = { rpm: 10, windows: [{ per: "1d", requests: 100, usd: "2.00" }] };
 
-  const refusedParam = async (person: SignedIn, id: string, body: object) => {
-    const { status, param } = await person.refused("keys.edit", { params: { id }, body });
+  const refusedParam = async (person: SignedInClient, id: string, body: object) => {
+    const { status, param } = await person.callRefused("keys.edit", { params: { id }, body });
     return [status, param];
   };
 
-  test("its owner may tighten and not loosen", async () => {
+  test("can be lowered but not raised by its owner", async () => {
     const ends = Date.now() + DAY_MS;
     const { key } = await makeKey(admin, { user: bob.user.id, limits: GIVEN, expires_at: ends });
     const refused = (body: object) => refusedParam(bob, key.id, body);
@@ -308,99 +308,102 @@ describe("what an administrator or a file gave a key", () => {
 
     const params = { id: key.id };
     const less = { rpm: 5, concurrency: 1, windows: [{ per: "1d", requests: 9, usd: "1.00" }] };
-    await bob.ask("keys.edit", { params, body: { limits: less, expires_at: ends - 1 } });
-    // What they took away themselves they may take back.
-    await bob.ask("keys.edit", { params, body: { limits: GIVEN, expires_at: ends, name: "given" } });
+    await bob.call("keys.edit", { params, body: { limits: less, expires_at: ends - 1 } });
+    // Owners may undo restrictions that they set themselves.
+    await bob.call("keys.edit", { params, body: { limits: GIVEN, expires_at: ends, name: "given" } });
     expect(await refused({ limits: {} })).toEqual([400, "limits.rpm"]);
 
-    await admin.ask("keys.edit", { params, body: { limits: { rpm: 20 }, expires_at: null } });
-    await bob.ask("keys.edit", { params, body: { limits: { rpm: 1 }, expires_at: ends } });
-    await bob.ask("keys.edit", { params, body: { limits: { rpm: 20 }, expires_at: null } });
+    await admin.call("keys.edit", { params, body: { limits: { rpm: 20 }, expires_at: null } });
+    await bob.call("keys.edit", { params, body: { limits: { rpm: 1 }, expires_at: ends } });
+    await bob.call("keys.edit", { params, body: { limits: { rpm: 20 }, expires_at: null } });
     expect(await refused({ limits: { rpm: 21 } })).toEqual([400, "limits.rpm"]);
   });
 
-  test("a file counts like an administrator", async () => {
+  test("apply the same if they come from a file", async () => {
     const key = { name: "from a file", user: ADA, group: "free" };
     await gateway.apply(paidFile({ ...SETUP, keys: [{ ...key, limits: { rpm: 3 } }] }));
-    const [listed] = (await ada.ask("keys.list", { query: { search: "from a file" } })).data;
+    const [listed] = (await ada.call("keys.list", { query: { search: "from a file" } })).data;
     expect(await refusedParam(ada, listed?.id ?? "", { limits: {} })).toEqual([400, "limits.rpm"]);
     await gateway.apply(paidFile({ ...SETUP, keys: [key] }));
-    await ada.ask("keys.edit", { params: { id: listed?.id ?? "" }, body: { limits: { rpm: 60 } } });
-    await ada.ask("keys.edit", { params: { id: listed?.id ?? "" }, body: { limits: {} } });
+    await ada.call("keys.edit", { params: { id: listed?.id ?? "" }, body: { limits: { rpm: 60 } } });
+    await ada.call("keys.edit", { params: { id: listed?.id ?? "" }, body: { limits: {} } });
   });
 
-  test("an administrator who only renames a key leaves its owner's limits the owner's", async () => {
+  test("do not include the owner's own limits after an administrator renames the key", async () => {
     const { key } = await makeKey(ada, { limits: { rpm: 5 } });
     const params = { id: key.id };
-    await admin.ask("keys.edit", { params, body: { name: "renamed", limits: { rpm: 5 }, expires_at: null } });
-    await ada.ask("keys.edit", { params, body: { limits: {} } });
+    await admin.call("keys.edit", {
+      params,
+      body: { name: "renamed", limits: { rpm: 5 }, expires_at: null },
+    });
+    await ada.call("keys.edit", { params, body: { limits: {} } });
   });
 
-  test("whoever may no longer make keys in its group loosens nothing at all", async () => {
+  test("cannot be raised at all by a user who lost access to the group", async () => {
     await gateway.apply("users: [{ email: fay@example.com, groups: [inner] }]");
     const fay = await signInAs(gateway, "fay@example.com");
     const ends = Date.now() + DAY_MS;
     const { key } = await makeKey(fay, { group: "inner", limits: { rpm: 5 }, expires_at: ends });
-    await fay.ask("keys.edit", { params: { id: key.id }, body: { limits: { rpm: 6 } } });
+    await fay.call("keys.edit", { params: { id: key.id }, body: { limits: { rpm: 6 } } });
     await gateway.apply("users: [{ email: fay@example.com, groups: [] }]");
     expect(await refusedParam(fay, key.id, { limits: { rpm: 7 } })).toEqual([400, "limits.rpm"]);
     expect(await refusedParam(fay, key.id, { expires_at: null })).toEqual([400, "expires_at"]);
-    await fay.ask("keys.edit", { params: { id: key.id }, body: { name: "still", limits: { rpm: 5 } } });
+    await fay.call("keys.edit", { params: { id: key.id }, body: { name: "still", limits: { rpm: 5 } } });
   });
 });
 
 describe("rotating a key", () => {
-  test("both secrets work during the overlap, and count for the same key and limits", async () => {
+  test("keeps both secrets valid during the overlap, with the same key and limits", async () => {
     const { key, secret } = await makeKey(ada, { limits: { rpm: 3 } });
     expect((await chat(secret)).status).toBe(200);
-    const rotated = await ada.ask("keys.rotate", { params: { id: key.id }, body: {} });
+    const rotated = await ada.call("keys.rotate", { params: { id: key.id }, body: {} });
     expect(rotated.secret).toStartWith(`gwk_${key.public_id}_`);
     expect(rotated.key.id).toBe(key.id);
     expect(rotated.old_secret_works_until_at).toBeGreaterThan(Date.now() + DAY_MS - 60_000);
     expect((await chat(rotated.secret)).status).toBe(200);
     expect((await chat(secret)).status).toBe(200);
     expect((await chat(rotated.secret)).status).toBe(429);
-    const detail = await ada.ask("keys.get", { params: { id: key.id } });
+    const detail = await ada.call("keys.get", { params: { id: key.id } });
     expect(detail.usage.requests).toBe(3);
     expect(detail.former_secrets).toEqual([
       { last4: secret.slice(-4), works_until_at: rotated.old_secret_works_until_at },
     ]);
   });
 
-  test("without an overlap the old secret ends at once", async () => {
+  test("without an overlap invalidates the old secret at once", async () => {
     const { key, secret } = await makeKey(ada);
-    const rotated = await ada.ask("keys.rotate", { params: { id: key.id }, body: { overlap_ms: 0 } });
+    const rotated = await ada.call("keys.rotate", { params: { id: key.id }, body: { overlap_ms: 0 } });
     expect((await chat(secret)).status).toBe(401);
     expect((await chat(rotated.secret)).status).toBe(200);
   });
 
-  test("nor do those from before it work on", async () => {
+  test("without an overlap also invalidates secrets of earlier rotations", async () => {
     const { key, secret } = await makeKey(ada);
     const params = { id: key.id };
-    const second = await ada.ask("keys.rotate", { params, body: {} });
-    const third = await ada.ask("keys.rotate", { params, body: { overlap_ms: 0 } });
+    const second = await ada.call("keys.rotate", { params, body: {} });
+    const third = await ada.call("keys.rotate", { params, body: { overlap_ms: 0 } });
     expect((await chat(secret)).status).toBe(401);
     expect((await chat(second.secret)).status).toBe(401);
     expect((await chat(third.secret)).status).toBe(200);
   });
 
-  test("revoking ends all of its secrets", async () => {
+  test("revoking the key invalidates all of its secrets", async () => {
     const { key, secret } = await makeKey(ada);
-    const rotated = await ada.ask("keys.rotate", { params: { id: key.id }, body: {} });
-    await ada.ask("keys.revoke", { params: { id: key.id } });
+    const rotated = await ada.call("keys.rotate", { params: { id: key.id }, body: {} });
+    await ada.call("keys.revoke", { params: { id: key.id } });
     expect((await chat(secret)).status).toBe(401);
     expect((await chat(rotated.secret)).status).toBe(401);
-    expect(await ada.refused("keys.rotate", { params: { id: key.id }, body: {} })).toMatchObject({
+    expect(await ada.callRefused("keys.rotate", { params: { id: key.id }, body: {} })).toMatchObject({
       status: 409,
     });
   });
 
-  test("a file that still has the old secret is refused", async () => {
+  test("a file that still has the old secret is rejected", async () => {
     const secret = "brought-along-0123456789-0123456789-01";
     const file = (keys: object[]) => paidFile({ ...SETUP, keys });
     await gateway.apply(file([{ name: "brought", user: ADA, group: "free", secret }]));
-    const brought = (await ada.ask("keys.list", { query: { search: "brought" } })).data[0];
-    await ada.ask("keys.rotate", { params: { id: brought?.id ?? "" }, body: { overlap_ms: 0 } });
+    const brought = (await ada.call("keys.list", { query: { search: "brought" } })).data[0];
+    await ada.call("keys.rotate", { params: { id: brought?.id ?? "" }, body: { overlap_ms: 0 } });
     const again = gateway.apply(file([{ name: "brought", user: ADA, group: "free", secret }]));
     expect(await again.catch((error: unknown) => String(error))).toContain(
       "replaced when its key was rotated",
@@ -410,38 +413,38 @@ describe("rotating a key", () => {
 });
 
 describe("revoking a key", () => {
-  test("it is refused when the answer is there, which tells how often it was used in the last day", async () => {
+  test("takes effect with the response, which reports the requests of the last day", async () => {
     const { key, secret } = await makeKey(ada);
     await chat(secret);
     await chat(secret);
     const params = { id: key.id };
-    expect((await ada.ask("keys.get", { params })).requests_last_day).toBe(2);
-    expect(await ada.ask("keys.revoke", { params })).toEqual({ revoked: true, requests_last_day: 2 });
+    expect((await ada.call("keys.get", { params })).requests_last_day).toBe(2);
+    expect(await ada.call("keys.revoke", { params })).toEqual({ revoked: true, requests_last_day: 2 });
     expect((await chat(secret)).status).toBe(401);
-    expect(await ada.ask("keys.revoke", { params })).toMatchObject({ revoked: false });
-    expect((await ada.ask("keys.list", { query: { limit: 200 } })).data.some(({ id }) => id === key.id)).toBe(
-      false,
-    );
-    const revoked = await ada.ask("keys.list", { query: { status: "revoked", limit: 200 } });
+    expect(await ada.call("keys.revoke", { params })).toMatchObject({ revoked: false });
+    expect(
+      (await ada.call("keys.list", { query: { limit: 200 } })).data.some(({ id }) => id === key.id),
+    ).toBe(false);
+    const revoked = await ada.call("keys.list", { query: { status: "revoked", limit: 200 } });
     expect(revoked.data.some(({ id }) => id === key.id)).toBe(true);
   });
 
-  test("nobody revokes another's", async () => {
+  test("of another user is rejected", async () => {
     const { key, secret } = await makeKey(ada);
-    expect(await bob.refused("keys.revoke", { params: { id: key.id } })).toMatchObject({ status: 404 });
+    expect(await bob.callRefused("keys.revoke", { params: { id: key.id } })).toMatchObject({ status: 404 });
     expect((await chat(secret)).status).toBe(200);
   });
 });
 
-test("keys made while a group was open work on when it is for members only, and no more can be made", async () => {
+test("keys of a group that becomes members-only keep working, and no new keys can be created", async () => {
   const { secret } = await makeKey(bob, { name: "early bird" });
   await gateway.apply(JSON.stringify({ groups: [{ ...FREE, access: "members" }] }));
   await eventually(
-    async () => (await bob.ask("groups.list")).data.every(({ name }) => name !== "free") || null,
+    async () => (await bob.call("groups.list")).data.every(({ name }) => name !== "free") || null,
   );
-  expect(await bob.refused("keys.create", { body: { name: "late", group: "free" } })).toMatchObject({
+  expect(await bob.callRefused("keys.create", { body: { name: "late", group: "free" } })).toMatchObject({
     param: "group",
   });
   expect((await chat(secret)).status).toBe(200);
-  expect((await bob.ask("models.list")).data.map(({ group }) => group)).toContain("free");
+  expect((await bob.call("models.list")).data.map(({ group }) => group)).toContain("free");
 });

@@ -1,24 +1,24 @@
-/** Requests that were accepted before a reset and finish after it: none of them gives access to the account again. */
+/** Requests that arrive before a reset and finish after it: none of them restores access to the account. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { listSessions } from "../../src/store/identity/sessions.ts";
 import { countActiveKeys } from "../../src/store/policy/keys.ts";
+import { openConsoleClient, type SignedInClient, signInAs } from "../support/console-client.ts";
 import { eachEngine } from "../support/postgres.ts";
 import { rawRequest } from "../support/raw-http.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { asking, type SignedIn, signInAs } from "../support/signed-in.ts";
 
 const PASSWORD = "the attacker's password";
 
 let gateway: RunningGateway;
-let admin: SignedIn;
+let admin: SignedInClient;
 
-async function signInAttacker(email: string): Promise<SignedIn> {
+async function signInAttacker(email: string): Promise<SignedInClient> {
   await gateway.apply(`users: [{ email: ${email}, password: ${JSON.stringify(PASSWORD)} }]`);
   return signInAs(gateway, email);
 }
 
-const resetAccess = (id: string) => admin.ask("admin.users.reset_access", { params: { id }, body: {} });
+const resetAccess = (id: string) => admin.call("admin.users.reset_access", { params: { id }, body: {} });
 
 async function countAccess(userId: string) {
   const { db } = gateway.installation;
@@ -34,7 +34,7 @@ async function countAccess(userId: string) {
 const NO_ACCESS = { keys: 0, sessions: 0, tokens: 0, passwords: 0 };
 
 /** Sends all but the last byte of the request, and the last byte after the reset. */
-async function sendAcrossReset(attacker: SignedIn, path: string, body: unknown): Promise<number> {
+async function sendAcrossReset(attacker: SignedInClient, path: string, body: unknown): Promise<number> {
   const text = JSON.stringify(body);
   const head = [
     `POST ${path} HTTP/1.1`,
@@ -66,13 +66,13 @@ eachEngine((engine) => {
     ["/api/tokens", { name: "late", scope: "read", expires_at: null }],
     ["/api/password", { new_password: "another password of the attacker" }],
     ["/api/second-factor", {}],
-  ])("POST %s whose body ends after a reset of all access is refused", async (path, body) => {
+  ])("POST %s whose body ends after a reset of all access is rejected", async (path, body) => {
     const attacker = await signInAttacker(`late${path.replaceAll("/", "-")}@example.com`);
     expect(await sendAcrossReset(attacker, path, body)).toBe(401);
     expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
   });
 
-  test("a request whose empty body ends after a reset of all access is refused", async () => {
+  test("a request whose empty body ends after a reset of all access is rejected", async () => {
     const attacker = await signInAttacker("late-empty@example.com");
     const head = [
       "DELETE /api/tokens/none HTTP/1.1",
@@ -89,9 +89,9 @@ eachEngine((engine) => {
     expect(status).toBe(401);
   });
 
-  test("signing in with the old password while access is reset leaves no session", async () => {
+  test("signing in with the old password during a reset leaves no session", async () => {
     const attacker = await signInAttacker("late-sign-in@example.com");
-    const stranger = asking(gateway.url, { origin: gateway.url });
+    const stranger = openConsoleClient(gateway.url, { origin: gateway.url });
     const body = { email: attacker.user.email, password: PASSWORD };
     // Passwords are verified a few at a time, so the last of these finish well after the reset.
     const attempts = Array.from({ length: 8 }, () => stranger.send("session.create", { body }));
@@ -100,7 +100,7 @@ eachEngine((engine) => {
     expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
   });
 
-  test("changing the password while access is reset changes nothing", async () => {
+  test("changing the password during a reset changes nothing", async () => {
     const attacker = await signInAttacker("late-change@example.com");
     const body = { password: PASSWORD, new_password: "another password of the attacker" };
     const attempts = Array.from({ length: 4 }, () => attacker.send("password.change", { body }));
@@ -110,7 +110,7 @@ eachEngine((engine) => {
     expect(await countAccess(attacker.user.id)).toEqual(NO_ACCESS);
   });
 
-  test("many keys and tokens that are created while access is reset are all gone after it", async () => {
+  test("keys and tokens that are created during a reset are all revoked by it", async () => {
     const attacker = await signInAttacker("late-many@example.com");
     const attempts = Array.from({ length: 40 }, (_, at) =>
       at % 2 === 0

@@ -1,8 +1,8 @@
-/** The live dashboard does not outlive the right to it, and nobody watches it from everywhere. */
+/** The live dashboard ends with the right to see it, and the number of open streams is limited. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type ConsoleClient, createTokenClient, signInAs } from "../support/console-client.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { type Asking, signInAs, tokenOf } from "../support/signed-in.ts";
 
 let gateway: RunningGateway;
 
@@ -11,13 +11,13 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.stop());
 
-const watch = (person: Asking, signal?: AbortSignal) =>
+const watch = (person: ConsoleClient, signal?: AbortSignal) =>
   person.fetch("/api/admin/dashboard/live", signal === undefined ? {} : { signal });
 
-test("it ends soon after its watcher is no longer an administrator, or no longer signed in", async () => {
+test("the stream ends soon after its user is no longer an administrator or is signed out", async () => {
   const demoted = await signInAs(gateway, "demoted@example.com", "admin");
   const left = await signInAs(gateway, "left@example.com", "admin");
-  const token = await tokenOf(gateway, "token@example.com", "read", "admin");
+  const token = await createTokenClient(gateway, "token@example.com", "read", "admin");
   const stays = await signInAs(gateway, "stays@example.com", "admin");
   const leave = new AbortController();
   const staying = (await watch(stays, leave.signal)).body?.getReader();
@@ -25,14 +25,14 @@ test("it ends soon after its watcher is no longer an administrator, or no longer
   await gateway.apply(
     "users: [{ email: demoted@example.com, role: user }, { email: token@example.com, status: disabled }]",
   );
-  await left.ask("session.end");
+  await left.call("session.end");
   await Promise.all(watching.map((response) => response.text()));
-  // One who may is not sent away with them.
+  // The stream of an administrator stays open.
   for (let i = 0; i < 3; i++) expect((await staying?.read())?.done).toBe(false);
   leave.abort();
 });
 
-test("so many may be open at once, and no more", async () => {
+test("the number of open streams per user is limited", async () => {
   const admin = await signInAs(gateway, "root@example.com", "admin");
   const other = await signInAs(gateway, "other-root@example.com", "admin");
   const leave = new AbortController();

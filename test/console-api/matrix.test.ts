@@ -1,6 +1,6 @@
 /**
- * Every operation of the console's API against everybody who may ask, made from the table itself: an operation that is
- * added is looked at here without a word.
+ * Every operation of the console's API with every kind of caller, generated from the route table, so that a new
+ * operation is covered automatically.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -9,9 +9,15 @@ import { limits } from "../../src/config/product-limits.ts";
 import type { ConsoleRoute } from "../../src/console-api/http/route.ts";
 import { ROUTES, type RouteName } from "../../src/console-api/routes.ts";
 import { TOKEN_SCOPES, type TokenScope } from "../../src/store/identity/access-tokens.ts";
+import {
+  buildPath,
+  type ConsoleClient,
+  createTokenClient,
+  openConsoleClient,
+  signInAs,
+} from "../support/console-client.ts";
 import { openapiProblems } from "../support/openapi-problems.ts";
 import { OTHER_KEY, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { type Asking, addressOf, asking, signInAs, tokenOf } from "../support/signed-in.ts";
 
 const EVERY = Object.entries(ROUTES) as [RouteName, ConsoleRoute][];
 const CHANGES = EVERY.filter(([, { method }]) => method !== "GET");
@@ -27,28 +33,29 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.stop());
 
-/** A new one each time: some operations end what they were asked with. */
+/** A new caller each time, because some operations end the session they are called with. */
 const ASKERS = {
-  nobody: async () => asking(gateway.url, { origin: gateway.url }),
+  nobody: async () => openConsoleClient(gateway.url, { origin: gateway.url }),
   user: () => signInAs(gateway, "user@example.com"),
   administrator: () => signInAs(gateway, "root@example.com", "admin"),
   "disabled administrator": () => signInAs(gateway, "disabled@example.com", "admin"),
-  "user's read token": () => tokenOf(gateway, "user@example.com", "read"),
-  "user's keys token": () => tokenOf(gateway, "user@example.com", "keys"),
-  "user's admin token": () => tokenOf(gateway, "user@example.com", "admin"),
-  "administrator's read token": () => tokenOf(gateway, "root@example.com", "read", "admin"),
-  "administrator's keys token": () => tokenOf(gateway, "root@example.com", "keys", "admin"),
-  "administrator's admin token": () => tokenOf(gateway, "root@example.com", "admin", "admin"),
-  "disabled administrator's token": () => tokenOf(gateway, "disabled@example.com", "admin", "admin"),
-} satisfies Record<string, () => Promise<Asking>>;
+  "user's read token": () => createTokenClient(gateway, "user@example.com", "read"),
+  "user's keys token": () => createTokenClient(gateway, "user@example.com", "keys"),
+  "user's admin token": () => createTokenClient(gateway, "user@example.com", "admin"),
+  "administrator's read token": () => createTokenClient(gateway, "root@example.com", "read", "admin"),
+  "administrator's keys token": () => createTokenClient(gateway, "root@example.com", "keys", "admin"),
+  "administrator's admin token": () => createTokenClient(gateway, "root@example.com", "admin", "admin"),
+  "disabled administrator's token": () =>
+    createTokenClient(gateway, "disabled@example.com", "admin", "admin"),
+} satisfies Record<string, () => Promise<ConsoleClient>>;
 
 type Asker = keyof typeof ASKERS;
 
-/** Null: the door lets them through, whatever becomes of it then. */
+/** Null: authorization passes, regardless of the result. */
 function expected({ access, tokenScope }: ConsoleRoute, asker: Asker): string | null {
-  // A token that does not hold is refused everywhere: its sender believes to be somebody.
+  // An invalid token is rejected everywhere, because its sender expects to be authenticated.
   if (asker === "disabled administrator's token") return "sign_in_required";
-  // The scope `admin` is worth nothing without the role, not even for reading.
+  // The scope `admin` is useless without the role, even for reading.
   if (asker === "user's admin token") return "forbidden";
   const isNobody = asker === "nobody" || asker === "disabled administrator";
   if (isNobody) return access === "anyone" ? null : "sign_in_required";
@@ -57,17 +64,17 @@ function expected({ access, tokenScope }: ConsoleRoute, asker: Asker): string | 
   return scope === undefined || SCOPES_WITHIN[scope].includes(tokenScope) ? null : "forbidden";
 }
 
-/** Written out, so that the order of the scopes in the code is checked and not repeated. */
+/** Written out, so that the order of the scopes in the code is tested and not repeated. */
 const SCOPES_WITHIN: Readonly<Record<TokenScope, readonly (TokenScope | "none")[]>> = {
   read: ["read"],
   keys: ["read", "keys"],
   admin: ["read", "keys", "admin"],
 };
 
-/** With a body that no operation takes: whoever gets that far was let through. */
-async function codeOf(asking: Asking, { method, path, body }: ConsoleRoute): Promise<string | null> {
+/** Sends a body that no operation accepts: an error about the body means that authorization passed. */
+async function codeOf(asking: ConsoleClient, { method, path, body }: ConsoleRoute): Promise<string | null> {
   const takesBody = method !== "GET" && body.safeParse(undefined).success === false;
-  const response = await asking.fetch(addressOf(path), {
+  const response = await asking.fetch(buildPath(path), {
     method,
     ...(takesBody ? { body: "[]", headers: { "content-type": "application/json" } } : {}),
   });
@@ -82,7 +89,7 @@ async function codeOf(asking: Asking, { method, path, body }: ConsoleRoute): Pro
 
 const GATE = ["sign_in_required", "forbidden", "foreign_origin"];
 
-describe.each(Object.keys(ASKERS) as Asker[])("asked by %s", (asker) => {
+describe.each(Object.keys(ASKERS) as Asker[])("called by %s", (asker) => {
   test.each(EVERY)("%s", async (_, route) => {
     const code = await codeOf(await ASKERS[asker](), route);
     const refusal = code !== null && GATE.includes(code) ? code : null;
@@ -90,12 +97,12 @@ describe.each(Object.keys(ASKERS) as Asker[])("asked by %s", (asker) => {
   });
 });
 
-describe("asked by a page of another site with an administrator's cookie", () => {
+describe("called by a page of another site with an administrator's cookie", () => {
   test.each(CHANGES)("%s", async (_, route) => {
     const { cookie } = await signInAs(gateway, "root@example.com", "admin");
-    const foreign = asking(gateway.url, { cookie, origin: "https://evil.example" });
+    const foreign = openConsoleClient(gateway.url, { cookie, origin: "https://evil.example" });
     expect(await codeOf(foreign, route)).toBe("foreign_origin");
-    const silent = asking(gateway.url, { cookie });
+    const silent = openConsoleClient(gateway.url, { cookie });
     expect(await codeOf(silent, route)).toBe("foreign_origin");
   });
 });
@@ -106,10 +113,10 @@ describe("fields that only administrators may send", () => {
   );
 
   test.each(fields)("%s: %s", async (_, field, { method, path }) => {
-    const send = async (person: Asking) => {
+    const send = async (person: ConsoleClient) => {
       const init = { method, body: JSON.stringify({ [field]: null }) };
       const headers = { "content-type": "application/json" };
-      const response = await person.fetch(addressOf(path), { ...init, headers });
+      const response = await person.fetch(buildPath(path), { ...init, headers });
       const { error } = (await response.json()) as { error: { code: string; param: string | null } };
       return { code: error.code, param: error.param };
     };
@@ -119,7 +126,7 @@ describe("fields that only administrators may send", () => {
 });
 
 describe("the scope of a personal access token", () => {
-  test("is declared as documented: reading is read, keys are keys, administration is admin", () => {
+  test("is declared as documented: read for reading, keys for keys, admin for administration", () => {
     const needing = (scope: ConsoleRoute["tokenScope"]) =>
       CHANGES.filter(([, route]) => route.tokenScope === scope).map(([name]) => name);
     expect(needing("read")).toEqual([]);
@@ -128,7 +135,7 @@ describe("the scope of a personal access token", () => {
     for (const [, { method, tokenScope }] of EVERY) if (method === "GET") expect(tokenScope).toBe("read");
   });
 
-  test("is never enough for passwords, second factors, tokens, sessions, links and money", () => {
+  test("never allows changes of passwords, second factors, tokens, sessions, links and money", () => {
     const areas =
       /^(?:claim|email|invitation|links|password|recovery_codes|registration|second_factor)\.|^(?:sessions?|tokens|wallet)\.|^admin\.(?:links|money)\.|second_factor|reset_access$/;
     const matching = CHANGES.filter(([name]) => areas.test(name) && name !== "admin.links.revoke");
@@ -138,23 +145,26 @@ describe("the scope of a personal access token", () => {
 
   test("limits an administrator's token with the scope keys to the administrator's own keys", async () => {
     const other = await signInAs(gateway, "other@example.com");
-    const key = (await other.ask("keys.list")).data[0]?.id ?? "";
+    const key = (await other.call("keys.list")).data[0]?.id ?? "";
     const token = await ASKERS["administrator's keys token"]();
     const params = { id: key };
-    expect(await token.refused("keys.rotate", { params, body: {} })).toMatchObject({ code: "not_found" });
-    expect(await token.refused("keys.edit", { params, body: {} })).toMatchObject({ code: "not_found" });
-    expect(await token.refused("keys.revoke", { params })).toMatchObject({ code: "not_found" });
+    expect(await token.callRefused("keys.rotate", { params, body: {} })).toMatchObject({ code: "not_found" });
+    expect(await token.callRefused("keys.edit", { params, body: {} })).toMatchObject({ code: "not_found" });
+    expect(await token.callRefused("keys.revoke", { params })).toMatchObject({ code: "not_found" });
     const body = { name: "for another", group: "default", user: other.user.id };
-    expect(await token.refused("keys.create", { body })).toMatchObject({ code: "forbidden", param: "user" });
+    expect(await token.callRefused("keys.create", { body })).toMatchObject({
+      code: "forbidden",
+      param: "user",
+    });
     const whole = await ASKERS["administrator's admin token"]();
-    await whole.ask("keys.edit", { params, body: {} });
+    await whole.call("keys.edit", { params, body: {} });
   });
 
-  test("is named by the refusal and by the document of the API", async () => {
+  test("is named by the error and by the API document", async () => {
     const token = await ASKERS["user's read token"]();
     const body = { name: "x", group: "default" };
-    expect((await token.refused("keys.create", { body })).message).toContain("`keys`");
-    const document = await (await ASKERS.nobody()).ask("openapi.read");
+    expect((await token.callRefused("keys.create", { body })).message).toContain("`keys`");
+    const document = await (await ASKERS.nobody()).call("openapi.read");
     type Operation = { operationId: RouteName; security: Record<string, string[]>[]; description: string };
     const operations = Object.values(document.paths as Record<string, Record<string, Operation>>).flatMap(
       (methods) => Object.values(methods),
@@ -168,8 +178,8 @@ describe("the scope of a personal access token", () => {
   });
 });
 
-describe("what is taken", () => {
-  test("is no more than a form can say, but for administrators", () => {
+describe("request bodies", () => {
+  test("are larger than a form only for administrators", () => {
     const more = EVERY.filter(([, { bodyBytesMax }]) => bodyBytesMax > limits.apiBodyBytesMax);
     expect(more).not.toBeEmpty();
     for (const [, { access }] of more) expect(access).toBe("admin");
@@ -183,15 +193,15 @@ describe("what is taken", () => {
       : [],
   );
 
-  test.each(times)("%s: %s is a time that a file could name", (_, __, form) => {
+  test.each(times)("%s: %s is a time that a file can contain", (_, __, form) => {
     const isTaken = (ms: number) => form.safeParse(ms).success;
     expect([0, 253_402_300_799_999].map(isTaken)).toEqual([true, true]);
     expect([-1, 0.5, 253_402_300_800_000, 8.64e15].map(isTaken)).toEqual([false, false, false, false]);
   });
 });
 
-describe("what belongs to somebody else does not exist", () => {
-  /** For each operation of users that names one thing: that thing, of another user, and the rest that it takes. */
+describe("objects of another user are not found", () => {
+  /** For each operation of users with an id: the id of another user's object, and the rest of the request. */
   const theirs = new Map<RouteName, { id: string; body?: unknown }>();
 
   /** The id of the request. */
@@ -208,10 +218,10 @@ describe("what belongs to somebody else does not exist", () => {
   beforeAll(async () => {
     const other = await signInAs(gateway, "other@example.com");
     const request = await callModel(OTHER_KEY);
-    const key = (await other.ask("keys.list")).data[0]?.id ?? "";
-    const session = (await other.ask("sessions.list")).data[0]?.id ?? "";
+    const key = (await other.call("keys.list")).data[0]?.id ?? "";
+    const session = (await other.call("sessions.list")).data[0]?.id ?? "";
     const body = { name: "ci", scope: "read", expires_at: null };
-    const token = await other.ask("tokens.create", { body });
+    const token = await other.call("tokens.create", { body });
     await gateway.usageRows();
     theirs
       .set("keys.get", { id: key })
@@ -230,34 +240,34 @@ describe("what belongs to somebody else does not exist", () => {
     if (one === undefined) throw new Error(`${name} has no object of somebody else here: add one.`);
     const user = await ASKERS.user();
     const sent = { params: { id: one.id }, ...(one.body === undefined ? {} : { body: one.body }) };
-    const gone = await user.refused(name, sent);
+    const gone = await user.callRefused(name, sent);
     expect(gone).toMatchObject({ status: 404, code: "not_found" });
-    // The same words as for what never was: nobody learns that it is there.
-    expect(await user.refused(name, { ...sent, params: { id: "none" } })).toEqual(gone);
+    // The same error as for an unknown id, so that it does not reveal the object.
+    expect(await user.callRefused(name, { ...sent, params: { id: "none" } })).toEqual(gone);
   });
 
-  test("lists hold one's own alone", async () => {
+  test("in lists", async () => {
     const user = await signInAs(gateway, "owner@example.com");
-    const { key, secret } = await user.ask("keys.create", { body: { name: "own", group: "default" } });
+    const { key, secret } = await user.call("keys.create", { body: { name: "own", group: "default" } });
     const body = { name: "own", scope: "read", expires_at: null };
-    const token = await user.ask("tokens.create", { body });
+    const token = await user.call("tokens.create", { body });
     const request = await callModel(secret);
     await gateway.usageRows();
 
-    const keys = (await user.ask("keys.list")).data.map(({ id }) => id);
+    const keys = (await user.call("keys.list")).data.map(({ id }) => id);
     expect(keys).toEqual([key.id]);
-    const tokens = (await user.ask("tokens.list")).data.map(({ id }) => id);
+    const tokens = (await user.call("tokens.list")).data.map(({ id }) => id);
     expect(tokens).toEqual([token.id]);
-    const sessions = (await user.ask("sessions.list")).data;
+    const sessions = (await user.call("sessions.list")).data;
     expect(sessions.map(({ current }) => current)).toEqual([true]);
-    const requests = (await user.ask("usage.requests")).data.map(({ id }) => id);
+    const requests = (await user.call("usage.requests")).data.map(({ id }) => id);
     expect(requests).toEqual([request]);
     const file = await (await user.send("usage.export")).text();
     expect(file).toContain(request);
     expect(file).not.toContain(theirs.get("usage.request")?.id ?? "");
   });
 
-  test("nor by a filter that names it", async () => {
+  test("in filters", async () => {
     const user = await ASKERS.user();
     const key = theirs.get("keys.get")?.id ?? "";
     for (const name of ["usage.requests", "usage.chart", "usage.export"] as const) {
@@ -270,9 +280,9 @@ describe("what belongs to somebody else does not exist", () => {
   });
 });
 
-describe("the document of the API", () => {
+describe("the API document", () => {
   test("is OpenAPI 3.1 in which every reference resolves, and has every operation once", async () => {
-    const document = await (await ASKERS.nobody()).ask("openapi.read");
+    const document = await (await ASKERS.nobody()).call("openapi.read");
     expect(await openapiProblems(document)).toEqual([]);
     const ids = Object.values(document.paths as Record<string, Record<string, { operationId: string }>>)
       .flatMap((methods) => Object.values(methods))
@@ -280,8 +290,8 @@ describe("the document of the API", () => {
     expect(ids.toSorted()).toEqual(Object.keys(ROUTES).toSorted());
   });
 
-  test("names the header that makes an order of money safe to repeat", async () => {
-    const document = await (await ASKERS.nobody()).ask("openapi.read");
+  test("lists the Idempotency-Key header for every operation that moves money", async () => {
+    const document = await (await ASKERS.nobody()).call("openapi.read");
     const paths = document.paths as Record<string, { post?: { parameters: { name: string }[] } }>;
     const takers = Object.keys(paths).filter((path) =>
       paths[path]?.post?.parameters.some(({ name }) => name === "Idempotency-Key"),
@@ -294,8 +304,8 @@ describe("the document of the API", () => {
     ]);
   });
 
-  test("has a summary and an area for every operation, and the error for every failure", async () => {
-    const document = await (await ASKERS.nobody()).ask("openapi.read");
+  test("has a summary and a tag for every operation, and the error schema for every failure", async () => {
+    const document = await (await ASKERS.nobody()).call("openapi.read");
     for (const methods of Object.values(document.paths as Record<string, Record<string, object>>)) {
       for (const operation of Object.values(methods)) {
         expect(operation).toMatchObject({

@@ -1,17 +1,17 @@
-/** What somebody's keys can call, and the exact reason why one of them cannot, on a running gateway. */
+/** The models that the keys of a user can call, and the exact reason why a key cannot, on a running gateway. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
-import { type SignedIn, signInAs } from "../support/signed-in.ts";
 
 const ADA = "ada@example.com";
-/** No part of an answer to a user may hold it. */
+/** Must not appear in any response to a user. */
 const ACCOUNT = "secret-account-canary";
 
 let gateway: PaidGateway;
-let ada: SignedIn;
-let admin: SignedIn;
+let ada: SignedInClient;
+let admin: SignedInClient;
 
 beforeAll(async () => {
   const account = {
@@ -59,7 +59,7 @@ afterAll(() => gateway.stop());
 let made = 0;
 async function makeKey(group: string, body: object = {}): Promise<{ id: string; secret: string }> {
   made += 1;
-  const { key, secret } = await ada.ask("keys.create", { body: { name: `key ${made}`, group, ...body } });
+  const { key, secret } = await ada.call("keys.create", { body: { name: `key ${made}`, group, ...body } });
   return { id: key.id, secret };
 }
 
@@ -69,10 +69,10 @@ function chat(secret: string, model = "paid"): Promise<Response> {
 }
 
 async function why(key: string, query: Record<string, string> = {}, asking = ada) {
-  return asking.ask("models.why", { query: { key, model: "paid", interface: "chat", ...query } });
+  return asking.call("models.why", { query: { key, model: "paid", interface: "chat", ...query } });
 }
 
-/** The step that decides. */
+/** The deciding step. */
 async function reason(key: string, query: Record<string, string> = {}) {
   const { steps, allowed } = await why(key, query);
   const last = steps.at(-1);
@@ -80,10 +80,10 @@ async function reason(key: string, query: Record<string, string> = {}) {
   return last;
 }
 
-describe("the list of models", () => {
-  test("each is there once for every group, with interfaces, price, and the keys that can call it", async () => {
+describe("the model list", () => {
+  test("has each model once per group, with interfaces, price and the keys that can call it", async () => {
     const { id } = await makeKey("free");
-    const { data } = await ada.ask("models.list");
+    const { data } = await ada.call("models.list");
     expect(data.map(({ id: model, group }) => `${model} in ${group}`)).toEqual([
       "broken in paying",
       "broken in shaky",
@@ -104,24 +104,24 @@ describe("the list of models", () => {
     expect(planned?.keys).toEqual({ count: 0, some: [] });
   });
 
-  test("it is searched and paged, and can be asked for one key", async () => {
+  test("is searched, paged, and filtered by key", async () => {
     const { id } = await makeKey("free");
-    const first = await ada.ask("models.list", { query: { limit: 4 } });
-    const rest = await ada.ask("models.list", { query: { limit: 4, after: first.next ?? "" } });
+    const first = await ada.call("models.list", { query: { limit: 4 } });
+    const rest = await ada.call("models.list", { query: { limit: 4, after: first.next ?? "" } });
     expect([...first.data, ...rest.data]).toHaveLength(6);
     expect(rest.next).toBeNull();
-    expect((await ada.ask("models.list", { query: { search: "EMB" } })).data.map((one) => one.id)).toEqual([
+    expect((await ada.call("models.list", { query: { search: "EMB" } })).data.map((one) => one.id)).toEqual([
       "embed",
     ]);
-    const ofKey = await ada.ask("models.list", { query: { key: id } });
+    const ofKey = await ada.call("models.list", { query: { key: id } });
     expect(new Set(ofKey.data.map(({ group }) => group))).toEqual(new Set(["free"]));
   });
 
-  test("a model whose upstream refuses the gateway is out of order, and nobody learns which account it was", async () => {
+  test("shows a model as unavailable if its upstream rejects the gateway, without the account", async () => {
     const { id, secret } = await makeKey("shaky");
     expect((await chat(secret, "broken")).status).toBeGreaterThanOrEqual(500);
     expect(await (await ada.send("models.list")).text()).not.toContain(ACCOUNT);
-    const { data } = await ada.ask("models.list", { query: { key: id } });
+    const { data } = await ada.call("models.list", { query: { key: id } });
     expect(data[0]?.now.status).toBe("unavailable");
     expect(await reason(id, { model: "broken" })).toMatchObject({ ok: false, reason: "unavailable" });
     const told = await why(id, { model: "broken" }, admin);
@@ -130,7 +130,7 @@ describe("the list of models", () => {
 });
 
 describe("why a key can call a model", () => {
-  test("every step that a request passes is told, with what is so right now", async () => {
+  test("lists every step of a request with its current state", async () => {
     const { id } = await makeKey("free");
     const { allowed, steps, accounts } = await why(id);
     expect(allowed).toBe(true);
@@ -148,7 +148,7 @@ describe("why a key can call a model", () => {
     expect(accounts).toBeNull();
   });
 
-  test("accounts are named to administrators alone", async () => {
+  test("names accounts only to administrators", async () => {
     const { id } = await makeKey("free");
     const query = { key: id, model: "paid", interface: "chat" };
     expect(await (await ada.send("models.why", { query })).text()).not.toContain(ACCOUNT);
@@ -156,24 +156,24 @@ describe("why a key can call a model", () => {
     expect(accounts).toContainEqual({ name: ACCOUNT, sent_as: "sim-fast", reason: null, frees_at: null });
   });
 
-  test("nobody asks about another's key", async () => {
+  test("is not available for the key of another user", async () => {
     const { id } = await makeKey("free");
     const bob = await signInAs(gateway, "bob@example.com");
     const query = { key: id, model: "paid", interface: "chat" };
-    expect(await bob.refused("models.why", { query })).toMatchObject({ status: 404 });
+    expect(await bob.callRefused("models.why", { query })).toMatchObject({ status: 404 });
   });
 });
 
 describe("why a key cannot call a model", () => {
-  test("a revoked key and an expired one", async () => {
+  test("the key is revoked or expired", async () => {
     const revoked = await makeKey("free");
-    await ada.ask("keys.revoke", { params: { id: revoked.id } });
+    await ada.call("keys.revoke", { params: { id: revoked.id } });
     expect(await reason(revoked.id)).toMatchObject({ reason: "key_revoked" });
     const expired = await makeKey("free", { expires_at: Date.now() + 50 });
     await eventually(async () => (await reason(expired.id))?.reason === "key_expired");
   });
 
-  test("an interface that the group or the model has not", async () => {
+  test("the group or the model lacks the interface", async () => {
     const free = await makeKey("free");
     expect(await reason(free.id, { interface: "images" })).toMatchObject({
       reason: "interface_not_included",
@@ -181,7 +181,7 @@ describe("why a key cannot call a model", () => {
     });
   });
 
-  test("a model that is mistyped, and one that another group has", async () => {
+  test("the model is mistyped, or published in another group", async () => {
     const free = await makeKey("free");
     expect((await reason(free.id, { model: "piad" }))?.text).toContain("Did you mean paid?");
     const planned = await makeKey("planned");
@@ -191,14 +191,14 @@ describe("why a key cannot call a model", () => {
     });
   });
 
-  test("a model that does not exist looks like one that is not theirs, but not to administrators", async () => {
+  test("an unknown model looks like an unpublished one, except to administrators", async () => {
     const { id } = await makeKey("free");
     expect(await reason(id, { model: "completely-other" })).toMatchObject({ reason: "model_not_published" });
     const told = await why(id, { model: "completely-other" }, admin);
     expect(told.steps.at(-1)?.reason).toBe("model_unknown");
   });
 
-  test("a limit that is used up, whose it is, and when it frees", async () => {
+  test("a limit is exhausted: its scope and when it is free", async () => {
     const { id, secret } = await makeKey("free");
     expect((await chat(secret)).status).toBe(200);
     const refused = await chat(secret);
@@ -212,19 +212,19 @@ describe("why a key cannot call a model", () => {
     expect(step?.text).toContain("1 requests per minute");
   });
 
-  test("an empty balance", async () => {
+  test("the balance is empty", async () => {
     const { id, secret } = await makeKey("paying");
     expect((await chat(secret)).status).toBe(429);
     expect(await reason(id)).toMatchObject({ reason: "balance_empty", facts: { available: "0.00" } });
   });
 
-  test("no subscription, and one that is used up", async () => {
+  test("the subscription is missing or exhausted", async () => {
     const { id, secret } = await makeKey("planned");
     expect(await reason(id)).toMatchObject({ reason: "subscription_missing", facts: { plans: ["pro"] } });
     await gateway.apply(JSON.stringify({ users: [{ email: ADA, subscriptions: [{ plan: "pro" }] }] }));
     expect(await reason(id)).toMatchObject({ reason: "available" });
     expect((await chat(secret)).status).toBe(200);
-    // A plan that is made smaller than what was used of it is used up.
+    // A plan that is reduced below its use is exhausted.
     await gateway.apply(
       JSON.stringify({ plans: [{ name: "pro", windows: [{ per: "day", usd: "0.000000001" }] }] }),
     );
@@ -237,7 +237,7 @@ describe("why a key cannot call a model", () => {
     expect(step?.facts.frees_at).toBeGreaterThan(Date.now());
   });
 
-  test("a disabled owner", async () => {
+  test("the owner is disabled", async () => {
     const { id } = await makeKey("free");
     await gateway.apply(JSON.stringify({ users: [{ email: ADA, status: "disabled" }] }));
     const told = await why(id, {}, admin);

@@ -1,4 +1,4 @@
-/** Accounts that somebody else registered or used before their owner: what the owner's links end, and what they keep. */
+/** Accounts that another person registered or used before their owner: what the owner's links end, and what stays. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
@@ -12,8 +12,14 @@ import {
 } from "../../src/store/identity/credentials.ts";
 import { listLinks } from "../../src/store/identity/links.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
+import {
+  type ConsoleClient,
+  createTokenClient,
+  openConsoleClient,
+  type SignedInClient,
+  signInAs,
+} from "../support/console-client.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { type Asking, asking, type SignedIn, signInAs, tokenOf } from "../support/signed-in.ts";
 import { type SmtpServer, startSmtpServer } from "../support/smtp-server.ts";
 
 const ATTACKER = "the attacker's password";
@@ -21,9 +27,9 @@ const OWNER = "the owner's own password";
 
 let smtp: SmtpServer;
 let gateway: RunningGateway;
-let admin: SignedIn;
+let admin: SignedInClient;
 
-/** One for each part: registrations and messages are counted by the address they come from. */
+/** A separate gateway for each part, because registrations and messages are counted by source address. */
 async function start(): Promise<void> {
   smtp = await startSmtpServer();
   gateway = await startTestGateway();
@@ -39,14 +45,14 @@ async function stop(): Promise<void> {
 }
 
 let made = 0;
-const stranger = (): Asking => asking(gateway.url, { origin: gateway.url });
+const stranger = (): ConsoleClient => openConsoleClient(gateway.url, { origin: gateway.url });
 
 const tokenIn = (text: string) => /#(\w+)/.exec(text)?.[1] ?? "";
 const linkTo = async (email: string, skipped = 0) => tokenIn(await smtp.textTo(email, skipped));
 
-function browserOf(response: Response): Asking {
+function browserOf(response: Response): ConsoleClient {
   const [cookie = ""] = response.headers.get("set-cookie")?.split(";") ?? [];
-  return asking(gateway.url, { cookie, origin: gateway.url });
+  return openConsoleClient(gateway.url, { cookie, origin: gateway.url });
 }
 
 const signInStatus = async (email: string, password: string) =>
@@ -59,11 +65,11 @@ async function keyStatus(secret: string): Promise<number> {
   return status;
 }
 
-/** Everything that can act as a user, made by somebody who is signed in as that user. */
+/** Everything that can act as a user, created by a person who is signed in as that user. */
 async function makeAccess(email: string) {
   const browser = await signInAs(gateway, email);
-  const program = await tokenOf(gateway, email, "keys");
-  const { key, secret } = await browser.ask("keys.create", {
+  const program = await createTokenClient(gateway, email, "keys");
+  const { key, secret } = await browser.call("keys.create", {
     body: { name: `key ${made++}`, group: "default" },
   });
   return { browser, program, key, secret, userId: browser.user.id };
@@ -83,78 +89,82 @@ async function expectEnded({
   program,
   secret,
 }: Awaited<ReturnType<typeof makeAccess>>): Promise<void> {
-  expect((await browser.ask("session.current")).user).toBeNull();
-  expect(await program.refused("session.current")).toMatchObject({ status: 401 });
+  expect((await browser.call("session.current")).user).toBeNull();
+  expect(await program.callRefused("session.current")).toMatchObject({ status: 401 });
   expect(await keyStatus(secret)).toBe(401);
 }
 
-describe("registering where mail is sent", () => {
+describe("registering with a mail server", () => {
   beforeAll(start);
   afterAll(stop);
 
-  test("makes no account and takes no password: the link does", async () => {
+  test("creates no account and accepts no password; the link does", async () => {
     const email = "victim@example.com";
     expect(
-      await stranger().refused("registration.create", { body: { email, password: ATTACKER } }),
+      await stranger().callRefused("registration.create", { body: { email, password: ATTACKER } }),
     ).toMatchObject({ code: "invalid_value", param: "password" });
-    expect(await stranger().ask("registration.create", { body: { email } })).toEqual({ user: null });
+    expect(await stranger().call("registration.create", { body: { email } })).toEqual({ user: null });
     expect(await findUserByEmail(gateway.installation.db, email)).toBeNull();
     const token = await linkTo(email);
-    expect(await stranger().ask("links.read", { body: { token } })).toMatchObject({
+    expect(await stranger().call("links.read", { body: { token } })).toMatchObject({
       purpose: "verify",
       email,
       has_account: false,
     });
     const browser = browserOf(await stranger().send("email.verify", { body: { token, password: OWNER } }));
-    expect((await browser.ask("session.current")).user).toMatchObject({ email, must_verify: false });
+    expect((await browser.call("session.current")).user).toMatchObject({ email, must_verify: false });
     expect(await signInStatus(email, ATTACKER)).toBe(401);
     expect(await signInStatus(email, OWNER)).toBe(200);
-    expect(await stranger().refused("email.verify", { body: { token, password: ATTACKER } })).toMatchObject({
+    expect(
+      await stranger().callRefused("email.verify", { body: { token, password: ATTACKER } }),
+    ).toMatchObject({
       code: "link_used_up",
     });
   });
 
-  test("again by somebody else does not end the owner's link, and opening one ends all others", async () => {
+  test("again by another person keeps the owner's link valid, and using one link ends all others", async () => {
     const email = "patient@example.com";
-    await stranger().ask("registration.create", { body: { email } });
+    await stranger().call("registration.create", { body: { email } });
     const first = await linkTo(email);
-    await stranger().ask("registration.create", { body: { email } });
+    await stranger().call("registration.create", { body: { email } });
     const second = await linkTo(email, 1);
     expect(second).not.toBe(first);
-    const invitation = await admin.ask("admin.links.create", { body: { purpose: "invite", email } });
-    await stranger().ask("email.verify", { body: { token: first, password: OWNER } });
+    const invitation = await admin.call("admin.links.create", { body: { purpose: "invite", email } });
+    await stranger().call("email.verify", { body: { token: first, password: OWNER } });
     for (const token of [second, tokenIn(invitation.url)]) {
-      expect(await stranger().refused("links.read", { body: { token } })).toMatchObject({ status: 410 });
+      expect(await stranger().callRefused("links.read", { body: { token } })).toMatchObject({ status: 410 });
     }
     const left = await listLinks(gateway.installation.db, 0, { after: null, limit: 100 });
     expect(left.filter((link) => link.email === email)).toEqual([]);
     expect(await signInStatus(email, OWNER)).toBe(200);
   });
 
-  test("ends with an invitation that is accepted first", async () => {
+  test("ends when an invitation is accepted first", async () => {
     const email = "invited@example.com";
-    await stranger().ask("registration.create", { body: { email } });
+    await stranger().call("registration.create", { body: { email } });
     const token = await linkTo(email);
-    const { url } = await admin.ask("admin.links.create", { body: { purpose: "invite", email } });
-    await stranger().ask("invitation.accept", { body: { token: tokenIn(url), password: OWNER } });
-    expect(await stranger().refused("email.verify", { body: { token, password: ATTACKER } })).toMatchObject({
+    const { url } = await admin.call("admin.links.create", { body: { purpose: "invite", email } });
+    await stranger().call("invitation.accept", { body: { token: tokenIn(url), password: OWNER } });
+    expect(
+      await stranger().callRefused("email.verify", { body: { token, password: ATTACKER } }),
+    ).toMatchObject({
       code: "link_used_up",
     });
   });
 
-  test("an address that an administrator added meanwhile leaves that account alone", async () => {
+  test("does not change an account that an administrator added in the meantime", async () => {
     const email = "added@example.com";
-    await stranger().ask("registration.create", { body: { email } });
+    await stranger().call("registration.create", { body: { email } });
     const token = await linkTo(email);
-    await admin.ask("admin.users.create", { body: { email } });
-    expect(await stranger().refused("email.verify", { body: { token, password: OWNER } })).toMatchObject({
+    await admin.call("admin.users.create", { body: { email } });
+    expect(await stranger().callRefused("email.verify", { body: { token, password: OWNER } })).toMatchObject({
       code: "conflict",
     });
     expect((await findUserByEmail(gateway.installation.db, email))?.passwordHash).toBeNull();
   });
 });
 
-describe("an account of before that was never verified", () => {
+describe("an older account that was never verified", () => {
   beforeAll(start);
   afterAll(stop);
 
@@ -166,16 +176,16 @@ describe("an account of before that was never verified", () => {
     return access;
   }
 
-  test("is its owner's alone once the owner verifies it: everything of before is gone", async () => {
+  test("loses all previous access when its owner verifies it", async () => {
     const email = "legacy@example.com";
     const access = await unverified(email);
-    const { url } = await admin.ask("admin.links.create", { body: { purpose: "sign_in", email } });
-    await stranger().ask("registration.create", { body: { email } });
+    const { url } = await admin.call("admin.links.create", { body: { purpose: "sign_in", email } });
+    await stranger().call("registration.create", { body: { email } });
     const token = await linkTo(email);
-    await stranger().ask("email.verify", { body: { token, password: OWNER } });
+    await stranger().call("email.verify", { body: { token, password: OWNER } });
     await expectEnded(access);
     const body = { token: tokenIn(url) };
-    expect(await stranger().refused("session.create_by_link", { body })).toMatchObject({
+    expect(await stranger().callRefused("session.create_by_link", { body })).toMatchObject({
       code: "link_used_up",
     });
     expect(await findCredentials(gateway.installation.db, access.userId)).toMatchObject({
@@ -186,13 +196,13 @@ describe("an account of before that was never verified", () => {
     expect(await signInStatus(email, OWNER)).toBe(200);
   });
 
-  test("that is disabled is not opened by the link, and keeps no session for later", async () => {
+  test("that is disabled is not activated by the link and gets no session", async () => {
     const email = "legacy-disabled@example.com";
     const { userId } = await unverified(email);
-    await stranger().ask("registration.create", { body: { email } });
+    await stranger().call("registration.create", { body: { email } });
     const token = await linkTo(email);
-    await admin.ask("admin.users.change", { params: { id: userId }, body: { status: "disabled" } });
-    expect(await stranger().refused("email.verify", { body: { token, password: OWNER } })).toMatchObject({
+    await admin.call("admin.users.change", { params: { id: userId }, body: { status: "disabled" } });
+    expect(await stranger().callRefused("email.verify", { body: { token, password: OWNER } })).toMatchObject({
       code: "forbidden",
     });
     const { db } = gateway.installation;
@@ -200,33 +210,33 @@ describe("an account of before that was never verified", () => {
     expect(await findCredentials(db, userId)).toMatchObject({ mustVerify: true });
   });
 
-  test("is so by a reset as well", async () => {
+  test("loses all previous access after a reset too", async () => {
     const email = "legacy-reset@example.com";
     const access = await unverified(email);
-    await stranger().ask("password.forgot", { body: { email } });
+    await stranger().call("password.forgot", { body: { email } });
     const token = await linkTo(email);
-    await stranger().ask("password.reset", { body: { token, password: OWNER } });
+    await stranger().call("password.reset", { body: { token, password: OWNER } });
     await expectEnded(access);
     expect(await signInStatus(email, OWNER)).toBe(200);
   });
 });
 
-describe("a reset", () => {
+describe("a password reset", () => {
   beforeAll(start);
   afterAll(stop);
 
-  test("lists what can act as the user, marks what is new, and revokes the keys that are named", async () => {
+  test("lists all access of the user, marks new keys, and revokes the selected keys", async () => {
     const email = "reset@example.com";
-    await stranger().ask("registration.create", { body: { email } });
-    await stranger().ask("email.verify", { body: { token: await linkTo(email), password: OWNER } });
+    await stranger().call("registration.create", { body: { email } });
+    await stranger().call("email.verify", { body: { token: await linkTo(email), password: OWNER } });
     const own = await makeAccess(email);
     const { db, clock } = gateway.installation;
     await db.sql`UPDATE api_key SET created_at_ms = ${clock.nowMs() - 86_400_000} WHERE id = ${own.key.id}`;
     await db.sql`UPDATE app_user SET email_verified_at_ms = ${clock.nowMs() - 3_600_000} WHERE id = ${own.userId}`;
     const theirs = await makeAccess(email);
-    await stranger().ask("password.forgot", { body: { email } });
+    await stranger().call("password.forgot", { body: { email } });
     const token = await linkTo(email, 1);
-    const { access } = await stranger().ask("links.read", { body: { token } });
+    const { access } = await stranger().call("links.read", { body: { token } });
     expect(access).toMatchObject({ since: expect.any(Number), needs_code: false, keys_total: 2 });
     expect(access?.keys.map(({ id, is_new }) => [id, is_new])).toEqual([
       [theirs.key.id, true],
@@ -237,13 +247,13 @@ describe("a reset", () => {
     expect(access?.sessions.length).toBeGreaterThanOrEqual(2);
     expect(JSON.stringify(access)).not.toContain(theirs.secret);
     const body = { token, password: ATTACKER, revoke_keys: [theirs.key.id] };
-    expect(await stranger().ask("password.reset", { body })).toMatchObject({
+    expect(await stranger().call("password.reset", { body })).toMatchObject({
       revoked_keys: 1,
       revoked_tokens: 2,
     });
     await expectEnded(theirs);
     expect(await keyStatus(own.secret)).toBe(200);
-    expect(await own.program.refused("session.current")).toMatchObject({ status: 401 });
+    expect(await own.program.callRefused("session.current")).toMatchObject({ status: 401 });
     const { rows } = await listChanges(db, {}, { after: null, limit: 50 });
     expect(rows.map(({ action, target }) => [action, target])).toContainEqual([
       "key.revoke",
@@ -251,29 +261,29 @@ describe("a reset", () => {
     ]);
   });
 
-  test("revokes all of them when asked to", async () => {
+  test("revokes all keys on request", async () => {
     const email = "all@example.com";
     const access = [await makeAccess(email), await makeAccess(email)];
-    await stranger().ask("password.forgot", { body: { email } });
+    await stranger().call("password.forgot", { body: { email } });
     const token = await linkTo(email);
-    // Nothing says that the owner ever had this account.
-    const read = await stranger().ask("links.read", { body: { token } });
+    // Nothing proves that the owner ever had this account.
+    const read = await stranger().call("links.read", { body: { token } });
     expect(read.access).toMatchObject({ since: null, keys: [{ is_new: true }, { is_new: true }] });
     const body = { token, password: OWNER, revoke_keys: "all" };
-    expect(await stranger().ask("password.reset", { body })).toMatchObject({ revoked_keys: 2 });
+    expect(await stranger().call("password.reset", { body })).toMatchObject({ revoked_keys: 2 });
     for (const one of access) await expectEnded(one);
   });
 
-  test("marks a key that was rotated as new: who rotated it has its secret", async () => {
+  test("marks a rotated key as new, because the person who rotated it has its secret", async () => {
     const email = "rotated@example.com";
     const { browser, key, userId } = await makeAccess(email);
     const { db, clock } = gateway.installation;
     await db.sql`UPDATE api_key SET created_at_ms = ${clock.nowMs() - 86_400_000} WHERE id = ${key.id}`;
     await db.sql`UPDATE app_user SET email_verified_at_ms = ${clock.nowMs() - 3_600_000} WHERE id = ${userId}`;
-    const { url } = await admin.ask("admin.links.create", { body: { purpose: "reset", email } });
-    const read = () => stranger().ask("links.read", { body: { token: tokenIn(url) } });
+    const { url } = await admin.call("admin.links.create", { body: { purpose: "reset", email } });
+    const read = () => stranger().call("links.read", { body: { token: tokenIn(url) } });
     expect((await read()).access?.keys).toMatchObject([{ is_new: false, rotated_at: null }]);
-    await browser.ask("keys.rotate", { params: { id: key.id }, body: {} });
+    await browser.call("keys.rotate", { params: { id: key.id }, body: {} });
     expect((await read()).access?.keys).toMatchObject([{ is_new: true, rotated_at: expect.any(Number) }]);
   });
 
@@ -281,107 +291,118 @@ describe("a reset", () => {
     const email = "meanwhile@example.com";
     const own = await makeAccess(email);
     const rotated = await makeAccess(email);
-    const { url } = await admin.ask("admin.links.create", { body: { purpose: "reset", email } });
+    const { url } = await admin.call("admin.links.create", { body: { purpose: "reset", email } });
     const token = tokenIn(url);
-    const { access } = await stranger().ask("links.read", { body: { token } });
+    const { access } = await stranger().call("links.read", { body: { token } });
     await Bun.sleep(5);
     const later = await makeAccess(email);
-    const { secret } = await rotated.browser.ask("keys.rotate", { params: { id: rotated.key.id }, body: {} });
+    const { secret } = await rotated.browser.call("keys.rotate", {
+      params: { id: rotated.key.id },
+      body: {},
+    });
     const body = { token, password: OWNER, revoke_keys: [], revoke_keys_since: access?.at };
-    expect(await stranger().ask("password.reset", { body })).toMatchObject({ revoked_keys: 2 });
+    expect(await stranger().call("password.reset", { body })).toMatchObject({ revoked_keys: 2 });
     expect(await keyStatus(later.secret)).toBe(401);
     expect(await keyStatus(secret)).toBe(401);
     expect(await keyStatus(own.secret)).toBe(200);
   });
 
-  test("revokes no key of somebody else, and none twice", async () => {
+  test("revokes no key of another user, and no key twice", async () => {
     const email = "greedy@example.com";
     const [mine, other] = [await makeAccess(email), await makeAccess("bystander@example.com")];
-    await mine.browser.ask("keys.revoke", { params: { id: mine.key.id } });
-    await stranger().ask("password.forgot", { body: { email } });
+    await mine.browser.call("keys.revoke", { params: { id: mine.key.id } });
+    await stranger().call("password.forgot", { body: { email } });
     const token = await linkTo(email);
     const body = { token, password: OWNER, revoke_keys: [other.key.id, mine.key.id, "none"] };
-    expect(await stranger().ask("password.reset", { body })).toMatchObject({ revoked_keys: 0 });
+    expect(await stranger().call("password.reset", { body })).toMatchObject({ revoked_keys: 0 });
     expect(await keyStatus(other.secret)).toBe(200);
   });
 
-  test("with a second factor on revokes keys only with a code of it", async () => {
+  test("with a second factor revokes keys only with a code", async () => {
     const email = "factor@example.com";
     const access = await makeAccess(email);
     const secret = await turnOnSecondFactor(access.userId);
-    const { url } = await admin.ask("admin.links.create", { body: { purpose: "reset", email } });
+    const { url } = await admin.call("admin.links.create", { body: { purpose: "reset", email } });
     const token = tokenIn(url);
-    const { access: listed } = await stranger().ask("links.read", { body: { token } });
+    const { access: listed } = await stranger().call("links.read", { body: { token } });
     expect(listed).toMatchObject({ needs_code: true, second_factor_since: expect.any(Number) });
     const body = { token, password: OWNER, revoke_keys: "all" };
-    expect(await stranger().refused("password.reset", { body })).toMatchObject({
+    expect(await stranger().callRefused("password.reset", { body })).toMatchObject({
       code: "second_factor_required",
       param: "code",
     });
     expect(
-      await stranger().refused("password.reset", { body: { token, password: OWNER, revoke_keys_since: 0 } }),
+      await stranger().callRefused("password.reset", {
+        body: { token, password: OWNER, revoke_keys_since: 0 },
+      }),
     ).toMatchObject({ code: "second_factor_required" });
-    expect(await stranger().refused("password.reset", { body: { ...body, code: "000000" } })).toMatchObject({
+    expect(
+      await stranger().callRefused("password.reset", { body: { ...body, code: "000000" } }),
+    ).toMatchObject({
       code: "wrong_credentials",
     });
     expect(await keyStatus(access.secret)).toBe(200);
     const code = totpCode(secret, totpStep(Date.now()));
-    await stranger().ask("password.reset", { body: { ...body, code } });
+    await stranger().call("password.reset", { body: { ...body, code } });
     await expectEnded(access);
-    // The factor stays: without it nobody signs in, whatever mail they read.
-    expect(await stranger().refused("session.create", { body: { email, password: OWNER } })).toMatchObject({
+    // The second factor stays: reading the mail is not enough to sign in.
+    expect(
+      await stranger().callRefused("session.create", { body: { email, password: OWNER } }),
+    ).toMatchObject({
       code: "second_factor_required",
     });
   });
 
-  test("of another kind of link is not listed", async () => {
+  test("lists no access for links of another kind", async () => {
     const email = "plain@example.com";
     await makeAccess(email);
-    const { url } = await admin.ask("admin.links.create", { body: { purpose: "sign_in", email } });
-    const read = await stranger().ask("links.read", { body: { token: tokenIn(url) } });
+    const { url } = await admin.call("admin.links.create", { body: { purpose: "sign_in", email } });
+    const read = await stranger().call("links.read", { body: { token: tokenIn(url) } });
     expect(read.access).toBeNull();
   });
 });
 
-describe("an administrator who resets somebody's access", () => {
+describe("an administrator who resets the access of a user", () => {
   beforeAll(start);
   afterAll(stop);
 
-  test("ends everything at once, and hands over the link to choose a password", async () => {
+  test("ends all access at once and gets the link to choose a password", async () => {
     const email = "taken@example.com";
     await gateway.apply(`users: [{ email: ${email}, password: ${JSON.stringify(ATTACKER)} }]`);
     const access = await makeAccess(email);
     await turnOnSecondFactor(access.userId);
-    const earlier = await admin.ask("admin.links.create", { body: { purpose: "reset", email } });
+    const earlier = await admin.call("admin.links.create", { body: { purpose: "reset", email } });
     const params = { id: access.userId };
-    const done = await admin.ask("admin.users.reset_access", { params, body: { mail: true } });
+    const done = await admin.call("admin.users.reset_access", { params, body: { mail: true } });
     expect(done).toMatchObject({ mailed: true, revoked_keys: 1, revoked_tokens: 1, ended_sessions: 1 });
     await expectEnded(access);
     expect(await signInStatus(email, ATTACKER)).toBe(401);
-    expect(await admin.ask("admin.users.get", { params })).toMatchObject({
+    expect(await admin.call("admin.users.get", { params })).toMatchObject({
       has_password: false,
       has_second_factor: false,
       keys: 0,
     });
-    expect(await stranger().refused("links.read", { body: { token: tokenIn(earlier.url) } })).toMatchObject({
+    expect(
+      await stranger().callRefused("links.read", { body: { token: tokenIn(earlier.url) } }),
+    ).toMatchObject({
       status: 410,
     });
     const mail = await smtp.textTo(email);
     expect(mail).toContain("administrator");
     expect(tokenIn(mail)).toBe(tokenIn(done.url));
-    await stranger().ask("password.reset", { body: { token: tokenIn(done.url), password: OWNER } });
+    await stranger().call("password.reset", { body: { token: tokenIn(done.url), password: OWNER } });
     expect(await signInStatus(email, OWNER)).toBe(200);
     const { rows } = await listChanges(gateway.installation.db, {}, { after: null, limit: 50 });
     expect(rows.map(({ action }) => action)).toContain("user.reset_access");
   });
 
-  test("cannot do it to themselves, nor with a token", async () => {
+  test("cannot reset their own access, and cannot use a token", async () => {
     const params = { id: admin.user.id };
-    expect(await admin.refused("admin.users.reset_access", { params, body: {} })).toMatchObject({
+    expect(await admin.callRefused("admin.users.reset_access", { params, body: {} })).toMatchObject({
       code: "conflict",
     });
-    const token = await tokenOf(gateway, "boss@example.com", "admin", "admin");
-    expect(await token.refused("admin.users.reset_access", { params, body: {} })).toMatchObject({
+    const token = await createTokenClient(gateway, "boss@example.com", "admin", "admin");
+    expect(await token.callRefused("admin.users.reset_access", { params, body: {} })).toMatchObject({
       code: "forbidden",
     });
   });

@@ -1,17 +1,17 @@
-/** Lists and files of a hundred thousand requests. */
+/** Lists and files with 100,000 requests. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { text } from "../../src/store/engine/row.ts";
 import { insertUsage, usageRow } from "../../src/store/usage/usage-row.test-support.ts";
+import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { type SignedIn, signInAs } from "../support/signed-in.ts";
 
 const MANY = 100_000;
 const PART = 5_000;
 const RARE = 13;
 
 let gateway: RunningGateway;
-let person: SignedIn;
+let person: SignedInClient;
 
 beforeAll(async () => {
   gateway = await startTestGateway();
@@ -35,7 +35,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => gateway.stop());
 
-test("a list begins at once and goes on page by page", async () => {
+test("the list is read page by page", async () => {
   const seen = new Set<string>();
   let after: string | null = null;
   for (let page = 0; page < 5; page += 1) {
@@ -48,27 +48,27 @@ test("a list begins at once and goes on page by page", async () => {
 });
 
 function list(after: string | null) {
-  return person.ask("usage.requests", { query: { limit: 200, ...(after === null ? {} : { after }) } });
+  return person.call("usage.requests", { query: { limit: 200, ...(after === null ? {} : { after }) } });
 }
 
-test("what is rare is found, wherever it is", async () => {
+test("a rare request is found anywhere in the list", async () => {
   let found = 0;
   let after: string | null = null;
   do {
     const query = { outcome: "upstream_cut", ...(after === null ? {} : { after }) };
-    const answer: Awaited<ReturnType<typeof list>> = await person.ask("usage.requests", { query });
+    const answer: Awaited<ReturnType<typeof list>> = await person.call("usage.requests", { query });
     found += answer.data.length;
     after = answer.next;
   } while (after !== null);
   expect(found).toBe(1);
 });
 
-test("a chart adds all of them up", async () => {
-  const { total } = await person.ask("usage.chart", { query: { by: "key" } });
+test("the chart sums all requests", async () => {
+  const { total } = await person.call("usage.chart", { query: { by: "key" } });
   expect(total.requests).toBe(MANY);
 });
 
-test("a file has every one of them, and is sent as it is read", async () => {
+test("the file contains all requests and is streamed", async () => {
   const response = await person.send("usage.export");
   let lines = 0;
   let largest = 0;

@@ -1,16 +1,16 @@
-/** Usage as the console's API tells it: to those whose it is, and to administrators. */
+/** Usage in the console's API: for its users and for administrators. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { PAYER, type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
-import { type SignedIn, signInAs } from "../support/signed-in.ts";
 
 const OTHER_SECRET = "other-key-0123456789-0123456789-012345678";
 const LIMITED_SECRET = "limited-key-0123456789-0123456789-0123456";
 
 let gateway: PaidGateway;
-let payer: SignedIn;
-let other: SignedIn;
-let admin: SignedIn;
+let payer: SignedInClient;
+let other: SignedInClient;
+let admin: SignedInClient;
 
 const ask = (model: string, secret?: string) =>
   gateway.call(
@@ -47,29 +47,29 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.stop());
 
-describe("a request that was just answered", () => {
+describe("a request that was just served", () => {
   test("is in the list and the chart of its user at once, with tokens and cost", async () => {
     const id = await idOf(await ask("paid"));
-    const { data } = await payer.ask("usage.requests");
+    const { data } = await payer.call("usage.requests");
     expect(data[0]).toMatchObject({ id, model: "paid", outcome: "completed", status: 200 });
     expect(Number(data[0]?.cost)).toBeGreaterThan(0);
-    const chart = await payer.ask("usage.chart", { query: { by: "model" } });
+    const chart = await payer.call("usage.chart", { query: { by: "model" } });
     expect(chart.total.requests).toBe(data.length);
     expect(chart.ranking.map(({ label }) => label)).toContain("paid");
     expect(chart.points.reduce((sum, { requests }) => sum + requests, 0)).toBe(chart.total.requests);
   });
 
-  test("is not there for anybody else, but for administrators", async () => {
+  test("is visible to its user and to administrators only", async () => {
     const id = await idOf(await ask("paid"));
-    expect(await other.refused("usage.request", { params: { id } })).toMatchObject({ code: "not_found" });
-    const listed = await other.ask("usage.requests");
+    expect(await other.callRefused("usage.request", { params: { id } })).toMatchObject({ code: "not_found" });
+    const listed = await other.call("usage.requests");
     expect(listed.data.map((one) => one.id)).not.toContain(id);
-    expect((await admin.ask("usage.requests")).data).toEqual([]);
-    const all = await admin.ask("usage.requests", { query: { whose: "everybody" } });
+    expect((await admin.call("usage.requests")).data).toEqual([]);
+    const all = await admin.call("usage.requests", { query: { whose: "everybody" } });
     expect(all.data.find((one) => one.id === id)).toMatchObject({ user: PAYER, account: "sim" });
   });
 
-  test("is in everybody's chart, and in that of its user, its group and its account", async () => {
+  test("is in the charts of all users, of its user, its group and its account", async () => {
     await idOf(await ask("second"));
     for (const query of [
       { whose: "everybody" },
@@ -78,35 +78,39 @@ describe("a request that was just answered", () => {
       { group: "paying" },
       { account: "sim" },
     ]) {
-      const chart = await admin.ask("usage.chart", { query: { ...query, by: "model", granularity: "hour" } });
+      const chart = await admin.call("usage.chart", {
+        query: { ...query, by: "model", granularity: "hour" },
+      });
       expect([query, chart.ranking.some(({ id }) => id === "second")]).toEqual([query, true]);
       expect(chart.total.upstream_cost).toBeString();
     }
-    const byUser = await admin.ask("usage.chart", { query: { whose: "everybody", by: "user" } });
+    const byUser = await admin.call("usage.chart", { query: { whose: "everybody", by: "user" } });
     expect(byUser.ranking.map(({ label }) => label)).toContain(PAYER);
   });
 });
 
-describe("people who are no administrators", () => {
-  test("may not ask for anybody else", async () => {
+describe("users who are not administrators", () => {
+  test("cannot query the usage of other users", async () => {
     for (const query of [{ whose: "everybody" }, { user: PAYER }, { account: "sim" }, { by: "user" }]) {
       const [param = ""] = Object.keys(query);
-      expect(await other.refused("usage.chart", { query })).toMatchObject({ code: "forbidden", param });
+      expect(await other.callRefused("usage.chart", { query })).toMatchObject({ code: "forbidden", param });
     }
-    const { data } = await payer.ask("usage.requests");
+    const { data } = await payer.call("usage.requests");
     const keyId = data[0]?.key.id ?? "";
-    expect(await other.refused("usage.requests", { query: { key: keyId } })).toMatchObject({ status: 404 });
-    expect(await other.refused("usage.requests", { query: { group: "paying" } })).toMatchObject({
+    expect(await other.callRefused("usage.requests", { query: { key: keyId } })).toMatchObject({
+      status: 404,
+    });
+    expect(await other.callRefused("usage.requests", { query: { group: "paying" } })).toMatchObject({
       status: 404,
     });
   });
 
-  test("are told nothing of accounts", async () => {
+  test("get no information about accounts", async () => {
     const id = await idOf(await ask("paid"));
     const whole = JSON.stringify([
-      await payer.ask("usage.request", { params: { id } }),
-      await payer.ask("usage.requests"),
-      await payer.ask("usage.choices"),
+      await payer.call("usage.request", { params: { id } }),
+      await payer.call("usage.requests"),
+      await payer.call("usage.choices"),
       await (await payer.send("usage.export")).text(),
     ]);
     expect(whole).not.toContain("sim");
@@ -115,9 +119,9 @@ describe("people who are no administrators", () => {
 });
 
 describe("the inspector", () => {
-  test("shows the course, and a price whose lines add up to the cost", async () => {
+  test("shows the timeline and a price whose lines add up to the cost", async () => {
     const id = await idOf(await ask("paid"));
-    const request = await payer.ask("usage.request", { params: { id } });
+    const request = await payer.call("usage.request", { params: { id } });
     expect(request.steps.map(({ kind }) => kind)).toEqual(["checks", "attempt", "answer"]);
     expect(request.steps.at(-1)?.to_ms).toBe(request.duration_ms);
     const lines = request.calculation?.lines ?? [];
@@ -129,16 +133,16 @@ describe("the inspector", () => {
 
   test("names the account to administrators", async () => {
     const id = await idOf(await ask("paid"));
-    const request = await admin.ask("usage.request", { params: { id } });
+    const request = await admin.call("usage.request", { params: { id } });
     expect(request.steps.find(({ kind }) => kind === "attempt")).toMatchObject({ account: "sim" });
   });
 
-  test("says why a request was refused, as the client was told", async () => {
+  test("shows the error message of a rejected request", async () => {
     await idOf(await ask("paid", LIMITED_SECRET));
     const refused = await ask("paid", LIMITED_SECRET);
     const told = (await refused.json()) as { error: { message: string } };
     const id = refused.headers.get("x-request-id") ?? "";
-    const request = await other.ask("usage.request", { params: { id } });
+    const request = await other.call("usage.request", { params: { id } });
     expect(request).toMatchObject({
       status: 429,
       outcome: "refused",
@@ -149,30 +153,32 @@ describe("the inspector", () => {
 });
 
 describe("filters", () => {
-  test("choose by model, outcome, status and time, in the list as in the file", async () => {
+  test("select by model, outcome, status and time, in the list and in the file", async () => {
     await idOf(await ask("second"));
     await idOf(await ask("no-such-model"));
     const query = { status: "4", outcome: "refused", model: "no-such-model" };
-    const { data } = await payer.ask("usage.requests", { query });
+    const { data } = await payer.call("usage.requests", { query });
     expect(data.length).toBeGreaterThan(0);
     expect(new Set(data.map(({ error_code }) => error_code))).toEqual(new Set(["model_not_found"]));
     const file = await (await payer.send("usage.export", { query })).text();
     expect(file.trim().split("\r\n")).toHaveLength(data.length + 1);
-    const none = await payer.ask("usage.requests", { query: { to_at: 1_000 } });
+    const none = await payer.call("usage.requests", { query: { to_at: 1_000 } });
     expect(none).toEqual({ data: [], next: null });
   });
 
-  test("refuse what is no range and what is no page", async () => {
+  test("reject an invalid range and an invalid page", async () => {
     const later = { from_at: Date.now() + 90 * 86_400_000 };
-    expect(await payer.refused("usage.chart", { query: later })).toMatchObject({ param: "from_at" });
-    expect(await payer.refused("usage.chart", { query: { from_at: 0 } })).toMatchObject({ param: "from_at" });
-    expect(await payer.refused("usage.requests", { query: { after: "x" } })).toMatchObject({
+    expect(await payer.callRefused("usage.chart", { query: later })).toMatchObject({ param: "from_at" });
+    expect(await payer.callRefused("usage.chart", { query: { from_at: 0 } })).toMatchObject({
+      param: "from_at",
+    });
+    expect(await payer.callRefused("usage.requests", { query: { after: "x" } })).toMatchObject({
       param: "after",
     });
   });
 });
 
-test("a name that is a formula to a spreadsheet is a text in the file", async () => {
+test("a name that is a spreadsheet formula is escaped in the file", async () => {
   await idOf(await ask("paid", OTHER_SECRET));
   const response = await other.send("usage.export");
   expect(response.headers.get("content-type")).toBe("text/csv; charset=utf-8");

@@ -1,18 +1,18 @@
-/** What somebody pays with, through the console's API on a running gateway. */
+/** The wallet of a user through the console's API on a running gateway. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createCodes } from "../../src/billing/operations/redeem.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { listChanges } from "../../src/store/change-log/change-log.ts";
+import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PaidGateway, startPaidGateway } from "../support/paid-gateway.ts";
-import { type SignedIn, signInAs } from "../support/signed-in.ts";
 
 const ADA = "ada@example.com";
 
 let gateway: PaidGateway;
-let ada: SignedIn;
-let admin: SignedIn;
+let ada: SignedInClient;
+let admin: SignedInClient;
 
 beforeAll(async () => {
   const subscriptions = [
@@ -44,7 +44,7 @@ function chat(secret: string, model = "paid", signal?: AbortSignal): Promise<Res
 }
 
 async function keyIn(group: string): Promise<string> {
-  const { secret } = await ada.ask("keys.create", {
+  const { secret } = await ada.call("keys.create", {
     body: { name: `in ${group} ${performance.now()}`, group },
   });
   return secret;
@@ -60,18 +60,18 @@ async function code(usd: string): Promise<string> {
 }
 
 describe("the wallet", () => {
-  test("a charge is off the balance when its answer is there", async () => {
-    const before = await ada.ask("wallet.get");
+  test("shows a charge as soon as the response arrives", async () => {
+    const before = await ada.call("wallet.get");
     expect(before).toMatchObject({ currency: "USD", balance: "10.00", held: "0.00", available: "10.00" });
     await (await chat(await keyIn("paying"))).text();
-    const { balance, held } = await ada.ask("wallet.get");
+    const { balance, held } = await ada.call("wallet.get");
     expect(Number(balance)).toBeLessThan(10);
     expect(held).toBe("0.00");
   });
 
-  test("subscriptions stand in the order in which they pay, with what is left of each window", async () => {
+  test("lists subscriptions in the order in which they pay, with the rest of each window", async () => {
     await (await chat(await keyIn("planned"))).text();
-    const { subscriptions } = await ada.ask("wallet.get");
+    const { subscriptions } = await ada.call("wallet.get");
     expect(subscriptions.map(({ plan }) => plan)).toEqual(["small", "big"]);
     const [window] = subscriptions[0]?.windows ?? [];
     expect(window).toMatchObject({ per: "day", counted: "calendar", limit: "1.00" });
@@ -80,52 +80,52 @@ describe("the wallet", () => {
     expect(window?.resets_at).toBeGreaterThan(Date.now());
   });
 
-  test("who pays is told for every group one has keys in or may make them in", async () => {
-    const { payers } = await ada.ask("wallet.get");
+  test("shows what pays for every group in which the user has or can create keys", async () => {
+    const { payers } = await ada.call("wallet.get");
     expect(payers.map(({ group, charge, plans }) => [group, charge, plans])).toEqual([
       ["paying", "balance", []],
       ["planned", "subscription", ["small", "big"]],
     ]);
   });
 
-  test("what is held for a request under way is listed, and not available meanwhile", async () => {
+  test("lists the hold of an in-flight request, which reduces the available amount", async () => {
     const secret = await keyIn("paying");
     const leaving = new AbortController();
     const under = chat(secret, "slow", leaving.signal).catch(() => null);
     const [hold] = await eventually(async () => {
-      const { data } = await ada.ask("wallet.holds");
+      const { data } = await ada.call("wallet.holds");
       return data.length > 0 ? data : null;
     });
     expect(hold).toMatchObject({ paid_by: "balance", model: "slow" });
-    const { balance, held, available } = await ada.ask("wallet.get");
+    const { balance, held, available } = await ada.call("wallet.get");
     expect(held).toBe(hold?.amount ?? "");
     expect(Number(available)).toBeCloseTo(Number(balance) - Number(held), 9);
     leaving.abort();
     await under;
-    await eventually(async () => (await ada.ask("wallet.holds")).data.length === 0);
+    await eventually(async () => (await ada.call("wallet.holds")).data.length === 0);
   });
 
-  test("nobody looks into another's, but administrators", async () => {
+  test("is visible to its user and to administrators only", async () => {
     const bob = await signInAs(gateway, "bob@example.com");
-    expect(await bob.ask("wallet.get")).toMatchObject({ balance: "0.00", subscriptions: [] });
+    expect(await bob.call("wallet.get")).toMatchObject({ balance: "0.00", subscriptions: [] });
     const query = { user: ada.user.id };
     for (const name of ["wallet.get", "wallet.ledger", "wallet.holds"] as const)
-      expect(await bob.refused(name, { query })).toMatchObject({ status: 403, param: "user" });
-    expect((await admin.ask("wallet.get", { query })).subscriptions).toHaveLength(2);
+      expect(await bob.callRefused(name, { query })).toMatchObject({ status: 403, param: "user" });
+    expect((await admin.call("wallet.get", { query })).subscriptions).toHaveLength(2);
   });
 });
 
 describe("the ledger", () => {
-  test("entries follow each other page by page, the latest first, with a minus where money left", async () => {
+  test("is paged, newest first, with negative amounts for charges", async () => {
     const eve = await signInAs(gateway, "eve@example.com");
     for (const usd of ["1.00", "2.00", "3.00"])
-      await eve.ask("wallet.redeem", { body: { code: await code(usd) } });
-    const first = await eve.ask("wallet.ledger", { query: { limit: 2 } });
-    const rest = await eve.ask("wallet.ledger", { query: { limit: 2, after: first.next ?? "" } });
+      await eve.call("wallet.redeem", { body: { code: await code(usd) } });
+    const first = await eve.call("wallet.ledger", { query: { limit: 2 } });
+    const rest = await eve.call("wallet.ledger", { query: { limit: 2, after: first.next ?? "" } });
     const amounts = [...first.data, ...rest.data].map(({ amount, kind }) => `${kind} ${amount}`).sort();
     expect(amounts).toEqual(["redeem 1.00", "redeem 2.00", "redeem 3.00"]);
     expect(rest.next).toBeNull();
-    const { data } = await ada.ask("wallet.ledger");
+    const { data } = await ada.call("wallet.ledger");
     const charge = data.find(({ kind, paid_by }) => kind === "charge" && paid_by === "balance");
     expect(charge?.amount).toStartWith("-0.");
     expect(charge?.request_id).toStartWith("req_");
@@ -134,15 +134,15 @@ describe("the ledger", () => {
 });
 
 describe("redeeming a code", () => {
-  test("its money is there at once, it is in the audit log, and it works once", async () => {
+  test("adds the money at once, is recorded in the audit log, and works once", async () => {
     const frank = await signInAs(gateway, "frank@example.com");
     const made = await code("2.50");
-    expect(await frank.ask("wallet.redeem", { body: { code: ` ${made.toLowerCase()} ` } })).toMatchObject({
+    expect(await frank.call("wallet.redeem", { body: { code: ` ${made.toLowerCase()} ` } })).toMatchObject({
       amount: "2.50",
       plan: null,
       balance: "2.50",
     });
-    expect(await frank.refused("wallet.redeem", { body: { code: made } })).toMatchObject({
+    expect(await frank.callRefused("wallet.redeem", { body: { code: made } })).toMatchObject({
       code: "conflict",
     });
     const { rows } = await listChanges(
@@ -154,18 +154,18 @@ describe("redeeming a code", () => {
     expect(JSON.stringify(rows)).not.toContain(made);
   });
 
-  test("after too many wrong ones it waits, and right ones never count", async () => {
+  test("is throttled after too many invalid codes, and valid codes do not count", async () => {
     const gina = await signInAs(gateway, "gina@example.com");
-    for (let i = 0; i < 12; i += 1) await gina.ask("wallet.redeem", { body: { code: await code("0.01") } });
+    for (let i = 0; i < 12; i += 1) await gina.call("wallet.redeem", { body: { code: await code("0.01") } });
     for (let i = 0; i < 10; i += 1)
-      expect(await gina.refused("wallet.redeem", { body: { code: "nonsense" } })).toMatchObject({
+      expect(await gina.callRefused("wallet.redeem", { body: { code: "nonsense" } })).toMatchObject({
         status: 400,
       });
-    expect(await gina.refused("wallet.redeem", { body: { code: await code("0.01") } })).toMatchObject({
+    expect(await gina.callRefused("wallet.redeem", { body: { code: await code("0.01") } })).toMatchObject({
       status: 429,
       code: "rate_limit_exceeded",
     });
     const henry = await signInAs(gateway, "henry@example.com");
-    expect((await henry.ask("wallet.redeem", { body: { code: await code("0.01") } })).amount).toBe("0.01");
+    expect((await henry.call("wallet.redeem", { body: { code: await code("0.01") } })).amount).toBe("0.01");
   });
 });

@@ -1,23 +1,28 @@
-/** A conversation stays on its account, where its prompt is warm and its reasoning can be read. */
+/** A conversation stays on its account, where its prompt is cached and its reasoning can be decrypted. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
-import { refusalOf } from "../support/error-envelope.ts";
-import { type Ask, type PooledGateway, seenBy, startPooledGateway } from "../support/pooled-gateway.ts";
-import { recordOf } from "../support/sse-text.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
+import {
+  type PooledGateway,
+  type RequestSetup,
+  seenBy,
+  startPooledGateway,
+} from "../support/pooled-gateway.ts";
+import { asRecord } from "../support/sse-text.ts";
 
 const ACCOUNTS = 4;
-/** So many that no account is left without one: by lot that happens once in ten million runs. */
+/** Enough that every account gets one: by chance this fails once in ten million runs. */
 const CONVERSATIONS = 64;
 const TURNS = 4;
 
 const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
 
-/** The account that each of the answers came from, read to their ends. */
-async function accountsOf(gateway: PooledGateway, asks: readonly Ask[]): Promise<string[]> {
+/** Returns the account of each response after reading it to its end. */
+async function accountsOf(gateway: PooledGateway, asks: readonly RequestSetup[]): Promise<string[]> {
   const ids: string[] = [];
   for (const ask of asks) {
-    const response = await gateway.ask(ask);
+    const response = await gateway.send(ask);
     const text = await response.text();
     expect([response.status, text]).toEqual([200, text]);
     ids.push(response.headers.get("x-request-id") ?? "");
@@ -29,8 +34,8 @@ async function accountsOf(gateway: PooledGateway, asks: readonly Ask[]): Promise
 
 const said = (role: string, content: string) => ({ role, content });
 
-/** What clients name a conversation by. */
-const NAMES: Record<string, (conversation: number, turn: number) => Ask> = {
+/** How clients identify a conversation. */
+const NAMES: Record<string, (conversation: number, turn: number) => RequestSetup> = {
   "a session-id header": (n) => ({ headers: { "session-id": `session-${n}` } }),
   "a session_id header": (n) => ({ headers: { session_id: `session-${n}` } }),
   "a thread-id header": (n) => ({ headers: { "thread-id": `thread-${n}` }, stream: true }),
@@ -72,49 +77,52 @@ describe("on several accounts", () => {
 
   afterAll(() => gateway.stop());
 
-  test.each(Object.entries(NAMES))("a conversation known by %s stays on one", async (_, askOf) => {
-    const conversations = await Promise.all(
-      times(CONVERSATIONS, (n) =>
-        accountsOf(
-          gateway,
-          times(TURNS, (turn) => ({ key: "a", ...askOf(n, turn) })),
+  test.each(Object.entries(NAMES))(
+    "a conversation identified by %s stays on one account",
+    async (_, askOf) => {
+      const conversations = await Promise.all(
+        times(CONVERSATIONS, (n) =>
+          accountsOf(
+            gateway,
+            times(TURNS, (turn) => ({ key: "a", ...askOf(n, turn) })),
+          ),
         ),
-      ),
-    );
-    for (const accounts of conversations) expect(new Set(accounts).size).toBe(1);
-    // And all of them have conversations.
-    expect(new Set(conversations.map(([account]) => account)).size).toBe(ACCOUNTS);
-  });
+      );
+      for (const accounts of conversations) expect(new Set(accounts).size).toBe(1);
+      // And every account has conversations.
+      expect(new Set(conversations.map(([account]) => account)).size).toBe(ACCOUNTS);
+    },
+  );
 
-  test("the same name under two keys is two conversations", async () => {
+  test("the same name with two keys is two conversations", async () => {
     const named = (key: string) =>
-      times(CONVERSATIONS, (n): Ask => ({ key, headers: { "session-id": `session-${n}` } }));
+      times(CONVERSATIONS, (n): RequestSetup => ({ key, headers: { "session-id": `session-${n}` } }));
     const [a, b] = await Promise.all([accountsOf(gateway, named("a")), accountsOf(gateway, named("b"))]);
     expect(a).not.toEqual(b);
   });
 
-  test("what belongs to no conversation is spread", async () => {
+  test("requests without a conversation are spread over the accounts", async () => {
     const accounts = await accountsOf(
       gateway,
       times(80, () => ({ key: "a" })),
     );
-    // By load and speed, so not evenly: the slowest of four may be left out while the others are idle.
+    // Spread by load and speed, so not evenly: the slowest of four can be unused while the others are idle.
     const shares = [...new Set(accounts)].map((account) => accounts.filter((one) => one === account).length);
     expect(shares.length).toBeGreaterThanOrEqual(ACCOUNTS - 1);
     expect(Math.max(...shares)).toBeLessThan(64);
   });
 });
 
-describe("when an account breaks", () => {
+describe("when an account fails", () => {
   let gateway: PooledGateway;
 
   afterEach(() => gateway.stop());
 
-  test("its conversations move at once, each to one other, and the others stay", async () => {
+  test("its conversations move at once, each to one other account, and the others stay", async () => {
     gateway = await startPooledGateway({ accounts: times(ACCOUNTS, () => ({})), keys: { a: {} } });
     const conversations = times(
       CONVERSATIONS,
-      (n): Ask => ({ key: "a", headers: { "session-id": `s-${n}` } }),
+      (n): RequestSetup => ({ key: "a", headers: { "session-id": `s-${n}` } }),
     );
     const before = await accountsOf(gateway, conversations);
     gateway.upstreams[0]?.force("500");
@@ -128,13 +136,13 @@ describe("when an account breaks", () => {
     for (const [i, account] of before.entries()) if (account !== broken) expect(after[i]).toBe(account);
   });
 
-  test("a conversation whose account is full goes elsewhere rather than wait", async () => {
+  test("a conversation whose account is full moves instead of waiting", async () => {
     gateway = await startPooledGateway({
       accounts: times(2, () => ({ models: { pooled: "sim-fast@first=300ms" }, limits: { concurrency: 1 } })),
       keys: { a: {} },
     });
-    const ask: Ask = { key: "a", headers: { "session-id": "one" } };
-    const responses = await Promise.all([gateway.ask(ask), gateway.ask(ask)]);
+    const ask: RequestSetup = { key: "a", headers: { "session-id": "one" } };
+    const responses = await Promise.all([gateway.send(ask), gateway.send(ask)]);
     await Promise.all(responses.map((response) => response.text()));
     expect(seenBy(gateway)).toEqual([1, 1]);
     const rows = await gateway.usageRows();
@@ -142,7 +150,7 @@ describe("when an account breaks", () => {
   });
 });
 
-describe("a response that another one continues", () => {
+describe("the continuation of a response", () => {
   let gateway: PooledGateway;
 
   beforeAll(async () => {
@@ -153,18 +161,18 @@ describe("a response that another one continues", () => {
 
   async function begin(stream: boolean): Promise<{ id: string; account: Simulator | undefined }> {
     const before = seenBy(gateway);
-    const response = await gateway.ask({ key: "a", family: "responses", stream });
+    const response = await gateway.send({ key: "a", family: "responses", stream });
     const text = await response.text();
     const id = /"id":"(resp_[^"]+)"/.exec(text)?.[1] ?? "";
     const at = seenBy(gateway).findIndex((seen, i) => seen > (before[i] ?? 0));
     return { id, account: gateway.upstreams[at] };
   }
 
-  test.each([false, true])("goes on where it was made (stream: %p)", async (stream) => {
+  test.each([false, true])("runs on the account of that response (stream: %p)", async (stream) => {
     const { id, account } = await begin(stream);
     const before = account?.ledger.totals().requests ?? 0;
     for (let i = 0; i < 12; i++) {
-      const response = await gateway.ask({
+      const response = await gateway.send({
         key: "a",
         family: "responses",
         stream: i % 2 === 0,
@@ -176,32 +184,36 @@ describe("a response that another one continues", () => {
     expect(account?.ledger.totals().requests).toBe(before + 12);
   });
 
-  test("is not known to another key", async () => {
+  test("is rejected with another key", async () => {
     const { id } = await begin(false);
     const before = seenBy(gateway);
-    const response = await gateway.ask({ key: "b", family: "responses", more: { previous_response_id: id } });
-    expect(await refusalOf(response, 400)).toMatchObject({
+    const response = await gateway.send({
+      key: "b",
+      family: "responses",
+      more: { previous_response_id: id },
+    });
+    expect(await expectRefusal(response, 400)).toMatchObject({
       code: "previous_response_not_found",
       param: "previous_response_id",
     });
     expect(seenBy(gateway)).toEqual(before);
   });
 
-  test("is not continued by an account that does not have it", async () => {
+  test("is not sent to another account", async () => {
     const { id, account } = await begin(false);
     const before = seenBy(gateway).reduce((sum, seen) => sum + seen, 0);
     account?.force("400", 1);
-    const refused = await gateway.ask({ key: "a", family: "responses", more: { previous_response_id: id } });
+    const refused = await gateway.send({ key: "a", family: "responses", more: { previous_response_id: id } });
     expect(refused.status).toBe(400);
     account?.force("503", 1);
-    const failed = await gateway.ask({ key: "a", family: "responses", more: { previous_response_id: id } });
+    const failed = await gateway.send({ key: "a", family: "responses", more: { previous_response_id: id } });
     expect(failed.status).toBe(503);
     await Promise.all([refused.text(), failed.text()]);
     expect(seenBy(gateway).reduce((sum, seen) => sum + seen, 0)).toBe(before + 2);
   });
 });
 
-describe("reasoning that another account has encrypted", () => {
+describe("reasoning that another account encrypted", () => {
   const UNREADABLE = {
     error: {
       message: "The encrypted content could not be verified.",
@@ -214,7 +226,7 @@ describe("reasoning that another account has encrypted", () => {
   let upstream: ReturnType<typeof Bun.serve>;
   let gateway: PooledGateway;
   let received: string[] = [];
-  /** Whether it can read the conversation without that reasoning. */
+  /** Whether the upstream accepts the conversation without that reasoning. */
   let understands = true;
 
   beforeAll(async () => {
@@ -255,7 +267,7 @@ describe("reasoning that another account has encrypted", () => {
   const bodyOf = (items: readonly string[], model: string, stream: boolean) =>
     `{ "seed":12345678901234567890,"input":[${items}] ,"model":"${model}","stream":${stream},  "store":false}`;
 
-  test.each([false, true])("is taken out, and nothing else is touched (stream: %p)", async (stream) => {
+  test.each([false, true])("is removed, and nothing else is changed (stream: %p)", async (stream) => {
     const sent = bodyOf([QUESTION, REASONING, CALL, RESULT, REASONING], "pooled", stream);
     const response = await gateway.call("/v1/responses", sent);
     const text = await response.text();
@@ -267,19 +279,19 @@ describe("reasoning that another account has encrypted", () => {
   });
 
   test.each([false, true])(
-    "is taken out once: what is refused again is told (stream: %p)",
+    "is removed once, and a second rejection is delivered (stream: %p)",
     async (stream) => {
       understands = false;
       const response = await gateway.call("/v1/responses", bodyOf([QUESTION, REASONING], "pooled", stream));
-      expect(await refusalOf(response, 400)).toMatchObject({ code: "invalid_encrypted_content" });
+      expect(await expectRefusal(response, 400)).toMatchObject({ code: "invalid_encrypted_content" });
       expect(received.length).toBe(2);
     },
   );
 
-  test("is not looked for where there is none", async () => {
+  test("is not removed from a request without reasoning", async () => {
     understands = false;
     const response = await gateway.call("/v1/responses", bodyOf([QUESTION, CALL], "pooled", false));
-    expect(recordOf(await response.json()).error).toMatchObject({ code: "invalid_encrypted_content" });
+    expect(asRecord(await response.json()).error).toMatchObject({ code: "invalid_encrypted_content" });
     expect(received.length).toBe(1);
   });
 });

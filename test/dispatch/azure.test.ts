@@ -1,4 +1,4 @@
-/** Accounts of kind azure: the paths, the version and the header that Azure wants, whatever the client calls. */
+/** Accounts of kind azure: the paths, the API version and the header that Azure expects, for every endpoint. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
@@ -43,12 +43,12 @@ const KINDS = [
     pathOf: (path: string) => `/openai/v1${path}`,
   },
   {
-    name: "without a version, addressed in full",
+    name: "without a version, with a full base URL",
     fields: (url: string) => `base_url: ${url}/openai/v1/`,
     pathOf: (path: string) => `/openai/v1${path}`,
   },
   {
-    name: "with a version of the v1 API, addressed by half",
+    name: "with a v1 API version and a partial base URL",
     fields: (url: string) => `base_url: ${url}/openai\n    api_version: preview`,
     pathOf: (path: string) => `/openai/v1${path}`,
   },
@@ -75,7 +75,7 @@ describe.each(KINDS)("an azure account $name", ({ fields, pathOf }) => {
   });
   afterAll(() => gateway.stop());
 
-  test.each(CALLS)("is called at Azure's own address for %s %j", async (path, body) => {
+  test.each(CALLS)("is called at Azure's path for %s %j", async (path, body) => {
     const response = await gateway.call(`/v1${path}`, { model: "public-name", ...body });
     const text = await response.text();
     expect([response.status, text.includes("my-deployment")]).toEqual([200, false]);
@@ -87,7 +87,7 @@ describe.each(KINDS)("an azure account $name", ({ fields, pathOf }) => {
     expect(entry?.headers).not.toHaveProperty("authorization");
   });
 
-  test("keeps its responses", async () => {
+  test("stores responses", async () => {
     const made = await gateway.call("/v1/responses", { model: "public-name", input: "Hello" });
     const { id } = (await made.json()) as { id: string };
     const listed = await gateway.call(`/v1/responses/${id}/input_items?limit=1`);

@@ -2,18 +2,18 @@
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { limits } from "../../src/config/product-limits.ts";
-import { refusalOf } from "../support/error-envelope.ts";
+import { createTokenClient } from "../support/console-client.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
-  inTurns,
+  keySecret,
   type PooledGateway,
   type PoolSetup,
-  secretOf,
+  runConcurrently,
   seenBy,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
-import { tokenOf } from "../support/signed-in.ts";
-import { payload, readStream, recordOf } from "../support/sse-text.ts";
+import { asRecord, payload, readStream } from "../support/sse-text.ts";
 import { openStreamClient } from "../support/stream-client.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 
@@ -32,7 +32,7 @@ async function start(setup: Partial<PoolSetup>): Promise<PooledGateway> {
 const PACED = { pooled: "sim-fast@first=30ms" };
 const STUCK = { pooled: "sim-fast@first=60s" };
 const QUEUE = { max_waiting: 200, timeout: "20s" };
-const KEEP_ALIVE = { keepAliveMs: 100, pulseMs: 20 } as const;
+const KEEP_ALIVE = { keepAliveMs: 100, keepAliveTickMs: 20 } as const;
 
 const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
 const peakOf = ({ upstreams }: PooledGateway) =>
@@ -47,7 +47,7 @@ async function statusOf(asking: Promise<Response>): Promise<number> {
 }
 
 async function waitingNow(gateway: PooledGateway): Promise<{ all: number; forSlot: number }> {
-  const admin = await tokenOf(gateway, "root@example.com", "read", "admin");
+  const admin = await createTokenClient(gateway, "root@example.com", "read", "admin");
   const text = await (await admin.fetch("/metrics")).text();
   const value = (name: string) =>
     Number(new RegExp(`^${name}\\{group="default"\\} (\\d+)$`, "m").exec(text)?.[1]);
@@ -64,7 +64,7 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
     const gateway = await start({ group: { queue: QUEUE }, ...setup });
     const statuses = await Promise.all(
       times(60, (i) =>
-        statusOf(gateway.ask({ key: "a", stream: i % 2 === 0, family: i % 3 === 0 ? "responses" : "chat" })),
+        statusOf(gateway.send({ key: "a", stream: i % 2 === 0, family: i % 3 === 0 ? "responses" : "chat" })),
       ),
     );
     expect(new Set(statuses)).toEqual(new Set([200]));
@@ -77,29 +77,29 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
   test("wait before a large body is read, and are all served", async () => {
     const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 5 } } } });
     const large = { messages: [{ role: "user", content: "word ".repeat(40_000) }] };
-    const statuses = await Promise.all(times(20, () => statusOf(gateway.ask({ key: "a", more: large }))));
+    const statuses = await Promise.all(times(20, () => statusOf(gateway.send({ key: "a", more: large }))));
     expect(new Set(statuses)).toEqual(new Set([200]));
     expect(peakOf(gateway)).toBeLessThanOrEqual(5);
   });
 
-  test("may wait for long before their bodies are read", async () => {
+  test("may wait long before their bodies are read", async () => {
     const gateway = await start({
       accounts: [{ models: { pooled: "sim-fast@first=1500ms" } }],
       group: { queue: QUEUE },
       keys: { a: { limits: { concurrency: 1 } } },
-      // What the server throws away of a body that is not asked for: sooner than the slot comes free.
-      limits: { connections: { ...limits.connections, unaskedMs: 200, lookMs: 50 } },
+      // The server discards unread body bytes sooner than the slot becomes free.
+      limits: { connections: { ...limits.connections, unreadBodyMs: 200, checkMs: 50 } },
     });
-    const first = statusOf(gateway.ask({ key: "a" }));
+    const first = statusOf(gateway.send({ key: "a" }));
     await eventually(() => inFlight(gateway) === 1);
     const large = { messages: [{ role: "user", content: "word ".repeat(400_000) }] };
-    expect(await statusOf(gateway.ask({ key: "a", more: large }))).toBe(200);
+    expect(await statusOf(gateway.send({ key: "a", more: large }))).toBe(200);
     expect(await first).toBe(200);
   });
 
   test("and turns of several connections of one key are all served", async () => {
     const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 2 } } } });
-    const clients = await Promise.all(times(6, () => openSocketClient(gateway.url, { key: secretOf("a") })));
+    const clients = await Promise.all(times(6, () => openSocketClient(gateway.url, { key: keySecret("a") })));
     const turns = await Promise.all(
       clients.flatMap((client) => [client.turn({ model: "pooled", input: "Hi", store: false })]),
     );
@@ -108,12 +108,12 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
     for (const client of clients) client.close();
   });
 
-  test("background requests wait as others do", async () => {
+  test("background requests wait like others", async () => {
     const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 1 } } } });
     const statuses = await Promise.all(
       times(4, (i) =>
         statusOf(
-          gateway.ask({
+          gateway.send({
             key: "a",
             family: "responses",
             more: i % 2 === 0 ? { background: true, store: true } : {},
@@ -135,7 +135,7 @@ describe("the queue is bounded", () => {
       ...setup,
     });
     const leaving = new AbortController();
-    const held = gateway.ask({ key: "a", signal: leaving.signal }).catch(() => null);
+    const held = gateway.send({ key: "a", signal: leaving.signal }).catch(() => null);
     await eventually(() => inFlight(gateway) === 1);
     return {
       gateway,
@@ -148,15 +148,15 @@ describe("the queue is bounded", () => {
 
   test.each([false, true])("in time (stream: %p)", async (stream) => {
     const { gateway, release } = await busy({ group: { queue: { max_waiting: 10, timeout: "200ms" } } });
-    const response = await gateway.ask({ key: "a", stream });
+    const response = await gateway.send({ key: "a", stream });
     expect(response.headers.get("retry-after")).toBe("1");
-    expect(await refusalOf(response, 429)).toMatchObject({
+    expect(await expectRefusal(response, 429)).toMatchObject({
       code: "rate_limit_exceeded",
       message:
-        "Rate limit reached for this API key: 1 simultaneous request. No slot came free within 200 ms. Please try again in 1s.",
+        "Rate limit reached for this API key: 1 concurrent request. No slot became available within 200 ms. Please try again in 1s.",
     });
     const id = response.headers.get("x-request-id");
-    const row = recordOf((await gateway.usageRows()).find(({ request_id }) => request_id === id));
+    const row = asRecord((await gateway.usageRows()).find(({ request_id }) => request_id === id));
     expect(row).toMatchObject({ outcome: "refused", attempts: 0 });
     expect(Number(row.wait_ms)).toBeGreaterThanOrEqual(195);
     expect(JSON.parse(String(row.trace)).slotWaitMs).toBeGreaterThanOrEqual(195);
@@ -164,7 +164,7 @@ describe("the queue is bounded", () => {
     await release();
   });
 
-  test("in length, together with those that wait for an account", async () => {
+  test("in length, together with requests that wait for an account", async () => {
     const { gateway, release } = await busy({
       accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
       group: { queue: { max_waiting: 2, timeout: "60s" } },
@@ -172,14 +172,14 @@ describe("the queue is bounded", () => {
     const leaving = new AbortController();
     // One waits for the account, one for the key's slot.
     const waiting = [
-      gateway.ask({ signal: leaving.signal }),
-      gateway.ask({ key: "a", signal: leaving.signal }),
+      gateway.send({ signal: leaving.signal }),
+      gateway.send({ key: "a", signal: leaving.signal }),
     ];
     for (const one of waiting) one.catch(() => null);
     await eventually(async () => (await waitingNow(gateway)).all === 2);
     expect(await waitingNow(gateway)).toEqual({ all: 2, forSlot: 1 });
-    expect(await refusalOf(await gateway.ask({ key: "a" }), 429)).toMatchObject({
-      message: expect.stringContaining("2 requests of your group wait already."),
+    expect(await expectRefusal(await gateway.send({ key: "a" }), 429)).toMatchObject({
+      message: expect.stringContaining("The queue of your group is full (2 requests)."),
     });
     leaving.abort();
     await Promise.allSettled(waiting);
@@ -187,9 +187,9 @@ describe("the queue is bounded", () => {
     await eventually(async () => (await waitingNow(gateway)).all === 0);
   });
 
-  test("a request over its minute is rejected at once, whoever waits", async () => {
+  test("a request over its rpm limit is rejected at once, even while others wait", async () => {
     const { gateway, release } = await busy({ keys: { a: { limits: { concurrency: 1, rpm: 1 } } } });
-    expect(await refusalOf(await gateway.ask({ key: "a" }), 429)).toMatchObject({
+    expect(await expectRefusal(await gateway.send({ key: "a" }), 429)).toMatchObject({
       message: expect.stringContaining("1 requests per minute"),
     });
     await release();
@@ -203,9 +203,9 @@ describe("while a request waits for its slot", () => {
       keys: { a: { limits: { concurrency: 1 } } },
       limits: KEEP_ALIVE,
     });
-    const first = gateway.ask({ key: "a", family });
+    const first = gateway.send({ key: "a", family });
     await eventually(() => inFlight(gateway) === 1);
-    const response = await gateway.ask({ key: "a", family, stream: true });
+    const response = await gateway.send({ key: "a", family, stream: true });
     const text = await response.text();
     await (await first).text();
     expect([response.status, response.headers.get("content-type")]).toEqual([
@@ -217,11 +217,11 @@ describe("while a request waits for its slot", () => {
     expect(comments.filter((comment) => comment === "keep-alive").length).toBeGreaterThan(2);
     expect(events.at(-1)?.data).toBe("[DONE]");
     const id = response.headers.get("x-request-id");
-    const row = recordOf((await gateway.usageRows()).find(({ request_id }) => request_id === id));
+    const row = asRecord((await gateway.usageRows()).find(({ request_id }) => request_id === id));
     expect(row).toMatchObject({ outcome: "completed", status: 200, attempts: 1 });
   });
 
-  test("in vain, the stream that has begun ends with the error", async () => {
+  test("until the timeout, a stream that has begun ends with the error", async () => {
     const gateway = await start({
       accounts: [{ models: STUCK }],
       keys: { a: { limits: { concurrency: 1 } } },
@@ -229,12 +229,12 @@ describe("while a request waits for its slot", () => {
       limits: KEEP_ALIVE,
     });
     const leaving = new AbortController();
-    const held = gateway.ask({ key: "a", signal: leaving.signal }).catch(() => null);
+    const held = gateway.send({ key: "a", signal: leaving.signal }).catch(() => null);
     await eventually(() => inFlight(gateway) === 1);
-    const response = await gateway.ask({ key: "a", family: "responses", stream: true });
+    const response = await gateway.send({ key: "a", family: "responses", stream: true });
     const { events } = readStream(await response.text());
     const failure = events.find(({ type }) => type === "response.failed");
-    const { code, message } = recordOf(recordOf(payload(failure).response).error);
+    const { code, message } = asRecord(asRecord(payload(failure).response).error);
     expect(code).toBe("rate_limit_exceeded");
     expect(message).toMatch(/try again in \d+s/);
     leaving.abort();
@@ -242,7 +242,7 @@ describe("while a request waits for its slot", () => {
   });
 
   test.each([false, true])(
-    "a client that leaves frees its place in the queue (stream: %p)",
+    "a client that disconnects frees its place in the queue (stream: %p)",
     async (stream) => {
       const gateway = await start({
         accounts: [{ models: { pooled: "sim-fast@first=600ms" } }],
@@ -250,19 +250,19 @@ describe("while a request waits for its slot", () => {
         group: { queue: { max_waiting: 1, timeout: "60s" } },
         limits: KEEP_ALIVE,
       });
-      const first = gateway.ask({ key: "a" }).then((response) => response.text());
+      const first = gateway.send({ key: "a" }).then((response) => response.text());
       await eventually(() => inFlight(gateway) === 1);
       const client = openStreamClient(
         gateway.url,
         "/v1/chat/completions",
         { model: "pooled", messages: [{ role: "user", content: "Hello" }], stream },
-        { headers: { authorization: `Bearer ${secretOf("a")}` } },
+        { headers: { authorization: `Bearer ${keySecret("a")}` } },
       );
       await eventually(async () => (await waitingNow(gateway)).forSlot === 1);
       if (stream) await eventually(() => client.text().includes("keep-alive"));
-      client.leave("reset");
+      client.disconnect("reset");
       await eventually(async () => (await waitingNow(gateway)).all === 0);
-      expect(await statusOf(gateway.ask({ key: "a" }))).toBe(200);
+      expect(await statusOf(gateway.send({ key: "a" }))).toBe(200);
       await first;
       expect(seenBy(gateway)).toEqual([2]);
       const gone = (await gateway.usageRows()).filter(({ outcome }) => outcome === "client_gone");
@@ -271,14 +271,14 @@ describe("while a request waits for its slot", () => {
     },
   );
 
-  test("another key is served within one service", async () => {
+  test("another key is served after at most one request", async () => {
     const gateway = await start({
       group: { queue: QUEUE, group_limits: { concurrency: 1 } },
       keys: { a: {}, b: {} },
     });
     const order: string[] = [];
     const ask = async (key: string) => {
-      await statusOf(gateway.ask({ key }));
+      await statusOf(gateway.send({ key }));
       order.push(key);
     };
     const many = times(20, () => ask("a"));
@@ -290,20 +290,20 @@ describe("while a request waits for its slot", () => {
   });
 });
 
-test("requests that wait when the gateway stops are served before it ends", async () => {
+test("requests that wait at shutdown are served before the gateway ends", async () => {
   const gateway = await start({
     accounts: [{ models: { pooled: "sim-fast@first=100ms" } }],
     group: { queue: QUEUE },
     keys: { a: { limits: { concurrency: 1 } } },
   });
-  const asked = times(5, () => statusOf(gateway.ask({ key: "a" })));
+  const asked = times(5, () => statusOf(gateway.send({ key: "a" })));
   await eventually(async () => (await waitingNow(gateway)).forSlot === 4);
   running.splice(0);
   const [statuses] = await Promise.all([Promise.all(asked), gateway.stop()]);
   expect(new Set(statuses)).toEqual(new Set([200]));
 });
 
-test("a thousand requests that come and go at any moment leave every slot free", async () => {
+test("1,000 requests that start and abort at random leave every slot free", async () => {
   const gateway = await start({
     accounts: [{ models: { pooled: "sim-fast@first=2ms" } }],
     group: { queue: { max_waiting: 1_000, timeout: "60s" }, group_limits: { concurrency: 6 } },
@@ -314,7 +314,7 @@ test("a thousand requests that come and go at any moment leave every slot free",
     state = (state * 48_271) % 2_147_483_647;
     return state % below;
   };
-  await inTurns(
+  await runConcurrently(
     times(1_000, (i) => i),
     60,
     async (i) => {
@@ -322,11 +322,11 @@ test("a thousand requests that come and go at any moment leave every slot free",
         gateway.url,
         "/v1/chat/completions",
         { model: "pooled", messages: [{ role: "user", content: "Hello" }], stream: i % 2 === 0 },
-        { headers: { authorization: `Bearer ${secretOf(i % 2 === 0 ? "a" : "b")}` } },
+        { headers: { authorization: `Bearer ${keySecret(i % 2 === 0 ? "a" : "b")}` } },
       );
       if (i % 4 === 0) {
         await Promise.race([client.ended, Bun.sleep(random(30))]);
-        client.leave("reset");
+        client.disconnect("reset");
       }
       await client.ended;
     },
@@ -334,7 +334,7 @@ test("a thousand requests that come and go at any moment leave every slot free",
   await eventually(async () => (await waitingNow(gateway)).all === 0 && inFlight(gateway) === 0);
   expect(peakOf(gateway)).toBeLessThanOrEqual(6);
   const statuses = await Promise.all(
-    times(12, (i) => statusOf(gateway.ask({ key: i % 2 === 0 ? "a" : "b" }))),
+    times(12, (i) => statusOf(gateway.send({ key: i % 2 === 0 ? "a" : "b" }))),
   );
   expect(new Set(statuses)).toEqual(new Set([200]));
   const rows = await gateway.usageRows();

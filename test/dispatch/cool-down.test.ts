@@ -1,14 +1,14 @@
-/** An account that failed is left alone for as long as its failure says, and no other account or model with it. */
+/** A failed account cools down for as long as its failure class requires, and no other account or model is affected. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
-  type Ask,
   type PooledGateway,
   type PoolSetup,
   PUBLIC_MODEL,
   poolFile,
+  type RequestSetup,
   seenBy,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
@@ -27,13 +27,13 @@ async function start(setup: PoolSetup): Promise<PooledGateway> {
   return gateway;
 }
 
-async function statusOf(gateway: PooledGateway, ask: Ask = {}): Promise<number> {
-  const response = await gateway.ask(ask);
+async function statusOf(gateway: PooledGateway, ask: RequestSetup = {}): Promise<number> {
+  const response = await gateway.send(ask);
   await response.text();
   return response.status;
 }
 
-/** An upstream that says the same to everybody. */
+/** An upstream with one fixed response. */
 function saying(body: object, init: ResponseInit = {}): { url: string; asked(): number } {
   let asked = 0;
   const server = Bun.serve({
@@ -48,7 +48,7 @@ function saying(body: object, init: ResponseInit = {}): { url: string; asked(): 
   return { url: `http://127.0.0.1:${server.port}/v1`, asked: () => asked };
 }
 
-/** An upstream that is at its limit, and says in a header until when. */
+/** An upstream over its rate limit that reports the reset time in a header. */
 function refusing(retryAfterSeconds: number): { url: string; asked(): number } {
   const error = { message: "Slow down.", type: "requests", param: null, code: "rate_limit_exceeded" };
   return saying({ error }, { status: 429, headers: { "retry-after": String(retryAfterSeconds) } });
@@ -58,7 +58,7 @@ const PREFERRED = { priority: 1 };
 const SPARE = { priority: 2 };
 
 describe("one account", () => {
-  test("that says 429 is spared for that model alone, and no other account with it", async () => {
+  test("that returns 429 cools down for that model only", async () => {
     const gateway = await start({
       accounts: [
         { ...PREFERRED, models: { pooled: "fault/429@retry=60", other: "sim-fast" } },
@@ -71,7 +71,7 @@ describe("one account", () => {
     expect(seenBy(gateway)).toEqual([6, 5]);
   });
 
-  test.each(["429@retry=1", "429-date"])("serves again when the time it gave is over (%s)", async (fault) => {
+  test.each(["429@retry=1", "429-date"])("serves again after its Retry-After (%s)", async (fault) => {
     const gateway = await start({ accounts: [PREFERRED, SPARE] });
     gateway.upstreams[0]?.force(fault, 1);
     expect(await statusOf(gateway)).toBe(200);
@@ -86,7 +86,7 @@ describe("one account", () => {
     expect(seenBy(gateway)[0]).toBe(3);
   });
 
-  test("where nobody listens is left alone after three tries, whatever the model", async () => {
+  test("that refuses connections cools down after three attempts, for all models", async () => {
     const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
     const url = `http://127.0.0.1:${listener.port}/v1`;
     listener.stop(true);
@@ -105,7 +105,7 @@ describe("one account", () => {
   });
 
   test.each(["401", "403"])(
-    "whose credential is refused is parked until it has another (%s)",
+    "whose credential is rejected is parked until the credential changes (%s)",
     async (fault) => {
       const setup = { accounts: [PREFERRED, SPARE] };
       const gateway = await start(setup);
@@ -116,7 +116,7 @@ describe("one account", () => {
       for (let i = 0; i < 3; i++) expect(await statusOf(gateway)).toBe(200);
       expect(seenBy(gateway)).toEqual([1, 4]);
 
-      // Something else about it changes: its credential is still the same one.
+      // Another field changes: the credential is still the same.
       await gateway.apply(poolFile({ accounts: [{ ...PREFERRED, weight: 5 }, SPARE] }, urls));
       await Bun.sleep(700);
       expect(await statusOf(gateway)).toBe(200);
@@ -131,7 +131,7 @@ describe("one account", () => {
     },
   );
 
-  test("that refuses requests as wrong is not thought ill", async () => {
+  test("that rejects invalid requests stays healthy", async () => {
     const gateway = await start({ accounts: [PREFERRED, SPARE] });
     gateway.upstreams[0]?.force("400", 10);
     for (let i = 0; i < 10; i++) expect(await statusOf(gateway)).toBe(400);
@@ -141,7 +141,7 @@ describe("one account", () => {
 });
 
 describe("all accounts", () => {
-  test("cooling for a moment: the request waits and is served", async () => {
+  test("cooling down briefly: the request waits and is served", async () => {
     const gateway = await start({ accounts: [{}, {}], group: { queue: { max_waiting: 10, timeout: "5s" } } });
     for (const upstream of gateway.upstreams) upstream.force("429@retry=1", 1);
     expect(await statusOf(gateway)).toBe(429);
@@ -154,7 +154,7 @@ describe("all accounts", () => {
     expect(seenBy(gateway).reduce((sum, seen) => sum + seen, 0)).toBe(6);
   });
 
-  test("cooling for longer than anyone may wait: 429, with the time of the first that comes back", async () => {
+  test("cooling down longer than the queue timeout: 429 with the earliest retry time", async () => {
     const [slow, soon] = [refusing(50), refusing(20)];
     const gateway = await start({
       accounts: [{ url: slow.url }, { url: soon.url }],
@@ -162,10 +162,10 @@ describe("all accounts", () => {
     });
     expect(await statusOf(gateway)).toBe(429);
     for (const stream of [false, true]) {
-      const response = await gateway.ask({ stream });
+      const response = await gateway.send({ stream });
       const seconds = Number(response.headers.get("retry-after"));
       expect([18, 19, 20]).toContain(seconds);
-      const error = await refusalOf(response, 429);
+      const error = await expectRefusal(response, 429);
       expect(error.code).toBe("rate_limit_exceeded");
       expect(error.message).toContain(`try again in ${seconds}s`);
     }
@@ -175,16 +175,16 @@ describe("all accounts", () => {
   });
 
   test.each(["401", "429-quota", "404"])(
-    "out until somebody puts it right (%s): that is what every request is told, the first and the next",
+    "disabled until an administrator acts (%s): every request gets that error",
     async (fault) => {
       const gateway = await start({ accounts: [{}, {}] });
       for (const upstream of gateway.upstreams) upstream.force(fault);
       for (const stream of [false, true, false]) {
-        const response = await gateway.ask({ stream, family: "responses" });
+        const response = await gateway.send({ stream, family: "responses" });
         expect(response.headers.get("retry-after")).toBeNull();
-        expect(await refusalOf(response, 503)).toMatchObject({
+        expect(await expectRefusal(response, 503)).toMatchObject({
           code: "no_available_account",
-          message: expect.stringMatching(/^No account can serve the model `pooled` right now\./),
+          message: expect.stringMatching(/^No account can serve the model `pooled` at the moment\./),
         });
       }
       expect(seenBy(gateway)).toEqual([1, 1]);
@@ -195,20 +195,20 @@ describe("all accounts", () => {
     ["last", PREFERRED, SPARE],
     ["first", SPARE, PREFERRED],
   ])(
-    "out for different reasons, and the one that passes was asked %s: the client is told when to come back",
+    "down for different reasons, with the temporary one called %s: the client gets Retry-After",
     async (_when, parked, cooling) => {
       const soon = refusing(50);
       const gateway = await start({ accounts: [{ ...parked }, { ...cooling, url: soon.url }] });
       gateway.upstreams[0]?.force("401");
       for (const asked of [1, 2]) {
-        const response = await gateway.ask({});
+        const response = await gateway.send({});
         expect([asked, response.status]).toEqual([asked, 429]);
         await response.text();
       }
     },
   );
 
-  test("cooling, the sooner one asked first: the client is told of that one", async () => {
+  test("cooling down, the earlier one called first: the client gets its retry time", async () => {
     const [soon, late] = [refusing(20), refusing(50)];
     const gateway = await start({
       accounts: [
@@ -216,19 +216,19 @@ describe("all accounts", () => {
         { ...SPARE, url: late.url },
       ],
     });
-    const response = await gateway.ask({});
+    const response = await gateway.send({});
     expect(response.headers.get("retry-after")).toBe("20");
-    await refusalOf(response, 429);
+    await expectRefusal(response, 429);
   });
 });
 
-test("whoever wants a stream from an upstream that draws without one keeps nobody else from its pictures", async () => {
+test("streamed images that an upstream does not support do not block whole images", async () => {
   const { url, asked } = saying({ created: 1, data: [{ b64_json: "QUJD" }] });
   const gateway = await start({ accounts: [{ url }, { url }] });
   const draw = (stream: boolean) =>
     gateway.call("/v1/images/generations", { model: PUBLIC_MODEL, prompt: "A cat", stream });
   for (let i = 1; i <= 5; i++) {
-    const told = await refusalOf(await draw(true), 400);
+    const told = await expectRefusal(await draw(true), 400);
     expect([told.code, told.param, asked()]).toEqual(["unsupported_parameter", "stream", i]);
   }
   expect((await draw(false)).status).toBe(200);

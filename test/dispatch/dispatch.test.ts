@@ -1,25 +1,25 @@
-/** Several accounts behind one model: whichever breaks before it has said something, the client does not notice. */
+/** Several accounts behind one model: a failure before any content is invisible to the client. */
 
 import { describe, expect, test } from "bun:test";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   type AccountSetup,
-  type Ask,
-  inTurns,
   type PooledGateway,
   PUBLIC_MODEL,
+  type RequestSetup,
+  runConcurrently,
   seenBy,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
-import { recordOf } from "../support/sse-text.ts";
+import { asRecord } from "../support/sse-text.ts";
 
 const KINDS = [
   { family: "chat", stream: false },
   { family: "chat", stream: true },
   { family: "responses", stream: false },
   { family: "responses", stream: true },
-] as const satisfies readonly Ask[];
+] as const satisfies readonly RequestSetup[];
 
 const EACH = 30;
 /** Many more than the budget for second retries: the first failover is free. */
@@ -53,10 +53,10 @@ async function expectWhole(response: Response, { family, stream }: (typeof KINDS
   expect(text).not.toContain('"error":{');
   expect(text).not.toContain("response.failed");
   if (stream) expect(text.trimEnd()).toEndWith("data: [DONE]");
-  else expect(recordOf(JSON.parse(text)).object).toBe(family === "chat" ? "chat.completion" : "response");
+  else expect(asRecord(JSON.parse(text)).object).toBe(family === "chat" ? "chat.completion" : "response");
 }
 
-/** A fault of the simulator, or an address at which there is none. */
+/** A fault of the simulator, or an unreachable address. */
 interface Broken {
   name: string;
   account: () => AccountSetup;
@@ -66,7 +66,7 @@ interface Broken {
 const faulty = (fault: string): Broken => ({ name: fault, account: () => ({}), fault });
 
 const BROKEN: readonly Broken[] = [
-  { name: "a port where nobody listens", account: () => ({ url: closedPort() }), fault: null },
+  { name: "a port without a listener", account: () => ({ url: closedPort() }), fault: null },
   { name: "a host that does not exist", account: () => ({ url: "http://nowhere.invalid/v1" }), fault: null },
   faulty("rst"),
   faulty("blackhole"),
@@ -87,36 +87,36 @@ const BROKEN: readonly Broken[] = [
   faulty("badjson"),
 ];
 
-describe("with one of two accounts broken every request succeeds", () => {
+describe("with one of two accounts broken, every request succeeds:", () => {
   test.each(BROKEN.map((broken) => [broken.name, broken] as const))("%s", async (_, { account, fault }) => {
     await withPool([account(), {}], async (pool) => {
       const [broken, healthy] = pool.upstreams;
       broken?.force(fault);
       const asks = KINDS.flatMap((kind) => Array.from({ length: EACH }, () => kind));
-      await inTurns(asks, AT_ONCE, async (kind) => expectWhole(await pool.ask(kind), kind));
+      await runConcurrently(asks, AT_ONCE, async (kind) => expectWhole(await pool.send(kind), kind));
       expect(healthy?.ledger.totals().requests).toBe(asks.length);
       const rows = await pool.usageRows();
       expect(rows.filter(({ outcome }) => outcome === "completed").length).toBe(asks.length);
-      // The fault was met, and then avoided.
+      // The fault occurred, and was then avoided.
       const retried = rows.filter(({ attempts }) => attempts === 2).length;
       expect(retried).toBeGreaterThan(0);
       expect(retried).toBeLessThan(asks.length / 2);
     });
   });
 
-  test("a whole answer that is cut in the middle", async () => {
+  test("a whole response that is cut off in the middle", async () => {
     await withPool([{}, {}], async (pool) => {
       pool.upstreams[0]?.force("truncated");
       const asks = KINDS.filter(({ stream }) => !stream).flatMap((kind) =>
         Array.from({ length: EACH }, () => kind),
       );
-      await inTurns(asks, AT_ONCE, async (kind) => expectWhole(await pool.ask(kind), kind));
+      await runConcurrently(asks, AT_ONCE, async (kind) => expectWhole(await pool.send(kind), kind));
       expect(seenBy(pool)[0]).toBeGreaterThan(0);
     });
   });
 });
 
-describe("with both accounts broken the client is told once, after each was asked once", () => {
+describe("with both accounts broken, the client gets one error after one attempt each:", () => {
   const cases: { fault: string; status: number; code: string; retryAfter: string | null }[] = [
     { fault: "rst", status: 502, code: "upstream_error", retryAfter: null },
     { fault: "blackhole", status: 504, code: "upstream_timeout", retryAfter: null },
@@ -127,7 +127,7 @@ describe("with both accounts broken the client is told once, after each was aske
     { fault: "429", status: 429, code: "rate_limit_exceeded", retryAfter: "2" },
     { fault: "429-quota", status: 503, code: "no_available_account", retryAfter: null },
     { fault: "500", status: 502, code: "upstream_error", retryAfter: null },
-    // Both accounts cool down by then, for 2 to 10 s.
+    // By then both accounts cool down for 2 to 10 s.
     { fault: "529", status: 503, code: "server_is_overloaded", retryAfter: "any" },
     { fault: "capacity-in-stream", status: 503, code: "server_is_overloaded", retryAfter: "any" },
     { fault: "badjson", status: 502, code: "upstream_error", retryAfter: null },
@@ -138,8 +138,8 @@ describe("with both accounts broken the client is told once, after each was aske
       KINDS.map((kind) =>
         withPool([{}, {}], async (pool) => {
           for (const upstream of pool.upstreams) upstream.force(fault);
-          const response = await pool.ask(kind);
-          expect(await refusalOf(response, status)).toMatchObject({ code });
+          const response = await pool.send(kind);
+          expect(await expectRefusal(response, status)).toMatchObject({ code });
           const seconds = response.headers.get("retry-after");
           if (retryAfter === "any") expect(seconds).toMatch(/^([2-9]|10)$/);
           else expect(seconds).toBe(retryAfter);
@@ -150,15 +150,15 @@ describe("with both accounts broken the client is told once, after each was aske
   });
 });
 
-describe("a client that leaves", () => {
+describe("a client that disconnects", () => {
   const inFlight = ({ upstreams }: PooledGateway) => upstreams[0]?.ledger.totals().inFlight;
 
-  test("does not make the account look ill", async () => {
+  test("does not affect the health of the account", async () => {
     await withPool([{ models: { [PUBLIC_MODEL]: "fault/stall@chunk1" } }], async (pool) => {
       for (const kind of KINDS.filter(({ stream }) => stream)) {
         for (let i = 0; i < 5; i++) {
           const leaving = new AbortController();
-          const asked = pool.ask({ ...kind, signal: leaving.signal }).catch(() => null);
+          const asked = pool.send({ ...kind, signal: leaving.signal }).catch(() => null);
           await eventually(() => inFlight(pool) === 1);
           leaving.abort();
           await asked;

@@ -1,11 +1,11 @@
-/** Until content has been delivered, a failing account is the gateway's affair and not the client's. */
+/** Until content has been delivered, failures of accounts are hidden from the client by failover. */
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
-import { eventsIn, recordOf } from "../support/sse-text.ts";
+import { asRecord, eventsIn } from "../support/sse-text.ts";
 
 const CLOSED_KEY = "closed-port-key-0123456789-0123456789-01";
 const WEIGHTS_KEY = "weights-key-0123456789-0123456789-012345";
@@ -51,7 +51,7 @@ type AskName = keyof typeof ASKS;
 const ALL_ASKS = Object.keys(ASKS).filter((name): name is AskName => name in ASKS);
 const STREAMS = ALL_ASKS.filter((name) => name.endsWith("stream"));
 
-/** Faults that strike before any content, whatever is asked for. */
+/** Faults before any content, for every kind of request. */
 const FAULTS_OF_ALL = [
   "refuse",
   "rst",
@@ -85,7 +85,7 @@ let gateway: RunningGateway;
 let first: Simulator;
 let second: Simulator;
 
-/** A new one for each test: an account that failed is left alone for a while. */
+/** A new gateway for each test, because a failed account cools down. */
 beforeEach(async () => {
   second = startSimulator({ record: "full", seed: 2 });
   const closed = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
@@ -115,7 +115,7 @@ async function rowOf(response: Response): Promise<Record<string, unknown>> {
     SELECT usage.*, account.name AS account FROM usage LEFT JOIN account ON account.id = usage.account_id
     WHERE request_id = ${id}`;
   expect(rows.length).toBe(1);
-  return recordOf(rows[0]);
+  return asRecord(rows[0]);
 }
 
 const requestsAt = (simulator: Simulator) => simulator.ledger.totals().requests;
@@ -172,11 +172,11 @@ describe("a fault before content is invisible to the client", () => {
     expect(requestsAt(first)).toBe(1);
   });
 
-  test.each(ALL_ASKS)("a port where nobody listens (%s)", async (name) => {
+  test.each(ALL_ASKS)("a port without a listener (%s)", async (name) => {
     await expectServedBySecond(name, await ask(name, CLOSED_KEY), 2);
   });
 
-  test("an account that never answers, once its time is up", async () => {
+  test("an account that does not respond within its timeout", async () => {
     first.force("blackhole");
     const names = ["chat", "chat stream", "response stream"] as const;
     const responses = await Promise.all(names.map((name) => ask(name)));
@@ -196,11 +196,11 @@ describe("when every account fails", () => {
     { fault: "401", status: 503, code: "no_available_account" },
     { fault: "404", status: 503, code: "no_available_account" },
     { fault: "429-quota", status: 503, code: "no_available_account" },
-    // The simulator's words name a sooner time than this header does.
+    // The simulator's message names an earlier time than this header.
     { fault: "429@retry=7", status: 429, code: "rate_limit_exceeded", retryAfter: "7" },
     { fault: "429", status: 429, code: "rate_limit_exceeded", retryAfter: "2" },
     { fault: "500", status: 502, code: "upstream_error" },
-    // Both accounts cool down by then, for 2 to 10 s.
+    // By then both accounts cool down for 2 to 10 s.
     { fault: "503", status: 503, code: "server_is_overloaded", retryAfter: "any" },
     { fault: "529", status: 503, code: "server_is_overloaded", retryAfter: "any" },
     { fault: "html", status: 502, code: "upstream_error" },
@@ -209,7 +209,7 @@ describe("when every account fails", () => {
   ];
 
   test.each(cases.flatMap((one) => (["chat", "response stream"] as const).map((name) => ({ ...one, name }))))(
-    "the client is told once: $fault is $status $code ($name)",
+    "the client gets one error: $fault is $status $code ($name)",
     async ({ name, ...told }) => {
       first.force(told.fault);
       second.force(told.fault);
@@ -218,7 +218,7 @@ describe("when every account fails", () => {
       const retryAfter = response.headers.get("retry-after");
       if (told.retryAfter === "any") expect(retryAfter).toMatch(/^([2-9]|10)$/);
       else expect(retryAfter).toBe(told.retryAfter ?? null);
-      const { error } = recordOf(await response.json());
+      const { error } = asRecord(await response.json());
       expect(error).toMatchObject({ code: told.code, request_id: response.headers.get("x-request-id") });
       expect([requestsAt(first), requestsAt(second)]).toEqual([1, 1]);
       await gateway.usageRows();
@@ -232,7 +232,7 @@ describe("when every account fails", () => {
     },
   );
 
-  test("no account is asked twice, and no more than three are asked", async () => {
+  test("no account is tried twice, and at most three are tried", async () => {
     first.force("500");
     const response = await ask("chat", MANY_KEY);
     expect(response.status).toBe(502);
@@ -243,7 +243,7 @@ describe("when every account fails", () => {
     expect(await rowOf(response)).toMatchObject({ attempts: 3 });
   });
 
-  test("a single broken account is asked once", async () => {
+  test("a single broken account is tried once", async () => {
     second.force("500");
     const response = await ask("chat", CLOSED_KEY);
     expect(response.status).toBe(502);
@@ -251,12 +251,12 @@ describe("when every account fails", () => {
   });
 });
 
-describe("what another account could not do better", () => {
+describe("no failover happens", () => {
   test.each(
     (["chat", "chat stream", "response"] as const).flatMap((name) =>
       ["400", "context", "canary@400"].map((fault) => ({ name, fault })),
     ),
-  )("a request that is itself at fault is not tried again: $fault ($name)", async ({ name, fault }) => {
+  )("for an invalid request: $fault ($name)", async ({ name, fault }) => {
     first.force(fault);
     const response = await ask(name);
     expect(response.status).toBe(400);
@@ -270,25 +270,22 @@ describe("what another account could not do better", () => {
     });
   });
 
-  test.each(["chat stream", "response stream"] as const)(
-    "a stream that has begun is not begun again (%s)",
-    async (name) => {
-      first.force("rst@chunk6,events=9");
-      const response = await ask(name);
-      expect(response.status).toBe(200);
-      const failures = eventsIn(await response.text()).filter(
-        ({ type, data }) => type === "response.failed" || data.startsWith('{"error":'),
-      );
-      expect(failures.length).toBe(1);
-      expect(requestsAt(second)).toBe(0);
-      await gateway.usageRows();
-      expect(await rowOf(response)).toMatchObject({ account: "first", attempts: 1, outcome: "upstream_cut" });
-    },
-  );
+  test.each(["chat stream", "response stream"] as const)("for a stream that has begun (%s)", async (name) => {
+    first.force("rst@chunk6,events=9");
+    const response = await ask(name);
+    expect(response.status).toBe(200);
+    const failures = eventsIn(await response.text()).filter(
+      ({ type, data }) => type === "response.failed" || data.startsWith('{"error":'),
+    );
+    expect(failures.length).toBe(1);
+    expect(requestsAt(second)).toBe(0);
+    await gateway.usageRows();
+    expect(await rowOf(response)).toMatchObject({ account: "first", attempts: 1, outcome: "upstream_cut" });
+  });
 });
 
 describe("the choice between healthy accounts", () => {
-  test("is the lower priority number, always", async () => {
+  test("always prefers the lower priority number", async () => {
     for (let i = 0; i < 20; i++) await (await ask("chat")).text();
     expect([requestsAt(first), requestsAt(second)]).toEqual([20, 0]);
   });
@@ -301,8 +298,8 @@ describe("the choice between healthy accounts", () => {
         while (left-- > 0) await (await ask("embedding", WEIGHTS_KEY)).text();
       }),
     );
-    const { requests: heavy } = first.ledger.totalsOf("sim-heavy");
-    const { requests: light } = first.ledger.totalsOf("sim-light");
+    const { requests: heavy } = first.ledger.modelTotals("sim-heavy");
+    const { requests: light } = first.ledger.modelTotals("sim-light");
     expect(heavy + light).toBe(total);
     // Three in four are expected; the bounds are seven standard deviations away.
     expect(heavy / total).toBeGreaterThan(0.6);

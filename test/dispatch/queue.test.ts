@@ -1,18 +1,21 @@
-/** While every account is busy, requests wait in line: fairly, bounded, kept alive, and served the moment one is free. */
+/**
+ * While every account is busy, requests wait in the queue: fair, bounded, kept alive, and served as soon as a slot is
+ * free.
+ */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { refusalOf } from "../support/error-envelope.ts";
+import { createTokenClient } from "../support/console-client.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { type GatedUpstream, startGatedUpstream } from "../support/gated-upstream.ts";
 import {
+  keySecret,
   type PooledGateway,
   type PoolSetup,
-  secretOf,
   seenBy,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
-import { tokenOf } from "../support/signed-in.ts";
-import { payload, readStream, recordOf } from "../support/sse-text.ts";
+import { asRecord, payload, readStream } from "../support/sse-text.ts";
 import { openStreamClient } from "../support/stream-client.ts";
 
 const running: PooledGateway[] = [];
@@ -36,21 +39,21 @@ async function start(setup: PoolSetup): Promise<PooledGateway> {
 const peakOf = ({ upstreams }: PooledGateway) => upstreams.map(({ ledger }) => ledger.totals().peakInFlight);
 const inFlight = ({ upstreams }: PooledGateway) => upstreams.map(({ ledger }) => ledger.totals().inFlight);
 
-/** Of the group: a request that has come no further than the gateway has a place, too. */
+/** Concurrency of the group: a request that has only reached the gateway occupies it too. */
 async function placesInUse({ url }: PooledGateway): Promise<unknown> {
-  const headers = { authorization: `Bearer ${secretOf("b")}` };
-  const { limits } = recordOf(await (await fetch(`${url}/v1/usage`, { headers })).json());
-  return recordOf(recordOf(recordOf(limits).group).concurrency).used;
+  const headers = { authorization: `Bearer ${keySecret("b")}` };
+  const { limits } = asRecord(await (await fetch(`${url}/v1/usage`, { headers })).json());
+  return asRecord(asRecord(asRecord(limits).group).concurrency).used;
 }
 
 const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
 
 async function rowOf(gateway: PooledGateway, response: Response): Promise<Record<string, unknown>> {
   const id = response.headers.get("x-request-id");
-  return recordOf((await gateway.usageRows()).find((row) => row.request_id === id));
+  return asRecord((await gateway.usageRows()).find((row) => row.request_id === id));
 }
 
-/** The runtime opens no more than 256 connections at once from one process, but sockets it does not count. */
+/** The runtime opens at most 256 connections at once from one process, but it does not count sockets. */
 async function askBySocket(
   { url }: PooledGateway,
   { stream, key }: { stream: boolean; key?: string },
@@ -59,15 +62,15 @@ async function askBySocket(
     url,
     "/v1/chat/completions",
     { model: "pooled", messages: [{ role: "user", content: "Hello" }], stream },
-    key === undefined ? {} : { headers: { authorization: `Bearer ${secretOf(key)}` } },
+    key === undefined ? {} : { headers: { authorization: `Bearer ${keySecret(key)}` } },
   );
   expect(await client.ended).toBe("message");
   return { status: Number(client.head().split(" ", 2)[1]), text: client.text() };
 }
 
-describe("500 clients on an account that takes 10 at once", () => {
+describe("500 clients on an account with a concurrency of 10", () => {
   test.each([false, true])(
-    "are all served, and its upstream never sees more (stream: %p)",
+    "are all served, and the upstream never sees more than 10 (stream: %p)",
     async (stream) => {
       const gateway = await start({
         accounts: [{ models: PACED, limits: { concurrency: 10 } }],
@@ -88,32 +91,34 @@ describe("500 clients on an account that takes 10 at once", () => {
     },
   );
 
-  test("use every place of every account", async () => {
+  test("use every slot of every account", async () => {
     const gateway = await start({
       accounts: times(3, () => ({ models: PACED, limits: { concurrency: 4 } })),
       group: { queue: { max_waiting: 1_000, timeout: "60s" } },
     });
     const statuses = await Promise.all(
       times(120, async () => {
-        const response = await gateway.ask({});
+        const response = await gateway.send({});
         await response.text();
         return response.status;
       }),
     );
     expect(new Set(statuses)).toEqual(new Set([200]));
     expect(peakOf(gateway)).toEqual([4, 4, 4]);
-    // The three are alike, so none may be left to idle while the others work.
+    // The three accounts are alike, so none may be idle while the others work.
     for (const seen of seenBy(gateway)) expect(seen).toBeGreaterThan(20);
   });
 });
 
-describe("turns", () => {
-  /** One account that serves one request at a time, and none until it is let go; requests are told apart by a name. */
+describe("the order of the queue", () => {
+  /**
+   * One account that serves one request at a time, and none until it is released. Requests are identified by a name.
+   */
   async function startLine(): Promise<{
     ask(key: string, name: string): Promise<void>;
-    /** Waits until so many are in line. */
+    /** Waits until this many requests are queued. */
     inLine(count: number): Promise<unknown>;
-    /** Serves them all, and tells in which order. */
+    /** Serves all requests and returns their order. */
     served(): Promise<string[]>;
   }> {
     const upstream = startGatedUpstream();
@@ -123,7 +128,7 @@ describe("turns", () => {
       group: { queue: { max_waiting: 1_000, timeout: "60s" } },
       keys: { a: {}, b: {} },
     });
-    const admin = await tokenOf(gateway, "root@example.com", "read", "admin");
+    const admin = await createTokenClient(gateway, "root@example.com", "read", "admin");
     const asked: Promise<void>[] = [];
     const inLine = (count: number) =>
       eventually(async () => {
@@ -134,7 +139,7 @@ describe("turns", () => {
       inLine,
       async ask(key, name) {
         const read = async () => {
-          const response = await gateway.ask({ key, stream: true, more: { user: name } });
+          const response = await gateway.send({ key, stream: true, more: { user: name } });
           await response.text();
           expect(response.status).toBe(200);
         };
@@ -144,99 +149,102 @@ describe("turns", () => {
       async served() {
         upstream.release();
         await Promise.all(asked);
-        return upstream.asked.map((body) => /"user":"(\w+)"/.exec(body)?.[1] ?? "");
+        return upstream.bodies.map((body) => /"user":"(\w+)"/.exec(body)?.[1] ?? "");
       },
     };
   }
 
-  test("a key with many waiting holds up another key's first by no more than one service", async () => {
+  test("many waiting requests of one key delay another key by at most one request", async () => {
     const line = await startLine();
     for (let i = 0; i < 20; i++) await line.ask("a", `a${i}`);
     await line.ask("b", "b0");
     expect((await line.served()).indexOf("b0")).toBeLessThanOrEqual(2);
   });
 
-  test("two keys are served in turn, each in the order of its requests", async () => {
+  test("alternates between two keys, each in the order of its requests", async () => {
     const line = await startLine();
     for (const name of ["a0", "a1", "a2", "a3", "b1", "b2", "b3"]) await line.ask(name.slice(0, 1), name);
     const served = await line.served();
     expect(served.filter((name) => name.startsWith("a"))).toEqual(["a0", "a1", "a2", "a3"]);
     expect(served.filter((name) => name.startsWith("b"))).toEqual(["b1", "b2", "b3"]);
-    // By the time the second of b is served, a has had no more than its turns.
+    // When the second request of b is served, a has had at most its share.
     const before = served.slice(0, served.indexOf("b2")).filter((name) => name.startsWith("a"));
     expect(before.length).toBeLessThanOrEqual(3);
   });
 });
 
-describe("the line is bounded", () => {
-  test("in length: whoever comes when it is full is told when to come back", async () => {
+describe("the queue is bounded", () => {
+  test("in length: a request that finds it full is rejected with Retry-After", async () => {
     const gateway = await start({
       accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
       group: { queue: { max_waiting: 2, timeout: "60s" } },
     });
     const leaving = new AbortController();
-    const held = times(3, () => gateway.ask({ signal: leaving.signal }).catch(() => null));
+    const held = times(3, () => gateway.send({ signal: leaving.signal }).catch(() => null));
     await eventually(() => inFlight(gateway)[0] === 1);
     const response = await eventually(async () => {
-      const asked = await gateway.ask({ signal: AbortSignal.timeout(500) }).catch(() => null);
+      const asked = await gateway.send({ signal: AbortSignal.timeout(500) }).catch(() => null);
       return asked?.status === 429 ? asked : null;
     });
     expect(response.headers.get("retry-after")).toMatch(/^([1-9]|[1-5]\d|60)$/);
-    expect(await refusalOf(response, 429)).toMatchObject({
+    expect(await expectRefusal(response, 429)).toMatchObject({
       code: "rate_limit_exceeded",
-      message: expect.stringContaining("2 requests of your group wait already"),
+      message: expect.stringContaining("The queue of your group is full (2 requests)"),
     });
     expect(seenBy(gateway)).toEqual([1]);
     leaving.abort();
     await Promise.all(held);
   });
 
-  test.each([false, true])("in time: whoever waits in vain is told so (stream: %p)", async (stream) => {
-    const gateway = await start({
-      accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
-      group: { queue: { max_waiting: 10, timeout: "200ms" } },
-    });
-    const leaving = new AbortController();
-    const held = gateway.ask({ signal: leaving.signal }).catch(() => null);
-    await eventually(() => inFlight(gateway)[0] === 1);
-    const response = await gateway.ask({ stream });
-    expect(response.headers.get("retry-after")).toMatch(/^([1-9]|[1-5]\d|60)$/);
-    expect(await refusalOf(response, 429)).toMatchObject({ code: "rate_limit_exceeded" });
-    const row = await rowOf(gateway, response);
-    expect(row).toMatchObject({ outcome: "refused", attempts: 0, error_code: "rate_limit_exceeded" });
-    expect(row.wait_ms).toBeGreaterThanOrEqual(195);
-    expect(seenBy(gateway)).toEqual([1]);
-    leaving.abort();
-    await held;
-  });
+  test.each([false, true])(
+    "in time: a request is rejected after the timeout (stream: %p)",
+    async (stream) => {
+      const gateway = await start({
+        accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
+        group: { queue: { max_waiting: 10, timeout: "200ms" } },
+      });
+      const leaving = new AbortController();
+      const held = gateway.send({ signal: leaving.signal }).catch(() => null);
+      await eventually(() => inFlight(gateway)[0] === 1);
+      const response = await gateway.send({ stream });
+      expect(response.headers.get("retry-after")).toMatch(/^([1-9]|[1-5]\d|60)$/);
+      expect(await expectRefusal(response, 429)).toMatchObject({ code: "rate_limit_exceeded" });
+      const row = await rowOf(gateway, response);
+      expect(row).toMatchObject({ outcome: "refused", attempts: 0, error_code: "rate_limit_exceeded" });
+      expect(row.wait_ms).toBeGreaterThanOrEqual(195);
+      expect(seenBy(gateway)).toEqual([1]);
+      leaving.abort();
+      await held;
+    },
+  );
 
-  test("a group that lets nobody wait is told at once", async () => {
+  test("a group without a queue rejects at once", async () => {
     const gateway = await start({
       accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
       group: { queue: { max_waiting: 0, timeout: "30s" } },
     });
     const leaving = new AbortController();
-    const held = gateway.ask({ signal: leaving.signal }).catch(() => null);
+    const held = gateway.send({ signal: leaving.signal }).catch(() => null);
     await eventually(() => inFlight(gateway)[0] === 1);
-    await refusalOf(await gateway.ask({}), 429);
+    await expectRefusal(await gateway.send({}), 429);
     leaving.abort();
     await held;
   });
 });
 
-describe("whoever waits", () => {
-  const KEEP_ALIVE = { keepAliveMs: 100, pulseMs: 20 } as const;
+describe("a queued request", () => {
+  const KEEP_ALIVE = { keepAliveMs: 100, keepAliveTickMs: 20 } as const;
 
   test.each(["chat", "responses"] as const)(
-    "for a stream hears comments until it begins (%s)",
+    "for a stream receives comments until it begins (%s)",
     async (family) => {
       const gateway = await start({
         accounts: [{ models: { pooled: "sim-fast@first=450ms" }, limits: { concurrency: 1 } }],
         limits: KEEP_ALIVE,
       });
-      const first = gateway.ask({ family });
+      const first = gateway.send({ family });
       await eventually(() => inFlight(gateway)[0] === 1);
-      const response = await gateway.ask({ family, stream: true });
+      const response = await gateway.send({ family, stream: true });
       const text = await response.text();
       await first;
       expect(response.status).toBe(200);
@@ -251,34 +259,34 @@ describe("whoever waits", () => {
     },
   );
 
-  test("for a stream in vain is told in the stream that has begun", async () => {
+  test("for a stream that has begun ends with the error after the timeout", async () => {
     const gateway = await start({
       accounts: [{ models: STUCK, limits: { concurrency: 1 } }],
       group: { queue: { max_waiting: 10, timeout: "400ms" } },
       limits: KEEP_ALIVE,
     });
     const leaving = new AbortController();
-    const held = gateway.ask({ signal: leaving.signal }).catch(() => null);
+    const held = gateway.send({ signal: leaving.signal }).catch(() => null);
     await eventually(() => inFlight(gateway)[0] === 1);
-    const response = await gateway.ask({ family: "responses", stream: true });
+    const response = await gateway.send({ family: "responses", stream: true });
     const { events, comments } = readStream(await response.text());
     expect(comments).toContain("keep-alive");
     const failure = events.find(({ type }) => type === "response.failed");
-    const { code, message } = recordOf(recordOf(payload(failure).response).error);
+    const { code, message } = asRecord(asRecord(payload(failure).response).error);
     expect(code).toBe("rate_limit_exceeded");
-    // What Codex reads the time to wait from.
+    // Codex reads the retry time from here.
     expect(message).toMatch(/try again in \d+s/);
     leaving.abort();
     await held;
   });
 
-  test.each([false, true])("and leaves gives up its place in line (stream: %p)", async (stream) => {
+  test.each([false, true])("of a client that disconnects frees its place (stream: %p)", async (stream) => {
     const gateway = await start({
       accounts: [{ models: { pooled: "sim-fast@first=400ms" }, limits: { concurrency: 1 } }],
       group: { queue: { max_waiting: 1, timeout: "60s" } },
       limits: KEEP_ALIVE,
     });
-    const first = gateway.ask({}).then((response) => response.text());
+    const first = gateway.send({}).then((response) => response.text());
     await eventually(() => inFlight(gateway)[0] === 1);
     const client = openStreamClient(gateway.url, "/v1/chat/completions", {
       model: "pooled",
@@ -286,10 +294,10 @@ describe("whoever waits", () => {
       stream,
     });
     await Bun.sleep(150);
-    await refusalOf(await gateway.ask({}), 429);
-    client.leave("reset");
+    await expectRefusal(await gateway.send({}), 429);
+    client.disconnect("reset");
     const next = await eventually(async () => {
-      const response = await gateway.ask({});
+      const response = await gateway.send({});
       await response.text();
       return response.status === 200;
     });
@@ -303,22 +311,22 @@ describe("whoever waits", () => {
     expect(gone[0]?.wait_ms).toBeGreaterThan(0);
   });
 
-  test("for an account's own requests a minute to free up is refused when that takes too long", async () => {
+  test("is rejected if the account's rpm limit frees up too late", async () => {
     const gateway = await start({
       accounts: [{ limits: { rpm: 3 } }],
       group: { queue: { max_waiting: 10, timeout: "1s" } },
     });
-    for (let i = 0; i < 3; i++) expect((await gateway.ask({})).status).toBe(200);
-    const response = await gateway.ask({});
-    const error = await refusalOf(response, 429);
+    for (let i = 0; i < 3; i++) expect((await gateway.send({})).status).toBe(200);
+    const response = await gateway.send({});
+    const error = await expectRefusal(response, 429);
     expect(error.code).toBe("rate_limit_exceeded");
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(50);
     expect(seenBy(gateway)).toEqual([3]);
   });
 });
 
-describe("a thousand clients that leave at any moment", () => {
-  test("leave nothing behind: every place is free again", async () => {
+describe("1,000 clients that disconnect at random", () => {
+  test("leave every slot free", async () => {
     const gateway = await start({
       accounts: times(2, () => ({
         models: { pooled: "sim-fast@first=5ms,events=20,interval=2ms" },
@@ -339,10 +347,10 @@ describe("a thousand clients that leave at any moment", () => {
         i % 3 === 0
           ? { model: "pooled", input: "Hello", stream: i % 2 === 0 }
           : { model: "pooled", messages: [{ role: "user", content: "Hello" }], stream: i % 2 === 0 },
-        { headers: { authorization: `Bearer ${secretOf(i % 4 === 0 ? "a" : "b")}` } },
+        { headers: { authorization: `Bearer ${keySecret(i % 4 === 0 ? "a" : "b")}` } },
       );
       await Promise.race([client.ended, Bun.sleep(random(120))]);
-      client.leave(i % 5 === 0 ? "fin" : "reset");
+      client.disconnect(i % 5 === 0 ? "fin" : "reset");
       await client.ended;
     };
     let next = 0;
@@ -356,7 +364,7 @@ describe("a thousand clients that leave at any moment", () => {
     );
     for (const { ledger } of gateway.upstreams) ledger.reset();
 
-    // Everything that may be used at once, at once: a place that was not given back would be missing here.
+    // Uses all slots at once: a slot that was not released would be missing here.
     const burst = await Promise.all(
       times(400, async (i) => {
         const { status } = await askBySocket(gateway, { key: i < 300 ? "a" : "b", stream: i % 2 === 0 });

@@ -11,10 +11,10 @@
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
-import { forEachOf } from "./at-once.ts";
 import { type Asked, askAs } from "./client.ts";
 import { checked, type Fault, type Finding, none, percent, told } from "./fault.ts";
-import { markerOf, openRig, type Rig } from "./rig.ts";
+import { forEachOf } from "./for-each-concurrent.ts";
+import { markerOf, openRig, type Rig } from "./killable-gateway.ts";
 import { fileWith, keyOf } from "./setup.ts";
 
 /** Fewer than one of these tell little about a percent. */

@@ -7,7 +7,7 @@ import { computeTariffCost, makeTariff } from "../../src/money/tariff.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { type Asked, askAs } from "./client.ts";
 import { checked, type Fault, none, told } from "./fault.ts";
-import { openRig, type Rig } from "./rig.ts";
+import { openRig, type Rig } from "./killable-gateway.ts";
 import { fileWith, INTERFACES, keyOf } from "./setup.ts";
 
 const CHANGES = 40;

@@ -1,6 +1,6 @@
 /** A client that keeps its own ledger: what it asked, what it was told, and when. */
 
-import { MARKER_HEADER } from "./rig.ts";
+import { MARKER_HEADER } from "./killable-gateway.ts";
 
 export interface Asking {
   url: string;

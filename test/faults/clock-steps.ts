@@ -23,7 +23,12 @@ const HOUR_MS = 3_600_000;
 /** Where the clock stands beside the system's, one after the other. */
 const SHIFTS_MS = [61_000, -HOUR_MS, 24 * HOUR_MS, 0];
 /** Each step is several times as long as it takes to find a dead process. */
-const RECOVERY = { ...limits.recovery, beatMs: 100, reapMs: 200, deadAfterMs: 1_000 };
+const RECOVERY = {
+  ...limits.recovery,
+  heartbeatIntervalMs: 100,
+  recoveryIntervalMs: 200,
+  deadAfterMs: 1_000,
+};
 
 export const clockSteps: Fault = {
   name: "clock",
@@ -54,7 +59,10 @@ export const clockSteps: Fault = {
       db,
       log,
       clock: { nowMs: () => Date.now(), monotonicMs: () => performance.now() },
-      till: { book: () => Promise.reject(new Error("nothing is to be settled")), isOpen: () => false },
+      billingEngine: {
+        book: () => Promise.reject(new Error("nothing is to be settled")),
+        isOpen: () => false,
+      },
       self: { ...describeProcess("inc_watcher", Date.now()), host: "another" },
       spoolDir: "/nonexistent",
       faults: new BillingFaults(() => Date.now()),
@@ -81,7 +89,7 @@ export const clockSteps: Fault = {
       const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys: new Set(), killedMs: null });
       const { findings } = await reconcileLedger(db, {
         nowMs: clock.nowMs(),
-        holdLeaseMs: HOUR_MS,
+        holdAgeMaxMs: HOUR_MS,
         findingsMax: 10,
       });
       const events = gateway.log.map((line) => String(JSON.parse(line).event ?? ""));

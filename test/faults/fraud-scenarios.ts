@@ -1,7 +1,7 @@
 /** The ways to cheat that `fraud` plays: each is one round of one user, at random. */
 
 import { type Asked, type Asking, askAs } from "./client.ts";
-import { MARKER_HEADER } from "./rig.ts";
+import { MARKER_HEADER } from "./killable-gateway.ts";
 
 /** One request of a cheat. */
 export interface Trick {

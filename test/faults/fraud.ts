@@ -14,7 +14,7 @@ import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { type Asked, askAs } from "./client.ts";
 import { checked, type Fault, type Finding, none, percent, told } from "./fault.ts";
 import { SCENARIOS, type Scenario, type Trick } from "./fraud-scenarios.ts";
-import { markerOf, openRig, type Rig } from "./rig.ts";
+import { markerOf, openRig, type Rig } from "./killable-gateway.ts";
 import { fileWith, keyOf, userEmail } from "./setup.ts";
 
 const USERS_EACH = 4;

@@ -3,8 +3,8 @@
 import { buildTariff, type Tariff } from "../../src/money/tariff.ts";
 import { nano, text } from "../../src/store/engine/row.ts";
 import { checked, type Fault, type FaultOptions, type Finding, none, quantile, told } from "./fault.ts";
+import { openRig, type Rig } from "./killable-gateway.ts";
 import { type Reconciled, reconcile } from "./reconcile.ts";
-import { openRig, type Rig } from "./rig.ts";
 import { fileWith, keyOf, type Setup } from "./setup.ts";
 import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
 
@@ -242,7 +242,7 @@ export async function tariffsOf({ db }: Pick<Rig, "db">): Promise<Map<string, Ta
 async function books(rig: Rig, payer: Payer): Promise<Finding[]> {
   const one = async (question: string) => {
     const [row] = await rig.db.sql.text(`SELECT CAST(COALESCE(${question}, 0) AS TEXT) AS n`, []);
-    if (row === undefined) throw new Error("the store does not answer");
+    if (row === undefined) throw new Error("the database does not respond");
     return nano(row, "n");
   };
   const charged = await one("(SELECT SUM(charged_nano) FROM usage)");

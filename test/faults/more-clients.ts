@@ -1,7 +1,7 @@
 /** Clients of the other kinds: turns on a WebSocket, and responses that are made in the background. */
 
 import { type Asked, type Asking, newAsked, readEvent } from "./client.ts";
-import { MARKER_HEADER } from "./rig.ts";
+import { MARKER_HEADER } from "./killable-gateway.ts";
 
 const POLL_MS = 100;
 const LOOKED_MAX = 100;

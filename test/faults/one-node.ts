@@ -7,10 +7,10 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Asked } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, none, told } from "./fault.ts";
-import { whileInjecting } from "./inject.ts";
+import { whileInjecting } from "./inject-disk-faults.ts";
 import { listed, MUST_NOT, tariffsOf } from "./kill9.ts";
+import { openRig, type Rig } from "./killable-gateway.ts";
 import { reconcile } from "./reconcile.ts";
-import { openRig, type Rig } from "./rig.ts";
 import { fileWith, keyOf, type Setup } from "./setup.ts";
 import { FAULTY, MODELS, startTraffic } from "./traffic.ts";
 

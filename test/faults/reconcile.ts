@@ -9,7 +9,7 @@ import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { computeTariffCost, type Tariff } from "../../src/money/tariff.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import type { Asked } from "./client.ts";
-import { markerOf } from "./rig.ts";
+import { markerOf } from "./killable-gateway.ts";
 
 export interface Ledgers {
   asked: readonly Asked[];
@@ -96,7 +96,7 @@ export function reconcile({ asked, rows, truth, tariffs, unpaidKeys, killedMs }:
     else if (row.flags.includes("recovered")) found.terminalBeforeRow.push(`${one.requestId} ${one.model}`);
   }
 
-  // A row without a client that knows its id: the client left, or was cut off, before the answer's head.
+  // A row without a client that knows its id: the client disconnected, or was cut off, before the answer's head.
   const linked = new Set<string>();
   const rowOfEntry = new Map<string, string>();
   const lonely: UsageRow[] = [];

@@ -7,19 +7,19 @@
  */
 
 import { parseArgs } from "node:util";
-import { prepareMachine } from "../support/machine.ts";
+import { prepareMachine } from "../support/install-dependencies.ts";
 import { aborts } from "./aborts.ts";
 import { changes } from "./changes.ts";
 import { clockSteps } from "./clock-steps.ts";
-import { estimate } from "./estimate.ts";
-import { express } from "./express.ts";
+import { estimate } from "./estimated-usage.ts";
 import { type Fault, table } from "./fault.ts";
 import { fraud } from "./fraud.ts";
 import { SCENARIOS } from "./fraud-scenarios.ts";
 import { kill9, subscriptions } from "./kill9.ts";
-import { mixed } from "./mixed.ts";
-import { oneCent } from "./one-cent.ts";
+import { mixed } from "./kill9-mixed.ts";
 import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
+import { oneCent } from "./small-balance.ts";
+import { writeBehind } from "./write-behind.ts";
 
 const FAULTS: readonly Fault[] = [
   oneCent,
@@ -34,7 +34,7 @@ const FAULTS: readonly Fault[] = [
   clockSteps,
   mixed,
   subscriptions,
-  express,
+  writeBehind,
   fraud,
   kill9,
 ];

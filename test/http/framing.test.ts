@@ -1,9 +1,11 @@
-/** Where a request ends and the next one begins: however they are cut, and however many share a connection. */
+/**
+ * Where a request ends and the next one begins, for any packet boundaries and any number of requests per connection.
+ */
 
 import { describe, expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
-import { openDoor } from "./door.ts";
 import { CHAT, chatBody, get, HOST, KEY, message, post, postChunked, TYPE } from "./messages.ts";
+import { openDoor } from "./test-gateway.ts";
 
 const MODELS = {
   fast: "sim-fast",
@@ -16,7 +18,7 @@ const door = openDoor({ models: MODELS });
 
 const ledger = () => door.gateway.simulator.ledger;
 const arrived = () => ledger().totals().requests;
-const lastBody = () => Buffer.from(ledger().bodyOf(ledger().last()?.id ?? "") ?? []).toString();
+const lastBody = () => Buffer.from(ledger().findBody(ledger().last()?.id ?? "") ?? []).toString();
 const asAsked = (body: string) => body.replace('"fast"', '"sim-fast"');
 
 async function statuses(count: number): Promise<number[]> {
@@ -25,10 +27,10 @@ async function statuses(count: number): Promise<number[]> {
   return found;
 }
 
-/** Ends on the text, so that a byte lost or gained anywhere is seen upstream. */
+/** Ends with the text, so that a lost or extra byte is seen upstream. */
 const BODY = chatBody({ user: "Zoë" });
 
-describe("a request cut in two at any byte is whole again:", () => {
+describe("a request split in two at any byte is reassembled:", () => {
   test.each([
     ["with a length", post(BODY)],
     ["in chunks", postChunked([BODY.slice(0, 10), BODY.slice(10, 30), BODY.slice(30)])],
@@ -54,7 +56,7 @@ describe("a request cut in two at any byte is whole again:", () => {
   test.each([
     ["with a length", post(BODY)],
     ["in chunks", postChunked([...BODY])],
-  ])("and into single bytes, %s", async (_, request) => {
+  ])("split into single bytes, %s", async (_, request) => {
     await door.open();
     const bytes = Buffer.from(request);
     await door.client.sendPieces(Array.from(bytes, (_byte, at) => bytes.subarray(at, at + 1)));
@@ -63,8 +65,8 @@ describe("a request cut in two at any byte is whole again:", () => {
   });
 });
 
-describe("requests behind one another", () => {
-  test("in one packet are answered in their order", async () => {
+describe("pipelined requests", () => {
+  test("in one packet are answered in order", async () => {
     await door.open();
     const slow = chatBody({ model: "slow" });
     const stream = chatBody({ model: "stream", stream: true });
@@ -78,7 +80,7 @@ describe("requests behind one another", () => {
     expect(JSON.parse((await door.client.answer()).body.toString()).id).toBe("slow");
   });
 
-  test("are heard one at a time", async () => {
+  test("are processed one at a time", async () => {
     await door.open();
     ledger().reset();
     await door.client.send(post(chatBody({ model: "slow" })).repeat(5));
@@ -86,7 +88,7 @@ describe("requests behind one another", () => {
     expect(ledger().totals()).toMatchObject({ requests: 5, peakInFlight: 1 });
   });
 
-  test("may be a hundred, cut anywhere", async () => {
+  test("can be a hundred, split anywhere", async () => {
     await door.open();
     const all = Buffer.from((post(BODY) + get("/healthz") + postChunked([BODY])).repeat(34));
     const pieces: Buffer[] = [];
@@ -99,7 +101,7 @@ describe("requests behind one another", () => {
     expect(arrived()).toBe(before + 68);
   });
 
-  test("cut where one body ends and the next head begins are two", async () => {
+  test("split at the boundary between body and head are two requests", async () => {
     await door.open();
     const both = post(BODY) + post(BODY);
     for (let cut = both.length / 2 - 3; cut <= both.length / 2 + 3; cut++) {
@@ -108,7 +110,7 @@ describe("requests behind one another", () => {
     }
   });
 
-  test.each(["GET", "HEAD", "DELETE"])("are found behind a body that nobody wanted: %s", async (method) => {
+  test.each(["GET", "HEAD", "DELETE"])("are found after an unexpected body: %s", async (method) => {
     await door.open();
     const inner = get("/nowhere");
     const outer = message(`${method} /healthz HTTP/1.1`, [HOST, `Content-Length: ${inner.length}`], inner);
@@ -116,13 +118,13 @@ describe("requests behind one another", () => {
     expect((await door.client.answer(method === "HEAD" ? "HEAD" : undefined)).status).toBe(
       method === "DELETE" ? 405 : 200,
     );
-    // The connection may end here, but the inside of a body is never a request.
+    // The connection may end here, but the content of a body is never a request.
     const next = await door.client.next();
     if (typeof next !== "string") expect(next.status).toBe(200);
   });
 
-  /** Some clients send one too much after a body. */
-  test("are found behind an empty line, wherever it is cut", async () => {
+  /** Some clients send an extra empty line after a body. */
+  test("are found after an empty line, split anywhere", async () => {
     await door.open();
     const both = `${post(BODY)}\r\n${get("/healthz")}`;
     for (let cut = post(BODY).length - 2; cut <= post(BODY).length + 4; cut++) {
@@ -135,7 +137,7 @@ describe("requests behind one another", () => {
 });
 
 describe("a connection", () => {
-  test("is kept after an answer in 1.1", async () => {
+  test("is kept open after a response in HTTP/1.1", async () => {
     await door.open();
     for (let i = 0; i < 3; i++) {
       await door.client.send(get("/healthz"));
@@ -146,7 +148,7 @@ describe("a connection", () => {
   });
 
   test.each(["/healthz", "/nowhere", "/v1/models", "/v1/models/nothing"])(
-    "is kept whatever the answer is: %s",
+    "is kept open after any response: %s",
     async (path) => {
       await door.open();
       await door.client.send(get(path));
@@ -157,7 +159,7 @@ describe("a connection", () => {
   );
 
   test.each(["close", "Close", "keep-alive, close", "close, te"])(
-    "is closed when asked for, and the answer says so: %s",
+    "is closed on request, with Connection: close in the response: %s",
     async (option) => {
       await door.open();
       await door.client.send(get("/healthz", `Connection: ${option}`) + get("/v1/models"));
@@ -167,7 +169,7 @@ describe("a connection", () => {
     },
   );
 
-  test("is closed after a stream when asked for", async () => {
+  test("is closed after a stream on request", async () => {
     await door.open();
     await door.client.send(post(chatBody({ model: "stream", stream: true }), "Connection: close"));
     const answer = await door.client.answer();
@@ -177,10 +179,10 @@ describe("a connection", () => {
   });
 
   test.each([
-    ["a small answer", message("GET /healthz HTTP/1.0", [HOST])],
+    ["a small response", message("GET /healthz HTTP/1.0", [HOST])],
     ["without a Host", message("GET /healthz HTTP/1.0", [])],
     ["a call", post(BODY).replace("HTTP/1.1", "HTTP/1.0")],
-  ])("in 1.0 is closed after %s", async (_, request) => {
+  ])("of HTTP/1.0 is closed after %s", async (_, request) => {
     await door.open();
     await door.client.send(request);
     const answer = await door.client.answer();
@@ -188,7 +190,7 @@ describe("a connection", () => {
     expect(await door.client.next()).toBe("fin");
   });
 
-  test("in 1.0 brings a stream without chunks, to its end", async () => {
+  test("of HTTP/1.0 delivers a stream without chunks until it closes", async () => {
     await door.open();
     const body = chatBody({ model: "stream", stream: true });
     await door.client.send(post(body).replace("HTTP/1.1", "HTTP/1.0"));
@@ -197,7 +199,7 @@ describe("a connection", () => {
     expect(answer.body.toString()).toEndWith("data: [DONE]\n\n");
   });
 
-  test("in 1.0 is kept only if the answer says that it is", async () => {
+  test("of HTTP/1.0 is kept open only if the response says so", async () => {
     await door.open();
     await door.client.send(message("GET /healthz HTTP/1.0", [HOST, "Connection: keep-alive"]));
     const answer = await door.client.answer();
@@ -210,8 +212,8 @@ describe("a connection", () => {
   });
 });
 
-describe("a client that says it will send nothing more", () => {
-  test("still gets what can be said at once", async () => {
+describe("a client that half-closes its connection", () => {
+  test("still gets an immediate response", async () => {
     for (const path of ["/healthz", "/v1/models", "/nowhere"]) {
       await door.open();
       await door.client.send(get(path));
@@ -221,8 +223,10 @@ describe("a client that says it will send nothing more", () => {
     }
   });
 
-  /** Nobody can tell it from one that has closed its connection, and work for nobody costs money. */
-  test("counts as one that has left while it waits", async () => {
+  /**
+   * A half-closed connection cannot be distinguished from a closed one, and work for a disconnected client costs money.
+   */
+  test("counts as disconnected while it waits", async () => {
     await door.open();
     ledger().reset();
     await door.client.send(post(chatBody({ model: "silent" })));
@@ -233,7 +237,7 @@ describe("a client that says it will send nothing more", () => {
     await door.client.closed;
   });
 
-  test("within a request has asked for nothing", async () => {
+  test("within a request has sent no request", async () => {
     const before = arrived();
     for (const cut of [5, 60, post(BODY).length - 1]) {
       await door.open();
@@ -246,7 +250,7 @@ describe("a client that says it will send nothing more", () => {
     expect(arrived()).toBe(before);
   });
 
-  test("takes the requests with it that wait behind another", async () => {
+  test("cancels its pipelined requests", async () => {
     await door.open();
     ledger().reset();
     await door.client.send(post(chatBody({ model: "silent" })) + post(BODY));

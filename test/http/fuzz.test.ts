@@ -1,4 +1,4 @@
-/** Two thousand requests bent at random: each connection ends with answers that are answers, and the gateway lives. */
+/** 2,000 randomly mutated requests: each connection ends with valid responses, and the gateway survives. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { limits } from "../../src/config/product-limits.ts";
@@ -8,7 +8,7 @@ import { chatBody, get, post, postChunked } from "./messages.ts";
 import { openWire } from "./raw-client.ts";
 
 const MUTANTS = 2_000;
-/** Most of the time is spent waiting for the server to lose its patience. */
+/** Most of the time is spent waiting for the server's timeouts. */
 const AT_ONCE = 200;
 const SEED = 20_261_115;
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
     limits: {
       bodyIdleTimeoutMs: 200,
       badKeyTriesPerMinute: 1_000_000,
-      connections: { ...limits.connections, headMs: 200, idleMs: 200, lingerMs: 200, lookMs: 20 },
+      connections: { ...limits.connections, headMs: 200, idleMs: 200, lingerMs: 200, checkMs: 20 },
     },
   });
 });
@@ -40,7 +40,7 @@ const GOOD: readonly Buffer[] = [
   get("/healthz") + post(BODY) + get("/v1/models"),
 ].map((text) => Buffer.from(text));
 
-/** What parsers trip over. */
+/** Input that parsers commonly fail on. */
 const TREATS = [
   "\r",
   "\n",
@@ -104,7 +104,7 @@ function mutant(): Mutant {
   return { bytes, cut: below(bytes.length + 1) };
 }
 
-/** The statuses of the answers, up to the end of the connection. */
+/** The statuses of all responses until the end of the connection. */
 async function outcome({ bytes, cut }: Mutant): Promise<number[]> {
   const client = await openWire(gateway.url);
   await client.sendPieces([bytes.subarray(0, cut), bytes.subarray(cut)]);
@@ -119,7 +119,7 @@ async function outcome({ bytes, cut }: Mutant): Promise<number[]> {
   return statuses;
 }
 
-test(`${MUTANTS} bent requests get an answer or an end, and the next good one its own`, async () => {
+test(`${MUTANTS} mutated requests get a response or a close, and the next valid request is served`, async () => {
   const mutants = Array.from({ length: MUTANTS }, mutant);
   const counts = new Map<number, number>();
   const takers = Array.from({ length: AT_ONCE }, async () => {
@@ -136,7 +136,7 @@ test(`${MUTANTS} bent requests get an answer or an end, and the next good one it
   });
   await Promise.all(takers);
   console.log(`statuses of ${MUTANTS} bent requests: ${JSON.stringify(Object.fromEntries(counts))}`);
-  // Some were still right, and some were not.
+  // Some were still valid, and some were not.
   expect(counts.get(200)).toBeGreaterThan(100);
   expect(counts.get(400)).toBeGreaterThan(100);
 

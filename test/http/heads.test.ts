@@ -1,11 +1,11 @@
-/** The head of a request: what is one, what is none, and that a refusal says so in the form of all refusals. */
+/** The head of a request: which heads are valid, which are not, and that errors have the common shape. */
 
 import { describe, expect, test } from "bun:test";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { openDoor } from "./door.ts";
+import { expectCutOff, refusalIn } from "./expect-refusal.ts";
 import { CHAT, chatBody, get, HOST, KEY, message, post, TYPE } from "./messages.ts";
 import { openWire } from "./raw-client.ts";
-import { expectCutOff, refusalIn } from "./refusals.ts";
+import { openDoor } from "./test-gateway.ts";
 
 const KiB = 1024;
 
@@ -15,18 +15,18 @@ const MODELS = "GET /v1/models HTTP/1.1";
 
 describe("a header", () => {
   test.each([
-    ["in any letters", message(MODELS, ["hOST: x", `AUTHORIZATION: bearer ${TEST_KEY}`])],
+    ["in any case", message(MODELS, ["hOST: x", `AUTHORIZATION: bearer ${TEST_KEY}`])],
     ["without a space before its value", message(MODELS, ["Host:x", `Authorization:Bearer ${TEST_KEY}`])],
     [
       "with spaces around its value",
       message(MODELS, ["Host: \t x", `Authorization: \tBearer ${TEST_KEY} \t `]),
     ],
-    ["of every character that names may have", get("/v1/models", "!#$%&'*+-.^_`|~09azAZ: x")],
-    ["of nothing", get("/v1/models", "X-Empty:", "X-Blank:   ")],
+    ["with every valid character in its name", get("/v1/models", "!#$%&'*+-.^_`|~09azAZ: x")],
+    ["with an empty value", get("/v1/models", "X-Empty:", "X-Blank:   ")],
     ["with a tab within it", get("/v1/models", "X-Tab: a\tb")],
     ["with letters beyond ASCII", get("/v1/models", "X-Name: Zoë")],
     ["with colons", get("/v1/models", "X-Time: 10:20:30")],
-  ])("%s is taken", async (_, request) => {
+  ])("%s is accepted", async (_, request) => {
     expect((await door.answerTo(request)).status).toBe(200);
   });
 
@@ -48,7 +48,7 @@ describe("a header", () => {
     ["with a bare CR", "X-A: b\rc"],
     ["with a bare CR at its end", "X-A: b\r"],
     ["ended by a bare LF", "X-A: b\nX-C: d"],
-  ])("%s is refused", async (_, field) => {
+  ])("%s is rejected", async (_, field) => {
     for (const fields of [
       [HOST, KEY, field],
       [HOST, field, KEY],
@@ -58,11 +58,11 @@ describe("a header", () => {
     }
   });
 
-  test("before which a space stands is refused, the first one too", async () => {
+  test("after a leading space is rejected, including the first one", async () => {
     await expectCutOff(door.gateway.url, message(MODELS, [` ${HOST}`, KEY]), 400);
   });
 
-  test("of many is the one that was sent", async () => {
+  test("is read correctly among 60 others", async () => {
     const fields = Array.from({ length: 60 }, (_, i) => `X-Field-${i}: ${"v".repeat(i)}`);
     expect((await door.answerTo(message(MODELS, [HOST, ...fields, KEY]))).status).toBe(200);
   });
@@ -75,7 +75,7 @@ describe("a head", () => {
     ["by an LF as its last line", `${MODELS}\r\n${HOST}\r\n${KEY}\r\n\n`],
     ["by bare CRs", `${MODELS}\r${HOST}\r${KEY}\r\r`],
     ["by a CR too many", `${MODELS}\r\n${HOST}\r\n${KEY}\r\n\r\r\n`],
-  ])("whose lines are ended %s is refused", async (_, request) => {
+  ])("whose lines are ended %s is rejected", async (_, request) => {
     await expectCutOff(door.gateway.url, request, 400);
   });
 
@@ -88,7 +88,7 @@ describe("a head", () => {
     ["a Host with a path", ["Host: a/b", KEY]],
     ["a Host with a user", ["Host: someone@a", KEY]],
     ["a Host with a space", ["Host: a b", KEY]],
-  ])("with %s is refused", async (_, fields) => {
+  ])("with %s is rejected", async (_, fields) => {
     const error = refusalIn(await door.answerTo(message(MODELS, fields)), 400);
     expect(error.message).toContain("Host");
   });
@@ -100,12 +100,12 @@ describe("a head", () => {
     "[::1]:8080",
     "xn--bcher-kva.example",
     "a_b",
-  ])("with the Host %s is taken", async (host) => {
+  ])("with the Host %s is accepted", async (host) => {
     expect((await door.answerTo(message(MODELS, [`Host: ${host}`, KEY]))).status).toBe(200);
   });
 
-  /** Codex sends large ones. */
-  test("of sixty kilobytes is taken", async () => {
+  /** Codex sends large headers. */
+  test("of 60 KiB is accepted", async () => {
     expect(
       (await door.answerTo(get("/v1/models", `X-Codex-Turn-Metadata: ${"m".repeat(60 * KiB)}`))).status,
     ).toBe(200);
@@ -117,11 +117,11 @@ describe("a head", () => {
     ["in ninety", Array.from({ length: 90 }, (_, i) => `X-${i}: ${"m".repeat(KiB)}`)],
     ["in a thousand small ones", Array.from({ length: 1_000 }, (_, i) => `X-${i}: m`)],
     ["in one name", [`X-${"m".repeat(65 * KiB)}: x`]],
-  ])("larger than that, or of very many headers, is refused: %s", async (_, fields) => {
+  ])("that is larger or has too many headers is rejected: %s", async (_, fields) => {
     await expectCutOff(door.gateway.url, get("/v1/models", ...fields), 431);
   });
 
-  test("larger than that is refused before its end is there", async () => {
+  test("that is larger is rejected before it is complete", async () => {
     const client = await openWire(door.gateway.url);
     await client.send(`${MODELS}\r\n${HOST}\r\nX-Large: ${"m".repeat(70 * KiB)}`);
     refusalIn(await client.answer(), 431);
@@ -144,8 +144,8 @@ describe("a request line", () => {
     ["a NUL in the address", "GET /v1/mod\0els HTTP/1.1"],
     ["a delete in the address", "GET /v1/mod\u007fels HTTP/1.1"],
     ["a bare CR in the address", "GET /v1/mod\rels HTTP/1.1"],
-    ["a method that is no token", "G(T /v1/models HTTP/1.1"],
-  ])("with %s is refused", async (_, line) => {
+    ["a method that is not a token", "G(T /v1/models HTTP/1.1"],
+  ])("with %s is rejected", async (_, line) => {
     await expectCutOff(door.gateway.url, message(line, [HOST, KEY]), 400);
   });
 
@@ -155,30 +155,33 @@ describe("a request line", () => {
     ["v1/models", "GET"],
     ["ftp://door.gateway.test/v1/models", "GET"],
     ["http:///v1/models", "GET"],
-  ])("with an address that leads nowhere is refused: %s", async (address, method) => {
+  ])("with an invalid request target is rejected: %s", async (address, method) => {
     refusalIn(await door.answerTo(message(`${method} ${address} HTTP/1.1`, [HOST, KEY])), 400);
   });
 
   test.each(["http/1.1", "ICY/1.1", "HTTP/1", "HTTP/1.10", "HTTP/1.x", "HTTP/11", "HTTP1.1"])(
-    "with the version %s, which is none, is refused",
+    "with the invalid version %s is rejected",
     async (version) => {
       await expectCutOff(door.gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 400, 505);
     },
   );
 
-  test("that asks for a tunnel is refused", async () => {
+  test("with CONNECT is rejected", async () => {
     refusalIn(await door.answerTo(message("CONNECT example.com:443 HTTP/1.1", [HOST, KEY])), 400, 404, 405);
   });
 
-  test.each(["HTTP/0.9", "HTTP/1.2", "HTTP/2.0", "HTTP/3.0"])("of version %s is refused", async (version) => {
-    await expectCutOff(door.gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 505);
-  });
+  test.each(["HTTP/0.9", "HTTP/1.2", "HTTP/2.0", "HTTP/3.0"])(
+    "of version %s is rejected",
+    async (version) => {
+      await expectCutOff(door.gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 505);
+    },
+  );
 
-  test("of HTTP/2, spoken without asking, is refused", async () => {
+  test("of HTTP/2 with prior knowledge is rejected", async () => {
     await expectCutOff(door.gateway.url, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, 505);
   });
 
-  test("that is the start of TLS is refused or cut", async () => {
+  test("that is a TLS handshake is rejected or closed", async () => {
     const client = await openWire(door.gateway.url);
     await client.send(Buffer.from("16030100a5010000a10303".padEnd(340, "5a"), "hex"));
     client.finish();
@@ -187,16 +190,16 @@ describe("a request line", () => {
     await client.closed;
   });
 
-  test("longer than a head may be is refused", async () => {
+  test("longer than the maximum head is rejected", async () => {
     await expectCutOff(door.gateway.url, get(`/v1/models?q=${"a".repeat(70 * KiB)}`), 414, 431);
   });
 
   test.each([
     ["an unknown method", "BREW /v1/models HTTP/1.1", 405, "method_not_allowed"],
-    ["a method in small letters", "get /v1/models HTTP/1.1", 405, "method_not_allowed"],
-    ["a method of another place", "PROPFIND /healthz HTTP/1.1", 405, "method_not_allowed"],
-    ["an unknown method for an unknown place", "BREW /nowhere HTTP/1.1", 404, "unknown_url"],
-  ])("with %s is told what there is", async (_, line, status, code) => {
+    ["a method in lower case", "get /v1/models HTTP/1.1", 405, "method_not_allowed"],
+    ["a method that the path does not support", "PROPFIND /healthz HTTP/1.1", 405, "method_not_allowed"],
+    ["an unknown method for an unknown path", "BREW /nowhere HTTP/1.1", 404, "unknown_url"],
+  ])("with %s returns the right error", async (_, line, status, code) => {
     expect(refusalIn(await door.answerTo(message(line, [HOST, KEY])), status).code).toBe(code);
   });
 
@@ -205,14 +208,14 @@ describe("a request line", () => {
     ["GET", `http://elsewhere:1234/v1/models`],
     ["GET", `HTTP://door.gateway.test/v1/models`],
     ["POST", `http://door.gateway.test${CHAT}`],
-  ])("with a whole address, as proxies are asked, is refused: %s %s", async (method, address) => {
+  ])("with an absolute URL, as for a proxy, is rejected: %s %s", async (method, address) => {
     const body = method === "POST" ? chatBody() : "";
     const fields = [HOST, KEY, TYPE, `Content-Length: ${body.length}`];
     refusalIn(await door.answerTo(message(`${method} ${address} HTTP/1.1`, fields, body)), 400);
   });
 });
 
-test("a refusal ends only its own connection", async () => {
+test("an error ends only its own connection", async () => {
   const good = await openWire(door.gateway.url);
   await good.send(get("/healthz"));
   expect((await good.answer()).status).toBe(200);
@@ -222,7 +225,7 @@ test("a refusal ends only its own connection", async () => {
   good.leave("fin");
 });
 
-test("what stands before a broken head is answered first", async () => {
+test("requests before a malformed head are answered first", async () => {
   const client = await openWire(door.gateway.url);
   await client.send(`${post(chatBody())}${get("/healthz")}GET /\n\n${get("/healthz")}`);
   expect((await client.answer()).status).toBe(200);

@@ -1,7 +1,7 @@
-/** A request that came behind another one changes nothing for it: not its end, not what it costs. */
+/** A pipelined request does not change the request before it: neither its end nor its cost. */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
-import { startAnsweredGateway } from "../support/answering-upstream.ts";
+import { startAnsweredGateway } from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { startPaidGateway } from "../support/paid-gateway.ts";
 import { chatBody, HOST, KEY, message, post, TYPE } from "./messages.ts";
@@ -27,7 +27,7 @@ async function open(gateway: { url: string; stop(): Promise<unknown> }): Promise
 const words = (count: number) => "The quick brown fox jumps over the lazy dog. ".repeat(count);
 
 test.each(["fin", "reset"] as const)(
-  "a client that leaves with a long request behind a slow one is seen, and nothing is held any more (%s)",
+  "a disconnect with a long request pipelined behind a slow one releases the hold (%s)",
   async (how) => {
     const gateway = await startPaidGateway({
       balance: "1.00",
@@ -37,21 +37,21 @@ test.each(["fin", "reset"] as const)(
     const client = await open(gateway);
     await client.send(post(chatBody({ model: "paid" })));
     await eventually(() => gateway.simulator.ledger.last());
-    expect((await gateway.books.wallet()).heldNano).toBeGreaterThan(0n);
+    expect((await gateway.records.wallet()).heldNano).toBeGreaterThan(0n);
     const content = words(5_000);
     await client.send(post(chatBody({ model: "paid", messages: [{ role: "user", content }] })));
     client.leave(how);
-    await eventually(async () => (await gateway.books.wallet()).heldNano === 0n);
+    await eventually(async () => (await gateway.records.wallet()).heldNano === 0n);
     const rows = await eventually(async () => {
       const all = await gateway.usageRows();
       return all.length > 0 ? all : null;
     });
     expect(rows).toMatchObject([{ outcome: "client_gone", status: 499 }]);
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
   },
 );
 
-/** What a response in the background cost whose upstream did not count; another call came with it, or after it. */
+/** The cost of a background response without upstream usage, with another request pipelined or sent later. */
 async function costInBackground(isTogether: boolean) {
   let status = "in_progress";
   const chat = {
@@ -89,11 +89,11 @@ async function costInBackground(isTogether: boolean) {
   if (!isTogether) await client.send(second);
   expect([answer.status, (await client.answer()).status]).toEqual([200, 200]);
   status = "completed";
-  const { flags, inputTokens, chargedNano } = await gateway.books.row(answer.header("x-request-id") ?? "");
+  const { flags, inputTokens, chargedNano } = await gateway.records.row(answer.header("x-request-id") ?? "");
   return { flags, inputTokens, chargedNano };
 }
 
-test("a response in the background costs the same with a long request behind it in the same read", async () => {
+test("a background response costs the same with a long request pipelined behind it", async () => {
   const apart = await costInBackground(false);
   expect(apart.inputTokens).toBeGreaterThan(500);
   expect(await costInBackground(true)).toEqual(apart);

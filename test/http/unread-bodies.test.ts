@@ -1,4 +1,4 @@
-/** A request may be refused before its body is there. Its client gets the answer all the same, and costs little. */
+/** A request can be rejected before its body arrives. The client still gets the response, at little cost. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
@@ -6,9 +6,9 @@ import { limits } from "../../src/config/product-limits.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { type SpawnedGateway, spawnGateway } from "../support/spawned-gateway.ts";
+import { refusalIn } from "./expect-refusal.ts";
 import { chatBody, get, KEY, post, postHead } from "./messages.ts";
 import { openWire } from "./raw-client.ts";
-import { refusalIn } from "./refusals.ts";
 
 const MiB = 1024 * 1024;
 const PIECE = Buffer.alloc(MiB, "x");
@@ -28,18 +28,18 @@ afterAll(async () => {
 
 const chunkOfPiece = Buffer.concat([Buffer.from(`${MiB.toString(16)}\r\n`), PIECE, Buffer.from("\r\n")]);
 
-describe("a client that sends all of its body before it reads", () => {
+describe("a client that sends its whole body before it reads", () => {
   test.each([
     ["no key", postHead(`Content-Length: ${20 * MiB}`).replace(`${KEY}\r\n`, ""), PIECE, 401],
     [
-      "no key and chunks",
+      "no key, in chunks",
       postHead("Transfer-Encoding: chunked").replace(`${KEY}\r\n`, ""),
       chunkOfPiece,
       401,
     ],
     ["another type", postHead(`Content-Length: ${20 * MiB}`).replace("/json", "/yaml"), PIECE, 415],
-    ["no such place", postHead(`Content-Length: ${20 * MiB}`).replace("/v1/chat", "/v1/chit"), PIECE, 404],
-  ])("is told of %s", async (_, head, piece, status) => {
+    ["an unknown path", postHead(`Content-Length: ${20 * MiB}`).replace("/v1/chat", "/v1/chit"), PIECE, 404],
+  ])("gets the error for %s", async (_, head, piece, status) => {
     const client = await openWire(gateway.url);
     client.pause();
     await client.send(head);
@@ -50,7 +50,7 @@ describe("a client that sends all of its body before it reads", () => {
     client.leave("fin");
   });
 
-  test("is told that it is too large", async () => {
+  test("gets the error for a body that is too large", async () => {
     const client = await openWire(gateway.url);
     client.pause();
     await client.send(postHead(`Content-Length: ${80 * MiB}`));
@@ -60,7 +60,7 @@ describe("a client that sends all of its body before it reads", () => {
     client.leave("fin");
   });
 
-  test("takes no memory with it", async () => {
+  test("uses no memory", async () => {
     const CLIENTS = 16;
     const BYTES = 48 * MiB;
     const beforeBytes = gateway.residentBytes();
@@ -86,12 +86,12 @@ describe("a client that sends all of its body before it reads", () => {
   });
 });
 
-describe("a client that goes on sending", () => {
+describe("a client that keeps sending", () => {
   let impatient: RunningGateway;
 
   beforeAll(async () => {
     impatient = await startTestGateway({
-      limits: { connections: { ...limits.connections, lingerMs: 300, lookMs: 20 } },
+      limits: { connections: { ...limits.connections, lingerMs: 300, checkMs: 20 } },
     });
   });
 
@@ -99,9 +99,9 @@ describe("a client that goes on sending", () => {
 
   test.each([
     ["a body of a terabyte", `Content-Length: ${2 ** 40}`, PIECE],
-    ["chunks without an end", "Transfer-Encoding: chunked", chunkOfPiece],
-    ["a byte now and then", `Content-Length: ${2 ** 40}`, Buffer.from("x")],
-  ])("is let go some time after it was refused: %s", async (_, framing, piece) => {
+    ["endless chunks", "Transfer-Encoding: chunked", chunkOfPiece],
+    ["a byte at intervals", `Content-Length: ${2 ** 40}`, Buffer.from("x")],
+  ])("is disconnected some time after its rejection: %s", async (_, framing, piece) => {
     const client = await openWire(impatient.url);
     await client.send(postHead(framing).replace(`${KEY}\r\n`, ""));
     refusalIn(await client.answer(), 401);
@@ -116,7 +116,7 @@ describe("a client that goes on sending", () => {
     client.leave("fin");
   });
 
-  test("is let go though it sends nothing of what it promised", async () => {
+  test("is disconnected even if it sends nothing of its body", async () => {
     const client = await openWire(impatient.url);
     await client.send(postHead("Content-Length: 5000").replace(`${KEY}\r\n`, ""));
     refusalIn(await client.answer(), 401);
@@ -124,7 +124,7 @@ describe("a client that goes on sending", () => {
   });
 });
 
-test("a connection may be used again after a refusal whose body was small", async () => {
+test("a connection can be reused after a rejection with a small body", async () => {
   const client = await openWire(gateway.url);
   const refused = post(chatBody()).replace(`${KEY}\r\n`, "");
   await client.send(refused);

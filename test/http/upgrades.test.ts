@@ -1,13 +1,13 @@
-/** A connection that becomes a WebSocket, and requests that only seem to ask for one. */
+/** A connection that becomes a WebSocket, and requests that only appear to request one. */
 
 import { describe, expect, test } from "bun:test";
 import { buildFrame, FrameReader, TEXT } from "../../src/net/websocket/frames.ts";
 import { wholePart } from "../../src/net/wire/parts.ts";
 import { eventually } from "../support/eventually.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
-import { openDoor } from "./door.ts";
+import { refusalIn } from "./expect-refusal.ts";
 import { chatBody, get, post } from "./messages.ts";
-import { refusalIn } from "./refusals.ts";
+import { openDoor } from "./test-gateway.ts";
 
 const ASK = [
   "Connection: Upgrade",
@@ -15,7 +15,7 @@ const ASK = [
   "Sec-WebSocket-Version: 13",
   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
 ];
-/** The answer to that key, as in RFC 6455. */
+/** The accept value for that key, as in RFC 6455. */
 const ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 const door = openDoor({ models: { fast: "sim-fast" } });
@@ -28,15 +28,15 @@ function frame(value: object): Buffer {
 
 const turn = (input: string) => frame({ type: "response.create", model: "fast", input });
 
-/** The types of the events in what has come since the answer. */
+/** The types of the events received since the response. */
 function types(): string[] {
   const reader = new FrameReader({ isMasked: false, messageBytesMax: 2 ** 30 });
   const found: string[] = [];
   reader.push(Buffer.from(door.client.unread()), {
-    message: (_opcode, from, start, end) => {
+    onMessage: (_opcode, from, start, end) => {
       found.push(JSON.parse(Buffer.from(from.subarray(start, end)).toString()).type);
     },
-    control() {},
+    onControl() {},
   });
   return found;
 }
@@ -54,7 +54,7 @@ async function expectUpgraded(): Promise<void> {
 }
 
 describe("an upgrade", () => {
-  test("is answered, and its turns with it", async () => {
+  test("succeeds and serves turns", async () => {
     await door.open();
     await door.client.send(get("/v1/responses", ...ASK));
     await expectUpgraded();
@@ -63,22 +63,22 @@ describe("an upgrade", () => {
   });
 
   test.each([
-    ["in other letters", ["connection: upgrade", "upgrade: WebSocket", ...ASK.slice(2)]],
+    ["in another case", ["connection: upgrade", "upgrade: WebSocket", ...ASK.slice(2)]],
     ["among other options", ["Connection: keep-alive, Upgrade", ...ASK.slice(1)]],
-  ])("is understood %s", async (_, fields) => {
+  ])("is recognized %s", async (_, fields) => {
     await door.open();
     await door.client.send(get("/v1/responses", ...fields));
     await expectUpgraded();
   });
 
-  test("loses nothing of a frame in the same packet", async () => {
+  test("keeps a frame in the same packet", async () => {
     await door.open();
     await door.client.send(Buffer.concat([Buffer.from(get("/v1/responses", ...ASK)), turn("Hello")]));
     await expectUpgraded();
     await completed(1);
   });
 
-  test("loses nothing wherever it and its first frames are cut", async () => {
+  test("keeps all frames for any packet boundary", async () => {
     const head = Buffer.from(get("/v1/responses", ...ASK));
     const all = Buffer.concat([head, turn("One"), turn("Two")]);
     for (let cut = 1; cut < all.length; cut += cut > head.length - 6 && cut < head.length + 8 ? 1 : 11) {
@@ -89,7 +89,7 @@ describe("an upgrade", () => {
     }
   });
 
-  test("may follow other requests on the same connection", async () => {
+  test("can follow other requests on the same connection", async () => {
     await door.open();
     const before = get("/healthz") + post(chatBody()) + get("/v1/responses", ...ASK);
     await door.client.send(Buffer.concat([Buffer.from(before), turn("Hello")]));
@@ -99,7 +99,7 @@ describe("an upgrade", () => {
     await completed(1);
   });
 
-  test("that is refused leaves the connection for requests, or ends it", async () => {
+  test("that is rejected leaves the connection usable or closes it", async () => {
     await door.open();
     await door.client.send(get("/v1/responses", ...ASK).replace(TEST_KEY, "nobody"));
     refusalIn(await door.client.answer(), 401);
@@ -113,9 +113,9 @@ describe("an upgrade", () => {
     ["a key that is too short", ASK.toSpliced(3, 1, "Sec-WebSocket-Key: c2hvcnQ=")],
     ["another version", ASK.toSpliced(2, 1, "Sec-WebSocket-Version: 8")],
     ["no version", ASK.toSpliced(2, 1)],
-    ["no wish to upgrade", ASK.toSpliced(0, 1, "Connection: keep-alive")],
+    ["no Upgrade option in Connection", ASK.toSpliced(0, 1, "Connection: keep-alive")],
     ["another protocol", ASK.toSpliced(1, 1, "Upgrade: h2c")],
-  ])("with %s is refused in words", async (_, fields) => {
+  ])("with %s is rejected with an error", async (_, fields) => {
     await door.open();
     await door.client.send(get("/v1/responses", ...fields));
     refusalIn(await door.client.answer(), 400, 426);
@@ -125,22 +125,22 @@ describe("an upgrade", () => {
     ["with its head", `${get("/v1/responses", ...ASK, "Content-Length: 4")}BODY`],
     ["later", get("/v1/responses", ...ASK, "Content-Length: 4")],
     ["in chunks", get("/v1/responses", ...ASK, "Transfer-Encoding: chunked")],
-  ])("with a body is refused in words, which comes %s", async (_, request) => {
+  ])("with a body is rejected with an error, if the body comes %s", async (_, request) => {
     await door.open();
     await door.client.send(request);
     expect(refusalIn(await door.client.answer(), 400).code).toBe("invalid_request");
   });
 
-  test("of 1.0 is refused", async () => {
+  test("in HTTP/1.0 is rejected", async () => {
     await door.open();
     await door.client.send(get("/v1/responses", ...ASK).replace("HTTP/1.1", "HTTP/1.0"));
     refusalIn(await door.client.answer(), 400, 426);
   });
 });
 
-describe("a request that asks for an upgrade it cannot have is one like any other:", () => {
+describe("a request for an unsupported upgrade is served normally:", () => {
   test.each([
-    ["a WebSocket elsewhere", get("/v1/models", ...ASK)],
+    ["a WebSocket at another path", get("/v1/models", ...ASK)],
     ["a WebSocket with a body", post(chatBody(), ...ASK)],
     [
       "HTTP/2",

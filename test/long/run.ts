@@ -4,7 +4,7 @@
  */
 
 import { abortsLeaveNothing } from "./aborts.ts";
-import { minuteHolds } from "./minute.ts";
+import { minuteHolds } from "./rate-limit-minute.ts";
 
 const CHECKS: readonly { name: string; run(): Promise<string> }[] = [
   { name: "no 60 seconds ever hold more requests than the limit says", run: minuteHolds },

@@ -1,4 +1,4 @@
-/** Responses in the background, where somebody pays: held until they end, charged once, whatever is done to them. */
+/** Paid background responses: held until they end, charged once, in every case. */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import {
@@ -6,7 +6,7 @@ import {
   eventStream,
   responsesEvent,
   startAnsweredGateway,
-} from "../support/answering-upstream.ts";
+} from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { bill, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 
@@ -16,7 +16,7 @@ const running: PaidGateway[] = [];
 
 afterEach(async () => {
   for (const gateway of running.splice(0)) {
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
     await gateway.stop();
   }
 });
@@ -44,12 +44,12 @@ const look = async (gateway: PaidGateway, id: string) =>
 const send = (gateway: PaidGateway, method: "POST" | "DELETE", path: string) =>
   gateway.call(path, undefined, { method });
 
-test("money is held until the response has ended, and then it costs what its upstream counted", async () => {
+test("the hold stays until the response has ended, and then the upstream's usage is charged", async () => {
   const gateway = await start();
   const { requestId, made } = await begin(gateway);
   expect(made.status).not.toBe("completed");
-  expect((await gateway.books.wallet()).heldNano).toBeGreaterThan(0n);
-  const row = await gateway.books.row(requestId);
+  expect((await gateway.records.wallet()).heldNano).toBeGreaterThan(0n);
+  const row = await gateway.records.row(requestId);
   expect(row).toMatchObject({
     outcome: "completed",
     usageSource: "upstream",
@@ -63,50 +63,50 @@ test("money is held until the response has ended, and then it costs what its ups
     ]),
   );
   expect(row.outputTokens).toBeGreaterThan(0);
-  expect((await gateway.books.wallet()).heldNano).toBe(0n);
+  expect((await gateway.records.wallet()).heldNano).toBe(0n);
 });
 
-test("a client that reads its response and deletes it at once has paid for all of it", async () => {
+test("a response that is read and deleted at once is charged in full", async () => {
   const gateway = await start();
   const { requestId, made } = await begin(gateway);
   await eventually(async () => (await look(gateway, made.id)).status === "completed");
   const deleted = await send(gateway, "DELETE", `/v1/responses/${made.id}`);
   expect(deleted.status).toBe(200);
-  const row = await gateway.books.row(requestId);
+  const row = await gateway.records.row(requestId);
   expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream" });
   expect(row.outputTokens).toBeGreaterThan(0);
 });
 
-test("one that is cancelled is charged, and its row says so", async () => {
+test("a cancelled response is charged, and its usage row says so", async () => {
   const gateway = await start();
   const { requestId, made } = await begin(gateway);
   await (await send(gateway, "POST", `/v1/responses/${made.id}/cancel`)).text();
-  const row = await gateway.books.row(requestId);
+  const row = await gateway.records.row(requestId);
   expect(["cancelled", "completed"]).toContain(row.outcome);
   expect(row.chargedNano).toBeGreaterThan(0n);
 });
 
-test("one that is still being made, as far as is known, is not deleted before it was paid for", async () => {
+test("a response that is still in progress cannot be deleted before it is settled", async () => {
   const gateway = await start();
   const { requestId, made } = await begin(gateway);
   gateway.simulator.force("500");
   const refused = await send(gateway, "DELETE", `/v1/responses/${made.id}`);
   expect(refused.status).toBe(400);
   expect(((await refused.json()) as { error: { message: string } }).error.message).toContain(
-    "Cancel it first",
+    "Cancel the response first",
   );
   gateway.simulator.force(null);
-  expect((await gateway.books.row(requestId)).outcome).toBe("completed");
+  expect((await gateway.records.row(requestId)).outcome).toBe("completed");
 });
 
-test("one whose reader leaves its stream goes on, and is charged as its upstream counts it", async () => {
+test("a response whose stream loses its client continues, and the upstream's usage is charged", async () => {
   const gateway = await start("sim-fast@events=2000,interval=5ms");
   const body = { model: "paid", input: "Hello", background: true, stream: true };
   const response = await gateway.call("/v1/responses", body);
   const reader = response.body?.getReader();
   await reader?.read();
   await reader?.cancel();
-  const row = await gateway.books.row(response.headers.get("x-request-id") ?? "");
+  const row = await gateway.records.row(response.headers.get("x-request-id") ?? "");
   expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream", flags: [] });
   expect(row.chargedNano).toBe(
     bill([
@@ -116,12 +116,12 @@ test("one whose reader leaves its stream goes on, and is charged as its upstream
   );
 });
 
-test("where nobody pays, its row has what it used and would have cost once it was asked for after its end", async () => {
+test("an unpaid response records its usage and cost when it is retrieved after its end", async () => {
   const gateway = await startPaidGateway({ billing: { charge: "none", multiplier: "3" } });
   running.push(gateway);
   const { requestId, made } = await begin(gateway);
   await eventually(async () => (await look(gateway, made.id)).status === "completed");
-  const row = await gateway.books.row(requestId);
+  const row = await gateway.records.row(requestId);
   expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream", chargedNano: 0n });
   expect(row.outputTokens).toBeGreaterThan(0);
   const used = [
@@ -131,7 +131,7 @@ test("where nobody pays, its row has what it used and would have cost once it wa
   expect([row.costNano, row.upstreamNano]).toEqual([bill(used, "3"), bill(used)]);
 });
 
-/** An upstream that makes one response, says how it stands, and does as `cancel` says when it is to stop. */
+/** An upstream with one response that reports its status and handles cancellation with `cancel`. */
 async function startSlow(
   cancel: (standing: { status: string }) => Response,
   limits: Parameters<typeof startAnsweredGateway>[2],
@@ -160,7 +160,7 @@ const response = (status: string): Record<string, unknown> => ({
   usage: status === "in_progress" ? null : USED,
 });
 
-test("one that takes too long is cancelled, and charged as its upstream counts it", async () => {
+test("a response that takes too long is cancelled, and the upstream's usage is charged", async () => {
   const { gateway } = await startSlow(
     (standing) => {
       standing.status = "cancelled";
@@ -169,7 +169,7 @@ test("one that takes too long is cancelled, and charged as its upstream counts i
     { backgroundMsMax: 1 },
   );
   const { requestId } = await begin(gateway);
-  const row = await gateway.books.row(requestId);
+  const row = await gateway.records.row(requestId);
   expect(row).toMatchObject({ outcome: "cancelled", usageSource: "upstream", responseId: "resp_slow" });
   expect(row.chargedNano).toBe(
     bill([
@@ -180,7 +180,7 @@ test("one that takes too long is cancelled, and charged as its upstream counts i
   expect((await look(gateway, "resp_slow")).status).toBe("cancelled");
 });
 
-test("one that is cancelled, and reports no usage, is charged the reasoning that it was asked for", async () => {
+test("a cancelled response without usage is charged the requested reasoning", async () => {
   let status = "in_progress";
   const gateway = await startAnsweredGateway(({ url }) => {
     if (url.endsWith("/cancel")) status = "cancelled";
@@ -191,11 +191,11 @@ test("one that is cancelled, and reports no usage, is charged the reasoning that
   const begun = await gateway.call("/v1/responses", body);
   await begun.text();
   await (await send(gateway, "POST", "/v1/responses/resp_slow/cancel")).text();
-  const row = await gateway.books.row(begun.headers.get("x-request-id") ?? "");
+  const row = await gateway.records.row(begun.headers.get("x-request-id") ?? "");
   expect(row).toMatchObject({ outcome: "cancelled", reasoningTokens: 512, flags: ["estimated", "partial"] });
 });
 
-test("a stream that is cancelled by its id, and reports no usage, is charged the same", async () => {
+test("a stream that is cancelled by its id without usage is charged the same", async () => {
   const created = responsesEvent("response.created", { response: response("in_progress") });
   const delta = responsesEvent("response.output_text.delta", { delta: "hello" });
   const last = responsesEvent("response.cancelled", {
@@ -206,26 +206,26 @@ test("a stream that is cancelled by its id, and reports no usage, is charged the
   const body = { model: "paid", input: "Hello", stream: true, reasoning: { effort: "low" } };
   const asked = await gateway.call("/v1/responses", body);
   await asked.text();
-  const row = await gateway.books.row(asked.headers.get("x-request-id") ?? "");
+  const row = await gateway.records.row(asked.headers.get("x-request-id") ?? "");
   expect(row).toMatchObject({ outcome: "cancelled", reasoningTokens: 512, flags: ["estimated", "partial"] });
 });
 
-test("one that takes too long, and does not stop, cannot be fetched once its request is settled", async () => {
+test("a response that takes too long and does not stop is not found after its settlement", async () => {
   const { gateway, standing } = await startSlow(() => new Response("no", { status: 500 }), {
     backgroundMsMax: 1,
   });
   const { requestId } = await begin(gateway);
-  const row = await gateway.books.row(requestId);
+  const row = await gateway.records.row(requestId);
   expect(row).toMatchObject({ outcome: "upstream_cut", responseId: null });
   expect(row.chargedNano).toBeGreaterThan(0n);
   standing.status = "completed";
   expect((await gateway.call("/v1/responses/resp_slow")).status).toBe(404);
 });
 
-test("one that its gateway has forgotten is found while it is made, and not deleted before it was paid for", async () => {
-  // As on another node: nothing is remembered here.
+test("a response that this node does not remember is found, and not deleted before its settlement", async () => {
+  // Like on another node: nothing is remembered here.
   const { gateway, standing } = await startSlow(() => Response.json(response("in_progress")), {
-    rememberedResponsesMax: 0,
+    cachedResponseRoutesMax: 0,
   });
   const { requestId } = await begin(gateway);
   expect((await look(gateway, "resp_slow")).status).toBe("in_progress");
@@ -233,12 +233,12 @@ test("one that its gateway has forgotten is found while it is made, and not dele
   expect((await send(gateway, "DELETE", "/v1/responses/resp_slow")).status).toBe(400);
   standing.status = "completed";
   expect((await look(gateway, "resp_slow")).status).toBe("completed");
-  const row = await gateway.books.row(requestId);
+  const row = await gateway.records.row(requestId);
   expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream", outputTokens: 900 });
   expect((await send(gateway, "DELETE", "/v1/responses/resp_slow")).status).toBe(200);
 });
 
-test("one that its gateway sees ended when it stops is settled, and one that goes on keeps its hold", async () => {
+test("at shutdown an ended response is settled, and one in progress keeps its hold", async () => {
   for (const status of ["completed", "in_progress"]) {
     const { gateway, standing } = await startSlow(() => Response.json(response("in_progress")), {});
     running.pop();
@@ -248,7 +248,7 @@ test("one that its gateway sees ended when it stops is settled, and one that goe
     await begin(gateway);
     standing.status = status;
     await gateway.stop();
-    expect(await gateway.books.holds()).toBe(status === "completed" ? 0 : 1);
+    expect(await gateway.records.holds()).toBe(status === "completed" ? 0 : 1);
     await close();
   }
 });

@@ -1,9 +1,9 @@
-/** The worked examples of docs/billing.md are worked out again. */
+/** Computes the examples of docs/billing.md again. */
 
 import { expect, test } from "bun:test";
 import { resolve } from "node:path";
 import { parse } from "yaml";
-import { afterCharge, holdFromWallet } from "../../src/billing/engine/debt.ts";
+import { applyCharge, holdFromWallet } from "../../src/billing/engine/debt.ts";
 import { parseUsd, usdText } from "../../src/money/nano.ts";
 import { computeTariffCost, makeTariff, NOTHING_USED } from "../../src/money/tariff.ts";
 
@@ -16,7 +16,7 @@ const examples = [...text.matchAll(ROW)].map(([, price = "", times = "", used = 
   cost,
 ]);
 
-test("there are some", () => {
+test("docs/billing.md contains cost examples", () => {
   expect(examples.length).toBeGreaterThan(5);
 });
 
@@ -41,7 +41,7 @@ const holds = [...text.matchAll(HOLD_ROW)].map(([, balance = "", others = "", he
   held,
 ]);
 
-/** The request of that table: at the least, as the upper estimate, and at the most. */
+/** The request of that table: minimum, upper estimate and maximum. */
 const REQUEST = {
   leastNano: parseUsd("0.001"),
   firmNano: parseUsd("0.32"),
@@ -77,11 +77,11 @@ test.each(ends)(
     const [balanceNano, holdNano] = [parseUsd(balance), parseUsd(hold)];
     const heldNano = parseUsd(others) + holdNano;
     const debtNano = balanceNano < heldNano ? heldNano - balanceNano : 0n;
-    const wallet = afterCharge({ balanceNano, heldNano, debtNano }, holdNano, parseUsd(cost));
+    const wallet = applyCharge({ balanceNano, heldNano, debtNano }, holdNano, parseUsd(cost));
     expect([usdText(wallet.balanceNano), usdText(wallet.debtNano)]).toEqual([`${sign}${after}`, debt]);
   },
 );
 
-test("the page has examples of holds and of debts", () => {
+test("docs/billing.md contains examples of holds and of debts", () => {
   expect([holds.length, ends.length]).toEqual([6, 5]);
 });

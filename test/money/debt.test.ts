@@ -1,10 +1,13 @@
-/** Requests that cost more than was held for them: what cannot be counted is held at its upper estimate, and the rest is owed. */
+/**
+ * Requests that cost more than their hold: what cannot be counted is held at its upper estimate, and the rest becomes
+ * debt.
+ */
 
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { topUp } from "../../src/billing/operations/operations.ts";
 import { parseUsd, usdText } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   bill,
@@ -25,7 +28,7 @@ afterEach(async () => {
   await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
 });
 
-/** A file costs $0.15 to read, and may cost a window of 128,000 tokens: $0.32. */
+/** A file costs $0.15 to read, and could cost a context window of 128,000 tokens: $0.32. */
 const FILE_TOKENS = 60_000;
 const models = {
   parked: "sim-fast@events=4000,interval=20ms",
@@ -46,7 +49,7 @@ const fileRequest = {
 };
 const readFile = (gateway: PaidGateway) => gateway.call("/v1/responses", fileRequest);
 
-/** Holds nearly all of a dollar by a bound that it will never reach, and goes on until it is aborted. */
+/** Holds nearly a dollar by an output limit that it never reaches, and continues until it is aborted. */
 async function park(gateway: PaidGateway): Promise<AbortController> {
   const leaving = new AbortController();
   const messages = [{ role: "user", content: "Hello" }];
@@ -59,7 +62,7 @@ async function park(gateway: PaidGateway): Promise<AbortController> {
   });
   expect(response.status).toBe(200);
   response.body?.pipeTo(new WritableStream()).catch(() => {});
-  expect((await gateway.books.wallet()).heldNano).toBeGreaterThan(parseUsd("0.95"));
+  expect((await gateway.records.wallet()).heldNano).toBeGreaterThan(parseUsd("0.95"));
   return leaving;
 }
 
@@ -81,8 +84,8 @@ async function pay(gateway: PaidGateway, usd: string): Promise<void> {
   await topUp(installation, { userId: user?.id ?? "", amountNano: parseUsd(usd), ...order });
 }
 
-describe("while a parked request holds the balance", () => {
-  test("a file is not read at a low estimate: the request waits, and is refused when the money stays held", async () => {
+describe("while another request holds the balance", () => {
+  test("a file is not read at a low estimate: the request waits, then is rejected", async () => {
     const gateway = await start(
       { balance: "1.00" },
       { holdQueue: { waitMs: 300, waitingMax: 64, retryMs: 50 } },
@@ -91,51 +94,51 @@ describe("while a parked request holds the balance", () => {
     const beganMs = performance.now();
     const refused = await readFile(gateway);
     expect(performance.now() - beganMs).toBeGreaterThan(250);
-    const { code, message } = await refusalOf(refused, 429);
+    const { code, message } = await expectRefusal(refused, 429);
     expect([refused.status, code]).toEqual([429, "insufficient_quota"]);
     expect(message).toContain("while your other requests are in flight");
-    expect(gateway.simulator.ledger.totalsOf(models.reader.upstream).requests).toBe(0);
+    expect(gateway.simulator.ledger.modelTotals(models.reader.upstream).requests).toBe(0);
     parked.abort();
   });
 
-  test("a file is read at its whole price when the parked request ends in time", async () => {
+  test("a file is charged in full when the other request ends in time", async () => {
     const gateway = await start({ balance: "1.00" });
     const parked = await park(gateway);
     const reading = readFile(gateway);
     await Bun.sleep(200);
     parked.abort();
-    const row = await gateway.books.row(await doneId(await reading));
+    const row = await gateway.records.row(await doneId(await reading));
     expect(row.inputTokens).toBeGreaterThanOrEqual(FILE_TOKENS);
     expect(row).toMatchObject({ chargedNano: fileCost(row), costNano: fileCost(row), flags: [] });
-    await eventually(async () => (await gateway.books.holds()) === 0 || null);
-    await gateway.books.expectAgreement();
+    await eventually(async () => (await gateway.records.holds()) === 0 || null);
+    await gateway.records.expectReconciled();
   });
 
-  test("a request of text alone is bounded to what is left, as ever", async () => {
+  test("a request with text only is limited to the rest, as usual", async () => {
     const gateway = await start({ balance: "1.00" });
     const parked = await park(gateway);
     const response = await gateway.call("/v1/responses", { model: "reader", input: "Hello" });
-    const row = await gateway.books.row(await doneId(response));
+    const row = await gateway.records.row(await doneId(response));
     expect(row.flags).toEqual(["capped"]);
     parked.abort();
   });
 });
 
-describe("a file that costs more than a small balance has", () => {
-  test("is charged whole, and refuses paid requests until the debt is covered", async () => {
+describe("a file that costs more than a small balance", () => {
+  test("is charged in full, and paid requests are rejected until the debt is covered", async () => {
     const gateway = await start({ balance: "0.10" });
-    const row = await gateway.books.row(await doneId(await readFile(gateway)));
+    const row = await gateway.records.row(await doneId(await readFile(gateway)));
     expect(row).toMatchObject({ chargedNano: fileCost(row), costNano: fileCost(row) });
     expect(row.flags).toContain("overrun");
     const debtNano = fileCost(row) - parseUsd("0.10");
     const { billing } = await report(gateway);
     expect(billing).toMatchObject({ debt: usdText(debtNano), available: usdText(-debtNano) });
-    expect(await gateway.books.charge(row.requestId)).toMatchObject({ amountNano: row.chargedNano });
-    await gateway.books.expectAgreement();
+    expect(await gateway.records.charge(row.requestId)).toMatchObject({ amountNano: row.chargedNano });
+    await gateway.records.expectReconciled();
 
     const say = () => gateway.call("/v1/responses", { model: "reader", input: "Hello" });
     const refused = await say();
-    const { code, message } = await refusalOf(refused, 429);
+    const { code, message } = await expectRefusal(refused, 429);
     expect([refused.status, code]).toEqual([429, "insufficient_quota"]);
     expect(refused.headers.get("x-should-retry")).toBe("false");
     expect(message).toContain(`$${usdText(debtNano)} in debt`);
@@ -144,10 +147,10 @@ describe("a file that costs more than a small balance has", () => {
     await pay(gateway, "0.50");
     expect((await report(gateway)).billing.debt).toBe("0.00");
     await doneId(await say());
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
   });
 
-  test("takes what is available beside the holds of other requests, and owes the rest", async () => {
+  test("uses what is available beside the holds of other requests, and the rest becomes debt", async () => {
     const gateway = await start({
       balance: "0.20",
       models: { ...models, chat: "sim-fast@events=4000,interval=20ms" },
@@ -162,32 +165,32 @@ describe("a file that costs more than a small balance has", () => {
       signal: leaving.signal,
     });
     response.body?.pipeTo(new WritableStream()).catch(() => {});
-    const { heldNano } = await gateway.books.wallet();
-    const row = await gateway.books.row(await doneId(await readFile(gateway)));
-    const wallet = await gateway.books.wallet();
+    const { heldNano } = await gateway.records.wallet();
+    const row = await gateway.records.row(await doneId(await readFile(gateway)));
+    const wallet = await gateway.records.wallet();
     expect(wallet).toEqual({ balanceNano: parseUsd("0.20") - fileCost(row), heldNano });
-    // The other request's money is still held, so what the file lacks is owed until that has ended.
+    // The other request still has its hold, so the missing amount is debt until that request ends.
     expect((await report(gateway)).billing.debt).toBe(usdText(heldNano - wallet.balanceNano));
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
     leaving.abort();
-    await eventually(async () => (await gateway.books.holds()) === 0 || null);
+    await eventually(async () => (await gateway.records.holds()) === 0 || null);
     expect((await report(gateway)).billing.debt).toBe("0.00");
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
   });
 
-  test("of a subscription is charged whole to its window, which then has nothing left", async () => {
+  test("of a subscription is charged in full to its window, which is then exhausted", async () => {
     const window = { per: "day", usd: "0.10" };
     const gateway = await start({
       billing: { charge: "subscription" },
       plans: [{ name: "small", windows: [window] }],
       subscriptions: [{ plan: "small" }],
     });
-    const row = await gateway.books.row(await doneId(await readFile(gateway)));
+    const row = await gateway.records.row(await doneId(await readFile(gateway)));
     expect(row).toMatchObject({ chargedNano: fileCost(row), payer: "subscription" });
     expect(row.flags).toContain("overrun");
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
     const refused = await gateway.call("/v1/responses", { model: "reader", input: "Hello" });
     expect(refused.status).toBe(429);
-    expect(await gateway.books.wallet()).toEqual({ balanceNano: 0n, heldNano: 0n });
+    expect(await gateway.records.wallet()).toEqual({ balanceNano: 0n, heldNano: 0n });
   });
 });

@@ -1,4 +1,4 @@
-/** Clients that leave at the moments that would be cheapest for them, and a gateway that stops meanwhile. */
+/** Clients that disconnect at the cheapest moments, and a gateway that shuts down meanwhile. */
 
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { UsageRow } from "../../src/store/usage/usage.ts";
@@ -9,9 +9,9 @@ import {
   eventStream,
   responsesEvent,
   startAnsweredGateway,
-} from "../support/answering-upstream.ts";
+} from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
-import { bill, booksOf, PRICE } from "../support/paid-gateway.ts";
+import { bill, openBillingRecords, PRICE } from "../support/paid-gateway.ts";
 
 setDefaultTimeout(30_000);
 
@@ -27,7 +27,7 @@ async function start(...how: Parameters<typeof startAnsweredGateway>): Promise<A
   return gateway;
 }
 
-/** Nearly all of it was thought, and never said. */
+/** Nearly all of it was reasoning, which is not in the text. */
 const USED = { input: 10, output: 5_000 };
 const COST = bill([
   [USED.input, PRICE.input],
@@ -49,11 +49,11 @@ const RESPONSES = ["/v1/responses", { input: "hi" }] as const;
 function onlyRow(gateway: AnsweredGateway): Promise<UsageRow> {
   return eventually(async () => {
     const [row] = await gateway.usageRows();
-    return row === undefined ? null : gateway.books.findRow(String(row.request_id));
+    return row === undefined ? null : gateway.records.findRow(String(row.request_id));
   });
 }
 
-/** Opens a stream, and leaves it when it has said so much. */
+/** Opens a stream and disconnects after this much text. */
 async function leaveAt(gateway: AnsweredGateway, path: string, prompt: object, mark: string): Promise<void> {
   const leaving = new AbortController();
   const body = { model: "paid", ...prompt, stream: true };
@@ -64,11 +64,11 @@ async function leaveAt(gateway: AnsweredGateway, path: string, prompt: object, m
   leaving.abort();
 }
 
-/** Long enough for a gateway to notice that somebody left; nothing below depends on whether it has. */
+/** Long enough for the gateway to notice a disconnect; the tests do not depend on it. */
 const noticed = () => Bun.sleep(200);
 
-describe("a client that leaves at the last word, where the group cancels, pays for what was thought, too", () => {
-  test("in a chat: before its usage", async () => {
+describe("a disconnect at the last word, with on_disconnect cancel, is charged its reasoning too", () => {
+  test("in a chat completion: before its usage", async () => {
     const gate = Promise.withResolvers<void>();
     const gateway = await start(
       () => eventStream([chatChunk({ content: "hello" }), chatChunk({}, "stop"), gate.promise, ...CHAT_END]),
@@ -94,7 +94,7 @@ describe("a client that leaves at the last word, where the group cancels, pays f
     expect(await onlyRow(gateway)).toMatchObject({ outputTokens: USED.output, chargedNano: COST });
   });
 
-  test("but is not read on for long", async () => {
+  test("but the stream is not read for long", async () => {
     const gateway = await start(
       () =>
         eventStream([
@@ -103,7 +103,7 @@ describe("a client that leaves at the last word, where the group cancels, pays f
           Promise.withResolvers().promise,
         ]),
       CANCEL,
-      { lastWordsMs: 50 },
+      { endingDrainMs: 50 },
     );
     await leaveAt(gateway, ...CHAT, '"stop"');
     expect(await onlyRow(gateway)).toMatchObject({ outcome: "client_gone", usageSource: "partial" });
@@ -111,7 +111,7 @@ describe("a client that leaves at the last word, where the group cancels, pays f
 });
 
 test.each([15_000, 100])(
-  "a drain reads the whole of a stream whose client left before the first word (kept alive after %p ms)",
+  "a drain reads the whole stream after a disconnect before any content (keep-alive after %p ms)",
   async (keepAliveMs) => {
     const gate = Promise.withResolvers<void>();
     const gateway = await start(
@@ -130,27 +130,27 @@ test.each([15_000, 100])(
     const [path, prompt] = CHAT;
     const asked = gateway.call(path, { model: "paid", ...prompt, stream: true }, { signal: leaving.signal });
     asked.then((response) => response.text()).catch(() => {});
-    await eventually(() => gateway.asked.length === 1);
+    await eventually(() => gateway.requests.length === 1);
     await noticed();
     leaving.abort();
     await noticed();
     gate.resolve();
     expect(await onlyRow(gateway)).toMatchObject({ outputTokens: USED.output, chargedNano: COST });
-    expect((await gateway.books.wallet()).heldNano).toBe(0n);
+    expect((await gateway.records.wallet()).heldNano).toBe(0n);
   },
 );
 
-describe("a gateway that stops", () => {
+describe("a gateway that shuts down", () => {
   const never = Promise.withResolvers<void>().promise;
   const WAYS = [
     ["a stream", "cancel", true, false],
     ["a stream", "drain", true, false],
     ["a stream that is drained", "drain", true, true],
-    ["a whole answer", "cancel", false, false],
-    ["a whole answer that is waited for", "drain", false, true],
+    ["a whole response", "cancel", false, false],
+    ["a whole response that is drained", "drain", false, true],
   ] as const;
 
-  test.each(WAYS)("has settled %s before it closes its books (%s)", async (_, policy, stream, leaves) => {
+  test.each(WAYS)("has settled %s before it closes the database (%s)", async (_, policy, stream, leaves) => {
     const gateway = await startAnsweredGateway(
       async () => {
         if (!stream) await never;
@@ -160,7 +160,7 @@ describe("a gateway that stops", () => {
       { drainTimeoutMs: 200 },
     );
     const { db } = gateway.installation;
-    // Kept open for a look afterwards.
+    // Kept open for a check afterwards.
     const close = db.close;
     db.close = async () => {};
     const leaving = new AbortController();
@@ -168,16 +168,16 @@ describe("a gateway that stops", () => {
     const asked = gateway.call(path, { model: "paid", ...prompt, stream }, { signal: leaving.signal });
     const read = asked.then((response) => response.body?.getReader().read());
     read.catch(() => {});
-    await eventually(() => gateway.asked.length === 1);
+    await eventually(() => gateway.requests.length === 1);
     if (stream) await read;
-    // The till writes where a request is a moment after it went there.
+    // Billing records the state of a request shortly after it changed.
     await noticed();
     if (leaves) {
       leaving.abort();
       await noticed();
     }
     await gateway.stop();
-    const books = booksOf(db);
+    const books = openBillingRecords(db);
     expect(await books.holds()).toBe(0);
     const rows = await db.sql`SELECT outcome, usage_source FROM usage`;
     expect(rows).toEqual([{ outcome: "client_gone", usage_source: "partial" }]);

@@ -1,13 +1,13 @@
 /**
- * After a failed sync the kernel may have dropped the pages in question and report success the next time. Content whose
- * sync has failed therefore has to be written again, elsewhere, before a sync may succeed.
+ * After a failed sync the kernel may have dropped the dirty pages and report success the next time. Content whose sync
+ * has failed must therefore be written again, to another file, before a sync may succeed.
  */
 
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { listOrphanedJournals } from "../../src/billing/journal/left-journals.ts";
+import { listOrphanedJournals } from "../../src/billing/journal/orphaned-journals.ts";
 
 setDefaultTimeout(60_000);
 
@@ -19,10 +19,10 @@ beforeEach(() => {
 
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-/** Every `fdatasync` of these files fails. Returns what the child printed. */
+/** Every `fdatasync` of these files fails. Returns the output of the child process. */
 async function run(what: "journal" | "store", failing: readonly string[]) {
   const trace = join(dir, "trace");
-  const script = join(import.meta.dir, "../support/failed-sync-child.ts");
+  const script = join(import.meta.dir, "../support/sync-failure-child.ts");
   const paths = failing.flatMap((name) => ["-P", join(dir, name)]);
   const child = Bun.spawn(
     [
@@ -38,7 +38,7 @@ async function run(what: "journal" | "store", failing: readonly string[]) {
   return said;
 }
 
-test("a segment of the journal whose sync failed is written to a new file before a sync succeeds", async () => {
+test("a journal segment whose sync failed is written to a new file before a sync succeeds", async () => {
   const name = "journal-inc_1.1.jsonl";
   expect(await run("journal", [name])).toEqual(["failed", "ok", "ok", "new file"]);
   const [left] = listOrphanedJournals(dir, () => false);
@@ -54,9 +54,9 @@ test("the journal does not report success while the new file cannot be synced ei
   expect(listOrphanedJournals(dir, () => false)[0]?.open).toHaveLength(12);
 });
 
-test("a store whose log could not be synced is moved to its own file, and the log emptied", async () => {
+test("a database whose WAL could not be synced is checkpointed, and the WAL is emptied", async () => {
   const said = await run("store", ["store.db-wal"]);
-  // The log that is emptied is still the file whose sync fails here.
+  // The WAL that is emptied is still the file whose sync fails here.
   expect(said.filter((line) => !line.startsWith("log"))).toEqual(["failed", "failed", "failed"]);
   const sizes = said.filter((line) => line.startsWith("log")).map((line) => Number(line.slice(4)));
   expect(sizes[0]).toBeGreaterThan(0);

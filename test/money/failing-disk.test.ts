@@ -1,4 +1,4 @@
-/** A disk that does not take what is written: nothing more is promised, and what was is kept. */
+/** A disk that fails to write: no new paid requests are accepted, and recorded settlements are kept. */
 
 import { afterEach, expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
@@ -18,12 +18,12 @@ const ask = () =>
 
 const readiness = async () => (await fetch(`${gateway.url}/readyz`)).status;
 
-test("paid requests are refused and the gateway is not ready while nothing can be flushed", async () => {
+test("paid requests are rejected and the gateway is not ready while flushes fail", async () => {
   gateway = await startPaidGateway({ balance: "10.00" });
   const { db } = gateway.installation;
   const { flush } = db;
   Object.assign(db, { flush: () => Promise.reject(new Error("EIO: i/o error, fdatasync")) });
-  // Nobody has tried yet, so this one is under way when the disk fails, and comes to its end.
+  // No flush has failed yet, so this request is in flight when the disk fails, and completes.
   const before = await doneId(await ask());
   await eventually(async () => (await readiness()) === 503, 10_000);
   const refused = await ask();
@@ -32,6 +32,6 @@ test("paid requests are refused and the gateway is not ready while nothing can b
   Object.assign(db, { flush });
   await eventually(async () => (await readiness()) === 200, 10_000);
   const after = await doneId(await ask());
-  for (const id of [before, after]) expect((await gateway.books.row(id)).payer).toBe("balance");
-  await gateway.books.expectAgreement();
+  for (const id of [before, after]) expect((await gateway.records.row(id)).payer).toBe("balance");
+  await gateway.records.expectReconciled();
 });

@@ -1,4 +1,7 @@
-/** A client that leaves a reasoning answer pays for the reasoning, too: exactly with `drain`, as learnt with `cancel`. */
+/**
+ * A client that disconnects from a reasoning response pays for the reasoning: exactly with `drain`, estimated with
+ * `cancel`.
+ */
 
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
@@ -14,13 +17,13 @@ const running: PaidGateway[] = [];
 
 afterEach(async () => {
   for (const gateway of running.splice(0)) {
-    expect(await gateway.books.holds()).toBe(0);
-    await gateway.books.expectAgreement();
+    expect(await gateway.records.holds()).toBe(0);
+    await gateway.records.expectReconciled();
     await gateway.stop();
   }
 });
 
-/** Nineteen parts of twenty are thought, and never shown. */
+/** 95% of the output is reasoning and is not shown. */
 const HIDDEN = 5_000;
 const STREAM = `sim-fast@hidden=${HIDDEN},events=200,interval=10ms`;
 const WHOLE = `sim-fast@hidden=${HIDDEN},first=1s`;
@@ -45,7 +48,7 @@ const CHAT = [
 const RESPONSES = ["/v1/responses", { input: "Tell me about ledgers", store: false }] as const;
 const FAMILIES = [CHAT, RESPONSES];
 
-/** Leaves a stream after a few events, or a whole answer while its upstream works on it. */
+/** Disconnects from a stream after a few events, or from a whole response while the upstream works. */
 async function leave(
   gateway: PaidGateway,
   path: string,
@@ -63,17 +66,17 @@ async function leave(
   leaving.abort();
 }
 
-/** The row of the request that was left, and what its upstream produced for it. */
+/** The usage row of the abandoned request, and what its upstream produced. */
 async function settled(gateway: PaidGateway): Promise<{ row: UsageRow; entry: LedgerEntry }> {
   const row = await eventually(async () => {
     const rows = await gateway.usageRows();
     const left = rows.find(({ outcome }) => outcome === "client_gone");
-    return left === undefined ? null : gateway.books.findRow(String(left.request_id));
+    return left === undefined ? null : gateway.records.findRow(String(left.request_id));
   });
   await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
   const entry = gateway.simulator.ledger.last();
   if (entry === null) throw new Error("nothing went upstream");
-  expect((await gateway.books.charge(row.requestId))?.amountNano ?? 0n).toBe(row.chargedNano);
+  expect((await gateway.records.charge(row.requestId))?.amountNano ?? 0n).toBe(row.chargedNano);
   return { row, entry };
 }
 
@@ -88,7 +91,7 @@ const cost = ({
     [images * 1_000_000, "0.04"],
   ]);
 
-describe("by default, where a group charges, the answer is read to its end and charged exactly", () => {
+describe("by default a charging group drains the response and charges it exactly", () => {
   test.each(FAMILIES)("a stream: %s", async (path, prompt) => {
     const gateway = await start({ paid: STREAM });
     await leave(gateway, path, { ...prompt, stream: true });
@@ -98,7 +101,7 @@ describe("by default, where a group charges, the answer is read to its end and c
     expect(row.chargedNano).toBe(cost(entry));
   });
 
-  test.each(FAMILIES)("a whole answer: %s", async (path, prompt) => {
+  test.each(FAMILIES)("a whole response: %s", async (path, prompt) => {
     const gateway = await start({ paid: WHOLE });
     await leave(gateway, path, prompt);
     const { row, entry } = await settled(gateway);
@@ -112,12 +115,12 @@ describe("by default, where a group charges, the answer is read to its end and c
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: true, images: 2 });
     expect(row).toMatchObject({ images: 2, flags: [] });
-    // The upstream reports their tokens, so they are paid by these.
+    // The upstream reports the tokens of the images, so these are charged.
     expect(row.chargedNano).toBe(cost({ ...row, images: 0 }));
     expect(row.outputTokens).toBe(entry.outputTokens);
   });
 
-  test("a turn on a WebSocket", async () => {
+  test("a WebSocket turn", async () => {
     const gateway = await start({ paid: STREAM });
     const socket = await openSocketClient(gateway.url);
     socket.send({ type: "response.create", model: "paid", input: "Tell me about ledgers", store: false });
@@ -128,7 +131,7 @@ describe("by default, where a group charges, the answer is read to its end and c
     expect(row.chargedNano).toBe(cost(entry));
   });
 
-  test("no more work runs upstream than the key's concurrency allows", async () => {
+  test("upstream work never exceeds the concurrency of the key", async () => {
     const gateway = await start({ paid: STREAM }, { limits: { concurrency: 1 }, queue: { max_waiting: 0 } });
     const [path, prompt] = CHAT;
     await leave(gateway, path, { ...prompt, stream: true });
@@ -136,11 +139,11 @@ describe("by default, where a group charges, the answer is read to its end and c
     await Promise.all([again(), again(), again()].map(async (asked) => (await asked).text()));
     await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
     expect(gateway.simulator.ledger.totals().peakInFlight).toBe(1);
-    await eventually(async () => (await gateway.books.holds()) === 0);
+    await eventually(async () => (await gateway.records.holds()) === 0);
   });
 });
 
-test("where a group does not charge, the default still ends the upstream's work", async () => {
+test("by default an unpaid group aborts the upstream call", async () => {
   const gateway = await start({ paid: STREAM }, { billing: { charge: "none" } });
   const [path, prompt] = CHAT;
   await leave(gateway, path, { ...prompt, stream: true });
@@ -149,7 +152,7 @@ test("where a group does not charge, the default still ends the upstream's work"
   expect(row).toMatchObject({ chargedNano: 0n, usageSource: "partial", flags: ["partial"] });
 });
 
-describe("with `cancel` the upstream is stopped, and reasoning is charged as it was learnt", () => {
+describe("with `cancel` the upstream call is aborted, and the estimated reasoning is charged", () => {
   const CANCEL = { on_disconnect: "cancel" };
 
   async function learn(gateway: PaidGateway, path: string, prompt: object, stream: boolean): Promise<void> {
@@ -170,7 +173,7 @@ describe("with `cancel` the upstream is stopped, and reasoning is charged as it 
     expect(row.chargedNano).toBe(cost(row));
   });
 
-  test("a whole answer", async () => {
+  test("a whole response", async () => {
     const gateway = await start({ paid: `sim-fast@hidden=${HIDDEN},first=400ms` }, CANCEL);
     const [path, prompt] = CHAT;
     await learn(gateway, path, prompt, false);
@@ -182,7 +185,7 @@ describe("with `cancel` the upstream is stopped, and reasoning is charged as it 
     expect(row.chargedNano).toBe(cost(row));
   });
 
-  test("pictures that were asked for", async () => {
+  test("requested images", async () => {
     const gateway = await start({ paid: "sim-image@first=2s" }, CANCEL);
     await leave(gateway, "/v1/images/generations", { prompt: "A lighthouse", n: 2 });
     const { row } = await settled(gateway);
@@ -190,7 +193,7 @@ describe("with `cancel` the upstream is stopped, and reasoning is charged as it 
     expect(row.chargedNano).toBeGreaterThanOrEqual(bill([[2_000_000, "0.04"]]));
   });
 
-  test("before anything is learnt, by the effort that the request asks for", async () => {
+  test("without observations the estimate follows the requested effort", async () => {
     const gateway = await start({ paid: STREAM }, CANCEL);
     const [path, prompt] = RESPONSES;
     await leave(gateway, path, { ...prompt, stream: true, reasoning: { effort: "high" } });
@@ -199,7 +202,7 @@ describe("with `cancel` the upstream is stopped, and reasoning is charged as it 
     expect(row.reasoningTokens).toBeGreaterThan(4_000);
   });
 
-  test("nothing is added for a model that does not reason", async () => {
+  test("nothing is added for a model without reasoning", async () => {
     const gateway = await start({ paid: "sim-fast@events=60,interval=5ms" }, CANCEL);
     const [path, prompt] = CHAT;
     await learn(gateway, path, prompt, true);
@@ -208,7 +211,7 @@ describe("with `cancel` the upstream is stopped, and reasoning is charged as it 
     expect(row).toMatchObject({ reasoningTokens: 0, flags: ["partial"] });
   });
 
-  test("nothing is added for reasoning that is shown", async () => {
+  test("nothing is added for visible reasoning", async () => {
     const gateway = await start({ paid: "sim-reason@events=60,interval=5ms" }, CANCEL);
     const [path, prompt] = CHAT;
     await learn(gateway, path, prompt, true);
@@ -217,7 +220,7 @@ describe("with `cancel` the upstream is stopped, and reasoning is charged as it 
     expect(row.outputTokens).toBeLessThanOrEqual(entry.outputTokens + 10);
   });
 
-  test("and never more than was held for", async () => {
+  test("never more than the hold", async () => {
     const gateway = await start({ paid: `sim-fast@hidden=${HIDDEN},events=60,interval=5ms` }, CANCEL);
     const [path, prompt] = CHAT;
     await learn(gateway, path, prompt, true);
@@ -228,8 +231,8 @@ describe("with `cancel` the upstream is stopped, and reasoning is charged as it 
   });
 });
 
-describe("where there is no room to read on", () => {
-  test("the learnt reasoning is charged", async () => {
+describe("if no drain is available", () => {
+  test("the estimated reasoning is charged", async () => {
     const gateway = await start(
       { paid: `sim-fast@hidden=${HIDDEN},events=60,interval=5ms` },
       { on_disconnect: "drain" },
@@ -243,7 +246,7 @@ describe("where there is no room to read on", () => {
     expect(row.reasoningTokens).toBeGreaterThanOrEqual(HIDDEN);
   });
 
-  test("one user does not take the places of all others", async () => {
+  test("one user cannot occupy the drains of all others", async () => {
     const gateway = await start({ paid: STREAM }, {}, { drainsPerUserMax: 1 });
     const [path, prompt] = CHAT;
     for (let i = 0; i < 3; i++) await leave(gateway, path, { ...prompt, stream: true });

@@ -1,4 +1,4 @@
-/** Money is held before anything goes upstream: what a request may cost, or what there is. */
+/** Money is held before a request goes upstream: its possible cost, or the available amount. */
 
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import OpenAI from "openai";
@@ -6,7 +6,7 @@ import { topUp } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { bumpPolicyRevision } from "../../src/store/engine/revisions.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   bill,
@@ -45,14 +45,14 @@ interface Report {
 }
 const report = async (gateway: PaidGateway) => (await (await gateway.call("/v1/usage")).json()) as Report;
 
-/** What the upstream received last. */
+/** The last body that the upstream received. */
 function received({ simulator }: PaidGateway): Record<string, unknown> {
-  const body = simulator.ledger.bodyOf(simulator.ledger.last()?.id ?? "");
+  const body = simulator.ledger.findBody(simulator.ledger.last()?.id ?? "");
   return JSON.parse(new TextDecoder().decode(body ?? new Uint8Array()));
 }
 
 describe("a hold", () => {
-  test("is what input and bounded output cost, is seen while a stream runs, and goes with it", async () => {
+  test("covers the input and the output limit, is visible during a stream, and ends with it", async () => {
     const gateway = await start({ balance: "1.00", models: { paid: "sim-fast@events=1000,interval=20ms" } });
     const body = { model: "paid", messages, stream: true, max_completion_tokens: 40 };
     const response = await gateway.call("/v1/chat/completions", body);
@@ -61,7 +61,7 @@ describe("a hold", () => {
     expect(billing).toMatchObject({ mode: "balance", balance: "1.00" });
     expect(parseUsd(billing.available)).toBe(parseUsd("1.00") - held);
     expect(remaining).toBe(Number(billing.available));
-    // The input is one token a byte at most.
+    // The input is at most one token per byte.
     expect(held).toBeGreaterThan(bill([[40, PRICE.output]]));
     expect(held).toBeLessThan(
       bill([
@@ -71,40 +71,40 @@ describe("a hold", () => {
     );
     const id = await doneId(response);
     const after = await report(gateway);
-    const { chargedNano } = await gateway.books.row(id);
+    const { chargedNano } = await gateway.records.row(id);
     expect(after.billing.held).toBe("0.00");
     expect(parseUsd(after.billing.balance)).toBe(parseUsd("1.00") - chargedNano);
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
   });
 
-  test("of a request that no account could serve goes back whole", async () => {
+  test("of a request that no account could serve is released in full", async () => {
     const gateway = await start({ balance: "1.00", models: { paid: "fault/500" } });
     for (const stream of [false, true]) {
       const response = await gateway.call("/v1/chat/completions", { model: "paid", messages, stream });
       await response.text();
       expect(response.status).toBeGreaterThanOrEqual(500);
     }
-    expect(await gateway.books.wallet()).toEqual({ balanceNano: parseUsd("1.00"), heldNano: 0n });
-    expect(await gateway.books.holds()).toBe(0);
+    expect(await gateway.records.wallet()).toEqual({ balanceNano: parseUsd("1.00"), heldNano: 0n });
+    expect(await gateway.records.holds()).toBe(0);
   });
 });
 
 describe("a balance that does not cover a request", () => {
-  test.each(FAMILIES)("bounds its answer to what it pays for, on %s", async (path, prompt, field) => {
+  test.each(FAMILIES)("limits the response to what it can pay for, on %s", async (path, prompt, field) => {
     const gateway = await start({ balance: "0.001" });
     const id = await doneId(await gateway.call(path, { model: "paid", ...prompt }));
     const bound = received(gateway)[field];
-    // A thousandth of a dollar buys 99 tokens and a few of input.
+    // $0.001 buys 99 output tokens and a few of input.
     expect(bound).toBeGreaterThan(80);
     expect(bound).toBeLessThan(100);
-    const row = await gateway.books.row(id);
+    const row = await gateway.records.row(id);
     expect(row).toMatchObject({ outcome: expect.any(String), flags: ["capped"] });
     expect(row.outputTokens).toBeLessThanOrEqual(Number(bound));
     expect(row.chargedNano).toBe(row.costNano);
-    expect((await gateway.books.wallet()).balanceNano).toBe(parseUsd("0.001") - row.chargedNano);
+    expect((await gateway.records.wallet()).balanceNano).toBe(parseUsd("0.001") - row.chargedNano);
   });
 
-  test("lowers the client's own bound, in the field the client used, and leaves a lower one alone", async () => {
+  test("lowers the limit of the client in the same field, and keeps a lower one", async () => {
     const gateway = await start({ balance: "0.001" });
     const ask = async (more: object) =>
       doneId(await gateway.call("/v1/chat/completions", { model: "paid", messages, ...more }));
@@ -112,38 +112,38 @@ describe("a balance that does not cover a request", () => {
     expect(received(gateway)).toMatchObject({ max_tokens: expect.any(Number) });
     expect(received(gateway).max_tokens).toBeLessThan(100);
     expect(received(gateway)).not.toHaveProperty("max_completion_tokens");
-    expect((await gateway.books.row(capped)).flags).toEqual(["capped"]);
+    expect((await gateway.records.row(capped)).flags).toEqual(["capped"]);
     const bounded = await ask({ max_completion_tokens: 17 });
     expect(received(gateway).max_completion_tokens).toBe(17);
-    expect((await gateway.books.row(bounded)).flags).toEqual([]);
+    expect((await gateway.records.row(bounded)).flags).toEqual([]);
   });
 
-  test("bounds what the client bounds by -1, for to some upstreams that is no bound", async () => {
+  test("replaces a limit of -1, which some upstreams treat as unlimited", async () => {
     const gateway = await start({ balance: "0.001" });
     await doneId(await gateway.call("/v1/chat/completions", { model: "paid", messages, max_tokens: -1 }));
     expect(received(gateway).max_tokens).toBeGreaterThan(50);
     expect(received(gateway).max_tokens).toBeLessThan(100);
   });
 
-  test("is shared by the choices", async () => {
+  test("is divided among the choices", async () => {
     const gateway = await start({ balance: "0.001" });
     await doneId(await gateway.call("/v1/chat/completions", { model: "paid", messages, n: 3 }));
     expect(received(gateway).max_completion_tokens).toBeLessThan(34);
-    expect((await gateway.books.wallet()).balanceNano).toBeGreaterThanOrEqual(0n);
+    expect((await gateway.records.wallet()).balanceNano).toBeGreaterThanOrEqual(0n);
   });
 
-  test("ends a stream whose upstream ignores the bound, and charges what came until then", async () => {
+  test("stops a stream whose upstream ignores the limit, and charges the delivered content", async () => {
     const talker = startTalker();
     const account = { name: "talker", kind: "openai", base_url: talker.url, private_network: true };
     const gateway = await start(
       { balance: "0.001", accounts: [{ ...account, models: { paid: "talker" } }] },
-      { pulseMs: 50 },
+      { keepAliveTickMs: 50 },
     );
     const response = await gateway.call("/v1/chat/completions", { model: "paid", messages, stream: true });
     const text = await response.text();
     const { error } = JSON.parse(text.trimEnd().split("\n").at(-1)?.slice("data: ".length) ?? "");
     expect(error).toMatchObject({ code: "insufficient_quota" });
-    const row = await gateway.books.row(response.headers.get("x-request-id") ?? "");
+    const row = await gateway.records.row(response.headers.get("x-request-id") ?? "");
     expect(row).toMatchObject({
       outcome: "failed",
       errorCode: "insufficient_quota",
@@ -153,25 +153,25 @@ describe("a balance that does not cover a request", () => {
     });
     expect(row.costNano).toBeGreaterThan(parseUsd("0.001"));
     const balanceNano = parseUsd("0.001") - row.costNano;
-    expect(await gateway.books.wallet()).toEqual({ balanceNano, heldNano: 0n });
+    expect(await gateway.records.wallet()).toEqual({ balanceNano, heldNano: 0n });
     await eventually(() => talker.open() === 0);
     await talker.stop();
   });
 
   test.each(FAMILIES)(
-    "at all refuses it once and for good, and nothing goes upstream: %s",
+    "not even in part rejects it without a retry, and nothing goes upstream: %s",
     async (path, prompt) => {
       const gateway = await start({ balance: "0.000100001" });
       for (const stream of [false, true]) {
         const response = await gateway.call(path, { model: "paid", ...prompt, stream });
         expect(response.headers.get("x-should-retry")).toBe("false");
         expect(response.headers.get("retry-after")).toBeNull();
-        const error = await refusalOf(response, 429);
+        const error = await expectRefusal(response, 429);
         expect(error).toMatchObject({ type: "insufficient_quota", code: "insufficient_quota" });
         expect(error.message).toMatch(
-          /^This request needs at least \$0\.000\d+ and \$0\.000100001 of your balance is available\. Top it up, or send less\.$/,
+          /^This request requires at least \$0\.000\d+, but your available balance is \$0\.000100001\. Top up the balance, or send a smaller request\.$/,
         );
-        expect(await gateway.books.row(error.request_id)).toMatchObject({
+        expect(await gateway.records.row(error.request_id)).toMatchObject({
           outcome: "refused",
           status: 429,
           errorCode: "insufficient_quota",
@@ -181,20 +181,20 @@ describe("a balance that does not cover a request", () => {
         });
       }
       expect(gateway.simulator.ledger.totals().requests).toBe(0);
-      expect((await gateway.books.wallet()).balanceNano).toBe(parseUsd("0.000100001"));
+      expect((await gateway.records.wallet()).balanceNano).toBe(parseUsd("0.000100001"));
     },
   );
 
-  test("a user without any balance is refused as well", async () => {
+  test("of zero rejects the request", async () => {
     const gateway = await start({});
-    const error = await refusalOf(
+    const error = await expectRefusal(
       await gateway.call("/v1/chat/completions", { model: "paid", messages }),
       429,
     );
-    expect(error.message).toContain("and $0.00 of your balance is available");
+    expect(error.message).toContain("but your available balance is $0.00");
   });
 
-  test("raises RateLimitError in the official client, which does not try again", async () => {
+  test("raises RateLimitError in the OpenAI SDK, which does not retry", async () => {
     const gateway = await start({});
     const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: TEST_KEY, maxRetries: 2 });
     const asked = client.responses.create({ model: "paid", input: "Hello" });
@@ -207,21 +207,21 @@ describe("a balance that does not cover a request", () => {
     expect(await gateway.usageRows()).toHaveLength(1);
   });
 
-  test("pictures and compactions are not bounded, so they need the whole", async () => {
+  test("must cover images and compactions in full, because they cannot be limited", async () => {
     const gateway = await start({
       balance: "0.05",
       models: { paid: "sim-fast", painter: { upstream: "sim-image", price: { image: "0.04" } } },
     });
     const paint = (n: number) =>
       gateway.call("/v1/images/generations", { model: "painter", prompt: "A ledger", n });
-    await refusalOf(await paint(2), 429);
+    await expectRefusal(await paint(2), 429);
     await doneId(await paint(1));
-    await refusalOf(await gateway.call("/v1/responses/compact", { model: "paid", input: "Hello" }), 429);
+    await expectRefusal(await gateway.call("/v1/responses/compact", { model: "paid", input: "Hello" }), 429);
     expect(gateway.simulator.ledger.totals().requests).toBe(1);
   });
 });
 
-test("of many at once on one cent nobody overspends, and what is over is refused", async () => {
+test("many concurrent requests cannot overspend one cent, and the rest is rejected", async () => {
   const gateway = await start({ balance: "0.01" });
   const answers = await Promise.all(
     Array.from({ length: 100 }, async (_, i) => {
@@ -232,23 +232,23 @@ test("of many at once on one cent nobody overspends, and what is over is refused
     }),
   );
   expect(new Set(answers)).toEqual(new Set([200, 429]));
-  const { balanceNano, heldNano } = await gateway.books.wallet();
+  const { balanceNano, heldNano } = await gateway.records.wallet();
   expect(heldNano).toBe(0n);
   expect(balanceNano).toBeGreaterThanOrEqual(0n);
-  await gateway.books.expectAgreement();
+  await gateway.records.expectReconciled();
 });
 
-test("money that is added is there for the next request", async () => {
+test("a top-up is available to the next request", async () => {
   const gateway = await start({});
   const ask = () => gateway.call("/v1/chat/completions", { model: "paid", messages });
-  await refusalOf(await ask(), 429);
+  await expectRefusal(await ask(), 429);
   const user = await findUserByEmail(gateway.installation.db, PAYER);
   const order = { amountNano: parseUsd("1.00"), provider: "manual", actor: "test", reason: null };
   await topUp(gateway.installation, { userId: user?.id ?? "", ...order });
   await doneId(await ask());
 });
 
-/** A chat upstream that says a word every millisecond, whatever it was told, until nobody listens. */
+/** A chat upstream that sends a word every millisecond, ignoring all limits, until the client disconnects. */
 function startTalker() {
   let open = 0;
   async function* words() {
@@ -271,7 +271,7 @@ function startTalker() {
   return { url: `http://127.0.0.1:${server.port}/v1`, open: () => open, stop: () => server.stop(true) };
 }
 
-test("a key of nobody's in a group that charges is refused when the file is applied, and at the door", async () => {
+test("a key without a user in a charging group is rejected when the file is applied, and per request", async () => {
   const gateway = await start({
     balance: "1.00",
     groups: [{ name: "free", interfaces: ["chat"], models: ["paid"], accounts: ["sim"] }],
@@ -283,21 +283,21 @@ test("a key of nobody's in a group that charges is refused when the file is appl
   const charging = (name: string) => JSON.stringify({ groups: [{ name, billing: { charge: "balance" } }] });
   const refusal = await gateway.apply(charging("free")).catch((error: Error) => error.message);
   expect(refusal).toContain("a key of a charging group needs a user to charge");
-  // Whoever writes the store by other means is met at the door.
+  // A key that is written to the database directly is rejected per request.
   const { db } = gateway.installation;
   const [paying] = await db.sql`SELECT billing FROM grp WHERE name = ${"paying"}`;
   await db.sql`UPDATE grp SET billing = ${String(paying?.billing)} WHERE name = ${"free"}`;
   await bumpPolicyRevision(db);
   const error = await eventually(async () => {
     const response = await ask();
-    if (response.status === 429) return refusalOf(response, 429);
+    if (response.status === 429) return expectRefusal(response, 429);
     await response.text();
     return null;
   });
   expect(error).toMatchObject({ code: "insufficient_quota", message: expect.stringContaining("no user") });
 });
 
-test("a model without a price is refused in a group that charges, in a sentence with its place", async () => {
+test("a model without a price is rejected in a charging group, with its position", async () => {
   const gateway = await start({ balance: "1.00" });
   const unpriced = {
     models: [{ id: "mystery", interfaces: ["chat"] }],

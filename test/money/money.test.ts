@@ -1,4 +1,4 @@
-/** What a request is charged: its tokens times its price, to the nano-dollar, once, on both engines. */
+/** The charge of a request: its tokens times its price, exact to the nano-USD, once, on both databases. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import OpenAI from "openai";
@@ -57,14 +57,14 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
     await stopStore();
   });
 
-  /** Row, entry and wallet say the same. */
+  /** Usage row, ledger entry and wallet agree. */
   async function expectCharged(work: () => Promise<string>, cost: (truth: Truth) => Nano): Promise<string> {
-    const before = await gateway.books.wallet();
+    const before = await gateway.records.wallet();
     const id = await work();
     const truth = gateway.simulator.ledger.last();
     if (truth === null) throw new Error("nothing reached the upstream");
     const expected = cost(truth);
-    const row = await gateway.books.row(id);
+    const row = await gateway.records.row(id);
     expect(row).toMatchObject({
       costNano: expected,
       chargedNano: expected,
@@ -72,13 +72,13 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
       flags: [],
       usageSource: "upstream",
     });
-    const charge = await gateway.books.charge(id);
+    const charge = await gateway.records.charge(id);
     if (expected === 0n) expect(charge).toBeNull();
     else {
       const booked = { kind: "charge", amountNano: expected, credit: "revenue", userId: row.userId };
       expect(charge).toMatchObject({ ...booked, debit: `user:${row.userId}` });
     }
-    expect(await gateway.books.wallet()).toEqual({
+    expect(await gateway.records.wallet()).toEqual({
       balanceNano: before.balanceNano - expected,
       heldNano: 0n,
     });
@@ -90,7 +90,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
   const messages = [{ role: "user", content: "What is a ledger, and who keeps it?" }];
 
   describe.each([false, true])("(stream: %p)", (stream) => {
-    test("chat costs its input and its output", async () => {
+    test("a chat completion costs its input and its output", async () => {
       await expectCharged(
         () => ask("/v1/chat/completions", { model: "plain", messages, stream }),
         ({ inputTokens, outputTokens }) =>
@@ -104,7 +104,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
       );
     });
 
-    test("responses cost reasoning at its own price", async () => {
+    test("reasoning in responses has its own price", async () => {
       const id = await expectCharged(
         () => ask("/v1/responses", { model: "thinker", input: "Think", stream }),
         ({ inputTokens, outputTokens, reasoningTokens }) =>
@@ -117,7 +117,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
             "1.5",
           ),
       );
-      expect((await gateway.books.row(id)).reasoningTokens).toBeGreaterThan(0);
+      expect((await gateway.records.row(id)).reasoningTokens).toBeGreaterThan(0);
     });
 
     test("cached input has its own price", async () => {
@@ -135,7 +135,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
           "1.5",
         ),
       );
-      expect((await gateway.books.row(id)).cachedTokens).toBeGreaterThan(0);
+      expect((await gateway.records.row(id)).cachedTokens).toBeGreaterThan(0);
     });
 
     test("the multipliers of a group and of a model are one product, exact to twelve decimals", async () => {
@@ -149,7 +149,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
       );
     });
 
-    test("a long context costs its own prices, all of it", async () => {
+    test("a long context costs its own prices for the whole request", async () => {
       const long = [{ role: "user", content: "One word after the other. ".repeat(300) }];
       await expectCharged(
         () => ask("/v1/chat/completions", { model: "long", messages: long, stream }),
@@ -177,7 +177,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
       );
     });
 
-    test("pictures that have a price for their tokens are charged by them", async () => {
+    test("images with a token price are charged by tokens", async () => {
       await expectCharged(
         () => ask("/v1/images/generations", { model: "sketcher", prompt: "A ledger", n: 2, stream }),
         ({ inputTokens, outputTokens }) =>
@@ -192,7 +192,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
     });
   });
 
-  test("a fee for each request is charged once, and a model that is free costs nothing", async () => {
+  test("a request price is charged once, and a free model costs nothing", async () => {
     const ofModel = (model: string) => () => ask("/v1/chat/completions", { model, messages });
     await expectCharged(ofModel("fee"), () => 15_000_000n);
     await expectCharged(ofModel("free"), () => 0n);
@@ -211,7 +211,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
     ["1536x1024", "high", "0.063"],
     ["1536x1024", "low", "0.016"],
     [undefined, undefined, "0.04"],
-  ])("a picture of size %p and quality %p costs $%s", async (size, quality, usd) => {
+  ])("an image of size %p and quality %p costs $%s", async (size, quality, usd) => {
     const each = BigInt(Math.round(Number(usd) * 1.5 * 1e9));
     await expectCharged(
       () => ask("/v1/images/generations", { model: "painter", prompt: "A ledger", n: 2, size, quality }),
@@ -219,7 +219,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
     );
   });
 
-  test("a form is priced by its size and quality too", async () => {
+  test("an image edit by form is priced by its size and quality", async () => {
     const form = new FormData();
     for (const [name, value] of Object.entries({
       model: "painter",
@@ -236,7 +236,7 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
     );
   });
 
-  test("the official client pays the same, whatever it calls", async () => {
+  test("the OpenAI SDK pays the same for every call", async () => {
     const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: TEST_KEY, maxRetries: 0 });
     const cost = ({ inputTokens, outputTokens }: Truth) =>
       bill(
@@ -260,19 +260,19 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
   });
 
   test("counting input tokens is free", async () => {
-    const before = await gateway.books.wallet();
+    const before = await gateway.records.wallet();
     await ask("/v1/responses/input_tokens", { model: "plain", input: "Hello" });
-    expect(await gateway.books.wallet()).toEqual(before);
+    expect(await gateway.records.wallet()).toEqual(before);
   });
 
-  test("a request keeps the price it was admitted with", async () => {
+  test("a request keeps the price with which it was admitted", async () => {
     const slow = await gateway.call("/v1/chat/completions", { model: "slow", messages, stream: true });
     const dear = { input: "100", output: "100" };
     await gateway.apply(
       JSON.stringify({ models: [{ id: "slow", interfaces: ["chat", "responses"], price: dear }] }),
     );
     const costs = async (id: string, { input, output }: { input: string; output: string }) => {
-      const { inputTokens, outputTokens, costNano } = await gateway.books.row(id);
+      const { inputTokens, outputTokens, costNano } = await gateway.records.row(id);
       const lines = [[inputTokens, input] as const, [outputTokens, output] as const];
       return costNano === bill(lines, "1.5");
     };
@@ -282,5 +282,5 @@ describe.each(["sqlite", "postgres"] as const)("on %s", (engine) => {
     expect(await costs(await doneId(slow), PRICE)).toBe(true);
   });
 
-  test("and the books agree after all of it", () => gateway.books.expectAgreement());
+  test("the reconciliation has no findings after all of these", () => gateway.records.expectReconciled());
 });

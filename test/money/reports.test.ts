@@ -1,4 +1,4 @@
-/** What clients are told of money: `GET /v1/usage` and `GET /v1/requests/{id}`. */
+/** Money in the client API: `GET /v1/usage` and `GET /v1/requests/{id}`. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { parseUsd, usdText } from "../../src/money/nano.ts";
@@ -71,10 +71,10 @@ async function moneyOf(id: string, secret?: string): Promise<Money> {
 const chat = async (model: string, more: object = {}) =>
   doneId(await gateway.call("/v1/chat/completions", { model, messages, ...more }));
 
-describe("a request's report", () => {
-  test("shows what it cost, who paid, and the calculation line by line", async () => {
+describe("the report of a request", () => {
+  test("shows its cost, its payer and the calculation line by line", async () => {
     const id = await doneId(await gateway.call("/v1/responses", { model: "thinker", input: "Hello" }));
-    const { inputTokens, outputTokens, reasoningTokens, chargedNano } = await gateway.books.row(id);
+    const { inputTokens, outputTokens, reasoningTokens, chargedNano } = await gateway.records.row(id);
     const money = await moneyOf(id);
     const token = { per: "1M tokens", long_context: false };
     expect(money).toEqual({
@@ -103,7 +103,7 @@ describe("a request's report", () => {
     expect(sum).toBe(chargedNano);
   });
 
-  test("says where the prices of a long context were used", async () => {
+  test("marks the lines with long-context prices", async () => {
     const { calculation } = await moneyOf(await chat("long"));
     expect(calculation?.lines).toMatchObject([
       { unit: "input", price: "5.00", long_context: true },
@@ -115,20 +115,20 @@ describe("a request's report", () => {
     ["1024x1024", "high", "0.167"],
     ["1536x1024", "low", "0.063"],
     ["512x512", "low", "0.04"],
-  ])("knows the price of a picture of %s in %s", async (size, quality, price) => {
+  ])("shows the price of an image of %s in %s", async (size, quality, price) => {
     const body = { model: "painter", prompt: "A ledger", n: 2, size, quality };
     const { calculation } = await moneyOf(await doneId(await gateway.call("/v1/images/generations", body)));
-    // Its tokens are shown too, at the nothing that they cost.
+    // Its tokens are shown too, with a price of zero.
     expect(calculation?.lines.at(-1)).toMatchObject({ unit: "image", count: 2, price, per: "image" });
   });
 
-  test("shows no calculation where the count was not believed", async () => {
+  test("shows no calculation if the reported usage was implausible", async () => {
     const money = await moneyOf(await chat("liar"));
     expect(money).toMatchObject({ flags: ["clamped"], calculation: null });
     expect(parseUsd(money.charged)).toBeGreaterThan(0n);
   });
 
-  test("of one that nobody served shows that nothing was paid", async () => {
+  test("that no account served shows that nothing was charged", async () => {
     const response = await gateway.call("/v1/chat/completions", { model: "broken", messages });
     await response.text();
     const money = await moneyOf(response.headers.get("x-request-id") ?? "");
@@ -137,18 +137,18 @@ describe("a request's report", () => {
   });
 });
 
-describe("a group that does not charge", () => {
-  test("records what a request would have cost, and takes nothing", async () => {
-    const before = await gateway.books.wallet();
+describe("a group without charge", () => {
+  test("records the cost of a request and charges nothing", async () => {
+    const before = await gateway.records.wallet();
     const response = await gateway.call(
       "/v1/chat/completions",
       { model: "plain", messages },
       as(FREE_SECRET),
     );
     const id = await doneId(response);
-    // Written a moment later: nobody waits for it.
+    // Written later, because it is an unpaid request.
     await gateway.usageRows();
-    const row = await gateway.books.row(id);
+    const row = await gateway.records.row(id);
     expect(row).toMatchObject({ payer: null, chargedNano: 0n });
     expect(row.costNano).toBe(
       bill([
@@ -156,12 +156,12 @@ describe("a group that does not charge", () => {
         [row.outputTokens, PRICE.output],
       ]),
     );
-    expect(await gateway.books.charge(id)).toBeNull();
-    expect(await gateway.books.wallet()).toEqual(before);
+    expect(await gateway.records.charge(id)).toBeNull();
+    expect(await gateway.records.wallet()).toEqual(before);
     expect(await moneyOf(id, FREE_SECRET)).toMatchObject({ cost: usdText(row.costNano), charged: "0.00" });
   });
 
-  test("has nothing left to tell in its usage, and cost without charge", async () => {
+  test("reports no remaining amount, and cost without charge", async () => {
     const report = await (await gateway.call("/v1/usage", undefined, as(FREE_SECRET))).json();
     expect(report).toMatchObject({
       billing: { mode: "none", currency: "USD" },
@@ -175,7 +175,7 @@ describe("a group that does not charge", () => {
   });
 });
 
-test("GET /v1/usage has the documented shape, and its sums are those of the ledger", async () => {
+test("GET /v1/usage has the documented shape, and its sums match the ledger", async () => {
   const report = (await (await gateway.call("/v1/usage")).json()) as Record<string, unknown> & {
     billing: { balance: string };
     usage: { total: { charged: string }; range: { charged: string; by_model: { charged: string }[] } };
@@ -186,10 +186,10 @@ test("GET /v1/usage has the documented shape, and its sums are those of the ledg
     typeof value !== "object" || value === null || Array.isArray(value)
       ? [path]
       : Object.entries(value).flatMap(([name, of]) => paths(of, `${path}.${name}`));
-  // Limits are as they are set; everything else is always there.
+  // Limits appear only if they are set; all other fields are always present.
   const always = (value: object) => paths(value).filter((path) => !path.startsWith(".limits."));
   expect(always(report)).toEqual(expect.arrayContaining(always(documented)));
-  const { balanceNano } = await gateway.books.wallet();
+  const { balanceNano } = await gateway.records.wallet();
   const spent = usdText(parseUsd("10.00") - balanceNano);
   expect(report.billing.balance).toBe(usdText(balanceNano));
   expect(report).toMatchObject({ isValid: true, planName: "paying", unit: "USD" });

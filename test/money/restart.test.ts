@@ -1,4 +1,4 @@
-/** The product as it is run, in a process of its own: what is in its books outlives it, and can be proved. */
+/** The real process: its billing data survives restarts and can be verified. */
 
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
@@ -91,27 +91,30 @@ describe("a client that sees the end", () => {
   test.each([
     ["/v1/chat/completions", { messages }, "[DONE]"],
     ["/v1/responses", { input: "Hello" }, "response.completed"],
-  ])("of a stream of %s finds its row and its charge in the store", async (path, prompt, terminal) => {
-    await start(SETUP);
-    const store = openStore(true);
-    for (let i = 0; i < 20; i++) {
-      const response = await call(path, { model: "paid", ...prompt, stream: true });
-      const id = response.headers.get("x-request-id") ?? "";
-      const decoder = new TextDecoder();
-      let seen = "";
-      for await (const chunk of response.body ?? []) {
-        seen += decoder.decode(chunk, { stream: true });
-        // At this very moment, without waiting for anything.
-        if (!seen.includes(terminal)) continue;
-        expect(store.query(READ_ROW).get(id)).toMatchObject({ holds: 0, charged_nano: expect.any(Number) });
-        break;
+  ])(
+    "of a stream of %s finds its usage row and its charge in the database",
+    async (path, prompt, terminal) => {
+      await start(SETUP);
+      const store = openStore(true);
+      for (let i = 0; i < 20; i++) {
+        const response = await call(path, { model: "paid", ...prompt, stream: true });
+        const id = response.headers.get("x-request-id") ?? "";
+        const decoder = new TextDecoder();
+        let seen = "";
+        for await (const chunk of response.body ?? []) {
+          seen += decoder.decode(chunk, { stream: true });
+          // At this moment, without waiting.
+          if (!seen.includes(terminal)) continue;
+          expect(store.query(READ_ROW).get(id)).toMatchObject({ holds: 0, charged_nano: expect.any(Number) });
+          break;
+        }
+        expect(seen).toContain(terminal);
       }
-      expect(seen).toContain(terminal);
-    }
-    store.close();
-  });
+      store.close();
+    },
+  );
 
-  test("of a whole answer does so too", async () => {
+  test("of a whole response finds them too", async () => {
     await start(SETUP);
     const store = openStore(true);
     for (let i = 0; i < 20; i++) {
@@ -125,7 +128,7 @@ describe("a client that sees the end", () => {
 });
 
 describe("after a restart", () => {
-  test("balance, usage, kept answers and windows are as they were", async () => {
+  test("balance, usage, stored idempotent responses and windows are unchanged", async () => {
     await start(SETUP);
     await someTraffic();
     const key = { "idempotency-key": "one" };
@@ -142,11 +145,11 @@ describe("after a restart", () => {
     expect((await usage()).billing.balance).toBe(before.billing.balance);
   });
 
-  test("what a killed process left half done is settled once, and its money is free", async () => {
+  test("in-flight requests of a killed process are settled once, and their holds are released", async () => {
     await start(SETUP);
     const response = await call("/v1/responses", { model: "slow", input: "Hello", stream: true });
     const reader = response.body?.getReader();
-    // Its output so far is written about once a second.
+    // The output so far is recorded about once a second.
     const untilMs = performance.now() + 1_500;
     while (performance.now() < untilMs) await reader?.read();
     process.kill(gateway?.pid ?? 0, "SIGKILL");
@@ -169,21 +172,21 @@ describe("after a restart", () => {
   });
 });
 
-test("explain shows a request's bill: who paid, and the price of every part", async () => {
+test("explain shows the cost of a request: its payer, and the price of every part", async () => {
   await start({ ...SETUP, billing: { multiplier: "1.5" } });
   const response = await call("/v1/chat/completions", { model: "paid", messages });
   await response.text();
   const { code, output } = await run("explain", response.headers.get("x-request-id") ?? "");
   expect(code).toBe(0);
   expect(output).toMatch(
-    /^cost: \$(0\.000\d+), \$\1 charged to the balance of payer@example\.com; by the list \$0\.000\d+$/m,
+    /^cost: \$(0\.000\d+), \$\1 charged to the balance of payer@example\.com; upstream cost \$0\.000\d+$/m,
   );
   expect(output).toMatch(/^input +\d+ +\$2\.50 \/ 1M tokens +1\.5 +\$0\.000\d+$/m);
   expect(output).toMatch(/^output +\d+ +\$10\.000001 \/ 1M tokens +1\.5 +\$0\.000\d+$/m);
 });
 
 describe("model-gateway audit", () => {
-  test("agrees after every kind of request, while the gateway runs and when it does not", async () => {
+  test("has no findings after every kind of request, with and without a running gateway", async () => {
     await start({
       ...SETUP,
       plans: [{ name: "pro", windows: [{ per: "day", usd: "1.00" }] }],
@@ -192,7 +195,7 @@ describe("model-gateway audit", () => {
     await someTraffic();
     await run("wallet", "top-up", "--user", PAYER, "--usd", "5");
     const whileRunning = await run("audit");
-    expect(whileRunning).toMatchObject({ code: 0, output: expect.stringContaining("The books agree") });
+    expect(whileRunning).toMatchObject({ code: 0, output: expect.stringContaining("Ledger check passed") });
     await gateway?.stop();
     gateway = null;
     expect((await run("audit")).code).toBe(0);
@@ -200,7 +203,7 @@ describe("model-gateway audit", () => {
 
   test.each([
     [
-      "a charge on a row",
+      "the charge of a usage row",
       "UPDATE usage_row SET charged_nano = charged_nano + 1 WHERE request_id = ?",
       "row_entry",
     ],
@@ -209,12 +212,12 @@ describe("model-gateway audit", () => {
       "UPDATE entry SET amount_nano = amount_nano + 1 WHERE request_id = ?",
       "balance",
     ],
-    ["an entry away", "DELETE FROM entry WHERE request_id = ?", "row_entry"],
-    ["a row away", "DELETE FROM usage_row WHERE request_id = ?", "entry_row"],
+    ["an entry (deleted)", "DELETE FROM entry WHERE request_id = ?", "row_entry"],
+    ["a usage row (deleted)", "DELETE FROM usage_row WHERE request_id = ?", "entry_row"],
     ["a balance", "UPDATE wallet SET balance_nano = balance_nano + 1 WHERE ? <> ''", "balance"],
-    ["what is held", "UPDATE wallet SET held_nano = held_nano + 1 WHERE ? <> ''", "held"],
+    ["the held amount", "UPDATE wallet SET held_nano = held_nano + 1 WHERE ? <> ''", "held"],
     ["a sum", "UPDATE usage_hour SET cost_nano = cost_nano + 1 WHERE ? <> ''", "roll_up"],
-  ])("finds whoever changed %s, ends with 1 and names it", async (_, statement, check) => {
+  ])("detects a manipulation of %s, exits with 1 and names it", async (_, statement, check) => {
     await start(SETUP);
     const response = await call("/v1/chat/completions", { model: "paid", messages });
     await response.text();

@@ -1,4 +1,4 @@
-/** Groups that a subscription pays for: windows of money, in their order, with the time when they are full again. */
+/** Groups that charge subscriptions: USD windows, in their order, with their reset time. */
 
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cancelGrant } from "../../src/billing/operations/grant.ts";
@@ -6,7 +6,7 @@ import { refund } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
 import { listSubscriptionStandings } from "../../src/store/money/subscription-standing.ts";
-import { refusalOf } from "../support/error-envelope.ts";
+import { expectRefusal } from "../support/error-envelope.ts";
 import {
   bill,
   doneId,
@@ -23,7 +23,7 @@ const running: PaidGateway[] = [];
 
 afterEach(async () => {
   for (const gateway of running.splice(0)) {
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
     await gateway.stop();
   }
 });
@@ -51,9 +51,9 @@ const ask = (gateway: PaidGateway, more: object = {}) =>
 
 async function payerOf(gateway: PaidGateway, response: Response): Promise<string | undefined> {
   const id = await doneId(response);
-  const row = await gateway.books.row(id);
+  const row = await gateway.records.row(id);
   expect(row.payer).toBe("subscription");
-  const charge = await gateway.books.charge(id);
+  const charge = await gateway.records.charge(id);
   expect(charge?.amountNano).toBe(row.chargedNano);
   expect(charge?.debit).toBe(`subscription:${charge?.subscriptionId}`);
   return (await standing(gateway)).find(({ id }) => id === charge?.subscriptionId)?.planName;
@@ -62,26 +62,29 @@ async function payerOf(gateway: PaidGateway, response: Response): Promise<string
 const NEXT_MIDNIGHT = () => Math.floor(Date.now() / 86_400_000 + 1) * 86_400;
 
 describe("a subscription", () => {
-  test.each([false, true])("pays instead of the balance, to the nano (stream: %p)", async (stream) => {
-    const gateway = await start({
-      balance: "5.00",
-      plans: [plan("pro", "1.00")],
-      subscriptions: [{ plan: "pro" }],
-    });
-    expect(await payerOf(gateway, await ask(gateway, { stream }))).toBe("pro");
-    const last = gateway.simulator.ledger.last();
-    const cost = bill([
-      [last?.inputTokens ?? 0, PRICE.input],
-      [last?.outputTokens ?? 0, PRICE.output],
-    ]);
-    const [pro] = await standing(gateway);
-    expect(pro?.windows).toMatchObject([
-      { usedNano: cost, heldNano: 0n, remainingNano: parseUsd("1.00") - cost },
-    ]);
-    expect(await gateway.books.wallet()).toEqual({ balanceNano: parseUsd("5.00"), heldNano: 0n });
-  });
+  test.each([false, true])(
+    "pays instead of the balance, exact to the nano-USD (stream: %p)",
+    async (stream) => {
+      const gateway = await start({
+        balance: "5.00",
+        plans: [plan("pro", "1.00")],
+        subscriptions: [{ plan: "pro" }],
+      });
+      expect(await payerOf(gateway, await ask(gateway, { stream }))).toBe("pro");
+      const last = gateway.simulator.ledger.last();
+      const cost = bill([
+        [last?.inputTokens ?? 0, PRICE.input],
+        [last?.outputTokens ?? 0, PRICE.output],
+      ]);
+      const [pro] = await standing(gateway);
+      expect(pro?.windows).toMatchObject([
+        { usedNano: cost, heldNano: 0n, remainingNano: parseUsd("1.00") - cost },
+      ]);
+      expect(await gateway.records.wallet()).toEqual({ balanceNano: parseUsd("5.00"), heldNano: 0n });
+    },
+  );
 
-  test("is shown by GET /v1/usage with every window, and what is held while a stream runs", async () => {
+  test("is shown by GET /v1/usage with every window, and with the hold during a stream", async () => {
     const windows = [
       { per: "day", usd: "1.00" },
       { per: "month", usd: "10.00", counted: "rolling" },
@@ -98,7 +101,7 @@ describe("a subscription", () => {
     expect(day).toMatchObject({ per: "day", limit: "1.00", used: "0.00", resets_at: NEXT_MIDNIGHT() });
     expect(month).toMatchObject({ per: "month", limit: "10.00", held: day?.held ?? "" });
     expect(Number(day?.held)).toBeGreaterThan(0.001);
-    const { chargedNano } = await gateway.books.row(await doneId(response));
+    const { chargedNano } = await gateway.records.row(await doneId(response));
     const after = await usage();
     expect(after).toMatchObject({
       billing: { mode: "subscription", currency: "USD", subscriptions: [{ plan: "pro", ends_at: null }] },
@@ -121,7 +124,7 @@ describe("a subscription", () => {
     remaining: number;
   }
 
-  test("bounds an answer to what is left of its tightest window", async () => {
+  test("limits a response to the rest of its tightest window", async () => {
     const windows = [
       { per: "day", usd: "0.001" },
       { per: "month", usd: "10.00" },
@@ -130,13 +133,13 @@ describe("a subscription", () => {
     const id = await doneId(await ask(gateway));
     const last = gateway.simulator.ledger.last();
     const body = JSON.parse(
-      new TextDecoder().decode(gateway.simulator.ledger.bodyOf(last?.id ?? "") ?? new Uint8Array()),
+      new TextDecoder().decode(gateway.simulator.ledger.findBody(last?.id ?? "") ?? new Uint8Array()),
     );
     expect(body.max_completion_tokens).toBeLessThan(100);
-    expect((await gateway.books.row(id)).flags).toEqual(["capped"]);
+    expect((await gateway.records.row(id)).flags).toEqual(["capped"]);
   });
 
-  test("whose window is used up refuses with the moment it is filled up again", async () => {
+  test("with an exhausted window rejects with the reset time", async () => {
     const gateway = await start({
       balance: "5.00",
       plans: [plan("tiny", "0.0001")],
@@ -148,11 +151,11 @@ describe("a subscription", () => {
     const { error } = (await response.json()) as { error: Record<string, unknown> };
     const when = `${new Date(NEXT_MIDNIGHT() * 1000).toISOString().slice(0, 19)}Z`;
     expect(error).toMatchObject({ type: "usage_limit_reached", resets_at: NEXT_MIDNIGHT() });
-    expect(error.message).toContain(`of your subscription is left. It is filled up at ${when}.`);
+    expect(error.message).toContain(`left. The quota resets at ${when}.`);
     expect(gateway.simulator.ledger.totals().requests).toBe(0);
   });
 
-  test("that has not begun, has ended or was cancelled pays nothing", async () => {
+  test("that has not begun, has ended or was cancelled does not pay", async () => {
     const gateway = await start({
       plans: [plan("later", "1.00"), plan("over", "1.00"), plan("now", "1.00")],
       subscriptions: [
@@ -164,9 +167,9 @@ describe("a subscription", () => {
     expect(await payerOf(gateway, await ask(gateway))).toBe("now");
     const [now] = (await standing(gateway)).filter(({ planName }) => planName === "now");
     await cancelGrant(gateway.installation, now?.id ?? "", "now");
-    const error = await refusalOf(await ask(gateway), 429);
+    const error = await expectRefusal(await ask(gateway), 429);
     expect(error).toMatchObject({ code: "insufficient_quota" });
-    expect(error.message).toContain("no running subscription of yours has that much left");
+    expect(error.message).toContain("no active subscription has that much quota left");
   });
 
   test("gets a refund back into its window", async () => {
@@ -177,7 +180,7 @@ describe("a subscription", () => {
   });
 });
 
-describe("of several subscriptions", () => {
+describe("with several subscriptions", () => {
   const several = {
     plans: [plan("second", "1.00"), plan("first", "0.0015"), plan("other", "1.00")],
     subscriptions: [
@@ -188,9 +191,9 @@ describe("of several subscriptions", () => {
     billing: { plans: ["first", "second"] },
   };
 
-  test("the lowest priority pays first, as long as it can, then the next", async () => {
+  test("the lowest priority number pays first while it can, then the next", async () => {
     const gateway = await start(several);
-    // So many tokens fit the first one once, and what is left does not even pay for a short answer.
+    // The first subscription can pay this many tokens once, and the rest does not even pay for a short response.
     const asked = { max_completion_tokens: 100 };
     const payers: (string | undefined)[] = [];
     for (let i = 0; i < 4; i++) payers.push(await payerOf(gateway, await ask(gateway, asked)));
@@ -201,13 +204,13 @@ describe("of several subscriptions", () => {
 
   test("only those of the group's plans pay", async () => {
     const gateway = await start({ ...several, subscriptions: [{ plan: "other" }] });
-    const error = await refusalOf(await ask(gateway), 429);
+    const error = await expectRefusal(await ask(gateway), 429);
     expect(error.code).toBe("insufficient_quota");
     const report = (await (await gateway.call("/v1/usage")).json()) as { billing: object };
     expect(report.billing).toEqual({ mode: "subscription", currency: "USD", subscriptions: [] });
   });
 
-  test("one that has an end is used before an open one", async () => {
+  test("one with an end date pays before an open-ended one", async () => {
     const gateway = await start({
       plans: [plan("open", "1.00"), plan("ending", "1.00")],
       subscriptions: [{ plan: "open" }, { plan: "ending", ends: "2099-01-01" }],
@@ -216,7 +219,7 @@ describe("of several subscriptions", () => {
   });
 });
 
-test("of many at once no window is overspent", async () => {
+test("concurrent requests cannot overspend a window", async () => {
   const gateway = await start({ plans: [plan("pro", "0.01")], subscriptions: [{ plan: "pro" }] });
   const statuses = await Promise.all(
     Array.from({ length: 60 }, async (_, i) => {

@@ -1,4 +1,4 @@
-/** Windows of money, for a key, a user and a group: they refuse with the time when they free, and outlive a restart. */
+/** USD windows of a key, a user and a group: they reject with the reset time, and survive a restart. */
 
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -82,18 +82,18 @@ const windowLeft = async (): Promise<string> => {
   return limits.key.windows[0]?.usd.remaining ?? "";
 };
 
-/** An answer costs some $0.0005, and may cost $0.16: it is bounded to what the window has left. */
+/** A response costs about $0.0005 and could cost $0.16: it is limited to the rest of the window. */
 const window = (usd: string) => ({ windows: [{ per: "5h", usd }] });
 const free = { billing: { charge: "none" } } as const;
 
-test("a window of a key refuses when it is used up, whoever pays, and goes on where it was after a restart", async () => {
+test("an exhausted window of a key rejects for every kind of charge, and survives a restart", async () => {
   await start({ ...free, group: { limits: window("0.01") } });
   const { served, told } = await untilRefused();
   expect(served).toBeGreaterThan(1);
   expect(told.status).toBe(429);
   expect(told.error).toMatchObject({ type: "usage_limit_reached" });
   expect(told.error?.message).toMatch(
-    /^Usage limit reached for this API key: of \$0\.01 in any 5 hours only \$0\.00\d+ is left\. Try again at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.$/,
+    /^Usage limit reached for this API key: only \$0\.00\d+ of \$0\.01 per 5 hours is left\. Try again at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.$/,
   );
   expect(told.headers.get("x-should-retry")).toBe("false");
   const inHours = ((told.error?.resets_at ?? 0) - Date.now() / 1000) / 3_600;
@@ -108,9 +108,9 @@ test("a window of a key refuses when it is used up, whoever pays, and goes on wh
 });
 
 test.each(["balance", "none"])(
-  "a small window is not overshot by parallel requests without a bound, and all of it can be used (charge: %s)",
+  "a small window is not exceeded by parallel unlimited requests, and can be used up (charge: %s)",
   async (charge) => {
-    // An answer of this model costs $0.02 where nothing bounds it: twice the window.
+    // An unlimited response of this model costs $0.02: twice the window.
     await start({
       models: { paid: "sim-fast@bytes=10000,first=200ms" },
       balance: "10.00",
@@ -131,13 +131,13 @@ test.each(["balance", "none"])(
     expect(served).toBeLessThan(3);
     const { usage, limits } = await report();
     expect(limits.key.windows[0]?.usd.used).toBe(usage.total.cost);
-    // The estimate of the input may be a few tokens off.
+    // The estimate of the input can be a few tokens off.
     expect(Number(usage.total.cost)).toBeGreaterThan(0.008);
     expect(Number(usage.total.cost)).toBeLessThan(0.0105);
   },
 );
 
-test("windows of users and groups count for all of their keys", async () => {
+test("windows of users and groups apply to all of their keys", async () => {
   const other = "other-key-0123456789-0123456789-0123456789";
   await start({
     balance: "1.00",
@@ -148,7 +148,7 @@ test("windows of users and groups count for all of their keys", async () => {
   expect((await ask(other)).status).toBe(429);
 });
 
-test("an upstream's absurd count uses up no window, before a restart or after", async () => {
+test("absurd upstream usage does not exhaust a window, before or after a restart", async () => {
   await start({
     ...free,
     models: { paid: "fault/usage-huge" },
@@ -160,7 +160,7 @@ test("an upstream's absurd count uses up no window, before a restart or after", 
 });
 
 test.each(["balance", "none"])(
-  "what was counted here (charge: %s) is in the window as in its rows, before a restart and after",
+  "usage that was counted locally (charge: %s) is in the window, before and after a restart",
   async (charge) => {
     const models = { paid: "fault/no-usage" };
     await start({ models, balance: "1.00", billing: { charge }, group: { limits: window("0.10") } });
@@ -173,7 +173,7 @@ test.each(["balance", "none"])(
   },
 );
 
-test("the official client is told once", async () => {
+test("the OpenAI SDK does not retry an exhausted window", async () => {
   await start({ ...free, group: { limits: window("0.000001") } });
   let calls = 0;
   const client = new OpenAI({
@@ -184,7 +184,7 @@ test("the official client is told once", async () => {
       return fetch(...call);
     },
   });
-  // Nothing is used yet, so even a request above the limit is let in; then nothing is.
+  // Nothing is used yet, so even a request above the limit is admitted; the next one is not.
   await client.responses.create({ model: "paid", input: "Hello" });
   expect(calls).toBe(1);
   const error = await client.responses.create({ model: "paid", input: "Hello" }).catch((thrown) => thrown);

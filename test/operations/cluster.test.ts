@@ -1,4 +1,4 @@
-/** The same product on PostgreSQL, alone and as two nodes on one database. */
+/** The gateway on PostgreSQL, as one node and as two nodes on one database. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import OpenAI from "openai";
@@ -19,7 +19,7 @@ beforeAll(async () => {
   postgres = await startPostgres();
   const environment = { MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") };
   one = await startTestGateway({ databaseUrl: postgres.url, environment });
-  // The second node finds the first one's accounts, and its own simulator stays unused.
+  // The second node uses the accounts of the first; its own simulator stays unused.
   two = await startTestGateway({ databaseUrl: postgres.url, environment, file: "models: []" });
 }, FIRST_START_WITHIN_MS);
 
@@ -33,7 +33,7 @@ const clientOf = ({ url }: RunningGateway) =>
   new OpenAI({ baseURL: `${url}/v1`, apiKey: TEST_KEY, maxRetries: 0 });
 const chat = { model: "fast-chat", messages: [{ role: "user" as const, content: "Hello" }] };
 
-test("both nodes serve what one was told", async () => {
+test("both nodes serve the configuration of one", async () => {
   for (const node of [one, two]) {
     const client = clientOf(node);
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["fast-chat"]);
@@ -44,7 +44,7 @@ test("both nodes serve what one was told", async () => {
   expect(two.simulator.ledger.totals().requests).toBe(0);
 });
 
-test("a response made at one node is found at the other, for its key alone", async () => {
+test("a response created on one node is found on the other, with its key only", async () => {
   const made = await clientOf(one).responses.create({ model: "fast-chat", input: "Remember" });
   await one.usageRows();
   const fetched = await clientOf(two).responses.retrieve(made.id);
@@ -68,7 +68,7 @@ test("usage of both nodes adds up", async () => {
     };
     return report.usage.total.requests;
   };
-  // Each node writes its own rows when it is asked; the second answer then has both.
+  // Each node writes its own rows on request; the second response then includes both.
   await total(two);
   const before = await total(one);
   await Promise.all([one, two, one, two, two].map((node) => clientOf(node).chat.completions.create(chat)));
@@ -77,7 +77,7 @@ test("usage of both nodes adds up", async () => {
   expect(await total(two)).toBe(before + 5);
 });
 
-test("a model published at one node appears at the other", async () => {
+test("a model published on one node appears on the other", async () => {
   const isThere = async () => (await two.call("/v1/models/late-comer")).status === 200;
   expect(await isThere()).toBe(false);
   await one.apply(`
@@ -88,7 +88,7 @@ groups: [{ name: default, models: [fast-chat, late-comer], accounts: [sim] }]
   await eventually(isThere);
 });
 
-test("a key revoked at one node is dead at the other", async () => {
+test("a key revoked on one node is rejected by the other", async () => {
   const status = async (node: RunningGateway) =>
     (await node.call("/v1/models", undefined, { headers: { authorization: `Bearer ${OTHER_KEY}` } })).status;
   expect(await status(two)).toBe(200);

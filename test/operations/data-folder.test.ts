@@ -1,4 +1,4 @@
-/** One server for each data folder, and commands beside it. */
+/** One server per data folder, with commands beside it. */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -17,7 +17,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test("a second start is refused with the number of the first, commands go on, and a kill frees the folder", async () => {
+test("a second start is rejected with the pid of the first; commands work; a kill frees the folder", async () => {
   folder = mkdtempSync(join(tmpdir(), "model-gateway-folder-"));
   gateway = await startGatewayProcess({ folder });
   const second = await runCommand(["start"], { folder, env: { PORT: "0" } });

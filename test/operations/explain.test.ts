@@ -1,4 +1,4 @@
-/** The `explain` command as an operator runs it: what happened to a request, and what a key may call. */
+/** The `explain` command for operators: the history of a request, and what a key may call. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { eventually } from "../support/eventually.ts";
 import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
-import { askGateway, poolFile } from "../support/pooled-gateway.ts";
+import { poolFile, sendToGateway } from "../support/pooled-gateway.ts";
 
 setDefaultTimeout(30_000);
 
@@ -42,11 +42,11 @@ afterAll(async () => {
 
 const explain = (...args: string[]) => runCommand(["explain", ...args], { folder });
 
-async function requestId(ask: Parameters<typeof askGateway>[1]): Promise<string> {
-  const response = await askGateway(gateway.url, ask);
+async function requestId(ask: Parameters<typeof sendToGateway>[1]): Promise<string> {
+  const response = await sendToGateway(gateway.url, ask);
   await response.text();
   const id = response.headers.get("x-request-id") ?? "";
-  // Asking for usage writes what is on its way first.
+  // Requesting the usage writes pending rows first.
   const headers = { authorization: "Bearer test-key-0123456789-0123456789-0123456789" };
   await fetch(`${gateway.url}/v1/usage`, { headers });
   return id;
@@ -60,15 +60,15 @@ async function keyId(name: string): Promise<string> {
   return id;
 }
 
-test("another process on the same folder is refused, and leaves the first one's socket alone", async () => {
+test("another process on the same folder is rejected and does not remove the operator's socket", async () => {
   const refused = await runCommand(["start", "--config", "gateway.yaml"], { folder });
   expect(refused.code).not.toBe(0);
   expect(refused.output).toContain("is in use by process");
   const { output } = await explain("--key", await keyId("a"), "--model", "pooled");
-  expect(output).toContain("account now");
+  expect(output).toContain("available in");
 });
 
-test("a door that a killed process left behind is taken over", async () => {
+test("an operator's socket left by a killed process is replaced", async () => {
   const other = mkdtempSync(join(tmpdir(), "model-gateway-explain-"));
   try {
     const killed = await startGatewayProcess({ folder: other });
@@ -79,7 +79,7 @@ test("a door that a killed process left behind is taken over", async () => {
     const { output } = await runCommand(["keys", "list"], { folder: other });
     const id = /\b[0-9A-Za-z]{8}\b/.exec(output)?.[0] ?? "";
     const explained = await runCommand(["explain", "--key", id, "--model", "sim-fast"], { folder: other });
-    expect(explained.output).toContain("account now");
+    expect(explained.output).toContain("available in");
     expect(await next.stop()).toBe(0);
     expect(existsSync(join(other, "data/control.sock"))).toBe(false);
   } finally {
@@ -88,14 +88,14 @@ test("a door that a killed process left behind is taken over", async () => {
 });
 
 describe("explain REQUEST_ID", () => {
-  test("shows every attempt with its account, its timing and why it failed, and what was weighed", async () => {
+  test("shows every attempt with its account, timing and failure, and all candidates", async () => {
     const id = await requestId({ key: "a" });
     const { code, output } = await explain(id);
     expect([code, output]).toEqual([0, output]);
     const lines = output.split("\n");
     expect(lines[0]).toStartWith(id);
     expect(lines[1]).toBe("chat.completions pooled");
-    expect(lines[2]).toMatch(/^200 completed after \d+ ms, 0 ms of it waiting$/);
+    expect(lines[2]).toMatch(/^200 completed after \d+ ms, including 0 ms in the queue$/);
     expect(lines[3]).toMatch(/^tokens: \d+ in \(0 cached\), \d+ out \(0 reasoning\)$/);
     expect(output).toMatch(/^ *1 +account-0 +fault\/500 +\d+ ms +- +500 +server: status 500 *$/m);
     expect(output).toMatch(/^ *2 +account-1 +sim-other +\d+ ms +\d+ ms +200 +served *$/m);
@@ -103,7 +103,7 @@ describe("explain REQUEST_ID", () => {
     expect(output).toMatch(/^ *account-1 +sim-other +2 +[\d.]+ +eligible *$/m);
   });
 
-  test("shows why a request was refused", async () => {
+  test("shows why a request was rejected", async () => {
     await requestId({ key: "limited" });
     const id = await requestId({ key: "limited", stream: true });
     const { code, output } = await explain(id);
@@ -113,34 +113,34 @@ describe("explain REQUEST_ID", () => {
     expect(output).not.toContain("account-0");
   });
 
-  test("says so when there is no such request", async () => {
+  test("reports an unknown request", async () => {
     const { code, output } = await explain("req_unknown");
     expect(code).not.toBe(0);
-    expect(output).toContain("There is no request req_unknown.");
+    expect(output).toContain("Request req_unknown does not exist.");
   });
 });
 
 describe("explain --key --model", () => {
-  test("shows the steps, and the accounts that would be asked", async () => {
+  test("shows the steps and the accounts that would be tried", async () => {
     const { code, output } = await explain("--key", await keyId("a"), "--model", "alone");
     expect([code, output]).toEqual([0, output]);
     expect(output).toContain("✓ the key is active");
-    expect(output).toContain("✓ its group is default");
-    expect(output).toContain("✓ 1 of 2 accounts in the pool can serve it");
+    expect(output).toContain("✓ the key belongs to group default");
+    expect(output).toContain("✓ 1 of 2 accounts of the group can serve the model");
     expect(output).toMatch(/^ *account-0 +sim-alone +1 +1 +eligible *$/m);
     expect(output).toMatch(/^ *account-1 +- +2 +1 +no_model *$/m);
-    expect(output).toContain("This key may call alone.");
+    expect(output).toContain("Result: this key can call alone.");
   });
 
-  test("names the step that refuses, and ends there", async () => {
+  test("names the step that rejects, and ends there", async () => {
     const { code, output } = await explain("--key", await keyId("a"), "--model", "nonsense");
     expect(code).toBe(1);
-    expect(output).toContain("✗ there is no model nonsense");
-    expect(output).not.toContain("the model serves");
-    expect(output).toContain("This key may not call nonsense.");
+    expect(output).toContain("✗ the model nonsense does not exist");
+    expect(output).not.toContain("the model supports");
+    expect(output).toContain("Result: this key cannot call nonsense.");
   });
 
-  test("takes the interface into account", async () => {
+  test("considers the interface", async () => {
     const { code, output } = await explain(
       "--key",
       await keyId("a"),
@@ -154,20 +154,20 @@ describe("explain --key --model", () => {
   });
 
   test.each([
-    [["--key", "nobody00", "--model", "pooled"], "There is no key nobody00."],
-    [["--key", "nobody00"], "Name a request id, or --key and --model."],
+    [["--key", "nobody00", "--model", "pooled"], "Key nobody00 does not exist."],
+    [["--key", "nobody00"], "Missing arguments: set a request id, or --key and --model."],
     [["--key", "nobody00", "--model", "pooled", "--interface", "telepathy"], "--interface must be one of"],
-  ])("%j is answered with what to do", async (args, told) => {
+  ])("%j results in a hint", async (args, told) => {
     const { code, output } = await explain(...args);
     expect(code).not.toBe(0);
     expect(output).toContain(told);
   });
 });
 
-describe("while the server runs, a dry run tells how things stand now", () => {
-  test("the limits in use and the health of each account", async () => {
+describe("while the server runs, a dry run shows the live state", () => {
+  test("of limits and the health of each account", async () => {
     const key = await keyId("limited");
-    await (await askGateway(gateway.url, { key: "limited" })).text();
+    await (await sendToGateway(gateway.url, { key: "limited" })).text();
     const { code, output } = await explain("--key", key, "--model", "pooled");
     expect(code).toBe(0);
     expect(output).toContain("key: 1 of 1 requests in the last minute");
@@ -175,10 +175,10 @@ describe("while the server runs, a dry run tells how things stand now", () => {
     expect(output).toMatch(/account-1 .*eligible/);
   });
 
-  test("a failing account with the failure that it cools down after", async () => {
+  test("of a failing account with the cause of its cool-down", async () => {
     const key = await keyId("a");
     const { output } = await eventually(async () => {
-      await (await askGateway(gateway.url, { key: "a" })).text();
+      await (await sendToGateway(gateway.url, { key: "a" })).text();
       const explained = await explain("--key", key, "--model", "pooled");
       return explained.output.includes("cooling") ? explained : null;
     });

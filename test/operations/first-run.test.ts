@@ -1,4 +1,4 @@
-/** The first minutes with the product: an empty folder, one command, and what is then there. */
+/** The first run: an empty folder, one command, and its result. */
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -7,7 +7,7 @@ import { join } from "node:path";
 import OpenAI from "openai";
 import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
 
-// Every command is a process of its own, and the machine may be busy.
+// Every command is a separate process, and the machine can be busy.
 setDefaultTimeout(60_000);
 
 let folder: string;
@@ -27,7 +27,7 @@ const demoKey = () => readFileSync(join(folder, "data/demo.key"), "utf8").trim()
 const adminToken = () => readFileSync(join(folder, "data/admin-token"), "utf8").trim();
 const mode = (name: string) => (statSync(join(folder, name)).mode & 0o777).toString(8);
 
-/** The lines of the start-up text that make the curl, as a person would copy them. */
+/** The curl command from the start-up text, as a user would copy it. */
 function printedCurl(text: string): string {
   const lines = text.split("\n").map((line) => line.trim());
   const from = lines.findIndex((line) => line.startsWith("curl "));
@@ -42,7 +42,7 @@ async function shell(script: string): Promise<string> {
 }
 
 describe("the start-up text", () => {
-  test("says where the API is, where the data are, and how to become the administrator", () => {
+  test("shows the API's address, the data folder, and how to become the administrator", () => {
     const text = gateway.output();
     expect(text).toContain("Model Gateway");
     expect(text).toMatch(/ready in \d+ ms/);
@@ -51,13 +51,13 @@ describe("the start-up text", () => {
     expect(text).toContain("admin claim --email you@example.com");
   });
 
-  test("holds no secret: terminals end up in logs and screenshots", () => {
+  test("contains no secret, because terminals end up in logs and screenshots", () => {
     expect(gateway.output()).not.toContain(demoKey());
     expect(gateway.output()).not.toContain(adminToken());
     expect(gateway.output()).not.toMatch(/gwk_/);
   });
 
-  test("has a curl that answers at once", async () => {
+  test("has a curl command that works at once", async () => {
     const answer = JSON.parse(await shell(printedCurl(gateway.output())));
     expect(answer).toMatchObject({
       object: "chat.completion",
@@ -66,7 +66,7 @@ describe("the start-up text", () => {
     });
   });
 
-  test("has a curl that streams when told to", async () => {
+  test('has a curl command that streams with "stream": true', async () => {
     const script = printedCurl(gateway.output()).replace("-d '{", `-d '{"stream": true, `);
     const text = await shell(script);
     expect(text).toStartWith("data: {");
@@ -75,7 +75,7 @@ describe("the start-up text", () => {
   });
 });
 
-test("what is secret can be read by its owner alone", () => {
+test("secret files are readable only by their owner", () => {
   expect(mode("data")).toBe("700");
   for (const name of ["master.key", "demo.key", "admin-token"]) expect(mode(`data/${name}`)).toBe("600");
   for (const name of readdirSync(join(folder, "data")).filter((entry) => entry.startsWith("gateway.db"))) {
@@ -83,7 +83,7 @@ test("what is secret can be read by its owner alone", () => {
   }
 });
 
-test("the demo serves all four families", async () => {
+test("the demo serves all four interfaces", async () => {
   const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: demoKey(), maxRetries: 0 });
   const models = (await client.models.list()).data.map(({ id }) => id);
   expect(models).toEqual(["sim-fast", "sim-reason", "sim-tools", "sim-embed", "sim-image"]);
@@ -100,16 +100,16 @@ describe("the administrator", () => {
       stdin: "correct horse battery\n",
     });
 
-  test("is made once, by whoever can read the token, while the server runs", async () => {
+  test("is created once with the token file, while the server runs", async () => {
     const first = await claim("ops@example.com");
     expect(first).toMatchObject({
       code: 0,
-      output: expect.stringContaining("ops@example.com is the administrator"),
+      output: expect.stringContaining("ops@example.com is now the administrator."),
     });
     expect(existsSync(join(folder, "data/admin-token"))).toBe(false);
     const second = await claim("mallory@example.com");
     expect(second.code).not.toBe(0);
-    expect(second.output).toContain("There is an administrator already");
+    expect(second.output).toContain("An administrator already exists");
   });
 });
 

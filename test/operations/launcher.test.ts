@@ -1,4 +1,4 @@
-/** The running process: where it listens, how it is changed while it runs, what it can hold, how it ends. */
+/** The running process: listening address, changes at run time, capacity and shutdown. */
 
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -78,8 +78,8 @@ function freePort(): number {
   return port;
 }
 
-describe("where it listens", () => {
-  test("PORT and HOST say so", async () => {
+describe("the listening address", () => {
+  test("is set by PORT and HOST", async () => {
     const port = freePort();
     const gateway = await start({ env: { PORT: String(port), HOST: "127.0.0.2" } });
     expect(gateway.url).toBe(`http://127.0.0.2:${port}`);
@@ -87,7 +87,7 @@ describe("where it listens", () => {
     expect(await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => "refused")).toBe("refused");
   });
 
-  test("flags come before the environment, and the environment before the file", async () => {
+  test("is set by flags before the environment, and by the environment before the file", async () => {
     const port = freePort();
     const config = file(gatedFile("server: { host: 127.0.0.3, port: 1 }"));
     const gateway = await start({
@@ -97,13 +97,13 @@ describe("where it listens", () => {
     expect(gateway.url).toBe(`http://127.0.0.2:${port}`);
   });
 
-  test("what is printed is where it listens, whatever the public address is, and that stands beside it", async () => {
+  test("is printed as it is, with the public URL beside it", async () => {
     const port = freePort();
     const config = file(gatedFile("server: { port: 1, public_url: https://gw.example }"));
     const gateway = await start({ args: ["--config", config, "--port", String(port)] });
     expect(gateway.url).toBe(`http://127.0.0.1:${port}`);
-    expect(gateway.output()).toContain(`Console http://127.0.0.1:${port}/console/`);
-    expect(gateway.output()).toContain("Public  https://gw.example\n");
+    expect(gateway.output()).toContain(`Console  http://127.0.0.1:${port}/console/`);
+    expect(gateway.output()).toContain("Public   https://gw.example\n");
     const links = readFileSync(join(folder, "data/admin-token"), "utf8").trim().split("\n");
     const [token] = links.map((link) => link.split("#")[1]);
     expect(links).toEqual([
@@ -112,18 +112,18 @@ describe("where it listens", () => {
     ]);
   });
 
-  test("a port that is taken is said in one sentence, and the other process goes on", async () => {
+  test("that is taken is reported in one sentence, and the other process continues", async () => {
     const first = await start();
     const port = new URL(first.url).port;
     const second = await runCommand(["start", "--data", "elsewhere"], { folder, env: { PORT: port } });
     expect(second.code).toBe(1);
-    expect(second.output).toContain(`Port ${port} on 127.0.0.1 is taken`);
+    expect(second.output).toContain(`Port ${port} on 127.0.0.1 is already in use.`);
     expect(second.output).toContain("--port");
     expect(second.output).not.toContain("    at ");
     expect(await status(first, "/healthz", {})).toBe(200);
   });
 
-  test("--data says where it keeps its things", async () => {
+  test("--data sets the data folder", async () => {
     await start({ args: ["--data", "my things"] });
     expect(existsSync(join(folder, "my things/gateway.db"))).toBe(true);
     expect(existsSync(join(folder, "data"))).toBe(false);
@@ -131,7 +131,7 @@ describe("where it listens", () => {
 });
 
 describe("--config", () => {
-  test("is applied before it listens, and there is no demo then", async () => {
+  test("is applied before the server listens, and there is no demo then", async () => {
     const gateway = await start({ args: ["--config", file(gatedFile())] });
     const response = await fetch(`${gateway.url}/v1/models`, { headers: authorized });
     expect(await response.json()).toMatchObject({ data: [{ id: "patient" }] });
@@ -139,7 +139,7 @@ describe("--config", () => {
     expect(existsSync(join(folder, "data/demo.key"))).toBe(false);
   });
 
-  test("leaves the keys it makes, and the link of its administrator, in files of the owner's and not in the journal", async () => {
+  test("writes new keys to a private file, and no secret to the systemd journal", async () => {
     const people = "users: [{ email: ops@example.com, role: admin }]\n";
     const config = file(
       gatedFile(people).replace("keys: [", "keys: [{ name: ci, user: ops@example.com, group: default }, "),
@@ -156,33 +156,33 @@ describe("--config", () => {
     expect(gateway.output()).toContain(claim);
     const args = ["admin", "claim", "--email", "ops@example.com", "--password-stdin", "--data", "my things"];
     const claimed = await runCommand(args, { folder, stdin: "correct horse battery\n" });
-    expect(claimed).toMatchObject({ code: 0, output: expect.stringContaining("is the administrator now") });
+    expect(claimed).toMatchObject({ code: 0, output: expect.stringContaining("is now the administrator") });
   });
 
-  test("shows the keys it makes even where the port is taken", async () => {
+  test("shows new keys even if the port is taken", async () => {
     const taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("mine") });
     const config = file(gatedFile().replace("keys: [", "keys: [{ name: ci, group: default }, "));
     const env = { PORT: String(taken.port) };
     const { code, output } = await runCommand(["start", "--config", config], { folder, env });
     await taken.stop();
     expect(code).toBe(1);
-    expect(output).toMatch(/Key ci, shown this once:\n\s+gwk_\w+/);
-    expect(output).toContain("is taken by another process.");
+    expect(output).toMatch(/Key ci, shown only once:\n\s+gwk_\w+/);
+    expect(output).toContain("is already in use.");
   });
 
-  test("says where it cannot listen, and ends", async () => {
+  test("reports an address on which it cannot listen, and exits", async () => {
     const config = file(gatedFile());
     const args = ["start", "--config", config, "--host", "192.0.2.1", "--port", "8787"];
     const { code, output } = await runCommand(args, { folder });
     expect(code).toBe(1);
-    expect(output).toContain("Nobody can listen on port 8787 of 192.0.2.1 (EADDRNOTAVAIL).");
+    expect(output).toContain("Cannot listen on port 8787 of 192.0.2.1 (EADDRNOTAVAIL).");
   });
 
-  test("ends where it cannot read what another process left, and says which file", async () => {
+  test("exits with the file name if it cannot read a leftover journal", async () => {
     const config = file(gatedFile());
     const gateway = await start({ args: ["--config", config] });
     await gateway.stop();
-    // A folder cannot be read as a file, whoever asks.
+    // A folder cannot be read as a file, even by root.
     mkdirSync(join(folder, "data/settlements/journal-inc_dead.1.jsonl"));
     const { code, output } = await runCommand(["start", "--config", config], { folder, env: { PORT: "0" } });
     expect(code).toBe(1);
@@ -190,7 +190,7 @@ describe("--config", () => {
     expect(output).not.toContain("policy_refresh_failed");
   });
 
-  test("with a mistake keeps it from starting, with file, line and field", async () => {
+  test("with an error prevents the start, with file, line and field", async () => {
     const config = file("groups:\n  - name: default\n    modles: [x]\n");
     const { code, output } = await runCommand(["start", "--config", config], { folder, env: { PORT: "0" } });
     expect(code).toBe(1);
@@ -199,8 +199,8 @@ describe("--config", () => {
   });
 });
 
-describe("while it runs", () => {
-  test("a model that is applied appears, and a key that is revoked is dead", async () => {
+describe("at run time", () => {
+  test("an applied model appears, and a revoked key is rejected", async () => {
     upstream.release();
     const gateway = await start({ args: ["--config", file(gatedFile())] });
     expect(await status(gateway, "/v1/models/newcomer")).toBe(404);
@@ -216,7 +216,7 @@ describe("while it runs", () => {
     await eventually(async () => (await status(gateway, "/v1/models")) === 401);
   });
 
-  test("a key that is made works", async () => {
+  test("a new key works", async () => {
     const gateway = await start({ args: ["--config", file(gatedFile())] });
     const made = await runCommand(["keys", "create", "--name", "new", "--group", "default", "--json"], {
       folder,
@@ -228,7 +228,7 @@ describe("while it runs", () => {
     expect(gateway.output()).not.toContain(secret);
   });
 
-  test("sixty kilobytes of headers pass, and seventy are refused", async () => {
+  test("60 KiB of headers are accepted, and 70 KiB are rejected", async () => {
     const gateway = await start({ args: ["--config", file(gatedFile())] });
     const get = (bytes: number) =>
       rawRequest(
@@ -239,7 +239,7 @@ describe("while it runs", () => {
     expect((await get(70 * 1024)).status).toBe(431);
   });
 
-  test("a thousand streams are open at once, and all of them end well", async () => {
+  test("1,000 concurrent streams all complete", async () => {
     const COUNT = 1000;
     const gateway = await start({ args: ["--config", file(gatedFile())] });
     const streams = Array.from({ length: COUNT }, () => rawStream(gateway.url));
@@ -251,7 +251,7 @@ describe("while it runs", () => {
   });
 });
 
-/** A stream read from a bare socket: a client library of the test's own process may hold fewer. */
+/** A stream read from a raw socket, because a client library in the test process may open fewer. */
 function rawStream(url: string): { received(): string; ended: Promise<string> } {
   const { port, hostname } = new URL(url);
   const body = JSON.stringify({
@@ -279,7 +279,7 @@ function rawStream(url: string): { received(): string; ended: Promise<string> } 
 
 describe("a signal to stop", () => {
   test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)(
-    "%s lets a stream finish, takes nothing new, and ends well",
+    "%s finishes open streams, accepts no new requests, and exits with 0",
     async (name) => {
       const gateway = await start({ args: ["--config", file(gatedFile())] });
       const stream = await ask(gateway);
@@ -305,7 +305,7 @@ describe("a signal to stop", () => {
     },
   );
 
-  test("that comes twice ends it at once", async () => {
+  test("that is sent twice exits at once", async () => {
     const gateway = await start({ args: ["--config", file(gatedFile())] });
     const stream = await ask(gateway);
     gateway.signal("SIGTERM");
@@ -315,15 +315,15 @@ describe("a signal to stop", () => {
     await stream.text().catch(() => {});
   });
 
-  test("while nothing is under way ends it without waiting", async () => {
+  test("without requests in flight exits without waiting", async () => {
     const gateway = await start();
-    // A connection that is kept alive but idle holds nothing up.
+    // An idle keep-alive connection does not delay the exit.
     expect(await status(gateway, "/healthz", {})).toBe(200);
     gateway.signal("SIGTERM");
     expect(await gateway.exited).toBe(0);
   });
 
-  test("writes the usage of what has just ended", async () => {
+  test("writes the usage of requests that just ended", async () => {
     upstream.release();
     const config = file(gatedFile());
     const gateway = await start({ args: ["--config", config] });

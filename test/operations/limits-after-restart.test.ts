@@ -1,4 +1,4 @@
-/** A long window outlives the process: what was used before a restart is still used after it. */
+/** Long windows survive a restart: use before the restart still counts after it. */
 
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
-import { type Ask, askGateway, type PoolSetup, poolFile } from "../support/pooled-gateway.ts";
+import { type PoolSetup, poolFile, type RequestSetup, sendToGateway } from "../support/pooled-gateway.ts";
 
 setDefaultTimeout(30_000);
 
@@ -36,19 +36,19 @@ async function restart(): Promise<void> {
   gateway = await startGatewayProcess({ folder, args: ["--config", "gateway.yaml"] });
 }
 
-async function ask(how: Ask): Promise<{ status: number; message: string }> {
-  const response = await askGateway(gateway?.url ?? "", how);
+async function ask(how: RequestSetup): Promise<{ status: number; message: string }> {
+  const response = await sendToGateway(gateway?.url ?? "", how);
   const text = await response.text();
   return { status: response.status, message: response.ok ? "" : JSON.parse(text).error.message };
 }
 
-async function statuses(key: string, count: number, more: Ask = {}): Promise<number[]> {
+async function statuses(key: string, count: number, more: RequestSetup = {}): Promise<number[]> {
   const seen: number[] = [];
   for (let i = 0; i < count; i++) seen.push((await ask({ key, ...more })).status);
   return seen;
 }
 
-test("of requests, for a key, a user and a group", async () => {
+test("request windows of a key, a user and a group survive a restart", async () => {
   await start({
     group: { group_limits: { windows: [{ per: "30d", requests: 10 }] } },
     users: { "one@example.com": { windows: [{ per: "7d", requests: 4 }] } },
@@ -68,11 +68,11 @@ test("of requests, for a key, a user and a group", async () => {
   expect(own.message).toMatch(
     /^Rate limit reached for this API key: 3 requests per 5 hours\. Please try again in \d+s\.$/,
   );
-  // An hour counts as used at its end, so it may last up to an hour longer than it should.
+  // An hour counts as used at its end, so the window can last up to an hour too long.
   const seconds = Number(/in (\d+)s/.exec(own.message)?.[1]);
   expect(seconds).toBeGreaterThan(4.9 * 3_600);
   expect(seconds).toBeLessThan(6.1 * 3_600);
-  // The refused one before the restart took nothing: the user and the group go on where they were.
+  // The rejected request before the restart used nothing: the user and the group continue where they were.
   expect(await statuses("second", 2)).toEqual([200, 429]);
   expect(await statuses("free", 4)).toEqual([200, 200, 200, 429]);
   await restart();
@@ -82,16 +82,16 @@ test("of requests, for a key, a user and a group", async () => {
   expect(upstream.ledger.totals().requests).toBe(10);
 });
 
-test("of tokens, as they were really used", async () => {
+test("token windows survive a restart with the true use", async () => {
   await start({ keys: { own: { limits: { windows: [{ per: "1d", tokens: 700 }] } } } });
-  // Each really takes fewer than 100.
+  // Each request uses fewer than 100.
   expect(await statuses("own", 2)).toEqual([200, 200]);
   await restart();
   expect((await ask({ key: "own", more: { max_completion_tokens: 690 } })).status).toBe(429);
   expect((await ask({ key: "own", more: { max_completion_tokens: 100 } })).status).toBe(200);
 });
 
-test("that a group sets for each of its keys, for each of them apart", async () => {
+test("windows that a group sets for each key survive a restart per key", async () => {
   const setup = {
     group: { limits: { windows: [{ per: "1d", requests: 2 }] } },
     keys: { own: {}, other: {} },

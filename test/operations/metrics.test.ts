@@ -1,21 +1,21 @@
-/** `GET /metrics`: numbers that agree with the rows, for administrators, and nobody's secrets in them. */
+/** `GET /metrics`: numbers that agree with the usage rows, for administrators, without secrets. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { CANARY_WORDS } from "../../simulator/faults.ts";
+import { type ConsoleClient, createTokenClient } from "../support/console-client.ts";
 import {
   type RunningGateway,
   startTestGateway,
   TEST_KEY,
   UPSTREAM_CREDENTIAL,
 } from "../support/running-gateway.ts";
-import { type Asking, tokenOf } from "../support/signed-in.ts";
 
 let gateway: RunningGateway;
-let admin: Asking;
+let admin: ConsoleClient;
 
 beforeAll(async () => {
   gateway = await startTestGateway({ models: { "fast-chat": "sim-fast", wary: "fault/canary@400" } });
-  admin = await tokenOf(gateway, "root@example.com", "read", "admin");
+  admin = await createTokenClient(gateway, "root@example.com", "read", "admin");
 });
 afterAll(() => gateway.stop());
 
@@ -26,7 +26,7 @@ async function scrape(): Promise<string> {
   return await response.text();
 }
 
-/** Of the lines whose name and labels begin so. */
+/** Sums the lines that start with this name and these labels. */
 function sumOf(text: string, start: string): number {
   const lines = text.split("\n").filter((line) => line.startsWith(start));
   return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
@@ -35,7 +35,7 @@ function sumOf(text: string, start: string): number {
 const chat = (model: string) =>
   gateway.call("/v1/chat/completions", { model, messages: [{ role: "user", content: "Hello" }] });
 
-test("tells what the rows tell", async () => {
+test("metrics agree with the usage rows", async () => {
   for (let i = 0; i < 3; i++) await (await chat("fast-chat")).text();
   await (await chat("unheard-of")).text();
   await (await gateway.call("/v1/embeddings", { model: "fast-chat", input: "Hello" })).text();
@@ -52,7 +52,7 @@ test("tells what the rows tell", async () => {
   expect(text).not.toContain("unheard-of");
 });
 
-test("is text that Prometheus reads: every line a comment or a sample of a family that was announced", async () => {
+test("metrics are valid Prometheus text: every line is a comment or a sample of a declared family", async () => {
   const announced = new Set<string>();
   for (const line of (await scrape()).trimEnd().split("\n")) {
     const [, comment, family = ""] = /^# (HELP|TYPE) ([a-z_]+) \S/.exec(line) ?? [];
@@ -71,17 +71,17 @@ test("is text that Prometheus reads: every line a comment or a sample of a famil
   expect(announced.size).toBeGreaterThan(15);
 });
 
-test("holds no secret of an upstream, whatever that one said", async () => {
+test("metrics contain no secret of an upstream", async () => {
   await (await chat("wary")).text();
   const text = await scrape();
   expect(text).toContain('model="wary"');
   for (const secret of [...CANARY_WORDS, UPSTREAM_CREDENTIAL, TEST_KEY]) expect(text).not.toContain(secret);
 });
 
-test("is for administrators", async () => {
+test("metrics are for administrators only", async () => {
   const stranger = await fetch(`${gateway.url}/metrics`);
   expect(stranger.status).toBe(401);
-  const user = await tokenOf(gateway, "somebody@example.com", "read");
-  expect(await user.refused("metrics.get")).toMatchObject({ status: 403, code: "forbidden" });
+  const user = await createTokenClient(gateway, "somebody@example.com", "read");
+  expect(await user.callRefused("metrics.get")).toMatchObject({ status: 403, code: "forbidden" });
   expect((await gateway.call("/metrics")).status).toBe(401);
 });

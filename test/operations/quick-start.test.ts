@@ -1,14 +1,14 @@
-/** The quick start, followed to the letter by somebody who has nothing but the source. */
+/** Follows the quick start exactly, with nothing but the source. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { eventually } from "../support/eventually.ts";
-import { type Finished, finished } from "../support/finished.ts";
+import { type ProcessResult, readProcessResult } from "../support/process-result.ts";
 
 const ROOT = join(import.meta.dir, "../..");
-/** What a fresh copy of the source does not have. */
+/** Folders that a fresh copy of the source does not have. */
 const NOT_SOURCE = new Set([".git", "node_modules", "data", "dist"]);
 
 // It installs the product.
@@ -20,7 +20,7 @@ const [install = "", ...rest] = [...PAGE.matchAll(/```sh\n(.*?)```/gs)].map(([, 
 let folder: string;
 let port: number;
 let server: Bun.Subprocess;
-let shell: (text: string) => Promise<Finished>;
+let shell: (text: string) => Promise<ProcessResult>;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "model-gateway-quick-start-"));
@@ -31,7 +31,7 @@ beforeAll(async () => {
   const taken = Bun.serve({ port: 0, fetch: () => new Response() });
   port = taken.port ?? 0;
   await taken.stop(true);
-  // A machine of one's own: nothing of this process's environment but where programs are, and the registry's settings.
+  // A clean machine: only PATH and the registry's settings are taken from this process's environment.
   const env = {
     PATH: process.env.PATH ?? "",
     HOME: process.env.HOME ?? "/",
@@ -51,20 +51,20 @@ beforeAll(async () => {
   await eventually(isReady, 240_000);
   shell = (text) => {
     const words = ["sh", "-ec", text.replaceAll(":8787", `:${port}`)];
-    return finished(Bun.spawn(words, { cwd: folder, env, stdout: "pipe", stderr: "pipe" }));
+    return readProcessResult(Bun.spawn(words, { cwd: folder, env, stdout: "pipe", stderr: "pipe" }));
   };
 });
 
 afterAll(async () => {
-  // The shell, npm and the gateway are one group of processes.
+  // The shell, npm and the gateway are one process group.
   process.kill(-server.pid, "SIGTERM");
   await server.exited;
   rmSync(folder, { recursive: true, force: true });
 });
 
-test("every command of the quick start works, one after the other", async () => {
+test("every command of the quick start works in order", async () => {
   expect(rest.length).toBeGreaterThanOrEqual(4);
-  // They share what they export, as in one terminal.
+  // The commands share their exported variables, like in one terminal.
   let before = "";
   const outputs: string[] = [];
   for (const text of rest) {

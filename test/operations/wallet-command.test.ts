@@ -1,4 +1,4 @@
-/** `model-gateway wallet` beside a running server, which has a part of the wallet and of what was charged in memory. */
+/** `model-gateway wallet` beside a running server that keeps wallet reservations and unwritten charges in memory. */
 
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
@@ -34,7 +34,7 @@ afterAll(async () => {
 const env = () => ({ SIMULATOR_URL: upstream.url });
 const run = async (...args: string[]) => (await runCommand(args, { folder, env: env() })).output;
 
-/** The id of the last of them. */
+/** The id of the last one. */
 async function manyAtOnce(): Promise<string> {
   const ids = Array.from({ length: AT_ONCE }, async () => {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
@@ -49,7 +49,7 @@ async function manyAtOnce(): Promise<string> {
   return (await Promise.all(ids)).at(-1) ?? "";
 }
 
-/** What the store says is set aside, without asking the server. */
+/** The reserved amount in the database, without calling the server. */
 function leased(): number {
   const store = new Database(join(folder, "data", "gateway.db"), { readonly: true });
   try {
@@ -62,7 +62,7 @@ function leased(): number {
   }
 }
 
-/** A second burst finds the lane open. */
+/** A second burst uses write-behind billing. */
 async function untilSomethingIsSetAside(): Promise<string> {
   for (;;) {
     const id = await manyAtOnce();
@@ -70,7 +70,7 @@ async function untilSomethingIsSetAside(): Promise<string> {
   }
 }
 
-test("shows the balance after all that was charged, and holds nothing for requests that may come", async () => {
+test("wallet show returns the balance after all charges, and no wallet reservation as held", async () => {
   await untilSomethingIsSetAside();
   const shown = JSON.parse(await run("wallet", "show", "--user", PAYER, "--json"));
   expect(shown).toMatchObject({ held: "0.00", set_aside: "0.00", available: shown.balance });
@@ -79,8 +79,8 @@ test("shows the balance after all that was charged, and holds nothing for reques
   expect(shown.balance).toBe(billing.balance);
 });
 
-test("refunds a request whose charge the server has not booked yet, and explains it", async () => {
+test("wallet refund refunds a request whose charge is not in the database yet, and explain shows it", async () => {
   const id = await untilSomethingIsSetAside();
-  expect(await run("wallet", "refund", id)).toContain("given back to the user's balance");
+  expect(await run("wallet", "refund", id)).toContain("refunded to the user's balance");
   expect(await run("explain", id)).toContain(`charged to the balance of ${PAYER}`);
 });

@@ -1,4 +1,4 @@
-/** A client that leaves pays for what was made for it: what came until then, or with `drain` the whole. */
+/** A client that disconnects pays for what was produced: the output so far with `cancel`, all of it with `drain`. */
 
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
@@ -51,7 +51,7 @@ const FAMILIES = [
   ["/v1/responses", { input: "Tell me about ledgers" }],
 ] as const;
 
-/** Leaves a stream after a few events, or a whole answer while its upstream works. */
+/** Disconnects from a stream after a few events, or from a whole response while the upstream works. */
 async function leave(gateway: PaidGateway, path: string, prompt: object, stream: boolean): Promise<void> {
   const leaving = new AbortController();
   const body = { model: "paid", ...prompt, stream };
@@ -65,18 +65,18 @@ async function leave(gateway: PaidGateway, path: string, prompt: object, stream:
   leaving.abort();
 }
 
-/** The only row there is, once it is there, and what the upstream really made. */
+/** The only usage row once it is written, and what the upstream produced. */
 async function settled(gateway: PaidGateway) {
   const id = await eventually(async () => (await gateway.usageRows())[0]?.request_id);
   await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
-  const row = await gateway.books.row(String(id));
-  // What names no model asks after a response that was left.
+  const row = await gateway.records.row(String(id));
+  // A request without a model retrieves an abandoned response.
   const entry = gateway.simulator.ledger.entries().findLast(({ model }) => model !== "");
   if (entry === undefined) throw new Error("nothing went upstream");
   expect(await gateway.usageRows()).toHaveLength(1);
-  expect((await gateway.books.charge(row.requestId))?.amountNano ?? 0n).toBe(row.chargedNano);
-  expect((await gateway.books.wallet()).heldNano).toBe(0n);
-  await gateway.books.expectAgreement();
+  expect((await gateway.records.charge(row.requestId))?.amountNano ?? 0n).toBe(row.chargedNano);
+  expect((await gateway.records.wallet()).heldNano).toBe(0n);
+  await gateway.records.expectReconciled();
   return { row, entry };
 }
 
@@ -87,32 +87,38 @@ const costOf = ({ inputTokens, outputTokens }: Pick<LedgerEntry, "inputTokens" |
   ]);
 
 describe("cancel", () => {
-  test.each(FAMILIES)("ends a stream's upstream, and charges what came: %s", async (path, prompt) => {
-    const gateway = await start("cancel", "sim-fast@events=2000,interval=5ms");
-    await leave(gateway, path, prompt, true);
-    const { row, entry } = await settled(gateway);
-    expect(entry).toMatchObject({ finished: false, abortedByClient: true });
-    expect(row).toMatchObject({ outcome: "client_gone", usageSource: "partial", flags: ["partial"] });
-    expect(row.inputTokens).toBe(entry.inputTokens);
-    expect(row.outputTokens).toBeGreaterThan(0);
-    // What was on the wire when the client left is the upstream's alone.
-    expect(row.outputTokens).toBeLessThanOrEqual(entry.outputTokens);
-    expect(entry.outputTokens - row.outputTokens).toBeLessThan(100);
-    expect(row.chargedNano).toBe(costOf(row));
-  });
+  test.each(FAMILIES)(
+    "aborts the upstream of a stream and charges the delivered content: %s",
+    async (path, prompt) => {
+      const gateway = await start("cancel", "sim-fast@events=2000,interval=5ms");
+      await leave(gateway, path, prompt, true);
+      const { row, entry } = await settled(gateway);
+      expect(entry).toMatchObject({ finished: false, abortedByClient: true });
+      expect(row).toMatchObject({ outcome: "client_gone", usageSource: "partial", flags: ["partial"] });
+      expect(row.inputTokens).toBe(entry.inputTokens);
+      expect(row.outputTokens).toBeGreaterThan(0);
+      // What was on the wire when the client disconnected is the upstream's alone.
+      expect(row.outputTokens).toBeLessThanOrEqual(entry.outputTokens);
+      expect(entry.outputTokens - row.outputTokens).toBeLessThan(100);
+      expect(row.chargedNano).toBe(costOf(row));
+    },
+  );
 
-  test.each(FAMILIES)("ends a whole answer's upstream, and charges the input: %s", async (path, prompt) => {
-    const gateway = await start("cancel", "sim-fast@first=5s");
-    await leave(gateway, path, prompt, false);
-    const { row } = await settled(gateway);
-    expect(row).toMatchObject({ outcome: "client_gone", outputTokens: 0, flags: ["partial"] });
-    expect(row.inputTokens).toBeGreaterThan(0);
-    expect(row.chargedNano).toBe(bill([[row.inputTokens, PRICE.input]]));
-  });
+  test.each(FAMILIES)(
+    "aborts the upstream of a whole response and charges the input: %s",
+    async (path, prompt) => {
+      const gateway = await start("cancel", "sim-fast@first=5s");
+      await leave(gateway, path, prompt, false);
+      const { row } = await settled(gateway);
+      expect(row).toMatchObject({ outcome: "client_gone", outputTokens: 0, flags: ["partial"] });
+      expect(row.inputTokens).toBeGreaterThan(0);
+      expect(row.chargedNano).toBe(bill([[row.inputTokens, PRICE.input]]));
+    },
+  );
 });
 
 describe("drain", () => {
-  test.each(FAMILIES)("reads a stream to its end, and charges all of it: %s", async (path, prompt) => {
+  test.each(FAMILIES)("reads a stream to its end and charges all of it: %s", async (path, prompt) => {
     const gateway = await start("drain", "sim-fast@events=200,interval=10ms");
     await leave(gateway, path, prompt, true);
     const { row, entry } = await settled(gateway);
@@ -121,7 +127,7 @@ describe("drain", () => {
     expect(row.chargedNano).toBe(costOf(entry));
   });
 
-  test.each(FAMILIES)("waits for a whole answer, and charges all of it: %s", async (path, prompt) => {
+  test.each(FAMILIES)("waits for a whole response and charges all of it: %s", async (path, prompt) => {
     const gateway = await start("drain", "sim-fast@first=2s");
     await leave(gateway, path, prompt, false);
     const { row, entry } = await settled(gateway);
@@ -130,27 +136,30 @@ describe("drain", () => {
     expect(row.chargedNano).toBe(costOf(entry));
   });
 
-  test("holds the money as long as it reads", async () => {
+  test("keeps the hold while it reads", async () => {
     const gateway = await start("drain", "sim-fast@events=200,interval=10ms");
     const [path, prompt] = FAMILIES[0];
     await leave(gateway, path, prompt, true);
-    expect((await gateway.books.wallet()).heldNano).toBeGreaterThan(0n);
+    expect((await gateway.records.wallet()).heldNano).toBeGreaterThan(0n);
     await settled(gateway);
   });
 
-  test.each([true, false])("beyond its time cuts, and charges what came (stream: %p)", async (stream) => {
-    const upstream = stream ? "sim-fast@events=2000,interval=5ms" : "sim-fast@first=8s";
-    const gateway = await start("drain", upstream, { drainOnDisconnectMs: 100, pulseMs: 50 });
-    const [path, prompt] = FAMILIES[1];
-    await leave(gateway, path, prompt, stream);
-    const { row, entry } = await settled(gateway);
-    expect(entry.finished).toBe(false);
-    expect(row).toMatchObject({ outcome: "client_gone", usageSource: "partial" });
-    expect(row.outputTokens > 0).toBe(stream);
-    expect(row.chargedNano).toBe(costOf(row));
-  });
+  test.each([true, false])(
+    "stops at its timeout and charges the received content (stream: %p)",
+    async (stream) => {
+      const upstream = stream ? "sim-fast@events=2000,interval=5ms" : "sim-fast@first=8s";
+      const gateway = await start("drain", upstream, { drainOnDisconnectMs: 100, keepAliveTickMs: 50 });
+      const [path, prompt] = FAMILIES[1];
+      await leave(gateway, path, prompt, stream);
+      const { row, entry } = await settled(gateway);
+      expect(entry.finished).toBe(false);
+      expect(row).toMatchObject({ outcome: "client_gone", usageSource: "partial" });
+      expect(row.outputTokens > 0).toBe(stream);
+      expect(row.chargedNano).toBe(costOf(row));
+    },
+  );
 
-  test.each([true, false])("where too many are drained cuts at once (stream: %p)", async (stream) => {
+  test.each([true, false])("stops at once if too many drains are active (stream: %p)", async (stream) => {
     const upstream = stream ? "sim-fast@events=2000,interval=5ms" : "sim-fast@first=8s";
     const gateway = await start("drain", upstream, { drainsMax: 0 });
     const [path, prompt] = FAMILIES[1];
@@ -162,7 +171,7 @@ describe("drain", () => {
 });
 
 test.each(["cancel", "drain"] as const)(
-  "a client that leaves before any account worked for it pays nothing (%s)",
+  "a client that disconnects before dispatch pays nothing (%s)",
   async (policy) => {
     const upstream = "sim-fast@first=2s";
     const accounts = [account("sim", upstream, { limits: { concurrency: 1 } })];
@@ -173,7 +182,7 @@ test.each(["cancel", "drain"] as const)(
     await eventually(() => gateway.simulator.ledger.totals().requests === 1);
     const leaving = new AbortController();
     const waiting = gateway.call(path, body, { signal: leaving.signal }).catch(() => null);
-    await eventually(async () => (await gateway.books.holds()) === 2);
+    await eventually(async () => (await gateway.records.holds()) === 2);
     leaving.abort();
     await waiting;
     await (await first).text();
@@ -182,14 +191,14 @@ test.each(["cancel", "drain"] as const)(
       return all.length === 2 ? all : null;
     });
     const left = rows.find(({ outcome }) => outcome === "client_gone");
-    const row = await gateway.books.row(String(left?.request_id));
+    const row = await gateway.records.row(String(left?.request_id));
     expect(row).toMatchObject({ attempts: 0, costNano: 0n, chargedNano: 0n, upstreamNano: 0n });
     expect(gateway.simulator.ledger.totals().requests).toBe(1);
-    await gateway.books.expectAgreement();
+    await gateway.records.expectReconciled();
   },
 );
 
-test("an account that fails a client who has left is not followed by another", async () => {
+test("no failover happens after the client has disconnected", async () => {
   const upstream = "sim-fast@first=2s";
   const accounts = ["first", "second"].map((name, i) => account(name, upstream, { priority: i + 1 }));
   const gateway = await start("drain", upstream, {}, { accounts });

@@ -1,14 +1,14 @@
-/** A client may leave at any moment. What was asked of the upstream then ends too, and one usage row tells of it. */
+/** A client can disconnect at any moment. The upstream call then ends too, and one usage row records it. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { seeded } from "../../src/pool/pool.test-support.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { recordOf } from "../support/sse-text.ts";
+import { asRecord } from "../support/sse-text.ts";
 import { openStreamClient, type StreamClient } from "../support/stream-client.ts";
 
-/** Far longer than any of these tests: an upstream that ends in time was ended. */
+/** Far longer than any of these tests: an upstream that ends in time was aborted. */
 const MODELS = {
   silent: "fault/blackhole",
   "slow-headers": "sim-fast@first=60s",
@@ -62,46 +62,43 @@ function nothingInFlight(at: RunningGateway): Promise<true> {
   return eventually(() => at.simulator.ledger.totals().inFlight === 0);
 }
 
-/** The rows that came since the number of them was taken, when there are as many as expected. */
+/** The usage rows since the count was taken, once there are as many as expected. */
 async function rowsSince(at: RunningGateway, before: number, expected: number) {
   const rows = await eventually(async () => {
     const all = await at.usageRows();
     return all.length >= before + expected ? all : null;
   });
   expect(rows.length).toBe(before + expected);
-  return rows.slice(before).map((row) => recordOf(row));
+  return rows.slice(before).map((row) => asRecord(row));
 }
 
 const saysSomething = (text: string) => /output_text\.delta|"content":"[^"]/.test(text);
 
-describe("a client that leaves", () => {
+describe("a client that disconnects", () => {
   test.each(
     FAMILIES.flatMap((family) =>
       (["silent", "slow-headers", "no-content"] as const).flatMap((model) =>
         (["fin", "reset"] as const).map((how) => ({ family, model, how })),
       ),
     ),
-  )(
-    "before there is any content ends the upstream's work ($family, $model, $how)",
-    async ({ family, model, how }) => {
-      const before = (await gateway.usageRows()).length;
-      const client = open(gateway, family, model);
-      const entry = await arrived(gateway);
-      client.leave(how);
-      await nothingInFlight(gateway);
-      expect(entry).toMatchObject({ finished: false, abortedByClient: true });
-      const [row] = await rowsSince(gateway, before, 1);
-      expect(row).toMatchObject({ outcome: "client_gone", attempts: 1, output_tokens: 0 });
-    },
-  );
+  )("before any content aborts the upstream call ($family, $model, $how)", async ({ family, model, how }) => {
+    const before = (await gateway.usageRows()).length;
+    const client = open(gateway, family, model);
+    const entry = await arrived(gateway);
+    client.disconnect(how);
+    await nothingInFlight(gateway);
+    expect(entry).toMatchObject({ finished: false, abortedByClient: true });
+    const [row] = await rowsSince(gateway, before, 1);
+    expect(row).toMatchObject({ outcome: "client_gone", attempts: 1, output_tokens: 0 });
+  });
 
-  test("while it waits for a whole answer ends the upstream's work", async () => {
+  test("while it waits for a whole response aborts the upstream call", async () => {
     const before = (await gateway.usageRows()).length;
     const client = open(gateway, "chat", "slow-whole", false);
     const entry = await arrived(gateway);
-    // Later than the moment from which the gateway watches, and on the way to it.
+    // After the gateway has begun to watch for disconnects.
     await Bun.sleep(150);
-    client.leave("fin");
+    client.disconnect("fin");
     await nothingInFlight(gateway);
     expect(entry.abortedByClient).toBe(true);
     const [row] = await rowsSince(gateway, before, 1);
@@ -109,12 +106,12 @@ describe("a client that leaves", () => {
   });
 
   test.each(FAMILIES.flatMap((family) => (["fin", "reset"] as const).map((how) => ({ family, how }))))(
-    "in the middle of a stream ends the upstream's work ($family, $how)",
+    "in the middle of a stream aborts the upstream call ($family, $how)",
     async ({ family, how }) => {
       const before = (await gateway.usageRows()).length;
       const client = open(gateway, family, "endless");
       await client.until(saysSomething);
-      client.leave(how);
+      client.disconnect(how);
       await nothingInFlight(gateway);
       const entry = gateway.simulator.ledger.last();
       expect(entry).toMatchObject({ finished: false, abortedByClient: true });
@@ -124,14 +121,14 @@ describe("a client that leaves", () => {
     },
   );
 
-  test.each(FAMILIES)("right after the last byte has had its whole answer (%s)", async (family) => {
+  test.each(FAMILIES)("right after the last byte has received its whole response (%s)", async (family) => {
     const before = (await gateway.usageRows()).length;
     const count = 20;
     const clients = Array.from({ length: count }, () => open(gateway, family, "short"));
     await Promise.all(
       clients.map(async (client) => {
         await client.until((text) => text.endsWith("data: [DONE]\n\n"));
-        client.leave("reset");
+        client.disconnect("reset");
       }),
     );
     await nothingInFlight(gateway);
@@ -146,14 +143,14 @@ describe("a client that leaves", () => {
   });
 });
 
-describe("in a group that drains", () => {
+describe("in a group with on_disconnect drain", () => {
   test.each(FAMILIES)(
-    "the upstream is read to its end and its usage recorded in full (%s)",
+    "the upstream is read to its end and its usage is recorded in full (%s)",
     async (family) => {
       const before = (await draining.usageRows()).length;
       const client = open(draining, family, "long");
       await client.until(saysSomething);
-      client.leave("reset");
+      client.disconnect("reset");
       await nothingInFlight(draining);
       const entry = draining.simulator.ledger.last();
       expect(entry).toMatchObject({ finished: true, abortedByClient: false, textDeltasSent: 60 });
@@ -167,7 +164,7 @@ describe("in a group that drains", () => {
     },
   );
 
-  test("the drain has an end of its own", async () => {
+  test("the drain has its own timeout", async () => {
     const impatient = await startTestGateway({
       models: MODELS,
       onDisconnect: "drain",
@@ -176,7 +173,7 @@ describe("in a group that drains", () => {
     try {
       const client = open(impatient, "chat", "endless");
       await client.until(saysSomething);
-      client.leave("reset");
+      client.disconnect("reset");
       await nothingInFlight(impatient);
       expect(impatient.simulator.ledger.last()).toMatchObject({ finished: false, abortedByClient: true });
       const [row] = await rowsSince(impatient, 0, 1);
@@ -187,11 +184,11 @@ describe("in a group that drains", () => {
   });
 });
 
-describe("five hundred clients that leave at random", () => {
+describe("500 clients that disconnect at random", () => {
   test.each([
     { name: "cancel", at: () => gateway },
     { name: "drain", at: () => draining },
-  ])("leave nothing behind ($name)", async ({ at }) => {
+  ])("leave nothing in flight ($name)", async ({ at }) => {
     const running = at();
     const before = (await running.usageRows()).length;
     const total = 500;
@@ -202,20 +199,20 @@ describe("five hundred clients that leave at random", () => {
         while (left-- > 0) {
           const family = FAMILIES[left % FAMILIES.length] ?? "chat";
           const client = open(running, family, "steady");
-          // One in five stays for the whole answer, two for its first words, and two leave at any moment: from before
-          // the request has been read until after the answer is over.
+          // One in five reads the whole response, two read its first words, and two disconnect at any moment: from
+          // before the request has been read until after the response is complete.
           const stay = left % 5;
           const pauseMs = random() * 90;
           const how = random() < 0.5 ? "fin" : "reset";
           if (stay === 0) await client.ended;
           else if (stay < 3) await client.until(saysSomething);
           else await Promise.race([client.ended, Bun.sleep(pauseMs)]);
-          client.leave(how);
+          client.disconnect(how);
         }
       }),
     );
     await nothingInFlight(running);
-    // A request that never arrived whole has no row; one that reached the upstream has exactly one.
+    // A request that never arrived whole has no row; a request that reached the upstream has exactly one.
     const asked = running.simulator.ledger.totals().requests;
     expect(asked).toBeGreaterThanOrEqual((total * 3) / 5);
     const rows = await eventually(async () => {
@@ -223,7 +220,7 @@ describe("five hundred clients that leave at random", () => {
       return all.filter(({ attempts }) => Number(attempts) > 0).length >= asked ? all : null;
     });
     const sent = rows.filter(({ attempts }) => Number(attempts) > 0);
-    // One whose client left in the very moment it was sent may have been taken back before it arrived.
+    // A request whose client disconnected at the moment of sending may be aborted before it arrives upstream.
     expect(sent.length).toBeGreaterThanOrEqual(asked);
     expect(sent.length).toBeLessThanOrEqual(total);
     const outcomes = new Set(sent.map(({ outcome }) => String(outcome)));
@@ -231,7 +228,7 @@ describe("five hundred clients that leave at random", () => {
     for (const { outcome, usage_source } of sent) {
       if (outcome === "completed") expect(usage_source).toBe("upstream");
     }
-    // What is recorded was produced: no request counts twice, and none more than there was.
+    // Recorded usage was produced: no request counts twice, and none counts more than was produced.
     const recorded = sent.reduce((sum, { output_tokens }) => sum + Number(output_tokens), 0);
     expect(recorded).toBeGreaterThan(0);
     expect(recorded).toBeLessThanOrEqual(running.simulator.ledger.totals().outputTokens);

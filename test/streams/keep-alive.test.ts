@@ -1,19 +1,19 @@
-/** What a client hears while its upstream is silent, and when silence has lasted too long. */
+/** What a client receives while its upstream is silent, and when the silence lasts too long. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
-import { payload, readStream, recordOf, type SentEvent, type SentStream } from "../support/sse-text.ts";
+import { asRecord, payload, readStream, type SentEvent, type SentStream } from "../support/sse-text.ts";
 
 const KEEP_ALIVE_MS = 400;
 const LIMITS = {
   keepAliveMs: KEEP_ALIVE_MS,
   silentReasoningMs: 700,
   idleTimeoutMs: 2_000,
-  pulseMs: 20,
+  keepAliveTickMs: 20,
 } as const;
 
-/** Longer than one keep-alive and shorter than two. */
+/** Longer than one keep-alive interval and shorter than two. */
 const LATE = `${KEEP_ALIVE_MS * 1.8}ms`;
 const VERY_LATE = `${KEEP_ALIVE_MS * 4}ms`;
 
@@ -89,7 +89,7 @@ async function hear(
     text,
     async row() {
       const id = response.headers.get("x-request-id");
-      return recordOf((await gateway.usageRows()).find((row) => row.request_id === id));
+      return asRecord((await gateway.usageRows()).find((row) => row.request_id === id));
     },
   };
 }
@@ -104,31 +104,31 @@ function endedWell(family: Family, events: readonly SentEvent[]): boolean {
   return family === "chat" || typesOf(events).at(-2) === "response.completed";
 }
 
-/** Responses have one word for whatever broke upstream. */
+/** The Responses API has one code for all upstream failures. */
 const toldAs = (family: Family, code: string) => (family === "chat" ? code : "server_error");
 
-/** The one failure at the end of a stream; throws if there is none, or something else as well. */
+/** Returns the one failure at the end of a stream; throws if there is none, or anything else. */
 function failureIn(family: Family, events: readonly SentEvent[]): Record<string, unknown> {
   if (family === "chat") {
     expect(events.filter(isDone)).toEqual([]);
     expect(events.filter(({ data }) => data.startsWith('{"error":')).length).toBe(1);
-    return recordOf(payload(events.at(-1)).error);
+    return asRecord(payload(events.at(-1)).error);
   }
   expect(events.findIndex(isDone)).toBe(events.length - 1);
   const ends = typesOf(events).filter((type) => /\.(completed|failed|incomplete)$|^error$/.test(type ?? ""));
   expect(ends).toEqual(["response.failed"]);
-  return recordOf(recordOf(payload(events.at(-2)).response).error);
+  return asRecord(asRecord(payload(events.at(-2)).response).error);
 }
 
 describe.each(FAMILIES)("while a %s upstream is silent", (family) => {
-  test.concurrent("a stream that flows carries no comment", async () => {
+  test.concurrent("a stream without silence carries no comment", async () => {
     const { comments, events } = await hear(family, "lively");
-    // The stream lasts four times as long as the silence that calls for one; a busy machine may pause once.
+    // The stream lasts four times as long as the silence that triggers a comment; a busy machine can pause once.
     expect(comments.length).toBeLessThan(2);
     expect(endedWell(family, events)).toBe(true);
   });
 
-  test.concurrent("before its headers, the client gets comments and then the answer", async () => {
+  test.concurrent("before its headers, the client gets comments and then the response", async () => {
     const { comments, events, text, row } = await hear(family, "late-headers");
     expect(comments).toContain("keep-alive");
     expect(text).toStartWith(": keep-alive\n\n");
@@ -136,7 +136,7 @@ describe.each(FAMILIES)("while a %s upstream is silent", (family) => {
     expect(await row()).toMatchObject({ outcome: "completed", usage_source: "upstream" });
   });
 
-  test.concurrent("before its first content, the client gets comments and then the answer", async () => {
+  test.concurrent("before its first content, the client gets comments and then the response", async () => {
     const { comments, events } = await hear(family, "late-content");
     expect(comments).toContain("keep-alive");
     expect(endedWell(family, events)).toBe(true);
@@ -151,7 +151,7 @@ describe.each(FAMILIES)("while a %s upstream is silent", (family) => {
     expect(after).toContain("[DONE]");
   });
 
-  test.concurrent("and then refuses, the failure is told in the stream that has begun", async () => {
+  test.concurrent("and then fails, the error is sent in the stream that has begun", async () => {
     const { comments, events, row } = await hear(family, "late-refusal");
     expect(comments).toContain("keep-alive");
     expect(failureIn(family, events)).toMatchObject({ code: toldAs(family, "upstream_error") });
@@ -159,13 +159,13 @@ describe.each(FAMILIES)("while a %s upstream is silent", (family) => {
     expect(await row()).toMatchObject({ status: 200, outcome: "failed", error_code: "upstream_error" });
   });
 
-  test.concurrent("and then blames the request, the reason is told in the stream that has begun", async () => {
+  test.concurrent("and then rejects the request, the reason is sent in the stream that has begun", async () => {
     const { events, row } = await hear(family, "late-context");
     expect(failureIn(family, events)).toMatchObject({ code: "context_length_exceeded" });
     expect(await row()).toMatchObject({ outcome: "failed", error_code: "context_length_exceeded" });
   });
 
-  test.concurrent("and then refuses, another account still takes over", async () => {
+  test.concurrent("and then fails, failover still happens", async () => {
     const authorization = `Bearer ${POOLED_KEY}`;
     const { comments, events, row } = await hear(family, "late-refusal", { authorization });
     expect(comments).toContain("keep-alive");
@@ -174,34 +174,37 @@ describe.each(FAMILIES)("while a %s upstream is silent", (family) => {
   });
 });
 
-describe("clients that count data events only", () => {
+describe("clients that count only data events", () => {
   const codex = [
     { originator: "codex_exec" },
     { "user-agent": "codex_cli_rs/0.166.0 (Debian 12.0.0; x86_64)" },
   ];
 
-  test.concurrent.each(codex)("have response.in_progress repeated in a silence (%j)", async (headers) => {
-    const { events } = await hear("responses", "falls-silent", headers);
-    expect(progressIn(events)).toBeGreaterThan(1);
-    expect(endedWell("responses", events)).toBe(true);
-    const repeated = events
-      .filter(({ type }) => type === "response.in_progress")
-      .map((event) => payload(event));
-    for (const { type, response } of repeated) {
-      expect(type).toBe("response.in_progress");
-      expect(response).toEqual(repeated[0]?.response);
-      expect(response).toMatchObject({ status: "in_progress", model: "falls-silent" });
-    }
-  });
+  test.concurrent.each(codex)(
+    "receive response.in_progress repeatedly during a silence (%j)",
+    async (headers) => {
+      const { events } = await hear("responses", "falls-silent", headers);
+      expect(progressIn(events)).toBeGreaterThan(1);
+      expect(endedWell("responses", events)).toBe(true);
+      const repeated = events
+        .filter(({ type }) => type === "response.in_progress")
+        .map((event) => payload(event));
+      for (const { type, response } of repeated) {
+        expect(type).toBe("response.in_progress");
+        expect(response).toEqual(repeated[0]?.response);
+        expect(response).toMatchObject({ status: "in_progress", model: "falls-silent" });
+      }
+    },
+  );
 
-  test.concurrent("are shown that the response has begun when its content is late", async () => {
+  test.concurrent("receive response.created when the content is late", async () => {
     const { events } = await hear("responses", "late-content", { originator: "codex_exec" });
     expect(typesOf(events)[0]).toBe("response.created");
     expect(progressIn(events)).toBeGreaterThan(1);
     expect(endedWell("responses", events)).toBe(true);
   });
 
-  test.concurrent("are the only ones that get it", async () => {
+  test.concurrent("are the only ones that receive it", async () => {
     const headers = { originator: "opencode", "user-agent": "OpenAI/JS 7.53.0" };
     const { events, comments } = await hear("responses", "falls-silent", headers);
     expect(progressIn(events)).toBe(1);
@@ -209,12 +212,12 @@ describe("clients that count data events only", () => {
   });
 });
 
-describe.each(FAMILIES)("a %s upstream that gives signs of life but no data", (family) => {
-  test.concurrent("is given up, and the client is told", async () => {
+describe.each(FAMILIES)("a %s upstream that sends pings but no data", (family) => {
+  test.concurrent("times out, and the client gets the error", async () => {
     const { events, row } = await hear(family, "only-pings");
     expect(failureIn(family, events)).toMatchObject({
       code: toldAs(family, "upstream_timeout"),
-      message: expect.stringContaining("went silent"),
+      message: expect.stringContaining("stopped sending"),
     });
     expect(await row()).toMatchObject({ outcome: "upstream_cut", error_code: "upstream_timeout" });
     const entries = gateway.simulator.ledger.entries().filter(({ model }) => model === MODELS["only-pings"]);
@@ -222,12 +225,12 @@ describe.each(FAMILIES)("a %s upstream that gives signs of life but no data", (f
     expect(entries.every(({ finished }) => !finished)).toBe(true);
   });
 
-  test.concurrent("is given up before its first content too", async () => {
+  test.concurrent("times out before its first content too", async () => {
     const { events } = await hear(family, "pings-first");
     expect(failureIn(family, events)).toMatchObject({ code: toldAs(family, "upstream_timeout") });
   });
 
-  test.concurrent("is not confused with one that is slow", async () => {
+  test.concurrent("is distinguished from a slow one", async () => {
     const { events } = await hear(family, "slow");
     expect(endedWell(family, events)).toBe(true);
   });

@@ -1,4 +1,4 @@
-/** One gateway process holds a thousand streams at once. */
+/** One gateway process serves 1,000 streams at once. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
@@ -23,7 +23,7 @@ afterAll(async () => {
   await simulator.stop();
 });
 
-test("a thousand open streams all reach their end", async () => {
+test("1,000 open streams all complete", async () => {
   const clients = Array.from({ length: STREAMS }, () =>
     openStreamClient(gateway.url, "/v1/chat/completions", {
       model: "steady",

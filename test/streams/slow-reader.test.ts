@@ -1,4 +1,4 @@
-/** A client that does not read costs the gateway nothing but a connection, and that not for ever. */
+/** A client that does not read costs the gateway only a connection, for a limited time. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -6,7 +6,7 @@ import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { type SpawnedGateway, spawnGateway } from "../support/spawned-gateway.ts";
-import { recordOf } from "../support/sse-text.ts";
+import { asRecord } from "../support/sse-text.ts";
 import { openStreamClient, type StreamClient } from "../support/stream-client.ts";
 
 const MB = 1_000_000;
@@ -40,7 +40,7 @@ describe("clients that never read", () => {
     await simulator.stop();
   });
 
-  test("hold their upstreams back instead of filling the gateway's memory", async () => {
+  test("apply back-pressure to their upstreams instead of filling the gateway's memory", async () => {
     const warm = open(gateway.url, "medium", false);
     expect(await warm.ended).toBe("message");
     const beforeBytes = gateway.residentBytes();
@@ -48,7 +48,7 @@ describe("clients that never read", () => {
     await eventually(() => simulator.ledger.totals().inFlight === CLIENTS);
     await standsStill(() => eventsSent(simulator));
 
-    // What was sent sits in the kernel's socket buffers, on either side of the gateway.
+    // Sent data is in the kernel's socket buffers on both sides of the gateway.
     const sentBytes = (eventsSent(simulator) * EVENT_BYTES) / CLIENTS;
     const grownBytes = gateway.residentBytes() - beforeBytes;
     console.log(
@@ -57,18 +57,18 @@ describe("clients that never read", () => {
     expect(sentBytes).toBeLessThan(STREAM_BYTES / 2);
     expect(grownBytes).toBeLessThan((CLIENTS * STREAM_BYTES) / 5);
 
-    // Whoever does read is served meanwhile.
+    // Clients that read are served meanwhile.
     const reader = open(gateway.url, "short", false);
     expect(await reader.ended).toBe("message");
     expect(reader.text()).toEndWith("data: [DONE]\n\n");
 
-    for (const client of clients) client.leave("reset");
+    for (const client of clients) client.disconnect("reset");
     await eventually(() => simulator.ledger.totals().inFlight === 0);
   });
 });
 
 describe("a client that stops reading", () => {
-  const LIMITS = { writeStallMs: 1_000, pulseMs: 20 };
+  const LIMITS = { writeStallMs: 1_000, keepAliveTickMs: 20 };
   let gateway: RunningGateway;
   let draining: RunningGateway;
 
@@ -82,28 +82,28 @@ describe("a client that stops reading", () => {
     await draining.stop();
   });
 
-  test("is let go after a while, and its upstream with it", async () => {
+  test("is disconnected after a timeout, and its upstream call is aborted", async () => {
     const client = open(gateway.url, "large", true);
     const entry = await eventually(() => gateway.simulator.ledger.last());
     await eventually(() => stuckConnectionsAt(gateway.url) === 1);
     await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
     expect(entry).toMatchObject({ finished: false, abortedByClient: true });
-    const row = recordOf(await eventually(async () => (await gateway.usageRows())[0]));
+    const row = asRecord(await eventually(async () => (await gateway.usageRows())[0]));
     expect(row).toMatchObject({ outcome: "client_gone", status: 200 });
-    // The connection is closed although it never took what there was for it.
+    // The connection is closed although the client never read its data.
     await eventually(() => stuckConnectionsAt(gateway.url) === 0);
     client.resume();
     expect(await client.ended).not.toBe("message");
   });
 
-  test("has its answer read to the end in a group that drains", async () => {
+  test("has its response drained in a group with on_disconnect drain", async () => {
     const client = open(draining.url, "medium", true);
     const entry = await eventually(() => draining.simulator.ledger.last());
     await eventually(() => draining.simulator.ledger.totals().inFlight === 0);
     expect(entry.finished).toBe(true);
-    const row = recordOf(await eventually(async () => (await draining.usageRows())[0]));
+    const row = asRecord(await eventually(async () => (await draining.usageRows())[0]));
     expect(row).toMatchObject({ outcome: "client_gone", output_tokens: entry.outputTokens });
-    client.leave("reset");
+    client.disconnect("reset");
   });
 
   test("is served to the end if it only reads slowly", async () => {
@@ -123,7 +123,7 @@ describe("a client that stops reading", () => {
   });
 });
 
-/** Connections that the server holds open although their clients take nothing of what is waiting for them. */
+/** Connections that the server keeps open although their clients do not read waiting data. */
 function stuckConnectionsAt(url: string): number {
   const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0");
   const ESTABLISHED = "01";
@@ -140,7 +140,7 @@ function eventsSent(simulator: Simulator): number {
   }, 0);
 }
 
-/** Waits until a count has stopped growing. */
+/** Waits until a count stops growing. */
 async function standsStill(count: () => number): Promise<void> {
   let last = -1;
   let same = 0;

@@ -1,12 +1,12 @@
 /**
- * An upstream's stream may end anywhere. Whatever byte it ends at and however it ends, the client gets exactly one
- * terminal event or one HTTP error, and the request has exactly one usage row that says the same.
+ * An upstream's stream can end anywhere. At any byte and with any kind of end, the client gets exactly one terminal
+ * event or one HTTP error, and the request has exactly one usage row with the same outcome.
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 import {
-  chunkOf,
+  buildChunk,
   EVENT_STREAM_HEAD,
   LAST_CHUNK,
   type ScriptedUpstream,
@@ -14,24 +14,24 @@ import {
 } from "../support/scripted-upstream.ts";
 import { eventsIn, type SentEvent } from "../support/sse-text.ts";
 
-/** How the connection ends after the last byte that is sent. */
+/** How the connection ends after the last sent byte. */
 const ENDINGS = ["complete message", "fin in a chunk", "fin", "reset"] as const;
 type Ending = (typeof ENDINGS)[number];
-/** The runtime's HTTP client drops what it has not handed over yet when a message breaks off. */
+/** The runtime's HTTP client drops undelivered data when a message is cut off. */
 const LOSSY: readonly Ending[] = ["fin in a chunk", "reset"];
 
 interface Family {
   path: string;
   body: Record<string, unknown>;
-  /** What the whole events so far amount to. */
+  /** The outcome that the complete events so far lead to. */
   reached(events: readonly SentEvent[]): { verdict: Verdict; usage: boolean };
   isTerminal(event: SentEvent): boolean;
   isFailure(event: SentEvent): boolean;
-  /** What follows the terminal event when the stream ends well, and when it does not. */
+  /** What follows the terminal event of a successful stream, and of a failed one. */
   after: { complete: string[]; broken: string[] };
 }
 
-/** In the order in which a growing part of a stream passes through them. */
+/** The outcomes in the order in which a growing prefix of a stream reaches them. */
 const VERDICTS = ["http error", "broken", "complete"] as const;
 type Verdict = (typeof VERDICTS)[number];
 
@@ -84,14 +84,14 @@ const FAMILIES: Readonly<Record<string, Family>> = {
   },
 };
 
-/** So many that none is asked for more than twice: a model that fails three times is left alone for a while. */
+/** So many that none is called more than twice: a model that fails three times cools down. */
 const MODELS = 8_000;
 const modelOf = (index: number) => `cut-${index}`;
 let asked = 0;
-/** A short answer: the cost of these tests is its length in bytes. */
+/** A short response: the duration of these tests grows with its bytes. */
 const RECORDED_MODEL = "sim-fast@events=2,bytes=64";
 const AT_ONCE = 48;
-/** Long enough for the gateway to take what was sent out of its socket: a reset throws the rest away. */
+/** Long enough for the gateway to read the sent data from its socket: a reset discards the rest. */
 const BEFORE_RESET_MS = 20;
 
 let gateway: RunningGateway;
@@ -107,7 +107,7 @@ beforeAll(async () => {
       framed ? EVENT_STREAM_HEAD : "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n",
     );
     for (const piece of pieces) {
-      if (piece.length > 0) await connection.write(framed ? chunkOf(piece) : piece);
+      if (piece.length > 0) await connection.write(framed ? buildChunk(piece) : piece);
       if (pieces.length > 1) await Bun.sleep(1);
     }
     switch (ending) {
@@ -139,7 +139,7 @@ keys: [{ name: test, group: default, secret: ${TEST_KEY} }]
       method: "POST",
       body: JSON.stringify({ ...body, model: RECORDED_MODEL, stream: true }),
     });
-    // The pictures are the one long thing in these streams, and every byte of them is like the next.
+    // The images are the only long part of these streams, and all of their bytes are equivalent.
     const text = (await response.text()).replaceAll(/"b64_json":"[^"]*"/g, '"b64_json":"iVBORw0KGgo="');
     recorded.set(path, Buffer.from(text));
   }
@@ -152,20 +152,20 @@ afterAll(async () => {
 
 for (const [name, family] of Object.entries(FAMILIES)) {
   describe(`a ${name} stream`, () => {
-    test("that ends as a complete message after any of its bytes", async () => {
+    test("ends correctly when it is a complete message after any of its bytes", async () => {
       const bytes = recordedFor(family).length;
       await checkAll(family, cutsAt(range(0, bytes), "complete message"));
     });
 
-    test("whose connection ends or breaks after any of its bytes", async () => {
+    test("ends correctly when its connection closes or resets after any of its bytes", async () => {
       const bytes = recordedFor(family).length;
-      // Each byte meets one of the endings, and each ending meets every stretch of the stream.
+      // Each byte has one of the endings, and each ending covers every part of the stream.
       const endings: Ending[] = ["fin in a chunk", "fin", "reset"];
       const cuts = range(0, bytes).map((at) => ({ at, ending: endings[at % 3] ?? "fin", paced: false }));
       await checkAll(family, [...cuts, { at: bytes, ending: "fin", paced: false }]);
     });
 
-    test("that ends or breaks after any of its events, each sent on its own", async () => {
+    test("ends correctly after any of its events, each sent in its own write", async () => {
       const boundaries = eventBoundaries(recordedFor(family));
       const cuts = ENDINGS.flatMap((ending) => boundaries.map((at) => ({ at, ending, paced: true })));
       await checkAll(family, cuts);
@@ -185,7 +185,7 @@ interface Seen {
   requestId: string;
   verdict: Verdict;
   status: number;
-  /** The data of the events that carry content, as the client got them. */
+  /** The data of the content events, as the client received them. */
   content: string[];
 }
 
@@ -202,7 +202,7 @@ async function checkAll(family: Family, cuts: readonly Cut[]): Promise<void> {
     }),
   );
   await checkRows(family, seen);
-  // A run that never saw one of them has not tested it.
+  // Fails if one of the outcomes never occurred, because it was not tested then.
   expect([...new Set(seen.map(({ verdict }) => verdict))].toSorted()).toEqual([...VERDICTS].toSorted());
 }
 
@@ -243,7 +243,7 @@ async function tryCut(family: Family, cut: Cut): Promise<Seen> {
   return { ...seen, verdict, content };
 }
 
-/** What was lost never arrived, so there the stream may have ended earlier; never later. */
+/** Lost data never arrived, so the stream may have ended earlier there, but never later. */
 function checkVerdict(actual: Verdict, expected: Verdict, cut: Cut, about: string): void {
   if (LOSSY.includes(cut.ending)) {
     expect(VERDICTS.indexOf(actual), about).toBeLessThanOrEqual(VERDICTS.indexOf(expected));
@@ -252,7 +252,7 @@ function checkVerdict(actual: Verdict, expected: Verdict, cut: Cut, about: strin
   }
 }
 
-/** Where no upstream tells what it used, the input at least is known. */
+/** If no upstream reports usage, at least the input is known. */
 const UNTOLD: Record<Verdict, string> = { complete: "estimated", broken: "partial", "http error": "none" };
 
 async function checkRows(family: Family, seen: readonly Seen[]): Promise<void> {
@@ -287,7 +287,7 @@ interface Expected {
   contentEvents: number;
 }
 
-/** What the whole events in the first `at` bytes amount to; half an event is no event. */
+/** The outcome that the complete events in the first `at` bytes lead to; a partial event does not count. */
 function expectedAt(family: Family, at: number): Expected {
   const part = recordedFor(family).subarray(0, at);
   const end = part.lastIndexOf("\n\n");
@@ -303,7 +303,7 @@ function recordedFor(family: Family): Buffer {
   return bytes;
 }
 
-/** The order reaches the upstream as an unknown field of the body. */
+/** The instruction reaches the upstream as an unknown field of the body. */
 function scriptIn(body: Record<string, unknown>, whole: Buffer): { pieces: Buffer[]; ending: Ending } {
   const { at, ending, paced } = body.cut as Cut;
   const part = whole.subarray(0, at);
@@ -312,7 +312,7 @@ function scriptIn(body: Record<string, unknown>, whole: Buffer): { pieces: Buffe
   return { pieces: ends.map((end, index) => part.subarray(ends[index - 1] ?? 0, end)), ending };
 }
 
-/** Where an event can be cut from the next one: 0, and after each blank line. */
+/** The boundaries between events: 0, and after each blank line. */
 function eventBoundaries(bytes: Buffer): number[] {
   const ends = [0];
   for (let at = bytes.indexOf("\n\n"); at >= 0; at = bytes.indexOf("\n\n", at + 2)) ends.push(at + 2);

@@ -1,16 +1,16 @@
-/** What a client reads from a stream: its headers, its events, its one end, and what is kept from it. */
+/** What a client reads from a stream: its headers, its events, its single end, and what is removed. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
+import { modelsIn } from "../support/collect-models.ts";
 import { eventually } from "../support/eventually.ts";
-import { modelsIn } from "../support/models-in.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { eventsIn, payload, recordOf, type SentEvent } from "../support/sse-text.ts";
+import { asRecord, eventsIn, payload, type SentEvent } from "../support/sse-text.ts";
 import { openStreamClient } from "../support/stream-client.ts";
 
 const EVENT_BYTES_MAX = 256 * 1024;
 
-/** Public name → what the simulator does under it. */
+/** Public model → behaviour of the simulator. */
 const MODELS = {
   plain: "sim-fast@events=5",
   slow: "sim-fast@events=6,interval=5ms",
@@ -82,10 +82,10 @@ async function rowOf(response: Response): Promise<Record<string, unknown>> {
   const id = response.headers.get("x-request-id");
   const rows = (await gateway.usageRows()).filter((row) => row.request_id === id);
   expect(rows.length).toBe(1);
-  return recordOf(rows[0]);
+  return asRecord(rows[0]);
 }
 
-/** What the upstream really produced for the last request, once it has closed its books. */
+/** What the upstream produced for the last request, once its ledger entry is closed. */
 async function truth(): Promise<LedgerEntry> {
   const { ledger } = gateway.simulator;
   await eventually(() => ledger.totals().inFlight === 0);
@@ -97,7 +97,7 @@ async function truth(): Promise<LedgerEntry> {
 const typesOf = (events: readonly SentEvent[]) => events.map(({ type }) => type);
 const isDone = ({ data }: SentEvent) => data === "[DONE]";
 
-/** What the model said, put together from its deltas. */
+/** The text of the model, assembled from its deltas. */
 function said(events: readonly SentEvent[]): string {
   return events
     .filter((event) => !isDone(event))
@@ -105,13 +105,13 @@ function said(events: readonly SentEvent[]): string {
     .map((json) => {
       if (json.type === "response.output_text.delta") return json.delta;
       if (!Array.isArray(json.choices)) return "";
-      return recordOf(recordOf(json.choices[0] ?? { delta: {} }).delta).content ?? "";
+      return asRecord(asRecord(json.choices[0] ?? { delta: {} }).delta).content ?? "";
     })
     .join("");
 }
 
 describe("every stream", () => {
-  test.each(FAMILIES)("has the headers that keep proxies from holding it back (%s)", async (family) => {
+  test.each(FAMILIES)("has headers that disable buffering in proxies (%s)", async (family) => {
     const { response } = await stream(family, "plain");
     expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
     expect(response.headers.get("cache-control")).toBe("no-cache, no-transform");
@@ -122,20 +122,20 @@ describe("every stream", () => {
   });
 
   test.each(FAMILIES.flatMap((family) => (["slow", "split"] as const).map((model) => ({ family, model }))))(
-    "sends each event whole in one write ($family, $model)",
+    "sends each event in one write ($family, $model)",
     async ({ family, model }) => {
       const client = openStreamClient(gateway.url, PATHS[family], { ...BODIES[family], model, stream: true });
       expect(await client.ended).toBe("message");
       const frames = client.frames().map((frame) => frame.toString());
       expect(frames.length).toBeGreaterThan(2);
-      // Reading each write alone fails if one begins or ends inside an event.
+      // Parsing each write alone fails if one begins or ends inside an event.
       const together = frames.flatMap((frame) => eventsIn(frame));
       expect(together).toEqual(eventsIn(client.text()));
       expect(together.length).toBeGreaterThan(2);
     },
   );
 
-  test.each(["chat", "responses"] as const)("names the public model and no other (%s)", async (family) => {
+  test.each(["chat", "responses"] as const)("contains only the public model name (%s)", async (family) => {
     const { text, events } = await stream(family, "reason");
     const models = events.filter((event) => !isDone(event)).flatMap((event) => modelsIn(payload(event)));
     expect(models.length).toBeGreaterThan(1);
@@ -147,21 +147,18 @@ describe("every stream", () => {
     (["chat", "responses"] as const).flatMap((family) =>
       (["crlf", "no-event-lines", "split", "badline"] as const).map((model) => ({ family, model })),
     ),
-  )(
-    "reaches the client in good form whatever the upstream's is ($family, $model)",
-    async ({ family, model }) => {
-      const good = await stream(family, "plain");
-      const odd = await stream(family, model);
-      expect(said(good.events)).toContain(QUESTION);
-      expect(said(odd.events)).toBe(said(good.events));
-      expect(typesOf(odd.events)).toEqual(typesOf(good.events));
-      expect(odd.text).not.toContain("\r");
-      expect(await rowOf(odd.response)).toMatchObject({ outcome: "completed", usage_source: "upstream" });
-    },
-  );
+  )("is well-formed for any formatting of the upstream ($family, $model)", async ({ family, model }) => {
+    const good = await stream(family, "plain");
+    const odd = await stream(family, model);
+    expect(said(good.events)).toContain(QUESTION);
+    expect(said(odd.events)).toBe(said(good.events));
+    expect(typesOf(odd.events)).toEqual(typesOf(good.events));
+    expect(odd.text).not.toContain("\r");
+    expect(await rowOf(odd.response)).toMatchObject({ outcome: "completed", usage_source: "upstream" });
+  });
 
   test.each(["crlf", "no-event-lines", "split"] as const)(
-    "carries pictures in good form too (%s)",
+    "carries images in well-formed events (%s)",
     async (model) => {
       const { events } = await stream("images", model);
       const type = "image_generation.partial_image";
@@ -171,7 +168,7 @@ describe("every stream", () => {
   );
 
   test.each(["chat", "responses"] as const)(
-    "lets a large event through and stops at one beyond the limit (%s)",
+    "forwards a large event and stops at one beyond the limit (%s)",
     async (family) => {
       const large = await stream(family, "large-line");
       expect(large.text.length).toBeGreaterThan(100_000);
@@ -181,7 +178,7 @@ describe("every stream", () => {
       const text = await response.text();
       expect(text).not.toContain("aaaaaaaa");
       expect(await rowOf(response)).toMatchObject({ error_code: "answer_too_large" });
-      expect(text).toContain("The answer is larger than this gateway passes on.");
+      expect(text).toContain("The response exceeds the maximum size of this gateway.");
       if (response.status === 200) expect(failuresIn(eventsIn(text))).toBe(1);
       else expect(response.status).toBe(502);
     },
@@ -195,13 +192,13 @@ describe("a chat stream", () => {
     expect([...new Set(typesOf(events))]).toEqual([null]);
   });
 
-  test("keeps one id and one time of creation throughout", async () => {
+  test("keeps one id and one creation time", async () => {
     const { events } = await stream("chat", "plain");
     const chunks = events.slice(0, -1).map((event) => payload(event));
     expect(new Set(chunks.map(({ id, created }) => `${id} ${created}`)).size).toBe(1);
   });
 
-  test("gets its [DONE] when the upstream forgets it", async () => {
+  test("gets [DONE] even if the upstream omits it", async () => {
     const { events, response } = await stream("chat", "no-done");
     expect(events.filter(isDone).length).toBe(1);
     expect(events.findIndex(isDone)).toBe(events.length - 1);
@@ -220,7 +217,7 @@ describe("a chat stream", () => {
     { stream_options: null },
     { stream_options: {} },
     { stream_options: { include_usage: false } },
-  ])("tells no usage to a client that asked for none, and records it (%j)", async (fields) => {
+  ])("omits usage by default, and records it (%j)", async (fields) => {
     const { text, response } = await stream("chat", "plain", fields);
     expect(text).not.toContain("usage");
     const entry = await truth();
@@ -232,7 +229,7 @@ describe("a chat stream", () => {
     });
   });
 
-  test("tells usage once, in a chunk without choices, to a client that asked", async () => {
+  test("reports usage once, in a chunk without choices, with include_usage", async () => {
     const { events } = await stream("chat", "plain", { stream_options: { include_usage: true } });
     const chunks = events.slice(0, -1).map((event) => payload(event));
     const last = chunks.at(-1);
@@ -242,7 +239,7 @@ describe("a chat stream", () => {
 });
 
 describe("a Responses stream", () => {
-  test("numbers its events from 0, names each by its type, and ends with one terminal event and [DONE]", async () => {
+  test("numbers and names its events, and ends with one terminal event and [DONE]", async () => {
     const { events } = await stream("responses", "reason");
     const told = events.slice(0, -1);
     expect(events.findIndex(isDone)).toBe(events.length - 1);
@@ -253,7 +250,7 @@ describe("a Responses stream", () => {
   });
 
   test.each(["broken", "cut", "told"] as const)(
-    "that breaks after content ends with a full response.failed (%s)",
+    "that is cut off after content ends with a full response.failed (%s)",
     async (model) => {
       const { events, response } = await stream("responses", model);
       const told = events.slice(0, -1);
@@ -262,8 +259,8 @@ describe("a Responses stream", () => {
         "response.failed",
       ]);
       expect(told.map((event) => payload(event).sequence_number)).toEqual([...told.keys()]);
-      const begun = recordOf(payload(told[0]).response);
-      const failed = recordOf(payload(told.at(-1)).response);
+      const begun = asRecord(payload(told[0]).response);
+      const failed = asRecord(payload(told.at(-1)).response);
       expect(RESPONSE_KEYS.filter((key) => !(key in failed))).toEqual([]);
       expect(failed).toMatchObject({
         id: begun.id,
@@ -280,11 +277,11 @@ describe("a Responses stream", () => {
     },
   );
 
-  test("tells of a context overflow as an event, since coding agents compact only then", async () => {
+  test("reports a context overflow as an event, because coding agents compact only then", async () => {
     const { events, response } = await stream("responses", "context");
     expect(typesOf(events)).toEqual(["response.created", "response.failed", null]);
     expect(events.findIndex(isDone)).toBe(2);
-    const [created, failed] = events.map((event) => (isDone(event) ? {} : recordOf(payload(event).response)));
+    const [created, failed] = events.map((event) => (isDone(event) ? {} : asRecord(payload(event).response)));
     expect(created).toMatchObject({ status: "in_progress", error: null, model: "context" });
     expect(failed).toMatchObject({
       id: created?.id,
@@ -297,13 +294,13 @@ describe("a Responses stream", () => {
     expect(await rowOf(response)).toMatchObject({ outcome: "failed", error_code: "context_length_exceeded" });
   });
 
-  test("that the upstream ends as failed is metered by what it reports", async () => {
+  test("that the upstream ends as failed is metered by its reported usage", async () => {
     const { events, response } = await stream("responses", "failed");
     expect(typesOf(events).filter((type) => TERMINAL.has(type))).toEqual(["response.failed"]);
     await expectMetered(response, "failed");
   });
 
-  test("that the upstream ends as incomplete is metered and passed on as such", async () => {
+  test("that the upstream ends as incomplete is metered and forwarded as such", async () => {
     const { events, response } = await stream("responses", "incomplete");
     expect(typesOf(events).filter((type) => TERMINAL.has(type))).toEqual(["response.incomplete"]);
     expect(events.findIndex(isDone)).toBe(events.length - 1);
@@ -313,7 +310,7 @@ describe("a Responses stream", () => {
 
 describe("a stream that fails", () => {
   test.each(["broken", "cut", "told"] as const)(
-    "after content ends in chat with an error chunk and no [DONE] (%s)",
+    "after content ends a chat stream with an error chunk and without [DONE] (%s)",
     async (model) => {
       const { events, response } = await stream("chat", model);
       expect(events.filter(isDone)).toEqual([]);
@@ -330,7 +327,7 @@ describe("a stream that fails", () => {
     },
   );
 
-  test("after a partial picture ends with one error event", async () => {
+  test("after a partial image ends with one error event", async () => {
     const { events } = await stream("images", "badline", {});
     expect(failuresIn(events)).toBe(0);
     const response = await gateway.call(PATHS.images, {
@@ -340,7 +337,7 @@ describe("a stream that fails", () => {
     });
     const cut = eventsIn(await response.text());
     expect(typesOf(cut)).toEqual(["image_generation.partial_image", "error"]);
-    // It was drawn, though it never came whole.
+    // The image was generated, although it never arrived whole.
     expect(await rowOf(response)).toMatchObject({ outcome: "upstream_cut", images: 1 });
   });
 
@@ -358,13 +355,13 @@ describe("a stream that fails", () => {
     expect(await rowOf(response)).toMatchObject({ status: 502, outcome: "failed", usage_source: "none" });
   });
 
-  test("for too long a context is a plain 400 in chat", async () => {
+  test("for exceeded context length is a plain 400 in chat", async () => {
     const response = await ask("chat", "context");
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ error: { code: "context_length_exceeded" } });
   });
 
-  test("after reporting its usage is metered all the same in chat", async () => {
+  test("after reporting its usage is still metered in chat", async () => {
     const { events, response } = await stream("chat", "failed");
     expect(events.filter(isDone)).toEqual([]);
     expect(failuresIn(events)).toBe(1);
@@ -373,14 +370,14 @@ describe("a stream that fails", () => {
 });
 
 describe("the usage of a stream", () => {
-  test("that the upstream does not report is counted here, and marked", async () => {
+  test("that the upstream does not report is counted locally and marked", async () => {
     const { response } = await stream("chat", "no-usage");
     const row = await rowOf(response);
     expect(row.usage_source).toBe("estimated");
     expect(row.input_tokens).toBeGreaterThan(0);
   });
 
-  test("of zero is a value and not an absence", async () => {
+  test("of zero is a reported value", async () => {
     const { response } = await stream("responses", "usage-zero");
     expect(await rowOf(response)).toMatchObject({ usage_source: "upstream", output_tokens: 0 });
   });
@@ -390,7 +387,7 @@ describe("the usage of a stream", () => {
     expect(await rowOf(response)).toMatchObject({ input_tokens: 0, output_tokens: 0 });
   });
 
-  test("counts pictures", async () => {
+  test("counts images", async () => {
     const { response, events } = await stream("images", "plain", { n: 2 });
     expect(typesOf(events).filter((type) => type === "image_generation.completed").length).toBe(2);
     expect(await rowOf(response)).toMatchObject({
@@ -407,7 +404,7 @@ const TERMINAL: ReadonlySet<string | null> = new Set([
   "response.failed",
 ]);
 
-/** What a strict client checks in the response object of every life-cycle event. */
+/** The fields that a strict client requires in the response object of every life-cycle event. */
 const RESPONSE_KEYS =
   "id object created_at completed_at status incomplete_details model previous_response_id instructions output error tools tool_choice truncation parallel_tool_calls text top_p presence_penalty frequency_penalty top_logprobs temperature reasoning usage max_output_tokens max_tool_calls store background service_tier metadata safety_identifier prompt_cache_key".split(
     " ",

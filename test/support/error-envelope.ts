@@ -1,6 +1,6 @@
 import { expect } from "bun:test";
 
-export interface ToldError {
+export interface ErrorBody {
   message: string;
   type: string;
   param: string | null;
@@ -9,7 +9,7 @@ export interface ToldError {
 }
 
 /** The one form that every refusal has, with the same id in its header and its body. */
-export function expectEnvelope(status: number, requestId: string | null, text: string): ToldError {
+export function expectEnvelope(status: number, requestId: string | null, text: string): ErrorBody {
   const body = JSON.parse(text);
   expect(body).toEqual({
     error: {
@@ -27,7 +27,7 @@ export function expectEnvelope(status: number, requestId: string | null, text: s
 }
 
 /** The error of a response that must be a refusal with this status. */
-export async function refusalOf(response: Response, status: number): Promise<ToldError> {
+export async function expectRefusal(response: Response, status: number): Promise<ErrorBody> {
   const text = await response.text();
   expect([response.status, text]).toEqual([status, text]);
   expect(response.headers.get("content-type")).toStartWith("application/json");

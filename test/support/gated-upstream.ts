@@ -15,7 +15,7 @@ export interface GatedUpstream {
   /** Streams that have begun and not ended. */
   open(): number;
   /** The bodies that came, in their order. */
-  asked: readonly string[];
+  bodies: readonly string[];
   /** Lets every stream finish, those that come later too. */
   release(): void;
   stop(): Promise<void>;
@@ -23,14 +23,14 @@ export interface GatedUpstream {
 
 export function startGatedUpstream(): GatedUpstream {
   const gate = Promise.withResolvers<void>();
-  const asked: string[] = [];
+  const bodies: string[] = [];
   let open = 0;
   const server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     idleTimeout: 0,
     async fetch(request) {
-      asked.push(await request.text());
+      bodies.push(await request.text());
       return new Response(gatedStream(), { headers: { "content-type": "text/event-stream" } });
     },
   });
@@ -51,7 +51,7 @@ export function startGatedUpstream(): GatedUpstream {
   return {
     url: `http://127.0.0.1:${server.port}/v1`,
     open: () => open,
-    asked,
+    bodies,
     release: gate.resolve,
     async stop() {
       gate.resolve();

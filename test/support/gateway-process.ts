@@ -1,8 +1,8 @@
 /** The product as a user runs it: `bin/model-gateway` in a folder of its own, with its output kept. */
 
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 
-const LAUNCHER = resolve(import.meta.dir, "../../bin/model-gateway");
+const PROGRAM = resolve(import.meta.dir, "../..");
 const READY_WITHIN_MS = 30_000;
 
 export interface GatewayProcess {
@@ -21,12 +21,14 @@ export interface CommandOptions {
   folder: string;
   args?: readonly string[];
   env?: Readonly<Record<string, string>>;
+  /** The root folder of another version of the program. */
+  program?: string;
 }
 
 /** Resolves when it says that it is ready; rejects with its output when it ends before. */
 export async function startGatewayProcess(options: CommandOptions): Promise<GatewayProcess> {
   const child = spawn(["start", ...(options.args ?? [])], { ...options, env: { PORT: "0", ...options.env } });
-  const output = keep(child.stdout, child.stderr);
+  const output = collectOutput(child.stdout, child.stderr);
   const exited = child.exited;
   const ready = /API +(http:\/\/\S+)\/v1/;
   const deadlineMs = performance.now() + READY_WITHIN_MS;
@@ -47,9 +49,9 @@ export async function startGatewayProcess(options: CommandOptions): Promise<Gate
     async stop() {
       if (child.exitCode === null) child.kill("SIGTERM");
       // What hangs is ended, and the exit code tells.
-      const patience = setTimeout(() => child.kill("SIGKILL"), 10_000);
+      const killTimer = setTimeout(() => child.kill("SIGKILL"), 10_000);
       const code = await exited;
-      clearTimeout(patience);
+      clearTimeout(killTimer);
       await output.ended;
       return code;
     },
@@ -67,7 +69,7 @@ export async function runCommand(
   options: Omit<CommandOptions, "args"> & { stdin?: string },
 ): Promise<Run> {
   const child = spawn(args, options);
-  const output = keep(child.stdout, child.stderr);
+  const output = collectOutput(child.stdout, child.stderr);
   child.stdin.write(options.stdin ?? "");
   child.stdin.end();
   const code = await child.exited;
@@ -75,8 +77,8 @@ export async function runCommand(
   return { code, output: output.text() };
 }
 
-function spawn(args: readonly string[], { folder, env }: CommandOptions) {
-  return Bun.spawn([LAUNCHER, ...args], {
+function spawn(args: readonly string[], { folder, env, program = PROGRAM }: CommandOptions) {
+  return Bun.spawn([join(program, "bin/model-gateway"), ...args], {
     cwd: folder,
     env: { PATH: process.env.PATH ?? "", ...env },
     stdin: "pipe",
@@ -85,7 +87,7 @@ function spawn(args: readonly string[], { folder, env }: CommandOptions) {
   });
 }
 
-function keep(...streams: ReadableStream<Uint8Array>[]): { text(): string; ended: Promise<void> } {
+function collectOutput(...streams: ReadableStream<Uint8Array>[]): { text(): string; ended: Promise<void> } {
   let text = "";
   const read = async (stream: ReadableStream<Uint8Array>) => {
     const decoder = new TextDecoder();

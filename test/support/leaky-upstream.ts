@@ -4,7 +4,7 @@ export interface LeakyUpstream {
   url: string;
   /** `host:port`, as it must not be seen by clients. */
   host: string;
-  answered(): number;
+  requestCount(): number;
   stop(): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ export function startLeakyUpstream(secretsFor: (host: string) => string): LeakyU
   return {
     url: `http://${host}/v1`,
     host,
-    answered: () => answered,
+    requestCount: () => answered,
     stop: () => server.stop(true),
   };
 }

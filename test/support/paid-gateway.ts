@@ -87,7 +87,7 @@ export function paidFile(setup: PaidSetup): string {
 }
 
 export interface PaidGateway extends RunningGateway {
-  books: Books;
+  records: BillingRecords;
 }
 
 export async function startPaidGateway(
@@ -95,10 +95,10 @@ export async function startPaidGateway(
   options: Omit<GatewayOptions, "file"> = {},
 ): Promise<PaidGateway> {
   const gateway = await startTestGateway({ tokens: "o200k", ...options, file: paidFile(setup) });
-  return { ...gateway, books: booksOf(gateway.installation.db) };
+  return { ...gateway, records: openBillingRecords(gateway.installation.db) };
 }
 
-export interface Books {
+export interface BillingRecords {
   wallet(email?: string): Promise<Wallet>;
   /** As soon as it is there. */
   row(requestId: string): Promise<UsageRow>;
@@ -106,10 +106,10 @@ export interface Books {
   charge(requestId: string): Promise<Transfer | null>;
   holds(): Promise<number>;
   /** Fails the test with what the audit finds. */
-  expectAgreement(): Promise<void>;
+  expectReconciled(): Promise<void>;
 }
 
-export function booksOf(db: Db): Books {
+export function openBillingRecords(db: Db): BillingRecords {
   return {
     async wallet(email = PAYER) {
       const user = await findUserByEmail(db, email);
@@ -120,10 +120,10 @@ export function booksOf(db: Db): Books {
     findRow: (requestId) => findUsage(db, requestId),
     charge: (requestId) => findEntry(db, `charge:${requestId}`),
     holds: async () => (await db.sql`SELECT request_id FROM hold`).length,
-    async expectAgreement() {
+    async expectReconciled() {
       const report = await reconcileLedger(db, {
         nowMs: Date.now(),
-        holdLeaseMs: 3_600_000,
+        holdAgeMaxMs: 3_600_000,
         findingsMax: 10,
       });
       expect(report.findings).toEqual([]);

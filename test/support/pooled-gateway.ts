@@ -36,13 +36,13 @@ export interface PoolSetup {
 export interface PooledGateway extends RunningGateway {
   /** One for each account, in order; those with an address of their own have an idle one. */
   upstreams: readonly Simulator[];
-  ask(ask: Ask): Promise<Response>;
+  send(ask: RequestSetup): Promise<Response>;
 }
 
 export const PUBLIC_MODEL = "pooled";
 export const accountName = (index: number) => `account-${index}`;
 /** The secret of a key of the setup. */
-export const secretOf = (name: string) => `${name}-key-`.padEnd(40, "0123456789");
+export const keySecret = (name: string) => `${name}-key-`.padEnd(40, "0123456789");
 
 const INTERFACES = ["chat", "responses", "images"];
 const DEFAULT_MODELS = { [PUBLIC_MODEL]: "sim-fast" };
@@ -74,7 +74,7 @@ export function poolFile(setup: PoolSetup, urls: readonly string[]): string {
       },
     ],
     users: Object.entries(users).map(([email, limits]) => ({ email, role: "user", limits })),
-    keys: Object.entries(keys).map(([name, { secret = secretOf(name), ...key }]) => ({
+    keys: Object.entries(keys).map(([name, { secret = keySecret(name), ...key }]) => ({
       name,
       group: "default",
       secret,
@@ -99,7 +99,7 @@ export async function startPooledGateway(setup: PoolSetup): Promise<PooledGatewa
   return {
     ...gateway,
     upstreams,
-    ask: (ask) => askGateway(gateway.url, ask),
+    send: (ask) => sendToGateway(gateway.url, ask),
     async stop() {
       await gateway.stop();
       await Promise.all(upstreams.map((upstream) => upstream.stop()));
@@ -107,7 +107,7 @@ export async function startPooledGateway(setup: PoolSetup): Promise<PooledGatewa
   };
 }
 
-export interface Ask {
+export interface RequestSetup {
   family?: "chat" | "responses";
   stream?: boolean;
   model?: string;
@@ -119,14 +119,14 @@ export interface Ask {
   signal?: AbortSignal;
 }
 
-export function askGateway(url: string, ask: Ask): Promise<Response> {
+export function sendToGateway(url: string, ask: RequestSetup): Promise<Response> {
   const { family = "chat", stream = false, model = PUBLIC_MODEL, key, headers = {}, more = {} } = ask;
   const prompt = family === "chat" ? { messages: [{ role: "user", content: "Hello" }] } : { input: "Hello" };
   const path = family === "chat" ? "/v1/chat/completions" : "/v1/responses";
   return fetch(url + path, {
     method: "POST",
     headers: {
-      authorization: `Bearer ${key === undefined ? TEST_KEY : secretOf(key)}`,
+      authorization: `Bearer ${key === undefined ? TEST_KEY : keySecret(key)}`,
       "content-type": "application/json",
       ...headers,
     },
@@ -141,7 +141,7 @@ export function seenBy({ upstreams }: PooledGateway): number[] {
 }
 
 /** Runs them with so many at once at most. */
-export async function inTurns<T, R>(
+export async function runConcurrently<T, R>(
   items: readonly T[],
   atOnce: number,
   run: (item: T) => Promise<R>,

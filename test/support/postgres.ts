@@ -4,7 +4,7 @@
  */
 
 import { afterAll, afterEach, beforeAll, describe } from "bun:test";
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chownSync, copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
@@ -28,16 +28,36 @@ type Cluster = (database: string) => string;
 let cluster: Promise<Cluster> | undefined;
 let databases = 0;
 
-export async function startPostgres(): Promise<Postgres> {
+export function startPostgres(): Promise<Postgres> {
+  return createDatabase("template0");
+}
+
+async function createDatabase(template: string): Promise<Postgres> {
   cluster ??= startCluster();
   const urlOf = await cluster;
   databases += 1;
   const name = `test_${databases}`;
-  await runOnce(urlOf("postgres"), `CREATE DATABASE ${name} TEMPLATE template0`);
+  await runOnce(urlOf("postgres"), `CREATE DATABASE ${name} TEMPLATE ${template}`);
   return {
     url: urlOf(name),
     stop: () => runOnce(urlOf("postgres"), `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
   };
+}
+
+/** Copying a migrated database takes a fifth of the time of migrating an empty one. */
+let migratedTemplate: Promise<string> | undefined;
+
+async function createMigrated(): Promise<Postgres> {
+  migratedTemplate ??= createTemplate();
+  return createDatabase(await migratedTemplate);
+}
+
+async function createTemplate(): Promise<string> {
+  const { url } = await startPostgres();
+  const db = await openDb(url);
+  await migrate(db);
+  await db.close();
+  return new URL(url).pathname.slice(1);
 }
 
 export interface EngineUnderTest {
@@ -53,7 +73,15 @@ export function eachEngine(body: (engine: EngineUnderTest) => void): void {
     const folder = mkdtempSync(join(tmpdir(), "gateway-sqlite-"));
     let files = 0;
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
-    body(engineWith(async () => `sqlite:${folder}/${++files}.db`));
+    const newFile = () => `${folder}/${++files}.db`;
+    let template: Promise<string> | undefined;
+    const migratedUrl = async () => {
+      template ??= migrateFile(newFile());
+      const file = newFile();
+      copyFileSync(await template, file);
+      return `sqlite:${file}`;
+    };
+    body(engineWith(async () => `sqlite:${newFile()}`, migratedUrl));
   });
   describe("on postgres", () => {
     const started: Postgres[] = [];
@@ -68,12 +96,28 @@ export function eachEngine(body: (engine: EngineUnderTest) => void): void {
       started.push(extra);
       return extra.url;
     };
-    // A new database costs a quarter of a second, so tests that only need an empty one share the first.
-    body({ ...engineWith(emptyUrl), open: engineWith(async () => emptied(started[0])).open });
+    const copies: Postgres[] = [];
+    const migratedUrl = async () => {
+      const copy = await createMigrated();
+      copies.push(copy);
+      return copy.url;
+    };
+    body(engineWith(emptyUrl, migratedUrl));
+    afterEach(async () => {
+      for (const { stop } of copies.splice(0)) await stop();
+    });
   });
 }
 
-function engineWith(emptyUrl: () => Promise<string>): EngineUnderTest {
+async function migrateFile(file: string): Promise<string> {
+  const db = await openDb(`sqlite:${file}`);
+  await migrate(db);
+  await db.close();
+  return file;
+}
+
+/** Both functions return the address of a new database. */
+function engineWith(emptyUrl: () => Promise<string>, migratedUrl: () => Promise<string>): EngineUnderTest {
   const opened: Db[] = [];
   afterEach(async () => {
     for (const db of opened.splice(0)) await db.close();
@@ -81,18 +125,11 @@ function engineWith(emptyUrl: () => Promise<string>): EngineUnderTest {
   return {
     emptyUrl,
     open: async () => {
-      const db = await openDb(await emptyUrl());
+      const db = await openDb(await migratedUrl());
       opened.push(db);
-      await migrate(db);
       return db;
     },
   };
-}
-
-async function emptied(postgres: Postgres | undefined): Promise<string> {
-  if (postgres === undefined) throw new Error("PostgreSQL was not started.");
-  await runOnce(postgres.url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public");
-  return postgres.url;
 }
 
 async function startCluster(): Promise<Cluster> {
@@ -108,7 +145,7 @@ async function startCluster(): Promise<Cluster> {
 }
 
 /** `server` ends when standard input does, and then the folder goes. Background jobs read from descriptor 3. */
-const KEEPER = `
+const CLUSTER_KEEPER = `
 trap '' INT TERM HUP
 exec 3<&0
 binaries=$1 folder=$2 port=$3
@@ -128,7 +165,7 @@ async function tryToStart(binaries: string): Promise<Cluster> {
   const folder = mkdtempSync(join(tmpdir(), "gateway-pg-"));
   const port = freePort();
   const keeper = Bun.spawn(
-    [...asUnprivileged(folder), "sh", "-c", KEEPER, "sh", binaries, folder, String(port)],
+    [...asUnprivileged(folder), "sh", "-c", CLUSTER_KEEPER, "sh", binaries, folder, String(port)],
     { cwd: folder, stdin: "pipe", stdout: "ignore", stderr: "pipe" },
   );
   keeper.unref();

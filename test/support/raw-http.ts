@@ -9,7 +9,7 @@ export interface RawAnswer {
   body: string;
 }
 
-const GIVE_UP_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 
 /** Sends the text and reads one answer. `after` runs once the text is out: it may send more. */
 export function rawRequest(
@@ -23,11 +23,11 @@ export function rawRequest(
     const socket = connect(Number(port), hostname, () => {
       socket.write(request, () => after(socket));
     });
-    const timer = setTimeout(() => finish(), GIVE_UP_MS);
+    const timer = setTimeout(() => finish(), TIMEOUT_MS);
     const finish = (): void => {
       clearTimeout(timer);
       socket.destroy();
-      const answer = parsed(received);
+      const answer = parseAnswer(received);
       if (answer === null) reject(new Error(`no answer, only: ${JSON.stringify(received.toString())}`));
       else resolve(answer);
     };
@@ -40,11 +40,11 @@ export function rawRequest(
   });
 }
 
-export function headerOf(answer: Pick<RawAnswer, "head">, name: string): string | null {
+export function readHeader(answer: Pick<RawAnswer, "head">, name: string): string | null {
   return new RegExp(`^${name}: *(.*)$`, "im").exec(answer.head)?.[1]?.trim() ?? null;
 }
 
-function parsed(received: Buffer): RawAnswer | null {
+function parseAnswer(received: Buffer): RawAnswer | null {
   const end = received.indexOf("\r\n\r\n");
   if (end < 0) return null;
   const head = received.toString("latin1", 0, end).replaceAll("\r\n", "\n");
@@ -52,9 +52,9 @@ function parsed(received: Buffer): RawAnswer | null {
 }
 
 function isWhole(received: Buffer): boolean {
-  const answer = parsed(received);
+  const answer = parseAnswer(received);
   if (answer === null) return false;
-  const length = headerOf(answer, "content-length");
+  const length = readHeader(answer, "content-length");
   return length === null
     ? answer.body.endsWith("\r\n0\r\n\r\n")
     : Buffer.byteLength(answer.body) >= Number(length);

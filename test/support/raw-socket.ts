@@ -40,10 +40,10 @@ export async function openRawSocket(url: string): Promise<RawSocket> {
   });
   const push = (bytes: Uint8Array) => {
     reader.push(bytes, {
-      message: (opcode, from, start, end) => {
+      onMessage: (opcode, from, start, end) => {
         if (opcode === TEXT) texts.push(Buffer.from(from.subarray(start, end)).toString());
       },
-      control(opcode, payload) {
+      onControl(opcode, payload) {
         if (opcode === CLOSE) code = readClose(payload)?.code ?? null;
       },
     });

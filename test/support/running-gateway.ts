@@ -3,10 +3,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { z } from "zod";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { readSettings } from "../../src/config/installation/environment.ts";
 import { type Installation, openInstallation } from "../../src/config/installation/installation.ts";
 import { applyChanges, planChanges } from "../../src/config/plan/apply.ts";
+import { telemetry } from "../../src/config/schema/telemetry.ts";
 import { type StartOptions, startGateway } from "../../src/main.ts";
 import type { Clock } from "../../src/net/wire/clock.ts";
 import type { Row } from "../../src/store/engine/db.ts";
@@ -23,6 +25,8 @@ export interface RunningGateway {
   installation: Installation;
   /** A call with the test key; a body that is an object is sent as JSON. */
   call(path: string, body?: unknown, init?: RequestInit): Promise<Response>;
+  /** Every line of the access log so far. */
+  accessLog: readonly string[];
   /** Every log line so far: failures that a test provokes would drown its report. */
   log: readonly string[];
   /** Applies another file while the gateway runs; it takes the change up by itself, a moment later. */
@@ -35,7 +39,10 @@ export interface RunningGateway {
 export interface GatewayOptions {
   /** Public model → upstream model, served by the simulator. */
   models?: Readonly<Record<string, string>>;
-  /** Replaces the whole file; `${SIMULATOR_URL}` and the variables of `environment` can be used in it. */
+  /**
+   * Replaces the whole file; `${SIMULATOR_URL}`, `${SIMULATOR_ORIGIN}` and the variables of `environment` can be used in
+   * it.
+   */
   file?: string;
   environment?: Readonly<Record<string, string>>;
   onDisconnect?: "cancel" | "drain";
@@ -46,6 +53,8 @@ export interface GatewayOptions {
   allowedHosts?: readonly string[];
   /** Memory for large bodies; may be less than a file can say. */
   largeBodiesMib?: number;
+  /** The `telemetry` section of the file. */
+  telemetry?: z.input<typeof telemetry>;
   /** How the simulator counts. */
   tokens?: "bytes" | "o200k";
   /** In the place of the system's. */
@@ -94,6 +103,8 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
   const simulator = startSimulator({ record: "full", seed: 1, tokens: options.tokens ?? "bytes" });
   const environment = {
     SIMULATOR_URL: simulator.url,
+    DRAIN_DELAY: "0s",
+    SIMULATOR_ORIGIN: new URL(simulator.url).origin,
     ...options.environment,
     ...(options.databaseUrl === undefined ? {} : { DATABASE_URL: options.databaseUrl }),
   };
@@ -105,6 +116,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
       allowed_hosts: options.allowedHosts,
       large_bodies_mib: options.largeBodiesMib,
     },
+    fileTelemetry: options.telemetry === undefined ? undefined : telemetry.parse(options.telemetry),
   });
   if (!settings.ok) throw new Error(settings.problems.join("\n"));
   const opened = await openInstallation(settings.settings, environment);
@@ -120,10 +132,15 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
   };
   await apply(options.file ?? gatewayFile(options));
   const log: string[] = [];
+  const accessLog: string[] = [];
   const running = await startGateway(installation, settings.settings, {
     limits: { ...TEST_LIMITS, ...options.limits },
     ...(options.builtDir === undefined ? {} : { builtDir: options.builtDir }),
     writeLog: (line) => log.push(line),
+    writeAccess(text, onWritten) {
+      accessLog.push(...text.trimEnd().split("\n"));
+      onWritten();
+    },
   });
   const { url } = running;
   return {
@@ -131,6 +148,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
     simulator,
     installation,
     log,
+    accessLog,
     apply,
     call(path, body, init = {}) {
       const headers = new Headers(init.headers);

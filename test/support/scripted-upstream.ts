@@ -2,7 +2,7 @@
 
 import { createServer, type Socket } from "node:net";
 
-export interface AskedOf {
+export interface ScriptedRequest {
   path: string;
   body: Record<string, unknown>;
 }
@@ -23,7 +23,7 @@ export interface ScriptedUpstream {
 
 /** `answer` is called for each request, and writes its answer from the status line on. */
 export async function startScriptedUpstream(
-  answer: (asked: AskedOf, connection: ScriptedConnection) => Promise<void>,
+  answer: (asked: ScriptedRequest, connection: ScriptedConnection) => Promise<void>,
 ): Promise<ScriptedUpstream> {
   const sockets = new Set<Socket>();
   const server = createServer({ noDelay: true }, (socket) => {
@@ -57,7 +57,7 @@ export async function startScriptedUpstream(
   };
 }
 
-function takeRequest(received: Buffer): { asked: AskedOf; rest: Buffer } | null {
+function takeRequest(received: Buffer): { asked: ScriptedRequest; rest: Buffer } | null {
   const headEnd = received.indexOf("\r\n\r\n");
   if (headEnd < 0) return null;
   const head = received.toString("latin1", 0, headEnd);
@@ -77,7 +77,7 @@ export const EVENT_STREAM_HEAD =
   "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 export const LAST_CHUNK = "0\r\n\r\n";
 
-export function chunkOf(bytes: Uint8Array): Buffer {
+export function buildChunk(bytes: Uint8Array): Buffer {
   return Buffer.concat([
     Buffer.from(`${bytes.length.toString(16)}\r\n`, "latin1"),
     bytes,

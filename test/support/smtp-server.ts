@@ -36,7 +36,7 @@ export async function startSmtpServer(behaviour: SmtpBehaviour = {}): Promise<Sm
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => {});
-    if (!behaviour.silent) converse(socket, behaviour, mails);
+    if (!behaviour.silent) serveSession(socket, behaviour, mails);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();
@@ -46,7 +46,7 @@ export async function startSmtpServer(behaviour: SmtpBehaviour = {}): Promise<Sm
     mails,
     async textTo(to, skipped = 0) {
       const mail = await eventually(() => mails.filter((one) => one.to.includes(to))[skipped]);
-      return decoded(mail.raw);
+      return decodeMail(mail.raw);
     },
     async stop() {
       for (const socket of sockets) socket.destroy();
@@ -55,7 +55,11 @@ export async function startSmtpServer(behaviour: SmtpBehaviour = {}): Promise<Sm
   };
 }
 
-function converse(socket: Socket, { login, refuseRecipients }: SmtpBehaviour, mails: ReceivedMail[]): void {
+function serveSession(
+  socket: Socket,
+  { login, refuseRecipients }: SmtpBehaviour,
+  mails: ReceivedMail[],
+): void {
   let buffer = "";
   let data: string[] | null = null;
   let user: string | null = null;
@@ -106,7 +110,7 @@ function converse(socket: Socket, { login, refuseRecipients }: SmtpBehaviour, ma
 }
 
 /** The body of a plain mail, out of its transfer encoding. */
-function decoded(raw: string): string {
+function decodeMail(raw: string): string {
   const at = raw.indexOf("\r\n\r\n");
   const head = raw.slice(0, at);
   const body = raw.slice(at + 4);

@@ -26,7 +26,7 @@ export async function spawnGateway(
   });
   return {
     url: gateway.url,
-    residentBytes: () => residentBytesOf(gateway.pid),
+    residentBytes: () => readResidentBytes(gateway.pid),
     async stop() {
       await gateway.stop();
       rmSync(folder, { recursive: true, force: true });
@@ -34,7 +34,7 @@ export async function spawnGateway(
   };
 }
 
-export function residentBytesOf(pid: number): number {
+export function readResidentBytes(pid: number): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
 }

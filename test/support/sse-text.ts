@@ -37,10 +37,10 @@ export function eventsIn(text: string): SentEvent[] {
 
 /** The JSON of an event's data. */
 export function payload(event: SentEvent | undefined): Record<string, unknown> {
-  return recordOf(event === undefined ? undefined : JSON.parse(event.data));
+  return asRecord(event === undefined ? undefined : JSON.parse(event.data));
 }
 
-export function recordOf(value: unknown): Record<string, unknown> {
+export function asRecord(value: unknown): Record<string, unknown> {
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new Error(`not an object: ${JSON.stringify(value)}`);
   }

@@ -4,7 +4,7 @@ import { connect } from "node:net";
 import { eventually } from "./eventually.ts";
 import { TEST_KEY } from "./running-gateway.ts";
 
-export type Parting = "message" | "fin" | "reset";
+export type StreamEnding = "message" | "fin" | "reset";
 
 export interface StreamClient {
   /** The status line and the headers; empty until they are there. */
@@ -15,11 +15,11 @@ export interface StreamClient {
   /** Resolves when the body so far is as wanted. */
   until(wanted: (text: string) => boolean): Promise<void>;
   /** How the answer ended: as a whole message, or by the connection. */
-  readonly ended: Promise<Parting>;
+  readonly ended: Promise<StreamEnding>;
   /** Takes nothing more out of the socket, or goes on. */
   pause(): void;
   resume(): void;
-  leave(how: "fin" | "reset"): void;
+  disconnect(how: "fin" | "reset"): void;
 }
 
 export interface StreamClientOptions {
@@ -45,9 +45,9 @@ export function openStreamClient(
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const parts: Buffer[] = [];
-  let parting: (how: Parting) => void = () => {};
-  const ended = new Promise<Parting>((resolve) => {
-    parting = resolve;
+  let resolveEnded: (how: StreamEnding) => void = () => {};
+  const ended = new Promise<StreamEnding>((resolve) => {
+    resolveEnded = resolve;
   });
   const socket = connect(Number(port), hostname, () => {
     if (options.deaf) socket.pause();
@@ -56,12 +56,12 @@ export function openStreamClient(
   socket.on("data", (part) => {
     parts.push(Buffer.from(part));
     if (!isWhole(parts)) return;
-    parting("message");
+    resolveEnded("message");
     socket.end();
   });
-  socket.on("end", () => parting("fin"));
-  socket.on("error", () => parting("reset"));
-  socket.on("close", () => parting("fin"));
+  socket.on("end", () => resolveEnded("fin"));
+  socket.on("error", () => resolveEnded("reset"));
+  socket.on("close", () => resolveEnded("fin"));
 
   const client: StreamClient = {
     head: () => sections(Buffer.concat(parts)).head,
@@ -76,7 +76,7 @@ export function openStreamClient(
     ended,
     pause: () => socket.pause(),
     resume: () => socket.resume(),
-    leave(how) {
+    disconnect(how) {
       if (how === "reset") socket.resetAndDestroy();
       else socket.destroy();
     },

@@ -2,7 +2,7 @@
 
 import { eventually } from "./eventually.ts";
 
-export interface Posting {
+export interface WebhookPost {
   path: string;
   headers: Headers;
   /** As it came, for signatures. */
@@ -12,16 +12,16 @@ export interface Posting {
 
 export interface WebhookListener {
   url: string;
-  postings: readonly Posting[];
+  posts: readonly WebhookPost[];
   /** Waits for one of this type. */
-  next(type: string): Promise<Posting>;
+  next(type: string): Promise<WebhookPost>;
   /** What it answers from now on. */
   answer(response: () => Response): void;
   stop(): Promise<void>;
 }
 
 export function startWebhookListener(): WebhookListener {
-  const postings: Posting[] = [];
+  const posts: WebhookPost[] = [];
   let respond = () => new Response("thanks");
   const server = Bun.serve({
     port: 0,
@@ -29,14 +29,14 @@ export function startWebhookListener(): WebhookListener {
     async fetch(request) {
       const text = await request.text();
       const { pathname, search } = new URL(request.url);
-      postings.push({ path: pathname + search, headers: request.headers, text, body: JSON.parse(text) });
+      posts.push({ path: pathname + search, headers: request.headers, text, body: JSON.parse(text) });
       return respond();
     },
   });
   return {
     url: `http://127.0.0.1:${server.port}/hook?room=ops`,
-    postings,
-    next: (type) => eventually(() => postings.find(({ body }) => body.type === type)),
+    posts,
+    next: (type) => eventually(() => posts.find(({ body }) => body.type === type)),
     answer(response) {
       respond = response;
     },

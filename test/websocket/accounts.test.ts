@@ -1,4 +1,4 @@
-/** Turns and the accounts that serve them: a failing account is invisible, also in the middle of a conversation. */
+/** Turns and their accounts: a failing account is invisible, also in the middle of a conversation. */
 
 import { afterEach, expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
@@ -26,7 +26,7 @@ async function start(setup: PoolSetup): Promise<{ gateway: PooledGateway; client
   return { gateway, client };
 }
 
-test("a conversation goes on at another account when its own fails, and its client sees nothing of it", async () => {
+test("a conversation fails over to another account without an error for the client", async () => {
   const { gateway, client } = await start({ accounts: [{ priority: 1 }, { priority: 2 }] });
   const first = await client.turn({ ...TURN, input: "My name is Ada." });
   gateway.upstreams[0]?.force("503");
@@ -36,7 +36,7 @@ test("a conversation goes on at another account when its own fails, and its clie
   );
   expect(seenBy(gateway)).toEqual([2, 1]);
   const ledger = gateway.upstreams[1]?.ledger;
-  const body = Buffer.from(ledger?.bodyOf(ledger.last()?.id ?? "") ?? []).toString();
+  const body = Buffer.from(ledger?.findBody(ledger.last()?.id ?? "") ?? []).toString();
   expect(JSON.parse(body).input).toMatchObject([
     { role: "user", content: "My name is Ada." },
     { role: "assistant" },
@@ -44,7 +44,7 @@ test("a conversation goes on at another account when its own fails, and its clie
   ]);
 });
 
-test("a turn that no account can serve is told the last failure, with a time to wait", async () => {
+test("a turn that no account can serve gets the last error with retry-after", async () => {
   const { gateway, client } = await start({ accounts: [{}] });
   gateway.upstreams[0]?.force("429@retry=7");
   const { last } = await client.turn({ ...TURN, input: "Hi" });
@@ -56,7 +56,7 @@ test("a turn that no account can serve is told the last failure, with a time to 
   });
 });
 
-test("a turn waits in line for a busy account, and is told when it waited in vain", async () => {
+test("a turn waits in the queue for a busy account, and gets an error after the timeout", async () => {
   const setup = {
     accounts: [{ limits: { concurrency: 1 }, models: { [PUBLIC_MODEL]: "fault/stall@chunk6" } }],
     group: { queue: { max_waiting: 10, timeout: "100ms" } },
@@ -73,7 +73,7 @@ test("a turn waits in line for a busy account, and is told when it waited in vai
   });
 });
 
-test("what a group reads on without its client is read on for a connection that is gone", async () => {
+test("on_disconnect drain applies to a closed connection", async () => {
   const { gateway, client } = await start({
     accounts: [{ models: { [PUBLIC_MODEL]: "sim-fast@events=20,interval=10ms" } }],
     group: { on_disconnect: "drain" },

@@ -1,4 +1,4 @@
-/** Twenty turns on one socket are twenty requests: recorded, charged and limited one by one. */
+/** Twenty turns on one socket are twenty requests: recorded, charged and limited separately. */
 
 import { afterEach, expect, test } from "bun:test";
 import {
@@ -42,50 +42,53 @@ async function start(setup: PaidSetup): Promise<{ gateway: PaidGateway; socket: 
 test.each([
   ["by HTTP", false],
   ["over a socket", true],
-])("each has a row, a charge and an id of its own, asked %s", async (_, websocket) => {
-  const { gateway, socket } = await start({ accounts: [account(websocket)] });
-  const { balanceNano: before } = await gateway.books.wallet();
-  const warm = await socket.turn({ model: "paid", store: false, generate: false, input: [] });
-  let previous = warm.responseId;
-  for (let i = 0; i < TURNS; i++) {
-    const turn = await socket.turn({
-      model: "paid",
-      store: false,
-      previous_response_id: previous,
-      input: `Question ${i}`,
-    });
-    expect(turn.last.type).toBe("response.completed");
-    previous = turn.responseId;
-  }
+])(
+  "each turn has its own usage row, charge and request id, with the upstream called %s",
+  async (_, websocket) => {
+    const { gateway, socket } = await start({ accounts: [account(websocket)] });
+    const { balanceNano: before } = await gateway.records.wallet();
+    const warm = await socket.turn({ model: "paid", store: false, generate: false, input: [] });
+    let previous = warm.responseId;
+    for (let i = 0; i < TURNS; i++) {
+      const turn = await socket.turn({
+        model: "paid",
+        store: false,
+        previous_response_id: previous,
+        input: `Question ${i}`,
+      });
+      expect(turn.last.type).toBe("response.completed");
+      previous = turn.responseId;
+    }
 
-  const rows = await gateway.usageRows();
-  expect(rows).toHaveLength(TURNS);
-  expect(new Set(rows.map(({ request_id }) => request_id)).size).toBe(TURNS);
-  let sum = 0n;
-  for (const row of rows) {
-    expect(row).toMatchObject({ outcome: "completed", status: 200, attempts: 1, stream: 1 });
-    const { inputTokens, cachedTokens, outputTokens } = await gateway.books.row(String(row.request_id));
-    const cost = bill([
-      [inputTokens - cachedTokens, PRICE.input],
-      [cachedTokens, PRICE.cached_input],
-      [outputTokens, PRICE.output],
-    ]);
-    expect((await gateway.books.charge(String(row.request_id)))?.amountNano).toBe(cost);
-    sum += cost;
-  }
-  expect(sum).toBeGreaterThan(0n);
-  expect(before - (await gateway.books.wallet()).balanceNano).toBe(sum);
-  expect(await gateway.books.holds()).toBe(0);
-  await gateway.books.expectAgreement();
-  // The upstream was told the whole conversation, or continued it: it has counted what the rows say.
-  const { totals } = gateway.simulator.ledger.snapshot();
-  expect(totals.requests).toBe(TURNS);
-  expect(rows.map(({ input_tokens }) => Number(input_tokens)).reduce((a, b) => a + b)).toBe(
-    totals.inputTokens,
-  );
-});
+    const rows = await gateway.usageRows();
+    expect(rows).toHaveLength(TURNS);
+    expect(new Set(rows.map(({ request_id }) => request_id)).size).toBe(TURNS);
+    let sum = 0n;
+    for (const row of rows) {
+      expect(row).toMatchObject({ outcome: "completed", status: 200, attempts: 1, stream: 1 });
+      const { inputTokens, cachedTokens, outputTokens } = await gateway.records.row(String(row.request_id));
+      const cost = bill([
+        [inputTokens - cachedTokens, PRICE.input],
+        [cachedTokens, PRICE.cached_input],
+        [outputTokens, PRICE.output],
+      ]);
+      expect((await gateway.records.charge(String(row.request_id)))?.amountNano).toBe(cost);
+      sum += cost;
+    }
+    expect(sum).toBeGreaterThan(0n);
+    expect(before - (await gateway.records.wallet()).balanceNano).toBe(sum);
+    expect(await gateway.records.holds()).toBe(0);
+    await gateway.records.expectReconciled();
+    // The upstream received the whole conversation, or continued it: its count equals the rows.
+    const { totals } = gateway.simulator.ledger.snapshot();
+    expect(totals.requests).toBe(TURNS);
+    expect(rows.map(({ input_tokens }) => Number(input_tokens)).reduce((a, b) => a + b)).toBe(
+      totals.inputTokens,
+    );
+  },
+);
 
-test("limits count each of them, and the next one is told when to come back", async () => {
+test("limits count each turn, and a turn over the limit gets retry-after", async () => {
   const { gateway, socket } = await start({ group: { limits: { rpm: TURNS } } });
   for (let i = 0; i < TURNS; i++) {
     const { last } = await socket.turn({ model: "paid", input: `Question ${i}` });
@@ -100,5 +103,5 @@ test("limits count each of them, and the next one is told when to come back", as
   });
   const rows = await gateway.usageRows();
   expect(rows.map(({ outcome }) => outcome)).toEqual([...Array(TURNS).fill("completed"), "refused"]);
-  expect(await gateway.books.holds()).toBe(0);
+  expect(await gateway.records.holds()).toBe(0);
 });

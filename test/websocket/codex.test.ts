@@ -1,4 +1,4 @@
-/** What Codex gets beside the protocol, and nobody else does. */
+/** Behaviour for Codex only, in addition to the protocol. */
 
 import { afterEach, expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
@@ -41,7 +41,7 @@ async function open({ url }: PooledGateway, headers: Record<string, string> = {}
 
 const ofType = (client: SocketClient, type: string) => client.events.filter((event) => event.type === type);
 
-test("Codex sees how much of its key's windows is used, before the answer begins", async () => {
+test("Codex receives the used percentage of its key's windows before the response begins", async () => {
   const client = await open(await start({ group: WINDOWS }), CODEX);
   await client.turn(TURN);
   await client.turn(TURN);
@@ -56,19 +56,19 @@ test("Codex sees how much of its key's windows is used, before the answer begins
   expect(client.events[0]?.type).toBe("codex.rate_limits");
 });
 
-test("Codex without windows hears nothing of them", async () => {
+test("Codex receives no rate limits if the key has no windows", async () => {
   const client = await open(await start(), CODEX);
   await client.turn(TURN);
   expect(ofType(client, "codex.rate_limits")).toEqual([]);
 });
 
-test("no other client gets an event of Codex's own", async () => {
+test("other clients receive no Codex events", async () => {
   const client = await open(await start({ group: WINDOWS }), { "session-id": "session" });
   await client.turn(TURN);
   expect(client.events.every(({ type }) => /^response\.(?!metadata)/.test(type))).toBe(true);
 });
 
-test("the token that Codex is given keeps a turn on its account, and does not go upstream", async () => {
+test("the turn-state token keeps a Codex turn on its account and is not sent upstream", async () => {
   const running = await start({ accounts: [{}, {}, {}, {}] });
   const first = await open(running, { ...CODEX, "session-id": "0199aa-session" });
   await first.turn(TURN);
@@ -82,23 +82,23 @@ test("the token that Codex is given keeps a turn on its account, and does not go
   }
   const ledger = running.upstreams[home]?.ledger;
   expect(ledger?.totals().requests).toBe(9);
-  const body = Buffer.from(ledger?.bodyOf(ledger.last()?.id ?? "") ?? []).toString();
+  const body = Buffer.from(ledger?.findBody(ledger.last()?.id ?? "") ?? []).toString();
   expect(JSON.parse(body).client_metadata).toEqual({ turn_id: "t" });
-  // It has the token already.
+  // The client has the token already.
   expect(ofType(second, "response.metadata")).toEqual([]);
 });
 
-test("somebody else's token passes as it came", async () => {
+test("an unknown turn-state token is forwarded unchanged", async () => {
   const running = await start();
   const client = await open(running, CODEX);
   const metadata = { "x-codex-turn-state": "not-ours" };
   await client.turn({ ...TURN, client_metadata: metadata });
   const ledger = running.upstreams[0]?.ledger;
-  const body = Buffer.from(ledger?.bodyOf(ledger.last()?.id ?? "") ?? []).toString();
+  const body = Buffer.from(ledger?.findBody(ledger.last()?.id ?? "") ?? []).toString();
   expect(JSON.parse(body).client_metadata).toEqual(metadata);
 });
 
-test("what Codex writes into a frame for want of a header goes upstream as the header", async () => {
+test("a header that Codex sends in a frame is sent upstream as a header", async () => {
   const running = await start();
   const client = await open(running, { ...CODEX, "openai-beta": "responses_websockets=2026-02-06,other=1" });
   await client.turn({
@@ -112,8 +112,8 @@ test("what Codex writes into a frame for want of a header goes upstream as the h
   });
 });
 
-test("silence is filled with response.in_progress for Codex, and with pings alone for others", async () => {
-  const limits = { keepAliveMs: 20, silentReasoningMs: 40, pulseMs: 10 };
+test("a silence is filled with response.in_progress for Codex, and only with pings for others", async () => {
+  const limits = { keepAliveMs: 20, silentReasoningMs: 40, keepAliveTickMs: 10 };
   const models = { [PUBLIC_MODEL]: "fault/stall@chunk6" };
   const running = await start({ accounts: [{ models }], limits });
   const other = await open(running);

@@ -1,4 +1,4 @@
-/** Turns that overlap: one after the other on a lane, side by side on several, and never without bound. */
+/** Concurrent turns: in sequence on a lane, in parallel on several lanes, and always bounded. */
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
@@ -38,7 +38,7 @@ const create = (model: string, lane?: string) => ({
   ...(lane === undefined ? {} : { stream_id: lane }),
 });
 
-test("turns without a lane run one after the other, in the order they came", async () => {
+test("turns without a lane run one after the other, in order", async () => {
   const { client, gateway } = await start();
   for (const number of [1, 2, 3])
     client.create({ model: "fast", input: `Number ${number}`, metadata: { number: `${number}` } });
@@ -50,7 +50,7 @@ test("turns without a lane run one after the other, in the order they came", asy
   expect(gateway.simulator.ledger.totals().peakInFlight).toBe(1);
 });
 
-test("a lane goes on while another waits for its upstream, and every event names its lane", async () => {
+test("a lane runs while another waits for its upstream, and every event names its lane", async () => {
   const { client, gateway } = await start();
   client.create(create("held", "slow"));
   client.create(create("held"));
@@ -61,7 +61,7 @@ test("a lane goes on while another waits for its upstream, and every event names
   expect(events.at(-1)).toMatchObject({ stream_id: "quick", response: { model: "fast" } });
   const lanes = new Set(client.events.map(({ stream_id }) => stream_id));
   expect(lanes).toEqual(new Set(["slow", "quick", undefined]));
-  // What waits behind the one that is held has not begun.
+  // A turn behind the waiting one has not begun.
   expect(client.events.filter(({ stream_id }) => stream_id === "slow")).not.toContainEqual(
     expect.objectContaining({ response: expect.objectContaining({ model: "fast" }) }),
   );
@@ -79,14 +79,14 @@ test("each lane remembers its own last response", async () => {
   }
 });
 
-test.each(["", "a b", "x".repeat(257), 7])("a lane cannot be named %p", async (name) => {
+test.each(["", "a b", "x".repeat(257), 7])("the lane name %p is rejected", async (name) => {
   const { client } = await start();
   const { last } = await client.turn({ model: "fast", input: "Hi", stream_id: name });
   expect(last).toMatchObject({ status: 400, error: { code: "invalid_stream_id", param: "stream_id" } });
   expect(last).not.toHaveProperty("stream_id");
 });
 
-test("a connection has so many lanes and no more; those it has stay open", async () => {
+test("the number of lanes per connection is limited; existing lanes stay open", async () => {
   const { client } = await start({ limits: { socketLanesMax: 2 } });
   await client.turn(create("fast"));
   await client.turn(create("fast", "a"));
@@ -100,7 +100,7 @@ test("a connection has so many lanes and no more; those it has stay open", async
   expect((await client.turn(create("fast", "a"))).last.type).toBe("response.completed");
 });
 
-test("so many turns wait on a lane and no more", async () => {
+test("the number of waiting turns per lane is limited", async () => {
   const { client, gateway } = await start({ limits: { socketTurnsWaitingMax: 2 } });
   client.create(create("held", "a"));
   await eventually(() => inFlight(gateway) === 1);
@@ -115,7 +115,7 @@ test("so many turns wait on a lane and no more", async () => {
   expect((await client.turn(create("fast", "b"))).last.type).toBe("response.completed");
 });
 
-describe("frames that wait", () => {
+describe("waiting frames", () => {
   const LONG = { ...create("fast"), input: "x".repeat(3_000) };
   const REFUSED = { status: 429, error: { code: "rate_limit_exceeded" }, headers: { "retry-after": "1" } };
   const held = async (running: RunningGateway, key = TEST_KEY) => {
@@ -127,7 +127,7 @@ describe("frames that wait", () => {
     return client;
   };
 
-  test("have so many bytes for one key and no more, on all of its connections", async () => {
+  test("are limited in bytes per key, over all its connections", async () => {
     const { client, gateway } = await start({ limits: { socketsWaitingKeyBytesMax: 6_000 } });
     const [first, second, other] = [await held(gateway), await held(gateway), await held(gateway, OTHER_KEY)];
     first.create(LONG);
@@ -135,14 +135,14 @@ describe("frames that wait", () => {
     expect((await first.until("error")).at(-1)).toMatchObject({ status: 404, stream_id: "a" });
     second.create(LONG);
     expect((await second.until("error")).at(-1)).toMatchObject(REFUSED);
-    // What need not wait is taken, and so is what waits for another key.
+    // Frames that do not wait are accepted, and so are waiting frames of another key.
     expect((await client.turn(LONG)).last.type).toBe("response.completed");
     other.create(LONG);
     other.create({ ...create("nobody"), stream_id: "a" });
     expect((await other.until("error")).at(-1)).toMatchObject({ status: 404 });
   });
 
-  test("make room when their connection is gone", async () => {
+  test("free their bytes when their connection closes", async () => {
     const { gateway } = await start({ limits: { socketsWaitingKeyBytesMax: 6_000 } });
     const [first, second] = [await held(gateway), await held(gateway)];
     first.create(LONG);
@@ -155,7 +155,7 @@ describe("frames that wait", () => {
     expect((await second.until("error")).at(-1)).toMatchObject({ status: 404 });
   });
 
-  test("have so many bytes for all keys together", async () => {
+  test("are limited in bytes over all keys", async () => {
     const { gateway } = await start({ limits: { socketsWaitingBytesMax: 6_000 } });
     const [mine, other] = [await held(gateway), await held(gateway, OTHER_KEY)];
     mine.create(LONG);
@@ -166,7 +166,7 @@ describe("frames that wait", () => {
   });
 });
 
-test("so many turns run at once and no more: others wait, and are not refused", async () => {
+test("the number of concurrent turns is limited: others wait and are not rejected", async () => {
   const { client, gateway } = await start({ limits: { socketTurnsMax: 2 } });
   for (const lane of ["a", "b", "c"]) client.create(create("fast", lane));
   for (let i = 0; i < 3; i++) await client.until("response.completed");
@@ -174,7 +174,7 @@ test("so many turns run at once and no more: others wait, and are not refused", 
   expect(client.events.some(({ type }) => type === "error")).toBe(false);
 });
 
-test("what its key may have at once bounds a connection's turns before anything is refused", async () => {
+test("the concurrency of the key delays the turns of a connection before any is rejected", async () => {
   const file = gatewayFile({ models: MODELS }).replace(
     "on_disconnect: cancel",
     "on_disconnect: cancel\n    limits: { concurrency: 1 }",

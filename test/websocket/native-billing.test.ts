@@ -1,4 +1,4 @@
-/** What turns over a WebSocket of the account's own cost, held against what the upstream really did. */
+/** The cost of turns over an upstream WebSocket, compared with what the upstream produced. */
 
 import { afterEach, expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
@@ -42,13 +42,13 @@ const turn = (model: keyof typeof MODELS, more: object = {}) => ({
   ...more,
 });
 
-/** The one row that there is, once it is written, and what was paid for it. */
+/** The only usage row once it is written, and its charge. */
 async function settled() {
   const row = await eventually(async () => {
     const [first] = await gateway.usageRows();
-    return first === undefined ? null : gateway.books.findRow(String(first.request_id));
+    return first === undefined ? null : gateway.records.findRow(String(first.request_id));
   });
-  const charge = await gateway.books.charge(row.requestId);
+  const charge = await gateway.records.charge(row.requestId);
   return { row, charged: charge?.amountNano ?? 0n };
 }
 
@@ -58,7 +58,7 @@ const costOf = (input: number, output: number) =>
     [output, PRICE.output],
   ]);
 
-test("a turn that ends well costs what the upstream counted", async () => {
+test("a completed turn is charged as the upstream counted it", async () => {
   await start();
   await socket.turn(turn("paid"));
   const { row, charged } = await settled();
@@ -70,10 +70,10 @@ test("a turn that ends well costs what the upstream counted", async () => {
     entry?.outputTokens ?? 0,
   ]);
   expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
-  await gateway.books.expectAgreement();
+  await gateway.records.expectReconciled();
 });
 
-test("one without usage is counted here, and comes to the same", async () => {
+test("a turn without usage is counted locally, with the same result", async () => {
   await start();
   await socket.turn(turn("uncounted"));
   const { row, charged } = await settled();
@@ -81,7 +81,7 @@ test("one without usage is counted here, and comes to the same", async () => {
   expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
 });
 
-test("whoever leaves in the middle, where the group cancels, pays for what was said until then", async () => {
+test("a disconnect with on_disconnect cancel is charged the delivered content", async () => {
   await start({ on_disconnect: "cancel" });
   socket.create(turn("stalls"));
   await eventually(() => socket.events.length === 9);
@@ -94,10 +94,10 @@ test("whoever leaves in the middle, where the group cancels, pays for what was s
   ]);
   expect(row.outputTokens).toBeGreaterThan(0);
   expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
-  expect(await gateway.books.holds()).toBe(0);
+  expect(await gateway.records.holds()).toBe(0);
 });
 
-test("where the group reads on, the turn of whoever left is read to its end and paid in full", async () => {
+test("a disconnect with on_disconnect drain is read to its end and charged in full", async () => {
   await start({ on_disconnect: "drain" });
   socket.create(turn("long"));
   await socket.until("response.output_text.delta");
@@ -109,7 +109,7 @@ test("where the group reads on, the turn of whoever left is read to its end and 
   expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
 });
 
-test("a turn that breaks off costs what came of it", async () => {
+test("a turn that is cut off is charged for the received content", async () => {
   await start();
   const { last } = await socket.turn(turn("cut"));
   expect(last.type).toBe("response.failed");
@@ -121,7 +121,7 @@ test("a turn that breaks off costs what came of it", async () => {
   expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
 });
 
-test("what is asked twice because the socket had forgotten, or was too old, is one request and one charge", async () => {
+test("a retry on a new or forgetful upstream socket is one request and one charge", async () => {
   await start();
   const first = await socket.turn(turn("paid"));
   gateway.simulator.force("forgets", 1);
@@ -134,6 +134,6 @@ test("what is asked twice because the socket had forgotten, or was too old, is o
   expect(totals.requests).toBe(5);
   const sum = (field: string) => rows.reduce((all, row) => all + Number(row[field]), 0);
   expect([sum("input_tokens"), sum("output_tokens")]).toEqual([totals.inputTokens, totals.outputTokens]);
-  expect(await gateway.books.holds()).toBe(0);
-  await gateway.books.expectAgreement();
+  expect(await gateway.records.holds()).toBe(0);
+  await gateway.records.expectReconciled();
 });

@@ -1,4 +1,4 @@
-/** Turns that reach an account over a WebSocket of its own: what the client sees, and what the account does. */
+/** Turns that reach an account over an upstream WebSocket: what the client sees, and what the account does. */
 
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect as connectTo } from "node:net";
@@ -49,10 +49,10 @@ const upstream = (index = 0): Simulator => {
   return found;
 };
 
-/** What came in the frames, or bodies, of an upstream. */
+/** The contents of the frames or bodies that an upstream received. */
 function bodies(index = 0): Record<string, unknown>[] {
   const { ledger } = upstream(index);
-  return ledger.entries().map(({ id }) => JSON.parse(Buffer.from(ledger.bodyOf(id) ?? []).toString()));
+  return ledger.entries().map(({ id }) => JSON.parse(Buffer.from(ledger.findBody(id) ?? []).toString()));
 }
 
 /** The socket of each response, in order; null for HTTP. */
@@ -65,7 +65,7 @@ const hello = { model: PUBLIC_MODEL, input: "Hello", store: false };
 const usage = (event: ServerEvent) =>
   (event.response as { usage: { input_tokens: number; output_tokens: number } }).usage;
 
-/** Without what is new each time. */
+/** Without the parts that are new each time. */
 function alike(events: readonly ServerEvent[]): unknown[] {
   const text = JSON.stringify(events)
     .replace(/"(\w+_)[0-9a-f-]{16,}"/g, '"$1…"')
@@ -73,7 +73,7 @@ function alike(events: readonly ServerEvent[]): unknown[] {
   return JSON.parse(text);
 }
 
-/** Sends, and takes nothing of what comes. */
+/** Sends, and does not read. */
 async function openDeafClient(): Promise<{ create(fields: object): void; close(): void }> {
   const { hostname, port } = new URL(gateway.url);
   const socket = connectTo(Number(port), hostname);
@@ -93,8 +93,8 @@ async function openDeafClient(): Promise<{ create(fields: object): void; close()
   };
 }
 
-describe("what the client sees", () => {
-  test("is the same over a native socket and over the HTTP bridge, turn by turn", async () => {
+describe("the events that the client sees", () => {
+  test("are the same over a native socket and over the HTTP bridge, turn by turn", async () => {
     await start([{ ...NATIVE, models: { native: "sim-tools", other: "sim-reason" } }]);
     const overSocket: ServerEvent[][] = [];
     const overHttp: ServerEvent[][] = [];
@@ -133,7 +133,7 @@ describe("what the client sees", () => {
     expect(new Set(shown.filter((model) => model !== undefined))).toEqual(new Set(["native", "other"]));
   });
 
-  test("single events are alike to the byte, but for ids and times", async () => {
+  test("are byte-identical except for ids and times", async () => {
     await start([NATIVE, { ...NATIVE, websocket: false, priority: 2 }]);
     const client = await connect();
     const native = await client.turn(hello);
@@ -147,11 +147,11 @@ describe("what the client sees", () => {
     expect(usage(native.last)).toEqual(usage(bridged.last));
   });
 
-  test("one terminal event, whatever the upstream says after it", async () => {
+  test("contain one terminal event, even if the upstream sends more after it", async () => {
     await start([{ ...NATIVE, models: { [PUBLIC_MODEL]: "fault/late-events@200ms" } }]);
     const client = await connect();
     const first = await client.turn(hello);
-    // On the same upstream socket, which has more to say before it comes to this.
+    // On the same upstream socket, which sends more events before it handles this turn.
     const second = await client.turn({ ...hello, previous_response_id: first.responseId });
     expect(ways()).toEqual([1, 1]);
     for (const { events } of [first, second]) {
@@ -165,7 +165,7 @@ describe("what the client sees", () => {
 });
 
 describe("a conversation", () => {
-  test("goes on with its new words alone where the same upstream socket served it last", async () => {
+  test("continues with only its new input on the upstream socket that served it last", async () => {
     await start([NATIVE]);
     const client = await connect();
     const first = await client.turn({ ...hello, input: "One" });
@@ -181,7 +181,7 @@ describe("a conversation", () => {
     expect(JSON.stringify(three?.input)).not.toContain("Two");
   });
 
-  test("is told in full to a socket that has forgotten, without a word to the client", async () => {
+  test("is sent in full to a socket that has forgotten it, without an error for the client", async () => {
     await start([NATIVE]);
     const client = await connect();
     const first = await client.turn({ ...hello, input: "One" });
@@ -195,7 +195,7 @@ describe("a conversation", () => {
     expect((await gateway.usageRows()).length).toBe(2);
   });
 
-  test("lanes have sockets of their own and never each other's words", async () => {
+  test("on each lane has its own socket and never the input of another lane", async () => {
     await start([NATIVE]);
     const client = await connect();
     client.create({ ...hello, input: "Apples", stream_id: "a" });
@@ -215,7 +215,7 @@ describe("a conversation", () => {
     expect(upstream().ledger.sockets().opened).toBe(2);
   });
 
-  test("moves to another account when its own is gone, and back to HTTP if that one speaks nothing else", async () => {
+  test("moves to another account if its own fails, over HTTP if that one has no WebSocket", async () => {
     await start([NATIVE, { priority: 2 }]);
     const client = await connect();
     const first = await client.turn({ ...hello, input: "One" });
@@ -231,7 +231,7 @@ describe("a conversation", () => {
 });
 
 describe("an upstream socket", () => {
-  test("that died between two turns is replaced, and the conversation told in full", async () => {
+  test("that closed between two turns is replaced, and the conversation is sent in full", async () => {
     await start([NATIVE]);
     const client = await connect();
     const first = await client.turn({ ...hello, input: "One" });
@@ -243,7 +243,7 @@ describe("an upstream socket", () => {
     expect(JSON.stringify(bodies()[1]?.input)).toContain("One");
   });
 
-  test("that dies in the middle ends the turn with one failure, and the connection stays", async () => {
+  test("that closes in the middle ends the turn with one failure, and the client connection stays", async () => {
     await start([{ ...NATIVE, models: { [PUBLIC_MODEL]: "sim-fast", cut: "fault/rst@chunk8" } }]);
     const client = await connect();
     const { events, last } = await client.turn({ model: "cut", input: "x", store: false });
@@ -256,7 +256,7 @@ describe("an upstream socket", () => {
     expect(rows.map((row) => row.outcome)).toEqual(["upstream_cut", "completed"]);
   });
 
-  test("that dies before the first content has its turn served by the next account", async () => {
+  test("that closes before the first content has its turn served by the next account", async () => {
     await start([
       { ...NATIVE, models: { [PUBLIC_MODEL]: "fault/rst@chunk1" } },
       { ...NATIVE, priority: 2 },
@@ -268,7 +268,7 @@ describe("an upstream socket", () => {
     expect([ways(0), ways(1)]).toEqual([[1], [1]]);
   });
 
-  test("that is closed with an error in place of an answer was a try that counts", async () => {
+  test("that closes with an error instead of a response counts as an attempt", async () => {
     await start([NATIVE, { ...NATIVE, priority: 2 }]);
     const client = await connect();
     await client.turn(hello);
@@ -278,7 +278,7 @@ describe("an upstream socket", () => {
     expect((await gateway.usageRows()).map(({ attempts }) => attempts)).toEqual([1, 2]);
   });
 
-  test("is rotated between turns before its upstream's limit, and the client notices nothing", async () => {
+  test("is rotated between turns before its upstream's limit, invisibly to the client", async () => {
     const upstreamSockets = { ...limits.upstreamSockets, ageMs: 0 };
     await start([NATIVE], { limits: { upstreamSockets } });
     const client = await connect();
@@ -292,7 +292,7 @@ describe("an upstream socket", () => {
     expect(JSON.stringify(bodies()[2]?.input)).toContain("One");
   });
 
-  test("whose upstream says that the hour is over is replaced within the turn", async () => {
+  test("whose upstream reports its connection limit is replaced within the turn", async () => {
     await start([NATIVE]);
     const client = await connect();
     const first = await client.turn({ ...hello, input: "One" });
@@ -303,7 +303,7 @@ describe("an upstream socket", () => {
     expect(JSON.stringify(bodies()[2]?.input)).toContain("One");
   });
 
-  test("is closed when the account's credential changes, and the next turn shows the new one", async () => {
+  test("is closed when the account's credential changes, and the next turn uses the new one", async () => {
     await start([NATIVE]);
     const client = await connect();
     await client.turn(hello);
@@ -314,7 +314,7 @@ describe("an upstream socket", () => {
     expect(upstream().ledger.last()?.headers.authorization).toBe("Bearer rotated-credential");
   });
 
-  test("is closed with the client that leaves in the middle", async () => {
+  test("is closed when its client disconnects in the middle", async () => {
     await start([{ ...NATIVE, models: { [PUBLIC_MODEL]: "fault/stall@chunk6" } }]);
     const client = await connect();
     client.create(hello);
@@ -325,7 +325,7 @@ describe("an upstream socket", () => {
     await eventually(async () => (await gateway.usageRows()).at(0)?.outcome === "client_gone");
   });
 
-  test("is given to others once its client has gone in peace", async () => {
+  test("is reused by other clients after its client closed between turns", async () => {
     await start([NATIVE]);
     const client = await connect();
     await client.turn(hello);
@@ -338,7 +338,7 @@ describe("an upstream socket", () => {
     });
   });
 
-  test("holds its upstream up while the client takes nothing", async () => {
+  test("applies back-pressure while the client does not read", async () => {
     await start([{ ...NATIVE, models: { [PUBLIC_MODEL]: "sim-fast@events=4000,bytes=60000000" } }]);
     const deaf = await openDeafClient();
     deaf.create(hello);
@@ -355,9 +355,9 @@ describe("an upstream socket", () => {
   });
 });
 
-describe("an upstream that refuses", () => {
+describe("an upstream that rejects", () => {
   for (const status of [404, 405, 426]) {
-    test(`the upgrade with ${status} is spoken to over HTTP from then on, and the log says so`, async () => {
+    test(`the upgrade with ${status} is called over HTTP from then on, and this is logged`, async () => {
       await start([NATIVE]);
       upstream().force(`upgrade@${status}`, 1);
       const client = await connect();
@@ -369,7 +369,7 @@ describe("an upstream that refuses", () => {
     });
   }
 
-  test("the credential at the handshake is left alone as over HTTP", async () => {
+  test("the credential at the handshake is parked like over HTTP", async () => {
     await start([NATIVE, { ...NATIVE, priority: 2 }]);
     upstream(0).force("upgrade@401");
     const client = await connect();
@@ -379,7 +379,7 @@ describe("an upstream that refuses", () => {
     expect(gateway.log.filter((line) => line.includes('"class":"credential"'))).toHaveLength(1);
   });
 
-  test("a turn with 429 has its `retry-after` kept, and the client is told when to come back", async () => {
+  test("a turn with 429 has its `retry-after` forwarded to the client", async () => {
     await start([{ ...NATIVE, models: { [PUBLIC_MODEL]: "fault/429@retry=7" } }]);
     const client = await connect();
     const { last } = await client.turn(hello);
@@ -387,7 +387,7 @@ describe("an upstream that refuses", () => {
     expect((last.error as { code: string }).code).toBe("rate_limit_exceeded");
   });
 
-  test("a request as invalid is believed, and the socket serves on", async () => {
+  test("a request as invalid ends the turn, and the socket stays in use", async () => {
     await start([
       { ...NATIVE, models: { [PUBLIC_MODEL]: "sim-fast", bad: "fault/400" } },
       { ...NATIVE, priority: 2 },
@@ -401,7 +401,7 @@ describe("an upstream that refuses", () => {
     expect([ways(0), ways(1)]).toEqual([[1, 1], []]);
   });
 
-  test("by words in a stream that began is seen through, like over HTTP", async () => {
+  test("in a stream that began fails over like over HTTP", async () => {
     const models = { [PUBLIC_MODEL]: "fault/capacity-in-stream" };
     await start([
       { ...NATIVE, models },
@@ -419,8 +419,8 @@ describe("secrets of the account", () => {
 
   for (const [what, fault] of [
     ["error frames", "canary@400"],
-    ["error frames of the server", "canary@500"],
-    ["error frames about the rate", "canary@429"],
+    ["server error frames", "canary@500"],
+    ["rate limit error frames", "canary@429"],
     ["events about its limits", "private-events"],
     ["headers of events", "event-headers"],
   ] as const) {
@@ -445,7 +445,7 @@ describe("secrets of the account", () => {
     });
   }
 
-  test("a turn carries nothing of the client's own headers but those allowed", async () => {
+  test("a turn carries only the allowed headers of the client", async () => {
     await start([NATIVE]);
     const client = await connect({
       "openai-beta": "responses_websockets=2026-02-06, some_beta=1",

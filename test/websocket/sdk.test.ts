@@ -1,4 +1,4 @@
-/** The official SDK's `ResponsesWS` against a running gateway. */
+/** The OpenAI SDK's `ResponsesWS` against a running gateway. */
 
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { resolve } from "node:path";
@@ -42,7 +42,7 @@ interface Told {
   response: Completed["response"];
 }
 
-/** One turn; rejects as the SDK says that it failed. */
+/** Runs one turn, and rejects if the SDK reports a failure. */
 function ask(socket: ResponsesWS, request: Omit<ResponsesClientEvent.ResponseCreate, "type">): Promise<Told> {
   const { promise, resolve: told, reject } = Promise.withResolvers<Told>();
   const events: ResponsesServerEvent[] = [];
@@ -59,7 +59,7 @@ function ask(socket: ResponsesWS, request: Omit<ResponsesClientEvent.ResponseCre
   });
 }
 
-test("streams an answer under the public name", async () => {
+test("the SDK streams a response with the public model name", async () => {
   const { events, response } = await ask(open(), { model: "talker", input: "What is the time?" });
   const said = events.flatMap((event) => (event.type === "response.output_text.delta" ? [event.delta] : []));
   expect(said.length).toBeGreaterThan(1);
@@ -68,18 +68,18 @@ test("streams an answer under the public name", async () => {
   expect(response).toMatchObject({ model: "talker", status: "completed" });
 });
 
-test("continues a response on its connection", async () => {
+test("the SDK continues a response on its connection", async () => {
   const socket = open();
   const request = { model: "talker", store: false };
   const first = await ask(socket, { ...request, input: "My name is Ada." });
   await ask(socket, { ...request, previous_response_id: first.response.id, input: "And now?" });
   const entry = gateway.simulator.ledger.last();
-  const body = Buffer.from(gateway.simulator.ledger.bodyOf(entry?.id ?? "") ?? []).toString();
+  const body = Buffer.from(gateway.simulator.ledger.findBody(entry?.id ?? "") ?? []).toString();
   expect(body).toContain("My name is Ada.");
   expect(body).toContain("And now?");
 });
 
-test("gets an error event for what it cannot have, and goes on with the same connection", async () => {
+test("the SDK gets an error event for an invalid request, and continues on the same connection", async () => {
   const socket = open();
   const request = { model: "talker", store: false, input: "Hello" };
   const failure = await ask(socket, { ...request, previous_response_id: "resp_unknown" }).catch(
@@ -95,7 +95,7 @@ test("gets an error event for what it cannot have, and goes on with the same con
   expect((await ask(socket, request)).response.status).toBe("completed");
 });
 
-test("opens another connection by itself when its gateway is replaced", async () => {
+test("the SDK reconnects automatically when its gateway is replaced", async () => {
   const successor = await startTestGateway({ models: MODELS });
   const first = await startTestGateway({ models: MODELS });
   const wire = await tapWire(first.url);
@@ -118,7 +118,7 @@ test("opens another connection by itself when its gateway is replaced", async ()
   }
 });
 
-test("does all this under Node with the `ws` package too", async () => {
+test("the SDK works under Node with the `ws` package too", async () => {
   const script = resolve(import.meta.dir, "../clients/responses-ws.mjs");
   const child = Bun.spawn(["node", script], {
     env: { PATH: process.env.PATH ?? "", BASE_URL: `${gateway.url}/v1`, API_KEY: TEST_KEY, MODEL: "talker" },

@@ -1,4 +1,4 @@
-/** Turns on one connection: what goes upstream, what comes back, and what is remembered in between. */
+/** Turns on one connection: what goes upstream, what is returned, and what is remembered in between. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
@@ -38,16 +38,16 @@ async function open(options?: SocketOptions): Promise<SocketClient> {
   return client;
 }
 
-/** What the upstream was sent last. */
+/** The last body that the upstream received. */
 function lastBody(): Record<string, unknown> {
   const { ledger } = gateway.simulator;
-  return JSON.parse(Buffer.from(ledger.bodyOf(ledger.last()?.id ?? "") ?? []).toString());
+  return JSON.parse(Buffer.from(ledger.findBody(ledger.last()?.id ?? "") ?? []).toString());
 }
 
 const asked = () => gateway.simulator.ledger.totals().requests;
 
 describe("a turn", () => {
-  test("answers with the events that the same request has over HTTP, one JSON object a frame", async () => {
+  test("has the events of the same request over HTTP, one JSON object per frame", async () => {
     const request = { model: "fast-chat", input: "Say “hello”", store: false };
     const response = await gateway.call("/v1/responses", { ...request, stream: true });
     const overHttp = eventsIn(await response.text()).flatMap(({ data }) => (data === "[DONE]" ? [] : [data]));
@@ -61,7 +61,7 @@ describe("a turn", () => {
     expect(events.every((event) => !("stream_id" in event))).toBe(true);
   });
 
-  test("is a request of its own, with an id of its own and a row", async () => {
+  test("is a separate request with its own id and usage row", async () => {
     const client = await open();
     const before = (await gateway.usageRows()).length;
     await client.turn({ model: "fast-chat", input: "One" });
@@ -74,7 +74,7 @@ describe("a turn", () => {
     expect(new Set(rows.map(({ request_id }) => request_id)).size).toBe(2);
   });
 
-  test("goes upstream as the body of a POST that streams, unknown fields and big numbers as they came", async () => {
+  test("goes upstream as a streaming POST, with unknown fields and big numbers unchanged", async () => {
     const client = await open();
     client.send(
       '{"type":"response.create","model":"fast-chat","stream_id":"main","generate":true,"stream":false,"background":false,' +
@@ -82,14 +82,14 @@ describe("a turn", () => {
     );
     await client.until("response.completed");
     const body = Buffer.from(
-      gateway.simulator.ledger.bodyOf(gateway.simulator.ledger.last()?.id ?? "") ?? [],
+      gateway.simulator.ledger.findBody(gateway.simulator.ledger.last()?.id ?? "") ?? [],
     ).toString();
     expect(body).toBe(
       '{"model":"sim-fast","stream":true,"input":"Hi","metadata":{"n":"1"},"x_unknown":12345678901234567890}',
     );
   });
 
-  test("in the background is refused, as Open Responses says, and the connection goes on", async () => {
+  test("in the background is rejected, as Open Responses specifies, and the connection stays open", async () => {
     const client = await open();
     for (const fields of [{}, { generate: false }, { store: true }]) {
       const { last } = await client.turn({ model: "fast-chat", input: "Hi", background: true, ...fields });
@@ -104,27 +104,27 @@ describe("a turn", () => {
     );
   });
 
-  test("may stand in an object of its own", async () => {
+  test("can be nested in a response object", async () => {
     const client = await open();
     client.send({ type: "response.create", response: { model: "fast-chat", input: "Nested", store: false } });
     expect((await client.until("response.completed", "error")).at(-1)?.type).toBe("response.completed");
     expect(lastBody()).toEqual({ model: "sim-fast", input: "Nested", store: false, stream: true });
   });
 
-  test("that an upstream cuts ends with response.failed, and the connection goes on", async () => {
+  test("that an upstream cuts off ends with response.failed, and the connection stays open", async () => {
     const client = await open();
     const { last } = await client.turn({ model: "broken", input: "Hi" });
     expect(last).toMatchObject({ type: "response.failed", response: { status: "failed", model: "broken" } });
     expect((await client.turn({ model: "fast-chat", input: "Hi" })).last.type).toBe("response.completed");
   });
 
-  test("that is longer than the model's window ends with response.failed, which Codex compacts on", async () => {
+  test("that exceeds the context length ends with response.failed, on which Codex compacts", async () => {
     const { events } = await (await open()).turn({ model: "full", input: "Hi" });
     expect(events.map(({ type }) => type)).toEqual(["response.created", "response.failed"]);
     expect(events.at(-1)).toMatchObject({ response: { error: { code: "context_length_exceeded" } } });
   });
 
-  test("that is refused gets an error frame with status, sequence number, request id and headers", async () => {
+  test("that is rejected gets an error frame with status, sequence number, request id and headers", async () => {
     const client = await open();
     const { last } = await client.turn({ model: "nobody", input: "Hi" });
     expect(last).toEqual({
@@ -145,7 +145,7 @@ describe("a turn", () => {
     expect((await client.turn({ model: "fast-chat", input: "Hi" })).last.type).toBe("response.completed");
   });
 
-  test("whose client leaves ends its upstream's work, and is recorded so", async () => {
+  test("whose client disconnects aborts its upstream call and is recorded so", async () => {
     gateway.simulator.force("stall@chunk6", 1);
     const client = await open();
     client.create({ model: "flaky", input: "Hi" });
@@ -157,8 +157,8 @@ describe("a turn", () => {
   });
 });
 
-describe("a turn that goes on from another", () => {
-  test("sends the whole conversation upstream: what was asked, what was said, what is new", async () => {
+describe("a turn that continues another", () => {
+  test("sends the whole conversation upstream: previous input, previous output and new input", async () => {
     const client = await open();
     const request = { model: "fast-chat", store: false };
     const first = await client.turn({ ...request, input: "My name is Ada." });
@@ -188,7 +188,7 @@ describe("a turn that goes on from another", () => {
     });
   });
 
-  test("sends no id of reasoning that the upstream has not kept", async () => {
+  test("sends no id of reasoning that the upstream has not stored", async () => {
     const client = await open();
     const request = { model: "reasoning", store: false };
     const { responseId, events } = await client.turn({ ...request, input: "Think" });
@@ -200,7 +200,7 @@ describe("a turn that goes on from another", () => {
     expect(reasoning).not.toHaveProperty("id");
   });
 
-  test("may bring nothing new", async () => {
+  test("may have no new input", async () => {
     const client = await open();
     const request = { model: "fast-chat", store: false };
     const { responseId } = await client.turn({ ...request, input: "Begin" });
@@ -209,7 +209,7 @@ describe("a turn that goes on from another", () => {
     expect(lastBody().input).toMatchObject([{ role: "user" }, { role: "assistant" }]);
   });
 
-  test("answers the tool call that the model made", async () => {
+  test("answers the tool call of the model", async () => {
     const client = await open();
     const request = { model: "tools", store: false, tools: [WEATHER] };
     const first = await client.turn({ ...request, input: "Weather in Rome?" });
@@ -226,7 +226,7 @@ describe("a turn that goes on from another", () => {
     expect(lastBody().input).toMatchObject([{ role: "user" }, { type: "function_call" }, output]);
   });
 
-  test("is refused when it answers a call that nobody made, and what it went on from is forgotten", async () => {
+  test("is rejected for an unknown tool call, and the previous response is forgotten", async () => {
     const client = await open();
     const request = { model: "fast-chat", store: false };
     const { responseId } = await client.turn({ ...request, input: "Hi" });
@@ -255,7 +255,7 @@ describe("a turn that goes on from another", () => {
     expect(last).toMatchObject({ error: { code: "previous_response_not_found" } });
   });
 
-  test("knows nothing of another connection, unless the upstream keeps the response", async () => {
+  test("is not known to another connection, unless the upstream stored the response", async () => {
     const first = await (await open()).turn({ model: "fast-chat", store: false, input: "Hi" });
     const stored = await (await open()).turn({ model: "fast-chat", input: "Hi" });
     const client = await open();
@@ -275,7 +275,7 @@ describe("a turn that goes on from another", () => {
     expect(lastBody()).toMatchObject({ previous_response_id: stored.responseId, input: "Go on" });
   });
 
-  test("is found whatever connections of another key remember", async () => {
+  test("is found regardless of what connections of another key remember", async () => {
     const small = await startTestGateway({
       limits: { socketMemoriesBytesMax: 40_000, socketMemoriesKeyBytesMax: 20_000 },
     });
@@ -301,7 +301,7 @@ describe("a turn that goes on from another", () => {
     }
   });
 
-  test("is not found when it goes on from more than a connection may remember", async () => {
+  test("is not found if it exceeds the memory of a connection", async () => {
     const small = await startTestGateway({ limits: { socketMemoryBytesMax: 2_000 } });
     try {
       const client = await openSocketClient(small.url);
@@ -323,7 +323,7 @@ describe("a turn that goes on from another", () => {
 });
 
 describe("a warm-up", () => {
-  test("repeats the settings of its request, complete as a response's", async () => {
+  test("repeats the settings of its request as a complete response object", async () => {
     const client = await open();
     const tool = { type: "function", name: "look_up", parameters: { type: "object", properties: {} } };
     const settings = {
@@ -351,7 +351,7 @@ describe("a warm-up", () => {
       tools: [{ ...tool, description: null, strict: null }, { type: "web_search" }],
       reasoning: { effort: "low", summary: null },
       text: { format: { type: "text" }, verbosity: "low" },
-      // Neither a null nor a value of the wrong kind is repeated.
+      // Neither null nor a value of the wrong type is repeated.
       temperature: 1,
       truncation: "disabled",
     };
@@ -361,7 +361,7 @@ describe("a warm-up", () => {
     ]);
   });
 
-  test("repeats no more of its settings than a sensible request holds", async () => {
+  test("omits settings that are too large", async () => {
     const client = await open();
     const tools = [{ type: "function", name: "large", description: "x".repeat(2 * 2 ** 20) }];
     const { last } = await client.turn({ model: "fast-chat", generate: false, input: [], tools });
@@ -372,7 +372,7 @@ describe("a warm-up", () => {
     expect(next).toMatchObject({ response: { ...short, instructions: null } });
   });
 
-  test("is answered by two events, asks no upstream, leaves no row, and can be gone on from", async () => {
+  test("has two events, no upstream call and no usage row, and can be continued", async () => {
     const client = await open();
     const before = { asked: asked(), rows: (await gateway.usageRows()).length };
     const request = { model: "fast-chat", store: false };
@@ -396,7 +396,7 @@ describe("a warm-up", () => {
     });
   });
 
-  test("may have nothing in it", async () => {
+  test("may be empty", async () => {
     const client = await open();
     const warm = await client.turn({ model: "fast-chat", generate: false, input: [], stream_id: "a" });
     expect(warm.events.map(({ stream_id }) => stream_id)).toEqual(["a", "a"]);
@@ -405,7 +405,7 @@ describe("a warm-up", () => {
     expect(lastBody().input).toEqual([{ type: "message", role: "user", content: "Hi" }]);
   });
 
-  test("costs what it brings, and not what it goes on from: a conversation is put together by the turn that needs it", async () => {
+  test("counts only its own input against the size limit; the turn that uses it counts all", async () => {
     const small = await startTestGateway({ limits: { jsonBodyBytesMax: 10_000 } });
     try {
       const client = await openSocketClient(small.url);
@@ -422,7 +422,7 @@ describe("a warm-up", () => {
     }
   });
 
-  test("is refused like a turn when it goes on from what is not there, or answers a call that nobody made", async () => {
+  test("is rejected like a turn for an unknown previous response or tool call", async () => {
     const client = await open();
     const warm = { model: "fast-chat", store: false, generate: false };
     const lost = await client.turn({ ...warm, previous_response_id: "resp_nobody", input: [] });
@@ -433,7 +433,7 @@ describe("a warm-up", () => {
     expect(failed.last).toMatchObject({ status: 400, error: { code: "invalid_value", param: "input" } });
   });
 
-  test("is one of a few in a second; one too many is told so, and nothing is forgotten for it", async () => {
+  test("is rate-limited per second, and a rejected one does not affect the conversation", async () => {
     const few = await startTestGateway({ limits: { socketWarmUpsPerSecondMax: 1 } });
     try {
       const client = await openSocketClient(few.url);
@@ -454,26 +454,26 @@ describe("a warm-up", () => {
     }
   });
 
-  test("tells of a model that is not published", async () => {
+  test("of an unpublished model gets an error", async () => {
     const { last } = await (await open()).turn({ model: "nobody", generate: false, input: [] });
     expect(last).toMatchObject({ type: "error", status: 404, error: { code: "model_not_found" } });
   });
 });
 
-describe("a message that is no turn", () => {
+describe("an invalid message", () => {
   const WRONG: [what: string, message: string | Uint8Array, code: string][] = [
     ["no JSON", "{not json", "invalid_json"],
     ["no object", "[1]", "invalid_json"],
     ["no type", '{"model":"fast-chat"}', "missing_required_parameter"],
     ["an unknown type", '{"type":"session.update"}', "invalid_value"],
-    ["a field twice", '{"type":"response.create","type":"response.create"}', "duplicate_parameter"],
-    ["a wrong generate", '{"type":"response.create","generate":1}', "invalid_type"],
-    ["a wrong previous id", '{"type":"response.create","previous_response_id":1}', "invalid_type"],
+    ["a duplicate field", '{"type":"response.create","type":"response.create"}', "duplicate_parameter"],
+    ["an invalid generate", '{"type":"response.create","generate":1}', "invalid_type"],
+    ["an invalid previous id", '{"type":"response.create","previous_response_id":1}', "invalid_type"],
     ["no model", '{"type":"response.create","input":"Hi"}', "missing_required_parameter"],
     ["no input", '{"type":"response.create","model":"fast-chat"}', "missing_required_parameter"],
     ["a binary message", new Uint8Array([123, 125]), "invalid_request"],
   ];
-  test.each(WRONG)("%s: an error frame, and the connection goes on", async (_, message, code) => {
+  test.each(WRONG)("%s gets an error frame, and the connection stays open", async (_, message, code) => {
     const client = await open();
     client.send(message);
     const [frame] = await client.until("error");

@@ -1,0 +1,176 @@
+/** Two nodes are replaced by the next version and back, one after the other, while clients send requests. */
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { type Db, openDb } from "../../src/store/engine/db.ts";
+import { SCHEMA_KNOWN } from "../../src/store/migrations/index.ts";
+import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
+import { type LoadBalancer, startLoadBalancer } from "../support/load-balancer.ts";
+import { buildNextVersion, type NextVersion } from "../support/next-version.ts";
+import { openBillingRecords, paidFile } from "../support/paid-gateway.ts";
+import { type Postgres, startPostgres } from "../support/postgres.ts";
+import { TEST_KEY } from "../support/running-gateway.ts";
+import { openSocketClient, type SocketClient } from "../support/turn-client.ts";
+
+const HTTP_CLIENTS = 4;
+const SOCKET_CLIENTS = 2;
+/** Between two requests of a client: the test is about every request of the upgrade, not about throughput. */
+const PAUSE_MS = 25;
+
+let postgres: Postgres;
+let simulator: Simulator;
+let balancer: LoadBalancer;
+let next: NextVersion;
+let db: Db;
+const folder = mkdtempSync(join(tmpdir(), "model-gateway-upgrade-"));
+const running = new Set<GatewayProcess>();
+let folders = 0;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  simulator = startSimulator({ seed: 1, tokens: "o200k" });
+  balancer = startLoadBalancer();
+  next = buildNextVersion();
+  db = await openDb(postgres.url);
+}, 300_000);
+
+afterAll(async () => {
+  for (const node of running) await node.stop();
+  balancer?.stop();
+  await simulator?.stop();
+  await db?.close();
+  await postgres?.stop();
+  next?.remove();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Resolves when the load balancer sends requests to it. */
+async function startNode(program?: string): Promise<GatewayProcess> {
+  const nodeFolder = join(folder, String(++folders));
+  mkdirSync(nodeFolder);
+  await Bun.write(join(nodeFolder, "gateway.yaml"), paidFile({ balance: "100" }));
+  const node = await startGatewayProcess({
+    folder: nodeFolder,
+    args: ["--config", "gateway.yaml"],
+    env: {
+      DATABASE_URL: postgres.url,
+      MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 7).toString("base64"),
+      SIMULATOR_URL: simulator.url,
+      DRAIN_DELAY: "400ms",
+    },
+    ...(program === undefined ? {} : { program }),
+  });
+  running.add(node);
+  await balancer.add(node.url);
+  return node;
+}
+
+async function stopNode(node: GatewayProcess): Promise<void> {
+  const code = await node.stop();
+  running.delete(node);
+  balancer.remove(node.url);
+  expect([code, node.output()]).toEqual([0, node.output()]);
+}
+
+/** Clients that send one request after the other until they are stopped. */
+class Load {
+  readonly failures: string[] = [];
+  responses = 0;
+  turns = 0;
+  reconnects = 0;
+  #isStopped = false;
+  readonly #clients: Promise<void>[] = [];
+
+  start(): void {
+    for (let i = 0; i < HTTP_CLIENTS; i += 1) this.#clients.push(this.#sendRequests(i % 2 === 0));
+    for (let i = 0; i < SOCKET_CLIENTS; i += 1) this.#clients.push(this.#takeTurns());
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await Promise.all(this.#clients);
+  }
+
+  async #sendRequests(stream: boolean): Promise<void> {
+    const body = JSON.stringify({ model: "paid", stream, messages: [{ role: "user", content: "Hello" }] });
+    const headers = { authorization: `Bearer ${TEST_KEY}`, "content-type": "application/json" };
+    while (!this.#isStopped) {
+      try {
+        const response = await fetch(`${balancer.url}/v1/chat/completions`, {
+          method: "POST",
+          headers,
+          body,
+        });
+        const text = await response.text();
+        const isWhole = stream ? text.trimEnd().endsWith("data: [DONE]") : text.includes('"usage"');
+        if (response.status === 200 && isWhole) this.responses += 1;
+        else this.failures.push(`${response.status} ${text.slice(-300)}`);
+      } catch (error) {
+        this.failures.push(String(error));
+      }
+      await Bun.sleep(PAUSE_MS);
+    }
+  }
+
+  /** A turn that a closing connection rejects is sent again on a new one, as Codex does it. */
+  async #takeTurns(): Promise<void> {
+    let client: SocketClient | null = null;
+    while (!this.#isStopped) {
+      try {
+        client ??= await openSocketClient(balancer.url);
+        const closed = client.closed.then(() => "closed" as const);
+        const ended = await Promise.race([client.turn({ model: "paid", input: "Hello" }), closed]);
+        if (ended !== "closed" && ended.last.type === "response.completed") this.turns += 1;
+        else if (ended === "closed" || isMoved(ended.last)) {
+          this.reconnects += 1;
+          client = null;
+        } else this.failures.push(JSON.stringify(ended.last));
+      } catch (error) {
+        this.failures.push(String(error));
+      }
+      await Bun.sleep(PAUSE_MS);
+    }
+    client?.close();
+  }
+}
+
+function isMoved({ error }: Record<string, unknown>): boolean {
+  return JSON.stringify(error)?.includes("websocket_connection_limit_reached") ?? false;
+}
+
+async function readSchema(): Promise<number> {
+  const [row] = await db.sql`SELECT MAX(version) AS version FROM migration`;
+  return Number(row?.version);
+}
+
+test("nodes are upgraded and rolled back one by one without a failed request", async () => {
+  let nodes = [await startNode(), await startNode()];
+  const load = new Load();
+  load.start();
+  const replaceAll = async (program?: string) => {
+    const replaced = nodes;
+    nodes = [];
+    for (const node of replaced) {
+      nodes.push(await startNode(program));
+      await stopNode(node);
+    }
+  };
+  expect(await readSchema()).toBe(SCHEMA_KNOWN);
+  await replaceAll(next.program);
+  expect(await readSchema()).toBe(next.schema);
+  await replaceAll();
+  await Bun.sleep(200);
+  await load.stop();
+  for (const node of nodes) await stopNode(node);
+  expect(load.failures).toEqual([]);
+  expect(load.responses).toBeGreaterThan(HTTP_CLIENTS * 10);
+  expect(load.turns).toBeGreaterThan(SOCKET_CLIENTS * 5);
+  // Each of the four replaced nodes had sockets.
+  expect(load.reconnects).toBeGreaterThanOrEqual(SOCKET_CLIENTS);
+  await openBillingRecords(db).expectReconciled();
+  const [booked] = await db.sql`SELECT COUNT(*) AS many FROM usage_row WHERE charged_nano > 0`;
+  expect(Number(booked?.many)).toBeGreaterThanOrEqual(load.responses + load.turns);
+}, 120_000);

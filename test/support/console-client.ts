@@ -1,0 +1,164 @@
+/** Somebody who is signed in to a running gateway's console, by the store: for tests of what they may then do. */
+
+import { randomBytes } from "node:crypto";
+import type { z } from "zod";
+import type { Installation } from "../../src/config/installation/installation.ts";
+import { ROUTES, type RouteName, type Routes } from "../../src/console-api/routes.ts";
+import { NO_LIMITS, type Role, type UserRecord } from "../../src/records.ts";
+import { mintAccessToken, mintSecret } from "../../src/secrets/random-secret.ts";
+import { insertAccessToken, type TokenScope } from "../../src/store/identity/access-tokens.ts";
+import { insertSession } from "../../src/store/identity/sessions.ts";
+import { findUserByEmail, putUser } from "../../src/store/identity/users.ts";
+
+export interface Refusal {
+  status: number;
+  code: string;
+  message: string;
+  param: string | null;
+}
+
+interface RouteRequest {
+  params?: Readonly<Record<string, string>>;
+  query?: Readonly<Record<string, string | number | boolean>>;
+  body?: unknown;
+  headers?: Readonly<Record<string, string>>;
+}
+
+export interface ConsoleClient {
+  /** Any path, with whatever makes this asker who it is. */
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  send(name: RouteName, sent?: RouteRequest): Promise<Response>;
+  /** The answer; a refusal fails the test. */
+  call<Name extends RouteName>(name: Name, sent?: RouteRequest): Promise<z.output<Routes[Name]["answer"]>>;
+  /** The refusal; an answer fails the test. */
+  callRefused(name: RouteName, sent?: RouteRequest): Promise<Refusal>;
+}
+
+export interface SignedInClient extends ConsoleClient {
+  user: UserRecord;
+  /** As the browser sends it. */
+  cookie: string;
+}
+
+interface Running {
+  url: string;
+  installation: Installation;
+}
+
+export function openConsoleClient(url: string, headers: Readonly<Record<string, string>>): ConsoleClient {
+  const fetchAs: ConsoleClient["fetch"] = (path, init = {}) =>
+    fetch(url + path, { redirect: "manual", ...init, headers: { ...headers, ...readHeaders(init) } });
+  const send: ConsoleClient["send"] = (name, { params, query, body, headers: own = {} } = {}) => {
+    const { method, path } = ROUTES[name];
+    return fetchAs(buildPath(path, params, query), {
+      method,
+      ...(body === undefined
+        ? { headers: own }
+        : { body: JSON.stringify(body), headers: { "content-type": "application/json", ...own } }),
+    });
+  };
+  return {
+    fetch: fetchAs,
+    send,
+    async call(name, sent) {
+      const response = await send(name, sent);
+      const body: unknown = await response.json();
+      if (!response.ok) throw new Error(`${name}: ${response.status} ${JSON.stringify(body)}`);
+      return body as z.output<Routes[typeof name]["answer"]>;
+    },
+    async callRefused(name, sent) {
+      const response = await send(name, sent);
+      if (response.ok) throw new Error(`${name} was not refused: ${response.status}`);
+      const { error } = (await response.json()) as { error: Omit<Refusal, "status"> };
+      return { status: response.status, code: error.code, message: error.message, param: error.param };
+    },
+  };
+}
+
+/** Makes the user if there is none. */
+export async function signInAs(
+  { url, installation }: Running,
+  email: string,
+  role: Role = "user",
+): Promise<SignedInClient> {
+  const { db, clock, newId } = installation;
+  const user = await ensureUser(installation, email, role);
+  const { secret, digest } = mintSecret(randomBytes);
+  const nowMs = clock.nowMs();
+  await insertSession(
+    db,
+    {
+      id: newId("ses"),
+      userId: user.id,
+      createdAtMs: nowMs,
+      seenAtMs: nowMs,
+      address: "127.0.0.1",
+      userAgent: "test",
+    },
+    digest,
+  );
+  const cookie = `__Host-session=${secret}`;
+  return { ...openConsoleClient(url, { cookie, origin: url }), user, cookie };
+}
+
+export async function createTokenClient(
+  { url, installation }: Running,
+  email: string,
+  scope: TokenScope,
+  role: Role = "user",
+): Promise<ConsoleClient & { user: UserRecord; secret: string }> {
+  const { db, clock, newId } = installation;
+  const user = await ensureUser(installation, email, role);
+  const { secret, digest } = mintAccessToken(randomBytes);
+  await insertAccessToken(
+    db,
+    {
+      id: newId("pat"),
+      userId: user.id,
+      name: "test",
+      last4: secret.slice(-4),
+      scope,
+      createdAtMs: clock.nowMs(),
+      expiresAtMs: null,
+      usedAtMs: null,
+    },
+    digest,
+  );
+  return { ...openConsoleClient(url, { authorization: `Bearer ${secret}` }), user, secret };
+}
+
+async function ensureUser(
+  { db, clock, newId }: Installation,
+  email: string,
+  role: Role,
+): Promise<UserRecord> {
+  const present = await findUserByEmail(db, email);
+  if (present !== null) return present;
+  const user: UserRecord = {
+    id: newId("user"),
+    email,
+    role,
+    status: "active",
+    passwordHash: null,
+    limits: NO_LIMITS,
+    groups: [],
+    createdAtMs: clock.nowMs(),
+  };
+  await putUser(db, user);
+  return user;
+}
+
+function readHeaders(init: RequestInit): Record<string, string> {
+  return Object.fromEntries(new Headers(init.headers).entries());
+}
+
+export function buildPath(
+  path: string,
+  params: RouteRequest["params"] = {},
+  query: RouteRequest["query"] = {},
+): string {
+  const filled = path.replace(/:(\w+)\*?/g, (_, name: string) => encodeURIComponent(params[name] ?? "x"));
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) search.set(name, String(value));
+  return search.size === 0 ? filled : `${filled}?${search}`;
+}

@@ -1,0 +1,88 @@
+/** What the tests need beside this package: some of Debian, which only root can install, and real clients. */
+
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+
+const NEEDED: readonly { package: string; isThere(): boolean }[] = [
+  { package: "postgresql", isThere: hasPostgres },
+  // Faults of the disk are injected into a running gateway.
+  { package: "strace", isThere: () => Bun.which("strace") !== null },
+  { package: "openssl", isThere: () => Bun.which("openssl") !== null },
+  { package: "chromium", isThere: () => Bun.which("chromium") !== null },
+  { package: "fonts-noto-cjk", isThere: hasChineseFont },
+  // Scrapes a running gateway and checks the alert rules.
+  { package: "prometheus", isThere: () => Bun.which("prometheus") !== null },
+  // Snippets of the explorer are run as they stand.
+  { package: "curl", isThere: () => Bun.which("curl") !== null },
+  { package: "python3-minimal", isThere: () => Bun.which("python3") !== null },
+  { package: "php-cli", isThere: () => Bun.which("php") !== null },
+  { package: "php-curl", isThere: hasPhpCurl },
+  { package: "ruby", isThere: () => Bun.which("ruby") !== null },
+];
+
+/** Clients too large to be dependencies of the gateway stand in a package of their own. */
+const CLIENTS = join(import.meta.dir, "../clients");
+
+type Print = (message: string) => void;
+
+export async function prepareMachine(print: Print): Promise<void> {
+  await installPackages(print);
+  await installClients(print);
+}
+
+async function installPackages(print: Print): Promise<void> {
+  const missing = NEEDED.filter((need) => !need.isThere()).map((need) => need.package);
+  if (missing.length === 0) return;
+  const install = `apt-get install -y --no-install-recommends ${missing.join(" ")}`;
+  if (process.getuid?.() !== 0) {
+    print(`The tests need ${missing.join(" and ")}. Install: sudo ${install}`);
+    process.exit(1);
+  }
+  print(`installing ${missing.join(", ")}`);
+  const child = Bun.spawn(["sh", "-c", `apt-get update -qq && ${install} -qq`], {
+    env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
+    stdout: "ignore",
+    stderr: "inherit",
+  });
+  if ((await child.exited) !== 0) {
+    print(`Installing failed. Run it by hand: ${install}`);
+    process.exit(1);
+  }
+}
+
+async function installClients(print: Print): Promise<void> {
+  const installedMs = changedMs("node_modules/.package-lock.json");
+  if (installedMs > changedMs("package-lock.json")) return;
+  print("installing real clients into test/clients: 170 MB to fetch, once");
+  // Within `npm test` npm takes the outer package for its place unless it is told another.
+  const command = ["npm", "ci", "--prefix", CLIENTS, "--no-audit", "--no-fund", "--loglevel=error"];
+  const child = Bun.spawn(command, { stdout: "inherit", stderr: "inherit" });
+  if ((await child.exited) !== 0) {
+    print(`Installing failed. Run it by hand: ${command.join(" ")}`);
+    process.exit(1);
+  }
+}
+
+/** 0 when there is no such file. */
+function changedMs(path: string): number {
+  return statSync(join(CLIENTS, path), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+function hasPostgres(): boolean {
+  try {
+    return readdirSync("/usr/lib/postgresql").length > 0;
+  } catch {
+    return Bun.which("postgres") !== null;
+  }
+}
+
+/** Without one the console's Chinese would be drawn as boxes, and its widths would prove nothing. */
+function hasChineseFont(): boolean {
+  if (Bun.which("fc-list") === null) return false;
+  return Bun.spawnSync(["fc-list", ":lang=zh-cn"]).stdout.length > 0;
+}
+
+function hasPhpCurl(): boolean {
+  if (Bun.which("php") === null) return false;
+  return Bun.spawnSync(["php", "-m"]).stdout.toString().includes("curl");
+}

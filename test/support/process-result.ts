@@ -1,0 +1,20 @@
+/** How a process ended, and all that it said. */
+
+export interface ProcessResult {
+  code: number;
+  out: string;
+  err: string;
+}
+
+export async function readProcessResult({
+  stdout,
+  stderr,
+  exited,
+}: Bun.Subprocess<"ignore" | Blob, "pipe", "pipe">): Promise<ProcessResult> {
+  const [out, err, code] = await Promise.all([
+    new Response(stdout).text(),
+    new Response(stderr).text(),
+    exited,
+  ]);
+  return { code, out, err };
+}
