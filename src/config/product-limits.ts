@@ -169,12 +169,12 @@ export const limits = {
     /** While the database is down: above this number new requests are rejected, so that no row is lost. */
     waitingMax: 100_000,
     /** A request whose hold is not written after this time is rejected. */
-    holdTimeoutMs: 2_000,
+    holdTimeoutMs: 5_000,
     /**
      * It is rejected sooner if the database fails, or if PostgreSQL completes no transaction for this long. A
      * slow one still completes some.
      */
-    storeSilenceMaxMs: 500,
+    storeSilenceMaxMs: 2_000,
     /** A database that has accepted no billing transaction for this long makes the node unready. */
     stalledAfterMs: 2_000,
     /** A settlement that the database has not accepted by then goes to a file on disk, and its request continues. */

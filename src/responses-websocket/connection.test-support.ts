@@ -43,7 +43,7 @@ export function openHarness(
   const writer = new RecordingSocketWriter();
   const all = openWebSockets<Owner>({
     messageBytesMax: MESSAGE_BYTES_MAX,
-    storeSilenceMaxMs: SILENCE_MS,
+    silenceMaxMs: SILENCE_MS,
     incompleteBytes,
     onMessage(_, kind, bytes) {
       callbacks.push(`${kind} ${Buffer.from(bytes)}`);

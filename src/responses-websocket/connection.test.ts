@@ -78,7 +78,7 @@ describe("WebSocket messages", () => {
     const all = openWebSockets<Owner>({
       incompleteBytes: budgetFor(1_000),
       messageBytesMax: MESSAGE_BYTES_MAX,
-      storeSilenceMaxMs: SILENCE_MS,
+      silenceMaxMs: SILENCE_MS,
       onMessage: ({ name }, _, bytes) => void heard.push(`${name} ${Buffer.from(bytes)}`),
       onDrain() {},
       onClose() {},
@@ -97,7 +97,7 @@ describe("WebSocket messages", () => {
     const all = openWebSockets<Owner>({
       incompleteBytes: budgetFor(1_000),
       messageBytesMax: MESSAGE_BYTES_MAX,
-      storeSilenceMaxMs: SILENCE_MS,
+      silenceMaxMs: SILENCE_MS,
       onMessage: (_, _kind, bytes) => void kept.push(bytes),
       onDrain() {},
       onClose() {},

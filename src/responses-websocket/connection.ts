@@ -26,7 +26,7 @@ export interface WebSocketsOptions<Data extends object> {
   /** A longer message closes the connection with 1009. */
   messageBytesMax: number;
   /** A connection that sends nothing for this long, not even a pong, is closed. */
-  storeSilenceMaxMs: number;
+  silenceMaxMs: number;
   /** Budget for incomplete messages, per key. A message that exceeds it closes the connection with 1013. */
   incompleteBytes: ByteBudget;
   /** A complete message; text is valid UTF-8. The receiver may keep the bytes. */
@@ -69,8 +69,8 @@ const TRY_AGAIN_LATER = 1013;
 const NO_BYTES = new Uint8Array(0);
 
 export function openWebSockets<Data extends object>(options: WebSocketsOptions<Data>): WebSockets<Data> {
-  const checkIntervalMs = Math.min(CHECK_INTERVAL_MS_MAX, options.storeSilenceMaxMs / CHECKS_MIN);
-  const checksMax = Math.ceil(options.storeSilenceMaxMs / checkIntervalMs);
+  const checkIntervalMs = Math.min(CHECK_INTERVAL_MS_MAX, options.silenceMaxMs / CHECKS_MIN);
+  const checksMax = Math.ceil(options.silenceMaxMs / checkIntervalMs);
   const shared: SharedState<Data> = {
     options,
     writer: new FrameWriter(),

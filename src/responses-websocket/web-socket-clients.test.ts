@@ -48,7 +48,7 @@ function serve(change: Partial<WebSocketsOptions<Peer>> = {}): Running {
   const all = openWebSockets<Peer>({
     incompleteBytes: new ByteBudget({ bytesMax: 2 ** 30, keyBytesMax: 2 ** 30 }),
     messageBytesMax: 32 * MiB,
-    storeSilenceMaxMs: 60_000,
+    silenceMaxMs: 60_000,
     onMessage(peer, kind, bytes) {
       peer.heard.push(`${kind} ${Buffer.from(bytes)}`);
       peer.socket?.sendUtf8("heard ", bytes, 0, bytes.length);
@@ -209,7 +209,7 @@ describe("the runtime's client", () => {
 
 describe("a raw client", () => {
   test("stays connected while it answers pings, and is cut off when it does not", async () => {
-    const running = serve({ storeSilenceMaxMs: 800 });
+    const running = serve({ silenceMaxMs: 800 });
     const [raw, other] = [await openRaw(running), await open(running)];
     raw.answersPings = true;
     const pings = () => raw.frames.filter(([opcode]) => opcode === PING).length;
@@ -229,7 +229,7 @@ describe("a raw client", () => {
   });
 
   test("is cut off when it does not answer the close", async () => {
-    const running = serve({ storeSilenceMaxMs: 80 });
+    const running = serve({ silenceMaxMs: 80 });
     const raw = await openRaw(running);
     running.peers[0]?.socket?.close(1001, "");
     await raw.ended;
@@ -238,7 +238,7 @@ describe("a raw client", () => {
   });
 
   test("is not cut off while it may still be reading the reason", async () => {
-    const running = serve({ storeSilenceMaxMs: 80 });
+    const running = serve({ silenceMaxMs: 80 });
     const raw = await openRaw(running);
     raw.connection.write(buildFrame(TEXT, [], null));
     await raw.ended;

@@ -33,7 +33,7 @@ export class SocketUpgrades {
     this.#sockets = sockets;
     this.#webSockets = openWebSockets<Session>({
       messageBytesMax: frameBytesMax + FRAME_BYTES_SLACK,
-      storeSilenceMaxMs: socketIdleSeconds * 1_000,
+      silenceMaxMs: socketIdleSeconds * 1_000,
       incompleteBytes: new ByteBudget(unfinishedFrames),
       onMessage: (session, kind, bytes) => session.onMessage(kind, bytes),
       onDrain: (session) => session.onDrain(),

@@ -518,7 +518,7 @@ describe("the appearance", () => {
       }
     }
     expect(explorer.complaints()).toEqual([]);
-  });
+  }, 240_000);
 
   test("loads less than 250 kB at first", async () => {
     expect(explorer.firstLoadBytes).toBeLessThan(300_000);
