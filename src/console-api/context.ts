@@ -25,6 +25,7 @@ export type ConsoleGateway = Pick<
   | "translation"
   | "tracer"
   | "accessLog"
+  | "captures"
   | "concurrencyQueue"
 >;
 

@@ -28,6 +28,7 @@ import { announceResponse, rememberResponse, settleOrFollow } from "./delivery/r
 import { lookUpStoredTokens } from "./endpoints/stored-tokens.ts";
 import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
+import { beginCapture, captureBody, captureError } from "./request/begin-capture.ts";
 import { freeBody } from "./request/body.ts";
 import { requestLogIds } from "./request/log-ids.ts";
 import { hasOpenAttempt } from "./request/trace.ts";
@@ -68,6 +69,9 @@ export class Pipeline<C extends Call, Out> {
     try {
       // Authenticate.
       setCaller(context, transport.identify(gateway, call));
+      const { key, group } = context.caller;
+      if (group.capture !== "off" || key.capture !== null)
+        context.capture = beginCapture(gateway.captures, context);
       allowInterface(context.caller, endpoint);
       if (!gateway.billingEngine.hasCapacity()) throw storeUnavailable();
 
@@ -79,6 +83,7 @@ export class Pipeline<C extends Call, Out> {
       }
       const request = transport.read(gateway, context);
       setRequest(context, isPending(request) ? await request : request);
+      if (context.capture !== null) captureBody(context.capture, context);
 
       // Admit.
       setModel(context, admit(context.caller, endpoint, context.request.publicModel));
@@ -123,6 +128,7 @@ export class Pipeline<C extends Call, Out> {
       const claimed = await pendingClaim;
       if (claimed.kind === "repeat") {
         context.lease.cancel();
+        context.capture?.discard();
         disposeBody(context.request);
         return claimed.answer;
       }
@@ -168,6 +174,7 @@ export class Pipeline<C extends Call, Out> {
     }
 
     // Settle.
+    context.capture?.addWholeAnswer(200, answer.body);
     const isClientGone = lingeringClient !== null && call.request.signal.aborted;
     const ending = buildWholeEnding(context, answer, { responseId, responseState, isClientGone });
     const settled = settleOrFollow(gateway, context, ending);
@@ -279,6 +286,7 @@ export class Pipeline<C extends Call, Out> {
     if (error.status === 500) logFault(log, requestLogIds(context), cause);
     // Nothing was delivered, so the request does not count against the caller's limits: retries of a failure must not
     // use them up. The exception is a client that disconnected while an account was already processing the request.
+    if (context.capture !== null) captureError(context.capture, context, error);
     if (wasServed(context, error)) lease?.release();
     else lease?.cancel();
     try {
@@ -286,6 +294,7 @@ export class Pipeline<C extends Call, Out> {
     } catch (fault) {
       // A failed settlement must not change the error that the client receives.
       logFault(log, requestLogIds(context), fault);
+      context.capture?.discard();
     } finally {
       if (request !== null) disposeBody(request);
     }

@@ -3,7 +3,7 @@
  * not rebuilt.
  */
 
-import type { CallerLimits, KeyOfUser } from "../records.ts";
+import type { CallerLimits, KeyCapture, KeyOfUser } from "../records.ts";
 
 export interface Key {
   readonly id: string;
@@ -17,6 +17,8 @@ export interface Key {
   readonly limits: CallerLimits;
   /** Limits of all keys of its user together; none if the key has no user. */
   readonly userLimits: CallerLimits;
+  /** Null if nothing was ordered for this key: the mode of its group applies. */
+  readonly capture: KeyCapture | null;
 }
 
 export interface KeyIndex {
@@ -79,6 +81,7 @@ export function createKeyIndex(): KeyIndex {
           createdAtMs: record.createdAtMs,
           limits: record.limits,
           userLimits: record.userLimits,
+          capture: record.capture,
         };
         digestById.set(key.id, record.digest);
         byDigest.set(record.digest, key);

@@ -8,6 +8,7 @@ import {
   type AccountKind,
   type AccountRecord,
   type CallerLimits,
+  type CaptureMode,
   type Charge,
   type Dialect,
   defaultOnDisconnect,
@@ -89,6 +90,8 @@ export interface PolicyGroup {
   readonly onDisconnect: OnDisconnect;
   /** Responses to its keys report their cost. */
   readonly costHeaders: boolean;
+  /** Which requests of its keys are captured, unless the key has its own mode. */
+  readonly capture: CaptureMode;
   /** Its keys may use Responses over WebSocket. */
   readonly websocket: boolean;
   /** Who pays. `plans` are the plans that may pay; null means any. */
@@ -189,6 +192,7 @@ function compileGroup(
     interfaces,
     access: record.access,
     costHeaders: record.costHeaders,
+    capture: record.capture,
     onDisconnect: record.onDisconnect ?? defaultOnDisconnect(record.billing.charge),
     websocket: record.websocket,
     billing: { charge: record.billing.charge, plans: record.billing.plans },

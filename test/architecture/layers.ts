@@ -28,6 +28,7 @@ const GATEWAY_IMPORTS = [
   "protocols",
   "accounts",
   "telemetry",
+  "capture",
 ];
 
 /** From the top to the bottom: a layer imports only layers below it. */
@@ -145,6 +146,11 @@ export const LAYERS: readonly Layer[] = [
     name: "billing",
     holds: "holds, settlements, journal, recovery, reconciliation, top-ups, codes, subscriptions",
     mayImport: ["net", "records", "money", "secrets", "store", "observe"],
+  },
+  {
+    name: "capture",
+    holds: "captured requests: copies in flight, redaction, encryption, the queue to the database",
+    mayImport: ["net", "records", "secrets", "store", "observe"],
   },
   {
     name: "telemetry",

@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import {
   ACCOUNT_KINDS,
+  CAPTURE_MODES,
   CHARGES,
   GROUP_ACCESS,
   INTERFACES,
@@ -120,6 +121,8 @@ export const groupForm = z.strictObject({
   on_disconnect: z.enum(ON_DISCONNECT).optional(),
   /** Responses to keys of the group report their cost. */
   cost_headers: z.boolean().optional(),
+  /** Which requests of its keys are captured; `off` if omitted. */
+  capture: z.enum(CAPTURE_MODES).optional(),
   /** Keys of the group may use Responses over WebSocket. */
   websocket: z.boolean().optional(),
 });

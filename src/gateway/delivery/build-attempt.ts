@@ -72,6 +72,7 @@ export function buildAttempt(
     },
     continuesStored: context.conversation !== null,
     isCharged: context.charge !== null,
+    capture: context.capture,
     trace: context.trace,
   };
 }
