@@ -116,11 +116,7 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   };
 }
 
-async function startBackgroundJobs(
-  context: ProcessContext,
-  gateway: Gateway,
-  node: ThisNode,
-): Promise<void> {
+async function startBackgroundJobs(context: ProcessContext, gateway: Gateway, node: ThisNode): Promise<void> {
   const { jobs } = node;
   const { installation, settings, limits, log, closers } = context;
   const sessionSweeper = startSweepingSessions(installation, {

@@ -292,11 +292,13 @@ const PROCESS: Row = {
     },
     {
       title: "Reports that were dropped",
-      about: "Spans that no collector received, and lines of the access log that no reader took.",
+      about:
+        "Spans that no collector received, lines of the access log that no reader took, and captures that did not fit.",
       unit: "ops",
       queries: [
         { query: q.sumRate("gateway_telemetry_dropped_total", ["reason"]), legend: "spans, {{reason}}" },
         { query: q.sumRate("gateway_access_log_dropped_total", []), legend: "access log" },
+        { query: q.sumRate("gateway_captures_dropped_total", ["reason"]), legend: "captures, {{reason}}" },
       ],
     },
     {

@@ -3,7 +3,7 @@
 import type { Clock } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
 import { deleteOldCaptures } from "../store/captures/captures.ts";
-import type { Db } from "../store/engine/db.ts";
+import { type Db, transaction } from "../store/engine/db.ts";
 import type { RunJob } from "../store/nodes/job-leases.ts";
 
 export interface CaptureRetentionOptions {
@@ -21,9 +21,14 @@ export function startDeletingCaptures(options: CaptureRetentionOptions): { stop(
   const { db, clock, log, keptMs, everyMs, batchRows, runJob } = options;
   let isStopped = false;
   const run = () =>
-    runJob(async () => {
+    runJob(async (lease) => {
       const beforeMs = clock.nowMs() - keptMs;
-      while (!isStopped && (await deleteOldCaptures(db, beforeMs, batchRows)) === batchRows);
+      const deleteBatch = () =>
+        transaction(db, async (tx) => {
+          await lease.check(tx);
+          return deleteOldCaptures(tx, beforeMs, batchRows);
+        });
+      while (!isStopped && (await deleteBatch()) === batchRows);
     }).catch((error: unknown) => {
       log.warn("capture_retention_failed", { reason: error instanceof Error ? error.message : "unknown" });
     });

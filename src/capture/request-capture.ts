@@ -39,7 +39,9 @@ export interface CaptureOptions {
   /** The limit of each body. */
   readonly bodyBytesMax: number;
   /** Called once, unless the capture is discarded. `dropped`: there was no memory for it. */
-  onEnd(end: { kind: "finished"; capture: FinishedCapture } | { kind: "dropped" } | { kind: "discarded" }): void;
+  onEnd(
+    end: { kind: "finished"; capture: FinishedCapture } | { kind: "dropped" } | { kind: "discarded" },
+  ): void;
 }
 
 export interface ArrivedRequest {

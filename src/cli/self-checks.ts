@@ -112,7 +112,13 @@ async function checkFrameThread(): Promise<string> {
 
 async function checkCaptureThread(): Promise<string> {
   const thread = new CaptureThread();
-  const request = { method: "POST", path: "/v1/responses", transport: "http", headers: [], body: null } as const;
+  const request = {
+    method: "POST",
+    path: "/v1/responses",
+    transport: "http",
+    headers: [],
+    body: null,
+  } as const;
   const answer = { status: 200, stream: false, body: null, isComplete: true };
   try {
     const content = await thread.seal({

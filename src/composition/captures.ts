@@ -5,7 +5,13 @@ import { startDeletingCaptures } from "../capture/delete-old-captures.ts";
 import type { ProcessContext } from "./process-context.ts";
 import type { ThisNode } from "./this-node.ts";
 
-export function openCaptures({ installation, settings, limits, log, closers }: ProcessContext): CaptureRecorder {
+export function openCaptures({
+  installation,
+  settings,
+  limits,
+  log,
+  closers,
+}: ProcessContext): CaptureRecorder {
   const { db, keyring, clock } = installation;
   const recorder = new CaptureRecorder({
     db,

@@ -52,7 +52,11 @@ export const adminCaptures = {
     order: "Capture",
     cancel: "Cancel",
     running: (count: number, until: string) =>
-      plural(count, `The next request is captured, until ${until}.`, `The next # requests are captured, until ${until}.`),
+      plural(
+        count,
+        `The next request is captured, until ${until}.`,
+        `The next # requests are captured, until ${until}.`,
+      ),
     ordered: "The order is in force on all nodes.",
     cancelled: "The order was cancelled.",
     saved: "Saved.",

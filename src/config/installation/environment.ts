@@ -5,9 +5,9 @@
 
 import { resolve } from "node:path";
 import { limits } from "../product-limits.ts";
+import type { FileCapture } from "../schema/capture.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/schema.ts";
 import { DRAIN_DELAY_RULE, parseDrainDelay } from "../schema/settings.ts";
-import type { FileCapture } from "../schema/capture.ts";
 import type { FileLog, FileTelemetry } from "../schema/telemetry.ts";
 import { type CaptureSettings, readCaptureSettings } from "./capture-settings.ts";
 import {

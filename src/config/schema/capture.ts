@@ -6,8 +6,17 @@ import { limits } from "../product-limits.ts";
 import { describeFields, text, wholeNumber } from "./basic-values.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
 
-const { keptMs, keptMsMin, keptMsMax, budgetMib, budgetMibMin, budgetMibMax, bodyKib, bodyKibMin, bodyKibMax } =
-  limits.capture;
+const {
+  keptMs,
+  keptMsMin,
+  keptMsMax,
+  budgetMib,
+  budgetMibMin,
+  budgetMibMax,
+  bodyKib,
+  bodyKibMin,
+  bodyKibMax,
+} = limits.capture;
 
 const kept = text(
   `a duration from ${durationText(keptMsMin)} to ${durationText(keptMsMax)}, like 7d`,

@@ -278,7 +278,7 @@ export const group = describeFields({
   capture: {
     is: z.enum(CAPTURE_MODES).default("off"),
     means:
-      "which requests of the group's keys are [captured](captures.md) with their bodies, for administrators: `off`, `errors` (failed and rejected ones) or `all`",
+      "which requests of the group's keys are [captured](observability.md#captured-requests) with their bodies, for administrators: `off`, `errors` (failed and rejected ones) or `all`",
   },
   websocket: {
     is: z.boolean().default(true),

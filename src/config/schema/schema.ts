@@ -52,7 +52,7 @@ export const gatewayFile = describeFields({
   capture: {
     is: capture.optional(),
     means:
-      "how [captured requests](captures.md) are stored. Only `start --config` reads this section. Which requests are captured is a setting of groups and keys",
+      "how [captured requests](observability.md#captured-requests) are stored. Only `start --config` reads this section. Which requests are captured is a setting of groups and keys",
     leftOut: "the defaults of its fields",
   },
   registration: {

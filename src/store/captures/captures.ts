@@ -140,7 +140,8 @@ export async function deleteCaptures(
   });
 }
 
-const SUMMARY = "request_id, at_ms, key_id, user_id, group_id, endpoint, model, status, outcome, stored_bytes";
+const SUMMARY =
+  "request_id, at_ms, key_id, user_id, group_id, endpoint, model, status, outcome, stored_bytes";
 
 export interface CapturePosition {
   readonly atMs: number;

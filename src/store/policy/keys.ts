@@ -4,11 +4,11 @@
  */
 
 import { type FormerSecret, type KeyOfUser, type KeyRecord, NO_LIMITS } from "../../records.ts";
+import { toKeyCapture } from "../captures/key-captures.ts";
 import { orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, snapshot, transaction } from "../engine/db.ts";
 import { bumpKeyRevision, readRevisions } from "../engine/revisions.ts";
 import { integer, integerOrNull, oneOf, text, textOrNull } from "../engine/row.ts";
-import { toKeyCapture } from "../captures/key-captures.ts";
 import { callerLimits, callerLimitsText } from "./limits-column.ts";
 
 const STATUSES: readonly KeyRecord["status"][] = ["active", "revoked"];

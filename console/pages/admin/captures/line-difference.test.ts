@@ -2,7 +2,9 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { compareLines, withContext } from "./line-difference.ts";
 
-const text = fc.array(fc.constantFrom("a", "b", "c", "{", "}"), { maxLength: 30 }).map((all) => all.join("\n"));
+const text = fc
+  .array(fc.constantFrom("a", "b", "c", "{", "}"), { maxLength: 30 })
+  .map((all) => all.join("\n"));
 
 test("a difference contains both texts whole and in order", () => {
   fc.assert(
