@@ -1,5 +1,7 @@
 /** The configuration as stored: plain rows, one type per table. `snapshot.ts` compiles them. */
 
+import type { CaptureMode, KeyCapture } from "./capture-records.ts";
+
 export const INTERFACES = ["chat", "responses", "messages", "gemini", "embeddings", "images"] as const;
 export type Interface = (typeof INTERFACES)[number];
 
@@ -180,24 +182,6 @@ export function defaultOnDisconnect(charge: GroupBilling["charge"]): OnDisconnec
   return charge === "none" ? "cancel" : "drain";
 }
 
-/** Which requests are captured: none, those that fail, or all. */
-export const CAPTURE_MODES = ["off", "errors", "all"] as const;
-export type CaptureMode = (typeof CAPTURE_MODES)[number];
-
-/** What can be removed from captures by pattern. Keys, credentials and inline media are always removed. */
-export const CAPTURE_REDACTIONS = ["email", "card", "phone", "ip"] as const;
-export type CaptureRedaction = (typeof CAPTURE_REDACTIONS)[number];
-
-/** What an administrator ordered to be captured of one key. */
-export interface KeyCapture {
-  /** Null: the mode of the group applies. */
-  mode: CaptureMode | null;
-  /** How many of the next requests are captured, whatever the mode; 0 if none was ordered. */
-  remaining: number;
-  /** The order ends at this time. */
-  untilMs: number;
-}
-
 /** Who may create keys in a group: every user, or only its members. */
 export const GROUP_ACCESS = ["everyone", "members"] as const;
 export type GroupAccess = (typeof GROUP_ACCESS)[number];
@@ -217,7 +201,6 @@ export interface GroupRecord {
   onDisconnect: OnDisconnect | null;
   /** Whether responses to its keys report their cost. */
   costHeaders: boolean;
-  /** Which requests of its keys are captured. */
   capture: CaptureMode;
   /** Whether its keys may use Responses over WebSocket. */
   websocket: boolean;
@@ -343,7 +326,6 @@ export interface FormerSecret {
 /** A key with the limits of its user, which apply to all keys of that user. */
 export interface KeyOfUser extends KeyRecord {
   userLimits: CallerLimits;
-  /** Null if nothing was ordered for this key. */
   capture: KeyCapture | null;
   /** The former secrets that still worked at the time of reading. */
   formerSecrets: readonly Pick<FormerSecret, "digest" | "worksUntilMs">[];

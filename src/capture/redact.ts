@@ -4,7 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
-import type { CaptureRedaction } from "../records.ts";
+import type { CaptureRedaction } from "../capture-records.ts";
 
 export interface RedactionRules {
   /** Secrets that are known, such as the caller's key. They are removed wherever they occur. */

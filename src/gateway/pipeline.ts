@@ -13,6 +13,7 @@ import { clientErrorStatus } from "../protocols/client-error.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
 import type { Call } from "./call.ts";
+import { beginCapture, captureBody, captureError } from "./capture-request.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
 import { buildAttempt, openLingeringClient } from "./delivery/build-attempt.ts";
 import { readCostReport } from "./delivery/cost-report.ts";
@@ -28,7 +29,6 @@ import { announceResponse, rememberResponse, settleOrFollow } from "./delivery/r
 import { lookUpStoredTokens } from "./endpoints/stored-tokens.ts";
 import type { Gateway } from "./gateway.ts";
 import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
-import { beginCapture, captureBody, captureError } from "./request/begin-capture.ts";
 import { freeBody } from "./request/body.ts";
 import { requestLogIds } from "./request/log-ids.ts";
 import { hasOpenAttempt } from "./request/trace.ts";

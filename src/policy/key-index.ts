@@ -3,7 +3,8 @@
  * not rebuilt.
  */
 
-import type { CallerLimits, KeyCapture, KeyOfUser } from "../records.ts";
+import type { KeyCapture } from "../capture-records.ts";
+import type { CallerLimits, KeyOfUser } from "../records.ts";
 
 export interface Key {
   readonly id: string;
@@ -71,22 +72,27 @@ export function createKeyIndex(): KeyIndex {
       for (const record of records) {
         remove(record.id);
         if (record.status !== "active") continue;
-        const key: Key = {
-          id: record.id,
-          name: record.name,
-          publicId: record.publicId,
-          userId: record.userId,
-          groupId: record.groupId,
-          expiresAtMs: record.expiresAtMs,
-          createdAtMs: record.createdAtMs,
-          limits: record.limits,
-          userLimits: record.userLimits,
-          capture: record.capture,
-        };
+        const key = toIndexedKey(record);
         digestById.set(key.id, record.digest);
         byDigest.set(record.digest, key);
         putFormer(key, record.formerSecrets);
       }
     },
+  };
+}
+
+/** Copies only these fields: the record has the digests of its secrets. */
+function toIndexedKey(record: KeyOfUser): Key {
+  return {
+    id: record.id,
+    name: record.name,
+    publicId: record.publicId,
+    userId: record.userId,
+    groupId: record.groupId,
+    expiresAtMs: record.expiresAtMs,
+    createdAtMs: record.createdAtMs,
+    limits: record.limits,
+    userLimits: record.userLimits,
+    capture: record.capture,
   };
 }

@@ -3,12 +3,12 @@
  * reference. A published model and its routes are one object, so `GET /v1/models` and admission cannot disagree.
  */
 
+import type { CaptureMode } from "../capture-records.ts";
 import type { Tariff } from "../money/tariff.ts";
 import {
   type AccountKind,
   type AccountRecord,
   type CallerLimits,
-  type CaptureMode,
   type Charge,
   type Dialect,
   defaultOnDisconnect,

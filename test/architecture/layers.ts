@@ -11,7 +11,7 @@ export interface Layer {
   readonly mayImport: readonly string[] | "everything";
 }
 
-const SHARED_WORDS = ["records", "errors"];
+const SHARED_WORDS = ["records", "capture-records", "errors"];
 const GATEWAY_IMPORTS = [
   ...SHARED_WORDS,
   "net",
@@ -124,7 +124,18 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "config",
     holds: "gateway.yaml ↔ records, settings, and every limit and deadline of the product",
-    mayImport: ["net", "records", "vendors", "money", "secrets", "store", "policy", "observe", "telemetry"],
+    mayImport: [
+      "net",
+      "records",
+      "capture-records",
+      "vendors",
+      "money",
+      "secrets",
+      "store",
+      "policy",
+      "observe",
+      "telemetry",
+    ],
   },
   {
     name: "nodes",
@@ -150,7 +161,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "capture",
     holds: "captured requests: copies in flight, redaction, encryption, the queue to the database",
-    mayImport: ["net", "records", "secrets", "store", "observe"],
+    mayImport: ["net", "records", "capture-records", "secrets", "store", "observe"],
   },
   {
     name: "telemetry",
@@ -170,12 +181,12 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "policy",
     holds: "records → immutable snapshot with the price of every publication; the key index",
-    mayImport: ["net", "records", "money", "secrets", "store", "observe"],
+    mayImport: ["net", "records", "capture-records", "money", "secrets", "store", "observe"],
   },
   {
     name: "store",
     holds: "SQL. Only `store/engine/` knows the database engine",
-    mayImport: ["net", "records", "money", "secrets"],
+    mayImport: ["net", "records", "capture-records", "money", "secrets"],
   },
   {
     name: "money",
@@ -202,6 +213,11 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "records",
     holds: "the records that the store keeps and the policy is compiled from",
+    mayImport: ["capture-records"],
+  },
+  {
+    name: "capture-records",
+    holds: "which requests are captured, and what is removed from them",
     mayImport: [],
   },
   { name: "errors", holds: "every error code with its status, and the error object", mayImport: [] },

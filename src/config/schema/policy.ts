@@ -1,14 +1,8 @@
 /** Schemas of accounts, which connect to upstreams, and groups, which keys belong to. */
 
 import { z } from "zod";
-import {
-  ACCOUNT_KINDS,
-  CAPTURE_MODES,
-  CHARGES,
-  DEFAULT_QUEUE,
-  GROUP_ACCESS,
-  ON_DISCONNECT,
-} from "../../records.ts";
+import { CAPTURE_MODES } from "../../capture-records.ts";
+import { ACCOUNT_KINDS, CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../../records.ts";
 import { VENDORS } from "../../vendors.ts";
 import { limits } from "../product-limits.ts";
 import { baseUrl, decimal, describeFields, name, text, wholeNumber } from "./basic-values.ts";

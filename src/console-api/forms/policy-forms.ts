@@ -5,9 +5,9 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { CAPTURE_MODES } from "../../capture-records.ts";
 import {
   ACCOUNT_KINDS,
-  CAPTURE_MODES,
   CHARGES,
   GROUP_ACCESS,
   INTERFACES,

@@ -1,12 +1,12 @@
 /** Begins the capture of a request whose key or group has captures. */
 
-import type { CaptureRecorder } from "../../capture/capture-recorder.ts";
-import type { RequestCapture } from "../../capture/request-capture.ts";
-import type { ApiError } from "../../errors.ts";
-import { errorInterface, writeClientError } from "../../protocols/client-error.ts";
-import { publicPath } from "../../protocols/shared/request.ts";
-import { presentedSecret } from "../admission/authenticate.ts";
-import type { AuthenticatedRequest, ReadRequest, RequestContext } from "../request-context.ts";
+import type { CaptureRecorder } from "../capture/capture-recorder.ts";
+import type { RequestCapture } from "../capture/request-capture.ts";
+import type { ApiError } from "../errors.ts";
+import { errorInterface, writeClientError } from "../protocols/client-error.ts";
+import { publicPath } from "../protocols/shared/request.ts";
+import { presentedSecret } from "./admission/authenticate.ts";
+import type { AuthenticatedRequest, ReadRequest, RequestContext } from "./request-context.ts";
 
 export function beginCapture(
   captures: Pick<CaptureRecorder, "begin">,
