@@ -51,15 +51,20 @@ function mark(kind: string): string {
 const DATA_URL = /data:([a-z]{1,20}\/[\w.+-]{1,80})?(?:;[\w=.-]{1,80}){0,4},(?:[^"'\\\s<>)]|\\\/)*/gi;
 /** Members that hold media in Base64, in the dialects that the gateway speaks. */
 const MEDIA_MEMBER =
-  /(\\{0,7}"(?:data|b64_json|file_data|image|image_data|audio|bytes|partial_image_b64|encrypted_content|bytesBase64Encoded)\\{0,7}"\s{0,8}:\s{0,8}\\{0,7}")((?:[A-Za-z0-9+/_=-]|\\\/){24,})/g;
+  /(\\{0,7}"(?:data|b64_json|file_data|image|image_data|audio|bytes|partial_image_b64|encrypted_content|bytesBase64Encoded)\\{0,7}"\s{0,8}:\s{0,8}\\{0,7}")([A-Za-z0-9+/_=-]*(?:\\\/[A-Za-z0-9+/_=-]*)*)/g;
+const MEDIA_MEMBER_CHARS_MIN = 24;
+/** The minimum lengths are not in the patterns: a repeated group with a minimum is slow. */
+const BASE64 = /(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]+(?:\\\/[A-Za-z0-9+/_-]*)*={0,2}/g;
 /** Text without blanks of this length is Base64, not language. */
-const LONG_BASE64 = /(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]|\\\/){256,}={0,2}/g;
+const BASE64_CHARS_MIN = 256;
 
 function removeMedia(text: string): string {
   return text
     .replace(DATA_URL, (url, type: string | undefined) => describeMedia(afterComma(url), type))
-    .replace(MEDIA_MEMBER, (_, name: string, value: string) => name + describeMedia(value))
-    .replace(LONG_BASE64, (value) => describeMedia(value));
+    .replace(MEDIA_MEMBER, (whole, name: string, value: string) =>
+      value.length < MEDIA_MEMBER_CHARS_MIN ? whole : name + describeMedia(value),
+    )
+    .replace(BASE64, (value) => (value.length < BASE64_CHARS_MIN ? value : describeMedia(value)));
 }
 
 function afterComma(url: string): string {
