@@ -6,6 +6,7 @@ export const adminCaptures = {
     "Requests that were captured with their bodies, for debugging. Only administrators can read them, and each access is recorded in the audit log.",
   storage: {
     used: "Space",
+    days: (count: number) => plural(count, "1 day", "# days"),
     captures: (count: number, kept: string) =>
       plural(count, `1 capture, kept for ${kept}`, `# captures, kept for ${kept}`),
   },

@@ -5,6 +5,7 @@ export const adminCaptures: Area<"adminCaptures"> = {
   about: "连同正文一起捕获的请求，用于排查问题。仅管理员可以查看，每次查看都会写入审计日志。",
   storage: {
     used: "占用空间",
+    days: (count) => `${count} 天`,
     captures: (count, kept) => `共 ${count} 条，保留 ${kept}`,
   },
   columns: {
@@ -84,7 +85,7 @@ export const adminCaptures: Area<"adminCaptures"> = {
     attempt: (number, account) => `第 ${number} 次尝试：${account}`,
     answer: "响应",
     difference: "差异",
-    headers: "请求头",
+    headers: "头部",
     noHeaders: "没有捕获到头部。",
     body: "正文",
     response: "上游响应",

@@ -11,6 +11,7 @@ import { useBytes } from "./bytes.ts";
 import { CaptureTable } from "./capture-table.tsx";
 
 const REFRESH_MS = 5_000;
+const DAY_MS = 86_400_000;
 
 export default function CapturesPage() {
   const t = useText("adminCaptures");
@@ -55,6 +56,8 @@ function Storage() {
   const bytes = useBytes();
   const { data } = useApi("admin.captures.storage", {}, { refreshMs: REFRESH_MS });
   if (data === undefined || data.captures === 0) return null;
+  const days = data.kept_ms / DAY_MS;
+  const kept = Number.isInteger(days) ? t.days(days) : format.duration(data.kept_ms);
   return (
     <Card>
       <Meter
@@ -62,7 +65,7 @@ function Storage() {
         used={data.bytes}
         limit={data.budget_bytes}
         show={bytes}
-        note={t.captures(data.captures, format.duration(data.kept_ms))}
+        note={t.captures(data.captures, kept)}
       />
     </Card>
   );

@@ -53,7 +53,7 @@ function Lines({ before, after }: { before: string; after: string }) {
             {SIGNS[line.kind]}
           </span>
           {(line.kind === "removed" || line.kind === "added") && (
-            <span className="unseen">{t[line.kind]}</span>
+            <span className="unseen">{t[line.kind]}: </span>
           )}
           {line.kind === "omitted" ? t.unchanged(line.count) : line.text}
         </li>
