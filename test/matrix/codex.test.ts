@@ -17,26 +17,30 @@ afterAll(async () => {
   await gateway.stop();
 });
 
+function open(upstream: Upstream, transport: "http" | "websocket"): CodexHome {
+  const home = openCodex({ url: gateway.url, model: modelName(upstream, "reader"), transport });
+  homes.push(home);
+  return home;
+}
+
 const COMMAND = 'Please call exec_command {"cmd":"echo $((6 * 7))"}';
 
 describe.each(UPSTREAMS)("Codex on an account with %s", (upstream) => {
-  const open = (transport: "http" | "websocket", from: Upstream = upstream) => {
-    const home = openCodex({ url: gateway.url, model: modelName(from, "reader"), transport });
-    homes.push(home);
-    return home;
-  };
-
   test("runs a command and continues the conversation over HTTP", async () => {
-    const home = open("http");
+    const home = open(upstream, "http");
     const first = await home.ask(COMMAND);
     expect(first).toMatchObject({ exitCode: 0, failure: null, commands: [{ output: "42\n" }] });
     expect(first.said.join(" ")).toContain("42");
     const second = await home.resume(first.threadId, "Thank you");
     expect(second).toMatchObject({ exitCode: 0, failure: null });
   });
-
-  test("runs a command over a WebSocket", async () => {
-    const run = await open("websocket").ask(COMMAND);
-    expect(run).toMatchObject({ exitCode: 0, failure: null, commands: [{ output: "42\n" }] });
-  });
 });
+
+/** The tests of Codex cover Responses, and those of translation cover Chat. */
+test.each(["messages", "gemini"] as const)(
+  "Codex runs a command over a WebSocket on an account with %s",
+  async (upstream) => {
+    const run = await open(upstream, "websocket").ask(COMMAND);
+    expect(run).toMatchObject({ exitCode: 0, failure: null, commands: [{ output: "42\n" }] });
+  },
+);
