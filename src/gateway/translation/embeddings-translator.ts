@@ -22,6 +22,7 @@ import { type Endpoint, isGeminiEndpoint, type ModelRequest } from "../../protoc
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import { countTexts } from "../metering/count-request.ts";
+import { tokenizerIfLoaded } from "../metering/tokenizer.ts";
 import { type LongStrings, NO_LONG_STRINGS, parseLongBody, putLongStrings } from "./long-strings.ts";
 import type { TranslatedAttempt, Translator } from "./translated-attempt.ts";
 
@@ -89,7 +90,9 @@ export class EmbeddingsTranslator implements Translator {
     let chars = 0;
     for (const text of texts) chars += text.length;
     for (const string of this.#longStrings.values()) chars += string.length;
-    return chars <= COUNTED_CHARS_MAX ? countTexts(texts) : Math.ceil(chars / CHARS_PER_TOKEN);
+    // Loading the tokenizer takes a second, for which no request waits.
+    const isCounted = chars <= COUNTED_CHARS_MAX && tokenizerIfLoaded() !== null;
+    return isCounted ? countTexts(texts) : Math.ceil(chars / CHARS_PER_TOKEN);
   }
 
   #readWhole(
