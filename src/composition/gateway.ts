@@ -11,7 +11,6 @@ import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
 import { StateSeals } from "../gateway/translation/state-seals.ts";
-import { StoredConversations } from "../gateway/translation/stored-conversations.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
@@ -26,6 +25,7 @@ import { openAccessLog } from "./access-log.ts";
 import type { BillingServices } from "./billing.ts";
 import { openCaptures } from "./captures.ts";
 import type { ProcessContext } from "./process-context.ts";
+import { openStoredResponses } from "./stored-responses.ts";
 import { openDispatcher, type Timers } from "./upstream.ts";
 
 export interface GatewayServices {
@@ -57,6 +57,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   closers.add(() => requests.close());
   // Opened before the requests in flight, so that it is closed after them.
   const captures = openCaptures(context);
+  const storedResponses = openStoredResponses(context);
   const inFlight = openInFlightRequests();
   closers.add(async () => {
     const unfinished = await inFlight.close(limits.settleTimeoutMs);
@@ -96,7 +97,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     responses: openResponseRoutes(db, limits.cachedResponseRoutesMax),
     translation: {
       seals: new StateSeals(installation.keyring),
-      conversations: new StoredConversations(limits),
+      storedResponses,
       counts: new TranslationCounts(),
       randomBytes: installation.randomBytes,
       newId: (prefix) => prefix + installation.newId("id").slice("id_".length),
