@@ -32,7 +32,7 @@ accounts:
     credential: ${UPSTREAM_CREDENTIAL}
     private_network: true
     interfaces: [chat, responses, images]
-    models: { fast: sim-fast, broken: fault/500, failing: fault/500, slow: "sim-slow@gap=20ms" }
+    models: { fast: sim-fast, broken: fault/500, failing: fault/500, slow: "sim-fast@events=5000,interval=20ms" }
   - name: spare
     kind: openai
     base_url: \${SIMULATOR_URL}
