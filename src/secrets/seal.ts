@@ -35,6 +35,10 @@ export function webhookSecretBinding(name: string): string {
   return `setting|alerts|${name}|secret`;
 }
 
+export function exportSecretBinding(name: string): string {
+  return `setting|usage_export|${name}|secret`;
+}
+
 export function seal(
   keyring: Keyring,
   binding: string,
