@@ -25,6 +25,7 @@ import { readPolicy } from "../../store/policy/policy.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
+import { readUsageExport, type UsageExportRecord } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import type { Installation } from "../installation/installation.ts";
 import type { FieldChange } from "./difference.ts";
@@ -49,6 +50,7 @@ export interface ConfigState {
   registration: Registration;
   smtp: SmtpRecord | null;
   alerts: AlertsRecord;
+  usageExport: UsageExportRecord;
 }
 
 export async function readState(db: Db): Promise<ConfigState> {
@@ -72,6 +74,7 @@ export async function readSettingsState(tx: Db) {
     registration: await readRegistration(tx),
     smtp: await readSmtp(tx),
     alerts: await readAlertSettings(tx),
+    usageExport: await readUsageExport(tx),
   };
 }
 
