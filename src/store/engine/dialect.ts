@@ -42,16 +42,6 @@ export async function readServerClock(db: Db): Promise<number | null> {
   return row === undefined ? null : integer(row, "now_ms");
 }
 
-/** The last number of a sequence, committed or not; null if the database has none, because there is a single writer. */
-export async function readSequence(db: Db, name: string): Promise<number | null> {
-  if (!isSharedServer(db)) return null;
-  const [row] = await db.sql.text(
-    `SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END AS last FROM ${name}`,
-    [],
-  );
-  return row === undefined ? null : integer(row, "last");
-}
-
 /** The open transactions of a shared server that have changed rows of the table. Each name stands for one transaction. */
 export async function listWriters(db: Db, table: string): Promise<ReadonlySet<string>> {
   const rows = await db.sql`

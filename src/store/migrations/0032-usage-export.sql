@@ -34,7 +34,9 @@ CREATE TABLE usage_export_target (
 -- begin postgres
 CREATE SEQUENCE usage_export_no;
 
-CREATE FUNCTION append_usage_export() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+-- With the rights of the owner: a node whose role may only read and write tables must be able to write requests.
+CREATE FUNCTION append_usage_export() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path FROM CURRENT AS $$
 BEGIN
   -- A copy of a store brings its feed along.
   IF current_setting('model_gateway.copying', true) = 'on' THEN
@@ -45,6 +47,12 @@ BEGIN
   FROM changed WHERE EXISTS (SELECT 1 FROM usage_export_feed WHERE enabled = 1);
   RETURN NULL;
 END
+$$;
+
+-- The last number, committed or not.
+CREATE FUNCTION last_usage_export_no() RETURNS BIGINT LANGUAGE sql VOLATILE SECURITY DEFINER
+  SET search_path FROM CURRENT AS $$
+  SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM usage_export_no
 $$;
 
 CREATE TRIGGER usage_export_insert AFTER INSERT ON usage_row

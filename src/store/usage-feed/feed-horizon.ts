@@ -5,7 +5,7 @@
  */
 
 import type { Db } from "../engine/db.ts";
-import { listWriters, readSequence } from "../engine/dialect.ts";
+import { isSharedServer, listWriters } from "../engine/dialect.ts";
 import { integer } from "../engine/row.ts";
 
 /** Numbers up to `to` belong to ended transactions, or to `writers`. */
@@ -49,15 +49,19 @@ export class FeedHorizon {
 
   /** The last number of the feed, committed or not. */
   async readLast(): Promise<number> {
-    return (await readSequence(this.#db, "usage_export_no")) ?? this.#readLastCommitted();
+    const db = this.#db;
+    const [row] = isSharedServer(db)
+      ? await db.sql`SELECT last_usage_export_no() AS last`
+      : await db.sql`SELECT COALESCE(MAX(feed_no), 0) AS last FROM usage_export`;
+    return row === undefined ? 0 : integer(row, "last");
   }
 
   async #advance(): Promise<number> {
     // A transaction locks the table before it gets a number. So the number is read first: a transaction with a smaller
     // number holds a lock now, or has ended.
-    const last = await readSequence(this.#db, "usage_export_no");
-    if (last === null) return this.#readLastCommitted();
-    const writers = await listWriters(this.#db, "usage_export");
+    const last = await this.readLast();
+    // With a single writer, numbers are committed in their order.
+    const writers = isSharedServer(this.#db) ? await listWriters(this.#db, "usage_export") : NO_WRITERS;
     if (writers.size === 0) {
       this.#to = last;
       this.#candidate = null;
@@ -69,10 +73,6 @@ export class FeedHorizon {
     }
     return this.#to;
   }
-
-  /** With a single writer, numbers are committed in their order. */
-  async #readLastCommitted(): Promise<number> {
-    const [row] = await this.#db.sql`SELECT COALESCE(MAX(feed_no), 0) AS last FROM usage_export`;
-    return row === undefined ? 0 : integer(row, "last");
-  }
 }
+
+const NO_WRITERS: ReadonlySet<string> = new Set();

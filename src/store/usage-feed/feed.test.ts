@@ -119,6 +119,23 @@ eachEngine(({ open }) => {
     expect(await listIds(db)).toEqual(["r1", "late", "r3"]);
   });
 
+  test("a role that may only read and write tables appends to the feed", async () => {
+    const db = await open();
+    await transaction(db, (tx) => enableFeed(tx, "feed_1"));
+    if (!isSharedServer(db)) return;
+    const role = `writer_${process.pid}_${Date.now()}`;
+    await db.sql.script(
+      `CREATE ROLE ${role}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ${role}`,
+    );
+    const entries = await transaction(db, async (tx) => {
+      await tx.sql.script(`SET LOCAL ROLE ${role}`);
+      await insertUsage(tx, rows("r1"));
+      return [await new FeedHorizon(tx).readLast(), await listIds(tx)];
+    });
+    expect(entries).toEqual([1, ["r1"]]);
+    await db.sql.script(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  });
+
   test("the horizon moves although some transaction is always open", async () => {
     const db = await open();
     await transaction(db, (tx) => enableFeed(tx, "feed_1"));
