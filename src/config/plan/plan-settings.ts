@@ -9,6 +9,7 @@ import {
   type WebhookRecord,
 } from "../../records.ts";
 import { SMTP_PASSWORD_BINDING, webhookSecretBinding } from "../../secrets/seal.ts";
+import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
 import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
 import { writeRegistration } from "../../store/settings/registration.ts";
 import { writeSmtp } from "../../store/settings/smtp.ts";
@@ -18,7 +19,7 @@ import { changedFields, type FormattedFields } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
 import { exportReachProblems, planUsageExport, usageExportSection } from "./plan-usage-export.ts";
-import { planRetention } from "./retention.ts";
+import { planRetention, retentionTexts } from "./retention.ts";
 import { FILE_ONLY, REENTER_SECRET, sealIfChanged, secretDifference } from "./stored-secrets.ts";
 
 type FileSmtp = NonNullable<GatewayFile["smtp"]>;
@@ -168,14 +169,23 @@ function formatAlerts(alerts: AlertsRecord): FormattedFields {
 
 /** Settings in file shape, without secrets. Settings that were never set are omitted. */
 export function settingsToFile(state: ConfigState) {
-  const { registration, usageRowsKeptMs, smtp, alerts } = state;
+  const { registration, smtp, alerts } = state;
   return {
     registration,
-    ...(usageRowsKeptMs === null ? {} : { retention: { usage_rows: durationText(usageRowsKeptMs) } }),
+    ...retentionToFile(state),
     ...(smtp === null ? {} : { smtp: smtpToFile(smtp) }),
     ...(alerts === DEFAULT_ALERTS ? {} : { alerts: alertsToFile(alerts) }),
     ...usageExportSection(state),
   };
+}
+
+function retentionToFile(state: ConfigState) {
+  const { usage_rows, responses } = retentionTexts(state);
+  const retention = {
+    ...(state.usageRowsKeptMs === null ? {} : { usage_rows }),
+    ...(state.responsesKeptMs === RESPONSES_KEPT_MS ? {} : { responses }),
+  };
+  return Object.keys(retention).length === 0 ? {} : { retention };
 }
 
 export function smtpToFile({ host, port, security, user, from, privateNetwork }: SmtpRecord) {
