@@ -19,7 +19,9 @@ export interface CaptureLimits {
   /** Memory for captures in flight and in the queue. */
   readonly memoryBytesMax: number;
   readonly queueMax: number;
-  /** How long the process waits for the queue when it stops. */
+  /** How long the thread may work on one capture. */
+  readonly sealTimeoutMs: number;
+  /** How long a reader, or a process that stops, waits for the queue. */
   readonly flushMs: number;
 }
 
@@ -73,7 +75,7 @@ export class CaptureRecorder implements CaptureMemory {
   stored = 0;
   storedBytes = 0;
   readonly #options: CaptureRecorderOptions;
-  readonly #thread = new CaptureThread();
+  readonly #thread: CaptureThread;
   readonly #queue: QueuedCapture[] = [];
   /** For each key with an order: the captures that this process has begun for it. */
   readonly #begunByKey = new WeakMap<CapturedCaller["key"], number>();
@@ -85,6 +87,7 @@ export class CaptureRecorder implements CaptureMemory {
   constructor(options: CaptureRecorderOptions) {
     this.settings = options.settings;
     this.#options = options;
+    this.#thread = new CaptureThread(options.limits.sealTimeoutMs);
   }
 
   /** Null if the request is not captured. Call it only if the key or its group has captures. */
@@ -123,14 +126,20 @@ export class CaptureRecorder implements CaptureMemory {
     return this.#heldBytes;
   }
 
-  /** Resolves when every capture that has ended so far is stored or dropped. Captures that end later do not count. */
-  flush(): Promise<void> {
-    return this.#lastDone;
+  /**
+   * Resolves when every capture that has ended so far is stored or dropped, or after a while: a reader does not wait for
+   * a database that is slow. Captures that end later do not count.
+   */
+  async flush(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, this.#options.limits.flushMs);
+    await Promise.race([this.#lastDone, promise]);
+    clearTimeout(timer);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.race([this.flush(), Bun.sleep(this.#options.limits.flushMs)]);
+    await this.flush();
     for (const { capture, onDone } of this.#queue.splice(0)) {
       this.release(capture.heldBytes);
       this.#countDrop("failed");

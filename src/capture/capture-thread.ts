@@ -17,16 +17,24 @@ export interface CaptureReply {
 
 /** Takes one job at a time. It starts with the first job: most installations capture nothing. */
 export class CaptureThread {
+  readonly #timeoutMs: number;
   #worker: Worker | null = null;
   #rejectCurrent: ((error: Error) => void) | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(timeoutMs: number) {
+    this.#timeoutMs = timeoutMs;
+  }
 
   /** Takes ownership of the bodies of the draft. */
   seal(job: CaptureJob): Promise<string> {
     return new Promise((resolve, reject) => {
       this.#rejectCurrent = reject;
+      this.#timer = setTimeout(() => this.#stop("A capture took too long to redact."), this.#timeoutMs);
       this.#worker ??= startWorker();
       const worker = this.#worker;
       worker.onmessage = ({ data }: MessageEvent<CaptureReply>) => {
+        clearTimeout(this.#timer);
         this.#rejectCurrent = null;
         resolve(data.content);
       };
@@ -41,6 +49,7 @@ export class CaptureThread {
   }
 
   #stop(reason: string): void {
+    clearTimeout(this.#timer);
     this.#worker?.terminate();
     this.#worker = null;
     this.#rejectCurrent?.(new Error(reason));

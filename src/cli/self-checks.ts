@@ -111,7 +111,7 @@ async function checkFrameThread(): Promise<string> {
 }
 
 async function checkCaptureThread(): Promise<string> {
-  const thread = new CaptureThread();
+  const thread = new CaptureThread(limits.capture.sealTimeoutMs);
   const request = {
     method: "POST",
     path: "/v1/responses",

@@ -21,9 +21,13 @@ export function beginCapture(
   });
 }
 
-/** A form is not captured: its files are media, and they may be on disk. */
-export function captureBody(capture: RequestCapture, { request }: ReadRequest): void {
-  if (request.inputText.kind === "json") capture.addBody(request.inputText.body);
+/**
+ * Captures the body of a turn; that of an HTTP request was captured when it was read. A form is not captured: its files
+ * are media, and they may be on disk.
+ */
+export function captureTurn(capture: RequestCapture, { call, request }: ReadRequest): void {
+  if (call.conversation !== null && request.inputText.kind === "json")
+    capture.addBody(request.inputText.body);
 }
 
 export function captureError(

@@ -13,7 +13,7 @@ import { clientErrorStatus } from "../protocols/client-error.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
 import type { Call } from "./call.ts";
-import { beginCapture, captureBody, captureError } from "./capture-request.ts";
+import { beginCapture, captureError, captureTurn } from "./capture-request.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
 import { buildAttempt, openLingeringClient } from "./delivery/build-attempt.ts";
 import { readCostReport } from "./delivery/cost-report.ts";
@@ -83,7 +83,7 @@ export class Pipeline<C extends Call, Out> {
       }
       const request = transport.read(gateway, context);
       setRequest(context, isPending(request) ? await request : request);
-      if (context.capture !== null) captureBody(context.capture, context);
+      if (context.capture !== null) captureTurn(context.capture, context);
 
       // Admit.
       setModel(context, admit(context.caller, endpoint, context.request.publicModel));

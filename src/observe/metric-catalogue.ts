@@ -198,6 +198,11 @@ export const METRICS = {
     help: "Size of the stored captures, in bytes, compressed and encrypted.",
     labels: [],
   },
+  gateway_capture_memory_bytes: {
+    type: "gauge",
+    help: "Memory of captures in flight and of those that wait to be stored.",
+    labels: [],
+  },
   gateway_captures_dropped_total: {
     type: "counter",
     help: "Captures that were dropped: no memory, a full queue, or a failed write.",

@@ -187,6 +187,23 @@ describe("a group that captures all requests", () => {
     expect(JSON.parse(answer.body?.text ?? "")).toEqual(JSON.parse(text));
   });
 
+  test("has a body that is not JSON, as it came", async () => {
+    const response = await gateway.call("/v1/chat/completions", '{"model": "fast", oops');
+    await response.text();
+    const { request, answer } = await read(response.headers.get("x-request-id") ?? "");
+    expect(request.body?.text).toBe('{"model": "fast", oops');
+    expect(answer.status).toBe(400);
+  });
+
+  test("has one capture of a request that was repeated under its Idempotency-Key", async () => {
+    const before = (await list()).length;
+    const headers = { "idempotency-key": crypto.randomUUID() };
+    const first = await send({}, { headers });
+    const second = await send({}, { headers });
+    expect(second).toEqual(first);
+    expect(await list()).toHaveLength(before + 1);
+  });
+
   test("keeps the beginning and the end of a long body, and says how much it left out", async () => {
     const content = `begin ${"word ".repeat(10_000)} end`;
     const { id } = await send({ messages: [{ role: "user", content }] });
@@ -389,6 +406,40 @@ describe("with little room", () => {
       }
       expect((await root.call("admin.captures.list")).data).toEqual([]);
       expect(await readDropped(root)).toContain('gateway_captures_dropped_total{reason="memory"} 2');
+    } finally {
+      await small.stop();
+    }
+  });
+
+  test("the memory of a capture is free again, however its request ended", async () => {
+    const small = await start({});
+    try {
+      const root = await signInAs(small, "root@example.com", "admin");
+      const ask = (body: object, init: RequestInit = {}) =>
+        small.call("/v1/chat/completions", { model: "fast", messages: MESSAGES, ...body }, init);
+      const readHeld = async () => {
+        const lines = (await (await root.fetch("/metrics")).text()).split("\n");
+        return Number(lines.find((line) => line.startsWith("gateway_capture_memory_bytes "))?.split(" ")[1]);
+      };
+      const headers = { "idempotency-key": crypto.randomUUID() };
+      const leave = new AbortController();
+      const left = await ask({ model: "slow", stream: true }, { signal: leave.signal });
+      await left.body?.getReader().read();
+      expect(await readHeld()).toBeGreaterThan(0);
+      leave.abort();
+      const responses = [
+        await ask({}, { headers }),
+        await ask({}, { headers }),
+        await ask({ stream: true }),
+        await ask({ model: "broken" }),
+        await ask({ model: "failing", stream: true }),
+        await ask({ model: "unheard-of" }),
+        await small.call("/v1/chat/completions", "{"),
+      ];
+      for (const response of responses) await response.text();
+      // All but the repeat.
+      await eventually(async () => (await root.call("admin.captures.storage")).captures === responses.length);
+      await eventually(async () => (await readHeld()) === 0);
     } finally {
       await small.stop();
     }

@@ -144,6 +144,7 @@ function reportingFamilies({ tracer, accessLog, captures }: ConsoleGateway): Met
   const families: MetricFamily[] = [
     single("gateway_captures_total", captures.stored),
     single("gateway_capture_bytes_total", captures.storedBytes),
+    single("gateway_capture_memory_bytes", captures.heldBytes),
     samples(
       "gateway_captures_dropped_total",
       [...captures.dropped].map(([reason, count]) => [{ reason }, count]),
