@@ -317,6 +317,22 @@ const PROCESS: Row = {
       ],
     },
     {
+      title: "Captured requests",
+      about: "Captures that were stored, in a second.",
+      unit: "ops",
+      queries: one(q.sumRate("gateway_captures_total", []), "captures"),
+    },
+    {
+      title: "Size of captures",
+      about:
+        "What captures add to the database in a second, and the memory of those that are not stored yet.",
+      unit: "bytes",
+      queries: [
+        { query: q.sumRate("gateway_capture_bytes_total", []), legend: "stored in a second" },
+        { query: q.series("gateway_capture_memory_bytes"), legend: "memory, {{instance}}" },
+      ],
+    },
+    {
       title: "Versions",
       unit: "short",
       kind: "stat",
