@@ -5,7 +5,7 @@
 
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type Db, openDb } from "../../src/store/engine/db.ts";
@@ -68,11 +68,12 @@ export class ClusterNode {
   }
 
   async start(): Promise<void> {
-    const env = this.#environment;
     this.#process = await startGatewayProcess({
       folder: this.folder,
       args: ["--config", "gateway.yaml"],
-      env,
+      env: this.#environment,
+      // Nodes look up the processes of their own host. Each node here has a host name of its own.
+      wrapper: ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', basename(this.folder)],
     });
   }
 

@@ -57,8 +57,8 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
   const { nodes, say } = options;
   const cluster = await NodeCluster.start({ nodes, buildFile: (url) => fileWith(SETUP, url), ...scenario });
   const keys = Array.from({ length: USERS }, (_, user) => keyOf(user));
+  const traffic = startTraffic(cluster.nextUrl, keys, PER_SECOND);
   try {
-    const traffic = startTraffic(cluster.nextUrl, keys, PER_SECOND);
     await Bun.sleep(BEFORE_MS);
     const seen = await scenario.strike(cluster, options);
     const readyMs = await cluster.waitUntilReady();
@@ -89,9 +89,11 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
       checked("audit", audit.output.trim(), "clean", audit.code === 0),
     ];
   } finally {
+    const ended = traffic.stop();
     const { nodes: stopped } = cluster;
     for (const node of stopped) if (node.isRunning) process.kill(node.pid, "SIGCONT");
     for (const node of stopped) if (node.isRunning) await node.kill();
+    await ended;
     scenario.cleanUp?.(cluster);
     await cluster.stop();
   }
@@ -247,8 +249,12 @@ async function fillDisk(cluster: NodeCluster): Promise<Finding[]> {
   }
   closeSync(file);
   await Bun.sleep(DISK_FULL_MS);
+  const isReady = await pickNode(cluster, 0).isReady();
   rmSync(filler);
-  return [checked("bytes until the disk was full", written, "some", written > 0)];
+  return [
+    checked("bytes until the disk was full", written, "some", written > 0),
+    checked("readiness of the node meanwhile", String(isReady), "false", !isReady),
+  ];
 }
 
 function mountTmpfs(folder: string): void {

@@ -27,6 +27,7 @@ export class PostgresServer {
   readonly port: number;
   #settings: PostgresSettings;
   #child: Bun.Subprocess | null = null;
+  #isFrozen = false;
 
   private constructor(folder: string, settings: PostgresSettings) {
     this.folder = folder;
@@ -110,11 +111,13 @@ export class PostgresServer {
 
   /** All of its processes: connections stay open, and nothing is answered. */
   freeze(): void {
-    for (const pid of this.#listProcesses()) process.kill(pid, "SIGSTOP");
+    this.#isFrozen = true;
+    this.#signalAll("SIGSTOP");
   }
 
   thaw(): void {
-    for (const pid of this.#listProcesses()) process.kill(pid, "SIGCONT");
+    this.#isFrozen = false;
+    this.#signalAll("SIGCONT");
   }
 
   /** A standby begins to accept writes. */
@@ -146,7 +149,7 @@ export class PostgresServer {
   }
 
   async remove(): Promise<void> {
-    if (this.#child !== null) this.thaw();
+    if (this.#isFrozen) this.thaw();
     await this.stop("immediate");
     rmSync(this.folder, { recursive: true, force: true });
   }
@@ -156,6 +159,17 @@ export class PostgresServer {
       () => true,
       () => false,
     );
+  }
+
+  #signalAll(signal: "SIGSTOP" | "SIGCONT"): void {
+    for (const pid of this.#listProcesses()) {
+      try {
+        process.kill(pid, signal);
+      } catch (error) {
+        // A connection may have ended since the processes were listed.
+        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+      }
+    }
   }
 
   #listProcesses(): number[] {
