@@ -5,6 +5,7 @@
 
 import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { readUsageRowsForm } from "../../src/store/usage/usage-partitions.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Asked } from "./client.ts";
 import { checked, type Fault, type FaultOptions, type Finding, none, told } from "./fault.ts";
@@ -73,6 +74,7 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
     const tariffs = await tariffsOf(cluster);
     const unpaidKeys = new Set(keys.filter((_, user) => isUnpaid(user)));
     const one = reconcile({ asked: answers, rows, truth, tariffs, unpaidKeys, killedMs: null });
+    const form = await readUsageRowsForm(cluster.db);
     const audit = await cluster.audit();
     const served = answers.filter(({ sentAtMs, status }) => sentAtMs >= overMs && status === 200).length;
     return [
@@ -81,6 +83,7 @@ async function underTraffic(options: FaultOptions, scenario: Scenario): Promise<
       checked("served after it was over", served, "some", served > 0),
       told("client: sent / saw the end / cut off", `${one.asked} / ${one.whole} / ${one.cutByKill}`),
       told("rejected meanwhile, by error", describeErrors(answers)),
+      told("usage rows, partitioned half a minute after the first start", form.kind),
       told("rows / of these recovered", `${one.rows} / ${one.recovered}`),
       told("completed, and to the token as the simulator produced it", one.exact),
       ...MUST_NOT.map(([name, what]) => none(what, listed(one, name))),
