@@ -109,6 +109,9 @@ export async function partitionTable(tx: Db, table: PartitionedTable, bound: str
     SELECT c.relname AS name, pg_get_indexdef(i.indexrelid) AS definition
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
     WHERE i.indrelid = to_regclass(${name}) AND NOT i.indisprimary ORDER BY c.relname`;
+  const triggers = await tx.sql`
+    SELECT tgname AS name, pg_get_triggerdef(oid) AS definition FROM pg_trigger
+    WHERE tgrelid = to_regclass(${name}) AND NOT tgisinternal ORDER BY tgname`;
   const definitions = await Promise.all(views.map((view) => readView(tx, view)));
   const rights = await readRights(tx, name);
   const primary = await readPrimaryKeyName(tx, name);
@@ -127,6 +130,9 @@ export async function partitionTable(tx: Db, table: PartitionedTable, bound: str
       `ALTER TABLE ${name} ADD CONSTRAINT ${quoteName(primary)} PRIMARY KEY (${key})`,
       // The definitions contain the name of the table, which is now the name of the partitioned one.
       ...indexes.map((row) => text(row, "definition")),
+      // A statement fires the triggers of the table that it names.
+      ...triggers.map((row) => `DROP TRIGGER ${quoteName(text(row, "name"))} ON ${first}`),
+      ...triggers.map((row) => text(row, "definition")),
       `ALTER TABLE ${name} ATTACH PARTITION ${first} FOR VALUES FROM (MINVALUE) TO (${quoteText(bound)})`,
       `ALTER TABLE ${first} DROP CONSTRAINT IF EXISTS ${boundCheck(table)}`,
       `CREATE TABLE ${defaultPartition(table)} PARTITION OF ${name} DEFAULT`,
@@ -202,7 +208,8 @@ export async function dropPartition(
   await changeSchema(tx, `ALTER TABLE ${table.name} DETACH PARTITION ${quoteName(name)}`);
   if (keptKeys.length > 0)
     await tx.sql.text(
-      `INSERT INTO ${table.name} SELECT * FROM ${quoteName(name)}
+      // Not into the table: its triggers are about new rows.
+      `INSERT INTO ${defaultPartition(table)} SELECT * FROM ${quoteName(name)}
        WHERE ${table.key} IN (SELECT json_array_elements_text(CAST(CAST(${placeholder(tx.engine, 1)} AS TEXT) AS JSON)))`,
       [JSON.stringify(keptKeys)],
     );

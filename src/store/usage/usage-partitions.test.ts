@@ -5,8 +5,9 @@ import { type Db, openDb, transaction } from "../engine/db.ts";
 import { migrate } from "../engine/migrate.ts";
 import { addBound, listPartitions } from "../engine/range-partitions.ts";
 import { runAlone } from "../nodes/job-leases.test-support.ts";
+import { enableFeed, readEntries } from "../usage-feed/feed.ts";
 import { requestIdAt, requestIdTime } from "./request-id-time.ts";
-import { findUsage, keyTotals, readStoredCharges, type UsageRow } from "./usage.ts";
+import { findUsage, keyTotals, readStoredCharges, settlePending, type UsageRow } from "./usage.ts";
 import {
   choosePartitionWidth,
   createPartitionsAhead,
@@ -194,6 +195,32 @@ test("expired partitions are dropped with their rows; roll-ups, pending and newe
   expect(await readUsageRowsRemovedBefore(db)).toBe(began + DAY_MS + 1);
   expect((await keyTotals(db, "k1", null)).requests).toBe(6);
   expect(await listUnboundedTables(db, began + 2 * DAY_MS)).toEqual(["usage_row_default"]);
+});
+
+test("each written row is appended to the usage feed once, and a row that only moves is not", async () => {
+  const { db } = await openStore();
+  await transaction(db, (tx) => enableFeed(tx, "feed"));
+  const readFeedIds = async () =>
+    (await readEntries(db, { after: 0, to: Number.MAX_SAFE_INTEGER, limit: 100 })).map(
+      ({ requestId }) => requestId,
+    );
+  const began = NOW - 20 * DAY_MS;
+  const earlier = row(began - DAY_MS);
+  await insertUsage(db, [earlier]);
+  await partitionUsageRows({ db, nowMs: began, lease });
+  await createPartitionsAhead({ db, nowMs: began, lease }, 7 * DAY_MS);
+  const pending = row(began + DAY_MS, { outcome: "pending" });
+  const ahead = row(began + 9 * DAY_MS);
+  await insertUsage(db, [pending]);
+  await insertUsage(db, [ahead]);
+  const written = [earlier.requestId, pending.requestId, ahead.requestId];
+  expect(await readFeedIds()).toEqual(written);
+  await createPartitionsAhead({ db, nowMs: began + 5 * DAY_MS, lease }, 7 * DAY_MS);
+  await dropExpiredPartitions({ db, lease }, began + 4 * DAY_MS);
+  expect(await readIds(db, "usage_row_default")).toEqual([pending.requestId]);
+  expect(await readFeedIds()).toEqual(written);
+  expect(await settlePending(db, pending.requestId, null, "completed")).toBe(true);
+  expect(await readFeedIds()).toEqual([...written, pending.requestId]);
 });
 
 test("rows of the default partition move to the partition that is created for them", async () => {
