@@ -19,6 +19,7 @@ import { kill9, subscriptions } from "./kill9.ts";
 import { mixed } from "./kill9-mixed.ts";
 import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
 import { oneCent } from "./small-balance.ts";
+import { translated } from "./translated.ts";
 import { writeBehind } from "./write-behind.ts";
 
 const FAULTS: readonly Fault[] = [
@@ -26,6 +27,7 @@ const FAULTS: readonly Fault[] = [
   estimate,
   changes,
   aborts,
+  translated,
   diskFull,
   diskErrors,
   syncFails,

@@ -9,6 +9,7 @@ import {
   PDF,
   PIXEL,
   type Question,
+  readSome,
   TOOLS,
   type Turn,
 } from "./matrix-client.ts";
@@ -42,7 +43,7 @@ export async function openAnthropicClient(version: SdkVersion, url: string): Pro
     fail: (model) => catchFailure(sdk.messages.create(params(model))),
     async cancel(model) {
       const stream = sdk.messages.stream(params(model));
-      for await (const { type } of stream) if (type === "content_block_delta") break;
+      await readSome(stream, ({ type }) => type === "content_block_delta");
       stream.abort();
     },
     async listModels() {

@@ -4,14 +4,16 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
 import type { RunningGateway } from "../support/running-gateway.ts";
-import type {
-  MatrixClient,
-  MatrixConversation,
-  Question,
-  ToolResult,
-  Turn,
-  TurnUsage,
+import {
+  type MatrixClient,
+  type MatrixConversation,
+  type Question,
+  TEXTS_BEFORE_CANCEL,
+  type ToolResult,
+  type Turn,
+  type TurnUsage,
 } from "./matrix-client.ts";
 import {
   MODEL_NAMES,
@@ -111,9 +113,18 @@ export function describeMatrix(clientName: string, { native, open }: MatrixSetup
         }
       });
 
-      test("a cancelled stream ends upstream", async () => {
-        await client.cancel(modelName(upstream, "slow"));
-        await waitUntil(() => gateway.simulator.ledger.last()?.abortedByClient === true);
+      test("a cancelled stream ends upstream, and costs what was produced until then", async () => {
+        const model = modelName(upstream, "slow");
+        await client.cancel(model);
+        await eventually(async () => gateway.simulator.ledger.last()?.abortedByClient === true);
+        await eventually(async () => (await gateway.usageRows()).at(-1)?.public_model === model);
+        const row = (await gateway.usageRows()).at(-1);
+        expect(row?.outcome).toBe("client_gone");
+        expect(Number(row?.output_tokens)).toBeGreaterThanOrEqual(TEXTS_BEFORE_CANCEL);
+        expect(Number(row?.output_tokens)).toBeLessThanOrEqual(
+          gateway.simulator.ledger.last()?.outputTokens ?? 0,
+        );
+        expect(Number(row?.charged_nano)).toBeGreaterThan(0);
       });
 
       test("tokens are counted", async () => {
@@ -193,9 +204,4 @@ async function expectBilled(gateway: RunningGateway, turns: readonly Turn[]): Pr
     }),
   );
   expect(turns.map(({ usage }) => usage)).toEqual(billed);
-}
-
-async function waitUntil(condition: () => boolean): Promise<void> {
-  for (const deadline = Date.now() + 20_000; !condition(); await Bun.sleep(20))
-    if (Date.now() > deadline) throw new Error("the condition was never met");
 }

@@ -10,6 +10,7 @@ import {
   PDF,
   PIXEL,
   type Question,
+  readSome,
   TOOLS,
   type ToolResult,
   type Turn,
@@ -48,7 +49,7 @@ export async function openGenaiClient(url: string): Promise<MatrixClient> {
       const abort = new AbortController();
       const config = { abortSignal: abort.signal };
       const stream = await models.generateContentStream({ model, contents: "Hello", config });
-      for await (const _ of stream) break;
+      await readSome(stream, () => true);
       abort.abort();
     },
     async listModels() {

@@ -43,7 +43,7 @@ export interface MatrixClient {
   open(options: ConversationOptions): MatrixConversation;
   /** The error of a request that fails. */
   fail(model: string): Promise<{ status: number; message: string }>;
-  /** Begins a stream and leaves it after the first text. */
+  /** Begins a stream and leaves it after some texts. */
   cancel(model: string): Promise<void>;
   listModels(): Promise<string[]>;
   /** Null for a dialect without such an operation. */
@@ -67,6 +67,16 @@ export const TOOLS = [WEATHER, TIME] as const;
 export const PIXEL =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 export const PDF = Buffer.from("%PDF-1.4\n%%EOF\n").toString("base64");
+
+/** How much of a stream is read before the client leaves it. */
+export const TEXTS_BEFORE_CANCEL = 20;
+
+/** Reads until some events with text have arrived. */
+export async function readSome<T>(stream: AsyncIterable<T>, hasText: (event: T) => boolean): Promise<void> {
+  let texts = 0;
+  for await (const event of stream) if (hasText(event) && ++texts === TEXTS_BEFORE_CANCEL) return;
+  throw new Error("the stream has ended");
+}
 
 /** The promises of some SDKs are not promises to the test runner. */
 export async function catchFailure(

@@ -49,7 +49,7 @@ function accounts(upstream: Upstream): object[] {
 export function startMatrixGateway(): Promise<RunningGateway> {
   const all = UPSTREAMS.flatMap(accounts) as { name: string }[];
   const file = JSON.stringify({
-    models: MODEL_NAMES.map((id) => ({ id, interfaces: UPSTREAMS })),
+    models: MODEL_NAMES.map((id) => ({ id, interfaces: UPSTREAMS, price: { input: "1", output: "2" } })),
     accounts: all,
     groups: [
       {
@@ -59,9 +59,11 @@ export function startMatrixGateway(): Promise<RunningGateway> {
         accounts: all.map(({ name }) => name),
         // A request that waits for the end of a cool-down would only take time.
         queue: { max_waiting: 0 },
+        billing: { charge: "balance" },
+        on_disconnect: "cancel",
       },
     ],
-    users: [{ email: "dev@example.com", role: "user" }],
+    users: [{ email: "dev@example.com", role: "user", balance: "1000" }],
     keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
   });
   return startTestGateway({ file });

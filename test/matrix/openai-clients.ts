@@ -10,6 +10,7 @@ import {
   PDF,
   PIXEL,
   type Question,
+  readSome,
   TOOLS,
   type ToolResult,
   type Turn,
@@ -36,7 +37,7 @@ export function openChatClient(url: string): MatrixClient {
     fail: (model) => catchFailure(sdk.chat.completions.create({ model, messages: HELLO })),
     async cancel(model) {
       const stream = await sdk.chat.completions.create({ model, messages: HELLO, stream: true });
-      for await (const { choices } of stream) if (choices[0]?.delta.content) break;
+      await readSome(stream, ({ choices }) => Boolean(choices[0]?.delta.content));
       stream.controller.abort();
     },
     listModels: () => listModels(sdk),
@@ -125,7 +126,7 @@ export function openResponsesClient(url: string): MatrixClient {
     fail: (model) => catchFailure(sdk.responses.create({ model, input: "Hello" })),
     async cancel(model) {
       const stream = await sdk.responses.create({ model, input: "Hello", stream: true, store: false });
-      for await (const { type } of stream) if (type === "response.output_text.delta") break;
+      await readSome(stream, ({ type }) => type === "response.output_text.delta");
       stream.controller.abort();
     },
     listModels: () => listModels(sdk),
