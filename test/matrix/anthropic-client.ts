@@ -88,7 +88,7 @@ class AnthropicConversation implements MatrixConversation {
   }
 
   async #send(model: string, content: readonly object[]): Promise<Turn> {
-    const { hasTools, thinks, streams } = this.#options;
+    const { hasTools, thinks, streams, schema } = this.#options;
     this.#messages.push({ role: "user", content });
     const params = {
       model,
@@ -96,6 +96,7 @@ class AnthropicConversation implements MatrixConversation {
       messages: this.#messages,
       ...(hasTools ? { tools: TOOLS.map(({ schema, ...tool }) => ({ ...tool, input_schema: schema })) } : {}),
       ...(thinks ? { thinking: { type: "adaptive", display: "summarized" } } : {}),
+      ...(schema === null ? {} : { output_config: { format: { type: "json_schema", schema } } }),
     };
     const message = (
       streams
@@ -118,6 +119,7 @@ class AnthropicConversation implements MatrixConversation {
 function readStop(reason: string): Turn["stop"] {
   if (reason === "tool_use") return "tools";
   if (reason === "max_tokens") return "length";
+  if (reason === "refusal") return "filtered";
   if (reason === "end_turn") return "end";
   throw new Error(`unexpected stop reason ${reason}`);
 }

@@ -14,6 +14,7 @@ import {
   type ToolResult,
   type Turn,
   type TurnUsage,
+  WEATHER,
 } from "./matrix-client.ts";
 import {
   MODEL_NAMES,
@@ -31,6 +32,7 @@ interface Scenario {
   readonly thinks?: boolean;
   readonly media?: Question["media"];
   readonly isFailing?: boolean;
+  readonly schema?: object;
   /** The number of turns, and the tools that each of them but the last calls. */
   readonly turns?: number;
   readonly calls?: readonly string[];
@@ -40,6 +42,8 @@ const SCENARIOS: readonly Scenario[] = [
   { name: "a plain turn", behaviour: "fast" },
   { name: "a streamed turn", behaviour: "fast", streams: true },
   { name: "a turn that the output limit cuts off", behaviour: "cut", streams: true },
+  { name: "a turn that a content filter ends", behaviour: "filtered", streams: true },
+  { name: "structured output", behaviour: "fast", schema: WEATHER.schema },
   { name: "one tool", behaviour: "caller", turns: 2, calls: ["get_weather"] },
   {
     name: "two parallel tools",
@@ -73,7 +77,7 @@ export interface MatrixSetup {
   open(url: string): MatrixClient | Promise<MatrixClient>;
 }
 
-export function describeMatrix(clientName: string, { native, open }: MatrixSetup): void {
+export function describeMatrix(clientName: string, { native: own, open }: MatrixSetup): void {
   describe(clientName, () => {
     let gateway: RunningGateway;
     let client: MatrixClient;
@@ -83,8 +87,7 @@ export function describeMatrix(clientName: string, { native, open }: MatrixSetup
     beforeAll(async () => {
       gateway = await startMatrixGateway();
       client = await open(gateway.url);
-      for (const scenario of SCENARIOS)
-        expected.set(scenario.name, await play(client, scenario, () => native));
+      for (const scenario of SCENARIOS) expected.set(scenario.name, await play(client, scenario, () => own));
     });
 
     afterAll(() => gateway?.stop());
@@ -99,18 +102,19 @@ export function describeMatrix(clientName: string, { native, open }: MatrixSetup
             ...Array.from({ length: count - 1 }, () => [...calls]),
             [],
           ]);
-          expect(turns.map(comparable)).toEqual((expected.get(name) ?? []).map(comparable));
+          const native = expected.get(name) ?? [];
+          expect(turns.map(comparable)).toEqual(native.map(comparable));
+          if (!scenario.isFailing) expectSameOutput(turns, native);
           await expectBilled(gateway, turns);
         },
       );
 
-      test("a full context and a rate limit are errors with the status of the native account", async () => {
-        for (const behaviour of ["full", "limited"] as const) {
-          const own = await client.fail(modelName(native, behaviour));
-          const translated = await client.fail(modelName(upstream, behaviour));
-          expect(translated.status).toBe(own.status);
-          expect(translated.status).toBe(behaviour === "full" ? 400 : 429);
-        }
+      test.each([
+        ["a full context", "full", 400],
+        ["a rate limit", "limited", 429],
+        ["an overload", "busy", own === "messages" ? 529 : 503],
+      ] as const)("%s is an error with the status of the client's dialect", async (_, behaviour, status) => {
+        expect((await client.fail(modelName(upstream, behaviour))).status).toBe(status);
       });
 
       test("a cancelled stream ends upstream, and costs what was produced until then", async () => {
@@ -156,7 +160,12 @@ async function play(
   upstreamFor: (turn: number) => Upstream,
 ): Promise<readonly Turn[]> {
   const { behaviour, streams = false, thinks = false, isFailing = false, media, calls = [] } = scenario;
-  const conversation = client.open({ hasTools: calls.length > 0, thinks, streams });
+  const conversation = client.open({
+    hasTools: calls.length > 0,
+    thinks,
+    streams,
+    schema: scenario.schema ?? null,
+  });
   const model = (turn: number) => modelName(upstreamFor(turn), behaviour);
   const question: Question = {
     text: "What is the weather in Bern?",
@@ -185,12 +194,16 @@ function sendResults(
   );
 }
 
-/**
- * The input is counted as the simulator received it, so it differs by its form. Upstreams also differ in whether they
- * show their reasoning, and an error has words of its own in dialects without a field for it.
- */
-function comparable({ text, calls, stop, usage }: Turn): object {
-  return { text: text.replace("Error: no such city", "no such city"), calls, stop, output: usage.output > 0 };
+/** Upstreams differ in whether they show their reasoning. An error has words of its own in dialects without a field. */
+function comparable({ text, calls, stop }: Turn): object {
+  return { text: text.replace("Error: no such city", "no such city"), calls, stop };
+}
+
+/** The input is counted as the simulator received it, so it differs by its form. */
+function expectSameOutput(turns: readonly Turn[], native: readonly Turn[]): void {
+  const shown = native.map(({ isReasoned }, at) => isReasoned === turns[at]?.isReasoned);
+  const counts = (all: readonly Turn[]) => all.flatMap(({ usage }, at) => (shown[at] ? [usage.output] : []));
+  expect(counts(turns)).toEqual(counts(native));
 }
 
 /** What the client is told is what the gateway records and bills. */

@@ -88,7 +88,7 @@ class GenaiConversation implements MatrixConversation {
   }
 
   async #send(model: string, parts: readonly object[]): Promise<Turn> {
-    const { hasTools, thinks, streams } = this.#options;
+    const { hasTools, thinks, streams, schema } = this.#options;
     this.#contents.push({ role: "user", parts });
     const functionDeclarations = TOOLS.map(({ schema, ...tool }) => ({
       ...tool,
@@ -100,6 +100,7 @@ class GenaiConversation implements MatrixConversation {
       config: {
         ...(hasTools ? { tools: [{ functionDeclarations }] } : {}),
         ...(thinks ? { thinkingConfig: { includeThoughts: true } } : {}),
+        ...(schema === null ? {} : { responseMimeType: "application/json", responseJsonSchema: schema }),
       },
     };
     const responses = streams
@@ -117,10 +118,15 @@ class GenaiConversation implements MatrixConversation {
       text: texts(false),
       isReasoned: texts(true) !== "",
       calls: calls.map(({ name, args = {} }) => ({ name, input: args })),
-      stop: finish?.finishReason === "MAX_TOKENS" ? "length" : calls.length > 0 ? "tools" : "end",
+      stop: readFinish(finish?.finishReason, calls.length > 0 ? "tools" : "end"),
       usage: readUsage(responses.findLast(({ usageMetadata }) => usageMetadata)?.usageMetadata ?? {}),
     };
   }
+}
+
+function readFinish(reason: string | undefined, complete: Turn["stop"]): Turn["stop"] {
+  if (reason === "MAX_TOKENS") return "length";
+  return reason === "SAFETY" ? "filtered" : complete;
 }
 
 /** Thoughts are output beside the candidates. */

@@ -5,7 +5,7 @@ export interface Turn {
   /** Whether the client was shown any reasoning. */
   isReasoned: boolean;
   calls: readonly { name: string; input: unknown }[];
-  stop: "end" | "tools" | "length";
+  stop: "end" | "tools" | "length" | "filtered";
   usage: TurnUsage;
 }
 
@@ -30,6 +30,8 @@ export interface ConversationOptions {
   hasTools: boolean;
   thinks: boolean;
   streams: boolean;
+  /** The response is JSON of the schema. */
+  schema: object | null;
 }
 
 /** Keeps its history as the client's own code would. The model may change from turn to turn. */

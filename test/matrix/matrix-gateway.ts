@@ -17,6 +17,8 @@ const BEHAVIOURS = {
   full: "fault/context",
   limited: "fault/429@retry=7",
   cut: "fault/incomplete",
+  filtered: "fault/filtered",
+  busy: "fault/529",
 } as const;
 export type ModelBehaviour = keyof typeof BEHAVIOURS;
 
@@ -28,7 +30,9 @@ export const MODEL_NAMES = UPSTREAMS.flatMap((upstream) => names.map((name) => m
 /** Variables of the configuration file. */
 const variable = (name: string) => ["$", `{${name}}`].join("");
 
-/** A model that is rate-limited has an account of its own, so that the cool-down reaches no other test. */
+/** Models with these behaviours have accounts of their own, so that the cool-down reaches no other test. */
+const COOLING: readonly ModelBehaviour[] = ["limited", "busy"];
+
 function accounts(upstream: Upstream): object[] {
   const kind = upstream === "messages" ? "anthropic" : upstream === "gemini" ? "gemini" : "openai";
   const base = {
@@ -41,8 +45,8 @@ function accounts(upstream: Upstream): object[] {
   const models = (own: readonly ModelBehaviour[]) =>
     Object.fromEntries(own.map((name) => [modelName(upstream, name), BEHAVIOURS[name]]));
   return [
-    { ...base, name: upstream, models: models(names.filter((name) => name !== "limited")) },
-    { ...base, name: `${upstream}-limited`, models: models(["limited"]) },
+    { ...base, name: upstream, models: models(names.filter((name) => !COOLING.includes(name))) },
+    ...COOLING.map((name) => ({ ...base, name: modelName(upstream, name), models: models([name]) })),
   ];
 }
 
