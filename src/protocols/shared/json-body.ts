@@ -49,6 +49,8 @@ export const ROUTING_FIELDS = [
   "encoding_format",
   "reasoning",
   "reasoning_effort",
+  "service_tier",
+  "speed",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;

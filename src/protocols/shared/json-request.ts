@@ -9,6 +9,7 @@ import { describeScanError } from "../../json/scan-error.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
 import { findBytes } from "../../net/wire/bytes.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
+import type { ServiceTier } from "../../records.ts";
 import { caseVariantError } from "./case-variant-error.ts";
 import { readConversationStart } from "./conversation.ts";
 import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
@@ -35,6 +36,7 @@ import {
   wrongTypeError,
 } from "./json-fields.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
+import { findPricedTier } from "./usage.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
 const REASONING = wantedFields(["effort"]);
@@ -193,6 +195,14 @@ class JsonRequest implements ModelRequest {
       depthMax: REASONING_DEPTH_MAX,
     });
     return inner.ok ? readText(bytes, inner.fields.effort) : null;
+  }
+
+  /** Messages has the fast tier in a field of its own. */
+  requestedTier(): ServiceTier | null {
+    const { service_tier: tier, speed } = this.fields;
+    const { bytes } = this.part;
+    const isFast = this.endpoint.interface === "messages" && findPricedTier(readText(bytes, speed)) !== null;
+    return findPricedTier(readText(bytes, isFast ? speed : tier));
   }
 
   tokensEstimate(): number {
