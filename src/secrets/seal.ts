@@ -39,6 +39,10 @@ export function storedResponseBinding(keyId: string, responseId: string): string
   return `stored_response|${keyId}|${responseId}`;
 }
 
+export function exportSecretBinding(name: string): string {
+  return `setting|usage_export|${name}|secret`;
+}
+
 export function seal(
   keyring: Keyring,
   binding: string,
