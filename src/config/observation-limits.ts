@@ -12,8 +12,11 @@ export const observationLimits = {
     retriesMs: [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000],
     /** Retention of closed alerts and their delivery results. */
     keptMs: 90 * 86_400_000,
-    /** How long a billing alert stays open after the latest fault. */
-    billingFaultMs: 3_600_000,
+    /**
+     * How long a billing alert stays open after the latest fault. Longer than the interval of the reconciliation, so that
+     * a contradiction that stays is one alert.
+     */
+    billingFaultMs: 4_500_000,
   },
   /** The export of usage by webhook and by pull. */
   usageExport: {

@@ -140,7 +140,7 @@ export const METRICS = {
   },
   gateway_billing_faults_total: {
     type: "counter",
-    help: "Paid requests recorded without a payer, and damaged segments of journals.",
+    help: "Paid requests recorded without a payer, damaged segments of journals, and failed hourly reconciliations.",
     labels: ["fault"],
   },
   gateway_journal_bytes: {
