@@ -1,9 +1,10 @@
-/** `GET /metrics`: metrics of this process in the Prometheus text format. */
+/** `GET /metrics`: metrics of this process in the text formats of Prometheus and OpenMetrics. */
 
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { METRICS_TYPE, type MetricFamily, metricsText } from "../../observe/metrics-text.ts";
+import { OPEN_METRICS_TYPE, openMetricsText } from "../../observe/open-metrics-text.ts";
 import { VERSION } from "../../version.ts";
 import type { ConsoleContext, ConsoleGateway } from "../context.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
@@ -15,13 +16,16 @@ export const metricsRoutes = {
     ...EMPTY_INPUT,
     method: "GET",
     path: "/metrics",
-    summary: "Get the metrics of this process in the Prometheus text format",
+    summary:
+      "Get the metrics of this process in the Prometheus text format, or in the OpenMetrics format with exemplars if Accept names application/openmetrics-text",
     media: "text/plain",
     /** The text itself. */
     answer: z.string(),
-    async run(context) {
-      return new Response(metricsText(await buildFamilies(context)), {
-        headers: { "content-type": METRICS_TYPE },
+    async run(context, { headers }) {
+      const families = await buildFamilies(context);
+      const isOpenMetrics = (headers.get("accept") ?? "").includes("application/openmetrics-text");
+      return new Response(isOpenMetrics ? openMetricsText(families) : metricsText(families), {
+        headers: { "content-type": isOpenMetrics ? OPEN_METRICS_TYPE : METRICS_TYPE, vary: "accept" },
       });
     },
   }),
