@@ -35,12 +35,12 @@ export function webhookSecretBinding(name: string): string {
   return `setting|alerts|${name}|secret`;
 }
 
-export function exportSecretBinding(name: string): string {
-  return `setting|usage_export|${name}|secret`;
-}
-
 export function storedResponseBinding(keyId: string, responseId: string): string {
   return `stored_response|${keyId}|${responseId}`;
+}
+
+export function exportSecretBinding(name: string): string {
+  return `setting|usage_export|${name}|secret`;
 }
 
 export function seal(
