@@ -8,7 +8,7 @@ import { OPEN_METRICS_TYPE, openMetricsText } from "../../observe/open-metrics-t
 import { VERSION } from "../../version.ts";
 import type { ConsoleContext, ConsoleGateway } from "../context.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { labelledHistogram, samples, single } from "./families.ts";
+import { histogram, labelledHistogram, samples, single } from "./families.ts";
 import { measuredFamilies, requestFamilies } from "./request-families.ts";
 
 export const metricsRoutes = {
@@ -35,7 +35,7 @@ const NANO = 1e-9;
 
 type MetricsContext = Pick<
   ConsoleContext,
-  "gateway" | "alerts" | "usageExport" | "isReady" | "billingFaults" | "installation"
+  "gateway" | "alerts" | "usageExport" | "isReady" | "billingFaults" | "billingMetrics" | "installation"
 >;
 
 async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
@@ -52,6 +52,7 @@ async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
       "gateway_billing_faults_total",
       billingFaults.list().map(({ fault, count }) => [{ fault }, count]),
     ),
+    ...billingFamilies(context),
     single("gateway_journal_bytes", sumFileSizes(join(installation.settings.dataDir, "settlements"))),
     single("gateway_spent_today_usd", spent === null ? null : spent.nano * NANO),
     single("gateway_policy_age_seconds", gateway.policy.ageMs() / 1_000),
@@ -158,6 +159,14 @@ function reportingFamilies({ tracer, accessLog }: ConsoleGateway): MetricFamily[
   }
   if (accessLog !== null) families.push(single("gateway_access_log_dropped_total", accessLog.dropped));
   return families;
+}
+
+function billingFamilies({ billingMetrics }: Pick<MetricsContext, "billingMetrics">): MetricFamily[] {
+  const { commits, overdueSettlements } = billingMetrics;
+  return [
+    histogram("gateway_store_commit_seconds", commits.bounds, [[{}, commits]]),
+    single("gateway_overdue_settlements", overdueSettlements),
+  ];
 }
 
 function exportFamilies({ usageExport: { counts } }: Pick<MetricsContext, "usageExport">): MetricFamily[] {
