@@ -27,6 +27,7 @@ export type ConsoleGateway = Pick<
   | "translation"
   | "tracer"
   | "accessLog"
+  | "captures"
   | "concurrencyQueue"
 >;
 

@@ -47,6 +47,7 @@ export function recordRequest(
     isSocketTurn: call.conversation !== null,
     traceReference,
   });
+  context.capture?.settle(row);
   if (accessLog?.isWanted(hasFailed(row))) writeAccess(accessLog, context, row);
 }
 
