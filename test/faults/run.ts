@@ -21,6 +21,7 @@ import { mixed } from "./kill9-mixed.ts";
 import { NODE_FAULTS } from "./node-faults.ts";
 import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
 import { oneCent } from "./small-balance.ts";
+import { translated } from "./translated.ts";
 import { writeBehind } from "./write-behind.ts";
 
 const ONE_NODE_FAULTS: readonly Fault[] = [
@@ -28,6 +29,7 @@ const ONE_NODE_FAULTS: readonly Fault[] = [
   estimate,
   changes,
   aborts,
+  translated,
   diskFull,
   diskErrors,
   syncFails,
