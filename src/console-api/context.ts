@@ -26,6 +26,7 @@ export type ConsoleGateway = Pick<
   | "translation"
   | "tracer"
   | "accessLog"
+  | "captures"
   | "concurrencyQueue"
 >;
 

@@ -188,6 +188,26 @@ export const METRICS = {
     help: "Lines of the access log that were dropped because their reader did not keep up. Absent if it is off.",
     labels: [],
   },
+  gateway_captures_total: {
+    type: "counter",
+    help: "Captured requests that were stored.",
+    labels: [],
+  },
+  gateway_capture_bytes_total: {
+    type: "counter",
+    help: "Size of the stored captures, in bytes, compressed and encrypted.",
+    labels: [],
+  },
+  gateway_capture_memory_bytes: {
+    type: "gauge",
+    help: "Memory of captures in flight and of those that wait to be stored.",
+    labels: [],
+  },
+  gateway_captures_dropped_total: {
+    type: "counter",
+    help: "Captures that were dropped: no memory, a full queue, or a failed write.",
+    labels: ["reason"],
+  },
   gateway_usage_export_deliveries_total: {
     type: "counter",
     help: "Batches of the usage export that this node posted to webhooks, by result: delivered or failed.",

@@ -140,8 +140,16 @@ function currentFamilies({
 }
 
 /** What reports about requests could not be passed on. Absent for what is off. */
-function reportingFamilies({ tracer, accessLog }: ConsoleGateway): MetricFamily[] {
-  const families: MetricFamily[] = [];
+function reportingFamilies({ tracer, accessLog, captures }: ConsoleGateway): MetricFamily[] {
+  const families: MetricFamily[] = [
+    single("gateway_captures_total", captures.stored),
+    single("gateway_capture_bytes_total", captures.storedBytes),
+    single("gateway_capture_memory_bytes", captures.heldBytes),
+    samples(
+      "gateway_captures_dropped_total",
+      [...captures.dropped].map(([reason, count]) => [{ reason }, count]),
+    ),
+  ];
   if (tracer !== null) {
     const { exported, dropped } = tracer.exporter;
     families.push(
