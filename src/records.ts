@@ -176,10 +176,7 @@ export interface AccountRecord {
 export const ON_DISCONNECT = ["cancel", "drain"] as const;
 export type OnDisconnect = (typeof ON_DISCONNECT)[number];
 
-/**
- * The default of a group without its own setting. A group that charges drains: an upstream that is cancelled would
- * never report its usage.
- */
+/** For a group without its own setting. One that charges drains: a cancelled upstream would not report its usage. */
 export function defaultOnDisconnect(charge: GroupBilling["charge"]): OnDisconnect {
   return charge === "none" ? "cancel" : "drain";
 }

@@ -1,13 +1,14 @@
 /** Interfaces by their names. Those that requests are translated for are listed apart. */
 
 import { useText } from "../text/text.tsx";
+import { classes } from "./class.ts";
 
 type Interface = "chat" | "responses" | "messages" | "gemini" | "embeddings" | "images";
 
 interface InterfaceNamesProps {
   native: readonly Interface[];
   translated: readonly Interface[];
-  /** Only the number of translated interfaces, with their names in the title: for narrow columns. */
+  /** Numbers of interfaces, with their names in the title: for narrow columns. */
   isShort?: boolean;
 }
 
@@ -17,8 +18,12 @@ export function InterfaceNames({ native, translated, isShort = false }: Interfac
   const names = (list: readonly Interface[]) => list.map((name) => interfaces[name]).join(", ");
   const all = t.translated(names(translated));
   return (
-    <span className="interface-names small soft">
-      {native.length > 0 && <span>{names(native)}</span>}
+    <span className={classes("interface-names small soft", isShort && "nowrap")}>
+      {native.length > 0 && (
+        <span title={names(native)}>
+          {isShort && native.length > 1 ? t.nativeCount(native.length) : names(native)}
+        </span>
+      )}
       {translated.length > 0 && (
         <span title={isShort ? `${all}. ${t.translatedHelp}` : t.translatedHelp}>
           {isShort ? t.translatedCount(translated.length) : all}

@@ -25,6 +25,7 @@ export const kit = {
   save: "Save",
   search: "Search",
   translated: (interfaces: string) => `translated: ${interfaces}`,
+  nativeCount: (count: number) => `${count} native`,
   translatedCount: (count: number) => `${count} translated`,
   translatedHelp:
     "Requests are translated into an interface that the account has. Settings that it lacks are dropped and named in x-gateway-dropped.",

@@ -24,6 +24,7 @@ export const kit: Area<"kit"> = {
   save: "保存",
   search: "搜索",
   translated: (interfaces) => `经转换：${interfaces}`,
+  nativeCount: (count) => `${count} 个原生`,
   translatedCount: (count) => `${count} 个经转换`,
   translatedHelp: "请求会转换为账号支持的接口。该接口不支持的设置会被丢弃，并在 x-gateway-dropped 中列出。",
   yes: "是",
