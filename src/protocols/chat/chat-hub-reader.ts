@@ -58,11 +58,13 @@ export class ChatHubReader implements HubStreamReader {
       name === "error" || json.error != null || isErrorObject(json) ? readUpstreamError(json) : null;
     if (error !== null) return this.#fail(error);
     this.#begin(json);
-    this.#tier = readString(json.service_tier) ?? this.#tier;
-    const usage = withTier(readUsage(json.usage), this.#tier);
-    if (usage !== null) this.#events.push({ type: "usage", usage });
     const [choice] = readObjects(json.choices);
     if (choice !== undefined) this.#readChoice(choice);
+    this.#tier = readString(json.service_tier) ?? this.#tier;
+    const usage = withTier(readUsage(json.usage), this.#tier);
+    // Some upstreams report usage with every chunk. It is final only after the finish reason.
+    if (usage !== null)
+      this.#events.push({ type: "usage", usage: { ...usage, isEarly: this.#stop === null } });
     return this.#take();
   }
 
