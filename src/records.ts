@@ -59,8 +59,6 @@ export type CallUnit = (typeof CALL_UNITS)[number];
 /** Service tiers that have prices of their own. */
 export const SERVICE_TIERS = ["flex", "priority", "fast"] as const;
 export type ServiceTier = (typeof SERVICE_TIERS)[number];
-/** `standard` stands for every tier without prices of its own. */
-export type ReportedTier = ServiceTier | "standard";
 
 /**
  * Field names as in the configuration file. Amounts are USD as decimal strings, exactly as the operator wrote them.

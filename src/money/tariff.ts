@@ -4,14 +4,7 @@
  */
 
 import { createHash } from "node:crypto";
-import {
-  type CallUnit,
-  type Price,
-  type ReportedTier,
-  type ServiceTier,
-  TOKEN_UNITS,
-  type TokenUnit,
-} from "../records.ts";
+import { type CallUnit, type Price, type ServiceTier, TOKEN_UNITS, type TokenUnit } from "../records.ts";
 import { decimalText, type Nano, parseDecimal } from "./nano.ts";
 import {
   canonicalPrice,
@@ -21,7 +14,7 @@ import {
   withHighestImagePrices,
   withHighestRates,
 } from "./prices.ts";
-import { NO_TOKENS, type TokenCounts } from "./token-counts.ts";
+import { NO_TOKENS, type ReportedTier, type TokenCounts } from "./token-counts.ts";
 
 export interface Tariff {
   /** A hash of `terms`. */

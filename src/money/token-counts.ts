@@ -1,5 +1,10 @@
 /** The counts by which a request is measured, priced and recorded. */
 
+import type { ServiceTier } from "../records.ts";
+
+/** `standard` stands for every tier without prices of its own. */
+export type ReportedTier = ServiceTier | "standard";
+
 /**
  * Cached, written, image and audio tokens are part of `inputTokens`; reasoning and audio are part of `outputTokens`.
  * Each part may have its own price.

@@ -17,13 +17,13 @@ import {
   type Tariff,
   type UsageTerms,
 } from "../../money/tariff.ts";
+import type { ReportedTier } from "../../money/token-counts.ts";
 import type { Clock } from "../../net/wire/clock.ts";
 import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
 import { countsTokens, type ModelRequest } from "../../protocols/shared/request.ts";
-import type { ReportedTier } from "../../records.ts";
 import { storableCost } from "../../store/usage/storable-values.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
 import type { RequestCharge } from "../charging/charge.ts";

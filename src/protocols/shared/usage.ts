@@ -1,8 +1,8 @@
 /** Token usage as responses report it, in one format for all interfaces. */
 
 import { isObject } from "../../json/parse.ts";
-import type { TokenCounts } from "../../money/token-counts.ts";
-import { type ReportedTier, SERVICE_TIERS, type ServiceTier } from "../../records.ts";
+import type { ReportedTier, TokenCounts } from "../../money/token-counts.ts";
+import { SERVICE_TIERS, type ServiceTier } from "../../records.ts";
 
 /** Images are not part of a report: the readers of responses count them. */
 export interface TokenUsage extends Omit<TokenCounts, "images"> {

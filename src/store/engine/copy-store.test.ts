@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
+import { insertStoredResponses } from "../responses/stored-responses.ts";
 import {
   beginCopy,
   type CopiedTable,
@@ -80,6 +81,30 @@ test("a copy that was interrupted continues after its last batch, and every valu
   expect(await compareTable(source, target, table)).toBe(ROWS);
   const [row] = await target.sql`SELECT CAST(MAX(at_ms) AS TEXT) AS at FROM billing_fault`;
   expect(row?.at).toBe(String(BigInt(LARGE) + 2n * BigInt(ROWS)));
+});
+
+test("stored responses, which may be large, are copied a few at a time", async () => {
+  const shared = { keyId: "k1", owner: "u1", previousId: null, atMs: 1, tokens: null, memoryBytes: 1 };
+  const responses = Array.from({ length: 20 }, (_, at) => ({
+    ...shared,
+    id: `resp_${at}`,
+    sealed: `v1:${at}`,
+  }));
+  await insertStoredResponses(source, responses);
+  let batches = 0;
+  const counting: Db = {
+    ...target,
+    begin(mode, work) {
+      batches += 1;
+      return target.begin(mode, work);
+    },
+  };
+  const table = findTable("stored_response");
+  expect(await copyTable(source, counting, table)).toBe(20);
+  expect(batches).toBe(3);
+  expect(await compareTable(source, target, table)).toBe(20);
+  for (const name of ["stored_conversation", "stored_response_owner"])
+    expect(await copyTable(source, target, findTable(name))).toBeGreaterThan(0);
 });
 
 test("rows that a migration creates are replaced by those of the source", async () => {

@@ -18,6 +18,9 @@ const TRANSIENT = new Set([
   "shared_revision",
 ]);
 const BATCH_ROWS = 500;
+/** Rows of these tables may have megabytes each. */
+const LARGE_ROWS = new Set(["stored_response"]);
+const LARGE_BATCH_ROWS = 8;
 const PROGRESS = "migrate_store_progress";
 
 interface Column {
@@ -95,7 +98,7 @@ export async function copyTable(source: Db, target: Db, table: CopiedTable): Pro
   if (progress !== undefined && integer(progress, "is_done") === 1) return copied;
   for (;;) {
     const rows = await readBatch(source, table, after);
-    const isDone = rows.length < BATCH_ROWS;
+    const isDone = rows.length < batchRows(table);
     const last = rows.at(-1);
     if (last !== undefined) after = table.key.map(({ name }) => last[name] ?? null);
     copied += rows.length;
@@ -130,7 +133,7 @@ export async function compareTable(source: Db, target: Db, table: CopiedTable): 
     if (copies.length !== rows.length) throw differenceError(table, copies[rows.length] ?? {}, undefined);
     compared += rows.length;
     const last = rows.at(-1);
-    if (last === undefined || rows.length < BATCH_ROWS) return compared;
+    if (last === undefined || rows.length < batchRows(table)) return compared;
     after = table.key.map(({ name }) => last[name] ?? null);
   }
 }
@@ -143,6 +146,10 @@ function differenceError({ name, key }: CopiedTable, row: Row, column: Column | 
   );
 }
 
+function batchRows({ name }: CopiedTable): number {
+  return LARGE_ROWS.has(name) ? LARGE_BATCH_ROWS : BATCH_ROWS;
+}
+
 /** All values as text, in the order of the primary key. */
 async function readBatch(db: Db, table: CopiedTable, after: readonly SqlValue[] | null): Promise<Row[]> {
   const { name, columns, key } = table;
@@ -153,7 +160,7 @@ async function readBatch(db: Db, table: CopiedTable, after: readonly SqlValue[] 
   const bounds = key.map((column, index) => boundExpression(db, column, index + 1)).join(", ");
   const where = after === null ? "" : `WHERE (${ordered}) > (${bounds})`;
   return db.sql.text(
-    `SELECT ${values.join(", ")} FROM ${name} t ${where} ORDER BY ${ordered} LIMIT ${BATCH_ROWS}`,
+    `SELECT ${values.join(", ")} FROM ${name} t ${where} ORDER BY ${ordered} LIMIT ${batchRows(table)}`,
     after ?? [],
   );
 }
