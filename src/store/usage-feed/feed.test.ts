@@ -3,6 +3,7 @@ import { eachEngine } from "../../../test/support/postgres.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { isSharedServer } from "../engine/dialect.ts";
 import { insertNewUsage, settlePending, UsageNumbers } from "../usage/usage.ts";
+import { createPartitionsAhead, partitionUsageRows, readUsageRowsForm } from "../usage/usage-partitions.ts";
 import { replaceUsage } from "../usage/usage-replacement.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { countEntries, disableFeed, enableFeed, readEntries, readFeed, removeEntries } from "./feed.ts";
@@ -134,6 +135,21 @@ eachEngine(({ open }) => {
     });
     expect(entries).toEqual([1, ["r1"]]);
     await db.sql.script(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  });
+
+  test("rows of a partitioned table are appended once, and new partitions append nothing", async () => {
+    const db = await open();
+    await transaction(db, (tx) => enableFeed(tx, "feed_1"));
+    if (!isSharedServer(db)) return;
+    await insertUsage(db, rows("r1"));
+    const job = { db, nowMs: Date.now(), lease: { check: async () => {} } };
+    await partitionUsageRows(job);
+    expect(await readUsageRowsForm(db)).toEqual({ kind: "partitioned" });
+    await createPartitionsAhead(job, null);
+    await insertUsage(db, [...rows("r2"), usageRow({ requestId: "r3", outcome: "pending" })]);
+    await settlePending(db, "r3", null, "completed");
+    const ids = await listIds(db);
+    expect([ids[0], ids.slice(1, 3).toSorted(), ids.slice(3)]).toEqual(["r1", ["r2", "r3"], ["r3"]]);
   });
 
   test("the horizon moves although some transaction is always open", async () => {
