@@ -24,12 +24,15 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import { openAccessLog } from "./access-log.ts";
 import type { BillingServices } from "./billing.ts";
+import type { SharedLimits } from "./limit-sharing.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { openDispatcher, type Timers } from "./upstream.ts";
 
 export interface GatewayServices {
   readonly policy: LivePolicy;
   readonly limiter: Limiter;
+  /** Null if there is one node. */
+  readonly shared: SharedLimits | null;
   readonly billing: BillingServices;
   readonly timers: Timers;
   readonly tracer: Tracer | null;
@@ -51,6 +54,11 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   // Requests that wait for a slot and those that wait for an account count together.
   const occupancy = new QueueOccupancy();
   const dispatcher = openDispatcher(context, { policy, limiter, occupancy, billingEngine, timers });
+  services.shared?.observeGains(({ scope, id }) => {
+    if (scope !== "account") return;
+    dispatcher.pool.noteLimitGain(id);
+    dispatcher.waitingQueue.serveFreedSlot(id);
+  });
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
   const requests = new RequestReader({ ...limits, spoolDir: spoolFolder(context), deadlines }, bodies);
   closers.add(() => requests.close());
@@ -76,6 +84,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
       nowMs: clock.nowMs,
     },
     limiter,
+    sharing: services.shared?.sharing ?? null,
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
     billingEngine,
     refusals: billing.refusals,
