@@ -95,6 +95,14 @@ export const ALERT_RULES: readonly AlertRule[] = [
     action: "Revoked keys still work there. Check the database and the log (policy_refresh_failed).",
   },
   {
+    name: "GatewayCoordinatorLost",
+    query: `${q.series("gateway_coordinator_up")} == 0`,
+    for: "1m",
+    severity: "warning",
+    summary: "{{ $labels.instance }} divides limits without the other nodes.",
+    action: "Each node serves its share. Check Redis or PostgreSQL and the log (coordinator_lost).",
+  },
+  {
     name: "GatewayTelemetryDropped",
     query: `${q.sumRate("gateway_telemetry_dropped_total", ["reason"])} > 0`,
     for: "10m",

@@ -1,10 +1,12 @@
 /** Divides the limits over the nodes that share a database. */
 
+import type { Coordinator } from "../limits/sharing/coordinator.ts";
 import { LimitSharing, systemTimers } from "../limits/sharing/limit-sharing.ts";
 import { ShareAllocator } from "../limits/sharing/share-allocator.ts";
 import type { SubjectRegistry } from "../limits/subject-registry.ts";
 import type { SubjectState } from "../limits/subject-state.ts";
 import { PostgresCoordinator } from "../nodes/postgres-coordinator.ts";
+import { RedisCoordinator } from "../nodes/redis-coordinator.ts";
 import { openDb } from "../store/engine/db.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
 import { listNodeIds } from "../store/nodes/account-facts.ts";
@@ -17,6 +19,21 @@ export interface SharedLimits {
   observeGains(onGain: (state: SubjectState) => void): void;
 }
 
+async function openCoordinator({ installation, settings }: ProcessContext): Promise<Coordinator> {
+  const { clock, digest, newId } = installation;
+  const newToken = () => newId("doc");
+  if (settings.redisUrl === null)
+    return new PostgresCoordinator(
+      await openDb(settings.databaseUrl, { workload: "coordination" }),
+      newToken,
+    );
+  // Installations may share a server. The braces keep the key in one slot of a Redis cluster.
+  const key = `model-gateway:{${digest("coordinator").slice(0, DIGEST_CHARS)}}:limits`;
+  return new RedisCoordinator({ url: settings.redisUrl, key, newToken, monotonicMs: clock.monotonicMs });
+}
+
+const DIGEST_CHARS = 16;
+
 /** Null if the database has one node. Resolves when the other nodes know this one. */
 export async function openLimitSharing(
   context: ProcessContext,
@@ -26,8 +43,7 @@ export async function openLimitSharing(
   const { installation, settings, limits, log, closers } = context;
   const { db, clock, newId } = installation;
   if (!isSharedServer(db)) return null;
-  const coordinatorDb = await openDb(settings.databaseUrl, { workload: "coordination" });
-  const coordinator = new PostgresCoordinator(coordinatorDb, () => newId("doc"));
+  const coordinator = await openCoordinator(context);
   let onGain: (state: SubjectState) => void = () => {};
   const allocator = new ShareAllocator({
     node: self.id,
@@ -43,7 +59,7 @@ export async function openLimitSharing(
     clock,
     timers: systemTimers,
     timing: limits.limitSharing,
-    lossRule: "share",
+    lossRule: settings.onCoordinatorLoss,
     newEpoch: () => newId("epoch"),
     random: Math.random,
     listNodes: () => listNodeIds(db),

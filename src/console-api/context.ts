@@ -17,6 +17,7 @@ export type ConsoleGateway = Pick<
   | "policy"
   | "log"
   | "limiter"
+  | "sharing"
   | "billingEngine"
   | "dispatcher"
   | "bodyBudget"

@@ -158,6 +158,11 @@ export const METRICS = {
     help: "Time since the policy was last compared with the database, in seconds.",
     labels: [],
   },
+  gateway_coordinator_up: {
+    type: "gauge",
+    help: "1 if the coordinator of limits answers, 0 if the node uses its own shares. Absent with one node on SQLite.",
+    labels: [],
+  },
   gateway_large_bodies_bytes: {
     type: "gauge",
     help: "Memory used by request bodies above 1 MiB, in bytes.",

@@ -87,6 +87,7 @@ export class LimitSharing {
   #lossStage: "none" | "surplus_dropped" | "shares_restored" = "none";
   #cancelTick: (() => void) | null = null;
   #running: Promise<void> | null = null;
+  #isStarted = false;
   #isStopped = false;
 
   constructor(options: LimitSharingOptions) {
@@ -124,8 +125,8 @@ export class LimitSharing {
       await this.#runOnce();
       if (!allocator.isActive) await this.#sleep(timing.tickMs / 2);
     }
-    // Not exact, but the alternative is to refuse all requests.
-    if (!allocator.isActive) allocator.override({ kind: "shares", members: this.#candidates });
+    this.#isStarted = true;
+    if (!allocator.isActive) await this.#readRegistry();
     this.#schedule(timing.tickMs);
   }
 
@@ -186,7 +187,20 @@ export class LimitSharing {
       this.#noteAnswer();
     } catch (error) {
       this.#noteFault(error instanceof Error ? error.message : "unknown");
+      if (this.#state === "lost" && this.#isStarted) await this.#readRegistry();
     }
+  }
+
+  /** Without the coordinator, the registry says how many nodes divide the limits. It may be away as well. */
+  async #readRegistry(): Promise<void> {
+    const { allocator, listNodes, lossRule } = this.#options;
+    const registered = await this.#withDeadline(listNodes()).catch(() => null);
+    if (registered !== null) this.#candidates = [...new Set([...registered, this.#options.node])];
+    if (this.#state !== "lost" && allocator.hasJoined) return;
+    if (lossRule === "open" && this.#state === "lost") return;
+    // A node that has never joined is not exact, but the alternative is to refuse all requests.
+    if (allocator.hasJoined) allocator.noteRegistered(this.#candidates);
+    else allocator.override({ kind: "shares", members: this.#candidates });
   }
 
   /** Returns true if the ledger has to be written again. */
@@ -256,6 +270,7 @@ export class LimitSharing {
     this.#faults = 0;
     this.#retryMs = timing.retryMinMs;
     this.#lossStage = "none";
+    allocator.noteRegistered(null);
     if (this.#state === "up") return;
     this.#state = "up";
     if (lossRule === "open") allocator.override(null);
@@ -299,8 +314,13 @@ export class LimitSharing {
 
 /** Null if there is none. A document of another format is replaced as if it were lost. */
 function parseLedger({ text }: CoordinatorDocument): Ledger | null {
-  if (text === null || text === "") return null;
-  const parsed: unknown = JSON.parse(text);
-  const isLedger = typeof parsed === "object" && parsed !== null && "format" in parsed && parsed.format === 1;
-  return isLedger ? (parsed as Ledger) : null;
+  if (text === null) return null;
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const isLedger =
+      typeof parsed === "object" && parsed !== null && "format" in parsed && parsed.format === 1;
+    return isLedger ? (parsed as Ledger) : null;
+  } catch {
+    return null;
+  }
 }

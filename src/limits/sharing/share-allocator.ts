@@ -15,7 +15,14 @@ import {
   type Stage,
 } from "./ledger.ts";
 import { findMeterUse, nameConcurrency, nameMeter, readMeterUse } from "./meters.ts";
-import { computeDefaultDelta, computeShare, type ShareTerms } from "./shares.ts";
+import {
+  type Bound,
+  boundByShares,
+  computeBound,
+  computeDefaultDelta,
+  computeShare,
+  type ShareTerms,
+} from "./shares.ts";
 
 /** A node without requests keeps this part of its share, so that it can serve if the coordinator is lost. */
 const KEPT_DIVISOR = 6;
@@ -43,16 +50,9 @@ interface Holding {
   wantedMs: number;
 }
 
-/** What this node held under earlier terms. */
-interface Bound {
-  readonly terms: ShareTerms;
-  readonly deltas: ReadonlyMap<string, number>;
-}
-
 type Phase = "joining" | "confirmed" | "prepared" | "active";
 
 const STAGES: Readonly<Record<Phase, Stage>> = { joining: 0, confirmed: 1, prepared: 2, active: 2 };
-const NOTHING_HELD: Bound = { terms: { members: [], unconfirmed: {} }, deltas: new Map() };
 
 export interface ShareAllocatorOptions {
   readonly node: string;
@@ -72,10 +72,13 @@ export class ShareAllocator implements ShareSource {
   #known: { epoch: string; version: number } | null = null;
   #terms: ShareTerms = { members: [], unconfirmed: {} };
   /** Until all nodes have prepared the new terms, the earlier ones bound what this node may use. */
-  #bounds: Bound[] = [NOTHING_HELD];
+  #bounds: Bound[] = [boundByShares([])];
   /** Replaces all terms: shares of these nodes, or the whole limit. Null in normal operation. */
   #override: { readonly kind: "shares"; readonly members: readonly string[] } | { kind: "whole" } | null =
     null;
+
+  /** Nodes that have started while the coordinator is lost get their shares as well. */
+  #lossBound: Bound | null = null;
 
   constructor(options: ShareAllocatorOptions) {
     this.#options = options;
@@ -85,8 +88,9 @@ export class ShareAllocator implements ShareSource {
     return this.#phase === "active";
   }
 
-  get members(): readonly string[] {
-    return this.#terms.members;
+  /** Whether this node has ever known a ledger. */
+  get hasJoined(): boolean {
+    return this.#known !== null;
   }
 
   get isAlone(): boolean {
@@ -136,6 +140,14 @@ export class ShareAllocator implements ShareSource {
   /** Shares of these nodes without a ledger, because the coordinator has never answered; or the whole limit. */
   override(terms: { kind: "shares"; members: readonly string[] } | { kind: "whole" } | null): void {
     this.#override = terms;
+    this.#assignAll();
+  }
+
+  /** The registered nodes while the coordinator is lost; null when it has answered. */
+  noteRegistered(members: readonly string[] | null): void {
+    const isKnown = members === null || members.every((member) => this.#terms.members.includes(member));
+    if (isKnown && this.#lossBound === null) return;
+    this.#lossBound = isKnown || members === null ? null : boundByShares(members);
     this.#assignAll();
   }
 
@@ -209,9 +221,8 @@ export class ShareAllocator implements ShareSource {
   }
 
   #captureBound(): Bound {
+    if (this.#override?.kind === "shares") return boundByShares(this.#override.members);
     const deltas = new Map<string, number>();
-    if (this.#override?.kind === "shares")
-      return { terms: { members: this.#override.members, unconfirmed: {} }, deltas };
     for (const [name, { delta }] of this.#holdings) deltas.set(name, delta);
     return { terms: this.#terms, deltas };
   }
@@ -311,10 +322,8 @@ export class ShareAllocator implements ShareSource {
     // A surplus belongs to the limit for which it was granted.
     if (holding !== undefined && holding.delta > 0 && limit < holding.limit) holding.delta = 0;
     let cap = share + (holding?.delta ?? this.#computeDefault(name, limit));
-    for (const { terms, deltas } of this.#bounds) {
-      const delta = deltas.get(name) ?? Math.min(0, computeDefaultDelta(terms, limit, subject));
-      cap = Math.min(cap, computeShare(limit, terms.members, subject) + delta);
-    }
+    const bounds = this.#lossBound === null ? this.#bounds : [...this.#bounds, this.#lossBound];
+    for (const bound of bounds) cap = Math.min(cap, computeBound(bound, limit, subject));
     return Math.max(0, cap);
   }
 

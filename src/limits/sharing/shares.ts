@@ -60,6 +60,25 @@ export function computeDefaultDelta(
   return excess === 0 ? 0 : -Math.ceil(excess / Math.max(1, members.length - lostCount));
 }
 
+/** What a node held under earlier terms, which bounds what it may use until all nodes have prepared the next ones. */
+export interface Bound {
+  readonly terms: ShareTerms;
+  readonly deltas: ReadonlyMap<string, number>;
+}
+
+export function boundByShares(members: readonly string[]): Bound {
+  return { terms: { members, unconfirmed: {} }, deltas: new Map() };
+}
+
+export function computeBound(
+  { terms, deltas }: Bound,
+  limit: number,
+  subject: { node: string; meter: string },
+): number {
+  const delta = deltas.get(subject.meter) ?? Math.min(0, computeDefaultDelta(terms, limit, subject));
+  return computeShare(limit, terms.members, subject) + delta;
+}
+
 function computeRank(meter: string, node: string): number {
   return Bun.hash.xxHash32(`${node} ${meter}`);
 }
