@@ -15,9 +15,11 @@ import { openPolicy } from "./composition/policy.ts";
 import type { ProcessContext, ProcessLimits, ServerSettings } from "./composition/process-context.ts";
 import { startHttpServer } from "./composition/server.ts";
 import { withStoreClock } from "./composition/store-clock.ts";
+import { startRemovingResponses } from "./composition/stored-responses.ts";
 import { openTracer } from "./composition/telemetry.ts";
 import { openThisNode, startFinishingMigrations, type ThisNode } from "./composition/this-node.ts";
 import { openTimers } from "./composition/upstream.ts";
+import { openUsageExport } from "./composition/usage-export.ts";
 import type { Installation } from "./config/installation/installation.ts";
 import { limits as productLimits } from "./config/product-limits.ts";
 import { startSweepingSessions } from "./console-api/auth/delete-expired-sessions.ts";
@@ -100,9 +102,11 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   const gateway = openGateway(context, { policy, limiter, shared, billing, timers, tracer, throttles });
   const health = await openHealthExchange(context, node, gateway);
   startListening(context, { policy, health });
-  const api = openConsoleApi(context, { gateway, billing, address, throttles });
+  const usageExport = openUsageExport(context, gateway, node);
+  const api = openConsoleApi(context, { gateway, billing, address, throttles, usageExport });
   const server = startHttpServer(context, { gateway, billing, api, builtDir, status: node.status });
   address.setServer(server);
+  startRemovingResponses(context, node);
   await startBackgroundJobs(context, gateway, node);
   await node.status.update({ address: address.node, state: "ready" });
   return {

@@ -103,6 +103,15 @@ export const ALERT_RULES: readonly AlertRule[] = [
     action: "Each node serves its share. Check Redis or PostgreSQL and the log (coordinator_lost).",
   },
   {
+    name: "GatewayUsageExportBehind",
+    query: `${q.series("gateway_usage_export_lag_seconds")} > 900`,
+    for: "5m",
+    severity: "warning",
+    summary: "Webhook {{ $labels.webhook }} is {{ $value | humanizeDuration }} behind the usage feed.",
+    action:
+      "Settings, Usage export in the console shows the last response of the webhook. No record is lost.",
+  },
+  {
     name: "GatewayTelemetryDropped",
     query: `${q.sumRate("gateway_telemetry_dropped_total", ["reason"])} > 0`,
     for: "10m",

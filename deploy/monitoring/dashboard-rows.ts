@@ -300,6 +300,21 @@ const PROCESS: Row = {
       ],
     },
     {
+      title: "Usage export, behind",
+      about: "Age of the oldest request that a webhook of the usage export has not accepted.",
+      unit: "s",
+      queries: one(q.series("gateway_usage_export_lag_seconds"), "{{webhook}}"),
+    },
+    {
+      title: "Usage export, deliveries",
+      about: "Batches posted to webhooks by result, and the requests in accepted batches.",
+      unit: "ops",
+      queries: [
+        { query: q.sumRate("gateway_usage_export_deliveries_total", ["result"]), legend: "{{result}}" },
+        { query: q.sumRate("gateway_usage_export_rows_total", []), legend: "requests" },
+      ],
+    },
+    {
       title: "Versions",
       unit: "short",
       kind: "stat",

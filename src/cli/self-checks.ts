@@ -132,6 +132,7 @@ async function checkAuditThread(folder: string): Promise<string> {
     log,
     everyMs: 3_600_000,
     holdAgeMaxMs: 3_600_000,
+    faults: { add() {} },
     // This process is the only one on the database, so the job needs no lease.
     runJob: (work) => work({ name: "selftest", fence: 1, check: async () => {} }),
   });

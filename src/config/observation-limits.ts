@@ -1,4 +1,4 @@
-/** The limits of what the gateway reports: alerts, the access log and exported traces. `product-limits.ts` includes them. */
+/** The limits of what the gateway reports: alerts, exported usage, the access log and exported traces. `product-limits.ts` includes them. */
 
 const MiB = 2 ** 20;
 
@@ -12,8 +12,25 @@ export const observationLimits = {
     retriesMs: [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000],
     /** Retention of closed alerts and their delivery results. */
     keptMs: 90 * 86_400_000,
-    /** How long a billing alert stays open after the latest fault. */
-    billingFaultMs: 3_600_000,
+    /**
+     * How long a billing alert stays open after the latest fault. Longer than the interval of the reconciliation, so that
+     * a contradiction that stays is one alert.
+     */
+    billingFaultMs: 4_500_000,
+  },
+  /** The export of usage by webhook and by pull. */
+  usageExport: {
+    /** How often each node checks the feed. */
+    intervalMs: 1_000,
+    /** From connecting to the response headers. */
+    deliveryTimeoutMs: 10_000,
+    batchRowsMax: 1_000,
+    /** Delays after each failed attempt. The last one repeats: a batch is never dropped. */
+    retriesMs: [1_000, 2_000, 5_000, 15_000, 60_000, 300_000] as readonly number[],
+    /** How long entries stay in the feed. Entries that an enabled webhook has not received stay longer. */
+    keptMs: 30 * 86_400_000,
+    /** How long a pull waits for transactions that are about to commit. */
+    settleMs: 500,
   },
   /** The access log on standard output. */
   accessLog: {

@@ -14,6 +14,7 @@ import { adminPriceRoutes } from "./admin/prices.ts";
 import { resetAccessRoutes } from "./admin/reset-access.ts";
 import { adminSettingsRoutes } from "./admin/settings.ts";
 import { adminSupportRoutes } from "./admin/support.ts";
+import { adminUsageExportRoutes } from "./admin/usage-export.ts";
 import { adminUserRoutes } from "./admin/users.ts";
 import { adminVendorRoutes } from "./admin/vendors.ts";
 import { linkRoutes } from "./auth/links.ts";
@@ -46,6 +47,7 @@ const OPERATIONS = {
   ...adminPriceRoutes,
   ...adminSettingsRoutes,
   ...adminSupportRoutes,
+  ...adminUsageExportRoutes,
   ...adminUserRoutes,
   ...adminVendorRoutes,
   ...groupRoutes,

@@ -67,6 +67,7 @@ export const LAYERS: readonly Layer[] = [
       "version",
       "own-origin",
       "openapi",
+      "usage-export",
       "alerts",
       "mail",
       "config",
@@ -98,6 +99,11 @@ export const LAYERS: readonly Layer[] = [
     name: "gateway",
     holds: "the life of a request, from authentication to settlement",
     mayImport: GATEWAY_IMPORTS,
+  },
+  {
+    name: "usage-export",
+    holds: "usage as records for other systems: batches of the usage feed, their delivery to webhooks",
+    mayImport: ["net", "records", "money", "observe", "secrets", "store", "policy", "alerts", "version"],
   },
   {
     name: "alerts",

@@ -1,6 +1,7 @@
 /** Starts the periodic jobs of billing, each of which one node runs for all. */
 
 import type { Clock } from "../../net/wire/clock.ts";
+import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { JobLeases } from "../../store/nodes/job-leases.ts";
@@ -23,6 +24,7 @@ export interface MaintenanceOptions {
   clock: Clock;
   log: Log;
   jobs: JobLeases;
+  faults: Pick<BillingFaults, "add">;
   limits: MaintenanceLimits;
 }
 
@@ -31,7 +33,7 @@ export function startMaintenance(
   options: MaintenanceOptions,
   idempotency: Pick<Idempotency, "endOrphanedClaims" | "deleteExpired">,
 ): { stop(): Promise<void> } {
-  const { db, databaseUrl, clock, log, jobs, limits } = options;
+  const { db, databaseUrl, clock, log, jobs, faults, limits } = options;
   const runSweep = jobs.forJob("idempotency", limits.idempotencySweepMs);
   const sweepTimer = setInterval(() => {
     runSweep(async () => {
@@ -61,6 +63,7 @@ export function startMaintenance(
     everyMs: limits.reconciliationIntervalMs,
     holdAgeMaxMs: limits.holdAgeMaxMs,
     runJob: jobs.forJob("reconciliation", limits.reconciliationIntervalMs),
+    faults,
   });
   return {
     async stop() {

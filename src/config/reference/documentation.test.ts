@@ -102,6 +102,7 @@ const LEAST = {
     error_rate: {},
     overruns: {},
   },
+  usage_export: { webhooks: [{ name: "warehouse", url: "https://ingest.example.com" }] },
   models: [{ id: "fast", interfaces: ["chat"], price: PRICE }],
   accounts: [{ name: "one", kind: "openai", base_url: "https://up.example.com", limits: {}, profile: {} }],
   groups: [

@@ -104,12 +104,28 @@ const usageRowsKept = text(
   (value) => value === "forever" || (durationMs(value) ?? 0) >= limits.usageRowsKeptMsMin,
 ).transform((value) => (value === "forever" ? null : durationMs(value)));
 
+/** 0 stores no responses. */
+const responsesKept = text(
+  `a duration like 30d, at most ${durationText(limits.storedResponses.keptMsMax)}, or none`,
+  (value) => value === "none" || isBetween(durationMs(value), limits.storedResponses),
+).transform((value) => (value === "none" ? 0 : (durationMs(value) ?? 0)));
+
+function isBetween(ms: number | null, { keptMsMin, keptMsMax }: { keptMsMin: number; keptMsMax: number }) {
+  return ms !== null && ms >= keptMsMin && ms <= keptMsMax;
+}
+
 export const retention = describeFields({
   usage_rows: {
     is: usageRowsKept.optional(),
     means:
       "the retention of request rows: the request lists, `GET /v1/requests/{id}`, and the location of stored responses. A [duration](#durations)",
     leftOut: "the current setting is kept; initially `forever`",
+  },
+  responses: {
+    is: responsesKept.optional(),
+    means:
+      "how long the gateway stores responses of accounts that have another interface than Responses, for `previous_response_id` and `GET /v1/responses/{id}`. They are sealed; a request with `store: false` is not stored. `none` writes no response to the database: they stay in memory, for a while",
+    leftOut: "the current setting is kept; initially `30d`",
   },
 });
 
@@ -123,7 +139,7 @@ function isSender(value: string): boolean {
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/i;
 
-const PRIVATE_NETWORK = {
+export const PRIVATE_NETWORK = {
   is: z.boolean().default(false),
   means: "allows loopback and private addresses; can be set only in this file",
 };
@@ -171,6 +187,10 @@ export const smtp = describeFields({
     },
   );
 
+export const webhookSecret = text("a secret of 16 to 256 visible characters", (value) =>
+  /^[\x21-\x7e]{16,256}$/.test(value),
+);
+
 const webhook = describeFields({
   name: { is: name, means: "the name of the webhook" },
   url: {
@@ -178,9 +198,7 @@ const webhook = describeFields({
     means: "the URL that alerts are posted to. It is visible to administrators: put secrets into `secret`",
   },
   secret: {
-    is: text("a secret of 16 to 256 visible characters", (value) =>
-      /^[\x21-\x7e]{16,256}$/.test(value),
-    ).optional(),
+    is: webhookSecret.optional(),
     means: "the secret that signs the requests, stored encrypted",
     leftOut: "the current secret of this webhook is kept; without a secret, requests are not signed",
   },

@@ -31,7 +31,7 @@ const NANO = 1e-9;
 
 type MetricsContext = Pick<
   ConsoleContext,
-  "gateway" | "alerts" | "isReady" | "billingFaults" | "installation"
+  "gateway" | "alerts" | "usageExport" | "isReady" | "billingFaults" | "installation"
 >;
 
 async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
@@ -57,6 +57,7 @@ async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
     ),
     ...translationFamilies(gateway),
     ...reportingFamilies(gateway),
+    ...exportFamilies(context),
     ...processFamilies(),
   ];
 }
@@ -157,6 +158,20 @@ function reportingFamilies({ tracer, accessLog }: ConsoleGateway): MetricFamily[
   }
   if (accessLog !== null) families.push(single("gateway_access_log_dropped_total", accessLog.dropped));
   return families;
+}
+
+function exportFamilies({ usageExport: { counts } }: Pick<MetricsContext, "usageExport">): MetricFamily[] {
+  return [
+    samples("gateway_usage_export_deliveries_total", [
+      [{ result: "delivered" }, counts.delivered],
+      [{ result: "failed" }, counts.failed],
+    ]),
+    single("gateway_usage_export_rows_total", counts.rows),
+    samples(
+      "gateway_usage_export_lag_seconds",
+      counts.lags().map(([webhook, seconds]) => [{ webhook }, seconds]),
+    ),
+  ];
 }
 
 /** Under the standard names of Prometheus clients. */

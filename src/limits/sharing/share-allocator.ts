@@ -34,7 +34,7 @@ const WANT_SLOT_MS = 5_000;
 const HOPELESS_MS = 1_000;
 /** How long a node keeps more than its share without demand. */
 const SURPLUS_MS = 2_000;
-/** Subjects that are checked for low remainders. More are only served on demand. */
+/** Above this number, subjects are not checked for low remainders. */
 const CHECKED_SUBJECTS_MAX = 5_000;
 
 interface Want {
@@ -76,7 +76,6 @@ export class ShareAllocator implements ShareSource {
   /** Replaces all terms: shares of these nodes, or the whole limit. Null in normal operation. */
   #override: { readonly kind: "shares"; readonly members: readonly string[] } | { kind: "whole" } | null =
     null;
-
   /** Nodes that have started while the coordinator is lost get their shares as well. */
   #lossBound: Bound | null = null;
 
@@ -97,7 +96,6 @@ export class ShareAllocator implements ShareSource {
     return this.#phase === "active" && this.#terms.members.length === 1;
   }
 
-  /** Whether a request would wait for an answer, or the ledger has to know something. */
   get isAsking(): boolean {
     return this.#wants.size > 0;
   }

@@ -1,7 +1,7 @@
 /** What differs between the engines, by name. Other files ask for the property that they depend on, not for the engine. */
 
 import type { Db } from "./db.ts";
-import { integer } from "./row.ts";
+import { integer, text } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 
 /**
@@ -40,6 +40,15 @@ export async function readServerClock(db: Db): Promise<number | null> {
   if (!isSharedServer(db)) return null;
   const [row] = await db.sql`SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now_ms`;
   return row === undefined ? null : integer(row, "now_ms");
+}
+
+/** The open transactions of a shared server that have changed rows of the table. Each name stands for one transaction. */
+export async function listWriters(db: Db, table: string): Promise<ReadonlySet<string>> {
+  const rows = await db.sql`
+    SELECT DISTINCT virtualtransaction AS writer FROM pg_locks
+    WHERE locktype = 'relation' AND relation = ${table}::regclass AND mode = 'RowExclusiveLock' AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+  return new Set(rows.map((row) => text(row, "writer")));
 }
 
 export interface MissingPrivileges {
