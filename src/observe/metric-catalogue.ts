@@ -160,7 +160,7 @@ export const METRICS = {
   },
   gateway_coordinator_up: {
     type: "gauge",
-    help: "1 if the coordinator of limits answers, 0 if the node uses its own shares. Absent with one node on SQLite.",
+    help: "1 if the coordinator of limits answers, or if none is needed; 0 if the node uses its own shares.",
     labels: [],
   },
   gateway_large_bodies_bytes: {

@@ -34,7 +34,6 @@ const WANT_SLOT_MS = 5_000;
 const HOPELESS_MS = 1_000;
 /** How long a node keeps more than its share without demand. */
 const SURPLUS_MS = 2_000;
-/** Above this number, subjects are not checked for low remainders. */
 const CHECKED_SUBJECTS_MAX = 5_000;
 
 interface Want {
