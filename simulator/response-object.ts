@@ -19,13 +19,15 @@ export interface PlannedResponse {
   background: boolean;
   items: readonly OutputItem[];
   end: "completed" | "incomplete" | "failed";
+  /** Why it is incomplete: the content filter, or the output limit. */
+  isFiltered: boolean;
   usage: Usage;
   reportedUsage: Usage | null;
   input: string;
 }
 
 export type OutputItem =
-  | { kind: "reasoning"; id: string; text: string; encrypted: boolean }
+  | { kind: "reasoning"; id: string; text: string; encrypted: string | null }
   | {
       kind: "message";
       id: string;
@@ -39,7 +41,8 @@ export type OutputItem =
 
 export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedResponse {
   const { fields, fault } = call;
-  const cut = choice.cut || fault?.name === "incomplete";
+  const isFiltered = fault?.name === "filtered";
+  const cut = choice.cut || isFiltered || fault?.name === "incomplete";
   return {
     id: call.newId("resp_"),
     createdAt: call.createdAt,
@@ -47,6 +50,7 @@ export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedR
     background: isTrue(fields, "background"),
     items: fault?.name === "empty" ? [] : planItems(call, choice, cut),
     end: fault?.name === "failed" ? "failed" : cut ? "incomplete" : "completed",
+    isFiltered,
     usage,
     reportedUsage: reportUsage(usage, fault),
     input: fields.get("input") ?? "[]",
@@ -56,7 +60,8 @@ export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedR
 function planItems(call: Call, choice: Choice, cut: boolean): OutputItem[] {
   const items: OutputItem[] = [];
   if (choice.reasoning !== "") {
-    const encrypted = echoed(call.fields, "include", "").includes("reasoning.encrypted_content");
+    const isWanted = echoed(call.fields, "include", "").includes("reasoning.encrypted_content");
+    const encrypted = isWanted ? sealText(call.seed, choice.reasoning) : null;
     items.push({ kind: "reasoning", id: call.newId("rs_"), text: choice.reasoning, encrypted });
   }
   if (choice.calls.length === 0 || choice.text !== "") {
@@ -97,7 +102,8 @@ function writeObject(
   error: string,
 ): string {
   const completedAt = status === "completed" ? planned.createdAt : "null";
-  const incomplete = status === "incomplete" ? '{"reason":"max_output_tokens"}' : "null";
+  const reason = planned.isFiltered ? "content_filter" : "max_output_tokens";
+  const incomplete = status === "incomplete" ? `{"reason":"${reason}"}` : "null";
   return `{"id":"${planned.id}","object":"response","created_at":${planned.createdAt},"status":"${status}","background":${planned.background},"completed_at":${completedAt},"error":${error},"incomplete_details":${incomplete},${planned.constantPart},"output":[${output}],"usage":${usage}}`;
 }
 
@@ -105,7 +111,7 @@ export function itemObject(item: OutputItem, done: boolean): string {
   switch (item.kind) {
     case "reasoning": {
       const summary = done ? `{"type":"summary_text","text":${JSON.stringify(item.text)}}` : "";
-      const sealed = item.encrypted ? `,"encrypted_content":"${sealedText(item.text)}"` : "";
+      const sealed = item.encrypted === null ? "" : `,"encrypted_content":"${item.encrypted}"`;
       return `{"id":"${item.id}","type":"reasoning","summary":[${summary}],"status":"${done ? "completed" : "in_progress"}"${done ? sealed : ""}}`;
     }
     case "message": {
@@ -133,8 +139,17 @@ export function messageLogprobs({ text, events, topLogprobs }: MessageItem): str
   return JSON.stringify(pieces.flatMap((piece) => computeLogProbabilities(piece, topLogprobs)));
 }
 
-export function sealedText(text: string): string {
-  return `sim.${Buffer.from(text).toString("base64url")}`;
+/** Bound to the seed, as encrypted content is to an organization. */
+export function sealText(seed: number, text: string): string {
+  return `${sealPrefix(seed)}${Buffer.from(text).toString("base64url")}`;
+}
+
+export function isSealedHere(seed: number, content: unknown): boolean {
+  return typeof content === "string" && content.startsWith(sealPrefix(seed));
+}
+
+function sealPrefix(seed: number): string {
+  return `sim.${seed}.`;
 }
 
 export function responsesUsage(usage: Usage): string {

@@ -5,6 +5,7 @@
 
 import { join } from "node:path";
 import { openBillingServices } from "./composition/billing.ts";
+import { startCaptureRetention } from "./composition/captures.ts";
 import { CloseStack } from "./composition/close-stack.ts";
 import { openConsoleApi } from "./composition/console-api.ts";
 import { openHealthExchange, openThrottleExchange, startListening } from "./composition/exchange.ts";
@@ -123,11 +124,8 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   };
 }
 
-async function startBackgroundJobs(
-  context: ProcessContext,
-  gateway: Gateway,
-  { jobs }: ThisNode,
-): Promise<void> {
+async function startBackgroundJobs(context: ProcessContext, gateway: Gateway, node: ThisNode): Promise<void> {
+  const { jobs } = node;
   const { installation, settings, limits, log, closers } = context;
   const sessionSweeper = startSweepingSessions(installation, {
     log,
@@ -135,6 +133,7 @@ async function startBackgroundJobs(
     runJob: jobs.forJob("sessions", limits.sessionSweepMs),
   });
   closers.add(() => sessionSweeper.stop());
+  startCaptureRetention(context, node);
   startFinishingMigrations(context);
   const operatorSocket = await openOperatorSocket(gateway, settings.controlSocketFile);
   closers.add(() => operatorSocket.close());

@@ -264,6 +264,21 @@ const MONEY: Row = {
       unit: "bytes",
       queries: one(q.series("gateway_journal_bytes"), "{{instance}}"),
     },
+    {
+      title: "Billing transactions",
+      about: "Time from the start of a transaction to its commit.",
+      unit: "s",
+      queries: [
+        { query: q.quantile(0.5, "gateway_store_commit_seconds", []), legend: "p50" },
+        { query: q.quantile(0.99, "gateway_store_commit_seconds", []), legend: "p99" },
+      ],
+    },
+    {
+      title: "Overdue settlements",
+      about: "Settlements that the database did not accept in time.",
+      unit: "short",
+      queries: one(q.series("gateway_overdue_settlements"), "{{instance}}"),
+    },
   ],
 };
 
@@ -292,11 +307,13 @@ const PROCESS: Row = {
     },
     {
       title: "Reports that were dropped",
-      about: "Spans that no collector received, and lines of the access log that no reader took.",
+      about:
+        "Spans that no collector received, lines of the access log that no reader took, and captures that did not fit.",
       unit: "ops",
       queries: [
         { query: q.sumRate("gateway_telemetry_dropped_total", ["reason"]), legend: "spans, {{reason}}" },
         { query: q.sumRate("gateway_access_log_dropped_total", []), legend: "access log" },
+        { query: q.sumRate("gateway_captures_dropped_total", ["reason"]), legend: "captures, {{reason}}" },
       ],
     },
     {
@@ -312,6 +329,22 @@ const PROCESS: Row = {
       queries: [
         { query: q.sumRate("gateway_usage_export_deliveries_total", ["result"]), legend: "{{result}}" },
         { query: q.sumRate("gateway_usage_export_rows_total", []), legend: "requests" },
+      ],
+    },
+    {
+      title: "Captured requests",
+      about: "Captures that were stored, in a second.",
+      unit: "ops",
+      queries: one(q.sumRate("gateway_captures_total", []), "captures"),
+    },
+    {
+      title: "Size of captures",
+      about:
+        "What captures add to the database in a second, and the memory of those that are not stored yet.",
+      unit: "bytes",
+      queries: [
+        { query: q.sumRate("gateway_capture_bytes_total", []), legend: "stored in a second" },
+        { query: q.series("gateway_capture_memory_bytes"), legend: "memory, {{instance}}" },
       ],
     },
     {

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import type { Clock, NewId } from "../net/wire/clock.ts";
 import { BillingFaults } from "../observe/billing-faults.ts";
+import { BillingMetrics } from "../observe/billing-metrics.ts";
 import type { Log } from "../observe/log.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
@@ -20,6 +21,7 @@ import { Idempotency, type IdempotencyOptions } from "./idempotency/idempotency.
 import { Journal } from "./journal/journal.ts";
 import { RowJournalBilling } from "./journal/row-journal.ts";
 import { type MaintenanceLimits, startMaintenance } from "./maintenance/start-maintenance.ts";
+import { measureCommits } from "./measured-db.ts";
 import { type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
 import { WriteBehindBilling } from "./write-behind/write-behind-billing.ts";
 import type { WriteBehindLimits } from "./write-behind/write-behind-options.ts";
@@ -28,6 +30,7 @@ export interface Billing {
   billingEngine: BillingEngine;
   idempotency: Idempotency;
   faults: BillingFaults;
+  metrics: BillingMetrics;
   /**
    * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database does not
    * respond.
@@ -83,7 +86,15 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
   const { clock, keyring, log, limits, self } = options;
   const spoolDir = join(options.dataDir, "settlements");
   const faults = new BillingFaults(clock.nowMs);
-  const { billingEngine, close } = await openEngine(faults, { ...options, db }, self.id, spoolDir);
+  const metrics = new BillingMetrics();
+  const counters = { faults, metrics };
+  const measured = measureCommits(db, metrics.commits, clock);
+  const { billingEngine, close } = await openEngine(
+    counters,
+    { ...options, db: measured },
+    self.id,
+    spoolDir,
+  );
   const idempotency = new Idempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
@@ -114,6 +125,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     billingEngine,
     idempotency,
     faults,
+    metrics,
     isReady,
     async close() {
       await maintenance.stop();
@@ -131,7 +143,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
  * SQLite has one process, which can use write-behind billing.
  */
 async function openEngine(
-  faults: BillingFaults,
+  { faults, metrics }: { faults: BillingFaults; metrics: BillingMetrics },
   { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
   incarnation: string,
   spoolDir: string,
@@ -144,6 +156,7 @@ async function openEngine(
     spool: new SettlementSpool(spoolDir, incarnation),
     durability,
     faults,
+    metrics,
     limits: limits.billingEngine,
   };
   const journal = new Journal({ dir: spoolDir, incarnation, segmentBytes: limits.writeBehind.segmentBytes });
@@ -159,7 +172,7 @@ async function openEngine(
     const billingEngine = new HoldQueueBilling(direct, limits.holdQueue);
     return { billingEngine, close: () => billingEngine.stop() };
   }
-  const bookingDb = await openDb(databaseUrl);
+  const bookingDb = measureCommits(await openDb(databaseUrl), metrics.commits, clock);
   const checkpointer = openWalCheckpointer(databaseUrl);
   const writeBehind = {
     bookingDb,

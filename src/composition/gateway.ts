@@ -11,6 +11,7 @@ import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
 import { StateSeals } from "../gateway/translation/state-seals.ts";
+import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
@@ -23,6 +24,7 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import { openAccessLog } from "./access-log.ts";
 import type { BillingServices } from "./billing.ts";
+import { openCaptures } from "./captures.ts";
 import type { SharedLimits } from "./limit-sharing.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { openStoredResponses } from "./stored-responses.ts";
@@ -54,14 +56,12 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   // Requests that wait for a slot and those that wait for an account count together.
   const occupancy = new QueueOccupancy();
   const dispatcher = openDispatcher(context, { policy, limiter, occupancy, billingEngine, timers });
-  services.shared?.observeGains(({ scope, id }) => {
-    if (scope !== "account") return;
-    dispatcher.pool.noteLimitGain(id);
-    dispatcher.waitingQueue.serveFreedSlot(id);
-  });
+  if (services.shared !== null) serveGains(services.shared, dispatcher);
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
   const requests = new RequestReader({ ...limits, spoolDir: spoolFolder(context), deadlines }, bodies);
   closers.add(() => requests.close());
+  // Opened before the requests in flight, so that it is closed after them.
+  const captures = openCaptures(context);
   const storedResponses = openStoredResponses(context);
   const inFlight = openInFlightRequests();
   closers.add(async () => {
@@ -99,6 +99,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     requestMetrics: new RequestMetrics(),
     tracer,
     accessLog: openAccessLog(context),
+    captures,
     responses: openResponseRoutes(db, limits.cachedResponseRoutesMax),
     translation: {
       seals: new StateSeals(installation.keyring),
@@ -113,4 +114,13 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     bodyBudget: bodies.large,
     requests,
   };
+}
+
+/** Requests that wait for an account are served when other nodes give a part of its limits. */
+function serveGains(shared: SharedLimits, { pool, waitingQueue }: Dispatcher): void {
+  shared.observeGains(({ scope, id }) => {
+    if (scope !== "account") return;
+    pool.noteLimitGain(id);
+    waitingQueue.serveFreedSlot(id);
+  });
 }

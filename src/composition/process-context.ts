@@ -22,6 +22,7 @@ export type ServerSettings = Pick<
   | "redisUrl"
   | "onCoordinatorLoss"
   | "accessLog"
+  | "capture"
   | "durability"
   | "drainDelayMs"
 > & {

@@ -1,4 +1,7 @@
-/** The limits of what the gateway reports: alerts, exported usage, the access log and exported traces. `product-limits.ts` includes them. */
+/**
+ * The limits of what the gateway reports: alerts, exported usage, the access log, exported traces and captured requests.
+ * `product-limits.ts` includes them.
+ */
 
 const MiB = 2 ** 20;
 
@@ -58,5 +61,32 @@ export const observationLimits = {
     retryAfterMsMax: 60_000,
     /** How long the process waits for the last export when it stops. */
     flushMs: 5_000,
+  },
+  /** Captured requests. */
+  capture: {
+    /** The defaults and bounds of the `capture` section of the file. */
+    keptMs: 7 * 86_400_000,
+    keptMsMin: 60_000,
+    keptMsMax: 365 * 86_400_000,
+    budgetMib: 256,
+    /** Above the size of the largest capture, so that each one fits. */
+    budgetMibMin: 16,
+    budgetMibMax: 1_048_576,
+    bodyKib: 256,
+    bodyKibMin: 4,
+    bodyKibMax: 1_024,
+    /** Memory of this process for captures in flight and for those that wait to be stored. */
+    memoryBytesMax: 64 * MiB,
+    queueMax: 256,
+    /** How long the thread may work on one capture. */
+    sealTimeoutMs: 30_000,
+    /** How long the console waits for captures that are about to be stored, and the process when it stops. */
+    flushMs: 5_000,
+    /** How often captures are deleted after their retention, and how many in one transaction. */
+    sweepMs: 60_000,
+    sweepRows: 200,
+    /** How many of the next requests of a key can be ordered, and for how long. */
+    orderMax: 1_000,
+    orderMsMax: 86_400_000,
   },
 } as const;

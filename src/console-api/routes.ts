@@ -1,6 +1,7 @@
 /** The route table of the console API. Its names are the operation ids in the documentation and in the console. */
 
 import { adminAccountRoutes } from "./admin/accounts.ts";
+import { adminCaptureRoutes } from "./admin/captures.ts";
 import { adminChangeLogRoutes } from "./admin/change-log.ts";
 import { adminCodeRoutes } from "./admin/codes.ts";
 import { adminConfigRoutes } from "./admin/config.ts";
@@ -35,6 +36,7 @@ import { walletRoutes } from "./wallet/wallet.ts";
 
 const OPERATIONS = {
   ...adminAccountRoutes,
+  ...adminCaptureRoutes,
   ...adminChangeLogRoutes,
   ...adminCodeRoutes,
   ...adminConfigRoutes,

@@ -143,6 +143,16 @@ export const METRICS = {
     help: "Paid requests recorded without a payer, damaged segments of journals, and failed hourly reconciliations.",
     labels: ["fault"],
   },
+  gateway_store_commit_seconds: {
+    type: "histogram",
+    help: "Time of a billing transaction from its start to its commit, in seconds.",
+    labels: [],
+  },
+  gateway_overdue_settlements: {
+    type: "gauge",
+    help: "Settlements that the database did not accept in time. They are saved until it does.",
+    labels: [],
+  },
   gateway_journal_bytes: {
     type: "gauge",
     help: "Size of the journal and of saved settlements in the data folder, in bytes.",
@@ -192,6 +202,26 @@ export const METRICS = {
     type: "counter",
     help: "Lines of the access log that were dropped because their reader did not keep up. Absent if it is off.",
     labels: [],
+  },
+  gateway_captures_total: {
+    type: "counter",
+    help: "Captured requests that were stored.",
+    labels: [],
+  },
+  gateway_capture_bytes_total: {
+    type: "counter",
+    help: "Size of the stored captures, in bytes, compressed and encrypted.",
+    labels: [],
+  },
+  gateway_capture_memory_bytes: {
+    type: "gauge",
+    help: "Memory of captures in flight and of those that wait to be stored.",
+    labels: [],
+  },
+  gateway_captures_dropped_total: {
+    type: "counter",
+    help: "Captures that were dropped: no memory, a full queue, or a failed write.",
+    labels: ["reason"],
   },
   gateway_usage_export_deliveries_total: {
     type: "counter",

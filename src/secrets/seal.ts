@@ -29,6 +29,10 @@ export function totpBinding(userId: string): string {
   return `app_user|${userId}|totp`;
 }
 
+export function captureKeyBinding(requestId: string): string {
+  return `capture|${requestId}|key`;
+}
+
 export const SMTP_PASSWORD_BINDING = "setting|smtp|password";
 
 export function webhookSecretBinding(name: string): string {

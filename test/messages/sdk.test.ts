@@ -101,11 +101,13 @@ describe.each(Object.keys(SDK_PACKAGES) as SdkVersion[])("the SDK %s", (version)
       "thinking" in block ? { ...block, signature: "Zm9yZ2Vk" } : block,
     );
     const replay = [...HELLO, { role: "assistant", content: forged }, { role: "user", content: "And now?" }];
-    // The upstream's own words: clients recognize them and repeat the request without the block.
-    expect(await failureOf(client.messages.create({ ...params, messages: replay }))).toMatchObject({
-      status: 400,
-      message: expect.stringContaining("Invalid `signature` in `thinking` block"),
+    // The upstream rejects the signature of another account, so the request is repeated without the block.
+    const { ledger } = gateway.simulator;
+    const before = ledger.totals().requests;
+    expect(await client.messages.create({ ...params, messages: replay })).toMatchObject({
+      stop_reason: "end_turn",
     });
+    expect(ledger.totals().requests).toBe(before + 2);
   });
 
   test("counts tokens without a request being recorded", async () => {

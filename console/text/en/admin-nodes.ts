@@ -30,12 +30,14 @@ export const adminNodes = {
   jobs: "Jobs for all nodes",
   noJobs: "none",
   jobNames: {
+    captures: "Captures",
     idempotency: "Idempotency keys",
     reconciliation: "Reconciliation",
     retention: "Retention",
     roll_up: "Roll-ups",
     sessions: "Sessions",
     stored_responses: "Stored responses",
+    usage_export: "Usage export",
   } as Record<string, string>,
   none: { title: "No nodes", text: "A node is listed from its start to its end." },
   mixed: {

@@ -3,17 +3,17 @@
 import type { Clock } from "../../net/wire/clock.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
-import type { Db } from "../../store/engine/db.ts";
+import { type Db, openDb } from "../../store/engine/db.ts";
 import type { JobLeases } from "../../store/nodes/job-leases.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import { startFoldingDays } from "./fold-days.ts";
 import { startHourlyReconciliation } from "./hourly-reconciliation.ts";
-import { type RowRemovalOptions, startRemovingRows } from "./remove-rows.ts";
+import { RowRemoval, type RowRemovalOptions } from "./remove-rows.ts";
 
 export interface MaintenanceLimits {
   idempotencySweepMs: number;
   foldDaysMs: number;
-  usageRemoval: Pick<RowRemovalOptions, "everyMs" | "rowsMax" | "pauseMs">;
+  usageRemoval: Pick<RowRemovalOptions, "everyMs" | "firstAfterMs" | "rowsMax" | "pauseMs">;
   reconciliationIntervalMs: number;
   holdAgeMaxMs: number;
 }
@@ -50,8 +50,9 @@ export function startMaintenance(
     everyMs: limits.foldDaysMs,
     runJob: jobs.forJob("roll_up", limits.foldDaysMs),
   });
-  const removal = startRemovingRows({
+  const removal = new RowRemoval({
     db,
+    openMaintenanceDb: () => openDb(databaseUrl, { workload: "maintenance" }),
     log,
     clock,
     ...limits.usageRemoval,

@@ -92,6 +92,7 @@ const LEAST = {
   server: {},
   telemetry: {},
   log: {},
+  capture: {},
   retention: {},
   smtp: { enabled: false, host: "smtp.example.com", from: "gateway@example.com" },
   alerts: {

@@ -7,6 +7,7 @@
 
 import { z } from "zod";
 import { describeFields } from "./basic-values.ts";
+import { capture } from "./capture.ts";
 import { model } from "./models.ts";
 import { key, plan, user } from "./people.ts";
 import { account, group } from "./policy.ts";
@@ -48,6 +49,12 @@ export const gatewayFile = describeFields({
     is: log.optional(),
     means: "what this process logs. Only `start --config` reads this section",
     leftOut: "the access log is off",
+  },
+  capture: {
+    is: capture.optional(),
+    means:
+      "how [captured requests](observability.md#captured-requests) are stored. Only `start --config` reads this section. Which requests are captured is a setting of groups and keys",
+    leftOut: "the defaults of its fields",
   },
   registration: {
     is: registration.optional(),

@@ -65,7 +65,8 @@ export async function listMissingPrivileges(db: Db): Promise<MissingPrivileges> 
       has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
         AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE') AS may_write,
       pg_has_role(relowner, 'USAGE') AS is_owner
-    FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace ORDER BY relname`;
+    FROM pg_class
+    WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = current_schema()::regnamespace ORDER BY relname`;
   const [schema] = await db.sql`SELECT has_schema_privilege(current_schema(), 'CREATE') AS may_create`;
   const named = (right: string, column: string) =>
     tables.filter((row) => !row[column]).map((row) => `${right} ${String(row.name)}`);

@@ -31,6 +31,7 @@ import costHeaders from "./0025-cost-headers.sql" with { type: "text" };
 import messagesUsage from "./0026-messages-usage.sql" with { type: "text" };
 import vendorPresets from "./0027-vendor-presets.sql" with { type: "text" };
 import coordination from "./0028-coordination.sql" with { type: "text" };
+import captures from "./0031-captures.sql" with { type: "text" };
 import usageExport from "./0032-usage-export.sql" with { type: "text" };
 import storedResponses from "./0033-stored-responses.sql" with { type: "text" };
 
@@ -97,6 +98,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 26, name: "messages-usage", sql: messagesUsage },
   { version: 27, name: "vendor-presets", sql: vendorPresets },
   { version: 28, name: "coordination", sql: coordination },
+  { version: 31, name: "captures", sql: captures },
   { version: 32, name: "usage-export", sql: usageExport },
   { version: 33, name: "stored-responses", sql: storedResponses },
 ];

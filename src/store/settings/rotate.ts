@@ -4,6 +4,7 @@ import type { WebhookRecord } from "../../records.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import {
   accountCredentialBinding,
+  captureKeyBinding,
   exportSecretBinding,
   readKeyId,
   SMTP_PASSWORD_BINDING,
@@ -46,6 +47,14 @@ export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
       if (readKeyId(sealed) === kid) continue;
       const rewrapped = rewrap(totpBinding(id), sealed);
       await tx.sql`UPDATE app_user SET sealed_totp = ${rewrapped} WHERE id = ${id}`;
+      changed += 1;
+    }
+    for (const row of await tx.sql`SELECT request_id, sealed_key FROM capture`) {
+      const id = text(row, "request_id");
+      const sealed = text(row, "sealed_key");
+      if (readKeyId(sealed) === kid) continue;
+      const rewrapped = rewrap(captureKeyBinding(id), sealed);
+      await tx.sql`UPDATE capture SET sealed_key = ${rewrapped} WHERE request_id = ${id}`;
       changed += 1;
     }
     const pepper = await readSetting(tx, PEPPER_SETTING);
