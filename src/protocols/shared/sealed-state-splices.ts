@@ -11,8 +11,9 @@ import { findBytes } from "../../net/wire/bytes.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { ENVELOPE_PREFIX } from "./envelope-prefix.ts";
 
-/** An envelope, and the thinking of an upstream without state. */
-const MARKS = [`"${ENVELOPE_PREFIX}`, '"signature":""', '"signature": ""'].map((mark) => Buffer.from(mark));
+const ENVELOPE = Buffer.from(`"${ENVELOPE_PREFIX}`);
+/** Clients of Messages also carry the thinking of upstreams without state, unsigned. */
+const MESSAGES_MARKS = [ENVELOPE, Buffer.from('"signature":""'), Buffer.from('"signature": ""')];
 const BODY = wantedFields(["thinking"]);
 const THINKING = wantedFields(["type"]);
 const MESSAGE = wantedFields(["role", "content"]);
@@ -28,11 +29,15 @@ interface BodyFields {
 
 /** Almost every body contains no mark, and costs only the search. */
 export function dropSealedState(part: Part, fields: BodyFields, depthMax: number): readonly Splice[] {
-  const { bytes, start } = part;
-  if (MARKS.every((mark) => findBytes(bytes, mark, start) === -1)) return [];
   const { input, messages } = fields;
-  if (input?.kind === "array") return dropElements(bytes, input, depthMax, isSealed);
-  return messages?.kind === "array" ? new ThinkingRemoval(part, depthMax, isSealed).drop(messages) : [];
+  if (input?.kind === "array")
+    return contains(part, ENVELOPE) ? dropElements(part.bytes, input, depthMax, isSealed) : [];
+  if (messages?.kind !== "array" || !MESSAGES_MARKS.some((mark) => contains(part, mark))) return [];
+  return new ThinkingRemoval(part, depthMax, isSealed).drop(messages);
+}
+
+function contains({ bytes, start }: Part, mark: Uint8Array): boolean {
+  return findBytes(bytes, mark, start) !== -1;
 }
 
 /** Removes all thinking of a Messages request, whoever has signed it, and its budget. For a request that was rejected. */
