@@ -10,6 +10,7 @@ import { CloseStack } from "./composition/close-stack.ts";
 import { openConsoleApi } from "./composition/console-api.ts";
 import { openHealthExchange, openThrottleExchange, startListening } from "./composition/exchange.ts";
 import { openGateway, spoolFolder } from "./composition/gateway.ts";
+import { openLimitSharing } from "./composition/limit-sharing.ts";
 import { NodeAddress } from "./composition/node-address.ts";
 import { openPolicy } from "./composition/policy.ts";
 import type { ProcessContext, ProcessLimits, ServerSettings } from "./composition/process-context.ts";
@@ -28,6 +29,7 @@ import type { Gateway } from "./gateway/gateway.ts";
 import { loadTokenizer } from "./gateway/metering/tokenizer.ts";
 import { sweepSpool } from "./gateway/request/spool.ts";
 import { openLimiter } from "./limits/limiter.ts";
+import { SubjectRegistry } from "./limits/subject-registry.ts";
 import { openLog } from "./observe/log.ts";
 import { openOperatorSocket } from "./server/operator-socket.ts";
 
@@ -89,14 +91,16 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   const policy = await openPolicy(context);
   const node = await openThisNode(context);
   const billing = await openBillingServices(context, node);
-  const limiter = openLimiter(clock);
+  const subjects = new SubjectRegistry();
+  const limiter = openLimiter(clock, subjects);
   // Only now is all usage of earlier processes booked.
   await seedWindows(db, policy, limiter, clock);
+  const shared = await openLimitSharing(context, node, subjects);
   const timers = openTimers(context);
   const address = new NodeAddress(settings);
   const tracer = openTracer(context, timers, address);
   const throttles = openThrottleExchange(context, node);
-  const gateway = openGateway(context, { policy, limiter, billing, timers, tracer, throttles });
+  const gateway = openGateway(context, { policy, limiter, shared, billing, timers, tracer, throttles });
   const health = await openHealthExchange(context, node, gateway);
   startListening(context, { policy, health });
   const usageExport = openUsageExport(context, gateway, node);

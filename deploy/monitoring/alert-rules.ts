@@ -103,6 +103,14 @@ export const ALERT_RULES: readonly AlertRule[] = [
     action: "Revoked keys still work there. Check the database and the log (policy_refresh_failed).",
   },
   {
+    name: "GatewayCoordinatorLost",
+    query: `${q.series("gateway_coordinator_up")} == 0`,
+    for: "1m",
+    severity: "warning",
+    summary: "{{ $labels.instance }} divides limits without the other nodes.",
+    action: "Each node serves its share. Check Redis or PostgreSQL and the log (coordinator_lost).",
+  },
+  {
     name: "GatewayUsageExportBehind",
     query: `${q.series("gateway_usage_export_lag_seconds")} > 900`,
     for: "5m",

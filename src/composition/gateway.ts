@@ -11,6 +11,7 @@ import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
 import { StateSeals } from "../gateway/translation/state-seals.ts";
+import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
@@ -24,6 +25,7 @@ import type { Tracer } from "../telemetry/tracer.ts";
 import { openAccessLog } from "./access-log.ts";
 import type { BillingServices } from "./billing.ts";
 import { openCaptures } from "./captures.ts";
+import type { SharedLimits } from "./limit-sharing.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { openStoredResponses } from "./stored-responses.ts";
 import { openDispatcher, type Timers } from "./upstream.ts";
@@ -31,6 +33,8 @@ import { openDispatcher, type Timers } from "./upstream.ts";
 export interface GatewayServices {
   readonly policy: LivePolicy;
   readonly limiter: Limiter;
+  /** Null if there is one node. */
+  readonly shared: SharedLimits | null;
   readonly billing: BillingServices;
   readonly timers: Timers;
   readonly tracer: Tracer | null;
@@ -52,6 +56,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   // Requests that wait for a slot and those that wait for an account count together.
   const occupancy = new QueueOccupancy();
   const dispatcher = openDispatcher(context, { policy, limiter, occupancy, billingEngine, timers });
+  if (services.shared !== null) serveGains(services.shared, dispatcher);
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
   const requests = new RequestReader({ ...limits, spoolDir: spoolFolder(context), deadlines }, bodies);
   closers.add(() => requests.close());
@@ -80,6 +85,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
       nowMs: clock.nowMs,
     },
     limiter,
+    sharing: services.shared?.sharing ?? null,
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
     billingEngine,
     refusals: billing.refusals,
@@ -108,4 +114,13 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     bodyBudget: bodies.large,
     requests,
   };
+}
+
+/** Requests that wait for an account are served when other nodes give a part of its limits. */
+function serveGains(shared: SharedLimits, { pool, waitingQueue }: Dispatcher): void {
+  shared.observeGains(({ scope, id }) => {
+    if (scope !== "account") return;
+    pool.noteLimitGain(id);
+    waitingQueue.serveFreedSlot(id);
+  });
 }

@@ -19,6 +19,8 @@ export type ServerSettings = Pick<
   | "databaseUrl"
   | "telemetry"
   | "databaseListenUrl"
+  | "redisUrl"
+  | "onCoordinatorLoss"
   | "accessLog"
   | "capture"
   | "durability"

@@ -16,6 +16,21 @@ export const nodeLimits = {
     /** Invalid keys from one address before the other nodes hear of it. */
     badKeysMin: 3,
   },
+  /** The division of limits over nodes: see limits/sharing/limit-sharing.ts. */
+  limitSharing: {
+    tickMs: 200,
+    askTickMs: 250,
+    beatMs: 1_000,
+    commandMs: 50,
+    faultsMax: 3,
+    retryMinMs: 1_000,
+    retryMaxMs: 15_000,
+    joinMs: 8_000,
+    waitMs: 700,
+    lostAfterMs: 5_000,
+    /** A minute after the node is lost, and some seconds for clocks and delays. */
+    removedAfterMs: 70_000,
+  },
   /** How often a node checks whether the migrations that wait for nodes of an earlier version can be applied. */
   finishMigrationsMs: 60_000,
 } as const;

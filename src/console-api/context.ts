@@ -19,6 +19,7 @@ export type ConsoleGateway = Pick<
   | "policy"
   | "log"
   | "limiter"
+  | "sharing"
   | "billingEngine"
   | "dispatcher"
   | "bodyBudget"

@@ -9,6 +9,7 @@ import type { Idempotency } from "../billing/idempotency/idempotency.ts";
 import type { CaptureRecorder } from "../capture/capture-recorder.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
+import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import type { AccessLog } from "../observe/access-log.ts";
 import type { Log } from "../observe/log.ts";
@@ -40,6 +41,8 @@ export interface Gateway {
   readonly limiter: Limiter;
   /** The queue of requests that exceed a concurrency limit of their caller. */
   readonly concurrencyQueue: ConcurrencyQueue;
+  /** Divides limits over nodes; null if there is one node. */
+  readonly sharing: LimitSharing | null;
   readonly billingEngine: BillingEngine;
   /** Folds rejected requests, of which one key can cause any number, into few usage rows. */
   readonly refusals: Pick<RefusalRows, "addToCounted">;

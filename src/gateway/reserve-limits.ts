@@ -6,11 +6,14 @@
 import type { ApiError } from "../errors.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter, LimitLease, Shortage } from "../limits/limiter.ts";
+import type { LimitSharing } from "../limits/sharing/limit-sharing.ts";
 import type { Nano } from "../money/nano.ts";
 import type { Clock } from "../net/wire/clock.ts";
 import { type MaybePromise, whenReady } from "../net/wire/maybe-promise.ts";
 import {
   computeReservedUse,
+  coordinatorLost,
+  hasLimits,
   limitError,
   queueTimeoutError,
   raiseReservation,
@@ -28,6 +31,8 @@ export interface LimitServices {
   readonly concurrencyQueue: ConcurrencyQueue;
   readonly clock: Clock;
   readonly estimates: Pick<InputEstimates, "estimate">;
+  /** Null if there is one node. */
+  readonly sharing: Pick<LimitSharing, "waitForGain" | "waitMs" | "isClosed"> | null;
 }
 
 /** What a request reserves in the windows of its caller. */
@@ -61,7 +66,24 @@ export function reserveLimits(services: LimitServices, context: AdmittedRequest)
   const use = estimateUse(services, context);
   const { lease, subjects } = context;
   if (lease === null) return reserve(services, context, use);
-  raiseReservation(services, { lease, subjects }, use);
+  const { sharing, limiter } = services;
+  if (sharing === null) {
+    raiseReservation(services, { lease, subjects }, use);
+    return lease;
+  }
+  const raise = () => (limiter.raise(lease, subjects, use.tokens, Number(use.nano)) === null ? lease : null);
+  return raise() ?? raiseAfterGain(services, context, { raise, use, lease });
+}
+
+/** Other nodes may give what the raised reservation lacks. */
+async function raiseAfterGain(
+  services: LimitServices,
+  { subjects, call }: AdmittedRequest,
+  { raise, use, lease }: { raise(): LimitLease | null; use: EstimatedUse; lease: LimitLease },
+): Promise<LimitLease> {
+  await services.sharing?.waitForGain();
+  if (call.request.signal.aborted) throw clientGone();
+  if (raise() === null) raiseReservation(services, { lease, subjects }, use);
   return lease;
 }
 
@@ -84,11 +106,54 @@ function reserve(
   use: EstimatedUse,
 ): MaybePromise<LimitLease> {
   const { subjects } = context;
+  if (services.sharing?.isClosed && hasLimits(subjects)) throw coordinatorLost();
   const admission = services.limiter.admit(subjects, use.tokens, Number(use.nano));
   if (admission.ok) return admission.lease;
   const { shortage } = admission;
-  if (!isFreedByRelease(shortage)) throw limitError(services, subjects, shortage);
-  return waitForSlot(services, context, { use, shortage });
+  if (admission.mayGrow && services.sharing !== null)
+    return reserveAfterGain(services, context, { use, shortage });
+  return rejectOrWait(services, context, { use, shortage });
+}
+
+function rejectOrWait(
+  services: LimitServices,
+  context: AuthenticatedRequest,
+  first: FailedReservation,
+): Promise<LimitLease> {
+  if (!isFreedByRelease(first.shortage)) throw limitError(services, context.subjects, first.shortage);
+  return waitForSlot(services, context, first);
+}
+
+/** Other nodes may give what the request lacks. That takes a few hundred milliseconds at most. */
+async function reserveAfterGain(
+  services: LimitServices,
+  context: AuthenticatedRequest,
+  first: FailedReservation,
+): Promise<LimitLease> {
+  const { limiter, sharing, clock } = services;
+  const { subjects, call, trace } = context;
+  const { use } = first;
+  const startedMs = clock.monotonicMs();
+  const untilMs = startedMs + (sharing?.waitMs ?? 0);
+  let { shortage } = first;
+  for (let mayGrow = true; mayGrow && clock.monotonicMs() < untilMs; ) {
+    const isAnswered = sharing !== null && (await sharing.waitForGain());
+    if (call.request.signal.aborted) throw clientGone();
+    const admission = limiter.admit(subjects, use.tokens, Number(use.nano));
+    if (admission.ok) {
+      trace.slotWaitMs += Math.round(clock.monotonicMs() - startedMs);
+      return admission.lease;
+    }
+    shortage = admission.shortage;
+    mayGrow = admission.mayGrow && isAnswered;
+  }
+  return rejectOrWait(services, context, { use, shortage });
+}
+
+/** A reservation that the limits have refused. */
+interface FailedReservation {
+  readonly use: EstimatedUse;
+  readonly shortage: Shortage;
 }
 
 function withoutAmounts(lease: LimitLease): LimitLease {
@@ -104,7 +169,7 @@ function isFreedByRelease({ kind, max }: Shortage): boolean {
 async function waitForSlot(
   services: LimitServices,
   context: AuthenticatedRequest,
-  first: { readonly use: EstimatedUse; readonly shortage: Shortage },
+  first: FailedReservation,
 ): Promise<LimitLease> {
   const { limiter, concurrencyQueue, clock } = services;
   const { trace, call, caller, subjects } = context;

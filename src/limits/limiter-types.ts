@@ -44,7 +44,14 @@ export interface LimitLease {
   cancel(): void;
 }
 
-export type Admission = { ok: true; lease: LimitLease } | { ok: false; shortage: Shortage };
+export type Admission =
+  | { ok: true; lease: LimitLease }
+  | {
+      ok: false;
+      shortage: Shortage;
+      /** Other nodes may give this one a larger part of the limit soon. */
+      mayGrow: boolean;
+    };
 
 /** `resetMs`: time until the whole limit is free again, as in `x-ratelimit-reset-*`; 0 if nothing is used. */
 export interface Allowance {

@@ -23,8 +23,9 @@ import type {
   PastUse,
   Shortage,
   Subject,
+  Unit,
 } from "./limiter-types.ts";
-import { advance, restore, take } from "./sliding-window.ts";
+import { advance, openWindow, restore, take } from "./sliding-window.ts";
 import { computeStanding } from "./standing.ts";
 import { SubjectRegistry } from "./subject-registry.ts";
 import {
@@ -59,13 +60,16 @@ export type {
 const UNLIMITED: Admission = { ok: true, lease: FREE_LEASE };
 
 /** `subjectCount` is for memory monitoring: the number of subjects with any state. */
-export function openLimiter(clock: Pick<Clock, "monotonicMs">): Limiter & { subjectCount(): number } {
-  return new InMemoryLimiter(clock);
+export function openLimiter(
+  clock: Pick<Clock, "monotonicMs">,
+  subjects = new SubjectRegistry(),
+): Limiter & { subjectCount(): number } {
+  return new InMemoryLimiter(clock, subjects);
 }
 
 class InMemoryLimiter implements Limiter {
   readonly #clock: Pick<Clock, "monotonicMs">;
-  readonly #subjects = new SubjectRegistry();
+  readonly #subjects: SubjectRegistry;
   #latestMs: number;
 
   /**
@@ -78,8 +82,9 @@ class InMemoryLimiter implements Limiter {
     return this.#latestMs;
   };
 
-  constructor(clock: Pick<Clock, "monotonicMs">) {
+  constructor(clock: Pick<Clock, "monotonicMs">, subjects: SubjectRegistry) {
     this.#clock = clock;
+    this.#subjects = subjects;
     this.#latestMs = clock.monotonicMs();
   }
 
@@ -96,8 +101,16 @@ class InMemoryLimiter implements Limiter {
       limited.push(state);
       shortage = laterShortage(shortage, findShortage(state, tokens, nano, now));
     }
-    if (shortage) return { ok: false, shortage };
+    if (shortage) return { ok: false, shortage, mayGrow: this.#want(limited, { requests: 1, tokens, nano }) };
     return limited.length === 0 ? UNLIMITED : { ok: true, lease: this.#take(limited, tokens, nano, now) };
+  }
+
+  #want(states: readonly SubjectState[], amounts: Readonly<Record<Unit, number>>): boolean {
+    const { shares } = this.#subjects;
+    if (shares === null) return false;
+    let mayGrow = true;
+    for (const state of states) if (!shares.want(state, amounts)) mayGrow = false;
+    return mayGrow;
   }
 
   #take(states: readonly SubjectState[], tokens: number, nano: number, admittedAtMs: number): LimitLease {
@@ -134,11 +147,15 @@ class InMemoryLimiter implements Limiter {
       nano: clampAmount("nano", nanoEstimate),
     };
     let shortage: Shortage | null = null;
+    const states: SubjectState[] = [];
     for (const subject of subjects) {
       const state = this.#subjects.find(subject);
-      if (state) shortage = laterShortage(shortage, windowShortageIn(state, amounts, now));
+      if (!state) continue;
+      states.push(state);
+      shortage = laterShortage(shortage, windowShortageIn(state, amounts, now));
     }
     if (shortage === null) lease.settle(amounts.tokens, amounts.nano);
+    else this.#want(states, amounts);
     return shortage;
   }
 
@@ -165,7 +182,7 @@ class InMemoryLimiter implements Limiter {
       for (const meter of this.#subjects.findOrOpen(subject)?.meters ?? []) {
         if (meter.unit !== "nano") continue;
         advance(meter, now);
-        remaining = Math.min(remaining, Math.max(0, meter.max - meter.used));
+        remaining = Math.min(remaining, Math.max(0, meter.cap - meter.used));
       }
     }
     return remaining;
@@ -189,8 +206,11 @@ class InMemoryLimiter implements Limiter {
         .filter(({ atMs, amount }) => amount > 0 && atMs + meter.perMs > now);
       advance(meter, now);
       restore(meter, past);
+      meter.past = openWindow(meter.perMs, meter.grainMs);
+      restore(meter.past, past);
     }
     touch(state, now);
+    this.#subjects.shares?.assign(state);
   }
 
   subjectCount(): number {

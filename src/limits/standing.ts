@@ -4,6 +4,16 @@ import type { Allowance, LimitStanding, Subject, Unit } from "./limiter-types.ts
 import { advance, resetMs } from "./sliding-window.ts";
 import { listWindows, MINUTE_MS, meterFor, type SubjectMeter, type SubjectState } from "./subject-state.ts";
 
+/** With several nodes: as if the others had used as much of their part as this node. */
+function estimateRemaining(meter: SubjectMeter, nowMs: number): number {
+  const { cap, max, used, past } = meter;
+  if (cap >= max) return Math.max(0, max - used);
+  if (past !== null) advance(past, nowMs);
+  const pastUsed = past?.used ?? 0;
+  const held = cap - pastUsed;
+  return held <= 0 ? 0 : Math.max(0, Math.floor(((cap - used) * (max - pastUsed)) / held));
+}
+
 export function computeStanding(
   { limits }: Subject,
   state: SubjectState | null,
@@ -19,10 +29,11 @@ export function computeStanding(
     const meter = state && meterFor(state.meters, kind, unit, perMs);
     if (!meter) return { limit: max, used: 0, remaining: max, resetMs: 0 };
     advance(meter, nowMs);
+    const remaining = estimateRemaining(meter, nowMs);
     return {
       limit: max,
-      used: meter.used,
-      remaining: Math.max(0, max - meter.used),
+      used: meter.cap < max ? max - remaining : meter.used,
+      remaining,
       resetMs: resetMs(meter, nowMs),
     };
   };

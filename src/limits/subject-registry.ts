@@ -1,12 +1,22 @@
 /** The states of all subjects that have limits. Idle ones are dropped a few at a time, so that no timer is needed. */
 
-import type { Scope, Subject } from "./limiter-types.ts";
+import type { Scope, Subject, Unit } from "./limiter-types.ts";
 import { applyLimits, isIdle, isUnlimited, openState, type SubjectState } from "./subject-state.ts";
 
 /** Bounds the cost of dropping idle subjects in one admission, even if many subjects were just seeded. */
 const SWEEP_STEPS_MAX = 16;
 
+/** Divides the limits over several nodes. */
+export interface ShareSource {
+  /** Sets what this node may use of the limits of the subject. */
+  assign(state: SubjectState): void;
+  /** A request did not fit. Returns true if other nodes may give the missing part soon. */
+  want(state: SubjectState, amounts: Readonly<Record<Unit, number>>): boolean;
+}
+
 export class SubjectRegistry {
+  /** Null if there is one node. */
+  shares: ShareSource | null = null;
   readonly #byScope: Record<Scope, Map<string, SubjectState>> = {
     key: new Map(),
     user: new Map(),
@@ -26,8 +36,20 @@ export class SubjectRegistry {
   find({ scope, id, limits }: Subject): SubjectState | null {
     const state = this.#byScope[scope].get(id);
     if (!state) return null;
-    if (state.limits !== limits) applyLimits(state, limits);
+    if (state.limits !== limits) {
+      applyLimits(state, limits);
+      this.shares?.assign(state);
+    }
     return state;
+  }
+
+  /** The state of a subject with any limits, if it has one. */
+  get(scope: Scope, id: string): SubjectState | null {
+    return this.#byScope[scope].get(id) ?? null;
+  }
+
+  all(): readonly SubjectState[] {
+    return this.#all;
   }
 
   /** Null if the subject has no limits. */
@@ -36,6 +58,7 @@ export class SubjectRegistry {
     if (isUnlimited(subject.limits)) return null;
     if (existing) return existing;
     const state = openState(subject);
+    this.shares?.assign(state);
     this.#byScope[subject.scope].set(subject.id, state);
     this.#all.push(state);
     this.#openedSinceSweep += 1;

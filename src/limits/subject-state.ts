@@ -13,6 +13,10 @@ export interface SubjectMeter extends SlidingWindow {
   readonly kind: Exclude<LimitKind, "concurrency">;
   readonly unit: Unit;
   max: number;
+  /** What this node may use of `max`: all of it if there is no other node. */
+  cap: number;
+  /** The use before this process started, which is also in the ring; null if there is none. */
+  past: SlidingWindow | null;
   /** The part of `used` that requests in flight have reserved. It is settled to the true use when they end. */
   reserved: number;
 }
@@ -25,6 +29,8 @@ export interface SubjectState {
   longestMs: number;
   /** Leases held, counted even without a concurrency limit, so that a limit added later finds the true number. */
   inUse: number;
+  /** What this node may use of the concurrency limit: all of it if there is no other node. */
+  slots: number | null;
   /** Wakes the requests that wait for a slot of this subject; null, the usual case, if none waits. */
   onRelease: (() => void) | null;
   /** When every window will be empty, if nothing more is used. */
@@ -40,6 +46,7 @@ export function openState({ scope, id, limits }: Subject): SubjectState {
     meters,
     longestMs: longestWindowMs(meters),
     inUse: 0,
+    slots: limits.concurrency,
     onRelease: null,
     idleAtMs: 0,
   };
@@ -48,6 +55,7 @@ export function openState({ scope, id, limits }: Subject): SubjectState {
 /** Changed limits apply at once. A limit that stays keeps its history, even with a new maximum. */
 export function applyLimits(state: SubjectState, limits: CallerLimits | RateLimits): void {
   state.limits = limits;
+  state.slots = limits.concurrency;
   state.meters = metersFor(limits, state.meters);
   state.longestMs = longestWindowMs(state.meters);
 }
@@ -107,7 +115,7 @@ export function windowShortageIn(
   for (const meter of meters) {
     advance(meter, nowMs);
     const amount = amounts[meter.unit];
-    const wait = amount === 0 && meter.unit === "requests" ? 0 : waitMs(meter, amount, meter.max, nowMs);
+    const wait = amount === 0 && meter.unit === "requests" ? 0 : computeMeterWait(meter, amount, nowMs);
     if (wait > longestMs) {
       longestMs = wait;
       short = meter;
@@ -125,15 +133,25 @@ export function windowShortageIn(
   return shortage;
 }
 
+function computeMeterWait(meter: SubjectMeter, amount: number, nowMs: number): number {
+  const { cap, max, used, perMs } = meter;
+  if (cap >= max) return waitMs(meter, amount, max, nowMs);
+  if (max <= 0) return Number.POSITIVE_INFINITY;
+  if (used + amount <= cap) return 0;
+  // A request that is larger than the share of this node fits once other nodes have given theirs.
+  const wait = waitMs(meter, Math.min(amount, cap), cap, nowMs);
+  return Number.isFinite(wait) ? Math.max(1, wait) : perMs;
+}
+
 /** A maximum of 0 never becomes free, so no request waits for it. */
-export function hasNoSlot({ limits: { concurrency }, inUse }: SubjectState): boolean {
-  return concurrency !== null && concurrency > 0 && inUse >= concurrency;
+export function hasNoSlot({ limits: { concurrency }, slots, inUse }: SubjectState): boolean {
+  return slots !== null && concurrency !== 0 && inUse >= slots;
 }
 
 function concurrencyShortageIn(state: SubjectState): Shortage | null {
   const { scope, inUse } = state;
   const { concurrency } = state.limits;
-  if (concurrency === null || inUse < concurrency) return null;
+  if (concurrency === null || state.slots === null || inUse < state.slots) return null;
   return {
     scope,
     kind: "concurrency",
@@ -162,6 +180,7 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly SubjectMeter
     const duplicate = meterFor(meters, kind, unit, perMs);
     if (duplicate) {
       duplicate.max = Math.min(duplicate.max, max);
+      duplicate.cap = duplicate.max;
       return;
     }
     const grainMs = kind === "window" ? perMs / GRAINS_PER_WINDOW : 0;
@@ -170,9 +189,12 @@ function metersFor(limits: CallerLimits | RateLimits, old: readonly SubjectMeter
       kind,
       unit,
       max,
+      cap: max,
+      past: null,
       reserved: 0,
     };
     meter.max = max;
+    meter.cap = max;
     meters.push(meter);
   };
   add("rpm", "requests", MINUTE_MS, limits.rpm);

@@ -168,6 +168,11 @@ export const METRICS = {
     help: "Time since the policy was last compared with the database, in seconds.",
     labels: [],
   },
+  gateway_coordinator_up: {
+    type: "gauge",
+    help: "1 if the coordinator of limits answers, or if none is needed; 0 if the node uses its own shares.",
+    labels: [],
+  },
   gateway_large_bodies_bytes: {
     type: "gauge",
     help: "Memory used by request bodies above 1 MiB, in bytes.",

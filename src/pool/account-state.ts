@@ -71,6 +71,12 @@ export class AccountStandings {
     return this.#byAccount.get(accountId)?.inFlight ?? 0;
   }
 
+  /** The account's own rate limits may admit requests again. */
+  endShortage(accountId: string): void {
+    const standing = this.#byAccount.get(accountId);
+    if (standing !== undefined) standing.shortUntilMs = 0;
+  }
+
   /** Also for an account that was never used. */
   getCircuit(account: PolicyAccount): Circuit {
     return this.#getStanding(account).health.circuit;

@@ -84,6 +84,8 @@ export interface Pool {
   /** Why none of these accounts can take a request now; null if one can. */
   outlook(routes: readonly AccountRoute[]): Outlook | null;
   report(account: PolicyAccount): AccountReport;
+  /** This node may use more of the account's own limits than before. */
+  noteLimitGain(accountId: string): void;
   /** Attempts in flight, also of an account that is disabled now. */
   countInFlight(accountId: string): number;
 }
@@ -302,6 +304,10 @@ class AccountPool implements Pool {
 
   report(account: PolicyAccount): AccountReport {
     return buildReport(this.#standings.find(account), this.#clock.monotonicMs());
+  }
+
+  noteLimitGain(accountId: string): void {
+    this.#standings.endShortage(accountId);
   }
 
   countInFlight(accountId: string): number {

@@ -158,8 +158,8 @@ export const LAYERS: readonly Layer[] = [
   },
   {
     name: "nodes",
-    holds: "what nodes share: the health of accounts, and counts of throttles",
-    mayImport: ["net", "observe", "store", "policy", "pool"],
+    holds: "what nodes share: the health of accounts, counts of throttles, the coordinators of limits",
+    mayImport: ["net", "observe", "store", "policy", "pool", "limits"],
   },
   {
     name: "pool",
@@ -189,7 +189,7 @@ export const LAYERS: readonly Layer[] = [
   },
   {
     name: "limits",
-    holds: "exact windows and concurrency in memory",
+    holds: "exact windows and concurrency in memory, and their division over nodes",
     mayImport: ["net", "records", "money"],
   },
   {

@@ -58,7 +58,7 @@ test("the nodes command and the console list every node with its state, version 
   const listed: Record<string, unknown>[] = JSON.parse(output);
   const ports = [one, two].map(({ url }) => new URL(url).port);
   expect(listed.map(({ address }) => String(address).split(":").at(-1))).toEqual(ports);
-  for (const node of listed) expect(node).toMatchObject({ state: "ready", coordinator: "memory" });
+  for (const node of listed) expect(node).toMatchObject({ state: "ready", coordinator: "postgres" });
 
   const admin = await signInAs(one, "root@example.com", "admin");
   const shown = await eventually(async () => {

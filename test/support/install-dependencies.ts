@@ -5,6 +5,7 @@ import { join } from "node:path";
 
 const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   { package: "postgresql", isThere: hasPostgres },
+  { package: "redis-server", isThere: () => Bun.which("redis-server") !== null },
   // Faults of the disk are injected into a running gateway.
   { package: "strace", isThere: () => Bun.which("strace") !== null },
   // Nodes with wrong clocks.

@@ -20,7 +20,13 @@ export const adminNodes = {
   clock: "Clock",
   clockTitle: "The clock of the node minus the clock of the database",
   limits: "Limits",
-  coordinators: { memory: "Per node", postgres: "PostgreSQL", redis: "Redis" } as Record<string, string>,
+  coordinators: {
+    memory: "Per node",
+    postgres: "PostgreSQL",
+    redis: "Redis",
+    postgres_lost: "Own share (PostgreSQL not responding)",
+    redis_lost: "Own share (Redis not responding)",
+  } as Record<string, string>,
   jobs: "Jobs for all nodes",
   noJobs: "none",
   jobNames: {

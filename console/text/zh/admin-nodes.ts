@@ -20,7 +20,13 @@ export const adminNodes: Area<"adminNodes"> = {
   clock: "时钟",
   clockTitle: "节点时钟与数据库时钟之差",
   limits: "限额计数",
-  coordinators: { memory: "各节点独立", postgres: "PostgreSQL", redis: "Redis" },
+  coordinators: {
+    memory: "各节点独立",
+    postgres: "PostgreSQL",
+    redis: "Redis",
+    postgres_lost: "本节点份额（PostgreSQL 无响应）",
+    redis_lost: "本节点份额（Redis 无响应）",
+  },
   jobs: "全局任务",
   noJobs: "无",
   jobNames: {

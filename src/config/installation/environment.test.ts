@@ -20,6 +20,8 @@ describe("settings", () => {
       dataDir: resolve("data"),
       databaseUrl: `sqlite:${resolve("data/gateway.db")}`,
       databaseListenUrl: "",
+      redisUrl: null,
+      onCoordinatorLoss: "share",
       masterKeyFile: resolve("data/master.key"),
       adminTokenFile: resolve("data/admin-token"),
       controlSocketFile: resolve("data/control.sock"),

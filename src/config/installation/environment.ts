@@ -7,7 +7,12 @@ import { resolve } from "node:path";
 import { limits } from "../product-limits.ts";
 import type { FileCapture } from "../schema/capture.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/schema.ts";
-import { DRAIN_DELAY_RULE, parseDrainDelay } from "../schema/settings.ts";
+import {
+  COORDINATOR_LOSS,
+  type CoordinatorLossSetting,
+  DRAIN_DELAY_RULE,
+  parseDrainDelay,
+} from "../schema/settings.ts";
 import type { FileLog, FileTelemetry } from "../schema/telemetry.ts";
 import { type CaptureSettings, readCaptureSettings } from "./capture-settings.ts";
 import {
@@ -34,6 +39,10 @@ export interface Settings {
   readonly databaseUrl: string;
   /** A direct connection to PostgreSQL for notifications, if `databaseUrl` is that of a connection pooler. */
   readonly databaseListenUrl: string;
+  /** Redis or Valkey, where nodes divide limits; null: in the database. */
+  readonly redisUrl: string | null;
+  /** What happens to requests with limits while that server or the database does not answer. */
+  readonly onCoordinatorLoss: CoordinatorLossSetting;
   readonly masterKeyFile: string;
   /** Holds the one-time administrator token until it is claimed. */
   readonly adminTokenFile: string;
@@ -50,6 +59,10 @@ export interface Settings {
   readonly drainDelayMs: number;
 }
 
+const COORDINATOR_LOSS_RULE = `one of ${COORDINATOR_LOSS.join(", ")}`;
+const REDIS_URL_FORM = /^(redis|rediss|valkey|valkeys|redis\+unix):\/\/./;
+const REDIS_URL_RULE = "redis://host:6379, or rediss:// for TLS";
+
 const DURABILITIES = ["process", "disk"] as const;
 export type DurabilitySetting = (typeof DURABILITIES)[number];
 
@@ -65,6 +78,7 @@ export interface SettingSources {
     allowed_hosts?: readonly string[] | undefined;
     large_bodies_mib?: number | undefined;
     drain_delay?: string | undefined;
+    on_coordinator_loss?: string | undefined;
   };
   /** The validated `telemetry` section of the file. */
   fileTelemetry?: FileTelemetry | undefined;
@@ -128,6 +142,7 @@ export function readSettings(sources: SettingSources): SettingsResult {
   const listen = pick({ variable: "DATABASE_LISTEN_URL" });
   if (listen !== null) check(listen, LISTEN_URL_FORM.test(listen.value), LISTEN_URL_RULE);
 
+  const coordination = readCoordinationSettings(pick, check, file);
   const durabilitySetting = pick({ variable: "DURABILITY" }) ?? defaultSetting("process");
   const durability = DURABILITIES.find((known) => known === durabilitySetting.value) ?? null;
   check(durabilitySetting, durability !== null, "process or disk");
@@ -150,6 +165,7 @@ export function readSettings(sources: SettingSources): SettingsResult {
       dataDir,
       databaseUrl: database?.value ?? `sqlite:${resolve(dataDir, "gateway.db")}`,
       databaseListenUrl: listen?.value ?? database?.value ?? "",
+      ...coordination,
       masterKeyFile: resolve(dataDir, "master.key"),
       adminTokenFile: resolve(dataDir, "admin-token"),
       controlSocketFile: resolve(dataDir, "control.sock"),
@@ -160,6 +176,21 @@ export function readSettings(sources: SettingSources): SettingsResult {
       drainDelayMs: drainDelayMs ?? 0,
     }),
   };
+}
+
+/** How nodes divide limits between them. */
+function readCoordinationSettings(
+  pick: (names: SettingNames) => SettingValue | null,
+  check: (setting: SettingValue, isValid: boolean, rule: string) => void,
+  file: NonNullable<SettingSources["file"]>,
+): Pick<Settings, "redisUrl" | "onCoordinatorLoss"> {
+  const redis = pick({ variable: "REDIS_URL" });
+  if (redis !== null) check(redis, REDIS_URL_FORM.test(redis.value), REDIS_URL_RULE);
+  const loss =
+    pick({ variable: "ON_COORDINATOR_LOSS", inFile: file.on_coordinator_loss }) ?? defaultSetting("share");
+  const onCoordinatorLoss = COORDINATOR_LOSS.find((known) => known === loss.value) ?? null;
+  check(loss, onCoordinatorLoss !== null, COORDINATOR_LOSS_RULE);
+  return { redisUrl: redis?.value ?? null, onCoordinatorLoss: onCoordinatorLoss ?? "share" };
 }
 
 function pickSetting(

@@ -43,6 +43,9 @@ export function parseDrainDelay(value: string): number | null {
   return ms === null || ms > limits.drainDelayMsMax ? null : ms;
 }
 
+export const COORDINATOR_LOSS = ["share", "closed", "open"] as const;
+export type CoordinatorLossSetting = (typeof COORDINATOR_LOSS)[number];
+
 export const server = describeFields({
   host: {
     is: text("an address or host name to listen on", (value) =>
@@ -84,6 +87,12 @@ export const server = describeFields({
     means:
       "at shutdown, how long the node serves new requests after `/readyz` reports 503, until load balancers have noticed (`DRAIN_DELAY`). Longer than the interval of their checks",
     leftOut: `\`${durationText(limits.drainDelayMs)}\` on PostgreSQL, \`0s\` on SQLite`,
+  },
+  on_coordinator_loss: {
+    is: z.enum(COORDINATOR_LOSS).optional(),
+    means:
+      "with several nodes, what happens to requests with limits while the nodes cannot [divide limits](many-nodes.md#limits) (`ON_COORDINATOR_LOSS`). `share`: each node serves its part of the limit. `closed`: they are rejected with `store_unavailable`. `open`: each node serves the whole limit",
+    leftOut: "`share`",
   },
 });
 

@@ -3,6 +3,7 @@
 import { retryAfter } from "../../accounts/failure.ts";
 import { ApiError, type RefusingLimit } from "../../errors.ts";
 import type { Limiter, LimitLease, LimitStanding, Scope, Shortage, Subject } from "../../limits/limiter.ts";
+import { isUnlimited } from "../../limits/subject-state.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Key } from "../../policy/key-index.ts";
@@ -99,6 +100,21 @@ export function limitError(
     limit: refusingLimit(shortage),
   });
 }
+
+export function hasLimits(subjects: readonly Subject[]): boolean {
+  return subjects.some(({ limits }) => !isUnlimited(limits));
+}
+
+/** For installations that prefer no service to limits that are not exact. */
+export function coordinatorLost(): ApiError {
+  return new ApiError(
+    "store_unavailable",
+    "The limits of this key cannot be checked now, because the coordinator of the gateway's nodes does not respond. Try again in a few seconds.",
+    { headers: { "retry-after": retryAfter(COORDINATOR_RETRY_MS) } },
+  );
+}
+
+const COORDINATOR_RETRY_MS = 5_000;
 
 function refusingLimit({ scope, kind, unit }: Shortage): RefusingLimit {
   return { scope, kind: unit === "nano" ? "money" : kind };

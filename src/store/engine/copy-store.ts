@@ -16,6 +16,7 @@ const TRANSIENT = new Set([
   "account_fact",
   "throttle_use",
   "shared_revision",
+  "coordination",
 ]);
 const BATCH_ROWS = 500;
 /** Rows of these tables may have megabytes each. */

@@ -8,7 +8,7 @@ import { SQL } from "bun";
 import type { Row, SqlValue } from "./transaction.ts";
 
 /** What a pool is used for. It determines how long the server may take. */
-export type Workload = "general" | "billing" | "maintenance";
+export type Workload = "general" | "billing" | "coordination" | "maintenance";
 
 export interface PoolLimits {
   connectionsMax: number;
@@ -45,6 +45,17 @@ export const POOL_LIMITS: Readonly<Record<Workload, PoolLimits>> = {
     idleTransactionMs: 3_000,
     transactionMs: 10_000,
     ...SILENCE,
+  },
+  /** Small statements that are abandoned after milliseconds, so a lost connection must be noticed soon. */
+  coordination: {
+    connectionsMax: 2,
+    lockMs: 500,
+    statementMs: 500,
+    idleTransactionMs: 500,
+    transactionMs: 1_000,
+    answerGraceMs: 500,
+    silenceMs: 500,
+    probeMs: 500,
   },
   /** Migrations, reconciliation, the commands of an operator. */
   maintenance: {

@@ -30,6 +30,7 @@ import sharedFacts from "./0024-shared-facts.sql" with { type: "text" };
 import costHeaders from "./0025-cost-headers.sql" with { type: "text" };
 import messagesUsage from "./0026-messages-usage.sql" with { type: "text" };
 import vendorPresets from "./0027-vendor-presets.sql" with { type: "text" };
+import coordination from "./0028-coordination.sql" with { type: "text" };
 import captures from "./0031-captures.sql" with { type: "text" };
 import usageExport from "./0032-usage-export.sql" with { type: "text" };
 import storedResponses from "./0033-stored-responses.sql" with { type: "text" };
@@ -96,6 +97,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 25, name: "cost-headers", sql: costHeaders },
   { version: 26, name: "messages-usage", sql: messagesUsage },
   { version: 27, name: "vendor-presets", sql: vendorPresets },
+  { version: 28, name: "coordination", sql: coordination },
   { version: 31, name: "captures", sql: captures },
   { version: 32, name: "usage-export", sql: usageExport },
   { version: 33, name: "stored-responses", sql: storedResponses },

@@ -1,0 +1,277 @@
+/** A cluster in virtual time: nodes with real limiters, and a coordinator that delays, loses and forgets. */
+
+import type { CallerLimits } from "../../records.ts";
+import { type Limiter, type LimitLease, openLimiter, type Subject } from "../limiter.ts";
+import { SubjectRegistry } from "../subject-registry.ts";
+import { type Coordinator, type CoordinatorDocument, MemoryCoordinator } from "./coordinator.ts";
+import { LimitSharing, type SharingTimers, type SharingTiming } from "./limit-sharing.ts";
+import { ShareAllocator } from "./share-allocator.ts";
+
+export const TIMING: SharingTiming = {
+  tickMs: 200,
+  askTickMs: 250,
+  beatMs: 1_000,
+  commandMs: 50,
+  faultsMax: 3,
+  retryMinMs: 1_000,
+  retryMaxMs: 15_000,
+  joinMs: 8_000,
+  waitMs: 700,
+  lostAfterMs: 5_000,
+  removedAfterMs: 70_000,
+};
+
+interface TimedEvent {
+  readonly atMs: number;
+  readonly order: number;
+  run: (() => void) | null;
+}
+
+export class VirtualTime implements SharingTimers {
+  nowMs = 0;
+  #order = 0;
+  /** A binary heap. */
+  readonly #events: TimedEvent[] = [];
+
+  after(ms: number, callback: () => void): () => void {
+    const event: TimedEvent = { atMs: this.nowMs + ms, order: this.#order++, run: callback };
+    this.#push(event);
+    return () => {
+      event.run = null;
+    };
+  }
+
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.after(ms, resolve));
+  }
+
+  async runUntil(untilMs: number): Promise<void> {
+    for (;;) {
+      // Continuations of the last event may add events.
+      await new Promise((resolve) => setImmediate(resolve));
+      const next = this.#events[0];
+      if (next === undefined || next.atMs > untilMs) break;
+      this.#pop();
+      if (next.run === null) continue;
+      this.nowMs = next.atMs;
+      next.run();
+    }
+    this.nowMs = untilMs;
+  }
+
+  #push(event: TimedEvent): void {
+    const events = this.#events;
+    let index = events.push(event) - 1;
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      if (!isBefore(event, events[parent])) break;
+      events[index] = events[parent] ?? event;
+      index = parent;
+    }
+    events[index] = event;
+  }
+
+  #pop(): void {
+    const events = this.#events;
+    const last = events.pop();
+    if (last === undefined || events.length === 0) return;
+    let index = 0;
+    for (;;) {
+      let child = 2 * index + 1;
+      if (child >= events.length) break;
+      if (child + 1 < events.length && isBefore(events[child + 1], events[child])) child += 1;
+      const least = events[child];
+      if (least === undefined || !isBefore(least, last)) break;
+      events[index] = least;
+      index = child;
+    }
+    events[index] = last;
+  }
+}
+
+function isBefore(a: TimedEvent | undefined, b: TimedEvent | undefined): boolean {
+  if (a === undefined || b === undefined) return false;
+  return a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
+}
+
+export interface Faults {
+  /** Probability that a command or its answer is lost. */
+  loss: number;
+  /** The longest delay of a command, and of its answer. */
+  delayMs: number;
+  isFrozen: boolean;
+}
+
+export interface ModelUse {
+  readonly atMs: number;
+  readonly amount: number;
+}
+
+export class ModelNode {
+  readonly id: string;
+  readonly limiter: Limiter;
+  readonly sharing: LimitSharing;
+  readonly allocator: ShareAllocator;
+  readonly leases = new Set<LimitLease>();
+  isRunning = false;
+  isCutOff = false;
+
+  constructor(id: string, cluster: ModelCluster) {
+    this.id = id;
+    const { time } = cluster;
+    const clock = { monotonicMs: () => time.nowMs };
+    const subjects = new SubjectRegistry();
+    this.limiter = openLimiter(clock, subjects);
+    this.allocator = new ShareAllocator({ node: id, subjects, ...clock, onGain() {} });
+    subjects.shares = this.allocator;
+    this.sharing = new LimitSharing({
+      node: id,
+      coordinator: cluster.connect(this),
+      allocator: this.allocator,
+      clock,
+      timers: time,
+      timing: TIMING,
+      lossRule: "share",
+      newEpoch: () => `epoch ${cluster.random()}`,
+      random: cluster.random,
+      listNodes: async () => cluster.listRunning(id),
+      onStateChange() {},
+    });
+  }
+
+  async start(): Promise<void> {
+    await this.sharing.start();
+    this.isRunning = true;
+  }
+}
+
+export class ModelCluster {
+  readonly time = new VirtualTime();
+  readonly random: () => number;
+  readonly faults: Faults = { loss: 0, delayMs: 5, isFrozen: false };
+  readonly nodes: ModelNode[] = [];
+  readonly uses: ModelUse[] = [];
+  inFlight = 0;
+  inFlightMax = 0;
+  refused = 0;
+  readonly #store: MemoryCoordinator;
+  #copies: (string | null)[] = [];
+  #started = 0;
+
+  constructor(seed: number) {
+    let state = seed;
+    this.random = () => {
+      state = (state * 48_271) % 2_147_483_647;
+      return state / 2_147_483_647;
+    };
+    this.#store = new MemoryCoordinator(() => this.time.nowMs);
+  }
+
+  listRunning(joining: string): string[] {
+    return [...this.nodes.map(({ id }) => id).filter((id) => id !== joining), joining];
+  }
+
+  connect(node: ModelNode): Coordinator {
+    const command = async <T>(work: () => Promise<T>): Promise<T> => {
+      const { loss, delayMs } = this.faults;
+      await this.time.sleep(this.random() * delayMs);
+      while (this.faults.isFrozen) await this.time.sleep(100);
+      if (node.isCutOff || this.random() < loss) return new Promise<T>(() => {});
+      const result = await work();
+      await this.time.sleep(this.random() * delayMs);
+      if (node.isCutOff || this.random() < loss) return new Promise<T>(() => {});
+      return result;
+    };
+    return {
+      kind: "memory",
+      read: () => command(() => this.#store.read()),
+      replace: (read: CoordinatorDocument, text: string) =>
+        command(async () => {
+          const isReplaced = await this.#store.replace(read, text);
+          if (isReplaced) this.#copies = [...this.#copies.slice(-20), text];
+          return isReplaced;
+        }),
+      close: async () => {},
+    };
+  }
+
+  /** Resolves with the node when it serves. */
+  async startNode(): Promise<ModelNode> {
+    const node = new ModelNode(`n${this.#started++}`, this);
+    this.nodes.push(node);
+    await node.start();
+    return node;
+  }
+
+  kill(node: ModelNode): void {
+    node.isCutOff = true;
+    node.isRunning = false;
+    this.inFlight -= node.leases.size;
+    node.leases.clear();
+    this.nodes.splice(this.nodes.indexOf(node), 1);
+  }
+
+  loseState(): void {
+    this.#store.restore(null);
+  }
+
+  /** The state before the last writes. */
+  failOver(lostWrites: number): void {
+    this.#store.restore(this.#copies.at(-1 - lostWrites) ?? null);
+  }
+
+  /** One request. `holdMs` is how long it is in flight. */
+  async send(node: ModelNode, subject: Subject, { tokens = 0, holdMs = 0 } = {}): Promise<boolean> {
+    const untilMs = this.time.nowMs + TIMING.waitMs;
+    for (;;) {
+      if (!node.isRunning) return false;
+      const admission = node.limiter.admit([subject], tokens, 0);
+      if (admission.ok) {
+        this.#track(node, admission.lease, { tokens, holdMs });
+        return true;
+      }
+      if (!admission.mayGrow || this.time.nowMs >= untilMs) break;
+      if (!(await node.sharing.waitForGain())) break;
+    }
+    this.refused += 1;
+    return false;
+  }
+
+  #track(node: ModelNode, lease: LimitLease, { tokens, holdMs }: { tokens: number; holdMs: number }): void {
+    this.uses.push({ atMs: this.time.nowMs, amount: Math.max(1, tokens) });
+    this.inFlight += 1;
+    this.inFlightMax = Math.max(this.inFlightMax, this.inFlight);
+    node.leases.add(lease);
+    this.time.after(holdMs, () => {
+      lease.release();
+      if (node.leases.delete(lease)) this.inFlight -= 1;
+    });
+  }
+
+  /** The largest use in any window. */
+  findPeak(windowMs = 60_000): number {
+    let peak = 0;
+    let sum = 0;
+    let first = 0;
+    for (const { atMs, amount } of this.uses) {
+      sum += amount;
+      while ((this.uses[first]?.atMs ?? 0) + windowMs <= atMs) sum -= this.uses[first++]?.amount ?? 0;
+      peak = Math.max(peak, sum);
+    }
+    return peak;
+  }
+
+  countUses(fromMs: number, toMs: number): number {
+    let sum = 0;
+    for (const { atMs, amount } of this.uses) if (atMs >= fromMs && atMs < toMs) sum += amount;
+    return sum;
+  }
+}
+
+export function keySubject(limits: Partial<CallerLimits>): Subject {
+  return {
+    scope: "key",
+    id: "k1",
+    limits: { rpm: null, tpm: null, concurrency: null, windows: [], ...limits },
+  };
+}

@@ -1,0 +1,326 @@
+/**
+ * Keeps this node in step with the other nodes: writes what it holds of each limit to the coordinator, a few times a
+ * second, and receives what the others give. If the coordinator does not answer, each node keeps what it holds.
+ */
+
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Coordinator, CoordinatorDocument } from "./coordinator.ts";
+import {
+  type ExchangeReply,
+  type ExchangeRequest,
+  exchange,
+  findLost,
+  isAsking,
+  type Ledger,
+  type LedgerTiming,
+} from "./ledger.ts";
+import type { ShareAllocator } from "./share-allocator.ts";
+
+export interface SharingTiming extends LedgerTiming {
+  readonly tickMs: number;
+  /** A node that asks writes less often than the others: they must have written in between. */
+  readonly askTickMs: number;
+  /** How often a node without changes writes. */
+  readonly beatMs: number;
+  /** How long the coordinator may take for one command. */
+  readonly commandMs: number;
+  /** After this many failures in a row the coordinator is lost. */
+  readonly faultsMax: number;
+  readonly retryMinMs: number;
+  readonly retryMaxMs: number;
+  /** How long a start waits until all nodes have confirmed the new node. */
+  readonly joinMs: number;
+  /** How long a request may wait for other nodes. */
+  readonly waitMs: number;
+}
+
+/** SharingTimers are passed in, so that a model can run hours in seconds. */
+export interface SharingTimers {
+  /** Returns the function that cancels it. */
+  after(ms: number, callback: () => void): () => void;
+}
+
+export const systemTimers: SharingTimers = {
+  after(ms, callback) {
+    const timer = setTimeout(callback, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+export type CoordinatorLossRule = "share" | "closed" | "open";
+
+export interface LimitSharingOptions {
+  readonly node: string;
+  readonly coordinator: Coordinator;
+  readonly allocator: ShareAllocator;
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly timers: SharingTimers;
+  readonly timing: SharingTiming;
+  readonly lossRule: CoordinatorLossRule;
+  newEpoch(): string;
+  random(): number;
+  /** The ids of all registered nodes, this one included. */
+  listNodes(): Promise<readonly string[]>;
+  /** Called once for each change. */
+  onStateChange(state: CoordinatorState, reason: string): void;
+}
+
+export type CoordinatorState = "up" | "lost";
+
+/** Attempts to replace a document that other nodes replace as well. */
+const ATTEMPTS_MAX = 6;
+const CONFLICT_DELAY_MS = 8;
+
+export class LimitSharing {
+  readonly #options: LimitSharingOptions;
+  readonly #waiting = new Set<() => void>();
+  #state: CoordinatorState = "up";
+  #faults = 0;
+  #retryMs: number;
+  #candidates: readonly string[];
+  #intent: ExchangeRequest["intent"] = "take_part";
+  #write = 0;
+  #confirmedWrite = 0;
+  /** The moment of the last exchange that succeeded. */
+  #answeredMs: number;
+  #writtenMs = Number.NEGATIVE_INFINITY;
+  #lossStage: "none" | "surplus_dropped" | "shares_restored" = "none";
+  #cancelTick: (() => void) | null = null;
+  #running: Promise<void> | null = null;
+  #isStarted = false;
+  #isStopped = false;
+
+  constructor(options: LimitSharingOptions) {
+    this.#options = options;
+    this.#retryMs = options.timing.retryMinMs;
+    this.#candidates = [options.node];
+    this.#answeredMs = options.clock.monotonicMs();
+  }
+
+  get state(): CoordinatorState {
+    return this.#state;
+  }
+
+  get kind(): Coordinator["kind"] {
+    return this.#options.coordinator.kind;
+  }
+
+  /** How long a request may wait for other nodes. */
+  get waitMs(): number {
+    return this.#options.timing.waitMs;
+  }
+
+  /** Requests with limits are refused while the coordinator is lost. */
+  get isClosed(): boolean {
+    return this.#state === "lost" && this.#options.lossRule === "closed" && !this.#options.allocator.isAlone;
+  }
+
+  /** Resolves when all nodes have confirmed this one, or after `joinMs`. */
+  async start(): Promise<void> {
+    const { node, allocator, clock, timing } = this.#options;
+    this.#candidates = await this.#options.listNodes();
+    if (this.#candidates.every((id) => id === node)) this.#intent = "start_alone";
+    const untilMs = clock.monotonicMs() + timing.joinMs;
+    while (!allocator.isActive && clock.monotonicMs() < untilMs) {
+      await this.#runOnce();
+      if (!allocator.isActive) await this.#sleep(timing.tickMs / 2);
+    }
+    this.#isStarted = true;
+    if (!allocator.isActive) await this.#readRegistry();
+    this.#schedule(timing.tickMs);
+  }
+
+  /** Writes that this node has left, so that the others do not wait for it. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancelTick?.();
+    await this.#running;
+    this.#intent = "leave";
+    if (this.#state === "up") await this.#runOnce();
+    this.#wakeAll();
+    await this.#options.coordinator.close();
+  }
+
+  /**
+   * Resolves with true when this node may use more, or when it is known that it may not for now. False: the coordinator
+   * does not answer, so that waiting is useless.
+   */
+  waitForGain(): Promise<boolean> {
+    const { timing } = this.#options;
+    if (this.#state === "lost" || this.#isStopped) return Promise.resolve(false);
+    // The first request that lacks something is written at once.
+    const sinceWriteMs = this.#options.clock.monotonicMs() - this.#writtenMs;
+    if (sinceWriteMs >= timing.askTickMs && this.#running === null) this.#schedule(0);
+    return new Promise((resolve) => {
+      const wake = () => {
+        cancel();
+        this.#waiting.delete(wake);
+        resolve(this.#faults === 0);
+      };
+      const cancel = this.#options.timers.after(timing.waitMs, wake);
+      this.#waiting.add(wake);
+    });
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#isStopped) return;
+    this.#cancelTick?.();
+    this.#cancelTick = this.#options.timers.after(delayMs, () => {
+      this.#cancelTick = null;
+      this.#running = this.#runOnce().finally(() => {
+        this.#running = null;
+        const { timing, allocator } = this.#options;
+        const tickMs = allocator.isAsking ? timing.askTickMs : timing.tickMs;
+        this.#schedule(this.#state === "lost" ? Math.min(this.#retryMs, timing.retryMaxMs) : tickMs);
+      });
+    });
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#options.timers.after(ms, resolve));
+  }
+
+  async #runOnce(): Promise<void> {
+    try {
+      // A node that has something to confirm or to give writes again at once.
+      for (let round = 0; round < ATTEMPTS_MAX && (await this.#exchange()); round++);
+      this.#noteAnswer();
+    } catch (error) {
+      this.#noteFault(error instanceof Error ? error.message : "unknown");
+      if (this.#state === "lost" && this.#isStarted) await this.#readRegistry();
+    }
+  }
+
+  /** Without the coordinator, the registry says how many nodes divide the limits. It may be away as well. */
+  async #readRegistry(): Promise<void> {
+    const { allocator, listNodes, lossRule } = this.#options;
+    const registered = await this.#withDeadline(listNodes()).catch(() => null);
+    if (registered !== null) this.#candidates = [...new Set([...registered, this.#options.node])];
+    if (this.#state !== "lost" && allocator.hasJoined) return;
+    if (lossRule === "open" && this.#state === "lost") return;
+    // A node that has never joined is not exact, but the alternative is to refuse all requests.
+    if (allocator.hasJoined) allocator.noteRegistered(this.#candidates);
+    else allocator.override({ kind: "shares", members: this.#candidates });
+  }
+
+  /** Returns true if the ledger has to be written again. */
+  async #exchange(): Promise<boolean> {
+    const { coordinator, allocator, timing, newEpoch, random } = this.#options;
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const read = await this.#withDeadline(coordinator.read());
+      const ledger = parseLedger(read);
+      if (ledger !== null) allocator.give(ledger, findLost(ledger, read.nowMs, timing));
+      const request = this.#buildRequest();
+      if (ledger !== null && this.#isUnchanged(ledger, request, read.nowMs)) return false;
+      const reply = exchange(ledger, request, { nowMs: read.nowMs, newEpoch, timing });
+      this.#write = request.write;
+      if (await this.#withDeadline(coordinator.replace(read, JSON.stringify(reply.ledger))))
+        return this.#accept(reply, request);
+      await this.#sleep(CONFLICT_DELAY_MS * (attempt + 1) * random());
+    }
+    // Other nodes were faster each time. The next tick tries again.
+    return false;
+  }
+
+  #accept(reply: ExchangeReply, request: ExchangeRequest): boolean {
+    const { allocator, clock } = this.#options;
+    this.#confirmedWrite = request.write;
+    this.#writtenMs = clock.monotonicMs();
+    if (this.#intent !== "leave") this.#intent = "take_part";
+    this.#candidates = [...new Set([...reply.ledger.members, this.#options.node])];
+    const isAgain = allocator.apply(reply);
+    if (reply.grants.size > 0) this.#wakeAll();
+    return isAgain && this.#intent !== "leave";
+  }
+
+  #buildRequest(): ExchangeRequest {
+    return {
+      ...this.#options.allocator.buildRequest(),
+      candidates: this.#candidates,
+      write: this.#write + 1,
+      confirmedWrite: this.#confirmedWrite,
+      intent: this.#intent,
+    };
+  }
+
+  /** Nothing to write: the ledger knows this node, and no node asks for anything. */
+  #isUnchanged(ledger: Ledger, request: ExchangeRequest, nowMs: number): boolean {
+    const { node, allocator, timing } = this.#options;
+    const own = ledger.nodes[node];
+    if (!allocator.isActive || request.intent !== "take_part" || own === undefined) return false;
+    if (request.known?.epoch !== ledger.epoch || request.known.version !== ledger.version) return false;
+    if (nowMs - own.beatMs >= timing.beatMs || own.write !== this.#confirmedWrite) return false;
+    if (Object.keys(request.rows).length > 0) return false;
+    return Object.values(ledger.meters).every((rows) => !Object.values(rows).some(isAsking) && !rows[node]);
+  }
+
+  #withDeadline<T>(work: Promise<T>): Promise<T> {
+    const { timing, timers } = this.#options;
+    return new Promise((resolve, reject) => {
+      const cancel = timers.after(timing.commandMs, () =>
+        reject(new Error(`no answer within ${timing.commandMs} ms`)),
+      );
+      work.then(resolve, reject).finally(cancel);
+    });
+  }
+
+  #noteAnswer(): void {
+    const { clock, timing, allocator, lossRule, onStateChange } = this.#options;
+    this.#answeredMs = clock.monotonicMs();
+    this.#faults = 0;
+    this.#retryMs = timing.retryMinMs;
+    this.#lossStage = "none";
+    allocator.noteRegistered(null);
+    if (this.#state === "up") return;
+    this.#state = "up";
+    if (lossRule === "open") allocator.override(null);
+    onStateChange("up", "");
+  }
+
+  #noteFault(reason: string): void {
+    const { clock, timing, allocator, lossRule, onStateChange } = this.#options;
+    this.#faults += 1;
+    this.#wakeAll();
+    if (this.#state === "lost") this.#retryMs = Math.min(2 * this.#retryMs, timing.retryMaxMs);
+    else if (this.#faults >= timing.faultsMax) {
+      this.#state = "lost";
+      if (lossRule === "open") {
+        allocator.override({ kind: "whole" });
+        // What is used meanwhile exceeds the shares: the nodes have to compare what they have used.
+        this.#intent = "rejoin";
+      }
+      onStateChange("lost", reason);
+    }
+    this.#adaptToLoss(clock.monotonicMs() - this.#answeredMs);
+  }
+
+  /** The times are such that no two nodes hold the same part, whichever of them are cut off. */
+  #adaptToLoss(silentMs: number): void {
+    const { allocator, timing } = this.#options;
+    const { lostAfterMs, removedAfterMs } = timing;
+    if (this.#lossStage === "none" && silentMs > lostAfterMs) {
+      this.#lossStage = "surplus_dropped";
+      allocator.dropSurplus();
+    } else if (this.#lossStage === "surplus_dropped" && silentMs > 2 * lostAfterMs + removedAfterMs) {
+      this.#lossStage = "shares_restored";
+      allocator.restoreShares();
+    }
+  }
+
+  #wakeAll(): void {
+    for (const wake of [...this.#waiting]) wake();
+  }
+}
+
+/** Null if there is none. A document of another format is replaced as if it were lost. */
+function parseLedger({ text }: CoordinatorDocument): Ledger | null {
+  if (text === null) return null;
+  try {
+    const parsed: unknown = JSON.parse(text);
+    const isLedger =
+      typeof parsed === "object" && parsed !== null && "format" in parsed && parsed.format === 1;
+    return isLedger ? (parsed as Ledger) : null;
+  } catch {
+    return null;
+  }
+}

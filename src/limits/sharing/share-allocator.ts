@@ -1,0 +1,399 @@
+/**
+ * Keeps what this node may use of each limit, in step with the ledger that all nodes share. Without demand every node
+ * holds its exact share; a node that needs more asks for what the others do not use.
+ */
+
+import type { Unit } from "../limiter-types.ts";
+import type { ShareSource, SubjectRegistry } from "../subject-registry.ts";
+import type { SubjectState } from "../subject-state.ts";
+import {
+  type ExchangeReply,
+  type ExchangeRequest,
+  type Ledger,
+  type LedgerRow,
+  readTerms,
+  type Stage,
+} from "./ledger.ts";
+import { findMeterUse, nameConcurrency, nameMeter, readMeterUse } from "./meters.ts";
+import {
+  type Bound,
+  boundByShares,
+  computeBound,
+  computeDefaultDelta,
+  computeShare,
+  type ShareTerms,
+} from "./shares.ts";
+
+/** A node without requests keeps this part of its share, so that it can serve if the coordinator is lost. */
+const KEPT_DIVISOR = 6;
+/** How long a node asks after the last request that did not fit. */
+const WANT_MS = 1_000;
+/** Slots are asked for longer: requests in a queue do not retry. */
+const WANT_SLOT_MS = 5_000;
+/** After an answer without a gain, requests do not wait for the next one. */
+const HOPELESS_MS = 1_000;
+/** How long a node keeps more than its share without demand. */
+const SURPLUS_MS = 2_000;
+const CHECKED_SUBJECTS_MAX = 5_000;
+
+interface Want {
+  need: number;
+  untilMs: number;
+  hopelessUntilMs: number;
+}
+
+interface Holding {
+  /** What this node may use, minus its share. */
+  delta: number;
+  limit: number;
+  wantedMs: number;
+}
+
+type Phase = "joining" | "confirmed" | "prepared" | "active";
+
+const STAGES: Readonly<Record<Phase, Stage>> = { joining: 0, confirmed: 1, prepared: 2, active: 2 };
+
+export interface ShareAllocatorOptions {
+  readonly node: string;
+  readonly subjects: SubjectRegistry;
+  monotonicMs(): number;
+  /** This node may use more of a limit of this subject. */
+  onGain(state: SubjectState): void;
+}
+
+export class ShareAllocator implements ShareSource {
+  readonly #options: ShareAllocatorOptions;
+  readonly #holdings = new Map<string, Holding>();
+  readonly #wants = new Map<string, Want>();
+  /** Limits of which this node has used more than it may hold now. */
+  readonly #overused = new Set<string>();
+  #phase: Phase = "joining";
+  #known: { epoch: string; version: number } | null = null;
+  #terms: ShareTerms = { members: [], unconfirmed: {} };
+  /** Until all nodes have prepared the new terms, the earlier ones bound what this node may use. */
+  #bounds: Bound[] = [boundByShares([])];
+  /** Replaces all terms: shares of these nodes, or the whole limit. Null in normal operation. */
+  #override: { readonly kind: "shares"; readonly members: readonly string[] } | { kind: "whole" } | null =
+    null;
+  /** Nodes that have started while the coordinator is lost get their shares as well. */
+  #lossBound: Bound | null = null;
+
+  constructor(options: ShareAllocatorOptions) {
+    this.#options = options;
+  }
+
+  get isActive(): boolean {
+    return this.#phase === "active";
+  }
+
+  /** Whether this node has ever known a ledger. */
+  get hasJoined(): boolean {
+    return this.#known !== null;
+  }
+
+  get isAlone(): boolean {
+    return this.#phase === "active" && this.#terms.members.length === 1;
+  }
+
+  get isAsking(): boolean {
+    return this.#wants.size > 0;
+  }
+
+  assign(state: SubjectState): void {
+    const nowMs = this.#options.monotonicMs();
+    const { concurrency } = state.limits;
+    if (concurrency !== null) state.slots = this.#computeCap(nameConcurrency(state), concurrency);
+    for (const meter of state.meters) {
+      const { limit } = readMeterUse(meter, nowMs);
+      meter.cap = meter.max - limit + this.#computeCap(nameMeter(state, meter), limit);
+    }
+  }
+
+  want(state: SubjectState, amounts: Readonly<Record<Unit, number>>): boolean {
+    if (this.isAlone) return false;
+    const nowMs = this.#options.monotonicMs();
+    let isHopeless = false;
+    const ask = (name: string, need: number, forMs: number) => {
+      const want = this.#wants.get(name) ?? { need: 0, untilMs: 0, hopelessUntilMs: 0 };
+      this.#wants.set(name, want);
+      want.need = Math.max(want.need, need);
+      want.untilMs = nowMs + forMs;
+      if (want.hopelessUntilMs > nowMs) isHopeless = true;
+    };
+    const { concurrency } = state.limits;
+    if (concurrency !== null && state.slots !== null && state.inUse >= state.slots) {
+      if (state.slots >= concurrency) return false;
+      ask(nameConcurrency(state), state.inUse + 1 - state.slots, WANT_SLOT_MS);
+    }
+    for (const meter of state.meters) {
+      const missing = meter.used + amounts[meter.unit] - meter.cap;
+      if (missing <= 0) continue;
+      if (meter.cap >= meter.max) return false;
+      ask(nameMeter(state, meter), Math.min(missing, meter.max - meter.cap), WANT_MS);
+    }
+    return !isHopeless;
+  }
+
+  /** Shares of these nodes without a ledger, because the coordinator has never answered; or the whole limit. */
+  override(terms: { kind: "shares"; members: readonly string[] } | { kind: "whole" } | null): void {
+    this.#override = terms;
+    this.#assignAll();
+  }
+
+  /** The registered nodes while the coordinator is lost; null when it has answered. */
+  noteRegistered(members: readonly string[] | null): void {
+    const isKnown = members === null || members.every((member) => this.#terms.members.includes(member));
+    if (isKnown && this.#lossBound === null) return;
+    this.#lossBound = isKnown || members === null ? null : boundByShares(members);
+    this.#assignAll();
+  }
+
+  /** Without the coordinator, what this node holds beyond its shares may be needed by the others. */
+  dropSurplus(): void {
+    for (const holding of this.#holdings.values()) holding.delta = Math.min(holding.delta, 0);
+    this.#assignAll();
+  }
+
+  /** All nodes have dropped their surplus, and its use has left the windows. */
+  restoreShares(): void {
+    this.#holdings.clear();
+    this.#assignAll();
+  }
+
+  buildRequest(): Pick<ExchangeRequest, "node" | "known" | "stage" | "rows"> {
+    const nowMs = this.#options.monotonicMs();
+    const rows: Record<string, LedgerRow> = {};
+    if (this.#phase === "active") this.#findLowRemainders(nowMs);
+    for (const [name, want] of this.#wants) if (want.untilMs <= nowMs) this.#endWant(name, want, nowMs);
+    const names = new Set([...this.#holdings.keys(), ...this.#overused, ...this.#wants.keys()]);
+    for (const name of names) {
+      const row = this.#buildRow(name, nowMs);
+      if (row !== null) rows[name] = row;
+    }
+    return { node: this.#options.node, known: this.#known, stage: STAGES[this.#phase], rows };
+  }
+
+  /** Call it when the ledger of the reply has been written. Returns true if the ledger has to be written again soon. */
+  apply(reply: ExchangeReply): boolean {
+    const { ledger } = reply;
+    if (this.#known?.epoch !== ledger.epoch || this.#known.version !== ledger.version) {
+      this.#confirm(reply);
+      return true;
+    }
+    if (this.#phase === "confirmed" && reply.isConfirmedByAll) {
+      this.#prepare(reply);
+      return true;
+    }
+    if (this.#phase === "prepared" && reply.isPreparedByAll) this.#activate(reply);
+    if (this.#phase !== "active") return false;
+    for (const [name, amount] of reply.grants) this.#receive(name, amount);
+    return false;
+  }
+
+  /** Gives what other nodes ask for in this ledger. Call it before the request that is written next. */
+  give(ledger: Ledger, lost: ReadonlySet<string>): void {
+    const { node } = this.#options;
+    const { epoch, version } = this.#known ?? {};
+    if (this.#phase !== "active" || epoch !== ledger.epoch || version !== ledger.version) return;
+    for (const [meter, rows] of Object.entries(ledger.meters)) {
+      for (const [other, row] of Object.entries(rows)) {
+        if (other === node) continue;
+        // A lost node may serve on. What it gave away must be free when it takes its share again.
+        const wished = lost.has(other) ? { ...row, wish: -row.delta, deficit: -row.delta, need: 0 } : row;
+        if (wished.wish > 0) this.#give(meter, wished, ledger.members.length - 1);
+      }
+    }
+  }
+
+  #confirm({ ledger }: ExchangeReply): void {
+    const isKnown = this.#known !== null || this.#override?.kind === "shares";
+    if (isKnown) this.#bounds.push(this.#captureBound());
+    this.#known = { epoch: ledger.epoch, version: ledger.version };
+    this.#terms = readTerms(ledger);
+    this.#phase = "confirmed";
+    this.#override = null;
+    this.#holdings.clear();
+    this.#assignAll();
+    this.#findOverused();
+  }
+
+  #captureBound(): Bound {
+    if (this.#override?.kind === "shares") return boundByShares(this.#override.members);
+    const deltas = new Map<string, number>();
+    for (const [name, { delta }] of this.#holdings) deltas.set(name, delta);
+    return { terms: this.#terms, deltas };
+  }
+
+  #findOverused(): void {
+    const { subjects, monotonicMs } = this.#options;
+    const nowMs = monotonicMs();
+    this.#overused.clear();
+    for (const state of subjects.all()) {
+      if (state.slots !== null && state.inUse > state.slots) this.#overused.add(nameConcurrency(state));
+      for (const meter of state.meters) {
+        readMeterUse(meter, nowMs);
+        if (meter.used > meter.cap) this.#overused.add(nameMeter(state, meter));
+      }
+    }
+  }
+
+  #prepare({ ledger }: ExchangeReply): void {
+    this.#terms = readTerms(ledger);
+    this.#phase = "prepared";
+    this.#assignAll();
+    this.#findOverused();
+  }
+
+  /** Every limit that a node has overused has a row now. Of these nothing is raised without a grant. */
+  #activate({ ledger }: ExchangeReply): void {
+    const { node, subjects, monotonicMs } = this.#options;
+    const nowMs = monotonicMs();
+    for (const [meter, rows] of Object.entries(ledger.meters)) {
+      const limit = findMeterUse(subjects, meter, nowMs)?.limit ?? Object.values(rows)[0]?.limit ?? 0;
+      const delta =
+        this.#computeCap(meter, limit) - computeShare(limit, this.#terms.members, { node, meter });
+      this.#holdings.set(meter, { delta, limit, wantedMs: nowMs });
+    }
+    this.#phase = "active";
+    this.#bounds = [];
+    this.#assignAll();
+  }
+
+  #receive(name: string, amount: number): void {
+    const nowMs = this.#options.monotonicMs();
+    const want = this.#wants.get(name);
+    if (amount === 0) {
+      if (want !== undefined) want.hopelessUntilMs = nowMs + HOPELESS_MS;
+      return;
+    }
+    const use = findMeterUse(this.#options.subjects, name, nowMs);
+    this.#changeHolding(name, use?.limit ?? this.#holdings.get(name)?.limit ?? 0, amount);
+    if (want !== undefined) {
+      want.need = Math.max(0, want.need - amount);
+      if (want.need === 0) this.#wants.delete(name);
+    }
+    if (use === null) return;
+    this.assign(use.state);
+    this.#options.onGain(use.state);
+    use.state.onRelease?.();
+  }
+
+  #give(meter: string, wished: LedgerRow, givers: number): void {
+    const { node, subjects, monotonicMs } = this.#options;
+    const use = findMeterUse(subjects, meter, monotonicMs());
+    const limit = use?.limit ?? wished.limit;
+    const share = computeShare(limit, this.#terms.members, { node, meter });
+    const cap = this.#computeCap(meter, limit);
+    // A request that needs most of the limit gets all that the others can spare.
+    const kept = wished.need > limit / 2 ? 0 : Math.floor(share / KEPT_DIVISOR);
+    const asked = Math.max(Math.ceil(wished.wish / givers), Math.ceil(wished.need / givers));
+    const unused = Math.min(asked, cap - Math.max(use?.used ?? 0, kept));
+    // Above its share, a node also gives what it uses: requests wait until enough of it has left the window.
+    const yielded = Math.min(wished.wish, wished.deficit, cap - share);
+    const amount = Math.max(unused, yielded);
+    if (amount <= 0) return;
+    this.#changeHolding(meter, limit, -amount);
+    if (use !== null) this.assign(use.state);
+  }
+
+  #changeHolding(name: string, limit: number, by: number): void {
+    const { node, monotonicMs } = this.#options;
+    const holding = this.#holdings.get(name) ?? {
+      delta: computeDefaultDelta(this.#terms, limit, { node, meter: name }),
+      limit,
+      wantedMs: monotonicMs(),
+    };
+    holding.delta += by;
+    holding.limit = limit;
+    if (by > 0) holding.wantedMs = monotonicMs();
+    this.#holdings.set(name, holding);
+  }
+
+  #computeCap(name: string, limit: number): number {
+    const override = this.#override;
+    const subject = { node: this.#options.node, meter: name };
+    if (override?.kind === "whole") return limit;
+    if (override !== null) return computeShare(limit, override.members, subject);
+    const share = computeShare(limit, this.#terms.members, subject);
+    const holding = this.#holdings.get(name);
+    // A surplus belongs to the limit for which it was granted.
+    if (holding !== undefined && holding.delta > 0 && limit < holding.limit) holding.delta = 0;
+    let cap = share + (holding?.delta ?? this.#computeDefault(name, limit));
+    const bounds = this.#lossBound === null ? this.#bounds : [...this.#bounds, this.#lossBound];
+    for (const bound of bounds) cap = Math.min(cap, computeBound(bound, limit, subject));
+    return Math.max(0, cap);
+  }
+
+  /** Which nodes are lost is known once all others have confirmed the terms. */
+  #computeDefault(name: string, limit: number): number {
+    if (this.#phase === "confirmed") return 0;
+    return Math.min(0, computeDefaultDelta(this.#terms, limit, { node: this.#options.node, meter: name }));
+  }
+
+  #buildRow(name: string, nowMs: number): LedgerRow | null {
+    const subject = { node: this.#options.node, meter: name };
+    const holding = this.#holdings.get(name);
+    const use = findMeterUse(this.#options.subjects, name, nowMs);
+    const limit = use?.limit ?? holding?.limit ?? 0;
+    const used = use?.used ?? 0;
+    const share = computeShare(limit, this.#terms.members, subject);
+    const want = this.#wants.get(name);
+    if (holding !== undefined && want === undefined) this.#returnSurplus(holding, { used, share, nowMs });
+    const cap = this.#computeCap(name, limit);
+    if (use !== null && holding !== undefined) this.assign(use.state);
+    if (used <= cap) this.#overused.delete(name);
+    // Until all nodes are prepared, the row says what this node will hold.
+    const planned = share + (holding?.delta ?? this.#computeDefault(name, limit));
+    const held = Math.max(this.#phase === "active" ? cap : planned, used);
+    const isActive = this.#phase === "active";
+    const deficit = isActive ? Math.max(0, share - cap) : 0;
+    const wish = isActive && want !== undefined ? Math.min(limit - cap, Math.max(want.need, cap)) : 0;
+    if (held === share && wish <= 0 && deficit === 0) {
+      this.#holdings.delete(name);
+      if (computeDefaultDelta(this.#terms, limit, subject) === 0) return null;
+    }
+    return { delta: held - share, wish: Math.max(0, wish), need: want?.need ?? 0, deficit, limit };
+  }
+
+  /** Returns what a node holds beyond its share once no request has needed it for some time. */
+  #returnSurplus(
+    holding: Holding,
+    { used, share, nowMs }: { used: number; share: number; nowMs: number },
+  ): void {
+    if (holding.delta <= 0 || nowMs - holding.wantedMs < SURPLUS_MS) return;
+    holding.delta = Math.min(holding.delta, Math.max(0, Math.ceil(used * 1.5) - share));
+  }
+
+  #endWant(name: string, want: Want, nowMs: number): void {
+    const use = findMeterUse(this.#options.subjects, name, nowMs);
+    const isQueued = use !== null && use.state.onRelease !== null;
+    if (isQueued) want.untilMs = nowMs + WANT_MS;
+    else this.#wants.delete(name);
+  }
+
+  /** Asks before the remainder is used up, so that requests need not wait. */
+  #findLowRemainders(nowMs: number): void {
+    const states = this.#options.subjects.all();
+    if (this.isAlone || states.length > CHECKED_SUBJECTS_MAX) return;
+    for (const state of states) {
+      for (const meter of state.meters) {
+        if (meter.cap >= meter.max || meter.used === 0) continue;
+        const { used, limit } = readMeterUse(meter, nowMs);
+        const cap = limit - (meter.max - meter.cap);
+        if (cap - used >= cap / 3 || used === 0) continue;
+        const name = nameMeter(state, meter);
+        if (!this.#wants.has(name))
+          this.#wants.set(name, { need: 1, untilMs: nowMs + WANT_MS, hopelessUntilMs: 0 });
+        const holding = this.#holdings.get(name);
+        if (holding !== undefined) holding.wantedMs = nowMs;
+      }
+    }
+  }
+
+  #assignAll(): void {
+    for (const state of this.#options.subjects.all()) {
+      this.assign(state);
+      state.onRelease?.();
+    }
+  }
+}

@@ -1,0 +1,145 @@
+/** The contract of a coordinator, on every engine. */
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { type Postgres, startPostgres } from "../../test/support/postgres.ts";
+import { startRedis, type TestRedis } from "../../test/support/redis.ts";
+import { nodeLimits } from "../config/node-limits.ts";
+import { openLimiter, type Subject } from "../limits/limiter.ts";
+import { type Coordinator, MemoryCoordinator } from "../limits/sharing/coordinator.ts";
+import { LimitSharing, systemTimers } from "../limits/sharing/limit-sharing.ts";
+import { ShareAllocator } from "../limits/sharing/share-allocator.ts";
+import { SubjectRegistry } from "../limits/subject-registry.ts";
+import { NO_LIMITS } from "../records.ts";
+import { openDb } from "../store/engine/db.ts";
+import { migrate } from "../store/engine/migrate.ts";
+import { PostgresCoordinator } from "./postgres-coordinator.ts";
+import { RedisCoordinator } from "./redis-coordinator.ts";
+
+let postgres: Postgres;
+let redis: TestRedis;
+
+beforeAll(async () => {
+  postgres = await startPostgres();
+  redis = await startRedis();
+  const db = await openDb(postgres.url);
+  await migrate(db);
+  await db.close();
+}, 300_000);
+
+afterAll(async () => {
+  await redis?.stop();
+  await postgres?.stop();
+});
+
+const newToken = () => crypto.randomUUID();
+const monotonicMs = () => performance.now();
+
+/** Each function opens connections to the same document. */
+const ENGINES: Readonly<Record<string, () => () => Promise<Coordinator>>> = {
+  memory: () => {
+    const shared = new MemoryCoordinator(Date.now);
+    return async () => shared;
+  },
+  postgres: () => {
+    let isOpened = false;
+    return async () => {
+      const db = await openDb(postgres.url, { workload: "coordination" });
+      if (!isOpened) await db.sql`DELETE FROM coordination`;
+      isOpened = true;
+      return new PostgresCoordinator(db, newToken);
+    };
+  },
+  redis: () => {
+    const key = `test:{${newToken()}}`;
+    return async () => new RedisCoordinator({ url: redis.url, key, newToken, monotonicMs });
+  },
+};
+
+for (const [engine, open] of Object.entries(ENGINES)) {
+  describe(engine, () => {
+    test("a document is replaced only by a node that has read it", async () => {
+      const connect = open();
+      const [a, b] = [await connect(), await connect()];
+      const empty = await a.read();
+      expect(empty.text).toBeNull();
+      const also = await b.read();
+      expect(await a.replace(empty, "first")).toBe(true);
+      expect(await b.replace(also, "lost")).toBe(false);
+      const first = await b.read();
+      expect(first.text).toBe("first");
+      expect(await b.replace(first, 'second "ü" \u2028')).toBe(true);
+      expect(await a.replace(first, "late")).toBe(false);
+      expect((await a.read()).text).toBe('second "ü" \u2028');
+      // A token is never used again, also if the document returns to an earlier text.
+      expect(await a.replace(await a.read(), "first")).toBe(true);
+      expect(await b.replace(first, "late")).toBe(false);
+      await Promise.all([a.close(), b.close()]);
+    });
+
+    test("of many writers at once, one replaces the document", async () => {
+      const connect = open();
+      const nodes = await Promise.all(Array.from({ length: 5 }, connect));
+      const read = await Promise.all(nodes.map((node) => node.read()));
+      const results = await Promise.all(
+        nodes.map((node, i) => node.replace(read[i] ?? { text: null, token: "", nowMs: 0 }, `text ${i}`)),
+      );
+      expect(results.filter(Boolean)).toHaveLength(1);
+      await Promise.all(nodes.map((node) => node.close()));
+    });
+
+    test("its clock is the same for all nodes and runs forward", async () => {
+      const connect = open();
+      const [a, b] = [await connect(), await connect()];
+      const { nowMs } = await a.read();
+      await Bun.sleep(20);
+      const laterMs = (await b.read()).nowMs - nowMs;
+      expect(laterMs).toBeGreaterThanOrEqual(15);
+      expect(laterMs).toBeLessThan(10_000);
+      await Promise.all([a.close(), b.close()]);
+    });
+
+    test("nodes divide a limit, move it to the node that needs it, and never exceed it", async () => {
+      const connect = open();
+      const ids = [newToken(), newToken(), newToken()];
+      const nodes = [];
+      for (const id of ids) nodes.push(await startNode(id, ids, await connect()));
+      const subject: Subject = { scope: "key", id: "k", limits: { ...NO_LIMITS, rpm: 30 } };
+      const [busy] = nodes;
+      if (busy === undefined) throw new Error("no node");
+      let served = 0;
+      const untilMs = performance.now() + 20_000;
+      // Two nodes keep a sixth of their shares: one request each.
+      while (served < 28 && performance.now() < untilMs) {
+        if (busy.limiter.admit([subject], 0, 0).ok) served += 1;
+        else await busy.sharing.waitForGain();
+      }
+      expect(served).toBe(28);
+      for (const { limiter } of nodes) while (limiter.admit([subject], 0, 0).ok) served += 1;
+      expect(served).toBeLessThanOrEqual(30);
+      for (const { sharing } of nodes) await sharing.stop();
+    });
+  });
+}
+
+async function startNode(node: string, all: readonly string[], coordinator: Coordinator) {
+  const subjects = new SubjectRegistry();
+  const clock = { monotonicMs };
+  const allocator = new ShareAllocator({ node, subjects, monotonicMs, onGain() {} });
+  subjects.shares = allocator;
+  const sharing = new LimitSharing({
+    node,
+    coordinator,
+    allocator,
+    clock,
+    timers: systemTimers,
+    // The machine of a test may be busy.
+    timing: { ...nodeLimits.limitSharing, commandMs: 2_000, joinMs: 500 },
+    lossRule: "share",
+    newEpoch: newToken,
+    random: Math.random,
+    listNodes: async () => all.slice(0, all.indexOf(node) + 1),
+    onStateChange() {},
+  });
+  await sharing.start();
+  return { sharing, limiter: openLimiter(clock, subjects), allocator };
+}

@@ -1,0 +1,74 @@
+/** A real, throw-away Redis for tests, which can be frozen, emptied and restarted. */
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { RedisClient } from "bun";
+import { eventually } from "./eventually.ts";
+
+export interface TestRedis {
+  readonly url: string;
+  /** Stops answering, with its connections open. */
+  freeze(): void;
+  thaw(): void;
+  flush(): Promise<void>;
+  /** Starts again without its data. */
+  restart(): Promise<void>;
+  configure(name: string, value: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startRedis(): Promise<TestRedis> {
+  const folder = mkdtempSync(join(tmpdir(), "model-gateway-redis-"));
+  const port = findFreePort();
+  const url = `redis://127.0.0.1:${port}`;
+  let child = await spawnRedis(port, folder);
+  const run = async (command: string, args: string[]) => {
+    const client = new RedisClient(url, { autoReconnect: false });
+    await client.connect();
+    await client.send(command, args);
+    client.close();
+  };
+  return {
+    url,
+    freeze: () => child.kill("SIGSTOP"),
+    thaw: () => child.kill("SIGCONT"),
+    flush: () => run("FLUSHALL", []),
+    configure: (name, value) => run("CONFIG", ["SET", name, value]),
+    async restart() {
+      child.kill("SIGKILL");
+      await child.exited;
+      child = await spawnRedis(port, folder);
+    },
+    async stop() {
+      child.kill("SIGKILL");
+      await child.exited;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function findFreePort(): number {
+  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+  const { port } = listener;
+  listener.stop(true);
+  return port;
+}
+
+async function spawnRedis(port: number, folder: string) {
+  const settings = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+  const child = Bun.spawn(["redis-server", ...settings, "--dir", folder], {
+    stdout: "ignore",
+    stderr: "ignore",
+  });
+  await eventually(async () => {
+    const client = new RedisClient(`redis://127.0.0.1:${port}`, { autoReconnect: false });
+    const isReady = await client
+      .connect()
+      .then(() => true)
+      .catch(() => false);
+    client.close();
+    return isReady;
+  });
+  return child;
+}
