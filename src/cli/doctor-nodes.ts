@@ -1,6 +1,7 @@
 /** The checks of `doctor` about several nodes: clocks, versions, and the rights of the database role. */
 
 import { systemClock } from "../net/wire/clock.ts";
+import { findRedisProblem } from "../nodes/redis-coordinator.ts";
 import type { Db } from "../store/engine/db.ts";
 import { isSharedServer, listMissingPrivileges } from "../store/engine/dialect.ts";
 import { findWaitingMigrations } from "../store/engine/migrate.ts";
@@ -21,6 +22,21 @@ export async function checkNodes(db: Db): Promise<Finding[]> {
   ];
   if (isSharedServer(db)) findings.push(...(await checkClocks(db, nodes)), ...(await checkPrivileges(db)));
   return findings;
+}
+
+/** The server that nodes divide limits with, if it is not the database. */
+export async function checkRedis(url: string): Promise<Finding> {
+  try {
+    const problem = await findRedisProblem(url);
+    if (problem === null) return good("redis", "answers, and keeps what nodes share");
+    return doubtful("redis", problem.says, problem.todo);
+  } catch {
+    return doubtful(
+      "redis",
+      "cannot be reached, so that each node uses its own share of the limits",
+      "Check REDIS_URL and that the server runs.",
+    );
+  }
 }
 
 function describeNode({ address, hostName, pid, id }: NodeRecord): string {

@@ -25,7 +25,7 @@ import { checkAccount } from "./check-account.ts";
 import { checkLiveness } from "./check-liveness.ts";
 import { checkSocket } from "./check-socket.ts";
 import { type Command, DATA_OPTION, Failure, type Input, JSON_OPTION } from "./command.ts";
-import { checkNodes } from "./doctor-nodes.ts";
+import { checkNodes, checkRedis } from "./doctor-nodes.ts";
 import { checkGroups, checkOpenAccess, openAccounts } from "./doctor-policy.ts";
 import { type Finding, printFinding } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
@@ -222,6 +222,7 @@ async function checkStore(settings: Settings, keyring: Keyring | null, report: R
     }
     report(passed(what, `${isFile ? "SQLite" : "PostgreSQL"}, schema ${to}`));
     report(...(await checkNodes(db)));
+    if (settings.redisUrl !== null) report(await checkRedis(settings.redisUrl));
     return db;
   } catch (error) {
     if (isForOperators(error))

@@ -82,7 +82,7 @@ export class RedisCoordinator implements Coordinator {
     const client = new RedisClient(this.#options.url, {
       connectionTimeout: CONNECT_TIMEOUT_MS,
       autoReconnect: true,
-      // A command must fail while there is no connection, so that the node notices.
+      // A command waits for the connection that is being opened. The caller's deadline ends the wait.
       enableOfflineQueue: true,
     });
     return client;
@@ -90,14 +90,17 @@ export class RedisCoordinator implements Coordinator {
 }
 
 /** What an operator has to change about the server; null if nothing, or if the server does not tell. */
-export async function findRedisProblem(url: string): Promise<string | null> {
+export async function findRedisProblem(url: string): Promise<{ says: string; todo: string } | null> {
   const client = new RedisClient(url, { connectionTimeout: CONNECT_TIMEOUT_MS, autoReconnect: false });
   try {
     await client.connect();
     const policy = await readSetting(client, "maxmemory-policy");
     const memory = await readSetting(client, "maxmemory");
     if (policy === null || policy === "noeviction" || memory === "0") return null;
-    return `its maxmemory-policy is ${policy}, so it may delete what nodes share. Set noeviction.`;
+    return {
+      says: `has maxmemory-policy ${policy}, so it may delete what nodes share`,
+      todo: "Set maxmemory-policy noeviction.",
+    };
   } finally {
     client.close();
   }
