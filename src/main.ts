@@ -95,7 +95,7 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   const throttles = openThrottleExchange(context, node);
   const gateway = openGateway(context, { policy, limiter, billing, timers, tracer, throttles });
   const health = await openHealthExchange(context, node, gateway);
-  startListening(context, { policy, health });
+  startListening(context, { policy, health, billingEngine: billing.billingEngine });
   const api = openConsoleApi(context, { gateway, billing, address, throttles });
   const server = startHttpServer(context, { gateway, billing, api, builtDir, status: node.status });
   address.setServer(server);

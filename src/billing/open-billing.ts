@@ -11,14 +11,13 @@ import { openWalCheckpointer } from "../store/engine/wal-checkpointer.ts";
 import type { ProcessRecord } from "../store/money/processes.ts";
 import type { JobLeases } from "../store/nodes/job-leases.ts";
 import type { BillingEngine } from "./engine/billing-engine.ts";
-import { type BillingLimits, DirectBilling, type DirectBillingOptions } from "./engine/direct-billing.ts";
+import type { BillingLimits } from "./engine/direct-billing.ts";
 import type { Durability } from "./engine/disk.ts";
 import { HoldQueueBilling, type HoldQueueLimits } from "./engine/hold-queue.ts";
 import { openReadiness, type ReadinessLimits } from "./engine/readiness.ts";
 import { SettlementSpool } from "./engine/settlement-spool.ts";
 import { Idempotency, type IdempotencyOptions } from "./idempotency/idempotency.ts";
 import { Journal } from "./journal/journal.ts";
-import { RowJournalBilling } from "./journal/row-journal.ts";
 import { type MaintenanceLimits, startMaintenance } from "./maintenance/start-maintenance.ts";
 import { type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
 import { WriteBehindBilling } from "./write-behind/write-behind-billing.ts";
@@ -40,7 +39,7 @@ export interface Billing {
 export interface AllBillingLimits extends MaintenanceLimits {
   billingEngine: BillingLimits;
   holdQueue: HoldQueueLimits;
-  writeBehind: WriteBehindLimits & { segmentBytes: number };
+  writeBehind: WriteBehindLimits & { sharedServer: Partial<WriteBehindLimits>; segmentBytes: number };
   recovery: RecoveryLimits;
   readiness: ReadinessLimits;
   idempotency: Pick<IdempotencyOptions, "keptMs" | "answerBytesMax">;
@@ -126,17 +125,15 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
   };
 }
 
-/**
- * Many nodes share PostgreSQL, so there a settlement is in the database before the end of the response is delivered.
- * SQLite has one process, which can use write-behind billing.
- */
+/** On SQLite, batches are booked over a second connection, so that their transactions do not block readers. */
 async function openEngine(
   faults: BillingFaults,
   { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
   incarnation: string,
   spoolDir: string,
 ): Promise<{ billingEngine: BillingEngine; close(): Promise<void> }> {
-  const options: DirectBillingOptions = {
+  const { sharedServer, segmentBytes, ...writeBehind } = limits.writeBehind;
+  const options = {
     db,
     log,
     clock,
@@ -145,30 +142,21 @@ async function openEngine(
     durability,
     faults,
     limits: limits.billingEngine,
+    journal: new Journal({ dir: spoolDir, incarnation, segmentBytes }),
   };
-  const journal = new Journal({ dir: spoolDir, incarnation, segmentBytes: limits.writeBehind.segmentBytes });
-  if (db.engine === "postgres") {
-    const direct = new RowJournalBilling({
-      billingEngine: new DirectBilling(options),
-      journal,
-      log,
-      clock,
-      checkIntervalMs: limits.writeBehind.checkIntervalMs,
-      retryMs: limits.billingEngine.retryMs,
-    });
-    const billingEngine = new HoldQueueBilling(direct, limits.holdQueue);
+  if (isSharedServer(db)) {
+    const shared = { bookingDb: db, writeBehind: { ...writeBehind, ...sharedServer }, checkpointWal() {} };
+    const billingEngine = new HoldQueueBilling(
+      new WriteBehindBilling({ ...options, ...shared }),
+      limits.holdQueue,
+    );
     return { billingEngine, close: () => billingEngine.stop() };
   }
   const bookingDb = await openDb(databaseUrl);
   const checkpointer = openWalCheckpointer(databaseUrl);
-  const writeBehind = {
-    bookingDb,
-    journal,
-    writeBehind: limits.writeBehind,
-    checkpointWal: checkpointer.checkpoint,
-  };
+  const embedded = { bookingDb, writeBehind, checkpointWal: checkpointer.checkpoint };
   const billingEngine = new HoldQueueBilling(
-    new WriteBehindBilling({ ...options, ...writeBehind }),
+    new WriteBehindBilling({ ...options, ...embedded }),
     limits.holdQueue,
   );
   return {

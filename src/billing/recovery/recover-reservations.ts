@@ -5,14 +5,15 @@
  */
 
 import type { Nano } from "../../money/nano.ts";
-import { type Db, transaction } from "../../store/engine/db.ts";
-import { findHolds, insertHolds } from "../../store/money/holds.ts";
+import { type Db, isLockTimeout, transaction } from "../../store/engine/db.ts";
+import { findHolds, type Hold, insertHolds } from "../../store/money/holds.ts";
+import { deleteFence } from "../../store/money/reservation-fences.ts";
 import {
   changeWallets,
   deleteReservations,
   listReservations,
 } from "../../store/money/wallet-reservations.ts";
-import { lockWallets } from "../../store/money/wallets.ts";
+import { lockWallets, type Wallet } from "../../store/money/wallets.ts";
 import { readStoredCharges } from "../../store/usage/usage.ts";
 import { readUsageRowsRemovedBefore } from "../../store/usage/usage-removal.ts";
 import { findRecovered } from "../../store/usage/usage-replacement.ts";
@@ -23,54 +24,96 @@ import { buildSettledHold, sumByUser } from "../write-behind/book-reservations.t
 export type OrphanedReservations = Pick<JournalContent, "open" | "settlements" | "rows">;
 export const NOTHING_LEFT: OrphanedReservations = { open: [], settlements: [], rows: [] };
 
-/** Returns the finished requests that still have to be booked. */
+/** A node that stopped responding keeps a wallet locked until the server ends its transaction. */
+const LOCK_TRIES_MAX = 30;
+
+export interface RecoveredOwner {
+  /** The process whose reservations are recovered. */
+  readonly deadId: string;
+  /** This process. It owns the holds of finished requests until it has booked them: others must not settle these. */
+  readonly selfId: string;
+}
+
+/**
+ * Returns the finished requests that still have to be booked. Deleting the fence first makes the reservations final:
+ * everything is read after the last transaction of their owner, and after any other process that recovers them.
+ */
 export async function recoverReservations(
   db: Db,
-  incarnation: string,
   all: OrphanedReservations,
+  owner: RecoveredOwner,
 ): Promise<Settlement[]> {
-  return transaction(db, async (tx) => {
-    const content = dropRemoved(all, await readUsageRowsRemovedBefore(tx));
-    const requests = [...content.settlements.map(({ row }) => row), ...content.open, ...content.rows];
-    const ids = requests.map(({ requestId }) => requestId);
-    const booked = await readStoredCharges(tx, ids);
-    const present = await findHolds(tx, ids);
-    const leased = await listReservations(tx, incarnation);
-    const unbooked = content.settlements.filter(({ row }) => !booked.has(row.requestId));
-    // The journal replaces what another process estimated without it.
-    const estimated = await findEstimated(tx, content.settlements, booked);
-    const neededHolds = [
-      ...unbooked.map((settlement) => buildSettledHold(settlement, incarnation)),
-      ...content.open,
-    ];
-    const missing = neededHolds.filter(({ requestId }) => !booked.has(requestId) && !present.has(requestId));
-    const users = new Set([...leased.keys(), ...missing.map(({ userId }) => userId)]);
-    const wallets = await lockWallets(tx, [...users]);
-    // The reservation covers all holds, unless the database is older than the journal. Then the balance limits them.
-    const available = new Map<string, Nano>();
-    for (const [userId, { balanceNano, heldNano }] of wallets) {
-      available.set(userId, balanceNano - heldNano + (leased.get(userId) ?? 0n));
+  for (let tries = 1; ; tries++) {
+    try {
+      return await transaction(db, (tx) => recoverWithin(tx, all, owner));
+    } catch (error) {
+      // Nodes that serve these users lock their wallets for moments. A start must not fail because of that.
+      if (!isLockTimeout(error) || tries === LOCK_TRIES_MAX) throw error;
     }
-    const holds = missing.map((hold) => {
-      const restNano = available.get(hold.userId) ?? 0n;
-      const amountNano = hold.amountNano < restNano ? hold.amountNano : restNano;
-      available.set(hold.userId, restNano - amountNano);
-      return { ...hold, amountNano };
-    });
-    await insertHolds(tx, holds);
-    const sums = sumByUser([
-      ...[...leased].map(([userId, nano]) => [userId, -nano] as const),
-      ...holds.map(({ userId, amountNano }) => [userId, amountNano] as const),
-    ]);
-    await changeWallets(
-      tx,
-      incarnation,
-      [...sums].map(([userId, heldNano]) => ({ userId, balanceNano: 0n, heldNano, reservedNano: 0n })),
-    );
-    await deleteReservations(tx, incarnation);
-    // Unpaid rows have no charge.
-    const unpaid = content.rows.filter(({ requestId }) => !booked.has(requestId));
-    return [...unbooked, ...estimated, ...unpaid.map((row) => ({ row, chargedNano: 0n }))];
+  }
+}
+
+async function recoverWithin(
+  tx: Db,
+  all: OrphanedReservations,
+  { deadId, selfId }: RecoveredOwner,
+): Promise<Settlement[]> {
+  await deleteFence(tx, deadId);
+  const content = dropRemoved(all, await readUsageRowsRemovedBefore(tx));
+  const requests = [...content.settlements.map(({ row }) => row), ...content.open, ...content.rows];
+  const payers = new Set((await listReservations(tx, deadId)).keys());
+  for (const { userId } of [...content.settlements.map(({ row }) => row), ...content.open])
+    if (userId !== null) payers.add(userId);
+  // The same lock as every settlement of these users: what is read below stays true until the commit.
+  const wallets = await lockWallets(tx, [...payers]);
+  const reserved = await listReservations(tx, deadId);
+  const ids = requests.map(({ requestId }) => requestId);
+  const booked = await readStoredCharges(tx, ids);
+  const present = await findHolds(tx, ids);
+  const unbooked = content.settlements.filter(({ row }) => !booked.has(row.requestId));
+  // The journal replaces what another process estimated without it.
+  const estimated = await findEstimated(tx, content.settlements, booked);
+  const neededHolds = [
+    ...unbooked.map((settlement) => buildSettledHold(settlement, selfId)),
+    ...content.open,
+  ];
+  const missing = neededHolds.filter(({ requestId }) => !booked.has(requestId) && !present.has(requestId));
+  const holds = limitToAvailable(missing, wallets, reserved);
+  await insertHolds(tx, holds);
+  const sums = sumByUser([
+    ...[...reserved].map(([userId, nano]) => [userId, -nano] as const),
+    ...holds.map(({ userId, amountNano }) => [userId, amountNano] as const),
+  ]);
+  await changeWallets(
+    tx,
+    deadId,
+    [...sums].map(([userId, heldNano]) => ({ userId, balanceNano: 0n, heldNano, reservedNano: 0n })),
+  );
+  await deleteReservations(tx, deadId);
+  // Unpaid rows have no charge.
+  const unpaid = content.rows.filter(({ requestId }) => !booked.has(requestId));
+  return [...unbooked, ...estimated, ...unpaid.map((row) => ({ row, chargedNano: 0n }))];
+}
+
+/**
+ * The reservation covers all holds, unless another process has returned it or the database is older than the journal.
+ * Then the balance limits them.
+ */
+function limitToAvailable(
+  holds: readonly Hold[],
+  wallets: ReadonlyMap<string, Wallet>,
+  reserved: ReadonlyMap<string, Nano>,
+): Hold[] {
+  const available = new Map<string, Nano>();
+  for (const [userId, { balanceNano, heldNano }] of wallets) {
+    const restNano = balanceNano - heldNano + (reserved.get(userId) ?? 0n);
+    available.set(userId, restNano > 0n ? restNano : 0n);
+  }
+  return holds.map((hold) => {
+    const restNano = available.get(hold.userId) ?? 0n;
+    const amountNano = hold.amountNano < restNano ? hold.amountNano : restNano;
+    available.set(hold.userId, restNano - amountNano);
+    return { ...hold, amountNano };
   });
 }
 

@@ -335,9 +335,9 @@ describe("recovery of a process that died before the database knew of its holds"
     });
     const [left] = listOrphanedJournals(dead.dir, () => false);
     if (left === undefined) throw new Error("There is no journal.");
-    await recoverReservations(db, "inc_dead", left);
+    await recoverReservations(db, left, { deadId: "inc_dead", selfId: "inc_next" });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 177n });
-    await recoverReservations(db, "inc_dead", left);
+    await recoverReservations(db, left, { deadId: "inc_dead", selfId: "inc_next" });
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 177n });
     await takeOver(dead);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 77n, heldNano: 0n });
@@ -473,7 +473,7 @@ test("a process wrongly considered dead charges its wallets without a reservatio
   await till.hold(buildHoldRequest("r1"));
   await till.hold(buildHoldRequest("r2"));
   // Another process releases its wallet reservations without having read the journal.
-  await recoverReservations(db, till.incarnation, NOTHING_LEFT);
+  await recoverReservations(db, NOTHING_LEFT, { deadId: till.incarnation, selfId: "inc_other" });
   await till.settle(buildTestSettlement("r1", 30n));
   await till.flush();
   await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
@@ -495,7 +495,7 @@ test("losing many wallet reservations causes only a few transactions", async () 
     writeBehind: { smallBatchDelayMs: 60_000, bookAtOnceMin: 1_000 },
   });
   await Promise.all(users.map((userId) => till.hold(buildHoldRequest(`of ${userId}`, { userId }))));
-  await recoverReservations(db, till.incarnation, NOTHING_LEFT);
+  await recoverReservations(db, NOTHING_LEFT, { deadId: till.incarnation, selfId: "inc_other" });
   for (const userId of users) await till.settle(buildTestSettlement(`of ${userId}`, 30n, userId));
   begun.transactions = 0;
   await till.flush();
@@ -518,7 +518,7 @@ test("a row whose wallet reservation is gone stays in the journal until the data
   };
   const till = makeBilling(slow, { writeBehind: { smallBatchDelayMs: 60_000, checkIntervalMs: 1 } });
   await till.hold(buildHoldRequest("r1"));
-  await recoverReservations(db, till.incarnation, NOTHING_LEFT);
+  await recoverReservations(db, NOTHING_LEFT, { deadId: till.incarnation, selfId: "inc_other" });
   await till.settle(buildTestSettlement("r1", 30n));
   begun = 0;
   const flushed = till.flush();

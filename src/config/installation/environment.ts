@@ -40,13 +40,13 @@ export interface Settings {
   /** The export of traces; null if none is configured. */
   readonly telemetry: TelemetrySettings | null;
   readonly accessLog: AccessLogSettings;
-  /** What a settled request survives: the crash of the process, or a power failure as well. SQLite only. */
+  /** What a settled request survives: the crash of the process, a power failure, or the loss of the machine. */
   readonly durability: DurabilitySetting;
   /** At shutdown, how long requests are served after the node reports that it is not ready. */
   readonly drainDelayMs: number;
 }
 
-const DURABILITIES = ["process", "disk"] as const;
+const DURABILITIES = ["process", "disk", "store"] as const;
 export type DurabilitySetting = (typeof DURABILITIES)[number];
 
 export interface SettingSources {
@@ -124,7 +124,7 @@ export function readSettings(sources: SettingSources): SettingsResult {
 
   const durabilitySetting = pick({ variable: "DURABILITY" }) ?? defaultSetting("process");
   const durability = DURABILITIES.find((known) => known === durabilitySetting.value) ?? null;
-  check(durabilitySetting, durability !== null, "process or disk");
+  check(durabilitySetting, durability !== null, "process, disk or store");
 
   const drainDelay = pick({ variable: "DRAIN_DELAY", inFile: file.drain_delay });
   const drainDelayMs = readDrainDelay(drainDelay, database);

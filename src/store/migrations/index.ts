@@ -30,6 +30,7 @@ import sharedFacts from "./0024-shared-facts.sql" with { type: "text" };
 import costHeaders from "./0025-cost-headers.sql" with { type: "text" };
 import messagesUsage from "./0026-messages-usage.sql" with { type: "text" };
 import vendorPresets from "./0027-vendor-presets.sql" with { type: "text" };
+import reservationFences from "./0029-reservation-fences.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -93,6 +94,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 25, name: "cost-headers", sql: costHeaders },
   { version: 26, name: "messages-usage", sql: messagesUsage },
   { version: 27, name: "vendor-presets", sql: vendorPresets },
+  { version: 29, name: "reservation-fences", sql: reservationFences },
 ];
 
 /** The schema that this program knows. */
