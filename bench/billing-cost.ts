@@ -10,12 +10,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BillingEngine } from "../src/billing/engine/billing-engine.ts";
-import {
-  DirectBilling,
-  type DirectBillingOptions,
-  type HoldRequest,
-  type Settlement,
-} from "../src/billing/engine/direct-billing.ts";
+import type { DirectBillingOptions, HoldRequest, Settlement } from "../src/billing/engine/direct-billing.ts";
 import { SettlementSpool } from "../src/billing/engine/settlement-spool.ts";
 import { Journal } from "../src/billing/journal/journal.ts";
 import { WriteBehindBilling } from "../src/billing/write-behind/write-behind-billing.ts";

@@ -18,11 +18,13 @@ import { SCENARIOS } from "./fraud-scenarios.ts";
 import { kill9, subscriptions } from "./kill9.ts";
 import { mixed } from "./kill9-mixed.ts";
 import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
-import { oneCent } from "./small-balance.ts";
+import { frozenNode, killNodes } from "./several-nodes.ts";
+import { oneCent, oneCentOnNodes } from "./small-balance.ts";
 import { writeBehind } from "./write-behind.ts";
 
 const FAULTS: readonly Fault[] = [
   oneCent,
+  oneCentOnNodes,
   estimate,
   changes,
   aborts,
@@ -36,6 +38,8 @@ const FAULTS: readonly Fault[] = [
   subscriptions,
   writeBehind,
   fraud,
+  frozenNode,
+  killNodes,
   kill9,
 ];
 

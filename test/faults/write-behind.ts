@@ -80,7 +80,7 @@ async function fund(db: Db): Promise<void> {
 }
 
 async function liveAndDie(folder: string, lifeMs: number, heard: Heard): Promise<void> {
-  const child = Bun.spawn(["bun", join(import.meta.dir, "express-child.ts"), folder], {
+  const child = Bun.spawn(["bun", join(import.meta.dir, "write-behind-child.ts"), folder], {
     stdout: "pipe",
     stderr: "inherit",
   });

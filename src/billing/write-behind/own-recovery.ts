@@ -20,6 +20,8 @@ export interface OwnRecoveryOptions {
   incarnation: string;
   reservationState: ReservationState;
   directBilling: Pick<DirectBilling, "settle">;
+  /** Called when the database has these holds, before anything else happens to them. */
+  onHoldsStored(holds: readonly ReservedHold[]): void;
   /** Passes a hold that is stored now, with this progress, to direct billing. */
   passToDirectBilling(held: ReservedHold, storedProgress: HoldProgress): void;
 }
@@ -44,6 +46,7 @@ export async function recoverOwnReservations(options: OwnRecoveryOptions): Promi
       rows: [],
     };
     ended = await recoverReservations(db, content, { deadId: incarnation, selfId: incarnation });
+    if (holds.length > 0) options.onHoldsStored(holds);
     holds.forEach((held, index) => {
       options.passToDirectBilling(held, storedProgress[index] ?? UNSENT);
     });

@@ -1,7 +1,7 @@
 /** Database operations of write-behind billing, one transaction at a time. */
 
 import type { Nano } from "../../money/nano.ts";
-import type { Db } from "../../store/engine/db.ts";
+import { type Db, isLockTimeout } from "../../store/engine/db.ts";
 import { openQueue } from "../../store/engine/transaction.ts";
 import type { HoldProgress } from "../../store/money/holds.ts";
 import { FenceLost } from "../../store/money/reservation-fences.ts";
@@ -38,7 +38,7 @@ export interface ReservationStoreOptions
   bookingDb: Db;
   reservationState: ReservationState;
   directBilling: Pick<DirectBilling, "trackHold" | "trackChangedHold" | "settle" | "disk">;
-  limits: ReservationLimits & Pick<BillingLimits, "retryMs" | "stalledAfterMs">;
+  limits: ReservationLimits & Pick<BillingLimits, "retryMs" | "stalledAfterMs" | "holdTimeoutMs">;
   checkpointWal(): void;
   /** Called when the database has these holds, before anything else happens to them. */
   onHoldsStored(holds: readonly ReservedHold[]): void;
@@ -104,6 +104,19 @@ export class ReservationStore {
    */
   close(userIds: readonly string[]): Promise<void> {
     return this.#closeInParts(userIds, CLOSE_AT_ONCE);
+  }
+
+  /** A node that stopped responding may have locked the wallet, until the server ends its transaction. */
+  async closeUnlocked(userId: string): Promise<void> {
+    const { clock, limits } = this.#options;
+    const untilMs = clock.monotonicMs() + limits.holdTimeoutMs;
+    for (;;) {
+      try {
+        return await this.close([userId]);
+      } catch (error) {
+        if (!isLockTimeout(error) || clock.monotonicMs() >= untilMs) throw error;
+      }
+    }
   }
 
   /** Books all usage of this user, paid or not. */

@@ -380,9 +380,7 @@ afterAll(async () => {
 
 test("two nodes hold, charge and recover as one, whatever each has reserved", async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, STEPS), (steps) =>
-      new Run(db, `poor${++runs}`).play(steps, POOR_NANO),
-    ),
+    fc.asyncProperty(fc.array(step, STEPS), (steps) => new Run(db, `poor${++runs}`).play(steps, POOR_NANO)),
     { numRuns: 25, endOnFailure: true },
   );
 }, 120_000);

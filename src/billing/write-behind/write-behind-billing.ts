@@ -6,7 +6,7 @@
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
-import { type Db, isLockTimeout } from "../../store/engine/db.ts";
+import type { Db } from "../../store/engine/db.ts";
 import { UNSENT } from "../../store/money/holds.ts";
 import { clampCount, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
@@ -357,22 +357,10 @@ export class WriteBehindBilling implements BillingEngine {
     this.#directHolds.add(userId);
     try {
       if (this.#isReserved(userId))
-        await withTimeout(withBillingErrors(this.#closeUnlocked(userId)), this.#limits.holdTimeoutMs);
+        await withTimeout(withBillingErrors(this.#store.closeUnlocked(userId)), this.#limits.holdTimeoutMs);
       return await this.#recall.hold(request);
     } finally {
       this.#directHolds.remove(userId);
-    }
-  }
-
-  /** A node that stopped responding may have locked the wallet, until the server ends its transaction. */
-  async #closeUnlocked(userId: string): Promise<void> {
-    const untilMs = this.#clock.monotonicMs() + this.#limits.holdTimeoutMs;
-    for (;;) {
-      try {
-        return await this.#store.close([userId]);
-      } catch (error) {
-        if (!isLockTimeout(error) || this.#clock.monotonicMs() >= untilMs) throw error;
-      }
     }
   }
 
