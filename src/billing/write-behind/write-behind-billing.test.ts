@@ -328,6 +328,34 @@ describe("recovery of a process that died before the database knew of its holds"
     expect(await readWallet(db, "rich")).toEqual({ balanceNano: 2n ** 62n - 2n ** 56n - 1n, heldNano: 0n });
   });
 
+  test.each([
+    ["stored", async () => {}],
+    [
+      "stored again after a takeover",
+      () => recoverReservations(db, NOTHING_LEFT, { deadId: "inc_dead", selfId: "inc_other" }),
+    ],
+  ])("a hold that was %s and ended without a usage row is not charged", async (_, beforeItIsStored) => {
+    const dead = await dieWith(async (billingEngine) => {
+      await billingEngine.hold(buildHoldRequest("refused"));
+      billingEngine.recordDispatch("refused", "acc_1", "gpt");
+      const open = () => listOrphanedJournals(billingEngine.dir, () => false)[0]?.open ?? [];
+      await eventually(() => open().some(({ state }) => state === "dispatched"), 10_000);
+      await beforeItIsStored();
+      await billingEngine.flushUser("u1");
+      expect((await findHolds(db, ["refused"])).get("refused")?.state).toBe("dispatched");
+      const { row } = buildTestSettlement("refused", 0n);
+      await billingEngine.settle({ row: { ...row, requestCount: 0 }, chargedNano: 0n });
+      expect((await findHolds(db, ["refused"])).size).toBe(0);
+      // Keeps the journal segment with the first hold.
+      await billingEngine.hold(buildHoldRequest("later"));
+    });
+    const lines = journals(dead).map((name) => readFileSync(join(dead.dir, name), "utf8"));
+    expect(lines.join("")).toContain('"refused"');
+    await takeOver(dead);
+    expect(await findUsage(db, "refused")).toBeNull();
+    expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH, heldNano: 0n });
+  });
+
   test("a recovering process that dies halfway causes no double booking", async () => {
     const dead = await dieWith(async (billingEngine) => {
       await Promise.all(["ended", "open"].map((id) => billingEngine.hold(buildHoldRequest(id))));
@@ -468,7 +496,7 @@ test("a settlement that the database rejects is kept on disk, and the others are
   await till.stop();
 });
 
-test("a process wrongly considered dead charges its wallets without a reservation", async () => {
+test("a process wrongly considered dead charges its finished requests and holds money for the others", async () => {
   const till = makeBilling(db, { writeBehind: { smallBatchDelayMs: 60_000 } });
   await till.hold(buildHoldRequest("r1"));
   await till.hold(buildHoldRequest("r2"));
@@ -478,11 +506,14 @@ test("a process wrongly considered dead charges its wallets without a reservatio
   await till.flush();
   await eventually(async () => (await findUsage(db, "r1")) !== null, 10_000);
   expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
-  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 100n });
   expect(await till.hold(buildHoldRequest("r3"))).toMatchObject({ kind: "held" });
+  await till.settle(buildTestSettlement("r2", 50n));
   await till.settle(buildTestSettlement("r3", 40n));
   await till.flushUser("u1");
+  expect((await findUsage(db, "r2"))?.chargedNano).toBe(50n);
   expect((await findUsage(db, "r3"))?.chargedNano).toBe(40n);
+  expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 120n, heldNano: 0n });
   expect(await findings()).toEqual([]);
   await till.stop();
 });
@@ -620,6 +651,21 @@ test("a finished request can be looked up before the database has it", async () 
   await till.flush();
   expect(till.findUnbookedRow("r1")).toBeNull();
   expect(till.findUnbookedRow("unpaid")).toBeNull();
+  await till.stop();
+});
+
+test("with durability in the database, settlements wait for a transaction that they share", async () => {
+  const begun = { transactions: 0 };
+  const till = makeBilling(countingInto(begun), {
+    durability: "store",
+    writeBehind: { smallBatchDelayMs: 60_000, bookAtOnceMin: 1_000 },
+  });
+  const ids = Array.from({ length: 20 }, (_, index) => `r${index}`);
+  for (const id of ids) await till.hold(buildHoldRequest(id));
+  begun.transactions = 0;
+  await Promise.all(ids.map((id) => till.settle(buildTestSettlement(id, 30n))));
+  for (const id of ids) expect((await findUsage(db, id))?.chargedNano).toBe(30n);
+  expect(begun.transactions).toBeLessThan(5);
   await till.stop();
 });
 
