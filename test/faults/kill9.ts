@@ -2,6 +2,7 @@
 
 import { buildTariff, type Tariff } from "../../src/money/tariff.ts";
 import { nano, text } from "../../src/store/engine/row.ts";
+import { REVENUE } from "../../src/store/money/ledger.ts";
 import { checked, type Fault, type FaultOptions, type Finding, none, quantile, told } from "./fault.ts";
 import { openRig, type Rig } from "./killable-gateway.ts";
 import { type Reconciled, reconcile } from "./reconcile.ts";
@@ -248,10 +249,14 @@ export async function checkBooks(rig: Pick<Rig, "db">, payer: Payer): Promise<Fi
     return nano(row, "n");
   };
   const charged = await one("(SELECT SUM(charged_nano) FROM usage)");
-  const entries = await one("(SELECT SUM(amount_nano) FROM entry WHERE kind = 'charge')");
+  // A correction replaces what another node has estimated, and may return a part of it.
+  const entries = await one(
+    `(SELECT SUM(CASE WHEN debit = '${REVENUE}' THEN -amount_nano ELSE amount_nano END)
+      FROM entry WHERE kind IN ('charge', 'correction'))`,
+  );
   const findings = [
     told("charged in all, nano-dollars", charged),
-    checked("sum of the charge entries", entries, `${charged}`, entries === charged),
+    checked("sum of the charges and corrections", entries, `${charged}`, entries === charged),
   ];
   if (payer === "balance") {
     const opening = await one("(SELECT SUM(amount_nano) FROM entry WHERE kind = 'opening')");
