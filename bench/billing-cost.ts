@@ -36,7 +36,7 @@ const seconds = Number(secondsText);
 const USERS = Number(process.env.USERS ?? 200);
 const DURATION_MS = [100, 1_000] as const;
 const ROUNDS = 15;
-/** In the same till that is measured: of a second one the compiler would have to think again, as no gateway has two. */
+/** In the engine that is measured: for a second one the runtime compiles again, and no gateway has two. */
 const WARM_UP = { atLeastMs: 30_000, atMostMs: 120_000 };
 /** The compiler counts requests, not seconds. */
 const WARM_UP_FASTER = 2;
@@ -49,9 +49,9 @@ interface BillingSetup {
   close(): Promise<void>;
 }
 
-/** A till, and a store where every user has more than enough. */
+/** A billing engine, and a database in which every user has enough money. */
 async function openBillingSetup(): Promise<BillingSetup> {
-  const file = url ?? `sqlite:${folder}/till.db`;
+  const file = url ?? `sqlite:${folder}/billing.db`;
   const db = await openDb(file);
   await migrate(db);
   await transaction(db, async (tx) => {
@@ -215,7 +215,7 @@ function paidRequest(billingEngine: BillingEngine): Request {
   };
 }
 
-/** The same without a hold: ids, rows, timers and promises are not the till's cost. */
+/** The same without a hold: ids, rows, timers and promises are not a cost of billing. */
 function unheldRequest(end: (settlement: Settlement) => unknown): Request {
   return async (user, lastsMs) => {
     const requestId = uuidV7("req");
@@ -232,12 +232,12 @@ function unheldRequest(end: (settlement: Settlement) => unknown): Request {
 const KINDS = ["without", "unpaid", "paid"] as const;
 type Kind = (typeof KINDS)[number];
 
-function buildRequests({ billingEngine: till }: BillingSetup): Record<Kind, Request> {
+function buildRequests({ billingEngine }: BillingSetup): Record<Kind, Request> {
   return {
     without: unheldRequest((settlement) => settlement),
     // Nobody waits for its row, and nothing is charged.
-    unpaid: unheldRequest(({ row }) => till.push({ ...row, ...NO_MONEY })),
-    paid: paidRequest(till),
+    unpaid: unheldRequest(({ row }) => billingEngine.push({ ...row, ...NO_MONEY })),
+    paid: paidRequest(billingEngine),
   };
 }
 
@@ -263,7 +263,7 @@ function readOwnThread(): number {
  * Arrivals by chance, as from many clients: the loop asks every millisecond how many are due. Returns what a request
  * costs, until all of them are in the store.
  */
-async function drive(shop: BillingSetup, request: Request, perSecond: number, forMs: number): Promise<Cost> {
+async function drive(setup: BillingSetup, request: Request, perSecond: number, forMs: number): Promise<Cost> {
   const before = readCost();
   const startMs = performance.now();
   const open = new Set<Promise<void>>();
@@ -285,7 +285,7 @@ async function drive(shop: BillingSetup, request: Request, perSecond: number, fo
     await Bun.sleep(1);
   }
   await Promise.all(open);
-  await shop.billingEngine.flush();
+  await setup.billingEngine.flush();
   const { cpu, beside } = readCost();
   return { cpu: (cpu - before.cpu) / sent, beside: (beside - before.beside) / sent };
 }

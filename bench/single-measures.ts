@@ -102,7 +102,7 @@ async function readStreams(
     name: "stream reader",
     command: [
       place.bun,
-      benchFile("reader.ts"),
+      benchFile("stream-reader.ts"),
       `${url}/v1/chat/completions`,
       String(streams),
       String(holdMs),

@@ -48,7 +48,8 @@ function turn(socket: WebSocket): Promise<number> {
   });
 }
 
-async function allAtOnce(opened: readonly WebSocket[], untilMs: number): Promise<number[]> {
+async function allAtOnce(opened: readonly WebSocket[], forMs: number): Promise<number[]> {
+  const untilMs = performance.now() + forMs;
   const tookMs: number[] = [];
   const askOn = async (socket: WebSocket) => {
     // Real sockets do not begin in step.
@@ -60,8 +61,9 @@ async function allAtOnce(opened: readonly WebSocket[], untilMs: number): Promise
 }
 
 /** One turn at a time, each on the next socket: none of them is taken for one that floods. */
-async function oneByOne(opened: readonly WebSocket[], untilMs: number): Promise<number[]> {
+async function oneByOne(opened: readonly WebSocket[], forMs: number): Promise<number[]> {
   for (const socket of opened) await turn(socket);
+  const untilMs = performance.now() + forMs;
   const tookMs: number[] = [];
   for (;;) {
     for (const socket of opened) {
@@ -79,8 +81,8 @@ while (opened.length < sockets) {
 console.log(JSON.stringify({ open: opened.length }));
 
 if (message !== "") {
-  const untilMs = performance.now() + Number(forText);
-  const tookMs = await (how === "one by one" ? oneByOne : allAtOnce)(opened, untilMs);
+  const tookMs = await (how === "one by one" ? oneByOne : allAtOnce)(opened, Number(forText));
+  if (tookMs.length === 0) fail("No turn was completed.");
   const report: SocketReport = {
     turns: tookMs.length,
     p50Ms: quantile(tookMs, 0.5),

@@ -134,16 +134,16 @@ function measureIdle(place: BenchHost): Promise<SocketResults["idle"]> {
 
 function measureTurns(place: BenchHost, plan: SocketPlan): Promise<SocketResults["turns"]> {
   return withGatewayPair(place, 0, async ({ gateway, upstream }) => {
-    const press = (forMs: number, url: string, model: string) =>
+    const applyLoad = (forMs: number, url: string, model: string) =>
       runSocketLoad(place, { url, model, sockets: SOCKETS_IN_TURN, forMs, how: "one by one" });
-    await press(plan.warmUp.atLeastMs, gateway.url, WAYS.bridge);
-    await press(plan.warmUp.atLeastMs, gateway.url, WAYS.native);
+    await applyLoad(plan.warmUp.atLeastMs, gateway.url, WAYS.bridge);
+    await applyLoad(plan.warmUp.atLeastMs, gateway.url, WAYS.native);
     const rounds: SocketResults["turns"] = [];
     for (let i = 1; i <= plan.rounds; i++) {
       rounds.push({
-        direct: await press(plan.roundMs, upstream.url, PUBLIC_MODEL),
-        bridge: await press(plan.roundMs, gateway.url, WAYS.bridge),
-        native: await press(plan.roundMs, gateway.url, WAYS.native),
+        direct: await applyLoad(plan.roundMs, upstream.url, PUBLIC_MODEL),
+        bridge: await applyLoad(plan.roundMs, gateway.url, WAYS.bridge),
+        native: await applyLoad(plan.roundMs, gateway.url, WAYS.native),
       });
       place.progress(`turns on a warm socket, round ${i}/${plan.rounds}`);
     }
@@ -165,10 +165,10 @@ function measureEvents(place: BenchHost, wrk: Wrk, plan: SocketPlan): Promise<So
         durationMs,
       });
 
-    async function measureCost(press: () => Promise<unknown>): Promise<number> {
+    async function measureCost(applyLoad: () => Promise<unknown>): Promise<number> {
       const eventsBefore = await readEventCount(upstream.url);
       const before = readCpu(gateway.running.pid);
-      await press();
+      await applyLoad();
       await Bun.sleep(SETTLE_MS);
       const micros = cpuMicrosBetween(before, readCpu(gateway.running.pid));
       return micros / ((await readEventCount(upstream.url)) - eventsBefore);

@@ -19,14 +19,14 @@ const QUIET_SPANS = 2;
 export async function warmUp(
   pid: number,
   { atLeastMs, atMostMs }: WarmUp,
-  press: (ms: number) => Promise<unknown>,
+  applyLoad: (ms: number) => Promise<unknown>,
 ): Promise<string> {
   let quiet = 0;
   for (let ms = 0; ; ) {
     const spanMs = Math.min(SPAN_MS, atMostMs - ms);
     const compilerBefore = compilerThreads(pid);
     const before = readCpu(pid);
-    await press(spanMs);
+    await applyLoad(spanMs);
     ms += spanMs;
     const all = cpuMicrosBetween(before, readCpu(pid));
     const compilerShare = microsBetween(compilerBefore, compilerThreads(pid)) / all;

@@ -11,7 +11,7 @@ import { buildSample } from "./sample.ts";
 import { cutAtStop, readStopSequences } from "./stop-sequences.ts";
 import { answerAfterTool, answerTo, longEnough, reasoningAbout, sized } from "./text.ts";
 import type { TokenRule } from "./tokens.ts";
-import { type FunctionTool, planToolCall, type ToolPlan } from "./tool-choice.ts";
+import { planToolCall, type ToolPlan } from "./tool-choice.ts";
 
 export interface Usage {
   input: number;
@@ -31,7 +31,8 @@ export interface ToolCall {
 export interface Choice {
   reasoning: string;
   text: string;
-  call: ToolCall | null;
+  /** Several for a model that calls tools in parallel. A text may stand before them. */
+  calls: readonly ToolCall[];
   /** The text was cut at the token limit. */
   cut: boolean;
   /** Number of alternatives per token of the text; null without log probabilities. */
@@ -50,6 +51,9 @@ export interface PromptCache {
 
 const CACHE_KEYS_MAX = 10_000;
 const CHOICES_MAX = 8;
+export const CALLS_MAX = 8;
+/** What a model with `text` in its name says before it calls a tool. */
+export const BEFORE_CALLS = "I will look that up.";
 
 export function createPromptCache(): PromptCache {
   const keys = new Set<string>();
@@ -88,7 +92,7 @@ export function planAnswer(
   const choiceFor = choices(call, conversation, toolPlan);
   const limitedChoice = (variant: number) => {
     const choice = choiceFor(variant);
-    if (choice.call !== null) return choice;
+    if (choice.calls.length > 0) return choice;
     const text = stops.length === 0 ? choice.text : cutAtStop(choice.text, stops);
     const shownTokensMax = outputTokensMax && Math.max(0, outputTokensMax - behaviour.hiddenTokens);
     return applyLimit({ ...choice, text, topLogprobs }, shownTokensMax, tokens);
@@ -138,7 +142,7 @@ const AUTO = '"auto"';
 const NO_TOOL: ToolPlan = { tool: null, isForced: false, offered: [] };
 const LOGPROBS_BYTES_MAX = 256 * 1024;
 
-const PLAIN = { cut: false, topLogprobs: null };
+const PLAIN = { calls: [], cut: false, topLogprobs: null };
 
 const FILE_PART = /"type"\s*:\s*"(?:input_file|file)"/g;
 
@@ -151,37 +155,44 @@ function fileTokens(prompt: string | undefined, behaviour: Behaviour): number {
 /** The content of each choice, before any length limit. */
 function choices(
   { fields, behaviour, seed }: AnswerInput,
-  { question, toolOutput }: Conversation,
-  { tool: first, isForced, offered }: ToolPlan,
+  { question, toolOutput, toolOutputs }: Conversation,
+  toolPlan: ToolPlan,
 ): (variant: number) => Choice {
   const reasoning = behaviour.reasons ? reasoningAbout(question) : "";
-  const tool = isForced || toolOutput === null ? first : null;
-  const requested = tool === null || isForced ? undefined : findRequested(question, offered);
-  if (requested !== undefined) {
-    return () => ({ reasoning, text: "", call: requested, ...PLAIN });
-  }
-  if (tool !== null) {
-    // An empty schema allows any value, but arguments must be an object.
-    const { parameters } = tool;
-    const isDescribed = isRecord(parameters) && Object.keys(parameters).length > 0;
-    const callArguments = isDescribed ? JSON.stringify(buildSample(parameters, "", question)) : "{}";
-    return () => ({ reasoning, text: "", call: { name: tool.name, arguments: callArguments }, ...PLAIN });
+  const wanted =
+    behaviour.model.includes("parallel") && fields.get("parallel_tool_calls") !== "false" ? 2 : 1;
+  const isCalling = toolPlan.isForced || toolOutputs < behaviour.steps * wanted;
+  const calls = isCalling ? planCalls(toolPlan, question, wanted) : [];
+  if (calls.length > 0) {
+    const text = behaviour.model.includes("text") ? BEFORE_CALLS : "";
+    return () => ({ ...PLAIN, reasoning, text, calls });
   }
   const schema = structuredSchema(fields);
   return (variant) => {
     if (schema !== undefined) {
-      return { reasoning, text: JSON.stringify(buildSample(schema, "", question)), call: null, ...PLAIN };
+      return { ...PLAIN, reasoning, text: JSON.stringify(buildSample(schema, "", question)) };
     }
     let text = toolOutput === null ? answerTo(question, seed, variant) : answerAfterTool(toolOutput);
     if (behaviour.bytes !== null) text = sized(text, behaviour.bytes);
     else if (behaviour.events !== null) text = longEnough(text, behaviour.events);
-    return { reasoning, text, call: null, ...PLAIN };
+    return { ...PLAIN, reasoning, text };
   };
 }
 
-function findRequested(question: string, offered: readonly FunctionTool[]): ToolCall | undefined {
-  const call = readRequestedCalls(question).find(({ name }) => offered.some((tool) => tool.name === name));
-  return call && { name: call.name, arguments: call.input };
+/** The calls that the question asks for, else the first tools with sample arguments. */
+function planCalls({ tool, isForced, offered }: ToolPlan, question: string, wanted: number): ToolCall[] {
+  if (tool === null) return [];
+  const requested = readRequestedCalls(question).filter(({ name }) =>
+    offered.some((one) => one.name === name),
+  );
+  if (!isForced && requested.length > 0)
+    return requested.slice(0, CALLS_MAX).map(({ name, input }) => ({ name, arguments: input }));
+  const chosen = isForced ? [tool] : [tool, ...offered.filter((one) => one !== tool)].slice(0, wanted);
+  return chosen.map(({ name, parameters }) => {
+    // An empty schema allows any value, but arguments must be an object.
+    const isDescribed = isRecord(parameters) && Object.keys(parameters).length > 0;
+    return { name, arguments: isDescribed ? JSON.stringify(buildSample(parameters, "", question)) : "{}" };
+  });
 }
 
 function computeUsage(
@@ -196,7 +207,7 @@ function computeUsage(
   for (const choice of all) {
     if (choice.reasoning !== "") reasoningTexts.push(choice.reasoning);
     if (choice.text !== "") outputTexts.push(choice.text);
-    if (choice.call !== null) outputTexts.push(choice.call.name, choice.call.arguments);
+    for (const call of choice.calls) outputTexts.push(call.name, call.arguments);
   }
   return {
     input,

@@ -1,6 +1,6 @@
 /** The Chat Completions interface of the simulator. */
 
-import { type Choice, planAnswer, type ToolCall, type Usage } from "./answer.ts";
+import { CALLS_MAX, type Choice, planAnswer, type ToolCall, type Usage } from "./answer.ts";
 import type { Call } from "./endpoint.ts";
 import { errorBody, missing } from "./errors.ts";
 import { echoed, isTrue } from "./json-fields.ts";
@@ -17,9 +17,9 @@ import {
 } from "./reply.ts";
 import { splitText } from "./text.ts";
 
-/** Text, reasoning, tool name and tool arguments. */
-const LANES_PER_CHOICE = 4;
-const NO_CHOICE: Choice = { reasoning: "", text: "", call: null, cut: false, topLogprobs: null };
+/** Text, reasoning, and name and arguments of each call. */
+const LANES_PER_CHOICE = 2 + 2 * CALLS_MAX;
+const NO_CHOICE: Choice = { reasoning: "", text: "", calls: [], cut: false, topLogprobs: null };
 
 export function chatCompletion(call: Call): Reply {
   const { fields, fault } = call;
@@ -36,15 +36,16 @@ export function chatCompletion(call: Call): Reply {
 }
 
 function completion(call: Call, choices: readonly Choice[], reportedUsage: Usage | null): string {
-  const list = choices.map((choice, index) => {
+  const items = choices.map((choice, index) => {
     const reasoning =
       choice.reasoning === "" ? "" : `,"reasoning_content":${JSON.stringify(choice.reasoning)}`;
-    const content = choice.call === null ? JSON.stringify(choice.text) : "null";
-    const calls = choice.call === null ? "" : `,"tool_calls":[${formatToolCall(call, choice.call)}]`;
+    const content = choice.calls.length > 0 && choice.text === "" ? "null" : JSON.stringify(choice.text);
+    const list = choice.calls.map((tool) => formatToolCall(call, tool)).join(",");
+    const calls = list === "" ? "" : `,"tool_calls":[${list}]`;
     return `{"index":${index},"message":{"role":"assistant","content":${content},"refusal":null${reasoning}${calls},"annotations":[]},"logprobs":${formatLogprobs(call, choice)},"finish_reason":"${finishReason(call, choice)}"}`;
   });
   const usage = reportedUsage === null ? "" : `,"usage":${chatUsage(reportedUsage)}`;
-  return `{"id":"${call.newId("chatcmpl-")}","object":"chat.completion","created":${call.createdAt},"model":${JSON.stringify(call.behaviour.responseModel)},"choices":[${list.join(",")}]${usage},"service_tier":"default","system_fingerprint":"fp_simulator"}`;
+  return `{"id":"${call.newId("chatcmpl-")}","object":"chat.completion","created":${call.createdAt},"model":${JSON.stringify(call.behaviour.responseModel)},"choices":[${items.join(",")}]${usage},"service_tier":"default","system_fingerprint":"fp_simulator"}`;
 }
 
 /** The same tokens as in a stream, where each piece has its own log probabilities. */
@@ -61,7 +62,7 @@ function formatToolCall(call: Call, tool: ToolCall): string {
 
 function finishReason(call: Call, choice: Choice): string {
   if (choice.cut || call.fault?.name === "incomplete") return "length";
-  return choice.call === null ? "stop" : "tool_calls";
+  return choice.calls.length === 0 ? "stop" : "tool_calls";
 }
 
 function chatUsage(usage: Usage): string {
@@ -99,7 +100,7 @@ function* chunks(call: Call, choices: readonly Choice[], reportedUsage: Usage | 
     for (const piece of splitText(choice.text, behaviour.events)) {
       yield output(index, piece, choice.topLogprobs);
     }
-    if (choice.call !== null) yield* toolCallChunks(call, index, choice.call, chunk);
+    for (const [at, tool] of choice.calls.entries()) yield* toolCallChunks(call, { index, at }, tool, chunk);
   }
   for (const [index, choice] of choices.entries()) {
     yield frame(null, chunk(index, { delta: "{}", finish: finishReason(call, choice) }));
@@ -139,13 +140,18 @@ const FAILED = errorBody({
   code: "server_error",
 });
 
-function* toolCallChunks(call: Call, index: number, tool: ToolCall, chunk: WriteChunk): Generator<Frame> {
+function* toolCallChunks(
+  call: Call,
+  { index, at }: { readonly index: number; readonly at: number },
+  tool: ToolCall,
+  chunk: WriteChunk,
+): Generator<Frame> {
   const name = JSON.stringify(tool.name);
-  const opening = `{"tool_calls":[{"index":0,"id":"${call.newId("call_")}","type":"function","function":{"name":${name},"arguments":""}}]}`;
-  const lane = index * LANES_PER_CHOICE + 2;
+  const opening = `{"tool_calls":[{"index":${at},"id":"${call.newId("call_")}","type":"function","function":{"name":${name},"arguments":""}}]}`;
+  const lane = index * LANES_PER_CHOICE + 2 + 2 * at;
   yield outputFrame(null, chunk(index, { delta: opening }), tool.name, lane, false);
   for (const piece of splitText(tool.arguments, null)) {
-    const delta = `{"tool_calls":[{"index":0,"function":{"arguments":${JSON.stringify(piece)}}}]}`;
+    const delta = `{"tool_calls":[{"index":${at},"function":{"arguments":${JSON.stringify(piece)}}}]}`;
     yield outputFrame(null, chunk(index, { delta }), piece, lane + 1, false);
   }
 }

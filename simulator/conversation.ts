@@ -7,7 +7,11 @@ export interface Conversation {
   question: string;
   /** The tool output since the last question, or null. */
   toolOutput: string | null;
+  /** The number of tool outputs since the last question. */
+  toolOutputs: number;
 }
+
+const NO_QUESTION: Conversation = { question: "", toolOutput: null, toolOutputs: 0 };
 
 /** A longer prompt is not parsed: its last text is read directly from the JSON. */
 const PARSED_CHARS_MAX = 32 * 1024;
@@ -15,25 +19,28 @@ const TAIL_CHARS = 4 * 1024;
 const QUESTION_CHARS = 200;
 
 export function readConversation(slice: string | undefined, exact: boolean): Conversation | null {
-  if (slice === undefined) return { question: "", toolOutput: null };
-  if (slice.length > PARSED_CHARS_MAX && !exact) return { question: findLastText(slice), toolOutput: null };
+  if (slice === undefined) return NO_QUESTION;
+  if (slice.length > PARSED_CHARS_MAX && !exact) return { ...NO_QUESTION, question: findLastText(slice) };
   const value = parseJson(slice);
   if (value === undefined) return null;
-  if (typeof value === "string") return { question: value, toolOutput: null };
-  if (!Array.isArray(value)) return { question: "", toolOutput: null };
+  if (typeof value === "string") return { ...NO_QUESTION, question: value };
+  if (!Array.isArray(value)) return NO_QUESTION;
   return parseConversation(value);
 }
 
 function parseConversation(items: readonly unknown[]): Conversation {
   let toolOutput: string | null = null;
+  let toolOutputs = 0;
   for (let i = items.length - 1; i >= 0; i--) {
     const item = items[i];
     if (!isRecord(item)) continue;
-    if (item.role === "user") return { question: readText(item.content), toolOutput };
+    if (item.role === "user") return { question: readText(item.content), toolOutput, toolOutputs };
     const isToolOutput = item.role === "tool" || item.type === "function_call_output";
-    if (isToolOutput && toolOutput === null) toolOutput = readText(item.content ?? item.output);
+    if (!isToolOutput) continue;
+    toolOutputs++;
+    toolOutput ??= readText(item.content ?? item.output);
   }
-  return { question: "", toolOutput };
+  return { question: "", toolOutput, toolOutputs };
 }
 
 function readText(content: unknown): string {

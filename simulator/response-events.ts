@@ -17,7 +17,8 @@ import {
 import type { StoredResponse } from "./response-store.ts";
 import { splitText } from "./text.ts";
 
-const LANE = { text: 0, reasoning: 1, name: 2, arguments: 3 } as const;
+/** The names and arguments of calls follow, two lanes for each item. */
+const LANE = { text: 0, reasoning: 1, calls: 2 } as const;
 
 type ItemFrames = Generator<Frame>;
 type NextFrame = (type: string, fields: string, outputText?: string, lane?: number) => Frame;
@@ -50,7 +51,7 @@ export function* responseEvents(
       "response.output_item.added",
       `"output_index":${index},"item":${itemObject(item, false)}`,
       item.kind === "call" ? item.name : "",
-      LANE.name,
+      LANE.calls + 2 * index,
     );
     yield* itemEvents(item, index, events, next);
     yield next("response.output_item.done", `"output_index":${index},"item":${itemObject(item, true)}`);
@@ -66,7 +67,7 @@ function itemEvents(item: OutputItem, index: number, events: number | null, next
     case "message":
       return messageEvents(item, position, events, next);
     case "call":
-      return callEvents(item.name, item.arguments, position, next);
+      return callEvents(item, position, LANE.calls + 2 * index + 1, next);
   }
 }
 
@@ -101,10 +102,15 @@ function* messageEvents(
   yield next("response.content_part.done", `${part},"part":${textPart(text, all)}`);
 }
 
-function* callEvents(name: string, args: string, position: string, next: NextFrame): ItemFrames {
+function* callEvents(
+  { name, arguments: args }: Extract<OutputItem, { kind: "call" }>,
+  position: string,
+  lane: number,
+  next: NextFrame,
+): ItemFrames {
   const type = "response.function_call_arguments";
   for (const piece of splitText(args, null)) {
-    yield next(`${type}.delta`, `${position},"delta":${JSON.stringify(piece)}`, piece, LANE.arguments);
+    yield next(`${type}.delta`, `${position},"delta":${JSON.stringify(piece)}`, piece, lane);
   }
   yield next(
     `${type}.done`,
@@ -114,7 +120,7 @@ function* callEvents(name: string, args: string, position: string, next: NextFra
 
 /** `generate: false`: no output and no usage, but the response can be continued. */
 export function warmUpEvents(call: Call, keep: (response: StoredResponse) => void): EventsReply {
-  const nothing = { reasoning: "", text: "", call: null, cut: false, topLogprobs: null };
+  const nothing = { reasoning: "", text: "", calls: [], cut: false, topLogprobs: null };
   const planned = { ...planResponse(call, nothing, NO_USAGE), items: [] };
   keep({ planned, status: "completed", events: null });
   const frames = ["in_progress", "completed"] as const;

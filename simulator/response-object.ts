@@ -59,13 +59,13 @@ function planItems(call: Call, choice: Choice, cut: boolean): OutputItem[] {
     const encrypted = echoed(call.fields, "include", "").includes("reasoning.encrypted_content");
     items.push({ kind: "reasoning", id: call.newId("rs_"), text: choice.reasoning, encrypted });
   }
-  if (choice.call !== null) {
-    items.push({ kind: "call", id: call.newId("fc_"), callId: call.newId("call_"), ...choice.call });
-  } else {
+  if (choice.calls.length === 0 || choice.text !== "") {
     const { text, topLogprobs } = choice;
     const { events } = call.behaviour;
     items.push({ kind: "message", id: call.newId("msg_"), text, cut, events, topLogprobs });
   }
+  for (const tool of choice.calls)
+    items.push({ kind: "call", id: call.newId("fc_"), callId: call.newId("call_"), ...tool });
   return items;
 }
 

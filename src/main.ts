@@ -14,6 +14,7 @@ import { openPolicy } from "./composition/policy.ts";
 import type { ProcessContext, ProcessLimits, ServerSettings } from "./composition/process-context.ts";
 import { startHttpServer } from "./composition/server.ts";
 import { withStoreClock } from "./composition/store-clock.ts";
+import { startRemovingResponses } from "./composition/stored-responses.ts";
 import { openTracer } from "./composition/telemetry.ts";
 import { openThisNode, startFinishingMigrations, type ThisNode } from "./composition/this-node.ts";
 import { openTimers } from "./composition/upstream.ts";
@@ -99,6 +100,7 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   const api = openConsoleApi(context, { gateway, billing, address, throttles });
   const server = startHttpServer(context, { gateway, billing, api, builtDir, status: node.status });
   address.setServer(server);
+  startRemovingResponses(context, node);
   await startBackgroundJobs(context, gateway, node);
   await node.status.update({ address: address.node, state: "ready" });
   return {

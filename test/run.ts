@@ -34,7 +34,16 @@ const END_TO_END = [
 ];
 
 /** Real clients and browsers, and what balances the lanes. */
-const CLIENTS = ["browser/", "codex/", "gemini/", "messages/", "translation/", "streams/", "vendors/"];
+const CLIENTS = [
+  "browser/",
+  "codex/",
+  "gemini/",
+  "matrix/",
+  "messages/",
+  "translation/",
+  "streams/",
+  "vendors/",
+];
 
 const LANES: readonly (readonly string[])[] = [
   ["./src/", "./simulator/", "./console/", "./release/", "./test/http/"],

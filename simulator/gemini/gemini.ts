@@ -1,6 +1,6 @@
 /** The Gemini API of the simulator: generateContent, streamGenerateContent, countTokens. */
 
-import { type Choice, planAnswer, type Usage } from "../answer.ts";
+import { CALLS_MAX, type Choice, planAnswer, type ToolCall, type Usage } from "../answer.ts";
 import type { Call } from "../endpoint.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
 import type { Behaviour } from "../model-name.ts";
@@ -22,8 +22,8 @@ import { sign, signedCall } from "./signatures.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Text, thoughts and calls. */
-const LANES_PER_CANDIDATE = 3;
+/** Text, thoughts and each call. */
+const LANES_PER_CANDIDATE = 2 + CALLS_MAX;
 
 export function generateContent(call: Call, streams: boolean): Reply {
   const body = readBody(call);
@@ -123,13 +123,10 @@ class GeminiResponse {
             yield this.#output(index, { text: piece, thought: true }, piece, lane + 1);
         for (const piece of splitText(choice.text, behaviour.events))
           yield this.#output(index, { text: piece }, piece, lane);
-        if (choice.call !== null)
-          yield this.#output(
-            index,
-            this.#callPart(choice),
-            choice.call.name + choice.call.arguments,
-            lane + 2,
-          );
+        for (const [at, tool] of choice.calls.entries()) {
+          const part = this.#callPart(tool, { isSigned: at === 0 && choice.reasoning !== "" });
+          yield this.#output(index, part, tool.name + tool.arguments, lane + 2 + at);
+        }
       }
       if (fault?.name === "failed") yield frame(null, googleBody(500, INTERNAL));
       else if (fault?.name !== "no-done")
@@ -149,7 +146,9 @@ class GeminiResponse {
     return [
       ...(this.#showsThoughts && choice.reasoning !== "" ? [{ text: choice.reasoning, thought: true }] : []),
       ...(choice.text === "" ? [] : [{ text: choice.text, ...this.#textSignature(choice) }]),
-      ...(choice.call === null ? [] : [this.#callPart(choice)]),
+      ...choice.calls.map((tool, at) =>
+        this.#callPart(tool, { isSigned: at === 0 && choice.reasoning !== "" }),
+      ),
     ];
   }
 
@@ -159,15 +158,15 @@ class GeminiResponse {
     return [{ text: "", ...(choice.text === "" ? {} : this.#textSignature(choice)) }];
   }
 
-  #textSignature({ text, reasoning }: Choice): Json {
-    return reasoning === "" ? {} : { thoughtSignature: sign(text) };
+  #textSignature({ text, reasoning, calls }: Choice): Json {
+    return reasoning === "" || calls.length > 0 ? {} : { thoughtSignature: sign(text) };
   }
 
-  #callPart({ call, reasoning }: Choice): Json {
-    const args: unknown = parseJson(call?.arguments ?? "{}");
-    const name = call?.name ?? "";
+  /** Only the first of parallel calls is signed. */
+  #callPart({ name, arguments: input }: ToolCall, { isSigned }: { readonly isSigned: boolean }): Json {
+    const args: unknown = parseJson(input);
     const part = { functionCall: { name, args } };
-    return reasoning === "" ? part : { ...part, thoughtSignature: sign(signedCall(name, args)) };
+    return isSigned ? { ...part, thoughtSignature: sign(signedCall(name, args)) } : part;
   }
 
   #candidate(index: number, parts: readonly Json[], finishReason: string | null): Json {

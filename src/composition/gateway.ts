@@ -11,7 +11,6 @@ import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
 import { StateSeals } from "../gateway/translation/state-seals.ts";
-import { StoredConversations } from "../gateway/translation/stored-conversations.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
@@ -25,6 +24,7 @@ import type { Tracer } from "../telemetry/tracer.ts";
 import { openAccessLog } from "./access-log.ts";
 import type { BillingServices } from "./billing.ts";
 import type { ProcessContext } from "./process-context.ts";
+import { openStoredResponses } from "./stored-responses.ts";
 import { openDispatcher, type Timers } from "./upstream.ts";
 
 export interface GatewayServices {
@@ -54,6 +54,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
   const requests = new RequestReader({ ...limits, spoolDir: spoolFolder(context), deadlines }, bodies);
   closers.add(() => requests.close());
+  const storedResponses = openStoredResponses(context);
   const inFlight = openInFlightRequests();
   closers.add(async () => {
     const unfinished = await inFlight.close(limits.settleTimeoutMs);
@@ -92,7 +93,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     responses: openResponseRoutes(db, limits.cachedResponseRoutesMax),
     translation: {
       seals: new StateSeals(installation.keyring),
-      conversations: new StoredConversations(limits),
+      storedResponses,
       counts: new TranslationCounts(),
       randomBytes: installation.randomBytes,
       newId: (prefix) => prefix + installation.newId("id").slice("id_".length),

@@ -6,6 +6,7 @@
 import { bodyLimits } from "./body-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
 import { observationLimits } from "./observation-limits.ts";
+import { storedResponseLimits } from "./stored-response-limits.ts";
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -147,9 +148,7 @@ export const limits = {
   policyPollTimeoutMs: 5_000,
   /** How often a node measures the clock of a database that it shares with others. */
   clockSynchronizationMs: 10_000,
-  /** Memory for conversations that the gateway keeps for `previous_response_id`, of all keys and of one key. */
-  storedConversationBytesMax: 128 * MiB,
-  storedConversationKeyBytesMax: 16 * MiB,
+  ...storedResponseLimits,
   /** Recent responses whose account is known without a database query. */
   cachedResponseRoutesMax: 50_000,
 

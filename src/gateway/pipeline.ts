@@ -84,10 +84,9 @@ export class Pipeline<C extends Call, Out> {
       setModel(context, admit(context.caller, endpoint, context.request.publicModel));
       const { previousResponseId } = context.request;
       if (previousResponseId !== null) {
-        context.conversation = gateway.translation.conversations.find(
-          previousResponseId,
-          context.caller.key.id,
-        );
+        const { storedResponses } = gateway.translation;
+        const conversation = storedResponses.findConversation(previousResponseId, context.caller.key.id);
+        context.conversation = isPending(conversation) ? await conversation : conversation;
         if (context.conversation === null)
           context.routes = await this.#findSameAccount(context, previousResponseId);
       }
@@ -265,7 +264,7 @@ export class Pipeline<C extends Call, Out> {
     const { caller, request } = context;
     if (caller.group.billing.charge === "none") return null;
     if (request.previousResponseId === null) return holdMoney(gateway, context);
-    if (context.conversation !== null) return holdMoney(gateway, context, context.conversation.tokens);
+    if (context.conversation !== null) return holdMoney(gateway, context, context.conversation.record.tokens);
     return lookUpStoredTokens(gateway, request.previousResponseId, caller.key.id).then((conversationTokens) =>
       holdMoney(gateway, context, conversationTokens),
     );

@@ -1,6 +1,7 @@
 /** Finds elements of a JSON array in a scanned body. */
 
 import type { JsonField } from "./scan.ts";
+import type { Splice } from "./splice.ts";
 import { COMMA, DEPTH_LIMIT, skipSpace, valueEnd } from "./walk.ts";
 
 export interface ByteRange {
@@ -28,4 +29,19 @@ export function firstElements(
     at = skipSpace(bytes, at + 1, close);
   }
   return elements;
+}
+
+const NO_BYTES = new Uint8Array(0);
+const ONE_COMMA = Uint8Array.of(COMMA);
+
+/** Returns the splices that leave only these elements. Everything between two of them is replaced by one comma. */
+export function keepElements(array: Pick<JsonField, "start" | "end">, kept: readonly ByteRange[]): Splice[] {
+  const splices: Splice[] = [];
+  let from = array.start + 1;
+  for (const [i, element] of kept.entries()) {
+    splices.push({ start: from, end: element.start, insert: i === 0 ? NO_BYTES : ONE_COMMA });
+    from = element.end;
+  }
+  splices.push({ start: from, end: array.end - 1, insert: NO_BYTES });
+  return splices;
 }

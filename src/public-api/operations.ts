@@ -115,7 +115,8 @@ export const OPERATIONS = {
     id: "getResponse",
     family: "Responses",
     summary: "Retrieve a response",
-    about: "Returns a stored response to the key that created it, from the account that stores it.",
+    about:
+      "Returns a stored response to the key that created it, from the account that stores it or from the gateway.",
     parameters: [RESPONSE_ID],
     answer: RESPONSE,
     errors: STORED_RESPONSE_ERRORS,
@@ -124,7 +125,8 @@ export const OPERATIONS = {
     id: "deleteResponse",
     family: "Responses",
     summary: "Delete a response",
-    about: "Deletes a stored response at its upstream.",
+    about:
+      "Deletes a stored response where it is stored: at its upstream, or in the gateway. A later response that continues it keeps its context.",
     parameters: [RESPONSE_ID],
     answer: content("DeletedResponse", deletedResponse, { name: "deleted", value: examples.deletedResponse }),
     errors: STORED_RESPONSE_ERRORS,

@@ -3,7 +3,7 @@
  * `kid:base64(32 bytes)`: the first one seals, all of them unseal.
  */
 
-import { createHash, randomBytes as cryptoRandomBytes } from "node:crypto";
+import { createHash, randomBytes as cryptoRandomBytes, hkdfSync } from "node:crypto";
 import {
   closeSync,
   existsSync,
@@ -66,6 +66,15 @@ export function openKeyring(options: KeyringOptions): Keyring {
 /** A keyring with one key that is never stored, for temporary data. */
 export function openTemporaryKeyring(randomBytes: RandomBytes = cryptoRandomBytes): Keyring {
   return createFixedKeyring([createKey(randomBytes)]);
+}
+
+/**
+ * A keyring for content that is too large to be sealed again when the master key is rotated. Its key is derived from the
+ * pepper, which never changes and is itself sealed with the master key.
+ */
+export function deriveContentKeyring(pepper: Uint8Array): Keyring {
+  const key = hkdfSync("sha256", pepper, "", "model-gateway content v1", KEY_BYTES);
+  return createFixedKeyring([{ kid: "content", bytes: new Uint8Array(key) }]);
 }
 
 /** Prepends a new key, which seals from now on. Returns its id. */

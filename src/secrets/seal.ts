@@ -35,10 +35,14 @@ export function webhookSecretBinding(name: string): string {
   return `setting|alerts|${name}|secret`;
 }
 
+export function storedResponseBinding(keyId: string, responseId: string): string {
+  return `stored_response|${keyId}|${responseId}`;
+}
+
 export function seal(
   keyring: Keyring,
   binding: string,
-  plaintext: string,
+  plaintext: string | Uint8Array,
   randomBytes: RandomBytes = cryptoRandomBytes,
 ): string {
   const kid = keyring.activeKid;
@@ -47,7 +51,7 @@ export function seal(
   cipher.setAAD(Buffer.from(binding));
   const sealed = Buffer.concat([
     nonce,
-    cipher.update(plaintext, "utf8"),
+    typeof plaintext === "string" ? cipher.update(plaintext, "utf8") : cipher.update(plaintext),
     cipher.final(),
     cipher.getAuthTag(),
   ]);
@@ -55,6 +59,10 @@ export function seal(
 }
 
 export function unseal(keyring: Keyring, binding: string, sealed: string): string {
+  return unsealBytes(keyring, binding, sealed).toString("utf8");
+}
+
+export function unsealBytes(keyring: Keyring, binding: string, sealed: string): Buffer {
   const { kid, bytes } = parseSealed(sealed);
   const tagAt = bytes.length - TAG_BYTES;
   const decipher = createDecipheriv(
@@ -66,9 +74,7 @@ export function unseal(keyring: Keyring, binding: string, sealed: string): strin
   decipher.setAAD(Buffer.from(binding));
   decipher.setAuthTag(bytes.subarray(tagAt));
   try {
-    return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, tagAt)), decipher.final()]).toString(
-      "utf8",
-    );
+    return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, tagAt)), decipher.final()]);
   } catch {
     throw new SealError(
       "corrupt",

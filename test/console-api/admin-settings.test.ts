@@ -33,7 +33,7 @@ describe("settings", () => {
   test("start with closed registration, no mail server, and alert rules without recipients", async () => {
     expect(await admin.call("admin.settings.get")).toMatchObject({
       registration: "closed",
-      retention: { usage_rows: "forever" },
+      retention: { usage_rows: "forever", responses: "30d" },
       smtp: null,
       alerts: { webhooks: [], account_parked: { enabled: true }, spend: { enabled: false } },
     });
@@ -43,7 +43,12 @@ describe("settings", () => {
     await admin.call("admin.settings.save", { body: { registration: "open" } });
     await admin.call("admin.settings.save", { body: { retention: { usage_rows: "90d" } } });
     const { registration, retention } = await admin.call("admin.settings.get");
-    expect([registration, retention.usage_rows]).toEqual(["open", "90d"]);
+    expect([registration, retention]).toEqual(["open", { usage_rows: "90d", responses: "30d" }]);
+    await admin.call("admin.settings.save", { body: { retention: { responses: "none" } } });
+    expect((await admin.call("admin.settings.get")).retention).toEqual({
+      usage_rows: "90d",
+      responses: "none",
+    });
     expect(await readRegistration(gateway.installation.db)).toBe("open");
     const { data } = await admin.call("admin.audit.list", { query: { action: "registration." } });
     expect(data[0]).toMatchObject({
@@ -108,6 +113,7 @@ describe("settings", () => {
       "error_rate.percent",
     ],
     [{ retention: { usage_rows: "1d" } }, "usage_rows"],
+    [{ retention: { responses: "1m" } }, "responses"],
   ])("reject %j at %p", async (body, param) => {
     expect(await admin.callRefused("admin.settings.save", { body })).toMatchObject({ status: 400, param });
   });

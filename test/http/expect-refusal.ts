@@ -1,14 +1,14 @@
 import { expect } from "bun:test";
 import { type ErrorBody, expectEnvelope } from "../support/error-envelope.ts";
 import { get } from "./messages.ts";
-import { openWire, type WireAnswer } from "./raw-client.ts";
+import { openRawClient, type RawResponse } from "./raw-client.ts";
 
-/** An answer that refuses in the one form that refusals have. */
-export function refusalIn(answer: WireAnswer, ...statuses: number[]): ErrorBody {
-  expect(answer.status).toBeOneOf(statuses);
-  expect(answer.header("content-type")).toStartWith("application/json");
-  expect(answer.framing).toBe("length");
-  return expectEnvelope(answer.status, answer.header("x-request-id"), answer.body.toString());
+/** An response that refuses in the one form that refusals have. */
+export function refusalIn(response: RawResponse, ...statuses: number[]): ErrorBody {
+  expect(response.status).toBeOneOf(statuses);
+  expect(response.header("content-type")).toStartWith("application/json");
+  expect(response.framing).toBe("length");
+  return expectEnvelope(response.status, response.header("x-request-id"), response.body.toString());
 }
 
 /**
@@ -20,12 +20,12 @@ export async function expectCutOff(
   request: string | Uint8Array,
   ...statuses: number[]
 ): Promise<ErrorBody> {
-  const client = await openWire(url);
+  const client = await openRawClient(url);
   await client.send(Buffer.concat([Buffer.from(request), Buffer.from(get("/healthz"))]));
-  const answer = await client.answer();
-  const error = refusalIn(answer, ...statuses);
-  expect(answer.header("connection")).toBe("close");
+  const response = await client.readResponse();
+  const error = refusalIn(response, ...statuses);
+  expect(response.header("connection")).toBe("close");
   expect(await client.next()).toBe("fin");
-  client.leave("fin");
+  client.close("fin");
   return error;
 }

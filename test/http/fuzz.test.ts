@@ -5,7 +5,7 @@ import { limits } from "../../src/config/product-limits.ts";
 import { seeded } from "../../src/pool/pool.test-support.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { chatBody, get, post, postChunked } from "./messages.ts";
-import { openWire } from "./raw-client.ts";
+import { openRawClient } from "./raw-client.ts";
 
 const MUTANTS = 2_000;
 /** Most of the time is spent waiting for the server's timeouts. */
@@ -106,7 +106,7 @@ function mutant(): Mutant {
 
 /** The statuses of all responses until the end of the connection. */
 async function outcome({ bytes, cut }: Mutant): Promise<number[]> {
-  const client = await openWire(gateway.url);
+  const client = await openRawClient(gateway.url);
   await client.sendPieces([bytes.subarray(0, cut), bytes.subarray(cut)]);
   const statuses: number[] = [];
   for (;;) {
@@ -115,7 +115,7 @@ async function outcome({ bytes, cut }: Mutant): Promise<number[]> {
     statuses.push(next.status);
     if (next.status === 101) break;
   }
-  client.leave("fin");
+  client.close("fin");
   return statuses;
 }
 
@@ -140,10 +140,10 @@ test(`${MUTANTS} mutated requests get a response or a close, and the next valid 
   expect(counts.get(200)).toBeGreaterThan(100);
   expect(counts.get(400)).toBeGreaterThan(100);
 
-  const client = await openWire(gateway.url);
+  const client = await openRawClient(gateway.url);
   await client.send(post(BODY) + get("/healthz"));
-  expect((await client.answer()).status).toBe(200);
-  expect((await client.answer()).status).toBe(200);
-  client.leave("fin");
+  expect((await client.readResponse()).status).toBe(200);
+  expect((await client.readResponse()).status).toBe(200);
+  client.close("fin");
   expect(gateway.log.filter((line) => line.includes('"level":"error"'))).toEqual([]);
 });

@@ -4,12 +4,12 @@ import { describe, expect, test } from "bun:test";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { expectCutOff, refusalIn } from "./expect-refusal.ts";
 import { CHAT, chatBody, get, HOST, KEY, message, post, TYPE } from "./messages.ts";
-import { openWire } from "./raw-client.ts";
-import { openDoor } from "./test-gateway.ts";
+import { openRawClient } from "./raw-client.ts";
+import { startServerForTests } from "./test-gateway.ts";
 
 const KiB = 1024;
 
-const door = openDoor({ models: { fast: "sim-fast" } });
+const server = startServerForTests({ models: { fast: "sim-fast" } });
 
 const MODELS = "GET /v1/models HTTP/1.1";
 
@@ -27,7 +27,7 @@ describe("a header", () => {
     ["with letters beyond ASCII", get("/v1/models", "X-Name: Zoë")],
     ["with colons", get("/v1/models", "X-Time: 10:20:30")],
   ])("%s is accepted", async (_, request) => {
-    expect((await door.answerTo(request)).status).toBe(200);
+    expect((await server.sendAlone(request)).status).toBe(200);
   });
 
   test.each([
@@ -53,18 +53,18 @@ describe("a header", () => {
       [HOST, KEY, field],
       [HOST, field, KEY],
     ]) {
-      const error = await expectCutOff(door.gateway.url, message(MODELS, fields), 400);
+      const error = await expectCutOff(server.gateway.url, message(MODELS, fields), 400);
       expect(error.code).toBe("invalid_request");
     }
   });
 
   test("after a leading space is rejected, including the first one", async () => {
-    await expectCutOff(door.gateway.url, message(MODELS, [` ${HOST}`, KEY]), 400);
+    await expectCutOff(server.gateway.url, message(MODELS, [` ${HOST}`, KEY]), 400);
   });
 
   test("is read correctly among 60 others", async () => {
     const fields = Array.from({ length: 60 }, (_, i) => `X-Field-${i}: ${"v".repeat(i)}`);
-    expect((await door.answerTo(message(MODELS, [HOST, ...fields, KEY]))).status).toBe(200);
+    expect((await server.sendAlone(message(MODELS, [HOST, ...fields, KEY]))).status).toBe(200);
   });
 });
 
@@ -76,7 +76,7 @@ describe("a head", () => {
     ["by bare CRs", `${MODELS}\r${HOST}\r${KEY}\r\r`],
     ["by a CR too many", `${MODELS}\r\n${HOST}\r\n${KEY}\r\n\r\r\n`],
   ])("whose lines are ended %s is rejected", async (_, request) => {
-    await expectCutOff(door.gateway.url, request, 400);
+    await expectCutOff(server.gateway.url, request, 400);
   });
 
   test.each([
@@ -89,25 +89,25 @@ describe("a head", () => {
     ["a Host with a user", ["Host: someone@a", KEY]],
     ["a Host with a space", ["Host: a b", KEY]],
   ])("with %s is rejected", async (_, fields) => {
-    const error = refusalIn(await door.answerTo(message(MODELS, fields)), 400);
+    const error = refusalIn(await server.sendAlone(message(MODELS, fields)), 400);
     expect(error.message).toContain("Host");
   });
 
   test.each([
-    "door.gateway.test",
-    "door.gateway.test:8080",
+    "server.gateway.test",
+    "server.gateway.test:8080",
     "127.0.0.1:1",
     "[::1]:8080",
     "xn--bcher-kva.example",
     "a_b",
   ])("with the Host %s is accepted", async (host) => {
-    expect((await door.answerTo(message(MODELS, [`Host: ${host}`, KEY]))).status).toBe(200);
+    expect((await server.sendAlone(message(MODELS, [`Host: ${host}`, KEY]))).status).toBe(200);
   });
 
   /** Codex sends large headers. */
   test("of 60 KiB is accepted", async () => {
     expect(
-      (await door.answerTo(get("/v1/models", `X-Codex-Turn-Metadata: ${"m".repeat(60 * KiB)}`))).status,
+      (await server.sendAlone(get("/v1/models", `X-Codex-Turn-Metadata: ${"m".repeat(60 * KiB)}`))).status,
     ).toBe(200);
   });
 
@@ -118,15 +118,15 @@ describe("a head", () => {
     ["in a thousand small ones", Array.from({ length: 1_000 }, (_, i) => `X-${i}: m`)],
     ["in one name", [`X-${"m".repeat(65 * KiB)}: x`]],
   ])("that is larger or has too many headers is rejected: %s", async (_, fields) => {
-    await expectCutOff(door.gateway.url, get("/v1/models", ...fields), 431);
+    await expectCutOff(server.gateway.url, get("/v1/models", ...fields), 431);
   });
 
   test("that is larger is rejected before it is complete", async () => {
-    const client = await openWire(door.gateway.url);
+    const client = await openRawClient(server.gateway.url);
     await client.send(`${MODELS}\r\n${HOST}\r\nX-Large: ${"m".repeat(70 * KiB)}`);
-    refusalIn(await client.answer(), 431);
+    refusalIn(await client.readResponse(), 431);
     expect(await client.next()).toBe("fin");
-    client.leave("fin");
+    client.close("fin");
   });
 });
 
@@ -146,43 +146,48 @@ describe("a request line", () => {
     ["a bare CR in the address", "GET /v1/mod\rels HTTP/1.1"],
     ["a method that is not a token", "G(T /v1/models HTTP/1.1"],
   ])("with %s is rejected", async (_, line) => {
-    await expectCutOff(door.gateway.url, message(line, [HOST, KEY]), 400);
+    await expectCutOff(server.gateway.url, message(line, [HOST, KEY]), 400);
   });
 
   test.each([
     ["*", "OPTIONS"],
-    ["door.gateway.test:80", "GET"],
+    ["server.gateway.test:80", "GET"],
     ["v1/models", "GET"],
-    ["ftp://door.gateway.test/v1/models", "GET"],
+    ["ftp://server.gateway.test/v1/models", "GET"],
     ["http:///v1/models", "GET"],
   ])("with an invalid request target is rejected: %s", async (address, method) => {
-    refusalIn(await door.answerTo(message(`${method} ${address} HTTP/1.1`, [HOST, KEY])), 400);
+    refusalIn(await server.sendAlone(message(`${method} ${address} HTTP/1.1`, [HOST, KEY])), 400);
   });
 
   test.each(["http/1.1", "ICY/1.1", "HTTP/1", "HTTP/1.10", "HTTP/1.x", "HTTP/11", "HTTP1.1"])(
     "with the invalid version %s is rejected",
     async (version) => {
-      await expectCutOff(door.gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 400, 505);
+      await expectCutOff(server.gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 400, 505);
     },
   );
 
   test("with CONNECT is rejected", async () => {
-    refusalIn(await door.answerTo(message("CONNECT example.com:443 HTTP/1.1", [HOST, KEY])), 400, 404, 405);
+    refusalIn(
+      await server.sendAlone(message("CONNECT example.com:443 HTTP/1.1", [HOST, KEY])),
+      400,
+      404,
+      405,
+    );
   });
 
   test.each(["HTTP/0.9", "HTTP/1.2", "HTTP/2.0", "HTTP/3.0"])(
     "of version %s is rejected",
     async (version) => {
-      await expectCutOff(door.gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 505);
+      await expectCutOff(server.gateway.url, message(`GET /v1/models ${version}`, [HOST, KEY]), 505);
     },
   );
 
   test("of HTTP/2 with prior knowledge is rejected", async () => {
-    await expectCutOff(door.gateway.url, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, 505);
+    await expectCutOff(server.gateway.url, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, 505);
   });
 
   test("that is a TLS handshake is rejected or closed", async () => {
-    const client = await openWire(door.gateway.url);
+    const client = await openRawClient(server.gateway.url);
     await client.send(Buffer.from("16030100a5010000a10303".padEnd(340, "5a"), "hex"));
     client.finish();
     const next = await client.next();
@@ -191,7 +196,7 @@ describe("a request line", () => {
   });
 
   test("longer than the maximum head is rejected", async () => {
-    await expectCutOff(door.gateway.url, get(`/v1/models?q=${"a".repeat(70 * KiB)}`), 414, 431);
+    await expectCutOff(server.gateway.url, get(`/v1/models?q=${"a".repeat(70 * KiB)}`), 414, 431);
   });
 
   test.each([
@@ -200,37 +205,37 @@ describe("a request line", () => {
     ["a method that the path does not support", "PROPFIND /healthz HTTP/1.1", 405, "method_not_allowed"],
     ["an unknown method for an unknown path", "BREW /nowhere HTTP/1.1", 404, "unknown_url"],
   ])("with %s returns the right error", async (_, line, status, code) => {
-    expect(refusalIn(await door.answerTo(message(line, [HOST, KEY])), status).code).toBe(code);
+    expect(refusalIn(await server.sendAlone(message(line, [HOST, KEY])), status).code).toBe(code);
   });
 
   test.each([
-    ["GET", `http://door.gateway.test/v1/models?a=b`],
+    ["GET", `http://server.gateway.test/v1/models?a=b`],
     ["GET", `http://elsewhere:1234/v1/models`],
-    ["GET", `HTTP://door.gateway.test/v1/models`],
-    ["POST", `http://door.gateway.test${CHAT}`],
+    ["GET", `HTTP://server.gateway.test/v1/models`],
+    ["POST", `http://server.gateway.test${CHAT}`],
   ])("with an absolute URL, as for a proxy, is rejected: %s %s", async (method, address) => {
     const body = method === "POST" ? chatBody() : "";
     const fields = [HOST, KEY, TYPE, `Content-Length: ${body.length}`];
-    refusalIn(await door.answerTo(message(`${method} ${address} HTTP/1.1`, fields, body)), 400);
+    refusalIn(await server.sendAlone(message(`${method} ${address} HTTP/1.1`, fields, body)), 400);
   });
 });
 
 test("an error ends only its own connection", async () => {
-  const good = await openWire(door.gateway.url);
+  const good = await openRawClient(server.gateway.url);
   await good.send(get("/healthz"));
-  expect((await good.answer()).status).toBe(200);
-  await expectCutOff(door.gateway.url, `${MODELS}\n\n`, 400);
+  expect((await good.readResponse()).status).toBe(200);
+  await expectCutOff(server.gateway.url, `${MODELS}\n\n`, 400);
   await good.send(post(chatBody()));
-  expect((await good.answer()).status).toBe(200);
-  good.leave("fin");
+  expect((await good.readResponse()).status).toBe(200);
+  good.close("fin");
 });
 
 test("requests before a malformed head are answered first", async () => {
-  const client = await openWire(door.gateway.url);
+  const client = await openRawClient(server.gateway.url);
   await client.send(`${post(chatBody())}${get("/healthz")}GET /\n\n${get("/healthz")}`);
-  expect((await client.answer()).status).toBe(200);
-  expect((await client.answer()).status).toBe(200);
-  refusalIn(await client.answer(), 400);
+  expect((await client.readResponse()).status).toBe(200);
+  expect((await client.readResponse()).status).toBe(200);
+  refusalIn(await client.readResponse(), 400);
   expect(await client.next()).toBe("fin");
-  client.leave("fin");
+  client.close("fin");
 });

@@ -5,21 +5,21 @@ import { startAnsweredGateway } from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { startPaidGateway } from "../support/paid-gateway.ts";
 import { chatBody, HOST, KEY, message, post, TYPE } from "./messages.ts";
-import { openWire, type WireClient } from "./raw-client.ts";
+import { openRawClient, type RawClient } from "./raw-client.ts";
 
 setDefaultTimeout(30_000);
 
-const clients: WireClient[] = [];
+const clients: RawClient[] = [];
 const gateways: { stop(): Promise<unknown> }[] = [];
 
 afterEach(async () => {
-  for (const client of clients.splice(0)) client.leave("fin");
+  for (const client of clients.splice(0)) client.close("fin");
   await Promise.all(gateways.splice(0).map((gateway) => gateway.stop()));
 });
 
-async function open(gateway: { url: string; stop(): Promise<unknown> }): Promise<WireClient> {
+async function open(gateway: { url: string; stop(): Promise<unknown> }): Promise<RawClient> {
   if (!gateways.includes(gateway)) gateways.push(gateway);
-  const client = await openWire(gateway.url);
+  const client = await openRawClient(gateway.url);
   clients.push(client);
   return client;
 }
@@ -40,7 +40,7 @@ test.each(["fin", "reset"] as const)(
     expect((await gateway.records.wallet()).heldNano).toBeGreaterThan(0n);
     const content = words(5_000);
     await client.send(post(chatBody({ model: "paid", messages: [{ role: "user", content }] })));
-    client.leave(how);
+    client.close(how);
     await eventually(async () => (await gateway.records.wallet()).heldNano === 0n);
     const rows = await eventually(async () => {
       const all = await gateway.usageRows();
@@ -85,11 +85,13 @@ async function costInBackground(isTogether: boolean) {
   );
   const second = post(chatBody({ model: "paid", messages: [{ role: "user", content: words(500) }] }));
   await client.send(isTogether ? first + second : first);
-  const answer = await client.answer();
+  const response = await client.readResponse();
   if (!isTogether) await client.send(second);
-  expect([answer.status, (await client.answer()).status]).toEqual([200, 200]);
+  expect([response.status, (await client.readResponse()).status]).toEqual([200, 200]);
   status = "completed";
-  const { flags, inputTokens, chargedNano } = await gateway.records.row(answer.header("x-request-id") ?? "");
+  const { flags, inputTokens, chargedNano } = await gateway.records.row(
+    response.header("x-request-id") ?? "",
+  );
   return { flags, inputTokens, chargedNano };
 }
 

@@ -1,14 +1,14 @@
 /**
- * A picky client on a raw connection: it sends the bytes it is given, cut where it is told, and takes answers by the
- * letter of RFC 9112. What is no well-formed answer is an error.
+ * A strict client on a raw connection: it sends the given bytes in the given pieces and parses responses by the
+ * letter of RFC 9112. What is no well-formed response is an error.
  */
 
 import { connect } from "node:net";
 
 /** How the server ended the connection. */
-export type Parting = "fin" | "reset";
+export type ConnectionEnd = "fin" | "reset";
 
-export interface WireAnswer {
+export interface RawResponse {
   version: "1.0" | "1.1";
   status: number;
   /** Null where there is none. A header that must stand alone and does not is an error. */
@@ -21,33 +21,33 @@ export interface WireAnswer {
   chunks: readonly Buffer[];
 }
 
-export interface WireClient {
+export interface RawClient {
   /** Resolves when the bytes have left this process. */
   send(bytes: string | Uint8Array): Promise<void>;
   /** Each piece in a packet of its own, which the other side reads before the next one is there. */
   sendPieces(pieces: readonly (string | Uint8Array)[]): Promise<void>;
-  /** The next answer, interim ones included; or how the connection ended instead. */
-  next(method?: "HEAD"): Promise<WireAnswer | Parting>;
-  /** The next answer; an end instead of it is an error. */
-  answer(method?: "HEAD"): Promise<WireAnswer>;
-  readonly closed: Promise<Parting>;
-  /** What has come and was not taken as an answer. */
+  /** The next response, interim ones included; or how the connection ended instead. */
+  next(method?: "HEAD"): Promise<RawResponse | ConnectionEnd>;
+  /** The next response; an end instead of it is an error. */
+  readResponse(method?: "HEAD"): Promise<RawResponse>;
+  readonly closed: Promise<ConnectionEnd>;
+  /** What has come and was not taken as an response. */
   unread(): Buffer;
   /** Says that nothing more will be sent, and goes on reading. */
   finish(): void;
   /** Takes nothing more out of the socket, or goes on. */
   pause(): void;
   resume(): void;
-  leave(how: Parting): void;
+  close(how: ConnectionEnd): void;
 }
 
-const GIVE_UP_MS = 15_000;
+const TIMEOUT_MS = 15_000;
 const CRLF = "\r\n";
 
-export async function openWire(url: string): Promise<WireClient> {
+export async function openRawClient(url: string): Promise<RawClient> {
   const { port, hostname } = new URL(url);
   const socket = connect({ port: Number(port), host: hostname, noDelay: true, allowHalfOpen: true });
-  const incoming = gatherIncoming();
+  const incoming = collectIncoming();
   socket.on("data", (part) => incoming.push(Buffer.from(part)));
   socket.on("end", () => incoming.end("fin"));
   socket.on("error", () => incoming.end("reset"));
@@ -57,19 +57,19 @@ export async function openWire(url: string): Promise<WireClient> {
     socket.once("error", reject);
   });
 
-  const client: WireClient = {
-    // A connection that the server has ended takes nothing more, which is what the answers tell of.
+  const client: RawClient = {
+    // Writes to a connection that the server has closed are ignored: the responses show what happened.
     send: (bytes) => new Promise((resolve) => socket.write(bytes, () => resolve())),
     async sendPieces(pieces) {
       for (const piece of pieces) {
         await client.send(piece);
-        await letOthersRead();
+        await waitUntilRead();
       }
     },
-    next: (method) => readAnswer(incoming, method ?? null),
-    async answer(method) {
+    next: (method) => readRawResponse(incoming, method ?? null),
+    async readResponse(method) {
       const next = await client.next(method);
-      if (typeof next === "string") throw new Error(`no answer but the end of the connection: ${next}`);
+      if (typeof next === "string") throw new Error(`no response but the end of the connection: ${next}`);
       return next;
     },
     closed: incoming.ended,
@@ -77,7 +77,7 @@ export async function openWire(url: string): Promise<WireClient> {
     finish: () => void socket.end(),
     pause: () => void socket.pause(),
     resume: () => void socket.resume(),
-    leave(how) {
+    close(how) {
       if (how === "reset") socket.resetAndDestroy();
       else socket.destroy();
     },
@@ -86,27 +86,27 @@ export async function openWire(url: string): Promise<WireClient> {
 }
 
 /** Two rounds of the loop: what was written is there in the first, and read by the second. */
-async function letOthersRead(): Promise<void> {
+async function waitUntilRead(): Promise<void> {
   for (let round = 0; round < 2; round++) await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
 interface Incoming {
   push(part: Buffer): void;
-  end(how: Parting): void;
-  readonly ended: Promise<Parting>;
+  end(how: ConnectionEnd): void;
+  readonly ended: Promise<ConnectionEnd>;
   unread(): Buffer;
   /** A line without its end; null when the connection ended before anything of it came. */
   line(): Promise<string | null>;
   exactly(length: number): Promise<Buffer>;
   toEnd(): Promise<Buffer>;
-  parting(): Parting | null;
+  connectionEnd(): ConnectionEnd | null;
 }
 
-function gatherIncoming(): Incoming {
+function collectIncoming(): Incoming {
   let parts: Buffer[] = [];
-  let parting: Parting | null = null;
+  let connectionEnd: ConnectionEnd | null = null;
   let wake = () => {};
-  const ended = Promise.withResolvers<Parting>();
+  const ended = Promise.withResolvers<ConnectionEnd>();
 
   function all(): Buffer {
     const [first, second] = parts;
@@ -123,13 +123,13 @@ function gatherIncoming(): Incoming {
 
   /** False at the end of the connection. */
   async function more(): Promise<boolean> {
-    if (parting !== null) return false;
+    if (connectionEnd !== null) return false;
     const woken = new Promise<true>((resolve) => {
       wake = () => resolve(true);
     });
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<false>((resolve) => {
-      timer = setTimeout(resolve, GIVE_UP_MS, false);
+      timer = setTimeout(resolve, TIMEOUT_MS, false);
     });
     const came = await Promise.race([woken, late]);
     clearTimeout(timer);
@@ -143,8 +143,8 @@ function gatherIncoming(): Incoming {
       wake();
     },
     end(how) {
-      parting ??= how;
-      ended.resolve(parting);
+      connectionEnd ??= how;
+      ended.resolve(connectionEnd);
       wake();
     },
     ended: ended.promise,
@@ -162,7 +162,7 @@ function gatherIncoming(): Incoming {
     async exactly(length) {
       while (parts.reduce((sum, part) => sum + part.length, 0) < length) {
         if (!(await more()))
-          throw new Error(`the connection ended ${parting} before ${length} bytes of a body`);
+          throw new Error(`the connection ended ${connectionEnd} before ${length} bytes of a body`);
       }
       return take(length);
     },
@@ -170,7 +170,7 @@ function gatherIncoming(): Incoming {
       while (await more());
       return take(all().length);
     },
-    parting: () => parting,
+    connectionEnd: () => connectionEnd,
   };
 }
 
@@ -182,9 +182,12 @@ function lineIn(bytes: Buffer): string {
   return text.slice(0, -2);
 }
 
-async function readAnswer(incoming: Incoming, method: "HEAD" | null): Promise<WireAnswer | Parting> {
+async function readRawResponse(
+  incoming: Incoming,
+  method: "HEAD" | null,
+): Promise<RawResponse | ConnectionEnd> {
   const statusLine = await incoming.line();
-  if (statusLine === null) return incoming.parting() ?? "fin";
+  if (statusLine === null) return incoming.connectionEnd() ?? "fin";
   const [, version, status] = /^HTTP\/(1\.[01]) ([1-5]\d\d) [\x20-\x7e]*$/.exec(statusLine) ?? [];
   if (version === undefined) throw new Error(`no status line: ${JSON.stringify(statusLine)}`);
   const fields = await readFields(incoming);
@@ -195,25 +198,26 @@ async function readAnswer(incoming: Incoming, method: "HEAD" | null): Promise<Wi
   };
   const length = header("content-length");
   const coding = header("transfer-encoding");
-  if (length !== null && coding !== null) throw new Error("an answer with a length and with chunks");
-  const answer = {
+  if (length !== null && coding !== null) throw new Error("an response with a length and with chunks");
+  const response = {
     version: version === "1.0" ? version : "1.1",
     status: Number(status),
     header,
     names: fields.map(([name]) => name),
   } as const;
-  const code = answer.status;
+  const code = response.status;
   if (code < 200 || code === 204 || code === 304 || method === "HEAD") {
-    return { ...answer, framing: "none", body: Buffer.alloc(0), chunks: [] };
+    return { ...response, framing: "none", body: Buffer.alloc(0), chunks: [] };
   }
   if (length !== null) {
     if (!/^\d+$/.test(length)) throw new Error(`no length: ${length}`);
-    return { ...answer, framing: "length", body: await incoming.exactly(Number(length)), chunks: [] };
+    return { ...response, framing: "length", body: await incoming.exactly(Number(length)), chunks: [] };
   }
-  if (coding === null) return { ...answer, framing: "until_close", body: await incoming.toEnd(), chunks: [] };
+  if (coding === null)
+    return { ...response, framing: "until_close", body: await incoming.toEnd(), chunks: [] };
   if (coding !== "chunked") throw new Error(`an unknown coding: ${coding}`);
   const chunks = await readChunks(incoming);
-  return { ...answer, framing: "chunked", body: Buffer.concat(chunks), chunks };
+  return { ...response, framing: "chunked", body: Buffer.concat(chunks), chunks };
 }
 
 async function readFields(incoming: Incoming): Promise<[name: string, value: string][]> {

@@ -5,7 +5,7 @@ import { eventually } from "../support/eventually.ts";
 import { startGatedUpstream } from "../support/gated-upstream.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { chatBody, get, HOST, message, post } from "./messages.ts";
-import { openWire, type WireAnswer, type WireClient } from "./raw-client.ts";
+import { openRawClient, type RawClient, type RawResponse } from "./raw-client.ts";
 
 const MODELS = {
   fast: "sim-fast",
@@ -17,26 +17,26 @@ const MODELS = {
 const IMF_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/;
 
 let gateway: RunningGateway;
-let client: WireClient;
+let client: RawClient;
 
 beforeAll(async () => {
   gateway = await startTestGateway({ models: MODELS });
 });
 
 afterAll(async () => {
-  client?.leave("fin");
+  client?.close("fin");
   await gateway.stop();
 });
 
-async function ask(request: string, method?: "HEAD"): Promise<WireAnswer> {
-  client?.leave("fin");
-  client = await openWire(gateway.url);
+async function ask(request: string, method?: "HEAD"): Promise<RawResponse> {
+  client?.close("fin");
+  client = await openRawClient(gateway.url);
   await client.send(request);
-  const answer = await client.answer(method);
+  const response = await client.readResponse(method);
   // If any extra byte had followed, the next response would be invalid.
   await client.send(get("/healthz"));
-  expect((await client.answer()).body.toString()).toBe('{"status":"ok"}');
-  return answer;
+  expect((await client.readResponse()).body.toString()).toBe('{"status":"ok"}');
+  return response;
 }
 
 describe("every response", () => {
@@ -59,14 +59,14 @@ describe("every response", () => {
     ["with an unknown page", get("/console/assets/none.js"), null],
     ["with a redirect", get("/"), 302],
   ])("has a date, a request id and exact framing: %s", async (_, request, status) => {
-    const answer = await ask(request);
-    if (status !== null) expect(answer.status).toBe(status);
-    expect(answer.version).toBe("1.1");
-    expect(answer.header("date")).toMatch(IMF_DATE);
-    expect(answer.header("x-request-id")).toMatch(/^req_[0-9a-f-]{36}$/);
-    expect(answer.framing).toBeOneOf(["length", "chunked"]);
-    expect(answer.header("server")).toBeNull();
-    expect(answer.names.length).toBe(new Set(answer.names).size);
+    const response = await ask(request);
+    if (status !== null) expect(response.status).toBe(status);
+    expect(response.version).toBe("1.1");
+    expect(response.header("date")).toMatch(IMF_DATE);
+    expect(response.header("x-request-id")).toMatch(/^req_[0-9a-f-]{36}$/);
+    expect(response.framing).toBeOneOf(["length", "chunked"]);
+    expect(response.header("server")).toBeNull();
+    expect(response.names.length).toBe(new Set(response.names).size);
   });
 
   test("has a unique request id", async () => {
@@ -91,33 +91,33 @@ describe("a response without a body", () => {
   );
 
   test("to HEAD can be pipelined", async () => {
-    client?.leave("fin");
-    client = await openWire(gateway.url);
+    client?.close("fin");
+    client = await openRawClient(gateway.url);
     const head = message("HEAD /healthz HTTP/1.1", [HOST]);
     await client.send(head + get("/healthz") + head + get("/nowhere"));
-    expect((await client.answer("HEAD")).status).toBe(200);
-    expect((await client.answer()).body.toString()).toBe('{"status":"ok"}');
-    expect((await client.answer("HEAD")).status).toBe(200);
-    expect((await client.answer()).status).toBe(404);
+    expect((await client.readResponse("HEAD")).status).toBe(200);
+    expect((await client.readResponse()).body.toString()).toBe('{"status":"ok"}');
+    expect((await client.readResponse("HEAD")).status).toBe(200);
+    expect((await client.readResponse()).status).toBe(404);
   });
 
   test("that redirects has Content-Length: 0", async () => {
-    const answer = await ask(message("GET /console HTTP/1.1", ["Host: localhost"]));
-    expect([answer.status, answer.header("content-length")]).toEqual([302, "0"]);
-    expect(answer.header("location")).toBe("/console/");
+    const response = await ask(message("GET /console HTTP/1.1", ["Host: localhost"]));
+    expect([response.status, response.header("content-length")]).toEqual([302, "0"]);
+    expect(response.header("location")).toBe("/console/");
   });
 });
 
 describe("a stream", () => {
   test.each(["stream", "burst"])("is chunked only between events: %s", async (model) => {
-    const answer = await ask(post(chatBody({ model, stream: true })));
-    expect(answer.framing).toBe("chunked");
-    expect(answer.header("content-type")).toStartWith("text/event-stream");
-    for (const piece of answer.chunks) {
+    const response = await ask(post(chatBody({ model, stream: true })));
+    expect(response.framing).toBe("chunked");
+    expect(response.header("content-type")).toStartWith("text/event-stream");
+    for (const piece of response.chunks) {
       expect(piece.toString()).toMatch(/^(data|event|id|:)/);
       expect(piece.toString()).toEndWith("\n\n");
     }
-    expect(answer.chunks.at(-1)?.toString()).toEndWith("data: [DONE]\n\n");
+    expect(response.chunks.at(-1)?.toString()).toEndWith("data: [DONE]\n\n");
   });
 
   test("is delivered event by event while it is produced", async () => {
@@ -126,15 +126,15 @@ describe("a stream", () => {
       models: { gated: "gated" },
       environment: { SIMULATOR_URL: upstream.url },
     });
-    const reader = await openWire(gated.url);
+    const reader = await openRawClient(gated.url);
     try {
       await reader.send(post(chatBody({ model: "gated", stream: true })));
       await eventually(() => reader.unread().includes("first "));
       expect(reader.unread().includes("last")).toBe(false);
       upstream.release();
-      expect((await reader.answer()).body.toString()).toEndWith("data: [DONE]\n\n");
+      expect((await reader.readResponse()).body.toString()).toEndWith("data: [DONE]\n\n");
     } finally {
-      reader.leave("fin");
+      reader.close("fin");
       await gated.stop();
       await upstream.stop();
     }

@@ -5,13 +5,13 @@ import { limits } from "../../src/config/product-limits.ts";
 import { startTestGateway } from "../support/running-gateway.ts";
 import { refusalIn } from "./expect-refusal.ts";
 import { chatBody, get, post, postHead } from "./messages.ts";
-import { openWire } from "./raw-client.ts";
-import { openDoor } from "./test-gateway.ts";
+import { openRawClient } from "./raw-client.ts";
+import { startServerForTests } from "./test-gateway.ts";
 
 const BODY = chatBody();
 const EVERY_MS = 50;
 
-const door = openDoor({
+const server = startServerForTests({
   models: { fast: "sim-fast", slow: "sim-fast@first=700ms", stream: "sim-fast@events=6,interval=120ms" },
   limits: {
     bodyIdleTimeoutMs: 250,
@@ -22,17 +22,17 @@ const door = openDoor({
 /** Sends a byte at intervals until the server closes. */
 async function trickle(text: string): Promise<void> {
   let isHeard = false;
-  void door.client.closed.then(() => {
+  void server.client.closed.then(() => {
     isHeard = true;
   });
   for (const byte of Buffer.from(text, "latin1")) {
-    if (isHeard || door.client.unread().length > 0) return;
-    await door.client.send(Uint8Array.of(byte));
+    if (isHeard || server.client.unread().length > 0) return;
+    await server.client.send(Uint8Array.of(byte));
     await Bun.sleep(EVERY_MS);
   }
 }
 
-const arrived = () => door.gateway.simulator.ledger.totals().requests;
+const arrived = () => server.gateway.simulator.ledger.totals().requests;
 
 describe("a head that does not arrive in time", () => {
   test.each([
@@ -41,49 +41,49 @@ describe("a head that does not arrive in time", () => {
     ["a line", "GET /v1/models HTTP/1.1\r\n"],
     ["all but its last byte", get("/v1/models").slice(0, -1)],
   ])("gets an error after %s", async (_, part) => {
-    await door.open();
-    await door.client.send(part);
-    const answer = await door.client.answer();
-    expect(refusalIn(answer, 408).code).toBe("request_timeout");
-    expect(answer.header("connection")).toBe("close");
-    expect(await door.client.next()).toBe("fin");
+    await server.connect();
+    await server.client.send(part);
+    const response = await server.client.readResponse();
+    expect(refusalIn(response, 408).code).toBe("request_timeout");
+    expect(response.header("connection")).toBe("close");
+    expect(await server.client.next()).toBe("fin");
   });
 
   test("gets an error even if bytes arrive slowly", async () => {
-    await door.open();
+    await server.connect();
     await trickle(get("/v1/models", `X-Long: ${"x".repeat(10_000)}`));
-    refusalIn(await door.client.answer(), 408);
-    expect(await door.client.next()).toBe("fin");
+    refusalIn(await server.client.readResponse(), 408);
+    expect(await server.client.next()).toBe("fin");
   });
 
   test("gets an error on a connection that was used before", async () => {
-    await door.open();
-    await door.client.send(get("/healthz") + get("/healthz").slice(0, 20));
-    expect((await door.client.answer()).status).toBe(200);
-    refusalIn(await door.client.answer(), 408);
-    expect(await door.client.next()).toBe("fin");
+    await server.connect();
+    await server.client.send(get("/healthz") + get("/healthz").slice(0, 20));
+    expect((await server.client.readResponse()).status).toBe(200);
+    refusalIn(await server.client.readResponse(), 408);
+    expect(await server.client.next()).toBe("fin");
   });
 });
 
 describe("an idle connection", () => {
   test("is closed without a response", async () => {
-    await door.open();
-    expect(await door.client.next()).toBe("fin");
+    await server.connect();
+    expect(await server.client.next()).toBe("fin");
   });
 
   test("is closed without a response after its last request", async () => {
-    await door.open();
+    await server.connect();
     for (const request of [get("/healthz"), post(BODY)]) {
-      await door.client.send(request);
-      expect((await door.client.answer()).status).toBe(200);
+      await server.client.send(request);
+      expect((await server.client.readResponse()).status).toBe(200);
     }
-    expect(await door.client.next()).toBe("fin");
+    expect(await server.client.next()).toBe("fin");
   });
 
   test("is closed without a response even if empty lines arrive", async () => {
-    await door.open();
+    await server.connect();
     await trickle("\r\n".repeat(200));
-    expect(typeof (await door.client.next())).toBe("string");
+    expect(typeof (await server.client.next())).toBe("string");
   });
 });
 
@@ -101,13 +101,13 @@ describe("a body that does not arrive in time", () => {
     ],
   ])("gets an error: %s", async (_, framing, part) => {
     const before = arrived();
-    await door.open();
-    await door.client.send(postHead(framing) + part);
-    const answer = await door.client.answer();
-    expect(refusalIn(answer, 408).code).toBe("request_timeout");
+    await server.connect();
+    await server.client.send(postHead(framing) + part);
+    const response = await server.client.readResponse();
+    expect(refusalIn(response, 408).code).toBe("request_timeout");
     // Nothing can be read after a body that never ends.
-    expect(answer.header("connection")).toBe("close");
-    expect(await door.client.next()).toBe("fin");
+    expect(response.header("connection")).toBe("close");
+    expect(await server.client.next()).toBe("fin");
     expect(arrived()).toBe(before);
   });
 
@@ -116,41 +116,41 @@ describe("a body that does not arrive in time", () => {
     ["in chunks", "Transfer-Encoding: chunked", "1\r\nx\r\n".repeat(5_000)],
     ["with an endless extension", "Transfer-Encoding: chunked", `1;${"x".repeat(5_000)}`],
   ])("gets an error even if bytes arrive slowly: %s", async (_, framing, text) => {
-    await door.open();
-    await door.client.send(postHead(framing));
+    await server.connect();
+    await server.client.send(postHead(framing));
     await trickle(text);
-    refusalIn(await door.client.answer(), 408);
-    door.client.leave("fin");
+    refusalIn(await server.client.readResponse(), 408);
+    server.client.close("fin");
   });
 });
 
 describe("a legitimately slow client is not timed out:", () => {
   test("it waits for its response longer than the idle timeout", async () => {
-    await door.open();
-    await door.client.send(post(chatBody({ model: "slow" })));
-    expect((await door.client.answer()).status).toBe(200);
-    await door.client.send(get("/healthz"));
-    expect((await door.client.answer()).status).toBe(200);
+    await server.connect();
+    await server.client.send(post(chatBody({ model: "slow" })));
+    expect((await server.client.readResponse()).status).toBe(200);
+    await server.client.send(get("/healthz"));
+    expect((await server.client.readResponse()).status).toBe(200);
   });
 
   test("it receives a stream longer than the idle timeout", async () => {
-    await door.open();
-    await door.client.send(post(chatBody({ model: "stream", stream: true })));
-    expect((await door.client.answer()).body.toString()).toEndWith("data: [DONE]\n\n");
+    await server.connect();
+    await server.client.send(post(chatBody({ model: "stream", stream: true })));
+    expect((await server.client.readResponse()).body.toString()).toEndWith("data: [DONE]\n\n");
   });
 });
 
 test("idle connections do not delay the shutdown", async () => {
   const ending = await startTestGateway({ limits: { drainTimeoutMs: 600_000 } });
-  const clients = await Promise.all(Array.from({ length: 4 }, () => openWire(ending.url)));
+  const clients = await Promise.all(Array.from({ length: 4 }, () => openRawClient(ending.url)));
   const [, used, begun, refused] = clients;
   await used?.send(get("/healthz"));
-  expect((await used?.answer())?.status).toBe(200);
+  expect((await used?.readResponse())?.status).toBe(200);
   await begun?.send(get("/healthz").slice(0, 20));
   await refused?.send(get("/healthz").replaceAll("\r\n", "\n"));
-  expect((await refused?.answer())?.status).toBe(400);
+  expect((await refused?.readResponse())?.status).toBe(400);
   const ended = ending.stop().then(() => true);
   expect(await Promise.race([ended, Bun.sleep(10_000).then(() => false)])).toBe(true);
   for (const { closed } of clients) await closed;
-  for (const one of clients) one.leave("fin");
+  for (const one of clients) one.close("fin");
 });

@@ -4,8 +4,8 @@ import { expect, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
 import { spawnGateway } from "../support/spawned-gateway.ts";
 import { chatBody, get, post } from "./messages.ts";
-import { openWire, type WireAnswer } from "./raw-client.ts";
-import { openDoor } from "./test-gateway.ts";
+import { openRawClient, type RawResponse } from "./raw-client.ts";
+import { startServerForTests } from "./test-gateway.ts";
 
 const MB = 1_000_000;
 const EVENTS = 2_000;
@@ -15,11 +15,11 @@ const MODELS = {
   short: "sim-fast@events=4",
 } as const;
 
-const door = openDoor({ models: MODELS });
+const server = startServerForTests({ models: MODELS });
 
 /** The text without the fields that differ between responses. */
-function said(answer: WireAnswer): string {
-  const lines = answer.body.toString().split("\n");
+function said(response: RawResponse): string {
+  const lines = response.body.toString().split("\n");
   return lines.flatMap((line) => /"content":"([^"]+)"/.exec(line)?.[1] ?? []).join("");
 }
 
@@ -38,10 +38,10 @@ async function standsStill(count: () => number): Promise<void> {
 }
 
 test("a stream that is read late is held at the upstream and arrives whole", async () => {
-  const atOnce = await door.answerTo(ask("large", true));
-  const { ledger } = door.gateway.simulator;
+  const atOnce = await server.sendAlone(ask("large", true));
+  const { ledger } = server.gateway.simulator;
   const firstEntry = ledger.last();
-  const client = await openWire(door.gateway.url);
+  const client = await openRawClient(server.gateway.url);
   client.pause();
   await client.send(ask("large", true));
   const entry = await eventually(() => {
@@ -51,20 +51,20 @@ test("a stream that is read late is held at the upstream and arrives whole", asy
   await standsStill(() => entry.eventsSent);
   expect(entry.eventsSent).toBeLessThan(EVENTS);
   client.resume();
-  const late = await client.answer();
+  const late = await client.readResponse();
   expect(said(late).length).toBe(40 * MB);
   expect(said(late) === said(atOnce)).toBe(true);
   expect(late.body.toString().endsWith("data: [DONE]\n\n")).toBe(true);
-  client.leave("fin");
+  client.close("fin");
 });
 
 test("a stream that is read in bursts arrives whole", async () => {
-  const client = await openWire(door.gateway.url);
+  const client = await openRawClient(server.gateway.url);
   await client.send(ask("large", true));
   let over = false;
-  const coming = client.answer().then((answer) => {
+  const coming = client.readResponse().then((response) => {
     over = true;
-    return answer;
+    return response;
   });
   for (let fit = 0; !over; fit++) {
     client.pause();
@@ -73,33 +73,33 @@ test("a stream that is read in bursts arrives whole", async () => {
     await Bun.sleep(fit % 3);
   }
   expect(said(await coming).length).toBe(40 * MB);
-  client.leave("fin");
+  client.close("fin");
 });
 
 test("a large whole response that is read late arrives whole, and so does the next one", async () => {
-  const client = await openWire(door.gateway.url);
+  const client = await openRawClient(server.gateway.url);
   client.pause();
   await client.send(ask("whole", false) + get("/healthz"));
-  await eventually(() => door.gateway.simulator.ledger.last()?.finished === true);
+  await eventually(() => server.gateway.simulator.ledger.last()?.finished === true);
   client.resume();
-  const answer = await client.answer();
-  expect(said(answer).length).toBe(20 * MB);
-  expect((await client.answer()).body.toString()).toBe('{"status":"ok"}');
-  client.leave("fin");
+  const response = await client.readResponse();
+  expect(said(response).length).toBe(20 * MB);
+  expect((await client.readResponse()).body.toString()).toBe('{"status":"ok"}');
+  client.close("fin");
 });
 
 test("a client that sends many requests and reads nothing has only one in flight", async () => {
-  const client = await openWire(door.gateway.url);
-  door.gateway.simulator.ledger.reset();
+  const client = await openRawClient(server.gateway.url);
+  server.gateway.simulator.ledger.reset();
   client.pause();
   const requests = Array.from({ length: 200 }, () => ask("large", true)).join("");
   await client.send(requests);
   await standsStill(() =>
-    door.gateway.simulator.ledger.entries().reduce((sum, { eventsSent }) => sum + eventsSent, 0),
+    server.gateway.simulator.ledger.entries().reduce((sum, { eventsSent }) => sum + eventsSent, 0),
   );
-  expect(door.gateway.simulator.ledger.totals().requests).toBe(1);
-  client.leave("reset");
-  await eventually(() => door.gateway.simulator.ledger.totals().inFlight === 0);
+  expect(server.gateway.simulator.ledger.totals().requests).toBe(1);
+  client.close("reset");
+  await eventually(() => server.gateway.simulator.ledger.totals().inFlight === 0);
 });
 
 test.each([
@@ -107,11 +107,11 @@ test.each([
   ["in one piece", "/v1/models", 6_000],
 ])("pipelined responses that are not read do not fill the memory: %s", async (_, path, count) => {
   const names = Array.from({ length: 200 }, (_name, i) => [`model-${i}`, "sim-fast"]);
-  const spawned = await spawnGateway(Object.fromEntries(names), door.gateway.simulator.url);
-  const client = await openWire(spawned.url);
+  const spawned = await spawnGateway(Object.fromEntries(names), server.gateway.simulator.url);
+  const client = await openRawClient(spawned.url);
   try {
     await client.send(get(path));
-    const { status, body } = await client.answer();
+    const { status, body } = await client.readResponse();
     expect(status).toBe(200);
     const beforeBytes = spawned.residentBytes();
     client.pause();
@@ -123,19 +123,19 @@ test.each([
     );
     expect(grownBytes).toBeLessThan((count * body.length) / 4);
     client.resume();
-    for (let i = 0; i < count; i++) expect((await client.answer()).body.equals(body)).toBe(true);
+    for (let i = 0; i < count; i++) expect((await client.readResponse()).body.equals(body)).toBe(true);
   } finally {
-    client.leave("reset");
+    client.close("reset");
     await spawned.stop();
   }
 });
 
 test("a client that disconnects with unread data aborts the upstream call", async () => {
-  const client = await openWire(door.gateway.url);
+  const client = await openRawClient(server.gateway.url);
   client.pause();
   await client.send(ask("large", true));
-  await eventually(() => door.gateway.simulator.ledger.totals().inFlight === 1);
-  client.leave("fin");
-  await eventually(() => door.gateway.simulator.ledger.totals().inFlight === 0);
-  expect(door.gateway.simulator.ledger.last()).toMatchObject({ finished: false, abortedByClient: true });
+  await eventually(() => server.gateway.simulator.ledger.totals().inFlight === 1);
+  client.close("fin");
+  await eventually(() => server.gateway.simulator.ledger.totals().inFlight === 0);
+  expect(server.gateway.simulator.ledger.last()).toMatchObject({ finished: false, abortedByClient: true });
 });

@@ -18,16 +18,16 @@ import {
   postHead,
   TYPE,
 } from "./messages.ts";
-import { openWire } from "./raw-client.ts";
-import { openDoor } from "./test-gateway.ts";
+import { openRawClient } from "./raw-client.ts";
+import { startServerForTests } from "./test-gateway.ts";
 
 const BODY = chatBody();
 const LENGTH = `Content-Length: ${BODY.length}`;
 const CHUNKED = "Transfer-Encoding: chunked";
 const WHOLE = chunk(BODY) + chunk("");
 
-const door = openDoor({ models: { fast: "sim-fast" }, limits: { bodyIdleTimeoutMs: 500 } });
-const arrived = () => door.gateway.simulator.ledger.totals().requests;
+const server = startServerForTests({ models: { fast: "sim-fast" }, limits: { bodyIdleTimeoutMs: 500 } });
+const arrived = () => server.gateway.simulator.ledger.totals().requests;
 
 describe("rejected:", () => {
   let before = 0;
@@ -71,7 +71,7 @@ describe("rejected:", () => {
     ["chunks with a space before the colon", [CHUNKED.replace(":", " :")], WHOLE],
     ["chunks on the next line", ["Transfer-Encoding:\r\n chunked"], WHOLE],
   ] as const)("%s", async (_, fields, body) => {
-    await expectCutOff(door.gateway.url, postHead(...fields) + body, 400);
+    await expectCutOff(server.gateway.url, postHead(...fields) + body, 400);
   });
 
   test.each([
@@ -93,11 +93,11 @@ describe("rejected:", () => {
     ["that is unsupported", ["gzip"]],
   ])("a transfer coding %s", async (_, codings) => {
     const fields = codings.map((coding) => `Transfer-Encoding: ${coding}`);
-    await expectCutOff(door.gateway.url, postHead(...fields) + WHOLE, 400, 501);
+    await expectCutOff(server.gateway.url, postHead(...fields) + WHOLE, 400, 501);
   });
 
   test("chunks in HTTP/1.0", async () => {
-    await expectCutOff(door.gateway.url, postChunked([BODY]).replace("HTTP/1.1", "HTTP/1.0"), 400, 501);
+    await expectCutOff(server.gateway.url, postChunked([BODY]).replace("HTTP/1.1", "HTTP/1.0"), 400, 501);
   });
 
   const size = BODY.length.toString(16);
@@ -122,7 +122,7 @@ describe("rejected:", () => {
     ["one byte too few", `${size}\r\n${BODY.slice(1)}\r\n`],
     ["an endless extension", `${size};${"a".repeat(1024 * 1024)}`],
   ])("a chunk with %s", async (_, broken) => {
-    await expectCutOff(door.gateway.url, `${postHead(CHUNKED)}${broken}${chunk("")}`, 400, 413, 431);
+    await expectCutOff(server.gateway.url, `${postHead(CHUNKED)}${broken}${chunk("")}`, 400, 413, 431);
   });
 
   test.each([
@@ -140,22 +140,22 @@ describe("rejected:", () => {
     ["with endless headers", `0\r\n${"X-A: bbbbbbbb\r\n".repeat(100_000)}`],
     ["with an endless header", `0\r\nX-A: ${"b".repeat(1024 * 1024)}`],
   ])("a chunked trailer %s", async (_, end) => {
-    await expectCutOff(door.gateway.url, `${postHead(CHUNKED)}${chunk(BODY)}${end}`, 400, 413, 431);
+    await expectCutOff(server.gateway.url, `${postHead(CHUNKED)}${chunk(BODY)}${end}`, 400, 413, 431);
   });
 
   test("chunks with many extensions", async () => {
     const crumbs = `1;${"a".repeat(200)}\r\n \r\n`.repeat(50_000);
-    refusalIn(await door.answerTo(`${postHead(CHUNKED)}${crumbs}${WHOLE}`), 400, 413, 431);
+    refusalIn(await server.sendAlone(`${postHead(CHUNKED)}${crumbs}${WHOLE}`), 400, 413, 431);
   });
 
   test("a chunk size that would be right in 32 bits", async () => {
     const body = `1${size.padStart(8, "0")}\r\n${BODY}\r\n${chunk("")}`;
-    refusalIn(await door.answerTo(postHead(CHUNKED) + body), 400, 408, 413);
+    refusalIn(await server.sendAlone(postHead(CHUNKED) + body), 400, 408, 413);
   });
 
   test("a key in the trailer", async () => {
     const head = message(`POST ${CHAT} HTTP/1.1`, [HOST, TYPE, CHUNKED]);
-    refusalIn(await door.answerTo(`${head}${chunk(BODY)}0\r\n${KEY}\r\n\r\n`), 401);
+    refusalIn(await server.sendAlone(`${head}${chunk(BODY)}0\r\n${KEY}\r\n\r\n`), 401);
   });
 
   test.each([
@@ -168,17 +168,17 @@ describe("rejected:", () => {
       (inner: string) => message(`POST ${CHAT} HTTP/1.1`, [HOST, CHUNKED], chunk(inner) + chunk("")),
     ],
   ])("a request within the body of a rejected one, %s", async (_, wrap) => {
-    const client = await openWire(door.gateway.url);
+    const client = await openRawClient(server.gateway.url);
     await client.send(wrap(post(BODY)) + get("/v1/models"));
-    refusalIn(await client.answer(), 401);
+    refusalIn(await client.readResponse(), 401);
     // After the body comes a request or the end of the connection; the content of the body is neither.
     const next = await client.next();
     if (typeof next !== "string") {
       expect(JSON.parse(next.body.toString())).toMatchObject({ object: "list" });
       await client.send(get("/healthz"));
-      expect((await client.answer()).body.toString()).toBe('{"status":"ok"}');
+      expect((await client.readResponse()).body.toString()).toBe('{"status":"ok"}');
     }
-    client.leave("fin");
+    client.close("fin");
   });
 });
 
@@ -201,16 +201,16 @@ describe("accepted:", () => {
       `${postHead(CHUNKED)}${chunk(BODY)}0\r\nConnection: close\r\nAuthorization: no\r\n\r\n`,
     ],
   ])("%s", async (_, request) => {
-    const client = await openWire(door.gateway.url);
+    const client = await openRawClient(server.gateway.url);
     const count = arrived();
     await client.send(request);
-    expect((await client.answer()).status).toBe(200);
+    expect((await client.readResponse()).status).toBe(200);
     expect(arrived()).toBe(count + 1);
-    const { ledger } = door.gateway.simulator;
+    const { ledger } = server.gateway.simulator;
     const body = Buffer.from(ledger.findBody(ledger.last()?.id ?? "") ?? []).toString();
     expect(body).toBe(BODY.replace('"fast"', '"sim-fast"'));
     await client.send(get("/healthz"));
-    expect((await client.answer()).status).toBe(200);
-    client.leave("fin");
+    expect((await client.readResponse()).status).toBe(200);
+    client.close("fin");
   });
 });

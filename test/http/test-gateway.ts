@@ -1,55 +1,55 @@
-/** A gateway for the tests of a file, and clients that come to its door one after the other. */
+/** A gateway that runs for all tests of a file, and raw connections to it. */
 
 import { afterAll, beforeAll } from "bun:test";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
-import { openWire, type WireAnswer, type WireClient } from "./raw-client.ts";
+import { openRawClient, type RawClient, type RawResponse } from "./raw-client.ts";
 
-export interface Door {
+export interface TestServer {
   readonly gateway: RunningGateway;
-  /** The one that came last. */
-  readonly client: WireClient;
-  /** A new client; the one before it leaves. */
-  open(): Promise<WireClient>;
-  /** On a connection of its own. */
-  answerTo(request: string | Uint8Array): Promise<WireAnswer>;
+  /** The last connection. */
+  readonly client: RawClient;
+  /** Opens a new connection and closes the last one. */
+  connect(): Promise<RawClient>;
+  /** Sends the request on a connection of its own. */
+  sendAlone(request: string | Uint8Array): Promise<RawResponse>;
 }
 
-export function openDoor(options: Parameters<typeof startTestGateway>[0]): Door {
+export function startServerForTests(options: Parameters<typeof startTestGateway>[0]): TestServer {
   let gateway: RunningGateway | null = null;
-  let client: WireClient | null = null;
+  let client: RawClient | null = null;
 
   beforeAll(async () => {
     gateway = await startTestGateway(options);
   });
 
   afterAll(async () => {
-    client?.leave("fin");
+    client?.close("fin");
     await gateway?.stop();
   });
 
-  function present<T>(one: T | null): T {
-    if (one === null) throw new Error("nobody is here yet");
-    return one;
+  function getStarted<T>(value: T | null): T {
+    if (value === null) throw new Error("The gateway or the connection is not open yet.");
+    return value;
   }
 
   return {
     get gateway() {
-      return present(gateway);
+      return getStarted(gateway);
     },
     get client() {
-      return present(client);
+      return getStarted(client);
     },
-    async open() {
-      client?.leave("fin");
-      client = await openWire(present(gateway).url);
+    async connect() {
+      client?.close("fin");
+      client = await openRawClient(getStarted(gateway).url);
       return client;
     },
-    async answerTo(request) {
-      const one = await openWire(present(gateway).url);
-      await one.send(request);
-      const answer = await one.answer();
-      one.leave("fin");
-      return answer;
+    async sendAlone(request) {
+      const alone = await openRawClient(getStarted(gateway).url);
+      await alone.send(request);
+      const response = await alone.readResponse();
+      alone.close("fin");
+      return response;
     },
   };
 }

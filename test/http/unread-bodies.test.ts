@@ -8,7 +8,7 @@ import { type RunningGateway, startTestGateway } from "../support/running-gatewa
 import { type SpawnedGateway, spawnGateway } from "../support/spawned-gateway.ts";
 import { refusalIn } from "./expect-refusal.ts";
 import { chatBody, get, KEY, post, postHead } from "./messages.ts";
-import { openWire } from "./raw-client.ts";
+import { openRawClient } from "./raw-client.ts";
 
 const MiB = 1024 * 1024;
 const PIECE = Buffer.alloc(MiB, "x");
@@ -40,24 +40,24 @@ describe("a client that sends its whole body before it reads", () => {
     ["another type", postHead(`Content-Length: ${20 * MiB}`).replace("/json", "/yaml"), PIECE, 415],
     ["an unknown path", postHead(`Content-Length: ${20 * MiB}`).replace("/v1/chat", "/v1/chit"), PIECE, 404],
   ])("gets the error for %s", async (_, head, piece, status) => {
-    const client = await openWire(gateway.url);
+    const client = await openRawClient(gateway.url);
     client.pause();
     await client.send(head);
     for (let i = 0; i < 20; i++) await client.send(piece);
     if (piece === chunkOfPiece) await client.send("0\r\n\r\n");
     client.resume();
-    refusalIn(await client.answer(), status);
-    client.leave("fin");
+    refusalIn(await client.readResponse(), status);
+    client.close("fin");
   });
 
   test("gets the error for a body that is too large", async () => {
-    const client = await openWire(gateway.url);
+    const client = await openRawClient(gateway.url);
     client.pause();
     await client.send(postHead(`Content-Length: ${80 * MiB}`));
     for (let i = 0; i < 80; i++) await client.send(PIECE);
     client.resume();
-    refusalIn(await client.answer(), 413);
-    client.leave("fin");
+    refusalIn(await client.readResponse(), 413);
+    client.close("fin");
   });
 
   test("uses no memory", async () => {
@@ -67,7 +67,7 @@ describe("a client that sends its whole body before it reads", () => {
     let peakBytes = 0;
     await Promise.all(
       Array.from({ length: CLIENTS }, async () => {
-        const client = await openWire(gateway.url);
+        const client = await openRawClient(gateway.url);
         client.pause();
         await client.send(postHead(`Content-Length: ${BYTES}`).replace(`${KEY}\r\n`, ""));
         for (let sent = 0; sent < BYTES; sent += MiB) {
@@ -75,8 +75,8 @@ describe("a client that sends its whole body before it reads", () => {
           peakBytes = Math.max(peakBytes, gateway.residentBytes());
         }
         client.resume();
-        refusalIn(await client.answer(), 401);
-        client.leave("fin");
+        refusalIn(await client.readResponse(), 401);
+        client.close("fin");
       }),
     );
     console.log(
@@ -102,9 +102,9 @@ describe("a client that keeps sending", () => {
     ["endless chunks", "Transfer-Encoding: chunked", chunkOfPiece],
     ["a byte at intervals", `Content-Length: ${2 ** 40}`, Buffer.from("x")],
   ])("is disconnected some time after its rejection: %s", async (_, framing, piece) => {
-    const client = await openWire(impatient.url);
+    const client = await openRawClient(impatient.url);
     await client.send(postHead(framing).replace(`${KEY}\r\n`, ""));
-    refusalIn(await client.answer(), 401);
+    refusalIn(await client.readResponse(), 401);
     let isOpen = true;
     void client.closed.then(() => {
       isOpen = false;
@@ -113,27 +113,27 @@ describe("a client that keeps sending", () => {
       if (isOpen) await Promise.race([client.send(piece), client.closed]);
       return !isOpen;
     });
-    client.leave("fin");
+    client.close("fin");
   });
 
   test("is disconnected even if it sends nothing of its body", async () => {
-    const client = await openWire(impatient.url);
+    const client = await openRawClient(impatient.url);
     await client.send(postHead("Content-Length: 5000").replace(`${KEY}\r\n`, ""));
-    refusalIn(await client.answer(), 401);
+    refusalIn(await client.readResponse(), 401);
     expect(typeof (await client.next())).toBe("string");
   });
 });
 
 test("a connection can be reused after a rejection with a small body", async () => {
-  const client = await openWire(gateway.url);
+  const client = await openRawClient(gateway.url);
   const refused = post(chatBody()).replace(`${KEY}\r\n`, "");
   await client.send(refused);
-  const answer = await client.answer();
-  refusalIn(answer, 401);
-  expect(answer.header("connection")).not.toBe("close");
+  const response = await client.readResponse();
+  refusalIn(response, 401);
+  expect(response.header("connection")).not.toBe("close");
   await client.sendPieces([refused.slice(0, -10), refused.slice(-10), get("/healthz")]);
-  refusalIn(await client.answer(), 401);
+  refusalIn(await client.readResponse(), 401);
   const next = await client.next();
   if (typeof next !== "string") expect(next.status).toBe(200);
-  client.leave("fin");
+  client.close("fin");
 });

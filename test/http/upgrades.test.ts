@@ -7,7 +7,7 @@ import { eventually } from "../support/eventually.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { refusalIn } from "./expect-refusal.ts";
 import { chatBody, get, post } from "./messages.ts";
-import { openDoor } from "./test-gateway.ts";
+import { startServerForTests } from "./test-gateway.ts";
 
 const ASK = [
   "Connection: Upgrade",
@@ -18,7 +18,7 @@ const ASK = [
 /** The accept value for that key, as in RFC 6455. */
 const ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-const door = openDoor({ models: { fast: "sim-fast" } });
+const server = startServerForTests({ models: { fast: "sim-fast" } });
 
 function frame(value: object): Buffer {
   return Buffer.from(
@@ -32,7 +32,7 @@ const turn = (input: string) => frame({ type: "response.create", model: "fast", 
 function types(): string[] {
   const reader = new FrameReader({ isMasked: false, messageBytesMax: 2 ** 30 });
   const found: string[] = [];
-  reader.push(Buffer.from(door.client.unread()), {
+  reader.push(Buffer.from(server.client.unread()), {
     onMessage: (_opcode, from, start, end) => {
       found.push(JSON.parse(Buffer.from(from.subarray(start, end)).toString()).type);
     },
@@ -45,20 +45,20 @@ const completed = (count: number) =>
   eventually(() => types().filter((type) => type === "response.completed").length === count);
 
 async function expectUpgraded(): Promise<void> {
-  const answer = await door.client.answer();
-  expect([answer.status, answer.header("sec-websocket-accept")]).toEqual([101, ACCEPT]);
-  expect(answer.header("upgrade")?.toLowerCase()).toBe("websocket");
-  expect(answer.header("connection")?.toLowerCase()).toBe("upgrade");
-  expect(answer.header("x-request-id")).toMatch(/^req_/);
-  expect([answer.header("content-length"), answer.header("transfer-encoding")]).toEqual([null, null]);
+  const response = await server.client.readResponse();
+  expect([response.status, response.header("sec-websocket-accept")]).toEqual([101, ACCEPT]);
+  expect(response.header("upgrade")?.toLowerCase()).toBe("websocket");
+  expect(response.header("connection")?.toLowerCase()).toBe("upgrade");
+  expect(response.header("x-request-id")).toMatch(/^req_/);
+  expect([response.header("content-length"), response.header("transfer-encoding")]).toEqual([null, null]);
 }
 
 describe("an upgrade", () => {
   test("succeeds and serves turns", async () => {
-    await door.open();
-    await door.client.send(get("/v1/responses", ...ASK));
+    await server.connect();
+    await server.client.send(get("/v1/responses", ...ASK));
     await expectUpgraded();
-    await door.client.send(turn("Hello"));
+    await server.client.send(turn("Hello"));
     await completed(1);
   });
 
@@ -66,14 +66,14 @@ describe("an upgrade", () => {
     ["in another case", ["connection: upgrade", "upgrade: WebSocket", ...ASK.slice(2)]],
     ["among other options", ["Connection: keep-alive, Upgrade", ...ASK.slice(1)]],
   ])("is recognized %s", async (_, fields) => {
-    await door.open();
-    await door.client.send(get("/v1/responses", ...fields));
+    await server.connect();
+    await server.client.send(get("/v1/responses", ...fields));
     await expectUpgraded();
   });
 
   test("keeps a frame in the same packet", async () => {
-    await door.open();
-    await door.client.send(Buffer.concat([Buffer.from(get("/v1/responses", ...ASK)), turn("Hello")]));
+    await server.connect();
+    await server.client.send(Buffer.concat([Buffer.from(get("/v1/responses", ...ASK)), turn("Hello")]));
     await expectUpgraded();
     await completed(1);
   });
@@ -82,29 +82,29 @@ describe("an upgrade", () => {
     const head = Buffer.from(get("/v1/responses", ...ASK));
     const all = Buffer.concat([head, turn("One"), turn("Two")]);
     for (let cut = 1; cut < all.length; cut += cut > head.length - 6 && cut < head.length + 8 ? 1 : 11) {
-      await door.open();
-      await door.client.sendPieces([all.subarray(0, cut), all.subarray(cut)]);
+      await server.connect();
+      await server.client.sendPieces([all.subarray(0, cut), all.subarray(cut)]);
       await expectUpgraded();
       await completed(2);
     }
   });
 
   test("can follow other requests on the same connection", async () => {
-    await door.open();
+    await server.connect();
     const before = get("/healthz") + post(chatBody()) + get("/v1/responses", ...ASK);
-    await door.client.send(Buffer.concat([Buffer.from(before), turn("Hello")]));
-    expect((await door.client.answer()).status).toBe(200);
-    expect((await door.client.answer()).status).toBe(200);
+    await server.client.send(Buffer.concat([Buffer.from(before), turn("Hello")]));
+    expect((await server.client.readResponse()).status).toBe(200);
+    expect((await server.client.readResponse()).status).toBe(200);
     await expectUpgraded();
     await completed(1);
   });
 
   test("that is rejected leaves the connection usable or closes it", async () => {
-    await door.open();
-    await door.client.send(get("/v1/responses", ...ASK).replace(TEST_KEY, "nobody"));
-    refusalIn(await door.client.answer(), 401);
-    await door.client.send(get("/healthz"));
-    const next = await door.client.next();
+    await server.connect();
+    await server.client.send(get("/v1/responses", ...ASK).replace(TEST_KEY, "nobody"));
+    refusalIn(await server.client.readResponse(), 401);
+    await server.client.send(get("/healthz"));
+    const next = await server.client.next();
     if (typeof next !== "string") expect(next.status).toBe(200);
   });
 
@@ -116,9 +116,9 @@ describe("an upgrade", () => {
     ["no Upgrade option in Connection", ASK.toSpliced(0, 1, "Connection: keep-alive")],
     ["another protocol", ASK.toSpliced(1, 1, "Upgrade: h2c")],
   ])("with %s is rejected with an error", async (_, fields) => {
-    await door.open();
-    await door.client.send(get("/v1/responses", ...fields));
-    refusalIn(await door.client.answer(), 400, 426);
+    await server.connect();
+    await server.client.send(get("/v1/responses", ...fields));
+    refusalIn(await server.client.readResponse(), 400, 426);
   });
 
   test.each([
@@ -126,15 +126,15 @@ describe("an upgrade", () => {
     ["later", get("/v1/responses", ...ASK, "Content-Length: 4")],
     ["in chunks", get("/v1/responses", ...ASK, "Transfer-Encoding: chunked")],
   ])("with a body is rejected with an error, if the body comes %s", async (_, request) => {
-    await door.open();
-    await door.client.send(request);
-    expect(refusalIn(await door.client.answer(), 400).code).toBe("invalid_request");
+    await server.connect();
+    await server.client.send(request);
+    expect(refusalIn(await server.client.readResponse(), 400).code).toBe("invalid_request");
   });
 
   test("in HTTP/1.0 is rejected", async () => {
-    await door.open();
-    await door.client.send(get("/v1/responses", ...ASK).replace("HTTP/1.1", "HTTP/1.0"));
-    refusalIn(await door.client.answer(), 400, 426);
+    await server.connect();
+    await server.client.send(get("/v1/responses", ...ASK).replace("HTTP/1.1", "HTTP/1.0"));
+    refusalIn(await server.client.readResponse(), 400, 426);
   });
 });
 
@@ -154,10 +154,10 @@ describe("a request for an unsupported upgrade is served normally:", () => {
     ["HTTP/2 with a body", post(chatBody(), "Connection: Upgrade", "Upgrade: h2c")],
     ["TLS", get("/v1/models", "Connection: Upgrade", "Upgrade: TLS/1.2")],
   ])("%s", async (_, request) => {
-    await door.open();
-    await door.client.send(request + get("/healthz"));
-    const answer = await door.client.answer();
-    expect([answer.status, answer.header("upgrade")]).toEqual([200, null]);
-    expect((await door.client.answer()).status).toBe(200);
+    await server.connect();
+    await server.client.send(request + get("/healthz"));
+    const response = await server.client.readResponse();
+    expect([response.status, response.header("upgrade")]).toEqual([200, null]);
+    expect((await server.client.readResponse()).status).toBe(200);
   });
 });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { TEST_KEY } from "../support/running-gateway.ts";
 
 /** The program of the platform's own package, which needs no Node. */
-const CLAUDE = join(
+export const CLAUDE = join(
   import.meta.dir,
   `../clients/node_modules/@anthropic-ai/claude-code-${process.platform}-${process.arch}/claude`,
 );

@@ -29,6 +29,7 @@ export const adminNodes = {
     retention: "Retention",
     roll_up: "Roll-ups",
     sessions: "Sessions",
+    stored_responses: "Stored responses",
   } as Record<string, string>,
   none: { title: "No nodes", text: "A node is listed from its start to its end." },
   mixed: {

@@ -22,9 +22,13 @@ export const adminSettings = {
   },
   retention: {
     title: "Retention",
-    about: "How long request records are kept. Hourly and daily roll-ups and the ledger are kept forever.",
-    days: "Days",
+    about:
+      "How long request records and stored responses are kept. Hourly and daily roll-ups and the ledger are kept forever.",
+    days: "Request records (days)",
     daysHint: "At least 7. Leave empty to keep records forever.",
+    responseDays: "Stored responses (days)",
+    responseDaysHint:
+      "Encrypted responses of accounts without the Responses API, for previous_response_id. 0 writes no response to the database.",
     warning: "Older records are deleted permanently in the background.",
   },
   smtp: {

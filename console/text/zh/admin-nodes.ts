@@ -29,6 +29,7 @@ export const adminNodes: Area<"adminNodes"> = {
     retention: "数据保留",
     roll_up: "用量汇总",
     sessions: "会话清理",
+    stored_responses: "已存储响应清理",
   },
   none: { title: "没有节点", text: "节点从启动到结束期间会显示在这里。" },
   mixed: {

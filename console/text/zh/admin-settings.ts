@@ -20,9 +20,12 @@ export const adminSettings: Area<"adminSettings"> = {
   },
   retention: {
     title: "数据保留",
-    about: "请求记录的保留时间。按小时和按天的汇总以及账本永久保留。",
-    days: "天数",
+    about: "请求记录和已存储响应的保留时间。按小时和按天的汇总以及账本永久保留。",
+    days: "请求记录（天）",
     daysHint: "至少 7 天。留空表示永久保留。",
+    responseDays: "已存储的响应（天）",
+    responseDaysHint:
+      "由不支持 Responses API 的账号生成、供 previous_response_id 使用的加密响应。0 表示不写入数据库。",
     warning: "更早的记录会在后台永久删除。",
   },
   smtp: {

@@ -8,7 +8,13 @@ import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Clock, type NewId, systemClock, uuidV7 } from "../../net/wire/clock.ts";
 import { openDigester } from "../../secrets/api-key.ts";
-import { type Keyring, openKeyring, openTemporaryKeyring, type RandomBytes } from "../../secrets/keyring.ts";
+import {
+  deriveContentKeyring,
+  type Keyring,
+  openKeyring,
+  openTemporaryKeyring,
+  type RandomBytes,
+} from "../../secrets/keyring.ts";
 import { type Db, openDb, parseSqlitePath } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";
 import { changesAhead, hasVersions, migrate } from "../../store/engine/migrate.ts";
@@ -20,6 +26,8 @@ export interface Installation {
   settings: Settings;
   db: Db;
   keyring: Keyring;
+  /** Seals stored responses. */
+  contentKeyring: Keyring;
   /** Computes the digest under which the secret of a key is stored. */
   digest(secret: string): string;
   clock: Clock;
@@ -163,12 +171,13 @@ async function createInstallation(
       reportProgress([`Migrating the database from schema ${from} to ${to}.`, ...takes].join(" "));
     }
     await migrateStore(db, settings.databaseUrl);
-    const digest = openDigester(await loadPepper(db, keyring));
+    const pepper = await loadPepper(db, keyring);
     return {
       settings,
       db,
       keyring,
-      digest,
+      contentKeyring: deriveContentKeyring(pepper),
+      digest: openDigester(pepper),
       clock: systemClock,
       newId: uuidV7,
       randomBytes: cryptoRandomBytes,

@@ -9,6 +9,7 @@ import {
   type WebhookRecord,
 } from "../../records.ts";
 import { SMTP_PASSWORD_BINDING, seal, unseal, webhookSecretBinding } from "../../secrets/seal.ts";
+import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
 import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
 import { writeRegistration } from "../../store/settings/registration.ts";
 import { writeSmtp } from "../../store/settings/smtp.ts";
@@ -17,7 +18,7 @@ import { durationText } from "../schema/usage-limits.ts";
 import { changedFields, type FormattedFields, secretChange, secretSet } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
-import { planRetention } from "./retention.ts";
+import { planRetention, retentionTexts } from "./retention.ts";
 
 type FileSmtp = NonNullable<GatewayFile["smtp"]>;
 type FileAlerts = NonNullable<GatewayFile["alerts"]>;
@@ -182,13 +183,23 @@ function formatAlerts(alerts: AlertsRecord): FormattedFields {
 }
 
 /** Settings in file shape, without secrets. Settings that were never set are omitted. */
-export function settingsToFile({ registration, usageRowsKeptMs, smtp, alerts }: ConfigState) {
+export function settingsToFile(state: ConfigState) {
+  const { registration, smtp, alerts } = state;
   return {
     registration,
-    ...(usageRowsKeptMs === null ? {} : { retention: { usage_rows: durationText(usageRowsKeptMs) } }),
+    ...retentionToFile(state),
     ...(smtp === null ? {} : { smtp: smtpToFile(smtp) }),
     ...(alerts === DEFAULT_ALERTS ? {} : { alerts: alertsToFile(alerts) }),
   };
+}
+
+function retentionToFile(state: ConfigState) {
+  const { usage_rows, responses } = retentionTexts(state);
+  const retention = {
+    ...(state.usageRowsKeptMs === null ? {} : { usage_rows }),
+    ...(state.responsesKeptMs === RESPONSES_KEPT_MS ? {} : { responses }),
+  };
+  return Object.keys(retention).length === 0 ? {} : { retention };
 }
 
 export function smtpToFile({ host, port, security, user, from, privateNetwork }: SmtpRecord) {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { systemClock } from "../../net/wire/clock.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
+import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import { exportFile } from "../export/export.ts";
 import { parseGatewayFile } from "../parse/file.ts";
@@ -59,6 +60,30 @@ describe("the retention of usage rows", () => {
     const parsed = parse(`retention: { usage_rows: "${value}" }`);
     expect(parsed.ok ? [] : parsed.problems.map(({ field, message }) => [field, message])).toEqual([
       ["retention.usage_rows", expect.stringContaining("a duration like 90d, at least 7d, or forever")],
+    ]);
+  });
+});
+
+describe("the retention of stored responses", () => {
+  test("is 30 days by default, and can be set, switched off and exported", async () => {
+    expect(await readResponsesKept(db)).toBe(30 * DAY_MS);
+    expect(await apply("retention: { responses: 12h }")).toEqual([
+      { kind: "change", what: "retention", fields: [{ field: "responses", from: "30d", to: "12h" }] },
+    ]);
+    expect(await readResponsesKept(db)).toBe(DAY_MS / 2);
+    await apply("retention: { responses: none }");
+    expect(await readResponsesKept(db)).toBe(0);
+    const text = await exportFile(db, systemClock);
+    expect(text).toContain("responses: none");
+    expect(await apply(text)).toEqual([]);
+    await apply("retention: { responses: 30d }");
+    expect(await exportFile(db, systemClock)).not.toContain("retention");
+  });
+
+  test.each(["0d", "30", "forever", "1m", "400d", ""])("rejects %p and names the valid format", (value) => {
+    const parsed = parse(`retention: { responses: "${value}" }`);
+    expect(parsed.ok ? [] : parsed.problems.map(({ field, message }) => [field, message])).toEqual([
+      ["retention.responses", expect.stringContaining("a duration like 30d, at most 365d, or none")],
     ]);
   });
 });

@@ -95,12 +95,28 @@ const usageRowsKept = text(
   (value) => value === "forever" || (durationMs(value) ?? 0) >= limits.usageRowsKeptMsMin,
 ).transform((value) => (value === "forever" ? null : durationMs(value)));
 
+/** 0 stores no responses. */
+const responsesKept = text(
+  `a duration like 30d, at most ${durationText(limits.storedResponses.keptMsMax)}, or none`,
+  (value) => value === "none" || isBetween(durationMs(value), limits.storedResponses),
+).transform((value) => (value === "none" ? 0 : (durationMs(value) ?? 0)));
+
+function isBetween(ms: number | null, { keptMsMin, keptMsMax }: { keptMsMin: number; keptMsMax: number }) {
+  return ms !== null && ms >= keptMsMin && ms <= keptMsMax;
+}
+
 export const retention = describeFields({
   usage_rows: {
     is: usageRowsKept.optional(),
     means:
       "the retention of request rows: the request lists, `GET /v1/requests/{id}`, and the location of stored responses. A [duration](#durations)",
     leftOut: "the current setting is kept; initially `forever`",
+  },
+  responses: {
+    is: responsesKept.optional(),
+    means:
+      "how long the gateway stores responses of accounts that have another interface than Responses, for `previous_response_id` and `GET /v1/responses/{id}`. They are sealed; a request with `store: false` is not stored. `none` writes no response to the database: they stay in memory, for a while",
+    leftOut: "the current setting is kept; initially `30d`",
   },
 });
 

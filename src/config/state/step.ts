@@ -22,6 +22,7 @@ import { listSubscriptions } from "../../store/money/subscriptions.ts";
 import { readFunds } from "../../store/money/wallets.ts";
 import { listKeys, readFormerDigests } from "../../store/policy/keys.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
+import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
@@ -46,6 +47,8 @@ export interface ConfigState {
   funds: ReadonlyMap<string, Nano>;
   /** Retention of usage rows; null: forever. */
   usageRowsKeptMs: number | null;
+  /** Retention of stored responses; 0: they are not written to the database. */
+  responsesKeptMs: number;
   registration: Registration;
   smtp: SmtpRecord | null;
   alerts: AlertsRecord;
@@ -69,6 +72,7 @@ export async function readSettingsState(tx: Db) {
     plans: await listPlans(tx),
     plansOfCodes: await listCodePlanIds(tx),
     usageRowsKeptMs: await readUsageRowsKept(tx),
+    responsesKeptMs: await readResponsesKept(tx),
     registration: await readRegistration(tx),
     smtp: await readSmtp(tx),
     alerts: await readAlertSettings(tx),

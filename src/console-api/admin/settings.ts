@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { alertsToFile, smtpToFile } from "../../config/plan/plan-settings.ts";
-import { durationText } from "../../config/schema/usage-limits.ts";
+import { retentionTexts } from "../../config/plan/retention.ts";
 import { ApiError } from "../../errors.ts";
 import { MailRefusedError } from "../../mail/mail.ts";
 import { REGISTRATIONS, SMTP_SECURITY } from "../../records.ts";
@@ -15,6 +15,7 @@ import {
 } from "../../store/alerts/alerts.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import type { Db } from "../../store/engine/db.ts";
+import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
@@ -62,8 +63,8 @@ const ruleFields = {
 
 const settingsAnswer = z.object({
   registration: z.enum(REGISTRATIONS),
-  /** A duration, or `forever`. */
-  retention: z.object({ usage_rows: z.string() }),
+  /** A duration, or `forever`; for responses a duration, or `none`. */
+  retention: z.object({ usage_rows: z.string(), responses: z.string() }),
   /** Null: no mail is sent. */
   smtp: z.object({ ...smtpFields, has_password: z.boolean() }).nullable(),
   alerts: z.object({
@@ -75,7 +76,9 @@ const settingsAnswer = z.object({
 /** Each section in the body replaces the stored one. Omitted secrets are kept. */
 const settingsChange = z.strictObject({
   registration: z.enum(REGISTRATIONS).optional(),
-  retention: z.strictObject({ usage_rows: z.string() }).optional(),
+  retention: z
+    .strictObject({ usage_rows: z.string().optional(), responses: z.string().optional() })
+    .optional(),
   /** `enabled: false` deletes the mail settings. */
   smtp: z
     .strictObject({ ...smtpFields, enabled: z.boolean().optional(), password: z.string().optional() })
@@ -220,13 +223,14 @@ export const adminSettingsRoutes = {
 };
 
 async function settingsObject(db: Db): Promise<z.input<typeof settingsAnswer>> {
-  const keptMs = await readUsageRowsKept(db);
+  const usageRowsKeptMs = await readUsageRowsKept(db);
+  const responsesKeptMs = await readResponsesKept(db);
   const smtp = await readSmtp(db);
   const alerts = await readAlertSettings(db);
   const { webhooks, ...rules } = alertsToFile(alerts);
   return {
     registration: await readRegistration(db),
-    retention: { usage_rows: keptMs === null ? "forever" : durationText(keptMs) },
+    retention: retentionTexts({ usageRowsKeptMs, responsesKeptMs }),
     smtp: smtp === null ? null : { ...smtpToFile(smtp), has_password: smtp.sealedPassword !== null },
     alerts: {
       webhooks: webhooks.map((webhook, i) => {

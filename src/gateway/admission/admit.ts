@@ -29,26 +29,42 @@ export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): 
 }
 
 const NO_ROUTES: readonly AccountRoute[] = [];
+type VendorApi = "google" | "openai";
+type RouteCache = WeakMap<readonly AccountRoute[], readonly AccountRoute[]>;
 /** By the API that an endpoint speaks, because embeddings exist in two forms. */
-const nativeRoutes = {
-  google: new WeakMap<readonly AccountRoute[], readonly AccountRoute[]>(),
-  openai: new WeakMap<readonly AccountRoute[], readonly AccountRoute[]>(),
-};
+const filteredRoutes: Record<VendorApi, RouteCache> = { google: new WeakMap(), openai: new WeakMap() };
+const embeddingRoutes: Record<VendorApi, RouteCache> = { google: new WeakMap(), openai: new WeakMap() };
 
-/** Only conversations can be translated: other endpoints need an account that has the interface itself. */
+/** Only conversations and embeddings can be translated: other endpoints need an account that has the interface itself. */
 function findRoutes(model: PublishedModel, endpoint: Endpoint): readonly AccountRoute[] {
   const routes = model.routes.get(endpoint.interface) ?? NO_ROUTES;
   if (endpoint.dialect !== null) return routes;
   const api = isGeminiEndpoint(endpoint) ? "google" : "openai";
   if (routes.every((route) => isNative(route, api))) return routes;
-  const known = nativeRoutes[api];
-  const native = known.get(routes) ?? routes.filter((route) => isNative(route, api));
-  known.set(routes, native);
-  return native;
+  const isTranslated = endpoint.interface === "embeddings";
+  const known = (isTranslated ? embeddingRoutes : filteredRoutes)[api];
+  const cached = known.get(routes);
+  if (cached !== undefined) return cached;
+  const found = isTranslated ? translateRoutes(routes, api) : routes.filter((route) => isNative(route, api));
+  known.set(routes, found);
+  return found;
+}
+
+function translateRoutes(routes: readonly AccountRoute[], api: VendorApi): readonly AccountRoute[] {
+  // The account has embeddings in the other API.
+  const translation = api === "google" ? "chat" : "gemini";
+  const compiled: AccountRoute[] = routes.map((route) =>
+    isNative(route, api) ? route : { ...route, translation },
+  );
+  return compiled.sort(
+    (a, b) =>
+      a.account.priority - b.account.priority ||
+      Number(a.translation !== null) - Number(b.translation !== null),
+  );
 }
 
 /** The simulator speaks both APIs. */
-function isNative({ translation, account: { kind } }: AccountRoute, api: "google" | "openai"): boolean {
+function isNative({ translation, account: { kind } }: AccountRoute, api: VendorApi): boolean {
   return translation === null && (kind === "simulator" || (kind === "gemini") === (api === "google"));
 }
 

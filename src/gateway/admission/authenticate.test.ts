@@ -25,7 +25,7 @@ const SNAPSHOT = compileSnapshot(
   { simulatorUrl: null, unseal: () => null },
 );
 
-function door(...keys: KeyOfUser[]) {
+function openKeys(...keys: KeyOfUser[]) {
   const index = createKeyIndex();
   index.patch(keys);
   const digested: string[] = [];
@@ -41,7 +41,7 @@ function door(...keys: KeyOfUser[]) {
   return {
     digested,
     index,
-    enter: (headers: Record<string, string>, address = "203.0.113.7") =>
+    authenticateWith: (headers: Record<string, string>, address = "203.0.113.7") =>
       authenticate(new Headers(headers), SNAPSHOT, auth, { clientAddress: () => address }),
   };
 }
@@ -67,18 +67,21 @@ describe("a valid key", () => {
     { "x-api-key": "gwk_k1" },
     { "api-key": " gwk_k1 " },
   ])("authenticates the caller: %j", (headers) => {
-    expect(door(record("k1")).enter(headers)).toMatchObject({ key: { id: "k1" }, group: { id: "g1" } });
+    expect(openKeys(record("k1")).authenticateWith(headers)).toMatchObject({
+      key: { id: "k1" },
+      group: { id: "g1" },
+    });
   });
 
   test("in the Authorization header takes precedence over other key headers", () => {
-    const { enter } = door(record("k1"), record("k2"));
-    expect(enter({ ...bearer("gwk_k1"), "x-api-key": "gwk_k2" }).key.id).toBe("k1");
+    const { authenticateWith } = openKeys(record("k1"), record("k2"));
+    expect(authenticateWith({ ...bearer("gwk_k1"), "x-api-key": "gwk_k2" }).key.id).toBe("k1");
   });
 
   test("is not throttled by invalid keys from the same address", () => {
-    const { enter } = door(record("k1"));
-    for (let i = 0; i < 5; i++) refusal(() => enter(bearer("gwk_wrong")));
-    expect(enter(bearer("gwk_k1")).key.id).toBe("k1");
+    const { authenticateWith } = openKeys(record("k1"));
+    for (let i = 0; i < 5; i++) refusal(() => authenticateWith(bearer("gwk_wrong")));
+    expect(authenticateWith(bearer("gwk_k1")).key.id).toBe("k1");
   });
 });
 
@@ -92,9 +95,9 @@ describe("a request without a key", () => {
     { authorization: "gwk_k1" },
     { "x-api-key": " " },
   ])("is rejected with a hint how to send the key: %j", (headers) => {
-    const { enter } = door(record("k1"));
+    const { authenticateWith } = openKeys(record("k1"));
     for (let i = 0; i < 5; i++) {
-      expect(refusal(() => enter(headers))).toMatchObject({
+      expect(refusal(() => authenticateWith(headers))).toMatchObject({
         status: 401,
         code: "missing_api_key",
         headers: { "www-authenticate": "Bearer" },
@@ -106,10 +109,10 @@ describe("a request without a key", () => {
 
 describe("an invalid key", () => {
   test("gets the same error whether it is unknown or revoked", () => {
-    const { enter, index } = door(record("k1"));
-    const unknown = refusal(() => enter(bearer("gwk_nobody")));
+    const { authenticateWith, index } = openKeys(record("k1"));
+    const unknown = refusal(() => authenticateWith(bearer("gwk_nobody")));
     index.patch([record("k1", { status: "revoked" })]);
-    const revoked = refusal(() => enter(bearer("gwk_k1")));
+    const revoked = refusal(() => authenticateWith(bearer("gwk_k1")));
     expect(unknown).toMatchObject({
       status: 401,
       code: "invalid_api_key",
@@ -120,8 +123,8 @@ describe("an invalid key", () => {
   });
 
   test("is quoted by its last characters only if it has the gateway's key format", () => {
-    const { enter } = door(record("k1"));
-    const told = (secret: string) => refusal(() => enter(bearer(secret), secret))?.message;
+    const { authenticateWith } = openKeys(record("k1"));
+    const told = (secret: string) => refusal(() => authenticateWith(bearer(secret), secret))?.message;
     const why = "The key is invalid or has been revoked. Check the key, or create a new one.";
     const random = "0123456789abcdefghijABCDEFGHIJ0123456789abcdefghi";
     expect(told(`gwk_abcdefgh_${random}`)).toBe(`Incorrect API key provided: gwk_****fghi. ${why}`);
@@ -130,42 +133,47 @@ describe("an invalid key", () => {
   });
 
   test("is rejected even next to a valid key in the same header", () => {
-    const { enter } = door(record("k1"));
+    const { authenticateWith } = openKeys(record("k1"));
     for (const both of ["Bearer gwk_k1, Bearer gwk_k2", "Bearer gwk_k1, gwk_k1", "Bearer gwk_k1,"])
-      expect(refusal(() => enter({ authorization: both }, both))?.code).toBe("invalid_api_key");
+      expect(refusal(() => authenticateWith({ authorization: both }, both))?.code).toBe("invalid_api_key");
   });
 
   test("is rate-limited per address, with Retry-After", () => {
-    const { enter } = door();
-    const codes = [1, 2, 3].map(() => refusal(() => enter(bearer("gwk_wrong")))?.code);
+    const { authenticateWith } = openKeys();
+    const codes = [1, 2, 3].map(() => refusal(() => authenticateWith(bearer("gwk_wrong")))?.code);
     expect(codes).toEqual(["invalid_api_key", "invalid_api_key", "rate_limit_exceeded"]);
-    expect(refusal(() => enter(bearer("gwk_wrong")))?.headers).toEqual({ "retry-after": "60" });
-    expect(refusal(() => enter(bearer("gwk_wrong"), "198.51.100.1"))?.code).toBe("invalid_api_key");
+    expect(refusal(() => authenticateWith(bearer("gwk_wrong")))?.headers).toEqual({ "retry-after": "60" });
+    expect(refusal(() => authenticateWith(bearer("gwk_wrong"), "198.51.100.1"))?.code).toBe(
+      "invalid_api_key",
+    );
   });
 
   test("of more than 512 characters is rejected without computing its digest", () => {
-    const { enter, digested } = door();
-    expect(refusal(() => enter(bearer("x".repeat(513))))?.code).toBe("invalid_api_key");
+    const { authenticateWith, digested } = openKeys();
+    expect(refusal(() => authenticateWith(bearer("x".repeat(513))))?.code).toBe("invalid_api_key");
     expect(digested).toEqual([]);
-    refusal(() => enter(bearer("x".repeat(512))));
+    refusal(() => authenticateWith(bearer("x".repeat(512))));
     expect(digested).toHaveLength(1);
   });
 });
 
 describe("a key that is no longer usable", () => {
   test("is rejected as expired from its expiry time on, not earlier", () => {
-    const { enter } = door(record("k1", { expiresAtMs: NOW_MS }), record("k2", { expiresAtMs: NOW_MS + 1 }));
-    expect(refusal(() => enter(bearer("gwk_k1")))).toMatchObject({
+    const { authenticateWith } = openKeys(
+      record("k1", { expiresAtMs: NOW_MS }),
+      record("k2", { expiresAtMs: NOW_MS + 1 }),
+    );
+    expect(refusal(() => authenticateWith(bearer("gwk_k1")))).toMatchObject({
       status: 401,
       code: "invalid_api_key",
       message: expect.stringContaining("expired"),
     });
-    expect(enter(bearer("gwk_k2")).key.id).toBe("k2");
+    expect(authenticateWith(bearer("gwk_k2")).key.id).toBe("k2");
   });
 
   test("is rejected with a message about the group if its group was deleted", () => {
-    const { enter } = door(record("k1", { groupId: "gone" }));
-    expect(refusal(() => enter(bearer("gwk_k1")))).toMatchObject({
+    const { authenticateWith } = openKeys(record("k1", { groupId: "gone" }));
+    expect(refusal(() => authenticateWith(bearer("gwk_k1")))).toMatchObject({
       status: 401,
       code: "invalid_api_key",
       message: expect.stringContaining("group"),
@@ -173,9 +181,9 @@ describe("a key that is no longer usable", () => {
   });
 
   test("does not count as an invalid key", () => {
-    const { enter } = door(record("k1", { expiresAtMs: 1 }));
+    const { authenticateWith } = openKeys(record("k1", { expiresAtMs: 1 }));
     for (let i = 0; i < 5; i++) {
-      expect(refusal(() => enter(bearer("gwk_k1")))?.code).toBe("invalid_api_key");
+      expect(refusal(() => authenticateWith(bearer("gwk_k1")))?.code).toBe("invalid_api_key");
     }
   });
 });

@@ -12,7 +12,9 @@ import type { InFlightRequests } from "../request/in-flight-requests.ts";
 import type { ReadRequest, ReservedRequest } from "../request-context.ts";
 import { type Drains, type LingeringClient, lingeringClient } from "../stream/drains.ts";
 import type { StreamCounters } from "../stream/stream-counters.ts";
+import { EmbeddingsTranslator } from "../translation/embeddings-translator.ts";
 import { RequestTranslator, type TranslationServices } from "../translation/request-translator.ts";
+import type { Translator } from "../translation/translated-attempt.ts";
 import type { Client } from "../upstream/send-request.ts";
 import { computeAffinity, type UpstreamAttempt } from "../upstream/upstream-attempt.ts";
 
@@ -43,7 +45,7 @@ export function buildAttempt(
   const { key, group } = caller;
   const { headers } = call.request;
   const cap = outputCapFor(context);
-  let translator: RequestTranslator | null = null;
+  let translator: Translator | null = null;
   return {
     requestId: call.requestId,
     keyId: key.id,
@@ -67,13 +69,19 @@ export function buildAttempt(
       : rejectStream,
     openTranslator() {
       // One for all attempts of a request, so that its body is parsed once.
-      translator ??= new RequestTranslator(services.translation, context, services.clock.nowMs);
+      translator ??= openTranslator(services, context);
       return translator;
     },
     continuesStored: context.conversation !== null,
     isCharged: context.charge !== null,
     trace: context.trace,
   };
+}
+
+function openTranslator({ translation, clock }: AttemptServices, context: ReservedRequest): Translator {
+  return context.endpoint.interface === "embeddings"
+    ? new EmbeddingsTranslator(context, translation.randomBytes)
+    : new RequestTranslator(translation, context, clock.nowMs);
 }
 
 function rejectStream(): never {

@@ -1,6 +1,6 @@
 /**
  * Calls on a stored response: retrieve, delete, cancel, list its input items. They go to the account that created the
- * response, and only for the key that created it; for other keys it does not exist.
+ * response, unless the gateway stores it itself, and only for the key that created it; for other keys it does not exist.
  */
 
 import {
@@ -53,6 +53,7 @@ import {
 import { isClientDisconnect } from "../upstream/upstream-failure.ts";
 import { type OpenedStream, UpstreamStream } from "../upstream/upstream-stream.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "./error-response.ts";
+import { callOwnResponse, type OwnResponseServices } from "./own-response.ts";
 import type { ResponseRoute, ResponseRoutes } from "./response-routes.ts";
 
 type PricedRoute = ResponseRoute & { terms: MeteredModel };
@@ -77,7 +78,7 @@ const FORWARDED_QUERY = [
 ];
 
 /** The services that calls on stored responses use. */
-export interface StoredResponseServices {
+export interface StoredResponseServices extends OwnResponseServices {
   readonly clock: Clock;
   readonly log: Pick<Log, "error">;
   readonly db: Db;
@@ -116,6 +117,12 @@ export async function callStoredResponse(
   const snapshot = services.policy.snapshot();
   const caller = authenticate(call.request.headers, snapshot, services.auth, call);
   allowInterface(caller, { interface: "responses" });
+  const own = await callOwnResponse(services, {
+    ...stored,
+    keyId: caller.key.id,
+    requestId: call.requestId,
+  });
+  if (own !== null) return own;
   const knownRoute = await services.responses.find(stored.responseId, caller.key.id);
   if (!knownRoute) throw notFound(stored.responseId);
   // A response that was created by another process, or before a restart, is priced at the current price.

@@ -5,6 +5,7 @@
  */
 
 import { ApiError } from "../../errors.ts";
+import { parseJson } from "../../json/parse.ts";
 import { decodeText } from "../../net/wire/bytes.ts";
 import { nextTurn } from "../../net/wire/next-turn.ts";
 import { type Part, wholeBytesPart } from "../../net/wire/parts.ts";
@@ -52,6 +53,23 @@ export async function takeLongStrings({ bytes, start, end }: Part, nonce: string
   }
   if (json.length + end - from > PARSED_BYTES_MAX) throw tooComplexError();
   return { json: json + decodeText(bytes, from, end), strings };
+}
+
+/** A longer body is parsed without its long strings. */
+const PARSED_AT_ONCE_BYTES_MAX = 256 * 1024;
+
+/** Parses a body; a long one without its long strings, so that no body holds the event loop. */
+export async function parseLongBody(
+  body: Part,
+  randomBytes: (count: number) => Uint8Array,
+): Promise<{ readonly json: unknown; readonly strings: LongStrings }> {
+  const { bytes, start, end } = body;
+  if (end - start <= PARSED_AT_ONCE_BYTES_MAX)
+    return { json: parseJson(bytes, start, end), strings: NO_LONG_STRINGS };
+  const nonce = Buffer.from(randomBytes(16)).toString("hex");
+  const { json, strings } = await takeLongStrings(body, nonce);
+  await nextTurn();
+  return { json: parseJson(Buffer.from(json)), strings };
 }
 
 /** Returns the position of the closing quote. */

@@ -6,8 +6,7 @@
 import { accountProfile } from "../../accounts/profile.ts";
 import { ApiError } from "../../errors.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
-import { nextTurn } from "../../net/wire/next-turn.ts";
-import { type Part, wholePart } from "../../net/wire/parts.ts";
+import { joinParts, type Part, wholePart } from "../../net/wire/parts.ts";
 import type { TranslationCounts } from "../../observe/translation-counts.ts";
 import type { AccountRoute, PublishedModel } from "../../policy/snapshot.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
@@ -15,27 +14,27 @@ import type { ClientTarget, DialectCodec, WrittenRequest } from "../../protocols
 import type { HubRequest } from "../../protocols/hub/hub-request.ts";
 import type { HubResponse, OutputItem } from "../../protocols/hub/hub-response.ts";
 import type { StateSealer } from "../../protocols/hub/sealed-state.ts";
-import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
+import type { Endpoint, KnownConversationPrefix, ModelRequest } from "../../protocols/shared/request.ts";
 import { readUpstreamError } from "../../protocols/shared/upstream-error.ts";
-import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/shared/whole-response.ts";
 import type { Dialect } from "../../records.ts";
 import {
   copyLongStrings,
   type LongStrings,
   NO_LONG_STRINGS,
+  parseLongBody,
   putLongStrings,
-  takeLongStrings,
 } from "./long-strings.ts";
 import type { StateSeals } from "./state-seals.ts";
-import type { HubConversation, StoredConversations } from "./stored-conversations.ts";
+import type { HubConversation } from "./stored-conversations.ts";
+import type { StoredResponses } from "./stored-responses.ts";
 import type { TranslatedAttempt, Translator } from "./translated-attempt.ts";
-import { TranslatedReader } from "./translated-reader.ts";
+import { type CompleteResponse, TranslatedReader } from "./translated-reader.ts";
 
 /** The services that translation uses. */
 export interface TranslationServices {
   readonly seals: StateSeals;
-  readonly conversations: StoredConversations;
+  readonly storedResponses: StoredResponses;
   readonly counts: TranslationCounts;
   newId(prefix: string): string;
   randomBytes(count: number): Uint8Array;
@@ -45,14 +44,15 @@ export interface TranslationServices {
 export interface TranslationSource {
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;
+  /** On a WebSocket the conversation may be in the body already. */
+  readonly call: {
+    readonly conversation: { readonly knownPrefix: KnownConversationPrefix | null } | null;
+  };
   readonly caller: { readonly key: { readonly id: string; readonly userId: string | null } };
   readonly model: Pick<PublishedModel, "outputTokensMax">;
   /** The conversation that the request continues, if the gateway itself keeps it. */
   readonly conversation: HubConversation | null;
 }
-
-/** A longer body is parsed without its long strings. */
-const PARSED_AT_ONCE_BYTES_MAX = 256 * 1024;
 
 export class RequestTranslator implements Translator {
   readonly #services: TranslationServices;
@@ -101,7 +101,7 @@ export class RequestTranslator implements Translator {
           writer: this.#client.openStreamWriter(client),
           sink,
           reportsIncomplete: this.#client.dialect === "responses",
-          onComplete: this.#openStore(request, client),
+          onComplete: this.#openStore(client),
         }),
       readWhole: (body) =>
         this.#readWhole(body, (json) => upstream.readResponse(json, { toolNames, sealer }), client),
@@ -114,10 +114,16 @@ export class RequestTranslator implements Translator {
     return true;
   }
 
+  get #owner(): string {
+    const { key } = this.#context.caller;
+    return key.userId ?? key.id;
+  }
+
   async #readRequest(): Promise<HubRequest> {
     const { request } = this.#context;
     if (request.inputText.kind !== "json") throw new Error("a form cannot be translated");
-    const json = await this.#parseBody(request.inputText.body);
+    const { json, strings } = await parseLongBody(request.inputText.body, this.#services.randomBytes);
+    if (strings.size > 0) this.#longStrings = new Map([...this.#longStrings, ...strings]);
     if (!isObject(json)) throw await this.#invalidJson();
     const { publicModel, stream } = request;
     return continueConversation(
@@ -126,37 +132,24 @@ export class RequestTranslator implements Translator {
     );
   }
 
-  /** Long bodies are media for the most part. These are not parsed, so that no body holds the event loop. */
-  async #parseBody(body: Part): Promise<unknown> {
-    if (body.end - body.start <= PARSED_AT_ONCE_BYTES_MAX) return parseJson(body.bytes, body.start, body.end);
-    const { json, strings } = await takeLongStrings(
-      body,
-      Buffer.from(this.#services.randomBytes(16)).toString("hex"),
-    );
-    this.#longStrings = new Map([...this.#longStrings, ...strings]);
-    await nextTurn();
-    return parseJson(Buffer.from(json));
-  }
-
   async #invalidJson(): Promise<ApiError> {
     const error = await this.#context.request.body.findJsonError();
     return error ?? new ApiError("invalid_json", "The request body is not valid JSON. Send valid JSON.");
   }
 
   #openSealer(route: AccountRoute, dialect: Dialect): StateSealer {
-    const { key } = this.#context.caller;
-    const sealer = this.#services.seals.open({ route, dialect, owner: key.userId ?? key.id });
+    const sealer = this.#services.seals.open({ route, dialect, owner: this.#owner });
     return this.#isStateDropped ? { seal: (state) => sealer.seal(state), open: () => null } : sealer;
   }
 
   #buildClient(request: HubRequest): ClientTarget {
-    const { endpoint, request: received } = this.#context;
+    const { endpoint, request: received, call } = this.#context;
     const { newId } = this.#services;
     return {
       publicModel: request.publicModel,
-      request,
+      request: this.#restoreSettings(request),
       responseId: newId(this.#client.responseIdPrefix),
-      previousResponseId: received.previousResponseId,
+      previousResponseId: received.previousResponseId ?? call.conversation?.knownPrefix?.responseId ?? null,
       get inputTokensEstimate() {
         return Math.ceil(received.inputSize().textBytes / 4);
       },
@@ -164,6 +157,14 @@ export class RequestTranslator implements Translator {
       newId,
       wantsUsageChunk: endpoint.dialect === "chat" && !received.hidesUsage,
     };
+  }
+
+  /** The response repeats settings of the request, which may contain long strings. */
+  #restoreSettings(request: HubRequest): HubRequest {
+    if (this.#longStrings.size === 0) return request;
+    const { input: _, ...settings } = request.original;
+    const restored = parseJson(joinParts(putLongStrings(JSON.stringify(settings), this.#longStrings)));
+    return isObject(restored) ? { ...request, original: restored } : request;
   }
 
   #readWhole(
@@ -178,10 +179,11 @@ export class RequestTranslator implements Translator {
     const response = read(json);
     if (response === null) return { kind: "malformed" };
     const written = this.#client.writeResponse(response, client);
-    this.#openStore(client.request, client)?.(response.items, response.usage);
+    const text = JSON.stringify(written);
+    this.#openStore(client)?.({ output: response.items, usage: response.usage, response: text });
     return {
       kind: "answer",
-      body: wholePart(Buffer.from(JSON.stringify(written))),
+      body: wholePart(Buffer.from(text)),
       usage: response.usage,
       images: 0,
       imageKind: null,
@@ -191,22 +193,32 @@ export class RequestTranslator implements Translator {
     };
   }
 
-  /** Keeps the conversation for a request that continues from the response; null if the client does not want that. */
-  #openStore(
-    request: HubRequest,
-    client: ClientTarget,
-  ): ((output: readonly OutputItem[], usage: TokenUsage | null) => void) | null {
+  /** Stores the response and its conversation; null if the client does not want that. */
+  #openStore(client: ClientTarget): ((complete: CompleteResponse) => void) | null {
     const { caller, request: received, conversation } = this.#context;
-    if (this.#client.dialect !== "responses" || !received.storesResponse) return null;
-    const { conversations } = this.#services;
-    return (output, usage) => {
-      conversations.add(client.responseId, {
-        keyId: caller.key.id,
+    const request = this.#request;
+    if (this.#client.dialect !== "responses" || !received.storesResponse || request === null) return null;
+    const { storedResponses } = this.#services;
+    return ({ output, usage, response }) => {
+      const longStrings = copyLongStrings(this.#longStrings);
+      const ownBytes = measureBytes(measureBody(received), output) + response.length;
+      storedResponses.add({
         instructions: systemMessages(request),
         items: [...request.items, ...output],
-        longStrings: copyLongStrings(this.#longStrings),
-        tokens: usage === null ? null : usage.inputTokens + usage.outputTokens,
-        bytes: measureBytes(measureBody(received), output) + (conversation?.bytes ?? 0),
+        longStrings,
+        record: {
+          responseId: client.responseId,
+          previousId: conversation === null ? null : received.previousResponseId,
+          keyId: caller.key.id,
+          owner: this.#owner,
+          atMs: this.#nowMs(),
+          tokens: usage === null ? null : usage.inputTokens + usage.outputTokens,
+          memoryBytes: ownBytes + (conversation?.record.memoryBytes ?? 0),
+          response,
+          output,
+          input: request.original.input,
+          longStrings,
+        },
       });
     };
   }

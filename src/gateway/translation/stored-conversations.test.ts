@@ -5,23 +5,36 @@ import { type HubConversation, StoredConversations } from "./stored-conversation
 
 const LIMITS = { storedConversationBytesMax: 1_000, storedConversationKeyBytesMax: 400 };
 
-function conversation(keyId: string, bytes: number): HubConversation {
-  return { keyId, instructions: [], items: [], longStrings: NO_LONG_STRINGS, tokens: null, bytes };
+function conversation(responseId: string, keyId: string, memoryBytes: number): HubConversation {
+  const record = {
+    responseId,
+    keyId,
+    memoryBytes,
+    previousId: null,
+    owner: keyId,
+    atMs: 0,
+    tokens: null,
+    response: "{}",
+    output: [],
+    input: [],
+    longStrings: NO_LONG_STRINGS,
+  };
+  return { record, instructions: [], items: [], longStrings: NO_LONG_STRINGS };
 }
 
 test("a conversation is found by its key only", () => {
   const stored = new StoredConversations(LIMITS);
-  stored.add("resp_1", conversation("a", 10));
+  stored.add(conversation("resp_1", "a", 10));
   expect(stored.find("resp_1", "a")).not.toBeNull();
   expect(stored.find("resp_1", "b")).toBeNull();
 });
 
 test("the conversation that was not used for the longest time is dropped first", () => {
   const stored = new StoredConversations(LIMITS);
-  stored.add("resp_1", conversation("a", 150));
-  stored.add("resp_2", conversation("a", 150));
+  stored.add(conversation("resp_1", "a", 150));
+  stored.add(conversation("resp_2", "a", 150));
   stored.find("resp_1", "a");
-  stored.add("resp_3", conversation("a", 150));
+  stored.add(conversation("resp_3", "a", 150));
   expect(["resp_1", "resp_2", "resp_3"].map((id) => stored.find(id, "a") !== null)).toEqual([
     true,
     false,
@@ -31,8 +44,8 @@ test("the conversation that was not used for the longest time is dropped first",
 
 test("a conversation above the share of its key is not kept, and drops no other", () => {
   const stored = new StoredConversations(LIMITS);
-  stored.add("resp_1", conversation("a", 100));
-  stored.add("resp_2", conversation("a", 401));
+  stored.add(conversation("resp_1", "a", 100));
+  stored.add(conversation("resp_2", "a", 401));
   expect(stored.find("resp_2", "a")).toBeNull();
   expect(stored.find("resp_1", "a")).not.toBeNull();
 });
@@ -43,15 +56,25 @@ test("the memory stays within the limits, in total and for each key", () => {
     fc.property(additions, (list) => {
       const stored = new StoredConversations(LIMITS);
       list.forEach(([keyId, bytes], at) => {
-        stored.add(`resp_${at}`, conversation(keyId, bytes));
+        stored.add(conversation(`resp_${at}`, keyId, bytes));
       });
       expect(stored.bytes).toBeLessThanOrEqual(LIMITS.storedConversationBytesMax);
       const kept = list.flatMap(([keyId], at) => stored.find(`resp_${at}`, keyId) ?? []);
-      expect(kept.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(stored.bytes);
+      expect(kept.reduce((sum, { record }) => sum + record.memoryBytes, 0)).toBe(stored.bytes);
       for (const key of ["a", "b", "c", "d"]) {
-        const bytes = kept.filter(({ keyId }) => keyId === key).reduce((sum, one) => sum + one.bytes, 0);
+        const bytes = kept
+          .filter(({ record }) => record.keyId === key)
+          .reduce((sum, { record }) => sum + record.memoryBytes, 0);
         expect(bytes).toBeLessThanOrEqual(LIMITS.storedConversationKeyBytesMax);
       }
     }),
   );
+});
+
+test("a removed conversation is unknown and frees its memory, and another key cannot remove it", () => {
+  const stored = new StoredConversations(LIMITS);
+  stored.add(conversation("resp_1", "a", 100));
+  expect(stored.remove("resp_1", "b")).toBe(false);
+  expect(stored.remove("resp_1", "a")).toBe(true);
+  expect([stored.find("resp_1", "a"), stored.bytes]).toEqual([null, 0]);
 });

@@ -1,23 +1,20 @@
 /**
- * Conversations that clients continue by `previous_response_id` on accounts that store nothing. Kept in memory only,
- * because the gateway writes no prompts to disk, and bounded in total and for each key. A conversation that was dropped
- * is unknown: its client sends it in full.
+ * The memory of conversations that clients continue by `previous_response_id` on accounts that store nothing, bounded in
+ * total and for each key. A conversation that was dropped is read from the database.
  */
 
 import type { HubItem, TextPart } from "../../protocols/hub/hub-request.ts";
 import type { LongStrings } from "./long-strings.ts";
+import type { ResponseRecord } from "./response-record.ts";
 
 export interface HubConversation {
-  readonly keyId: string;
+  /** Its last response. */
+  readonly record: ResponseRecord;
   /** The system messages at its beginning. */
   readonly instructions: readonly TextPart[];
   readonly items: readonly HubItem[];
   /** The strings that stand for the tokens in the items. */
   readonly longStrings: LongStrings;
-  /** The tokens of the whole conversation; null if the upstream did not report them. */
-  readonly tokens: number | null;
-  /** Memory in use, approximately. */
-  readonly bytes: number;
 }
 
 export interface ConversationLimits {
@@ -40,35 +37,50 @@ export class StoredConversations {
     return this.#bytes;
   }
 
-  add(responseId: string, conversation: HubConversation): void {
-    const { keyId, bytes } = conversation;
+  /** Returns false if the conversation is too long to be stored. */
+  add(conversation: HubConversation): boolean {
+    const { responseId, keyId, memoryBytes } = conversation.record;
     const { storedConversationBytesMax, storedConversationKeyBytesMax } = this.#limits;
-    if (bytes > storedConversationKeyBytesMax || this.#byResponse.has(responseId)) return;
+    if (memoryBytes > storedConversationKeyBytesMax) return false;
+    if (this.#byResponse.has(responseId)) return true;
     this.#byResponse.set(responseId, conversation);
-    this.#count(conversation, bytes);
+    this.#count(conversation, memoryBytes);
     while ((this.#bytesByKey.get(keyId) ?? 0) > storedConversationKeyBytesMax) this.#dropOldest(keyId);
     while (this.#bytes > storedConversationBytesMax) this.#dropOldest(null);
+    return true;
   }
 
   /** Returns null if the response is unknown or belongs to another key. */
   find(responseId: string, keyId: string): HubConversation | null {
     const conversation = this.#byResponse.get(responseId);
-    if (conversation?.keyId !== keyId) return null;
+    if (conversation?.record.keyId !== keyId) return null;
     this.#byResponse.delete(responseId);
     this.#byResponse.set(responseId, conversation);
     return conversation;
   }
 
+  /** Returns false if the response is unknown or belongs to another key. */
+  remove(responseId: string, keyId: string): boolean {
+    const conversation = this.#byResponse.get(responseId);
+    if (conversation?.record.keyId !== keyId) return false;
+    this.#drop(conversation);
+    return true;
+  }
+
+  #drop(conversation: HubConversation): void {
+    const { responseId, memoryBytes } = conversation.record;
+    if (this.#byResponse.delete(responseId)) this.#count(conversation, -memoryBytes);
+  }
+
   #dropOldest(keyId: string | null): void {
-    for (const [responseId, conversation] of this.#byResponse) {
-      if (keyId !== null && conversation.keyId !== keyId) continue;
-      this.#byResponse.delete(responseId);
-      this.#count(conversation, -conversation.bytes);
+    for (const conversation of this.#byResponse.values()) {
+      if (keyId !== null && conversation.record.keyId !== keyId) continue;
+      this.#drop(conversation);
       return;
     }
   }
 
-  #count({ keyId }: HubConversation, bytes: number): void {
+  #count({ record: { keyId } }: HubConversation, bytes: number): void {
     this.#bytes += bytes;
     const keyBytes = (this.#bytesByKey.get(keyId) ?? 0) + bytes;
     if (keyBytes > 0) this.#bytesByKey.set(keyId, keyBytes);

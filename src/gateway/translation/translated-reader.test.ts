@@ -4,16 +4,16 @@ import { ApiError } from "../../errors.ts";
 import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
 import { lookUpCodec } from "../../protocols/codecs.ts";
 import { clientTarget, hubRequest, NO_TOOL_NAMES, streams } from "../../protocols/hub/codec.test-support.ts";
-import type { HubEvent, OutputItem } from "../../protocols/hub/hub-response.ts";
+import type { HubEvent } from "../../protocols/hub/hub-response.ts";
 import { type FlowStep, openEventFlow } from "../upstream/event-flow.ts";
-import { TranslatedReader } from "./translated-reader.ts";
+import { type CompleteResponse, TranslatedReader } from "./translated-reader.ts";
 
 const utf8 = new TextEncoder();
 
 function openReader(
   client: "chat" | "responses",
   upstream: "chat" | "responses",
-  onComplete: ((output: readonly OutputItem[]) => void) | null = null,
+  onComplete: ((complete: CompleteResponse) => void) | null = null,
 ): TranslatedReader {
   return new TranslatedReader({
     upstream: lookUpCodec(upstream).openStreamReader(NO_TOOL_NAMES),
@@ -109,11 +109,14 @@ test("a broken stream ends with one response.failed that continues the numbers o
   expect(failure).toEndWith("data: [DONE]\n\n");
 });
 
-test("the output is known before the terminal event is returned", () => {
-  let output: readonly OutputItem[] = [];
-  const reader = openReader("responses", "chat", (items) => {
-    output = items;
-  });
-  flow(reader, [chunk({ content: "Hi" }), chunk({}, "stop"), utf8.encode("data: [DONE]\n\n")]);
-  expect(output).toMatchObject([{ kind: "message", parts: [{ text: "Hi" }] }]);
+test("the output and the response object are known before the terminal event is returned", () => {
+  const completed: CompleteResponse[] = [];
+  const reader = openReader("responses", "chat", (complete) => completed.push(complete));
+  const { text } = flow(reader, [
+    chunk({ content: "Hi" }),
+    chunk({}, "stop"),
+    utf8.encode("data: [DONE]\n\n"),
+  ]);
+  expect(completed).toMatchObject([{ output: [{ kind: "message", parts: [{ text: "Hi" }] }] }]);
+  expect(text).toContain(`"response":${completed[0]?.response}`);
 });

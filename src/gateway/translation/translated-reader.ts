@@ -30,8 +30,15 @@ export interface TranslatedReaderOptions {
   readonly sink: TextSink | null;
   /** The client's dialect has a status for responses that were cut off. */
   readonly reportsIncomplete: boolean;
-  /** Called with the output before the terminal event is returned; null if no request can continue from the response. */
-  readonly onComplete: ((output: readonly OutputItem[], usage: TokenUsage | null) => void) | null;
+  /** Called before the terminal event is returned; null if the response is not stored. */
+  readonly onComplete: ((complete: CompleteResponse) => void) | null;
+}
+
+export interface CompleteResponse {
+  readonly output: readonly OutputItem[];
+  readonly usage: TokenUsage | null;
+  /** The response object as the client receives it: JSON. */
+  readonly response: string;
 }
 
 export class TranslatedReader implements StreamReader {
@@ -102,6 +109,7 @@ export class TranslatedReader implements StreamReader {
       this.#note(event);
       isTerminal ||= event.type === "end";
       text += this.#options.writer.write(event);
+      if (event.type === "end") this.#complete();
     }
     return { text, error: null, isTerminal };
   }
@@ -128,9 +136,15 @@ export class TranslatedReader implements StreamReader {
         this.isFiltered = event.stop === "filtered";
         this.outcome =
           this.#options.reportsIncomplete && isIncomplete(event.stop) ? "incomplete" : "completed";
-        this.#options.onComplete?.(this.#collector?.items ?? [], this.usage);
         return;
     }
+  }
+
+  #complete(): void {
+    const { onComplete, writer } = this.#options;
+    const response = writer.completeResponse?.() ?? null;
+    if (onComplete === null || response === null) return;
+    onComplete({ output: this.#collector?.items ?? [], usage: this.usage, response });
   }
 
   #count(text: string, kind: "whole" | "piece"): void {

@@ -23,7 +23,8 @@ export function packVectors(bytes: Uint8Array, data: JsonField, depthMax: number
   for (const entry of firstElements(bytes, data, Number.POSITIVE_INFINITY)) {
     const field = readNumbers(entry);
     const vector = field && parseJson(bytes, field.start, field.end);
-    if (field !== null && isVector(vector)) splices.push(replaceValue(field, encodeVector(vector)));
+    if (field !== null && isVector(vector))
+      splices.push(replaceValue(field, Buffer.from(`"${encodeVector(vector)}"`)));
   }
   return splices;
 }
@@ -32,10 +33,11 @@ function isVector(json: unknown): json is number[] {
   return Array.isArray(json) && json.every((value) => typeof value === "number");
 }
 
-function encodeVector(vector: readonly number[]): Uint8Array {
+/** Little-endian 32-bit floats in Base64. */
+export function encodeVector(vector: readonly number[]): string {
   const floats = new DataView(new ArrayBuffer(vector.length * Float32Array.BYTES_PER_ELEMENT));
   vector.forEach((value, index) => {
     floats.setFloat32(index * Float32Array.BYTES_PER_ELEMENT, value, true);
   });
-  return Buffer.from(`"${Buffer.from(floats.buffer).toString("base64")}"`);
+  return Buffer.from(floats.buffer).toString("base64");
 }

@@ -26,22 +26,25 @@ export class GeminiHubReader implements HubStreamReader {
   read(data: string): readonly HubEvent[] {
     const json = this.#isOver ? null : parseObject(data);
     if (json === null) return NO_EVENTS;
-    if (json.error != null) return this.#fail(readUpstreamError(json) ?? brokenResponse(""));
+    if (json.error != null) {
+      this.#fail(readUpstreamError(json) ?? brokenResponse(""));
+      return this.#take();
+    }
     this.#begin(json);
     const usage = readGeminiUsage(json.usageMetadata);
     if (usage !== null) this.#events.push({ type: "usage", usage });
     const [candidate] = readObjects(json.candidates);
     if (candidate !== undefined) this.#readCandidate(candidate);
     else if (readObject(json.promptFeedback) !== null) this.#stop = "filtered";
-    if (this.#isOver) return this.#take();
-    return this.#stop !== null && usage !== null ? this.#finish() : this.#take();
+    if (!this.#isOver && this.#stop !== null && usage !== null) this.#finish();
+    return this.#take();
   }
 
   close(): readonly HubEvent[] {
     if (this.#isOver) return NO_EVENTS;
-    return this.#stop === null
-      ? this.#fail(brokenResponse("The stream ended before the response was complete."))
-      : this.#finish();
+    if (this.#stop === null) this.#fail(brokenResponse("The stream ended before the response was complete."));
+    else this.#finish();
+    return this.#take();
   }
 
   #begin(json: Json): void {
@@ -63,18 +66,16 @@ export class GeminiHubReader implements HubStreamReader {
     else this.#stop = stop;
   }
 
-  #finish(): readonly HubEvent[] {
+  #finish(): void {
     this.#isOver = true;
     this.#parts.end(this.#stop === "length");
     const stop = this.#parts.hasCalls ? "tools" : (this.#stop ?? "end");
     this.#events.push({ type: "end", stop, stopSequence: null });
-    return this.#take();
   }
 
-  #fail(error: UpstreamError): readonly HubEvent[] {
+  #fail(error: UpstreamError): void {
     this.#isOver = true;
     this.#events.push({ type: "error", error });
-    return this.#take();
   }
 
   #take(): readonly HubEvent[] {

@@ -18,6 +18,7 @@ export class GeminiHubWriter implements HubStreamWriter {
   #text = "";
   /** State that the next call carries, or the last event. */
   #pending: SignedThought | null = null;
+  #calls = 0;
 
   constructor({ publicModel, responseId, request }: ClientTarget) {
     this.#showsThoughts = request.settings.reasoning?.isShown === true;
@@ -67,7 +68,8 @@ export class GeminiHubWriter implements HubStreamWriter {
     if (item?.kind !== "call" || isCut) return "";
     const signed = this.#pending ?? (opaque === null ? null : { opaque, text: "" });
     this.#pending = null;
-    return this.#chunk(JSON.stringify(writeCallPart({ ...item, input: this.#text }, signed)));
+    const isFirst = this.#calls++ === 0;
+    return this.#chunk(JSON.stringify(writeCallPart({ ...item, input: this.#text }, { signed, isFirst })));
   }
 
   #writeEnd(stop: HubStop): string {

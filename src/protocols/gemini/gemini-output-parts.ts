@@ -6,6 +6,7 @@ import type { OpaqueState } from "../hub/hub-request.ts";
 import type { HubEvent } from "../hub/hub-response.ts";
 import { type Json, readString } from "../hub/json-values.ts";
 import { objectMember } from "./gemini-members.ts";
+import { isWithoutState } from "./thought-signature.ts";
 
 type TextKind = "text" | "reasoning";
 
@@ -62,7 +63,9 @@ export class OutputParts {
     this.hasContent = true;
     this.hasCalls = true;
     const opaque =
-      signature === null ? null : this.#options.sealer.seal({ field: "thought_signature", value: signature });
+      signature === null || isWithoutState(signature)
+        ? null
+        : this.#options.sealer.seal({ field: "thought_signature", value: signature });
     if (opaque !== null) this.#endReasoning(opaque);
     else this.#endText(null, false);
     const tool = this.#resolveTool(readString(name) ?? "");

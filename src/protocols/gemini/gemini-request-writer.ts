@@ -181,6 +181,8 @@ function writeSettings(
   dropped.addIfSet("logprobs", settings.logprobs);
   dropped.addIfSet("verbosity", settings.verbosity);
   dropped.addIfSet("metadata", settings.metadata);
+  dropped.addIfSet("user", settings.user);
+  dropped.addIfSet("safety_identifier", settings.safetyIdentifier);
   return fields;
 }
 

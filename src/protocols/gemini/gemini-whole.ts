@@ -9,7 +9,7 @@ import { type Json, readObject, readObjects, readString } from "../hub/json-valu
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
 import { readFinishReason, writeFinishReason, writeUsageMetadata } from "./gemini-stop.ts";
-import { type SignedThought, writeSignature } from "./thought-signature.ts";
+import { NO_STATE_SIGNATURE, type SignedThought, writeSignature } from "./thought-signature.ts";
 
 export function readGeminiResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
   const [candidate] = readObjects(json.candidates);
@@ -49,6 +49,7 @@ class PartsWriter {
   readonly #parts: Record<string, unknown>[] = [];
   /** State that the next call carries, or the last part. */
   #pending: SignedThought | null = null;
+  #calls = 0;
 
   constructor(showsThoughts: boolean) {
     this.#showsThoughts = showsThoughts;
@@ -73,11 +74,12 @@ class PartsWriter {
         return;
       case "call":
         this.#parts.push(
-          writeCallPart(
-            item,
-            this.#pending ?? (item.opaque === null ? null : { opaque: item.opaque, text: "" }),
-          ),
+          writeCallPart(item, {
+            signed: this.#pending ?? (item.opaque === null ? null : { opaque: item.opaque, text: "" }),
+            isFirst: this.#calls === 0,
+          }),
         );
+        this.#calls++;
         this.#pending = null;
         return;
       case "foreign":
@@ -86,14 +88,14 @@ class PartsWriter {
   }
 }
 
+/** The first call of a response is always signed, as at Google. */
 export function writeCallPart(
   { callId, name, input }: Pick<CallItem, "callId" | "name" | "input">,
-  signed: SignedThought | null,
+  { signed, isFirst }: { readonly signed: SignedThought | null; readonly isFirst: boolean },
 ): Record<string, unknown> {
-  return {
-    functionCall: { id: callId, name, args: parseArguments(input) },
-    ...(signed === null ? {} : { thoughtSignature: writeSignature(signed) }),
-  };
+  const functionCall = { id: callId, name, args: parseArguments(input) };
+  if (signed !== null) return { functionCall, thoughtSignature: writeSignature(signed) };
+  return isFirst ? { functionCall, thoughtSignature: NO_STATE_SIGNATURE } : { functionCall };
 }
 
 /** A model may have written invalid arguments. The client reports them to the model. */

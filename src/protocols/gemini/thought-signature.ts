@@ -19,14 +19,21 @@ export const FOREIGN_CALL_SIGNATURE = "skip_thought_signature_validator";
 /** The beginning of every encoded envelope. */
 export const ENCODED_ENVELOPE_START = Buffer.from(ENVELOPE_PREFIX).toString("base64").slice(0, 6);
 
+/**
+ * An envelope without content, for calls of upstreams that have no state. A conversation that moves on to Google's own
+ * account needs some signature there, and each envelope is replaced by the placeholder. The placeholder itself is not
+ * valid Base64, which some clients check.
+ */
+export const NO_STATE_SIGNATURE = Buffer.from(ENVELOPE_PREFIX).toString("base64");
+
 export function writeSignature({ opaque, text }: SignedThought): string {
   if (opaque.kind === "vendor") return opaque.value;
   return Buffer.from(text === "" ? opaque.envelope : `${opaque.envelope}\n${text}`).toString("base64");
 }
 
-/** Null for a placeholder, which carries nothing. */
+/** Null for a signature that carries nothing. */
 export function readSignature(signature: unknown): SignedThought | null {
-  if (typeof signature !== "string" || signature === "" || signature === FOREIGN_CALL_SIGNATURE) return null;
+  if (typeof signature !== "string" || isWithoutState(signature)) return null;
   if (!signature.startsWith(ENCODED_ENVELOPE_START)) {
     const opaque = {
       kind: "vendor",
@@ -41,4 +48,8 @@ export function readSignature(signature: unknown): SignedThought | null {
   return lineEnd === -1
     ? { opaque: { kind: "sealed", envelope: decoded }, text: "" }
     : { opaque: { kind: "sealed", envelope: decoded.slice(0, lineEnd) }, text: decoded.slice(lineEnd + 1) };
+}
+
+export function isWithoutState(signature: string): boolean {
+  return signature === "" || signature === FOREIGN_CALL_SIGNATURE || signature === NO_STATE_SIGNATURE;
 }

@@ -1,6 +1,7 @@
 /** Random conversations and streams, and what a codec needs in tests. */
 
 import fc from "fast-check";
+import type { TokenUsage } from "../shared/usage.ts";
 import { OPENAI_PROFILE } from "./account-profile.ts";
 import type { ClientTarget, ResponseReadOptions, WriteTarget } from "./dialect-codec.ts";
 import type {
@@ -230,58 +231,75 @@ export const sharedSettings: fc.Arbitrary<HubSettings> = fc
   })
   .map((change) => ({ ...NO_SETTINGS, ...change }));
 
-const startedItems: fc.Arbitrary<StartedItem> = fc.constantFrom<StartedItem>(
+const FUNCTION_ITEMS: readonly StartedItem[] = [
   { kind: "text" },
-  { kind: "refusal" },
   { kind: "reasoning", isSummary: true },
   { kind: "call", callId: "", name: "look_up", namespace: null, tool: "function" },
+];
+const OPENAI_ITEMS: readonly StartedItem[] = [
+  ...FUNCTION_ITEMS,
+  { kind: "refusal" },
   { kind: "call", callId: "", name: "free", namespace: null, tool: "custom" },
-);
+];
 
-/** Streams as readers produce them. Neighbouring items differ in kind, because Chat has no border between texts. */
-export const streams: fc.Arbitrary<HubEvent[]> = fc
-  .record({
-    items: fc.array(fc.tuple(startedItems, fc.array(word, { minLength: 1, maxLength: 4 })), { maxLength: 4 }),
-    stop: fc.constantFrom("end" as const, "length" as const, "filtered" as const),
-    output: fc.nat(1_000),
-  })
-  .map(({ items, stop, output }) => {
-    const kept = items.filter(([item], at) => item.kind === "call" || item.kind !== items[at - 1]?.[0].kind);
-    const events: HubEvent[] = [{ type: "start", responseId: "r", createdAtSeconds: 1 }];
-    let hasCalls = false;
-    kept.forEach(([item, texts], at) => {
-      hasCalls ||= item.kind === "call";
-      events.push({
-        type: "item_start",
-        item: item.kind === "call" ? { ...item, callId: `call_${at}` } : item,
+export const USAGE: TokenUsage = {
+  inputTokens: 100,
+  cachedTokens: 40,
+  cacheWrite1hTokens: 0,
+  webSearches: 0,
+  tier: null,
+  cacheWriteTokens: 10,
+  imageInputTokens: 0,
+  audioInputTokens: 0,
+  outputTokens: 20,
+  reasoningTokens: 5,
+  audioOutputTokens: 0,
+  missing: null,
+  isEarly: false,
+  hasImpossibleCount: false,
+};
+
+/** Streams as readers produce them, with all items that clients of OpenAI's dialects know. */
+export const streams = generateStreams(OPENAI_ITEMS);
+/** Streams without custom tools and refusals, which only OpenAI's dialects have. */
+export const functionStreams = generateStreams(FUNCTION_ITEMS);
+
+/** Neighbouring items differ in kind, because Chat has no border between texts. */
+function generateStreams(startedItems: readonly StartedItem[]): fc.Arbitrary<HubEvent[]> {
+  return fc
+    .record({
+      items: fc.array(
+        fc.tuple(fc.constantFrom(...startedItems), fc.array(word, { minLength: 1, maxLength: 4 })),
+        { maxLength: 4 },
+      ),
+      stop: fc.constantFrom("end" as const, "length" as const, "filtered" as const),
+      output: fc.nat(1_000),
+    })
+    .map(({ items, stop, output }) => {
+      const kept = items.filter(
+        ([item], at) => item.kind === "call" || item.kind !== items[at - 1]?.[0].kind,
+      );
+      const events: HubEvent[] = [{ type: "start", responseId: "r", createdAtSeconds: 1 }];
+      let hasCalls = false;
+      kept.forEach(([item, texts], at) => {
+        hasCalls ||= item.kind === "call";
+        events.push({
+          type: "item_start",
+          item: item.kind === "call" ? { ...item, callId: `call_${at}` } : item,
+        });
+        const pieces =
+          item.kind === "call" && item.tool === "function" ? [JSON.stringify({ a: texts.join("") })] : texts;
+        for (const text of pieces) events.push({ type: "delta", text });
+        events.push({ type: "item_end", opaque: null, isCut: false });
       });
-      const pieces =
-        item.kind === "call" && item.tool === "function" ? [JSON.stringify({ a: texts.join("") })] : texts;
-      for (const text of pieces) events.push({ type: "delta", text });
-      events.push({ type: "item_end", opaque: null, isCut: false });
+      events.push({
+        type: "usage",
+        usage: { ...USAGE, outputTokens: output, reasoningTokens: Math.min(5, output) },
+      });
+      events.push({ type: "end", stop: hasCalls ? "tools" : stop, stopSequence: null });
+      return events;
     });
-    events.push({
-      type: "usage",
-      usage: {
-        inputTokens: 100,
-        cachedTokens: 40,
-        cacheWrite1hTokens: 0,
-        webSearches: 0,
-        tier: null,
-        cacheWriteTokens: 10,
-        imageInputTokens: 0,
-        audioInputTokens: 0,
-        outputTokens: output,
-        reasoningTokens: Math.min(5, output),
-        audioOutputTokens: 0,
-        missing: null,
-        isEarly: false,
-        hasImpossibleCount: false,
-      },
-    });
-    events.push({ type: "end", stop: hasCalls ? "tools" : stop, stopSequence: null });
-    return events;
-  });
+}
 
 /** The events of a text of server-sent events. */
 export function parseSse(text: string): { name: string | null; data: string }[] {

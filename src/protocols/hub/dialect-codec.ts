@@ -103,4 +103,6 @@ export interface HubStreamWriter {
   keepAlive(): string | null;
   /** Returns the end of a broken stream: one terminal event with the error. */
   fail(error: ApiError, requestId: string): string;
+  /** Responses: the response object of the terminal event as JSON; null before that event. */
+  completeResponse?(): string | null;
 }

@@ -4,6 +4,7 @@
  * upstream cannot use is dropped instead of being refused there.
  */
 
+import { ENVELOPE_PREFIX } from "../shared/envelope-prefix.ts";
 import type { Dialect, OpaqueField, OpaqueState } from "./hub-request.ts";
 
 /** The state as the vendor issued it. */
@@ -19,8 +20,7 @@ export interface StateSealer {
   open(state: OpaqueState): VendorState | null;
 }
 
-/** Begins every envelope of the gateway. */
-export const ENVELOPE_PREFIX = "gws1.";
+export { ENVELOPE_PREFIX };
 
 /** Reads a field of a client that contains opaque state. */
 export function readOpaqueText(

@@ -109,3 +109,144 @@ export function checkChatStream(text: string): void {
   const last: string = state;
   if (last !== "finished" && last !== "counted") fault(chunks.length, `ends in state ${last}`);
 }
+
+/** One start, dense blocks one after the other, deltas of the type of their block, and one end. */
+export function checkMessagesStream(text: string): void {
+  const machine = new MessagesMachine();
+  const events = parseSse(text);
+  events.forEach(({ name, data }, at) => {
+    const json: Json = JSON.parse(data);
+    if (json.type !== name) fault(at, `named ${name}, but of type ${json.type}`);
+    machine.accept(at, json);
+  });
+  if (machine.state !== "ended") fault(events.length, `ends in state ${machine.state}`);
+}
+
+const DELTAS_BY_BLOCK: Readonly<Record<string, readonly string[]>> = {
+  text: ["text_delta"],
+  thinking: ["thinking_delta", "signature_delta"],
+  tool_use: ["input_json_delta"],
+};
+
+class MessagesMachine {
+  state: "new" | "between" | "block" | "stopping" | "ended" = "new";
+  #blocks = 0;
+  #calls = 0;
+  #block: Json = {};
+  #input = "";
+  /** The types of the block's deltas. */
+  #deltas: string[] = [];
+
+  accept(at: number, event: Json): void {
+    switch (event.type) {
+      case "ping":
+        if (this.state === "ended") fault(at, "follows the end");
+        return;
+      case "message_start":
+        this.#move(at, "new", "between");
+        this.#checkStart(at, event.message as Json);
+        return;
+      case "content_block_start":
+        this.#move(at, "between", "block");
+        this.#startBlock(at, event);
+        return;
+      case "content_block_delta":
+        this.#move(at, "block", "block");
+        this.#addDelta(at, event);
+        return;
+      case "content_block_stop":
+        this.#move(at, "block", "between");
+        this.#stopBlock(at, event);
+        return;
+      case "message_delta":
+        this.#move(at, "between", "stopping");
+        this.#checkStop(at, event);
+        return;
+      case "message_stop":
+        this.#move(at, "stopping", "ended");
+        return;
+      default:
+        fault(at, `unknown ${event.type}`);
+    }
+  }
+
+  #move(at: number, from: typeof this.state, to: typeof this.state): void {
+    if (this.state !== from) fault(at, `in state ${this.state}, expected ${from}`);
+    this.state = to;
+  }
+
+  /** Clients take the first number for the size of their context. */
+  #checkStart(at: number, { content, usage }: Json): void {
+    if ((content as unknown[]).length > 0) fault(at, "starts with content");
+    if (Number((usage as Json).input_tokens) <= 0) fault(at, "starts without the size of the input");
+  }
+
+  #startBlock(at: number, { index, content_block }: Json): void {
+    if (index !== this.#blocks) fault(at, `block ${index}, expected ${this.#blocks}`);
+    this.#block = content_block as Json;
+    this.#deltas = [];
+    this.#input = "";
+    if (this.#block.type === "tool_use") {
+      this.#calls++;
+      if (JSON.stringify(this.#block.input) !== "{}") fault(at, "a call starts with input");
+    }
+  }
+
+  #addDelta(at: number, { index, delta }: Json): void {
+    if (index !== this.#blocks) fault(at, "of another block");
+    const { type, partial_json: piece } = delta as Json;
+    if (!DELTAS_BY_BLOCK[String(this.#block.type)]?.includes(String(type)))
+      fault(at, `${type} in a block of type ${this.#block.type}`);
+    if (this.#deltas.at(-1) === "signature_delta") fault(at, "follows the signature");
+    this.#deltas.push(String(type));
+    this.#input += typeof piece === "string" ? piece : "";
+  }
+
+  #stopBlock(at: number, { index }: Json): void {
+    if (index !== this.#blocks) fault(at, "ends another block");
+    if (this.#deltas.length === 0) fault(at, "ends an empty block");
+    if (this.#block.type === "thinking" && this.#deltas.at(-1) !== "signature_delta")
+      fault(at, "ends thinking without a signature");
+    if (this.#block.type === "tool_use" && this.#input === "") fault(at, "ends a call without input");
+    this.#blocks++;
+  }
+
+  #checkStop(at: number, { delta, usage }: Json): void {
+    const { stop_reason: reason } = delta as Json;
+    if (typeof reason !== "string") fault(at, "no stop reason");
+    if (reason === "tool_use" && this.#calls === 0) fault(at, "no calls");
+    if (typeof (usage as Json).output_tokens !== "number") fault(at, "no count of the output");
+  }
+}
+
+/** Whole responses with new parts, one finish reason in the last one, and no names or end marker. */
+export function checkGeminiStream(text: string): void {
+  const events = parseSse(text);
+  if (events.length === 0) fault(0, "no events");
+  const ids = new Set<unknown>();
+  events.forEach(({ name, data }, at) => {
+    if (name !== null) fault(at, `named ${name}`);
+    const { candidates, responseId, modelVersion }: Json = JSON.parse(data);
+    ids.add(`${responseId} ${modelVersion}`);
+    const [candidate, ...others] = candidates as { content: Json; finishReason?: string; index: number }[];
+    if (candidate === undefined || others.length > 0) fault(at, "not one candidate");
+    if (candidate.content.role !== "model" || candidate.index !== 0) fault(at, "not of the model");
+    if ((candidate.finishReason !== undefined) !== (at === events.length - 1))
+      fault(at, `finish reason ${candidate.finishReason}`);
+    for (const part of candidate.content.parts as Json[]) checkGeminiPart(at, part);
+  });
+  if (ids.size !== 1) fault(0, "several ids");
+}
+
+/** Signatures are bytes in Base64, which Google and its clients check. */
+function checkGeminiPart(at: number, { text, functionCall, thoughtSignature }: Json): void {
+  if ((typeof text === "string") === (functionCall !== undefined)) fault(at, "not one of text and call");
+  if (functionCall !== undefined) {
+    const { name, args } = functionCall as Json;
+    if (typeof name !== "string" || typeof args !== "object" || args === null) fault(at, "an invalid call");
+  }
+  if (thoughtSignature === undefined) return;
+  const signature = String(thoughtSignature);
+  if (Buffer.from(signature, "base64").toString("base64") !== signature)
+    fault(at, "a signature not in Base64");
+}

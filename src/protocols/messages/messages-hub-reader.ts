@@ -164,7 +164,7 @@ export class MessagesHubReader implements HubStreamReader {
       isCut ||= block.tool !== null && isCutInput(block.text);
       this.#items.end(block.key, { opaque: block.opaque, isCut });
     }
-    const stop = this.#hasCalls && !isCut && this.#stop !== "length" ? "tools" : (this.#stop ?? "end");
+    const stop = resolveStop(this.#stop, { hasCalls: this.#hasCalls && !isCut });
     this.#events.push({ type: "end", stop, stopSequence: this.#stopSequence });
   }
 
@@ -189,6 +189,12 @@ function parseObject(data: string): Json | null {
   } catch {
     return null;
   }
+}
+
+/** `tools` means that there are calls, whatever the upstream reports: clients would wait for the other. */
+export function resolveStop(stop: HubStop | null, { hasCalls }: { readonly hasCalls: boolean }): HubStop {
+  if (hasCalls && stop !== "length") return "tools";
+  return stop === null || stop === "tools" ? "end" : stop;
 }
 
 export function readStopReason(reason: unknown): HubStop | null {

@@ -5,9 +5,11 @@ import { customToolSchema } from "../hub/custom-input.ts";
 import type { WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
 import type { Effort, HubReasoning, HubRequest, HubTool } from "../hub/hub-request.ts";
+import { readObject } from "../hub/json-values.ts";
 import { unsupportedField } from "../hub/refuse.ts";
 import { selectTools, type ToolSelection } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
+import { writeInputSchema } from "./messages-schema.ts";
 import { cacheControl, MessagesTurnWriter, type WrittenTurns } from "./messages-turn-writer.ts";
 
 const OUTPUT_TOKENS_DEFAULT = 32_000;
@@ -30,7 +32,10 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
   const system = request.instructions
     .filter(({ text }) => text !== "")
     .map(({ text, cacheHint }) => ({ type: "text", text, ...cacheControl(cacheHint) }));
-  const tools = [...selection.tools.map((tool) => writeTool(tool, names)), ...writeWebSearch(request)];
+  const tools = [
+    ...selection.tools.map((tool) => writeTool(tool, names, dropped)),
+    ...writeWebSearch(request),
+  ];
   const thinking = writeThinking(settings.reasoning, { target, turns, selection, maxTokens, dropped });
   const body: Record<string, unknown> = {
     model: target.upstreamModel,
@@ -43,7 +48,8 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
     ...writeFormat(request, thinking),
     ...writeSampling(request, target, { thinks: "thinking" in thinking, dropped }),
     ...(settings.stop === null ? {} : { stop_sequences: settings.stop }),
-    ...(settings.user === null ? {} : { metadata: { user_id: digestUser(settings.user) } }),
+    ...writeUser(settings.user ?? settings.safetyIdentifier),
+    ...writeServiceTier(settings.serviceTier, dropped),
     ...writeCacheHint(request, target),
   };
   dropSettings(request, dropped);
@@ -57,20 +63,30 @@ function withoutWebSearch(request: HubRequest): HubRequest {
 }
 
 function writeWebSearch({ tools }: HubRequest): object[] {
-  const hasSearch = tools.some((tool) => tool.kind === "hosted" && tool.type === "web_search");
-  return hasSearch ? [{ type: "web_search_20250305", name: "web_search" }] : [];
+  const search = tools.find((tool) => tool.kind === "hosted" && tool.type === "web_search");
+  if (search?.kind !== "hosted") return [];
+  const { filters, user_location: place } = search.json;
+  const domains = readObject(filters)?.allowed_domains;
+  return [
+    {
+      type: "web_search_20250305",
+      name: "web_search",
+      ...(Array.isArray(domains) ? { allowed_domains: domains } : {}),
+      ...(readObject(place) === null ? {} : { user_location: place }),
+    },
+  ];
 }
 
-function writeTool(tool: Exclude<HubTool, { kind: "hosted" }>, names: ToolNameTable): object {
+function writeTool(
+  tool: Exclude<HubTool, { kind: "hosted" }>,
+  names: ToolNameTable,
+  dropped: DroppedFields,
+): object {
   const schema = tool.kind === "custom" ? customToolSchema(tool) : (tool.parameters ?? {});
-  const isPlain = !["oneOf", "anyOf", "allOf"].some((name) => Object.hasOwn(schema, name));
   return {
     name: names.upstreamName(tool.name, tool.namespace),
     ...(tool.description === null ? {} : { description: tool.description }),
-    // The API accepts no alternatives at the top level.
-    input_schema: isPlain
-      ? { ...schema, type: "object" }
-      : { type: "object", properties: { input: schema }, required: ["input"] },
+    input_schema: writeInputSchema(schema, dropped),
     ...(tool.kind === "function" ? cacheControl(tool.cacheHint) : {}),
   };
 }
@@ -180,7 +196,16 @@ function dropSettings({ settings }: HubRequest, dropped: DroppedFields): void {
   if (settings.format?.kind === "json") dropped.add("response_format");
 }
 
-/** Never the client's own text: it may be an e-mail address. */
-function digestUser(user: string): string {
-  return createHash("sha256").update(user).digest("hex").slice(0, 32);
+/** A digest, never the client's own text: it may be an e-mail address. */
+function writeUser(user: string | null): Record<string, unknown> {
+  if (user === null) return {};
+  return { metadata: { user_id: createHash("sha256").update(user).digest("hex").slice(0, 32) } };
+}
+
+/** Tiers of other vendors have other prices: the request is served at the standard tier. */
+function writeServiceTier(tier: string | null, dropped: DroppedFields): Record<string, unknown> {
+  if (tier === "auto") return { service_tier: "auto" };
+  if (tier === "default") return { service_tier: "standard_only" };
+  dropped.addIfSet("service_tier", tier);
+  return {};
 }

@@ -5,7 +5,7 @@ import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts"
 import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readObjects, readString } from "../hub/json-values.ts";
 import { readMessagesUsage } from "../shared/messages-usage.ts";
-import { readStopReason, resolveTool } from "./messages-hub-reader.ts";
+import { readStopReason, resolveStop, resolveTool } from "./messages-hub-reader.ts";
 import { formatOpaque, writeStopReason } from "./messages-hub-writer.ts";
 import { writeMessagesUsage } from "./messages-usage.ts";
 
@@ -13,12 +13,11 @@ export function readMessagesResponse(json: Json, options: ResponseReadOptions): 
   if (!Array.isArray(json.content)) return null;
   const items = readObjects(json.content).flatMap((block) => readBlock(block, options));
   const hasCalls = items.some(({ kind }) => kind === "call");
-  const stop = readStopReason(json.stop_reason) ?? "end";
   return {
     responseId: readString(json.id),
     createdAtSeconds: null,
     items,
-    stop: hasCalls && stop !== "length" ? "tools" : stop,
+    stop: resolveStop(readStopReason(json.stop_reason), { hasCalls }),
     stopSequence: readString(json.stop_sequence),
     usage: readMessagesUsage(json.usage),
   };

@@ -39,6 +39,7 @@ export class ResponsesHubWriter implements HubStreamWriter {
   readonly #output: string[] = [];
   #open: OpenItem | null = null;
   #usage: TokenUsage | null = null;
+  #complete: string | null = null;
   #sequence = 0;
 
   constructor(client: ClientTarget) {
@@ -80,6 +81,10 @@ export class ResponsesHubWriter implements HubStreamWriter {
     return begun + this.#lifecycle("response.failed", { status: "failed", error: failure }) + DONE;
   }
 
+  completeResponse(): string | null {
+    return this.#complete;
+  }
+
   #nowSeconds(): number {
     return Math.floor(this.#client.nowMs / 1000);
   }
@@ -99,7 +104,8 @@ export class ResponsesHubWriter implements HubStreamWriter {
     // The items are JSON already.
     const members = { ...this.#base, ...changes, ...this.#writeUsage(), output: undefined };
     const text = JSON.stringify(members);
-    return this.#event(type, `"response":${text.slice(0, -1)},"output":[${this.#output.join(",")}]}`);
+    this.#complete = `${text.slice(0, -1)},"output":[${this.#output.join(",")}]}`;
+    return this.#event(type, `"response":${this.#complete}`);
   }
 
   #writeUsage(): { usage?: Record<string, unknown> } {

@@ -24,6 +24,7 @@ import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { Endpoint, KnownConversationPrefix, RequestBody } from "./request.ts";
+import { dropSealedState } from "./sealed-state-splices.ts";
 
 /**
  * Fields that the gateway uses for routing or metering. None may occur twice: parsers differ in which one they keep.
@@ -152,6 +153,7 @@ function digits(count: number): Uint8Array {
 interface BodyFindings {
   readonly isPlain: boolean;
   readonly encryptedReasoning: readonly Splice[];
+  readonly sealedState: readonly Splice[];
 }
 
 interface JsonBodyOptions {
@@ -161,6 +163,9 @@ interface JsonBodyOptions {
 }
 
 const NO_OPTIONS: JsonBodyOptions = {};
+const NO_SPLICES: readonly Splice[] = [];
+/** The interfaces whose clients carry opaque state in JSON bodies of this form. */
+const CARRIES_STATE: ReadonlySet<string> = new Set(["responses", "messages"]);
 
 /** In a longer body only both ends are searched: the search must not block other requests. */
 const SEARCH_BYTES_MAX = 128 * 1024;
@@ -207,8 +212,17 @@ export class JsonBody implements RequestBody {
     // Fast path if the body has a model, as every request does that was read.
     const edits =
       model === undefined ? editMembers(bytes, scan, { model: named }) : [replaceValue(model, named)];
+    const sealed = this.#dropSealedState();
+    if (always.length === 0 && sealed.length === 0) return spliceParts(bytes, edits, start, end);
     // Inserted fields are at the front.
-    return spliceParts(bytes, always.length === 0 ? edits : [...always, ...edits], start, end);
+    return spliceParts(bytes, [...always, ...sealed, ...edits], start, end);
+  }
+
+  /** Reasoning that was removed as a whole contains no envelopes. */
+  #dropSealedState(): readonly Splice[] {
+    const { part, scan, endpoint, depthMax, inspection, isReduced } = this;
+    if (isReduced || !CARRIES_STATE.has(endpoint.interface)) return NO_SPLICES;
+    return inspection?.sealedState ?? dropSealedState(part, scan.fields, depthMax);
   }
 
   forUpstreamAfter(

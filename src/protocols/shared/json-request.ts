@@ -35,6 +35,7 @@ import {
   wrongTypeError,
 } from "./json-fields.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
+import { dropSealedState } from "./sealed-state-splices.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
 const REASONING = wantedFields(["effort"]);
@@ -73,6 +74,7 @@ export interface BodyInspection {
   readonly conversation: string | null;
   readonly isPlain: boolean;
   readonly encryptedReasoning: readonly Splice[];
+  readonly sealedState: readonly Splice[];
 }
 
 /** Throws the error of a body that cannot be served, like `readJsonRequest`. */
@@ -87,6 +89,7 @@ export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequ
     conversation: request.conversation(),
     isPlain: request.body.isPlain(),
     encryptedReasoning: reasoningSplices(body.bytes, scan, limits.depthMax),
+    sealedState: dropSealedState(body, scan.fields, limits.depthMax),
   };
 }
 

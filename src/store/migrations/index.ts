@@ -31,6 +31,7 @@ import costHeaders from "./0025-cost-headers.sql" with { type: "text" };
 import messagesUsage from "./0026-messages-usage.sql" with { type: "text" };
 import vendorPresets from "./0027-vendor-presets.sql" with { type: "text" };
 import reservationFences from "./0029-reservation-fences.sql" with { type: "text" };
+import storedResponses from "./0033-stored-responses.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -95,6 +96,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 26, name: "messages-usage", sql: messagesUsage },
   { version: 27, name: "vendor-presets", sql: vendorPresets },
   { version: 29, name: "reservation-fences", sql: reservationFences },
+  { version: 33, name: "stored-responses", sql: storedResponses },
 ];
 
 /** The schema that this program knows. */

@@ -45,9 +45,15 @@ function Retention({ settings }: { settings: Settings }) {
   const kit = useText("kit");
   const save = useSaveSettings();
   const present = daysIn(settings.retention.usage_rows);
-  const form = useForm({ days: present }, async ({ days }) => {
-    await save({ retention: { usage_rows: days === null ? "forever" : `${days}d` } });
-    form.reset({ days });
+  const presentResponses = daysIn(settings.retention.responses) ?? 0;
+  const form = useForm({ days: present, responseDays: presentResponses }, async (values) => {
+    const { days, responseDays } = values;
+    const usage_rows = days === null ? "forever" : `${days}d`;
+    // A setting in hours is shown in days, and stays as it is unless it is changed here.
+    const responses = responseDays === 0 ? "none" : `${responseDays}d`;
+    const isChanged = responseDays !== presentResponses;
+    await save({ retention: { usage_rows, ...(isChanged ? { responses } : {}) } });
+    form.reset(values);
   });
   const { days } = form.values;
   const isShorter = days !== null && (present === null || days < present);
@@ -61,6 +67,12 @@ function Retention({ settings }: { settings: Settings }) {
             hint={t.daysHint}
             min={7}
             optional
+          />
+          <NumberField
+            {...form.bind("responseDays", "responses")}
+            label={t.responseDays}
+            hint={t.responseDaysHint}
+            min={0}
           />
           {isShorter && <Notice tone="warn">{t.warning}</Notice>}
         </Form>

@@ -1,0 +1,244 @@
+/**
+ * Stored responses in the database, so that they survive a restart and reach the other nodes. Records are written
+ * behind the response: the client does not wait, and until then this process has the record in memory.
+ */
+
+import { storeUnavailable } from "../../errors.ts";
+import type { Clock } from "../../net/wire/clock.ts";
+import type { Log } from "../../observe/log.ts";
+import type { Keyring } from "../../secrets/keyring.ts";
+import { type Db, isRefused } from "../../store/engine/db.ts";
+import { isSharedServer } from "../../store/engine/dialect.ts";
+import { readResponsesKept } from "../../store/responses/response-retention.ts";
+import { deleteStoredResponse, limitOwnerBytes } from "../../store/responses/stored-response-removal.ts";
+import {
+  findStoredChain,
+  findStoredResponse,
+  hasStoredResponse,
+  insertStoredResponses,
+  type StoredResponseQuery,
+  type StoredResponseRow,
+} from "../../store/responses/stored-responses.ts";
+import { isOwnResponseId, readIdTimeMs } from "./own-response-id.ts";
+import { openRecord, type ResponseRecord, sealRecord } from "./response-record.ts";
+
+export interface ArchiveLimits {
+  /** Bytes of one response at rest. A longer one stays in memory only. */
+  readonly recordBytesMax: number;
+  /** Bytes at rest of one user, or of a key without a user. */
+  readonly ownerBytesMax: number;
+  /** Memory of the responses that wait to be written. */
+  readonly waitingBytesMax: number;
+  readonly batchMax: number;
+  readonly retryMs: number;
+  /** How long the retention setting is used before it is read again. */
+  readonly settingMs: number;
+  /** How often, and for how long a response of another node is awaited: its record may be on the way. */
+  readonly lookUpsMax: number;
+  readonly lookUpPauseMs: number;
+  /** Responses of other nodes that began longer ago are not awaited. */
+  readonly lookUpAgeMs: number;
+  /** How long a deletion waits until the response is written. */
+  readonly removalWaitMs: number;
+}
+
+export interface ArchiveServices {
+  readonly db: Db;
+  readonly log: Pick<Log, "warn">;
+  readonly clock: Clock;
+  readonly contentKeyring: Keyring;
+  readonly limits: ArchiveLimits;
+  randomBytes(count: number): Uint8Array;
+}
+
+/** The share of `ownerBytesMax` that an owner may write before its sum is checked again. */
+const OWNER_CHECK_SHARE = 1 / 16;
+const CHECKED_OWNERS_MAX = 10_000;
+const WRITTEN_CHECK_MS = 10;
+
+export class ResponseArchive {
+  readonly #services: ArchiveServices;
+  /** In the order of their responses: a record is written after the one that it continues. */
+  readonly #waiting = new Map<string, ResponseRecord>();
+  #waitingBytes = 0;
+  #writing: Promise<void> | null = null;
+  #isClosing = false;
+  #kept: { readonly ms: number; readonly readAtMs: number } | null = null;
+  /** Bytes that each owner has written since its sum was checked. */
+  readonly #uncheckedBytes = new Map<string, number>();
+  /** The records that are in the database, as far as this process has written or read them. */
+  readonly #written = new WeakSet<ResponseRecord>();
+
+  constructor(services: ArchiveServices) {
+    this.#services = services;
+  }
+
+  add(record: ResponseRecord): void {
+    const { limits, log } = this.#services;
+    this.#waiting.set(record.responseId, record);
+    this.#waitingBytes += record.memoryBytes;
+    let dropped = 0;
+    for (const oldest of this.#waiting.values()) {
+      if (this.#waitingBytes <= limits.waitingBytesMax) break;
+      this.#forget(oldest);
+      dropped += 1;
+    }
+    if (dropped > 0) log.warn("stored_responses_dropped", { responses: dropped });
+    this.#startWriting();
+  }
+
+  /** Whether other nodes could have deleted the record: it is in a database that they share. */
+  mayBeDeletedElsewhere(record: ResponseRecord): boolean {
+    return isSharedServer(this.#services.db) && this.#written.has(record);
+  }
+
+  async has(responseId: string, keyId: string): Promise<boolean> {
+    return hasStoredResponse(this.#services.db, await this.#query(responseId, keyId));
+  }
+
+  async findRecord(responseId: string, keyId: string): Promise<ResponseRecord | null> {
+    const row = await this.#lookUp(responseId, keyId, async (query) =>
+      findStoredResponse(this.#services.db, query),
+    );
+    return row === null ? null : this.#open(row);
+  }
+
+  /** The response and those that it continues, the first one first; null if it is unknown. */
+  async findChain(responseId: string, keyId: string): Promise<ResponseRecord[] | null> {
+    const rows = await this.#lookUp(responseId, keyId, async (query) => {
+      const chain = await findStoredChain(this.#services.db, query);
+      return chain.length === 0 ? null : chain;
+    });
+    if (rows === null) return null;
+    const records: ResponseRecord[] = [];
+    for (const row of rows) {
+      const record = await this.#open(row);
+      if (record === null) return null;
+      records.push(record);
+    }
+    return records;
+  }
+
+  /** Returns false if the response is not in the database. */
+  async remove(responseId: string, keyId: string): Promise<boolean> {
+    const { db, clock, limits } = this.#services;
+    const untilMs = clock.monotonicMs() + limits.removalWaitMs;
+    // A response that is being written would be stored after its deletion.
+    while (this.#waiting.has(responseId)) {
+      if (clock.monotonicMs() >= untilMs) throw storeUnavailable();
+      await Bun.sleep(WRITTEN_CHECK_MS);
+    }
+    return deleteStoredResponse(db, responseId, keyId);
+  }
+
+  /** Writes what waits. If the database fails, the rest is dropped. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    await this.#writing;
+    if (this.#waiting.size > 0)
+      this.#services.log.warn("stored_responses_dropped", { responses: this.#waiting.size });
+  }
+
+  #startWriting(): void {
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = null;
+    });
+  }
+
+  async #write(): Promise<void> {
+    const { limits, log } = this.#services;
+    while (this.#waiting.size > 0) {
+      const batch = [...this.#waiting.values()].slice(0, limits.batchMax);
+      try {
+        await this.#writeBatch(batch);
+      } catch (error) {
+        if (isRefused(error) && batch.length === 1) this.#forgetAll(batch);
+        log.warn("stored_responses_not_written", {
+          responses: batch.length,
+          reason: error instanceof Error ? error.message : "unknown",
+        });
+        if (this.#isClosing) return;
+        if (isRefused(error) && batch.length > 1) await this.#writeEach(batch);
+        else await Bun.sleep(limits.retryMs);
+      }
+    }
+  }
+
+  /** The database refuses one record of a batch permanently. The others are written. */
+  async #writeEach(batch: readonly ResponseRecord[]): Promise<void> {
+    for (const record of batch) {
+      await this.#writeBatch([record]).catch((error: unknown) => {
+        if (isRefused(error)) this.#forget(record);
+      });
+    }
+  }
+
+  async #writeBatch(batch: readonly ResponseRecord[]): Promise<void> {
+    const { db, contentKeyring, limits } = this.#services;
+    if ((await this.#readKeptMs()) > 0) {
+      const sealed = await Promise.all(batch.map((record) => sealRecord(contentKeyring, record)));
+      const rows = sealed.filter((row) => row.sealed.length <= limits.recordBytesMax);
+      const stored = await insertStoredResponses(db, rows);
+      for (const record of batch) if (stored.has(record.responseId)) this.#written.add(record);
+      for (const { owner, sealed: content } of rows) await this.#limitOwner(owner, content.length);
+    }
+    this.#forgetAll(batch);
+  }
+
+  async #limitOwner(owner: string, bytes: number): Promise<void> {
+    const { db, limits } = this.#services;
+    const unchecked = this.#uncheckedBytes.get(owner);
+    // An owner that is new to this process is checked at once: earlier processes may have written, too.
+    if (unchecked !== undefined && unchecked + bytes < limits.ownerBytesMax * OWNER_CHECK_SHARE) {
+      this.#uncheckedBytes.set(owner, unchecked + bytes);
+      return;
+    }
+    if (this.#uncheckedBytes.size >= CHECKED_OWNERS_MAX) this.#uncheckedBytes.clear();
+    this.#uncheckedBytes.set(owner, 0);
+    await limitOwnerBytes(db, owner, limits.ownerBytesMax);
+  }
+
+  #forgetAll(records: readonly ResponseRecord[]): void {
+    for (const record of records) this.#forget(record);
+  }
+
+  #forget(record: ResponseRecord): void {
+    if (this.#waiting.delete(record.responseId)) this.#waitingBytes -= record.memoryBytes;
+  }
+
+  async #open(row: StoredResponseRow): Promise<ResponseRecord | null> {
+    const { contentKeyring, randomBytes } = this.#services;
+    const record = await openRecord(contentKeyring, row, randomBytes);
+    if (record !== null) this.#written.add(record);
+    return record;
+  }
+
+  /** Another node may still be writing the response: its client can be faster than the database. */
+  async #lookUp<Result>(
+    responseId: string,
+    keyId: string,
+    find: (query: StoredResponseQuery) => Promise<Result | null>,
+  ): Promise<Result | null> {
+    if (!isOwnResponseId(responseId)) return null;
+    const { db, clock, limits } = this.#services;
+    const isRecent = clock.nowMs() - readIdTimeMs(responseId) < limits.lookUpAgeMs;
+    const lookUpsMax = isSharedServer(db) && isRecent ? limits.lookUpsMax : 1;
+    for (let lookUps = 1; ; lookUps++) {
+      const found = await find(await this.#query(responseId, keyId));
+      if (found !== null || lookUps >= lookUpsMax) return found;
+      await Bun.sleep(limits.lookUpPauseMs);
+    }
+  }
+
+  async #query(id: string, keyId: string): Promise<StoredResponseQuery> {
+    return { id, keyId, sinceMs: this.#services.clock.nowMs() - (await this.#readKeptMs()) };
+  }
+
+  async #readKeptMs(): Promise<number> {
+    const { db, clock, limits } = this.#services;
+    const nowMs = clock.monotonicMs();
+    if (this.#kept === null || nowMs - this.#kept.readAtMs >= limits.settingMs)
+      this.#kept = { ms: await readResponsesKept(db), readAtMs: nowMs };
+    return this.#kept.ms;
+  }
+}

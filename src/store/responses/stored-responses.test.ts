@@ -1,0 +1,160 @@
+import { expect, test } from "bun:test";
+import { eachEngine } from "../../../test/support/postgres.ts";
+import { groupRecord, keyRecord } from "../../records.test-support.ts";
+import type { Db } from "../engine/db.ts";
+import { integer } from "../engine/row.ts";
+import { putGroup } from "../policy/groups.ts";
+import { insertKey, revokeKey } from "../policy/keys.ts";
+import {
+  deleteStoredResponse,
+  limitOwnerBytes,
+  limitTotalBytes,
+  readTotalBytes,
+  removeConversationsOfRevokedKeys,
+  removeExpiredConversations,
+} from "./stored-response-removal.ts";
+import {
+  findStoredChain,
+  findStoredResponse,
+  hasStoredResponse,
+  insertStoredResponses,
+  type NewStoredResponse,
+} from "./stored-responses.ts";
+
+const response = (id: string, change: Partial<NewStoredResponse> = {}): NewStoredResponse => ({
+  id,
+  keyId: "k1",
+  owner: "u1",
+  previousId: null,
+  atMs: 1_000,
+  tokens: 7,
+  memoryBytes: 500,
+  sealed: `sealed ${id}`,
+  ...change,
+});
+
+const ask = (id: string, keyId = "k1") => ({ id, keyId, sinceMs: 0 });
+const chainIds = async (db: Db, id: string) => (await findStoredChain(db, ask(id))).map((row) => row.id);
+
+/** The sums must agree with the rows after every change. */
+async function expectExactSums(db: Db): Promise<void> {
+  const [rows] =
+    await db.sql`SELECT CAST(COALESCE(SUM(LENGTH(sealed)), 0) AS BIGINT) AS bytes FROM stored_response`;
+  const [conversations] = await db.sql`
+    SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM stored_conversation`;
+  if (rows === undefined || conversations === undefined) throw new Error("no sums");
+  expect(integer(conversations, "bytes")).toBe(integer(rows, "bytes"));
+  expect(await readTotalBytes(db)).toBe(integer(rows, "bytes"));
+}
+
+eachEngine(({ open }) => {
+  test("a response is found by its key only, and until it expires", async () => {
+    const db = await open();
+    await insertStoredResponses(db, [response("r1")]);
+    expect(await findStoredResponse(db, ask("r1"))).toMatchObject({
+      id: "r1",
+      sealed: "sealed r1",
+      tokens: 7,
+    });
+    expect(await findStoredResponse(db, ask("r1", "k2"))).toBeNull();
+    expect(await findStoredResponse(db, { ...ask("r1"), sinceMs: 1_001 })).toBeNull();
+    expect(await hasStoredResponse(db, ask("r1"))).toBe(true);
+    expect(await hasStoredResponse(db, ask("r2"))).toBe(false);
+  });
+
+  test("a chain is read from its first response on, also if it branches", async () => {
+    const db = await open();
+    await insertStoredResponses(db, [response("r1"), response("r2", { previousId: "r1" })]);
+    await insertStoredResponses(db, [
+      response("r3", { previousId: "r2" }),
+      response("branch", { previousId: "r1" }),
+    ]);
+    expect(await chainIds(db, "r3")).toEqual(["r1", "r2", "r3"]);
+    expect(await chainIds(db, "branch")).toEqual(["r1", "branch"]);
+    await expectExactSums(db);
+  });
+
+  test("writing a batch again changes nothing", async () => {
+    const db = await open();
+    const batch = [response("r1"), response("r2", { previousId: "r1" })];
+    await insertStoredResponses(db, batch);
+    expect(await insertStoredResponses(db, batch)).toEqual(new Set(["r1", "r2"]));
+    await expectExactSums(db);
+  });
+
+  test("a response whose conversation was removed is not stored", async () => {
+    const db = await open();
+    expect(await insertStoredResponses(db, [response("r2", { previousId: "gone" })])).toEqual(new Set());
+    expect(await hasStoredResponse(db, ask("r2"))).toBe(false);
+    await expectExactSums(db);
+  });
+
+  test("a deleted response cannot be read, but later responses that continue it can", async () => {
+    const db = await open();
+    await insertStoredResponses(db, [response("r1"), response("r2", { previousId: "r1" })]);
+    expect(await deleteStoredResponse(db, "r1", "k2")).toBe(false);
+    expect(await deleteStoredResponse(db, "r1", "k1")).toBe(true);
+    expect(await deleteStoredResponse(db, "r1", "k1")).toBe(false);
+    expect(await findStoredResponse(db, ask("r1"))).toBeNull();
+    expect(await chainIds(db, "r1")).toEqual([]);
+    expect(await chainIds(db, "r2")).toEqual(["r1", "r2"]);
+    await expectExactSums(db);
+    // With the last response that needs it, its content is removed, too.
+    expect(await deleteStoredResponse(db, "r2", "k1")).toBe(true);
+    expect(await db.sql`SELECT id FROM stored_response`).toHaveLength(0);
+    expect(await db.sql`SELECT id FROM stored_conversation`).toHaveLength(0);
+    expect(await db.sql`SELECT owner FROM stored_response_owner`).toHaveLength(0);
+  });
+
+  test("a conversation expires as a whole, after its last use", async () => {
+    const db = await open();
+    await insertStoredResponses(db, [response("old"), response("r1")]);
+    await insertStoredResponses(db, [response("r2", { previousId: "r1", atMs: 2_000 })]);
+    expect(await removeExpiredConversations(db, 1_500)).toBe(1);
+    expect(await hasStoredResponse(db, ask("old"))).toBe(false);
+    expect(await chainIds(db, "r2")).toEqual(["r1", "r2"]);
+    await expectExactSums(db);
+  });
+
+  test("above the limit of an owner, its conversation used least recently is removed", async () => {
+    const db = await open();
+    await insertStoredResponses(db, [
+      response("r1"),
+      response("r2", { atMs: 2_000 }),
+      response("other", { owner: "u2", keyId: "k2" }),
+    ]);
+    await insertStoredResponses(db, [response("r3", { previousId: "r1", atMs: 3_000 })]);
+    const bytes = "sealed r1".length * 2;
+    expect(await limitOwnerBytes(db, "u1", bytes)).toBe(1);
+    expect(await hasStoredResponse(db, ask("r2"))).toBe(false);
+    expect(await chainIds(db, "r3")).toEqual(["r1", "r3"]);
+    expect(await hasStoredResponse(db, ask("other", "k2"))).toBe(true);
+    await expectExactSums(db);
+  });
+
+  test("above the limit of all owners, the conversations used least recently are removed", async () => {
+    const db = await open();
+    await insertStoredResponses(db, [
+      response("r1", { atMs: 3_000 }),
+      response("r2", { owner: "u2", keyId: "k2", atMs: 1_000 }),
+      response("r3", { owner: "u3", keyId: "k3", atMs: 2_000 }),
+    ]);
+    expect(await limitTotalBytes(db, "sealed r1".length)).toBe(2);
+    expect(await db.sql`SELECT id FROM stored_response`).toEqual([{ id: "r1" }]);
+    await expectExactSums(db);
+  });
+
+  test("responses of a key that was revoked are removed, those of others stay", async () => {
+    const db = await open();
+    await insertStoredResponses(db, [response("r1"), response("r2", { keyId: "k2", owner: "u2" })]);
+    expect(await removeConversationsOfRevokedKeys(db, 0)).toBe(0);
+    await putGroup(db, groupRecord("g1", { interfaces: [] }));
+    await insertKey(db, keyRecord("k1", { groupId: "g1", userId: null }));
+    await insertKey(db, keyRecord("k2", { groupId: "g1", userId: null }));
+    await revokeKey(db, "k2", 5_000);
+    expect(await removeConversationsOfRevokedKeys(db, 5_001)).toBe(0);
+    expect(await removeConversationsOfRevokedKeys(db, 5_000)).toBe(1);
+    expect(await db.sql`SELECT id FROM stored_response`).toEqual([{ id: "r1" }]);
+    await expectExactSums(db);
+  });
+});

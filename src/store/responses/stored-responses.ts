@@ -1,0 +1,156 @@
+/**
+ * Responses that the gateway stores itself, as rows of conversations. A conversation is one unit of retention: a response
+ * is never removed while a later one continues it.
+ */
+
+import { type Db, transaction } from "../engine/db.ts";
+import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
+
+export interface StoredResponseRow {
+  readonly id: string;
+  readonly keyId: string;
+  readonly previousId: string | null;
+  readonly atMs: number;
+  readonly tokens: number | null;
+  readonly memoryBytes: number;
+  readonly sealed: string;
+}
+
+export interface NewStoredResponse extends StoredResponseRow {
+  /** The user of the key, or the key itself. */
+  readonly owner: string;
+}
+
+interface ConversationChange {
+  readonly id: string;
+  readonly keyId: string;
+  readonly owner: string;
+  readonly atMs: number;
+  readonly bytes: number;
+}
+
+/**
+ * Returns the ids of the responses that are stored afterwards. A response whose conversation was removed meanwhile is not
+ * stored: it could not be continued.
+ */
+export async function insertStoredResponses(
+  db: Db,
+  responses: readonly NewStoredResponse[],
+): Promise<ReadonlySet<string>> {
+  return transaction(db, async (tx) => {
+    const stored = new Set<string>();
+    const changes = new Map<string, ConversationChange>();
+    for (const response of responses) {
+      const conversationId = await findConversationId(tx, response);
+      if (conversationId === null) continue;
+      stored.add(response.id);
+      if (!(await insertResponse(tx, response, conversationId))) continue;
+      const { keyId, owner, atMs } = response;
+      const bytes = response.sealed.length + (changes.get(conversationId)?.bytes ?? 0);
+      changes.set(conversationId, { id: conversationId, keyId, owner, atMs, bytes });
+    }
+    await countBytes(tx, [...changes.values()]);
+    return stored;
+  });
+}
+
+async function findConversationId(tx: Db, { id, previousId }: NewStoredResponse): Promise<string | null> {
+  if (previousId === null) return id;
+  const [row] = await tx.sql`SELECT conversation_id FROM stored_response WHERE id = ${previousId}`;
+  return row === undefined ? null : text(row, "conversation_id");
+}
+
+/** Returns false if the response is stored already: a batch whose confirmation was lost is written again. */
+async function insertResponse(tx: Db, response: NewStoredResponse, conversationId: string): Promise<boolean> {
+  const { id, keyId, previousId, atMs, tokens, memoryBytes, sealed } = response;
+  const inserted = await tx.sql`
+    INSERT INTO stored_response
+      (id, key_id, conversation_id, previous_id, at_ms, tokens, memory_bytes, is_deleted, sealed)
+    VALUES (${id}, ${keyId}, ${conversationId}, ${previousId}, ${atMs}, ${tokens}, ${memoryBytes}, 0, ${sealed})
+    ON CONFLICT (id) DO NOTHING RETURNING id`;
+  return inserted.length > 0;
+}
+
+/** Every transaction locks conversations before owners, each in the order of ids, so that nodes do not deadlock. */
+async function countBytes(tx: Db, changes: readonly ConversationChange[]): Promise<void> {
+  const byOwner = new Map<string, number>();
+  for (const { id, keyId, owner, atMs, bytes } of changes.toSorted((a, b) => compare(a.id, b.id))) {
+    byOwner.set(owner, (byOwner.get(owner) ?? 0) + bytes);
+    await tx.sql`
+      INSERT INTO stored_conversation (id, key_id, owner, used_at_ms, bytes)
+      VALUES (${id}, ${keyId}, ${owner}, ${atMs}, ${bytes})
+      ON CONFLICT (id) DO UPDATE SET used_at_ms = excluded.used_at_ms,
+        bytes = stored_conversation.bytes + excluded.bytes`;
+  }
+  for (const [owner, bytes] of [...byOwner].toSorted(([a], [b]) => compare(a, b))) {
+    await tx.sql`
+      INSERT INTO stored_response_owner (owner, bytes) VALUES (${owner}, ${bytes})
+      ON CONFLICT (owner) DO UPDATE SET bytes = stored_response_owner.bytes + excluded.bytes`;
+  }
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Which response a caller asks for. Responses that are older than `sinceMs` have expired. */
+export interface StoredResponseQuery {
+  readonly id: string;
+  readonly keyId: string;
+  readonly sinceMs: number;
+}
+
+export async function findStoredResponse(
+  db: Db,
+  { id, keyId, sinceMs }: StoredResponseQuery,
+): Promise<StoredResponseRow | null> {
+  const [row] = await db.sql`
+    SELECT id, key_id, previous_id, at_ms, tokens, memory_bytes, sealed FROM stored_response
+    WHERE id = ${id} AND key_id = ${keyId} AND at_ms >= ${sinceMs} AND is_deleted = 0`;
+  return row === undefined ? null : toResponse(row);
+}
+
+export async function hasStoredResponse(
+  db: Db,
+  { id, keyId, sinceMs }: StoredResponseQuery,
+): Promise<boolean> {
+  const rows = await db.sql`
+    SELECT id FROM stored_response
+    WHERE id = ${id} AND key_id = ${keyId} AND at_ms >= ${sinceMs} AND is_deleted = 0`;
+  return rows.length > 0;
+}
+
+/** Reads the response and those that it continues, the first one first. Empty if the response is unknown. */
+export async function findStoredChain(
+  db: Db,
+  { id, keyId, sinceMs }: StoredResponseQuery,
+): Promise<StoredResponseRow[]> {
+  const rows = await db.sql`
+    WITH RECURSIVE chain (id, previous_id, depth) AS (
+      SELECT id, previous_id, 0 FROM stored_response
+      WHERE id = ${id} AND key_id = ${keyId} AND at_ms >= ${sinceMs} AND is_deleted = 0
+      UNION ALL
+      SELECT earlier.id, earlier.previous_id, chain.depth + 1
+      FROM stored_response AS earlier JOIN chain ON earlier.id = chain.previous_id
+      WHERE earlier.key_id = ${keyId}
+    )
+    SELECT response.id AS id, response.key_id AS key_id, response.previous_id AS previous_id,
+      response.at_ms AS at_ms, response.tokens AS tokens, response.memory_bytes AS memory_bytes,
+      response.sealed AS sealed
+    FROM chain JOIN stored_response AS response ON response.id = chain.id
+    ORDER BY chain.depth DESC`;
+  const responses = rows.map(toResponse);
+  return responses[0]?.previousId === null ? responses : [];
+}
+
+function toResponse(row: Parameters<typeof text>[0]): StoredResponseRow {
+  return {
+    id: text(row, "id"),
+    keyId: text(row, "key_id"),
+    previousId: textOrNull(row, "previous_id"),
+    atMs: integer(row, "at_ms"),
+    tokens: integerOrNull(row, "tokens"),
+    memoryBytes: integer(row, "memory_bytes"),
+    sealed: text(row, "sealed"),
+  };
+}

@@ -1,0 +1,68 @@
+/** A gateway whose accounts have one interface each. The name of a model names the interface: `gemini-caller`. */
+
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+
+export const UPSTREAMS = ["responses", "chat", "messages", "gemini"] as const;
+export type Upstream = (typeof UPSTREAMS)[number];
+
+/** Behaviour → upstream model. */
+const BEHAVIOURS = {
+  fast: "sim-fast",
+  caller: "sim-tools",
+  parallel: "sim-tools-parallel",
+  speaker: "sim-tools-text",
+  agent: "sim-tools-reason@steps=3",
+  reader: "sim-tools-reason",
+  slow: "sim-fast@events=400,interval=10ms",
+  full: "fault/context",
+  limited: "fault/429@retry=7",
+  cut: "fault/incomplete",
+} as const;
+export type ModelBehaviour = keyof typeof BEHAVIOURS;
+
+export const modelName = (upstream: Upstream, behaviour: ModelBehaviour) => `${upstream}-${behaviour}`;
+
+const names = Object.keys(BEHAVIOURS) as ModelBehaviour[];
+export const MODEL_NAMES = UPSTREAMS.flatMap((upstream) => names.map((name) => modelName(upstream, name)));
+
+/** Variables of the configuration file. */
+const variable = (name: string) => ["$", `{${name}}`].join("");
+
+/** A model that is rate-limited has an account of its own, so that the cool-down reaches no other test. */
+function accounts(upstream: Upstream): object[] {
+  const kind = upstream === "messages" ? "anthropic" : upstream === "gemini" ? "gemini" : "openai";
+  const base = {
+    kind,
+    base_url: variable(kind === "gemini" ? "SIMULATOR_ORIGIN" : "SIMULATOR_URL"),
+    credential: "sk-upstream",
+    private_network: true,
+    ...(kind === "openai" ? { interfaces: [upstream], profile: { pdf: true } } : {}),
+  };
+  const models = (own: readonly ModelBehaviour[]) =>
+    Object.fromEntries(own.map((name) => [modelName(upstream, name), BEHAVIOURS[name]]));
+  return [
+    { ...base, name: upstream, models: models(names.filter((name) => name !== "limited")) },
+    { ...base, name: `${upstream}-limited`, models: models(["limited"]) },
+  ];
+}
+
+export function startMatrixGateway(): Promise<RunningGateway> {
+  const all = UPSTREAMS.flatMap(accounts) as { name: string }[];
+  const file = JSON.stringify({
+    models: MODEL_NAMES.map((id) => ({ id, interfaces: UPSTREAMS })),
+    accounts: all,
+    groups: [
+      {
+        name: "default",
+        interfaces: UPSTREAMS,
+        models: MODEL_NAMES,
+        accounts: all.map(({ name }) => name),
+        // A request that waits for the end of a cool-down would only take time.
+        queue: { max_waiting: 0 },
+      },
+    ],
+    users: [{ email: "dev@example.com", role: "user" }],
+    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
+  });
+  return startTestGateway({ file });
+}
