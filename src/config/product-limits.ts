@@ -223,10 +223,7 @@ export const limits = {
     recallCheckMs: 15,
     /** Reservations are not used while the last heartbeat is older. Must be well below `recovery.deadAfterMs`. */
     heartbeatAgeMaxMs: 40_000,
-    /**
-     * What differs on PostgreSQL: a transaction for each request costs more, rows should reach other nodes soon, and
-     * their transactions wait for locked wallets.
-     */
+    /** On PostgreSQL a transaction for each request costs more, and rows should reach other nodes soon. */
     sharedServer: { busyHolds: 4, bookAtOnceMin: 1_000, largeBatchDelayMs: 250 },
     /** Size of a journal segment. Creating one takes less than half a millisecond, during which all requests wait. */
     segmentBytes: 512 * 1024,

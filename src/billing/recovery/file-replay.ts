@@ -13,7 +13,7 @@ import {
   listOrphanedJournals,
   type OrphanedJournal,
 } from "../journal/orphaned-journals.ts";
-import { recoverReservations } from "./recover-reservations.ts";
+import { recoverReservations } from "../write-behind/recover-reservations.ts";
 
 export interface FileReplayOptions {
   db: Db;

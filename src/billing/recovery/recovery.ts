@@ -17,10 +17,10 @@ import {
 } from "../../store/money/processes.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
 import { errorReason } from "../engine/store-faults.ts";
+import { NOTHING_LEFT, recoverReservations } from "../write-behind/recover-reservations.ts";
 import { FileReplay } from "./file-replay.ts";
 import { HoldRecovery } from "./hold-recovery.ts";
 import { type ProcessLookup, ProcessWatch } from "./process-watch.ts";
-import { NOTHING_LEFT, recoverReservations } from "./recover-reservations.ts";
 
 export interface RecoveryLimits {
   heartbeatIntervalMs: number;

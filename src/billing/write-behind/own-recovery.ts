@@ -10,7 +10,7 @@ import { type Hold, type HoldProgress, UNSENT } from "../../store/money/holds.ts
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 import { buildHold, type Settlement } from "../engine/booking.ts";
 import type { DirectBilling } from "../engine/direct-billing.ts";
-import { recoverReservations } from "../recovery/recover-reservations.ts";
+import { recoverReservations } from "./recover-reservations.ts";
 import type { RowBatch } from "./row-batch.ts";
 import { listHoldsOn, type ReservationState, type ReservedHold, removeBatch } from "./wallet-reservations.ts";
 

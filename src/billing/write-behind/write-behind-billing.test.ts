@@ -25,7 +25,7 @@ import { BillingUnavailable } from "../engine/direct-billing.ts";
 import { SettlementSpool } from "../engine/settlement-spool.ts";
 import { listOrphanedJournals, segmentName } from "../journal/orphaned-journals.ts";
 import { reconcileLedger } from "../maintenance/reconciliation.ts";
-import { NOTHING_LEFT, recoverReservations } from "../recovery/recover-reservations.ts";
+import { NOTHING_LEFT, recoverReservations } from "./recover-reservations.ts";
 
 const MUCH = 1_000_000n;
 let db: Db;

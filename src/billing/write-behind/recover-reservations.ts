@@ -19,7 +19,7 @@ import { readUsageRowsRemovedBefore } from "../../store/usage/usage-removal.ts";
 import { findRecovered } from "../../store/usage/usage-replacement.ts";
 import type { Settlement } from "../engine/booking.ts";
 import type { JournalContent } from "../journal/read-journal.ts";
-import { buildSettledHold, sumByUser } from "../write-behind/book-reservations.ts";
+import { buildSettledHold, sumByUser } from "./book-reservations.ts";
 
 export type OrphanedReservations = Pick<JournalContent, "open" | "settlements" | "rows">;
 export const NOTHING_LEFT: OrphanedReservations = { open: [], settlements: [], rows: [] };
