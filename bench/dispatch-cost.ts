@@ -66,6 +66,7 @@ const snapshot = compileSnapshot(
         access: "everyone",
         onDisconnect: "cancel",
         costHeaders: false,
+        capture: "off",
         websocket: true,
         createdAtMs: 1,
       },
@@ -90,6 +91,7 @@ keys.patch(
       revokedAtMs: null,
       limits: NO_LIMITS,
       userLimits: NO_LIMITS,
+      capture: null,
       formerSecrets: [],
     };
   }),

@@ -104,6 +104,13 @@ export const PAGES: readonly PageEntry[] = [
   },
   { path: "/admin/codes/:name", who: "admin", load: () => import("./pages/admin/codes/batch.tsx") },
   {
+    path: "/admin/captures",
+    who: "admin",
+    load: () => import("./pages/admin/captures/captures.tsx"),
+    nav: { label: (t) => t.adminCaptures.title, icon: "eye", key: "r" },
+  },
+  { path: "/admin/captures/:id", who: "admin", load: () => import("./pages/admin/captures/capture.tsx") },
+  {
     path: "/admin/audit",
     who: "admin",
     load: () => import("./pages/admin/audit/audit.tsx"),

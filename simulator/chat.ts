@@ -61,6 +61,7 @@ function formatToolCall(call: Call, tool: ToolCall): string {
 }
 
 function finishReason(call: Call, choice: Choice): string {
+  if (call.fault?.name === "filtered") return "content_filter";
   if (choice.cut || call.fault?.name === "incomplete") return "length";
   return choice.calls.length === 0 ? "stop" : "tool_calls";
 }

@@ -181,6 +181,7 @@ function planText(
       ? (stops.find((stop) => text.startsWith(stop, stopped.length)) ?? null)
       : null;
   const cut = tokens.cut(stopped, maxTokens);
+  if (fault?.name === "filtered") return { text: cut, stopReason: "refusal", stopSequence: null };
   if (cut.length < stopped.length || fault?.name === "incomplete")
     return { text: cut, stopReason: "max_tokens", stopSequence: null };
   return { text: cut, stopReason: stopSequence === null ? "end_turn" : "stop_sequence", stopSequence };

@@ -19,6 +19,8 @@ export interface PlannedResponse {
   background: boolean;
   items: readonly OutputItem[];
   end: "completed" | "incomplete" | "failed";
+  /** Why it is incomplete: the content filter, or the output limit. */
+  isFiltered: boolean;
   usage: Usage;
   reportedUsage: Usage | null;
   input: string;
@@ -39,7 +41,8 @@ export type OutputItem =
 
 export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedResponse {
   const { fields, fault } = call;
-  const cut = choice.cut || fault?.name === "incomplete";
+  const isFiltered = fault?.name === "filtered";
+  const cut = choice.cut || isFiltered || fault?.name === "incomplete";
   return {
     id: call.newId("resp_"),
     createdAt: call.createdAt,
@@ -47,6 +50,7 @@ export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedR
     background: isTrue(fields, "background"),
     items: fault?.name === "empty" ? [] : planItems(call, choice, cut),
     end: fault?.name === "failed" ? "failed" : cut ? "incomplete" : "completed",
+    isFiltered,
     usage,
     reportedUsage: reportUsage(usage, fault),
     input: fields.get("input") ?? "[]",
@@ -97,7 +101,8 @@ function writeObject(
   error: string,
 ): string {
   const completedAt = status === "completed" ? planned.createdAt : "null";
-  const incomplete = status === "incomplete" ? '{"reason":"max_output_tokens"}' : "null";
+  const reason = planned.isFiltered ? "content_filter" : "max_output_tokens";
+  const incomplete = status === "incomplete" ? `{"reason":"${reason}"}` : "null";
   return `{"id":"${planned.id}","object":"response","created_at":${planned.createdAt},"status":"${status}","background":${planned.background},"completed_at":${completedAt},"error":${error},"incomplete_details":${incomplete},${planned.constantPart},"output":[${output}],"usage":${usage}}`;
 }
 

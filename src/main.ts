@@ -5,6 +5,7 @@
 
 import { join } from "node:path";
 import { openBillingServices } from "./composition/billing.ts";
+import { startCaptureRetention } from "./composition/captures.ts";
 import { CloseStack } from "./composition/close-stack.ts";
 import { openConsoleApi } from "./composition/console-api.ts";
 import { openHealthExchange, openThrottleExchange, startListening } from "./composition/exchange.ts";
@@ -18,6 +19,7 @@ import { startRemovingResponses } from "./composition/stored-responses.ts";
 import { openTracer } from "./composition/telemetry.ts";
 import { openThisNode, startFinishingMigrations, type ThisNode } from "./composition/this-node.ts";
 import { openTimers } from "./composition/upstream.ts";
+import { openUsageExport } from "./composition/usage-export.ts";
 import type { Installation } from "./config/installation/installation.ts";
 import { limits as productLimits } from "./config/product-limits.ts";
 import { startSweepingSessions } from "./console-api/auth/delete-expired-sessions.ts";
@@ -97,7 +99,8 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   const gateway = openGateway(context, { policy, limiter, billing, timers, tracer, throttles });
   const health = await openHealthExchange(context, node, gateway);
   startListening(context, { policy, health, billingEngine: billing.billingEngine });
-  const api = openConsoleApi(context, { gateway, billing, address, throttles });
+  const usageExport = openUsageExport(context, gateway, node);
+  const api = openConsoleApi(context, { gateway, billing, address, throttles, usageExport });
   const server = startHttpServer(context, { gateway, billing, api, builtDir, status: node.status });
   address.setServer(server);
   startRemovingResponses(context, node);
@@ -117,11 +120,8 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   };
 }
 
-async function startBackgroundJobs(
-  context: ProcessContext,
-  gateway: Gateway,
-  { jobs }: ThisNode,
-): Promise<void> {
+async function startBackgroundJobs(context: ProcessContext, gateway: Gateway, node: ThisNode): Promise<void> {
+  const { jobs } = node;
   const { installation, settings, limits, log, closers } = context;
   const sessionSweeper = startSweepingSessions(installation, {
     log,
@@ -129,6 +129,7 @@ async function startBackgroundJobs(
     runJob: jobs.forJob("sessions", limits.sessionSweepMs),
   });
   closers.add(() => sessionSweeper.stop());
+  startCaptureRetention(context, node);
   startFinishingMigrations(context);
   const operatorSocket = await openOperatorSocket(gateway, settings.controlSocketFile);
   closers.add(() => operatorSocket.close());

@@ -60,6 +60,7 @@ export function groupRecord(id: string, change: Partial<GroupRecord> = {}): Grou
     billing: NO_BILLING,
     onDisconnect: "cancel",
     costHeaders: false,
+    capture: "off",
     websocket: true,
     limits: NO_LIMITS,
     groupLimits: NO_LIMITS,

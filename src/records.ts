@@ -1,5 +1,7 @@
 /** The configuration as stored: plain rows, one type per table. `snapshot.ts` compiles them. */
 
+import type { CaptureMode, KeyCapture } from "./capture-records.ts";
+
 export const INTERFACES = ["chat", "responses", "messages", "gemini", "embeddings", "images"] as const;
 export type Interface = (typeof INTERFACES)[number];
 
@@ -199,6 +201,7 @@ export interface GroupRecord {
   onDisconnect: OnDisconnect | null;
   /** Whether responses to its keys report their cost. */
   costHeaders: boolean;
+  capture: CaptureMode;
   /** Whether its keys may use Responses over WebSocket. */
   websocket: boolean;
   /** Limits of each key. */
@@ -323,6 +326,7 @@ export interface FormerSecret {
 /** A key with the limits of its user, which apply to all keys of that user. */
 export interface KeyOfUser extends KeyRecord {
   userLimits: CallerLimits;
+  capture: KeyCapture | null;
   /** The former secrets that still worked at the time of reading. */
   formerSecrets: readonly Pick<FormerSecret, "digest" | "worksUntilMs">[];
 }

@@ -1,5 +1,6 @@
 import { adminAccounts } from "./en/admin-accounts.ts";
 import { adminAudit } from "./en/admin-audit.ts";
+import { adminCaptures } from "./en/admin-captures.ts";
 import { adminCodes } from "./en/admin-codes.ts";
 import { adminConfig } from "./en/admin-config.ts";
 import { adminDashboard } from "./en/admin-dashboard.ts";
@@ -24,6 +25,7 @@ import { wallet } from "./en/wallet.ts";
 export const en = {
   adminAccounts,
   adminAudit,
+  adminCaptures,
   adminCodes,
   adminConfig,
   adminDashboard,

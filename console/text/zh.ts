@@ -1,6 +1,7 @@
 import type { Catalogue } from "./catalogue.ts";
 import { adminAccounts } from "./zh/admin-accounts.ts";
 import { adminAudit } from "./zh/admin-audit.ts";
+import { adminCaptures } from "./zh/admin-captures.ts";
 import { adminCodes } from "./zh/admin-codes.ts";
 import { adminConfig } from "./zh/admin-config.ts";
 import { adminDashboard } from "./zh/admin-dashboard.ts";
@@ -25,6 +26,7 @@ import { wallet } from "./zh/wallet.ts";
 export const zh: Catalogue = {
   adminAccounts,
   adminAudit,
+  adminCaptures,
   adminCodes,
   adminConfig,
   adminDashboard,

@@ -95,6 +95,15 @@ export const ALERT_RULES: readonly AlertRule[] = [
     action: "Revoked keys still work there. Check the database and the log (policy_refresh_failed).",
   },
   {
+    name: "GatewayUsageExportBehind",
+    query: `${q.series("gateway_usage_export_lag_seconds")} > 900`,
+    for: "5m",
+    severity: "warning",
+    summary: "Webhook {{ $labels.webhook }} is {{ $value | humanizeDuration }} behind the usage feed.",
+    action:
+      "Settings, Usage export in the console shows the last response of the webhook. No record is lost.",
+  },
+  {
     name: "GatewayTelemetryDropped",
     query: `${q.sumRate("gateway_telemetry_dropped_total", ["reason"])} > 0`,
     for: "10m",

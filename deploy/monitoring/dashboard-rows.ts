@@ -292,11 +292,44 @@ const PROCESS: Row = {
     },
     {
       title: "Reports that were dropped",
-      about: "Spans that no collector received, and lines of the access log that no reader took.",
+      about:
+        "Spans that no collector received, lines of the access log that no reader took, and captures that did not fit.",
       unit: "ops",
       queries: [
         { query: q.sumRate("gateway_telemetry_dropped_total", ["reason"]), legend: "spans, {{reason}}" },
         { query: q.sumRate("gateway_access_log_dropped_total", []), legend: "access log" },
+        { query: q.sumRate("gateway_captures_dropped_total", ["reason"]), legend: "captures, {{reason}}" },
+      ],
+    },
+    {
+      title: "Usage export, behind",
+      about: "Age of the oldest request that a webhook of the usage export has not accepted.",
+      unit: "s",
+      queries: one(q.series("gateway_usage_export_lag_seconds"), "{{webhook}}"),
+    },
+    {
+      title: "Usage export, deliveries",
+      about: "Batches posted to webhooks by result, and the requests in accepted batches.",
+      unit: "ops",
+      queries: [
+        { query: q.sumRate("gateway_usage_export_deliveries_total", ["result"]), legend: "{{result}}" },
+        { query: q.sumRate("gateway_usage_export_rows_total", []), legend: "requests" },
+      ],
+    },
+    {
+      title: "Captured requests",
+      about: "Captures that were stored, in a second.",
+      unit: "ops",
+      queries: one(q.sumRate("gateway_captures_total", []), "captures"),
+    },
+    {
+      title: "Size of captures",
+      about:
+        "What captures add to the database in a second, and the memory of those that are not stored yet.",
+      unit: "bytes",
+      queries: [
+        { query: q.sumRate("gateway_capture_bytes_total", []), legend: "stored in a second" },
+        { query: q.series("gateway_capture_memory_bytes"), legend: "memory, {{instance}}" },
       ],
     },
     {

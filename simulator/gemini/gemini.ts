@@ -138,7 +138,7 @@ class GeminiResponse {
   }
 
   #output(index: number, part: Json, text: string, lane: number): Frame {
-    const data = this.#response([this.#candidate(index, [part], null)]);
+    const data = this.#response([this.#candidate(index, [part], null)], { isLast: false });
     return outputFrame(null, data, text, lane, lane % LANES_PER_CANDIDATE === 0);
   }
 
@@ -201,8 +201,10 @@ class GeminiResponse {
     });
   }
 
-  #response(candidates: readonly Json[]): string {
-    const usage = this.#usage === null ? "" : `,"usageMetadata":${usageMetadata(this.#usage)}`;
+  /** Events before the last one count only the prompt. */
+  #response(candidates: readonly Json[], { isLast = true } = {}): string {
+    const counts = this.#usage === null || isLast ? this.#usage : { ...this.#usage, output: 0, reasoning: 0 };
+    const usage = counts === null ? "" : `,"usageMetadata":${usageMetadata(counts)}`;
     const { responseModel } = this.#call.behaviour;
     return `{"candidates":${JSON.stringify(candidates)}${usage},"modelVersion":${JSON.stringify(responseModel)},"responseId":"${this.#id}"}`;
   }

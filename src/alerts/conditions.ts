@@ -125,6 +125,8 @@ const FAULT_TEXT: Readonly<Record<BillingFault, (count: number) => string>> = {
     `${count} paid requests were recorded without a payer. Run model-gateway audit to list them.`,
   journal_damaged: (count) =>
     `${count} journal segments are damaged, so requests may be missing. Run model-gateway audit.`,
+  reconciliation_failed: (count) =>
+    `${count} hourly reconciliations found that ledger, wallets, usage rows or roll-ups disagree. Run model-gateway audit to list the contradictions.`,
 };
 
 /** Always enabled: these faults cost the operator money. */

@@ -1,6 +1,5 @@
 /** Webhook deliveries: their bodies, signatures and retries. */
 
-import { createHmac } from "node:crypto";
 import type { Clock } from "../net/wire/clock.ts";
 import type { WebhookRecord } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
@@ -14,7 +13,13 @@ import {
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
 import { VERSION } from "../version.ts";
-import { postWebhook, type WebhookClient, type WebhookResponse } from "./post-webhook.ts";
+import {
+  buildFailure,
+  postWebhook,
+  signBody,
+  type WebhookClient,
+  type WebhookResponse,
+} from "./post-webhook.ts";
 
 /** The gateway that sends the alert, as named in the body. */
 export interface Origin {
@@ -73,17 +78,17 @@ export async function sendWebhook(
     signature = buildSignature(sender, webhook, body);
   } catch (error) {
     if (!(error instanceof SealError)) throw error;
-    return { ok: false, answer: "the stored secret cannot be decrypted; enter it again" };
+    return buildFailure("the stored secret cannot be decrypted; enter it again");
   }
   return postWebhook(sender, {
     url,
     privateNetwork,
+    contentType: "application/json",
     headers: { "user-agent": `model-gateway/${VERSION}`, "x-gateway-delivery": id, ...signature },
     body,
   });
 }
 
-/** The signature covers the time, so that a delivery cannot be replayed later. */
 function buildSignature(
   { keyring, clock }: WebhookSender,
   { name, sealedSecret }: WebhookRecord,
@@ -91,9 +96,7 @@ function buildSignature(
 ) {
   if (sealedSecret === null) return {};
   const secret = unseal(keyring, webhookSecretBinding(name), sealedSecret);
-  const seconds = Math.floor(clock.nowMs() / 1000);
-  const mac = createHmac("sha256", secret).update(`${seconds}.${body}`).digest("hex");
-  return { "x-gateway-signature": `t=${seconds},v1=${mac}` };
+  return { "x-gateway-signature": signBody(secret, body, clock.nowMs()) };
 }
 
 export interface DeliveryOptions extends WebhookSender {

@@ -1,5 +1,6 @@
 /** Sends one POST to a webhook: to a checked address, without redirects or proxies, and within a deadline. */
 
+import { createHmac } from "node:crypto";
 import type { HttpClient, HttpFailure } from "../net/http-client/client.ts";
 import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
 
@@ -15,6 +16,7 @@ export interface WebhookRequest {
   privateNetwork: boolean;
   /** Names in lower case; values are printable ASCII. */
   headers: Readonly<Record<string, string>>;
+  contentType: "application/json" | "application/x-ndjson";
   body: string;
 }
 
@@ -22,6 +24,20 @@ export interface WebhookRequest {
 export interface WebhookResponse {
   ok: boolean;
   answer: string;
+  /** Null if there was no response. */
+  status: number | null;
+  /** The header `x-gateway-cursor`, with which a receiver of usage names its position. */
+  cursor: string | null;
+}
+
+export function buildFailure(answer: string): WebhookResponse {
+  return { ok: false, answer, status: null, cursor: null };
+}
+
+/** The signature covers the time, so that a delivery cannot be replayed later. */
+export function signBody(secret: string, body: string, nowMs: number): string {
+  const seconds = Math.floor(nowMs / 1000);
+  return `t=${seconds},v1=${createHmac("sha256", secret).update(`${seconds}.${body}`).digest("hex")}`;
 }
 
 export async function postWebhook(
@@ -34,7 +50,7 @@ export async function postWebhook(
     target = await dialer.resolve(url.origin, request);
   } catch (error) {
     if (!(error instanceof DialError)) throw error;
-    return { ok: false, answer: DIAL_FAILURE_TEXTS[error.reason] };
+    return buildFailure(DIAL_FAILURE_TEXTS[error.reason]);
   }
   const lines = Object.entries(request.headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const bytes = new TextEncoder().encode(request.body);
@@ -49,18 +65,24 @@ export async function postWebhook(
         target,
         method: "POST",
         path: url.pathname + url.search,
-        headers: `content-type: application/json\r\n${lines.join("")}`,
+        headers: `content-type: ${request.contentType}\r\n${lines.join("")}`,
         body: [{ bytes, start: 0, end: bytes.length }],
       },
       {
         // Only the status matters; the response body is ignored.
-        head: (status) => end({ ok: status >= 200 && status < 300, answer: `HTTP ${status}` }),
+        head: (status, headers) =>
+          end({
+            ok: status >= 200 && status < 300,
+            answer: `HTTP ${status}`,
+            status,
+            cursor: headers.get("x-gateway-cursor"),
+          }),
         data() {},
         end() {},
-        fail: ({ kind }) => end({ ok: false, answer: FAILURE_TEXTS[kind] }),
+        fail: ({ kind }) => end(buildFailure(FAILURE_TEXTS[kind])),
       },
     );
-    const timeout = setTimeout(() => end({ ok: false, answer: "no response in time" }), timeoutMs);
+    const timeout = setTimeout(() => end(buildFailure("no response in time")), timeoutMs);
   });
 }
 

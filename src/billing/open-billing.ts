@@ -108,7 +108,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     monotonicMs: clock.monotonicMs,
     limits: limits.readiness,
   });
-  const maintenance = startMaintenance(options, idempotency);
+  const maintenance = startMaintenance({ ...options, faults }, idempotency);
   return {
     billingEngine,
     idempotency,

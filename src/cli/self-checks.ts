@@ -6,6 +6,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { startHourlyReconciliation } from "../billing/maintenance/hourly-reconciliation.ts";
+import { CaptureThread } from "../capture/capture-thread.ts";
+import { createDataKey } from "../capture/sealed-content.ts";
 import { readTreeInWorker } from "../config/parse/yaml-in-worker.ts";
 import { limits } from "../config/product-limits.ts";
 import { countInput } from "../gateway/metering/count-input.ts";
@@ -36,6 +38,7 @@ export const SELF_CHECKS: readonly SelfCheck[] = [
   { name: "thread for token counts", worker: "count-worker.ts", run: checkCountThread },
   { name: "thread for long bodies", worker: "body-inspector-worker.ts", run: checkBodyThread },
   { name: "thread for long frames", worker: "frame-inspector-worker.ts", run: checkFrameThread },
+  { name: "thread for captures", worker: "capture-worker.ts", run: checkCaptureThread },
   { name: "thread for checkpoints", worker: "wal-checkpoint-worker.ts", run: checkCheckpointThread },
   { name: "thread for the audit", worker: "reconciliation-worker.ts", run: checkAuditThread },
 ];
@@ -107,6 +110,30 @@ async function checkFrameThread(): Promise<string> {
   }
 }
 
+async function checkCaptureThread(): Promise<string> {
+  const thread = new CaptureThread(limits.capture.sealTimeoutMs);
+  const request = {
+    method: "POST",
+    path: "/v1/responses",
+    transport: "http",
+    headers: [],
+    body: null,
+  } as const;
+  const answer = { status: 200, stream: false, body: null, isComplete: true };
+  try {
+    const content = await thread.seal({
+      requestId: "selftest",
+      draft: { request, attempts: [], answer },
+      rules: { secrets: [], patterns: [] },
+      dataKey: createDataKey(),
+    });
+    require(content !== "", "returned no content");
+    return STARTED;
+  } finally {
+    thread.close();
+  }
+}
+
 /** The checkpointer ignores failures of its thread, so the database file itself must show the result. */
 async function checkCheckpointThread(folder: string): Promise<string> {
   const mark = `selftest ${Bun.randomUUIDv7()}`;
@@ -132,6 +159,7 @@ async function checkAuditThread(folder: string): Promise<string> {
     log,
     everyMs: 3_600_000,
     holdAgeMaxMs: 3_600_000,
+    faults: { add() {} },
     // This process is the only one on the database, so the job needs no lease.
     runJob: (work) => work({ name: "selftest", fence: 1, check: async () => {} }),
   });

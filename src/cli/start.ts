@@ -178,7 +178,14 @@ function readServerSettings(input: Input, file: GatewayFile | undefined): Settin
   const result = readSettings({
     flags: { host: input.text("host"), port: input.text("port"), data: input.text("data") },
     environment: input.environment,
-    ...(file === undefined ? {} : { file: file.server, fileTelemetry: file.telemetry, fileLog: file.log }),
+    ...(file === undefined
+      ? {}
+      : {
+          file: file.server,
+          fileTelemetry: file.telemetry,
+          fileLog: file.log,
+          fileCapture: file.capture,
+        }),
   });
   return result.ok ? result.settings : misuse(result.problems.join("\n"), WRONG_SETTING);
 }

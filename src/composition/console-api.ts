@@ -9,6 +9,7 @@ import { openThrottle } from "../console-api/throttling/throttle.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { openMail } from "../mail/mail.ts";
 import type { ThrottleExchange } from "../nodes/throttle-exchange.ts";
+import type { UsageExport } from "../usage-export/engine.ts";
 import type { BillingServices } from "./billing.ts";
 import type { NodeAddress } from "./node-address.ts";
 import type { ProcessContext } from "./process-context.ts";
@@ -19,12 +20,13 @@ export interface ConsoleServices {
   readonly address: NodeAddress;
   /** Null if there is one node. */
   readonly throttles: ThrottleExchange | null;
+  readonly usageExport: UsageExport;
 }
 
 export function openConsoleApi(context: ProcessContext, services: ConsoleServices): ApiHandler {
   const { installation, limits } = context;
   const { clock, db, keyring } = installation;
-  const { gateway, billing, address, throttles } = services;
+  const { gateway, billing, address, throttles, usageExport } = services;
   const share = (name: string) => throttles?.share(name, { reportFrom: 1 });
   const alerts = openAlerts(context, services);
   return openLazily({
@@ -41,6 +43,7 @@ export function openConsoleApi(context: ProcessContext, services: ConsoleService
     }),
     mail: () => openMail({ db, keyring, dialer: gateway.dispatcher.dialer, timeoutMs: limits.mailTimeoutMs }),
     alerts,
+    usageExport,
     isReady: billing.isReady,
     billingFaults: billing.faults,
     live: openLive({ gateway, alerts, node: () => address.node }),

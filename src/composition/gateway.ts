@@ -23,6 +23,7 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Tracer } from "../telemetry/tracer.ts";
 import { openAccessLog } from "./access-log.ts";
 import type { BillingServices } from "./billing.ts";
+import { openCaptures } from "./captures.ts";
 import type { ProcessContext } from "./process-context.ts";
 import { openStoredResponses } from "./stored-responses.ts";
 import { openDispatcher, type Timers } from "./upstream.ts";
@@ -54,6 +55,8 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   const bodies = openBodyBudgets(limits, settings.largeBodiesBytes, { ...clock, deadlines });
   const requests = new RequestReader({ ...limits, spoolDir: spoolFolder(context), deadlines }, bodies);
   closers.add(() => requests.close());
+  // Opened before the requests in flight, so that it is closed after them.
+  const captures = openCaptures(context);
   const storedResponses = openStoredResponses(context);
   const inFlight = openInFlightRequests();
   closers.add(async () => {
@@ -90,6 +93,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     requestMetrics: new RequestMetrics(),
     tracer,
     accessLog: openAccessLog(context),
+    captures,
     responses: openResponseRoutes(db, limits.cachedResponseRoutesMax),
     translation: {
       seals: new StateSeals(installation.keyring),

@@ -20,6 +20,7 @@ export type ServerSettings = Pick<
   | "telemetry"
   | "databaseListenUrl"
   | "accessLog"
+  | "capture"
   | "durability"
   | "drainDelayMs"
 > & {

@@ -1,4 +1,7 @@
-/** The limits of what the gateway reports: alerts, the access log and exported traces. `product-limits.ts` includes them. */
+/**
+ * The limits of what the gateway reports: alerts, exported usage, the access log, exported traces and captured requests.
+ * `product-limits.ts` includes them.
+ */
 
 const MiB = 2 ** 20;
 
@@ -12,8 +15,25 @@ export const observationLimits = {
     retriesMs: [2_000, 10_000, 60_000, 300_000, 900_000, 3_600_000],
     /** Retention of closed alerts and their delivery results. */
     keptMs: 90 * 86_400_000,
-    /** How long a billing alert stays open after the latest fault. */
-    billingFaultMs: 3_600_000,
+    /**
+     * How long a billing alert stays open after the latest fault. Longer than the interval of the reconciliation, so that
+     * a contradiction that stays is one alert.
+     */
+    billingFaultMs: 4_500_000,
+  },
+  /** The export of usage by webhook and by pull. */
+  usageExport: {
+    /** How often each node checks the feed. */
+    intervalMs: 1_000,
+    /** From connecting to the response headers. */
+    deliveryTimeoutMs: 10_000,
+    batchRowsMax: 1_000,
+    /** Delays after each failed attempt. The last one repeats: a batch is never dropped. */
+    retriesMs: [1_000, 2_000, 5_000, 15_000, 60_000, 300_000] as readonly number[],
+    /** How long entries stay in the feed. Entries that an enabled webhook has not received stay longer. */
+    keptMs: 30 * 86_400_000,
+    /** How long a pull waits for transactions that are about to commit. */
+    settleMs: 500,
   },
   /** The access log on standard output. */
   accessLog: {
@@ -41,5 +61,32 @@ export const observationLimits = {
     retryAfterMsMax: 60_000,
     /** How long the process waits for the last export when it stops. */
     flushMs: 5_000,
+  },
+  /** Captured requests. */
+  capture: {
+    /** The defaults and bounds of the `capture` section of the file. */
+    keptMs: 7 * 86_400_000,
+    keptMsMin: 60_000,
+    keptMsMax: 365 * 86_400_000,
+    budgetMib: 256,
+    /** Above the size of the largest capture, so that each one fits. */
+    budgetMibMin: 16,
+    budgetMibMax: 1_048_576,
+    bodyKib: 256,
+    bodyKibMin: 4,
+    bodyKibMax: 1_024,
+    /** Memory of this process for captures in flight and for those that wait to be stored. */
+    memoryBytesMax: 64 * MiB,
+    queueMax: 256,
+    /** How long the thread may work on one capture. */
+    sealTimeoutMs: 30_000,
+    /** How long the console waits for captures that are about to be stored, and the process when it stops. */
+    flushMs: 5_000,
+    /** How often captures are deleted after their retention, and how many in one transaction. */
+    sweepMs: 60_000,
+    sweepRows: 200,
+    /** How many of the next requests of a key can be ordered, and for how long. */
+    orderMax: 1_000,
+    orderMsMax: 86_400_000,
   },
 } as const;

@@ -264,6 +264,8 @@ export const limits = {
   usageRemoval: {
     /** How often expired usage rows are searched. */
     everyMs: 600_000,
+    /** How long after the start the first search begins, and PostgreSQL gets its partitions. */
+    firstAfterMs: 30_000,
     /** Rows of one transaction, which on SQLite blocks all other writers. */
     rowsMax: 100,
     pauseMs: 25,

@@ -5,6 +5,7 @@ import type { Installation } from "../config/installation/installation.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Mail } from "../mail/mail.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
+import type { UsageExport } from "../usage-export/engine.ts";
 import type { Live } from "./live/live.ts";
 import type { AuthThrottles } from "./throttling/auth-throttles.ts";
 import type { Throttle } from "./throttling/throttle.ts";
@@ -25,6 +26,7 @@ export type ConsoleGateway = Pick<
   | "translation"
   | "tracer"
   | "accessLog"
+  | "captures"
   | "concurrencyQueue"
 >;
 
@@ -42,6 +44,7 @@ export interface ConsoleContext {
   /** Null if no mail server is configured. Call it at each use, because the configuration can change. */
   mail(): Promise<Mail | null>;
   readonly alerts: Alerts;
+  readonly usageExport: UsageExport;
   /** Whether the database accepts writes now, as in `readyz`. */
   isReady(): Promise<boolean>;
   /** Billing faults since the process started. */

@@ -82,7 +82,7 @@ const DESCRIPTION: ApiDescription = {
       type: "http",
       scheme: "bearer",
       description:
-        "A personal access token, gwp_…. Its scope is `read`, `keys` (which includes `read`) or `admin` (which includes both); each operation states the scope it requires.",
+        "A personal access token, gwp_…. Its scope is `read`, `keys` (which includes `read`), `export` (the usage feed only) or `admin` (which includes all); each operation states the scope it requires.",
     },
     session: { type: "apiKey", in: "cookie", name: "__Host-session" },
   },

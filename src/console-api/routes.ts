@@ -1,6 +1,7 @@
 /** The route table of the console API. Its names are the operation ids in the documentation and in the console. */
 
 import { adminAccountRoutes } from "./admin/accounts.ts";
+import { adminCaptureRoutes } from "./admin/captures.ts";
 import { adminChangeLogRoutes } from "./admin/change-log.ts";
 import { adminCodeRoutes } from "./admin/codes.ts";
 import { adminConfigRoutes } from "./admin/config.ts";
@@ -14,6 +15,7 @@ import { adminPriceRoutes } from "./admin/prices.ts";
 import { resetAccessRoutes } from "./admin/reset-access.ts";
 import { adminSettingsRoutes } from "./admin/settings.ts";
 import { adminSupportRoutes } from "./admin/support.ts";
+import { adminUsageExportRoutes } from "./admin/usage-export.ts";
 import { adminUserRoutes } from "./admin/users.ts";
 import { adminVendorRoutes } from "./admin/vendors.ts";
 import { linkRoutes } from "./auth/links.ts";
@@ -34,6 +36,7 @@ import { walletRoutes } from "./wallet/wallet.ts";
 
 const OPERATIONS = {
   ...adminAccountRoutes,
+  ...adminCaptureRoutes,
   ...adminChangeLogRoutes,
   ...adminCodeRoutes,
   ...adminConfigRoutes,
@@ -46,6 +49,7 @@ const OPERATIONS = {
   ...adminPriceRoutes,
   ...adminSettingsRoutes,
   ...adminSupportRoutes,
+  ...adminUsageExportRoutes,
   ...adminUserRoutes,
   ...adminVendorRoutes,
   ...groupRoutes,

@@ -6,6 +6,7 @@
 import type { BillingEngine } from "../billing/engine/billing-engine.ts";
 import type { RefusalRows } from "../billing/engine/refusal-rows.ts";
 import type { Idempotency } from "../billing/idempotency/idempotency.ts";
+import type { CaptureRecorder } from "../capture/capture-recorder.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import type { Clock } from "../net/wire/clock.ts";
@@ -58,6 +59,7 @@ export interface Gateway {
   readonly tracer: Tracer | null;
   /** Null if the access log is off. */
   readonly accessLog: AccessLog | null;
+  readonly captures: CaptureRecorder;
   readonly responses: ResponseRoutes;
   readonly translation: TranslationServices;
   readonly dispatcher: Dispatcher;

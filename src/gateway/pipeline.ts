@@ -13,6 +13,7 @@ import { clientErrorStatus } from "../protocols/client-error.ts";
 import type { Endpoint, ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
 import type { Call } from "./call.ts";
+import { beginCapture, captureError, captureTurn } from "./capture-request.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
 import { buildAttempt, openLingeringClient } from "./delivery/build-attempt.ts";
 import { readCostReport } from "./delivery/cost-report.ts";
@@ -68,6 +69,9 @@ export class Pipeline<C extends Call, Out> {
     try {
       // Authenticate.
       setCaller(context, transport.identify(gateway, call));
+      const { key, group } = context.caller;
+      if (group.capture !== "off" || key.capture !== null)
+        context.capture = beginCapture(gateway.captures, context);
       allowInterface(context.caller, endpoint);
       if (!gateway.billingEngine.hasCapacity()) throw storeUnavailable();
 
@@ -79,6 +83,7 @@ export class Pipeline<C extends Call, Out> {
       }
       const request = transport.read(gateway, context);
       setRequest(context, isPending(request) ? await request : request);
+      if (context.capture !== null) captureTurn(context.capture, context);
 
       // Admit.
       setModel(context, admit(context.caller, endpoint, context.request.publicModel));
@@ -122,6 +127,7 @@ export class Pipeline<C extends Call, Out> {
       const claimed = await pendingClaim;
       if (claimed.kind === "repeat") {
         context.lease.cancel();
+        context.capture?.discard();
         disposeBody(context.request);
         return claimed.answer;
       }
@@ -167,6 +173,7 @@ export class Pipeline<C extends Call, Out> {
     }
 
     // Settle.
+    context.capture?.addWholeAnswer(200, answer.body);
     const isClientGone = lingeringClient !== null && call.request.signal.aborted;
     const ending = buildWholeEnding(context, answer, { responseId, responseState, isClientGone });
     const settled = settleOrFollow(gateway, context, ending);
@@ -278,6 +285,7 @@ export class Pipeline<C extends Call, Out> {
     if (error.status === 500) logFault(log, requestLogIds(context), cause);
     // Nothing was delivered, so the request does not count against the caller's limits: retries of a failure must not
     // use them up. The exception is a client that disconnected while an account was already processing the request.
+    if (context.capture !== null) captureError(context.capture, context, error);
     if (wasServed(context, error)) lease?.release();
     else lease?.cancel();
     try {
@@ -285,6 +293,7 @@ export class Pipeline<C extends Call, Out> {
     } catch (fault) {
       // A failed settlement must not change the error that the client receives.
       logFault(log, requestLogIds(context), fault);
+      context.capture?.discard();
     } finally {
       if (request !== null) disposeBody(request);
     }

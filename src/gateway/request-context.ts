@@ -5,6 +5,7 @@
  */
 
 import type { IdempotencyClaim } from "../billing/idempotency/idempotency.ts";
+import type { RequestCapture } from "../capture/request-capture.ts";
 import type { LimitLease, Subject } from "../limits/limiter.ts";
 import type { Nano } from "../money/nano.ts";
 import type { AccountRoute, PublishedModel } from "../policy/snapshot.ts";
@@ -46,6 +47,8 @@ export interface RequestContext<C extends Call = Call> {
   claim: IdempotencyClaim | null;
   charge: RequestCharge | null;
   accountSlot: AccountSlot | null;
+  /** Null unless the request is captured. */
+  capture: RequestCapture | null;
   /** A stream can end in several ways at once: the first one is settled. */
   isSettled: boolean;
   /** Its cost by the tariff; null until it is settled. */
@@ -107,6 +110,7 @@ export function openContext<C extends Call>(
     claim: null,
     charge: null,
     accountSlot: null,
+    capture: null,
     isSettled: false,
     settledCostNano: null,
     followUp: null,

@@ -81,7 +81,10 @@ export const HTTP: Transport<HttpCall, HttpResponse> = {
   identify: ({ policy, auth }, call) => authenticate(call.request.headers, policy.snapshot(), auth, call),
   hasCostlyBody: ({ request }) => isCostlyBody(request),
   deferBody: ({ request }) => request.body?.defer(),
-  read: ({ requests }, { call, endpoint, caller }) => requests.read(call.request, endpoint, caller.key),
+  read({ requests }, { call, endpoint, caller, capture }) {
+    const reader = capture === null ? requests : requests.observedBy((body) => capture.addBody(body));
+    return reader.read(call.request, endpoint, caller.key);
+  },
   claim: ({ idempotency }, context) => claimRequest(idempotency, context),
   rejectableMs: ({ timing }) => timing.keepAliveMs,
   sendWhole(gateway, context, { answer, upstreamHeaders, cost }) {

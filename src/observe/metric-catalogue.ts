@@ -140,7 +140,7 @@ export const METRICS = {
   },
   gateway_billing_faults_total: {
     type: "counter",
-    help: "Paid requests recorded without a payer, and damaged segments of journals.",
+    help: "Paid requests recorded without a payer, damaged segments of journals, and failed hourly reconciliations.",
     labels: ["fault"],
   },
   gateway_journal_bytes: {
@@ -187,6 +187,41 @@ export const METRICS = {
     type: "counter",
     help: "Lines of the access log that were dropped because their reader did not keep up. Absent if it is off.",
     labels: [],
+  },
+  gateway_captures_total: {
+    type: "counter",
+    help: "Captured requests that were stored.",
+    labels: [],
+  },
+  gateway_capture_bytes_total: {
+    type: "counter",
+    help: "Size of the stored captures, in bytes, compressed and encrypted.",
+    labels: [],
+  },
+  gateway_capture_memory_bytes: {
+    type: "gauge",
+    help: "Memory of captures in flight and of those that wait to be stored.",
+    labels: [],
+  },
+  gateway_captures_dropped_total: {
+    type: "counter",
+    help: "Captures that were dropped: no memory, a full queue, or a failed write.",
+    labels: ["reason"],
+  },
+  gateway_usage_export_deliveries_total: {
+    type: "counter",
+    help: "Batches of the usage export that this node posted to webhooks, by result: delivered or failed.",
+    labels: ["result"],
+  },
+  gateway_usage_export_rows_total: {
+    type: "counter",
+    help: "Requests in the batches of the usage export that webhooks accepted from this node.",
+    labels: [],
+  },
+  gateway_usage_export_lag_seconds: {
+    type: "gauge",
+    help: "Age of the oldest request that a webhook of the usage export has not accepted. Only on the node that delivers.",
+    labels: ["webhook"],
   },
   gateway_info: {
     type: "gauge",

@@ -9,6 +9,7 @@ const NOW_MS = 10_000;
 const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
   ...keyRecord(id),
   userLimits: NO_LIMITS,
+  capture: null,
   formerSecrets: [],
   ...change,
 });
@@ -27,6 +28,7 @@ describe("the key index", () => {
       createdAtMs: 1,
       limits: NO_LIMITS,
       userLimits: NO_LIMITS,
+      capture: null,
     });
     expect(index.find("digest of k2", NOW_MS)).toBeUndefined();
   });

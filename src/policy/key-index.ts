@@ -3,6 +3,7 @@
  * not rebuilt.
  */
 
+import type { KeyCapture } from "../capture-records.ts";
 import type { CallerLimits, KeyOfUser } from "../records.ts";
 
 export interface Key {
@@ -17,6 +18,8 @@ export interface Key {
   readonly limits: CallerLimits;
   /** Limits of all keys of its user together; none if the key has no user. */
   readonly userLimits: CallerLimits;
+  /** Null if nothing was ordered for this key: the mode of its group applies. */
+  readonly capture: KeyCapture | null;
 }
 
 export interface KeyIndex {
@@ -69,21 +72,27 @@ export function createKeyIndex(): KeyIndex {
       for (const record of records) {
         remove(record.id);
         if (record.status !== "active") continue;
-        const key: Key = {
-          id: record.id,
-          name: record.name,
-          publicId: record.publicId,
-          userId: record.userId,
-          groupId: record.groupId,
-          expiresAtMs: record.expiresAtMs,
-          createdAtMs: record.createdAtMs,
-          limits: record.limits,
-          userLimits: record.userLimits,
-        };
+        const key = toIndexedKey(record);
         digestById.set(key.id, record.digest);
         byDigest.set(record.digest, key);
         putFormer(key, record.formerSecrets);
       }
     },
+  };
+}
+
+/** Copies only these fields: the record has the digests of its secrets. */
+function toIndexedKey(record: KeyOfUser): Key {
+  return {
+    id: record.id,
+    name: record.name,
+    publicId: record.publicId,
+    userId: record.userId,
+    groupId: record.groupId,
+    expiresAtMs: record.expiresAtMs,
+    createdAtMs: record.createdAtMs,
+    limits: record.limits,
+    userLimits: record.userLimits,
+    capture: record.capture,
   };
 }

@@ -299,6 +299,7 @@ describe("a large installation", () => {
       (_, i): KeyOfUser => ({
         ...keyRecord(`k${i}`, { groupId: `g${i % 1_000}`, digest: `digest-${i}` }),
         userLimits: NO_LIMITS,
+        capture: null,
         formerSecrets: [],
       }),
     );

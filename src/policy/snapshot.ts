@@ -3,6 +3,7 @@
  * reference. A published model and its routes are one object, so `GET /v1/models` and admission cannot disagree.
  */
 
+import type { CaptureMode } from "../capture-records.ts";
 import type { Tariff } from "../money/tariff.ts";
 import {
   type AccountKind,
@@ -89,6 +90,8 @@ export interface PolicyGroup {
   readonly onDisconnect: OnDisconnect;
   /** Responses to its keys report their cost. */
   readonly costHeaders: boolean;
+  /** Which requests of its keys are captured, unless the key has its own mode. */
+  readonly capture: CaptureMode;
   /** Its keys may use Responses over WebSocket. */
   readonly websocket: boolean;
   /** Who pays. `plans` are the plans that may pay; null means any. */
@@ -189,6 +192,7 @@ function compileGroup(
     interfaces,
     access: record.access,
     costHeaders: record.costHeaders,
+    capture: record.capture,
     onDisconnect: record.onDisconnect ?? defaultOnDisconnect(record.billing.charge),
     websocket: record.websocket,
     billing: { charge: record.billing.charge, plans: record.billing.plans },

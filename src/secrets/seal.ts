@@ -29,6 +29,10 @@ export function totpBinding(userId: string): string {
   return `app_user|${userId}|totp`;
 }
 
+export function captureKeyBinding(requestId: string): string {
+  return `capture|${requestId}|key`;
+}
+
 export const SMTP_PASSWORD_BINDING = "setting|smtp|password";
 
 export function webhookSecretBinding(name: string): string {
@@ -37,6 +41,10 @@ export function webhookSecretBinding(name: string): string {
 
 export function storedResponseBinding(keyId: string, responseId: string): string {
   return `stored_response|${keyId}|${responseId}`;
+}
+
+export function exportSecretBinding(name: string): string {
+  return `setting|usage_export|${name}|secret`;
 }
 
 export function seal(

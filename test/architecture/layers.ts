@@ -11,7 +11,7 @@ export interface Layer {
   readonly mayImport: readonly string[] | "everything";
 }
 
-const SHARED_WORDS = ["records", "errors"];
+const SHARED_WORDS = ["records", "capture-records", "errors"];
 const GATEWAY_IMPORTS = [
   ...SHARED_WORDS,
   "net",
@@ -28,6 +28,7 @@ const GATEWAY_IMPORTS = [
   "protocols",
   "accounts",
   "telemetry",
+  "capture",
 ];
 
 /** From the top to the bottom: a layer imports only layers below it. */
@@ -67,6 +68,7 @@ export const LAYERS: readonly Layer[] = [
       "version",
       "own-origin",
       "openapi",
+      "usage-export",
       "alerts",
       "mail",
       "config",
@@ -100,6 +102,11 @@ export const LAYERS: readonly Layer[] = [
     mayImport: GATEWAY_IMPORTS,
   },
   {
+    name: "usage-export",
+    holds: "usage as records for other systems: batches of the usage feed, their delivery to webhooks",
+    mayImport: ["net", "records", "money", "observe", "secrets", "store", "policy", "alerts", "version"],
+  },
+  {
     name: "alerts",
     holds: "conditions an operator must know about, and their delivery to webhooks",
     mayImport: [
@@ -123,7 +130,18 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "config",
     holds: "gateway.yaml ↔ records, settings, and every limit and deadline of the product",
-    mayImport: ["net", "records", "vendors", "money", "secrets", "store", "policy", "observe", "telemetry"],
+    mayImport: [
+      "net",
+      "records",
+      "capture-records",
+      "vendors",
+      "money",
+      "secrets",
+      "store",
+      "policy",
+      "observe",
+      "telemetry",
+    ],
   },
   {
     name: "nodes",
@@ -147,6 +165,11 @@ export const LAYERS: readonly Layer[] = [
     mayImport: ["net", "records", "money", "secrets", "store", "observe"],
   },
   {
+    name: "capture",
+    holds: "captured requests: copies in flight, redaction, encryption, the queue to the database",
+    mayImport: ["net", "records", "capture-records", "secrets", "store", "observe"],
+  },
+  {
     name: "telemetry",
     holds: "distributed traces: span contexts, spans as OTLP, their export to a collector",
     mayImport: ["net", "observe", "version"],
@@ -164,12 +187,12 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "policy",
     holds: "records → immutable snapshot with the price of every publication; the key index",
-    mayImport: ["net", "records", "money", "secrets", "store", "observe"],
+    mayImport: ["net", "records", "capture-records", "money", "secrets", "store", "observe"],
   },
   {
     name: "store",
     holds: "SQL. Only `store/engine/` knows the database engine",
-    mayImport: ["net", "records", "money", "secrets"],
+    mayImport: ["net", "records", "capture-records", "money", "secrets"],
   },
   {
     name: "money",
@@ -196,6 +219,11 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "records",
     holds: "the records that the store keeps and the policy is compiled from",
+    mayImport: ["capture-records"],
+  },
+  {
+    name: "capture-records",
+    holds: "which requests are captured, and what is removed from them",
     mayImport: [],
   },
   { name: "errors", holds: "every error code with its status, and the error object", mayImport: [] },

@@ -253,6 +253,32 @@ test("the dashboard updates while requests run, and an alert is sent to a webhoo
   await expectSound(page);
 });
 
+test("the usage export is enabled, shows its webhooks, and is disabled after a question", async () => {
+  const page = await open("/admin/settings?part=export");
+  await page.getByLabel("Append requests to the usage feed").check();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("heading", { name: "Pull the feed" }).waitFor();
+  await page.getByRole("button", { name: "Add webhook" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("private");
+  await dialog.getByLabel("URL").fill("http://127.0.0.1:9/usage");
+  await dialog.getByLabel("Signing secret").fill("canary-of-the-webhook");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  const table = page.getByRole("table", { name: "Webhooks" });
+  await table.getByText("signed", { exact: true }).waitFor();
+  await chat("fast");
+  await table.getByText(/^Failing: the address is in a private network/).waitFor({ timeout: 20_000 });
+  expect(await page.content()).not.toContain("canary-of-the-webhook");
+  await page.getByRole("button", { name: "Test" }).click();
+  await page.getByText(/^Test failed: the address is in a private network/).waitFor();
+  await expectSound(page);
+  await page.getByLabel("Append requests to the usage feed").uncheck();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click();
+  await page.getByRole("heading", { name: "Pull the feed" }).waitFor({ state: "detached" });
+  expect(await page.getByLabel("Append requests to the usage feed").isChecked()).toBe(false);
+});
+
 test("a mail server is configured and tested, and its password is never shown", async () => {
   await console.gateway.apply(
     JSON.stringify({
@@ -297,7 +323,7 @@ test("every page fits a phone, in Chinese too", async () => {
   await page.getByRole("link", { name: /^long-/ }).click();
   await page.getByRole("heading", { level: 1, name: /^long-/ }).waitFor();
   expect(await sidewaysScroll(page)).toBe(0);
-  for (const part of ["general", "mail", "alerts"]) {
+  for (const part of ["general", "mail", "alerts", "export"]) {
     await console.goTo(page, `/admin/settings?part=${part}`);
     await page.getByRole("tabpanel").waitFor();
     expect([part, await sidewaysScroll(page)]).toEqual([part, 0]);

@@ -5,7 +5,7 @@ import { foldDays } from "../../src/billing/maintenance/fold-days.ts";
 import { text } from "../../src/store/engine/row.ts";
 import type { UsageRow } from "../../src/store/usage/usage.ts";
 import { insertUsage, usageRow } from "../../src/store/usage/usage-row.test-support.ts";
-import { signInAs } from "../support/console-client.ts";
+import { type ConsoleClient, signInAs } from "../support/console-client.ts";
 import { paidFile, SIMULATOR } from "../support/paid-gateway.ts";
 import { type RunningGateway, TEST_KEY } from "../support/running-gateway.ts";
 import { type ConsoleUnderTest, type Looks, type Page, startConsole } from "./browser.ts";
@@ -158,19 +158,31 @@ async function furnish(console: ConsoleUnderTest): Promise<Ids> {
     ),
   );
   await foldDays(db, clock.nowMs(), true);
+  const admin = await signInAs(gateway, ADMINISTRATOR, "admin");
+  await captureNext(gateway, admin);
   await callModel(gateway, { model: "gpt-5.5" });
   // The first account fails, so that the timeline of the request shows a second attempt.
   const requestId = await callModel(gateway, { model: "gpt-5.5-mini", stream: true });
-  const admin = await signInAs(gateway, ADMINISTRATOR, "admin");
   await admin.call("admin.codes.create", { body: { name: "spring", count: 3, amount: "10" } });
   return {
     "/keys/:id": text(first, "id"),
     "/requests/:id": requestId,
+    "/admin/captures/:id": requestId,
     "/admin/groups/:name": "research",
     "/admin/accounts/:name": "frankfurt",
     "/admin/users/:id": text(developer, "id"),
     "/admin/codes/:name": "spring",
   };
+}
+
+/** Orders captures of the test key. */
+async function captureNext({ installation }: RunningGateway, admin: ConsoleClient): Promise<void> {
+  const [key] = await installation.db.sql`
+    SELECT id FROM api_key WHERE digest = ${installation.digest(TEST_KEY)}`;
+  await admin.call("admin.keys.set_capture", {
+    params: { id: text(key ?? {}, "id") },
+    body: { mode: null, next: { requests: 20, for_ms: 3_600_000 } },
+  });
 }
 
 /** Returns the id of the request. */

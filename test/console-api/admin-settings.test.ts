@@ -112,6 +112,16 @@ describe("settings", () => {
       },
       "error_rate.percent",
     ],
+    [{ usage_export: { enabled: true, webhooks: [{ name: "a", url: "ftp://x" }] } }, "webhooks[0].url"],
+    [
+      {
+        usage_export: {
+          enabled: true,
+          webhooks: [{ name: "a", url: "https://a.example", private_network: true }],
+        },
+      },
+      "webhooks[0].private_network",
+    ],
     [{ retention: { usage_rows: "1d" } }, "usage_rows"],
     [{ retention: { responses: "1m" } }, "responses"],
   ])("reject %j at %p", async (body, param) => {

@@ -68,7 +68,8 @@ function expected({ access, tokenScope }: ConsoleRoute, asker: Asker): string | 
 const SCOPES_WITHIN: Readonly<Record<TokenScope, readonly (TokenScope | "none")[]>> = {
   read: ["read"],
   keys: ["read", "keys"],
-  admin: ["read", "keys", "admin"],
+  admin: ["read", "keys", "admin", "export"],
+  export: ["export"],
 };
 
 /** Sends a body that no operation accepts: an error about the body means that authorization passed. */
@@ -126,13 +127,15 @@ describe("fields that only administrators may send", () => {
 });
 
 describe("the scope of a personal access token", () => {
-  test("is declared as documented: read for reading, keys for keys, admin for administration", () => {
+  test("is declared as documented: read for reading, keys for keys, export for the feed, admin for administration", () => {
     const needing = (scope: ConsoleRoute["tokenScope"]) =>
       CHANGES.filter(([, route]) => route.tokenScope === scope).map(([name]) => name);
     expect(needing("read")).toEqual([]);
     expect(needing("keys").toSorted()).toEqual(["keys.create", "keys.edit", "keys.revoke", "keys.rotate"]);
     for (const name of needing("admin")) expect(name).toStartWith("admin.");
-    for (const [, { method, tokenScope }] of EVERY) if (method === "GET") expect(tokenScope).toBe("read");
+    for (const [name, { method, tokenScope }] of EVERY)
+      if (method === "GET")
+        expect(tokenScope).toBe(name === "admin.usage_export.records" ? "export" : "read");
   });
 
   test("never allows changes of passwords, second factors, tokens, sessions, links and money", () => {

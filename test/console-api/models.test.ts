@@ -153,7 +153,13 @@ describe("why a key can call a model", () => {
     const query = { key: id, model: "paid", interface: "chat" };
     expect(await (await ada.send("models.why", { query })).text()).not.toContain(ACCOUNT);
     const { accounts } = await why(id, {}, admin);
-    expect(accounts).toContainEqual({ name: ACCOUNT, sent_as: "sim-fast", reason: null, frees_at: null });
+    expect(accounts).toContainEqual({
+      name: ACCOUNT,
+      sent_as: "sim-fast",
+      translation: null,
+      reason: null,
+      frees_at: null,
+    });
   });
 
   test("is not available for the key of another user", async () => {
@@ -169,7 +175,7 @@ describe("why a key cannot call a model", () => {
     const revoked = await makeKey("free");
     await ada.call("keys.revoke", { params: { id: revoked.id } });
     expect(await reason(revoked.id)).toMatchObject({ reason: "key_revoked" });
-    const expired = await makeKey("free", { expires_at: Date.now() + 50 });
+    const expired = await makeKey("free", { expires_at: Date.now() + 1_500 });
     await eventually(async () => (await reason(expired.id))?.reason === "key_expired");
   });
 

@@ -6,6 +6,8 @@ export interface FaultOptions {
   /** Kills, changes, or rounds of requests; null: as many as the promise is about. */
   times: number | null;
   store: Engine;
+  /** How many nodes, for faults of several nodes. */
+  nodes: number;
   /** Of `fraud`, by their names; null: all of them. */
   scenarios: readonly string[] | null;
   /** Progress, a line at a time. */

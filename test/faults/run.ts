@@ -4,10 +4,11 @@
  *
  *     npm run faults -- --only kill9,onecent --times 3 --store postgres
  *     npm run faults -- --only fraud --scenarios parking,windows
+ *     npm run faults -- --nodes 3
  */
 
 import { parseArgs } from "node:util";
-import { prepareMachine } from "../support/install-dependencies.ts";
+import { installPackages } from "../support/install-dependencies.ts";
 import { aborts } from "./aborts.ts";
 import { changes } from "./changes.ts";
 import { clockSteps } from "./clock-steps.ts";
@@ -17,17 +18,20 @@ import { fraud } from "./fraud.ts";
 import { SCENARIOS } from "./fraud-scenarios.ts";
 import { kill9, subscriptions } from "./kill9.ts";
 import { mixed } from "./kill9-mixed.ts";
+import { NODE_FAULTS } from "./node-faults.ts";
 import { diskErrors, diskFull, frozen, slowDisk, syncFails } from "./one-node.ts";
 import { frozenNode, killNodes } from "./several-nodes.ts";
 import { oneCent, oneCentOnNodes } from "./small-balance.ts";
+import { translated } from "./translated.ts";
 import { writeBehind } from "./write-behind.ts";
 
-const FAULTS: readonly Fault[] = [
+const ONE_NODE_FAULTS: readonly Fault[] = [
   oneCent,
   oneCentOnNodes,
   estimate,
   changes,
   aborts,
+  translated,
   diskFull,
   diskErrors,
   syncFails,
@@ -49,8 +53,11 @@ const { values } = parseArgs({
     times: { type: "string" },
     store: { type: "string" },
     scenarios: { type: "string" },
+    nodes: { type: "string" },
   },
 });
+const nodes = Number(values.nodes ?? "1");
+const FAULTS = nodes > 1 ? NODE_FAULTS : ONE_NODE_FAULTS;
 const names = FAULTS.map(({ name }) => name);
 const wanted = values.only?.split(",") ?? names;
 const times = values.times === undefined ? null : Number(values.times);
@@ -60,15 +67,18 @@ const isUsable =
   (scenarios === null || scenarios.every((name) => scenarioNames.includes(name))) &&
   wanted.every((name) => names.includes(name)) &&
   (times === null || (Number.isSafeInteger(times) && times > 0)) &&
+  Number.isSafeInteger(nodes) &&
+  nodes > 0 &&
+  nodes <= 9 &&
   [undefined, "sqlite", "postgres"].includes(values.store);
 if (!isUsable) {
   console.log(
-    `npm run faults -- [--only ${names.join(",")}] [--times N] [--store sqlite|postgres] [--scenarios ${scenarioNames.join(",")}]`,
+    `npm run faults -- [--only ${names.join(",")}] [--times N] [--store sqlite|postgres] [--scenarios ${scenarioNames.join(",")}] [--nodes N]`,
   );
   process.exit(2);
 }
 
-await prepareMachine((message) => console.log(`── ${message}`));
+await installPackages((message) => console.log(`── ${message}`));
 let failed = 0;
 for (const { name, promise, run } of FAULTS.filter((fault) => wanted.includes(fault.name))) {
   console.log(`── ${name}: ${promise}`);
@@ -80,6 +90,7 @@ for (const { name, promise, run } of FAULTS.filter((fault) => wanted.includes(fa
       times,
       store: values.store === "postgres" ? "postgres" : "sqlite",
       scenarios,
+      nodes,
       say: (line) => console.log(`${seconds()} s  ${line}`),
     });
     console.log(table(findings));

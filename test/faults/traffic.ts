@@ -74,7 +74,11 @@ export interface Traffic {
 
 const TICK_MS = 5;
 
-export function startTraffic(url: string, keys: readonly string[], perSecond: number): Traffic {
+export function startTraffic(
+  url: string | (() => string),
+  keys: readonly string[],
+  perSecond: number,
+): Traffic {
   const answers: Promise<Asked>[] = [];
   const beganMs = performance.now();
   const timer = setInterval(() => {
@@ -83,7 +87,8 @@ export function startTraffic(url: string, keys: readonly string[], perSecond: nu
       const shape = shapeAtRandom();
       const leaves = Math.random() < LEAVING_SHARE;
       const leaveAfterMs = leaves ? Math.random() * (shape.model === "long" ? 3_000 : 250) : null;
-      answers.push(askAs({ url, key: pick(keys), prompt: pick(PROMPTS), leaveAfterMs, ...shape }));
+      const target = typeof url === "string" ? url : url();
+      answers.push(askAs({ url: target, key: pick(keys), prompt: pick(PROMPTS), leaveAfterMs, ...shape }));
     }
   }, TICK_MS);
   return {

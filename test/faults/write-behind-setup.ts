@@ -1,4 +1,4 @@
-/** Who pays in the express lane under fire: most have plenty, some have little, and one has next to nothing. */
+/** The users of the write-behind fault: most have a large balance, some a small one, and one almost none. */
 
 import { makeTariff } from "../../src/money/tariff.ts";
 

@@ -1,4 +1,4 @@
-/** The till's express lane, killed in the middle of its work: the journal, the leases and the store afterwards. */
+/** Write-behind billing, killed in the middle of its work: the journal, the reservations and the store afterwards. */
 
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,11 +30,11 @@ interface Heard {
 }
 
 export const writeBehind: Fault = {
-  name: "express",
+  name: "write-behind",
   promise:
-    "kill -9 at random moments of the till's express lane at thousands a second: the journal makes it whole",
+    "kill -9 at random moments of write-behind billing at thousands of requests a second: the journal completes the ledger",
   async run({ times, say }) {
-    const folder = mkdtempSync(join(tmpdir(), "gateway-express-"));
+    const folder = mkdtempSync(join(tmpdir(), "gateway-write-behind-"));
     const db = await openDb(`sqlite:${join(folder, "till.db")}`);
     await migrate(db);
     await fund(db);

@@ -9,6 +9,7 @@ import {
   PDF,
   PIXEL,
   type Question,
+  readSome,
   TOOLS,
   type Turn,
 } from "./matrix-client.ts";
@@ -42,7 +43,7 @@ export async function openAnthropicClient(version: SdkVersion, url: string): Pro
     fail: (model) => catchFailure(sdk.messages.create(params(model))),
     async cancel(model) {
       const stream = sdk.messages.stream(params(model));
-      for await (const { type } of stream) if (type === "content_block_delta") break;
+      await readSome(stream, ({ type }) => type === "content_block_delta");
       stream.abort();
     },
     async listModels() {
@@ -87,7 +88,7 @@ class AnthropicConversation implements MatrixConversation {
   }
 
   async #send(model: string, content: readonly object[]): Promise<Turn> {
-    const { hasTools, thinks, streams } = this.#options;
+    const { hasTools, thinks, streams, schema } = this.#options;
     this.#messages.push({ role: "user", content });
     const params = {
       model,
@@ -95,6 +96,7 @@ class AnthropicConversation implements MatrixConversation {
       messages: this.#messages,
       ...(hasTools ? { tools: TOOLS.map(({ schema, ...tool }) => ({ ...tool, input_schema: schema })) } : {}),
       ...(thinks ? { thinking: { type: "adaptive", display: "summarized" } } : {}),
+      ...(schema === null ? {} : { output_config: { format: { type: "json_schema", schema } } }),
     };
     const message = (
       streams
@@ -117,6 +119,7 @@ class AnthropicConversation implements MatrixConversation {
 function readStop(reason: string): Turn["stop"] {
   if (reason === "tool_use") return "tools";
   if (reason === "max_tokens") return "length";
+  if (reason === "refusal") return "filtered";
   if (reason === "end_turn") return "end";
   throw new Error(`unexpected stop reason ${reason}`);
 }

@@ -4,14 +4,17 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
 import type { RunningGateway } from "../support/running-gateway.ts";
-import type {
-  MatrixClient,
-  MatrixConversation,
-  Question,
-  ToolResult,
-  Turn,
-  TurnUsage,
+import {
+  type MatrixClient,
+  type MatrixConversation,
+  type Question,
+  TEXTS_BEFORE_CANCEL,
+  type ToolResult,
+  type Turn,
+  type TurnUsage,
+  WEATHER,
 } from "./matrix-client.ts";
 import {
   MODEL_NAMES,
@@ -29,6 +32,7 @@ interface Scenario {
   readonly thinks?: boolean;
   readonly media?: Question["media"];
   readonly isFailing?: boolean;
+  readonly schema?: object;
   /** The number of turns, and the tools that each of them but the last calls. */
   readonly turns?: number;
   readonly calls?: readonly string[];
@@ -38,6 +42,8 @@ const SCENARIOS: readonly Scenario[] = [
   { name: "a plain turn", behaviour: "fast" },
   { name: "a streamed turn", behaviour: "fast", streams: true },
   { name: "a turn that the output limit cuts off", behaviour: "cut", streams: true },
+  { name: "a turn that a content filter ends", behaviour: "filtered", streams: true },
+  { name: "structured output", behaviour: "fast", schema: WEATHER.schema },
   { name: "one tool", behaviour: "caller", turns: 2, calls: ["get_weather"] },
   {
     name: "two parallel tools",
@@ -71,7 +77,7 @@ export interface MatrixSetup {
   open(url: string): MatrixClient | Promise<MatrixClient>;
 }
 
-export function describeMatrix(clientName: string, { native, open }: MatrixSetup): void {
+export function describeMatrix(clientName: string, { native: own, open }: MatrixSetup): void {
   describe(clientName, () => {
     let gateway: RunningGateway;
     let client: MatrixClient;
@@ -81,8 +87,7 @@ export function describeMatrix(clientName: string, { native, open }: MatrixSetup
     beforeAll(async () => {
       gateway = await startMatrixGateway();
       client = await open(gateway.url);
-      for (const scenario of SCENARIOS)
-        expected.set(scenario.name, await play(client, scenario, () => native));
+      for (const scenario of SCENARIOS) expected.set(scenario.name, await play(client, scenario, () => own));
     });
 
     afterAll(() => gateway?.stop());
@@ -97,23 +102,33 @@ export function describeMatrix(clientName: string, { native, open }: MatrixSetup
             ...Array.from({ length: count - 1 }, () => [...calls]),
             [],
           ]);
-          expect(turns.map(comparable)).toEqual((expected.get(name) ?? []).map(comparable));
+          const native = expected.get(name) ?? [];
+          expect(turns.map(comparable)).toEqual(native.map(comparable));
+          if (!scenario.isFailing) expectSameOutput(turns, native);
           await expectBilled(gateway, turns);
         },
       );
 
-      test("a full context and a rate limit are errors with the status of the native account", async () => {
-        for (const behaviour of ["full", "limited"] as const) {
-          const own = await client.fail(modelName(native, behaviour));
-          const translated = await client.fail(modelName(upstream, behaviour));
-          expect(translated.status).toBe(own.status);
-          expect(translated.status).toBe(behaviour === "full" ? 400 : 429);
-        }
+      test.each([
+        ["a full context", "full", 400],
+        ["a rate limit", "limited", 429],
+        ["an overload", "busy", own === "messages" ? 529 : 503],
+      ] as const)("%s is an error with the status of the client's dialect", async (_, behaviour, status) => {
+        expect((await client.fail(modelName(upstream, behaviour))).status).toBe(status);
       });
 
-      test("a cancelled stream ends upstream", async () => {
-        await client.cancel(modelName(upstream, "slow"));
-        await waitUntil(() => gateway.simulator.ledger.last()?.abortedByClient === true);
+      test("a cancelled stream ends upstream, and costs what was produced until then", async () => {
+        const model = modelName(upstream, "slow");
+        await client.cancel(model);
+        await eventually(async () => gateway.simulator.ledger.last()?.abortedByClient === true);
+        await eventually(async () => (await gateway.usageRows()).at(-1)?.public_model === model);
+        const row = (await gateway.usageRows()).at(-1);
+        expect(row?.outcome).toBe("client_gone");
+        expect(Number(row?.output_tokens)).toBeGreaterThanOrEqual(TEXTS_BEFORE_CANCEL);
+        expect(Number(row?.output_tokens)).toBeLessThanOrEqual(
+          gateway.simulator.ledger.last()?.outputTokens ?? 0,
+        );
+        expect(Number(row?.charged_nano)).toBeGreaterThan(0);
       });
 
       test("tokens are counted", async () => {
@@ -145,7 +160,12 @@ async function play(
   upstreamFor: (turn: number) => Upstream,
 ): Promise<readonly Turn[]> {
   const { behaviour, streams = false, thinks = false, isFailing = false, media, calls = [] } = scenario;
-  const conversation = client.open({ hasTools: calls.length > 0, thinks, streams });
+  const conversation = client.open({
+    hasTools: calls.length > 0,
+    thinks,
+    streams,
+    schema: scenario.schema ?? null,
+  });
   const model = (turn: number) => modelName(upstreamFor(turn), behaviour);
   const question: Question = {
     text: "What is the weather in Bern?",
@@ -174,12 +194,16 @@ function sendResults(
   );
 }
 
-/**
- * The input is counted as the simulator received it, so it differs by its form. Upstreams also differ in whether they
- * show their reasoning, and an error has words of its own in dialects without a field for it.
- */
-function comparable({ text, calls, stop, usage }: Turn): object {
-  return { text: text.replace("Error: no such city", "no such city"), calls, stop, output: usage.output > 0 };
+/** Upstreams differ in whether they show their reasoning. An error has words of its own in dialects without a field. */
+function comparable({ text, calls, stop }: Turn): object {
+  return { text: text.replace("Error: no such city", "no such city"), calls, stop };
+}
+
+/** The input is counted as the simulator received it, so it differs by its form. */
+function expectSameOutput(turns: readonly Turn[], native: readonly Turn[]): void {
+  const shown = native.map(({ isReasoned }, at) => isReasoned === turns[at]?.isReasoned);
+  const counts = (all: readonly Turn[]) => all.flatMap(({ usage }, at) => (shown[at] ? [usage.output] : []));
+  expect(counts(turns)).toEqual(counts(native));
 }
 
 /** What the client is told is what the gateway records and bills. */
@@ -193,9 +217,4 @@ async function expectBilled(gateway: RunningGateway, turns: readonly Turn[]): Pr
     }),
   );
   expect(turns.map(({ usage }) => usage)).toEqual(billed);
-}
-
-async function waitUntil(condition: () => boolean): Promise<void> {
-  for (const deadline = Date.now() + 20_000; !condition(); await Bun.sleep(20))
-    if (Date.now() > deadline) throw new Error("the condition was never met");
 }

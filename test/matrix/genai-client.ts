@@ -10,6 +10,7 @@ import {
   PDF,
   PIXEL,
   type Question,
+  readSome,
   TOOLS,
   type ToolResult,
   type Turn,
@@ -48,7 +49,7 @@ export async function openGenaiClient(url: string): Promise<MatrixClient> {
       const abort = new AbortController();
       const config = { abortSignal: abort.signal };
       const stream = await models.generateContentStream({ model, contents: "Hello", config });
-      for await (const _ of stream) break;
+      await readSome(stream, () => true);
       abort.abort();
     },
     async listModels() {
@@ -87,7 +88,7 @@ class GenaiConversation implements MatrixConversation {
   }
 
   async #send(model: string, parts: readonly object[]): Promise<Turn> {
-    const { hasTools, thinks, streams } = this.#options;
+    const { hasTools, thinks, streams, schema } = this.#options;
     this.#contents.push({ role: "user", parts });
     const functionDeclarations = TOOLS.map(({ schema, ...tool }) => ({
       ...tool,
@@ -99,6 +100,7 @@ class GenaiConversation implements MatrixConversation {
       config: {
         ...(hasTools ? { tools: [{ functionDeclarations }] } : {}),
         ...(thinks ? { thinkingConfig: { includeThoughts: true } } : {}),
+        ...(schema === null ? {} : { responseMimeType: "application/json", responseJsonSchema: schema }),
       },
     };
     const responses = streams
@@ -116,10 +118,15 @@ class GenaiConversation implements MatrixConversation {
       text: texts(false),
       isReasoned: texts(true) !== "",
       calls: calls.map(({ name, args = {} }) => ({ name, input: args })),
-      stop: finish?.finishReason === "MAX_TOKENS" ? "length" : calls.length > 0 ? "tools" : "end",
+      stop: readFinish(finish?.finishReason, calls.length > 0 ? "tools" : "end"),
       usage: readUsage(responses.findLast(({ usageMetadata }) => usageMetadata)?.usageMetadata ?? {}),
     };
   }
+}
+
+function readFinish(reason: string | undefined, complete: Turn["stop"]): Turn["stop"] {
+  if (reason === "MAX_TOKENS") return "length";
+  return reason === "SAFETY" ? "filtered" : complete;
 }
 
 /** Thoughts are output beside the candidates. */

@@ -5,7 +5,7 @@ export interface Turn {
   /** Whether the client was shown any reasoning. */
   isReasoned: boolean;
   calls: readonly { name: string; input: unknown }[];
-  stop: "end" | "tools" | "length";
+  stop: "end" | "tools" | "length" | "filtered";
   usage: TurnUsage;
 }
 
@@ -30,6 +30,8 @@ export interface ConversationOptions {
   hasTools: boolean;
   thinks: boolean;
   streams: boolean;
+  /** The response is JSON of the schema. */
+  schema: object | null;
 }
 
 /** Keeps its history as the client's own code would. The model may change from turn to turn. */
@@ -43,7 +45,7 @@ export interface MatrixClient {
   open(options: ConversationOptions): MatrixConversation;
   /** The error of a request that fails. */
   fail(model: string): Promise<{ status: number; message: string }>;
-  /** Begins a stream and leaves it after the first text. */
+  /** Begins a stream and leaves it after some texts. */
   cancel(model: string): Promise<void>;
   listModels(): Promise<string[]>;
   /** Null for a dialect without such an operation. */
@@ -67,6 +69,16 @@ export const TOOLS = [WEATHER, TIME] as const;
 export const PIXEL =
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 export const PDF = Buffer.from("%PDF-1.4\n%%EOF\n").toString("base64");
+
+/** How much of a stream is read before the client leaves it. */
+export const TEXTS_BEFORE_CANCEL = 20;
+
+/** Reads until some events with text have arrived. */
+export async function readSome<T>(stream: AsyncIterable<T>, hasText: (event: T) => boolean): Promise<void> {
+  let texts = 0;
+  for await (const event of stream) if (hasText(event) && ++texts === TEXTS_BEFORE_CANCEL) return;
+  throw new Error("the stream has ended");
+}
 
 /** The promises of some SDKs are not promises to the test runner. */
 export async function catchFailure(

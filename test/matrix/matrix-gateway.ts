@@ -17,6 +17,8 @@ const BEHAVIOURS = {
   full: "fault/context",
   limited: "fault/429@retry=7",
   cut: "fault/incomplete",
+  filtered: "fault/filtered",
+  busy: "fault/529",
 } as const;
 export type ModelBehaviour = keyof typeof BEHAVIOURS;
 
@@ -28,7 +30,9 @@ export const MODEL_NAMES = UPSTREAMS.flatMap((upstream) => names.map((name) => m
 /** Variables of the configuration file. */
 const variable = (name: string) => ["$", `{${name}}`].join("");
 
-/** A model that is rate-limited has an account of its own, so that the cool-down reaches no other test. */
+/** Models with these behaviours have accounts of their own, so that the cool-down reaches no other test. */
+const COOLING: readonly ModelBehaviour[] = ["limited", "busy"];
+
 function accounts(upstream: Upstream): object[] {
   const kind = upstream === "messages" ? "anthropic" : upstream === "gemini" ? "gemini" : "openai";
   const base = {
@@ -41,15 +45,15 @@ function accounts(upstream: Upstream): object[] {
   const models = (own: readonly ModelBehaviour[]) =>
     Object.fromEntries(own.map((name) => [modelName(upstream, name), BEHAVIOURS[name]]));
   return [
-    { ...base, name: upstream, models: models(names.filter((name) => name !== "limited")) },
-    { ...base, name: `${upstream}-limited`, models: models(["limited"]) },
+    { ...base, name: upstream, models: models(names.filter((name) => !COOLING.includes(name))) },
+    ...COOLING.map((name) => ({ ...base, name: modelName(upstream, name), models: models([name]) })),
   ];
 }
 
 export function startMatrixGateway(): Promise<RunningGateway> {
   const all = UPSTREAMS.flatMap(accounts) as { name: string }[];
   const file = JSON.stringify({
-    models: MODEL_NAMES.map((id) => ({ id, interfaces: UPSTREAMS })),
+    models: MODEL_NAMES.map((id) => ({ id, interfaces: UPSTREAMS, price: { input: "1", output: "2" } })),
     accounts: all,
     groups: [
       {
@@ -59,9 +63,11 @@ export function startMatrixGateway(): Promise<RunningGateway> {
         accounts: all.map(({ name }) => name),
         // A request that waits for the end of a cool-down would only take time.
         queue: { max_waiting: 0 },
+        billing: { charge: "balance" },
+        on_disconnect: "cancel",
       },
     ],
-    users: [{ email: "dev@example.com", role: "user" }],
+    users: [{ email: "dev@example.com", role: "user", balance: "1000" }],
     keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
   });
   return startTestGateway({ file });

@@ -10,6 +10,7 @@ import {
   PDF,
   PIXEL,
   type Question,
+  readSome,
   TOOLS,
   type ToolResult,
   type Turn,
@@ -36,7 +37,7 @@ export function openChatClient(url: string): MatrixClient {
     fail: (model) => catchFailure(sdk.chat.completions.create({ model, messages: HELLO })),
     async cancel(model) {
       const stream = await sdk.chat.completions.create({ model, messages: HELLO, stream: true });
-      for await (const { choices } of stream) if (choices[0]?.delta.content) break;
+      await readSome(stream, ({ choices }) => Boolean(choices[0]?.delta.content));
       stream.controller.abort();
     },
     listModels: () => listModels(sdk),
@@ -71,7 +72,7 @@ class ChatConversation implements MatrixConversation {
   }
 
   async #send(model: string): Promise<Turn> {
-    const { hasTools, thinks, streams } = this.#options;
+    const { hasTools, thinks, streams, schema } = this.#options;
     const params = {
       model,
       messages: this.#messages,
@@ -84,6 +85,14 @@ class ChatConversation implements MatrixConversation {
           }
         : {}),
       ...(thinks ? { reasoning_effort: "high" as const } : {}),
+      ...(schema === null
+        ? {}
+        : {
+            response_format: {
+              type: "json_schema" as const,
+              json_schema: { name: "weather", schema: { ...schema }, strict: true },
+            },
+          }),
     };
     const { choices, usage } = streams
       ? await this.#sdk.chat.completions
@@ -114,6 +123,7 @@ class ChatConversation implements MatrixConversation {
 function readFinish(reason: string): Turn["stop"] {
   if (reason === "tool_calls") return "tools";
   if (reason === "length") return "length";
+  if (reason === "content_filter") return "filtered";
   if (reason === "stop") return "end";
   throw new Error(`unexpected finish reason ${reason}`);
 }
@@ -125,7 +135,7 @@ export function openResponsesClient(url: string): MatrixClient {
     fail: (model) => catchFailure(sdk.responses.create({ model, input: "Hello" })),
     async cancel(model) {
       const stream = await sdk.responses.create({ model, input: "Hello", stream: true, store: false });
-      for await (const { type } of stream) if (type === "response.output_text.delta") break;
+      await readSome(stream, ({ type }) => type === "response.output_text.delta");
       stream.controller.abort();
     },
     listModels: () => listModels(sdk),
@@ -161,7 +171,7 @@ class ResponsesConversation implements MatrixConversation {
   }
 
   async #send(model: string): Promise<Turn> {
-    const { hasTools, thinks, streams } = this.#options;
+    const { hasTools, thinks, streams, schema } = this.#options;
     const params = {
       model,
       input: this.#input,
@@ -178,6 +188,18 @@ class ResponsesConversation implements MatrixConversation {
           }
         : {}),
       ...(thinks ? { reasoning: { effort: "high" as const, summary: "auto" as const } } : {}),
+      ...(schema === null
+        ? {}
+        : {
+            text: {
+              format: {
+                type: "json_schema" as const,
+                name: "weather",
+                schema: { ...schema },
+                strict: true,
+              },
+            },
+          }),
     };
     const response = streams
       ? await this.#sdk.responses.stream(params).finalResponse()
@@ -190,7 +212,7 @@ class ResponsesConversation implements MatrixConversation {
       text: response.output_text,
       isReasoned: response.output.some((item) => item.type === "reasoning" && item.summary.length > 0),
       calls: calls.map((call) => ({ name: call.name, input: JSON.parse(call.arguments) })),
-      stop: response.status === "incomplete" ? "length" : calls.length > 0 ? "tools" : "end",
+      stop: readEnd(response, calls.length > 0 ? "tools" : "end"),
       usage: {
         input: response.usage?.input_tokens ?? 0,
         cached: response.usage?.input_tokens_details.cached_tokens ?? 0,
@@ -198,4 +220,12 @@ class ResponsesConversation implements MatrixConversation {
       },
     };
   }
+}
+
+function readEnd(
+  { status, incomplete_details: details }: OpenAI.Responses.Response,
+  complete: Turn["stop"],
+): Turn["stop"] {
+  if (status !== "incomplete") return complete;
+  return details?.reason === "content_filter" ? "filtered" : "length";
 }

@@ -3,9 +3,11 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import OpenAI from "openai";
 import { listKeys, revokeKey } from "../../src/store/policy/keys.ts";
+import { createTokenClient } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Postgres, startPostgres } from "../support/postgres.ts";
 import { OTHER_KEY, type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+import { startUsageReceiver } from "../support/usage-receiver.ts";
 
 /** Long enough to install PostgreSQL. */
 const FIRST_START_WITHIN_MS = 300_000;
@@ -97,4 +99,35 @@ test("a key revoked on one node is rejected by the other", async () => {
   expect(await revokeKey(db, key?.id ?? "", clock.nowMs())).toBe(true);
   await eventually(async () => (await status(two)) === 401);
   await eventually(async () => (await status(one)) === 401);
+});
+
+test("requests of both nodes are exported once, and both nodes serve the same feed", async () => {
+  const receiver = startUsageReceiver();
+  try {
+    await one.apply(
+      JSON.stringify({
+        usage_export: { webhooks: [{ name: "warehouse", url: receiver.url, private_network: true }] },
+      }),
+    );
+    const ids = await Promise.all(
+      Array.from({ length: 20 }, async (_, i) => {
+        const response = await (i % 2 === 0 ? one : two).call("/v1/chat/completions", chat);
+        await response.text();
+        return response.headers.get("x-request-id") ?? "";
+      }),
+    );
+    await Promise.all([one.usageRows(), two.usageRows()]);
+    const received = () => receiver.accepted.flatMap((batch) => batch.ids);
+    await eventually(() => ids.every((id) => received().includes(id)));
+    expect(received().toSorted()).toEqual([...new Set(received())].toSorted());
+    const pages: string[] = [];
+    for (const node of [one, two]) {
+      const program = await createTokenClient(node, "root@example.com", "export", "admin");
+      pages.push(await (await program.send("admin.usage_export.records")).text());
+    }
+    expect(pages[0]).toBe(pages[1] ?? "");
+    for (const id of ids) expect(pages[0]).toContain(id);
+  } finally {
+    await receiver.stop();
+  }
 });

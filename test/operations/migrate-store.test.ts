@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type Db, openDb } from "../../src/store/engine/db.ts";
+import { readFeed } from "../../src/store/usage-feed/feed.ts";
 import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
 import { openBillingRecords, paidFile } from "../support/paid-gateway.ts";
 import { type Postgres, startPostgres } from "../support/postgres.ts";
@@ -20,7 +21,10 @@ let simulator: Simulator;
 beforeAll(async () => {
   postgres = await startPostgres();
   simulator = startSimulator({ seed: 1, tokens: "o200k" });
-  await Bun.write(join(folder, "gateway.yaml"), paidFile({ balance: "9.000000001" }));
+  await Bun.write(
+    join(folder, "gateway.yaml"),
+    JSON.stringify({ ...JSON.parse(paidFile({ balance: "9.000000001" })), usage_export: {} }),
+  );
 }, 300_000);
 
 afterAll(async () => {
@@ -51,7 +55,8 @@ async function readFacts(db: Db) {
   const { balanceNano } = await openBillingRecords(db).wallet();
   const [rows] = await db.sql`SELECT COUNT(*) AS many FROM usage_row`;
   const keys = await db.sql`SELECT digest FROM api_key ORDER BY digest`;
-  return { balanceNano, rows: Number(rows?.many), keys };
+  const feed = await db.sql`SELECT CAST(feed_no AS TEXT) AS feed_no, request_id FROM usage_export ORDER BY 1`;
+  return { balanceNano, rows: Number(rows?.many), keys, feed, feedState: await readFeed(db) };
 }
 
 test("a running installation is not moved, and neither is one that was killed", async () => {
@@ -88,7 +93,13 @@ test("the moved installation serves its keys and balances from PostgreSQL", asyn
   expect(await chat(gateway)).toBe(200);
   await gateway.stop();
   const db = await openDb(postgres.url);
-  expect((await readFacts(db)).rows).toBe(21);
+  const { rows, feed, feedState } = await readFacts(db);
+  expect(rows).toBe(21);
+  // The usage feed continues with the next number: cursors of the SQLite database are still valid.
+  expect(feed.map((row) => Number(row.feed_no)).toSorted((a, b) => a - b)).toEqual(
+    Array.from({ length: 21 }, (_, i) => i + 1),
+  );
+  expect(feedState?.isEnabled).toBe(true);
   await openBillingRecords(db).expectReconciled();
   await db.close();
 });

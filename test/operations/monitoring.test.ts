@@ -32,6 +32,8 @@ groups:
   - { name: default, models: [fast, flaky, foreign], accounts: [first, second, third] }
   - { name: narrow, models: [fast], accounts: [first], limits: { concurrency: 1 }, queue: { max_waiting: 1, timeout: 1s } }
 users: [{ email: dev@example.com, role: user }]
+usage_export:
+  webhooks: [{ name: warehouse, url: "http://127.0.0.1:1/usage", private_network: true }]
 keys:
   - { name: test, user: dev@example.com, group: default, secret: ${TEST_KEY} }
   - { name: narrow, user: dev@example.com, group: narrow, secret: ${NARROW_KEY} }

@@ -23,6 +23,8 @@ export interface CommandOptions {
   env?: Readonly<Record<string, string>>;
   /** The root folder of another version of the program. */
   program?: string;
+  /** A command that executes the program in its place, for example under another host name. */
+  wrapper?: readonly string[];
 }
 
 /** Resolves when it says that it is ready; rejects with its output when it ends before. */
@@ -77,8 +79,8 @@ export async function runCommand(
   return { code, output: output.text() };
 }
 
-function spawn(args: readonly string[], { folder, env, program = PROGRAM }: CommandOptions) {
-  return Bun.spawn([join(program, "bin/model-gateway"), ...args], {
+function spawn(args: readonly string[], { folder, env, program = PROGRAM, wrapper = [] }: CommandOptions) {
+  return Bun.spawn([...wrapper, join(program, "bin/model-gateway"), ...args], {
     cwd: folder,
     env: { PATH: process.env.PATH ?? "", ...env },
     stdin: "pipe",

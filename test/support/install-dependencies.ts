@@ -1,12 +1,14 @@
 /** What the tests need beside this package: some of Debian, which only root can install, and real clients. */
 
-import { readdirSync, statSync } from "node:fs";
+import { lstatSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 
 const NEEDED: readonly { package: string; isThere(): boolean }[] = [
   { package: "postgresql", isThere: hasPostgres },
   // Faults of the disk are injected into a running gateway.
   { package: "strace", isThere: () => Bun.which("strace") !== null },
+  // Nodes with wrong clocks.
+  { package: "faketime", isThere: () => Bun.which("faketime") !== null },
   { package: "openssl", isThere: () => Bun.which("openssl") !== null },
   { package: "chromium", isThere: () => Bun.which("chromium") !== null },
   { package: "fonts-noto-cjk", isThere: hasChineseFont },
@@ -30,7 +32,8 @@ export async function prepareMachine(print: Print): Promise<void> {
   await installClients(print);
 }
 
-async function installPackages(print: Print): Promise<void> {
+/** Only what is of Debian. */
+export async function installPackages(print: Print): Promise<void> {
   const missing = NEEDED.filter((need) => !need.isThere()).map((need) => need.package);
   if (missing.length === 0) return;
   const install = `apt-get install -y --no-install-recommends ${missing.join(" ")}`;
@@ -53,6 +56,13 @@ async function installPackages(print: Print): Promise<void> {
 async function installClients(print: Print): Promise<void> {
   const installedMs = changedMs("node_modules/.package-lock.json");
   if (installedMs > changedMs("package-lock.json")) return;
+  // npm would empty the folder that the link points to, which another checkout uses.
+  if (lstatSync(join(CLIENTS, "node_modules"), { throwIfNoEntry: false })?.isSymbolicLink()) {
+    print(
+      "test/clients/node_modules is a link to outdated packages. Install them in the checkout that it points to.",
+    );
+    process.exit(1);
+  }
   print("installing real clients into test/clients: 170 MB to fetch, once");
   // Within `npm test` npm takes the outer package for its place unless it is told another.
   const command = ["npm", "ci", "--prefix", CLIENTS, "--no-audit", "--no-fund", "--loglevel=error"];

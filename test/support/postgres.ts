@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { SQL } from "bun";
 import { type Db, openDb } from "../../src/store/engine/db.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
+import { createPartitionsAhead, partitionUsageRows } from "../../src/store/usage/usage-partitions.ts";
 
 const INSTALLATIONS = "/usr/lib/postgresql";
 const READY_WITHIN_MS = 30_000;
@@ -56,6 +57,10 @@ async function createTemplate(): Promise<string> {
   const { url } = await startPostgres();
   const db = await openDb(url);
   await migrate(db);
+  // As every node does soon after its start.
+  const job = { db, nowMs: Date.now(), lease: { check: async () => {} } };
+  await partitionUsageRows(job);
+  await createPartitionsAhead(job, null);
   await db.close();
   return new URL(url).pathname.slice(1);
 }
@@ -133,7 +138,7 @@ function engineWith(emptyUrl: () => Promise<string>, migratedUrl: () => Promise<
 }
 
 async function startCluster(): Promise<Cluster> {
-  const binaries = findBinaries() ?? install();
+  const binaries = findBinaries() ?? installPostgres();
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await tryToStart(binaries);
@@ -192,7 +197,8 @@ async function runOnce(url: string, statement: string): Promise<void> {
   }
 }
 
-function findBinaries(): string | null {
+/** The newest installed version; null if there is none. */
+export function findBinaries(): string | null {
   if (!existsSync(INSTALLATIONS)) return null;
   const versions = readdirSync(INSTALLATIONS)
     .filter((version) => existsSync(join(INSTALLATIONS, version, "bin", "initdb")))
@@ -200,7 +206,7 @@ function findBinaries(): string | null {
   return versions[0] === undefined ? null : join(INSTALLATIONS, versions[0], "bin");
 }
 
-function install(): string {
+export function installPostgres(): string {
   if (!isRoot()) {
     throw new Error(
       "These tests need PostgreSQL: install it (Debian, Ubuntu: apt-get install postgresql) and retry.",
@@ -230,7 +236,7 @@ function isRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
-function freePort(): number {
+export function freePort(): number {
   const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
   const { port } = probe;
   probe.stop(true);

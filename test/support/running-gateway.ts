@@ -8,6 +8,7 @@ import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { readSettings } from "../../src/config/installation/environment.ts";
 import { type Installation, openInstallation } from "../../src/config/installation/installation.ts";
 import { applyChanges, planChanges } from "../../src/config/plan/apply.ts";
+import { capture } from "../../src/config/schema/capture.ts";
 import { telemetry } from "../../src/config/schema/telemetry.ts";
 import { type StartOptions, startGateway } from "../../src/main.ts";
 import type { Clock } from "../../src/net/wire/clock.ts";
@@ -55,6 +56,8 @@ export interface GatewayOptions {
   largeBodiesMib?: number;
   /** The `telemetry` section of the file. */
   telemetry?: z.input<typeof telemetry>;
+  /** The `capture` section of the file. */
+  capture?: z.input<typeof capture>;
   /** How the simulator counts. */
   tokens?: "bytes" | "o200k";
   /** In the place of the system's. */
@@ -116,6 +119,7 @@ export async function startTestGateway(options: GatewayOptions = {}): Promise<Ru
       allowed_hosts: options.allowedHosts,
       large_bodies_mib: options.largeBodiesMib,
     },
+    fileCapture: options.capture === undefined ? undefined : capture.parse(options.capture),
     fileTelemetry: options.telemetry === undefined ? undefined : telemetry.parse(options.telemetry),
   });
   if (!settings.ok) throw new Error(settings.problems.join("\n"));

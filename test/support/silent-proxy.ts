@@ -1,6 +1,14 @@
-/** A TCP proxy that can go silent: connections stay open, and nothing that arrives on them is passed on. */
+/**
+ * A TCP proxy that can go silent: connections stay open, and nothing that arrives on them is passed on. It can also
+ * move to another server.
+ */
 
 import type { Socket } from "bun";
+
+export interface ProxyTarget {
+  hostname: string;
+  port: number;
+}
 
 export interface SilentProxy {
   readonly port: number;
@@ -10,17 +18,50 @@ export interface SilentProxy {
   silence(options?: { andLater: boolean }): void;
   /** Later connections work again. Silent ones stay silent. */
   pass(): void;
+  /** Closes all connections. Later ones go to this server. */
+  moveTo(target: ProxyTarget): void;
   stop(): void;
 }
 
+/** Bytes on their way to a socket that does not accept them yet. */
+class Outlet {
+  #socket: Pick<Socket<unknown>, "write"> | null = null;
+  #waiting: Uint8Array[] = [];
+
+  connect(socket: Pick<Socket<unknown>, "write">): void {
+    this.#socket = socket;
+    this.flush();
+  }
+
+  /** Copies the bytes: they are valid only during the event. */
+  write(bytes: Uint8Array): void {
+    this.#waiting.push(Uint8Array.from(bytes));
+    this.flush();
+  }
+
+  flush(): void {
+    for (let next = this.#waiting[0]; this.#socket !== null && next !== undefined; next = this.#waiting[0]) {
+      const written = this.#socket.write(next);
+      if (written < next.length) {
+        if (written > 0) this.#waiting[0] = next.subarray(written);
+        return;
+      }
+      this.#waiting.shift();
+    }
+  }
+}
+
 interface Link {
-  upstream: Socket<undefined> | null;
-  early: Uint8Array[];
+  readonly client: Socket<Link>;
+  readonly toClient: Outlet;
+  readonly toServer: Outlet;
+  server: Socket<undefined> | null;
   isSilent: boolean;
 }
 
-export function startSilentProxy(target: { hostname: string; port: number }): SilentProxy {
+export function startSilentProxy(firstTarget: ProxyTarget): SilentProxy {
   const links = new Set<Link>();
+  let target = firstTarget;
   let opened = 0;
   let isSilent = false;
   const listener = Bun.listen<Link>({
@@ -29,20 +70,21 @@ export function startSilentProxy(target: { hostname: string; port: number }): Si
     socket: {
       open(client) {
         opened++;
-        const link: Link = { upstream: null, early: [], isSilent };
+        const link: Link = { client, toClient: new Outlet(), toServer: new Outlet(), server: null, isSilent };
+        link.toClient.connect(client);
         client.data = link;
         links.add(link);
-        void connect(client, link, target);
+        void connect(link, target);
       },
-      data(client, bytes) {
-        const { data: link } = client;
-        if (link.isSilent) return;
-        if (link.upstream === null) link.early.push(Uint8Array.from(bytes));
-        else link.upstream.write(bytes);
+      data({ data: link }, bytes) {
+        if (!link.isSilent) link.toServer.write(bytes);
+      },
+      drain({ data: link }) {
+        link.toClient.flush();
       },
       close(client) {
         links.delete(client.data);
-        client.data.upstream?.end();
+        client.data.server?.end();
       },
     },
   });
@@ -58,28 +100,34 @@ export function startSilentProxy(target: { hostname: string; port: number }): Si
     pass() {
       isSilent = false;
     },
+    moveTo(next) {
+      target = next;
+      for (const link of links) {
+        link.server?.terminate();
+        link.client.terminate();
+      }
+    },
     stop: () => listener.stop(true),
   };
 }
 
-async function connect(
-  client: Socket<Link>,
-  link: Link,
-  target: { hostname: string; port: number },
-): Promise<void> {
+async function connect(link: Link, target: ProxyTarget): Promise<void> {
   await Bun.connect<undefined>({
     ...target,
     socket: {
-      open(upstream) {
-        link.upstream = upstream;
-        for (const bytes of link.early.splice(0)) upstream.write(bytes);
+      open(server) {
+        link.server = server;
+        link.toServer.connect(server);
       },
       data(_, bytes) {
-        if (!link.isSilent) client.write(bytes);
+        if (!link.isSilent) link.toClient.write(bytes);
+      },
+      drain() {
+        link.toServer.flush();
       },
       close() {
-        if (!link.isSilent) client.end();
+        if (!link.isSilent) link.client.end();
       },
     },
-  }).catch(() => client.end());
+  }).catch(() => link.client.end());
 }

@@ -4,12 +4,14 @@ import { TimeSeries } from "../../charts/time-series.tsx";
 import { useApi } from "../../data.ts";
 import { useLimitsText } from "../../forms/limits.tsx";
 import type { PageProps } from "../../page-props.ts";
+import { useUser } from "../../session.tsx";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Awaited } from "../../ui/awaited.tsx";
 import { Button, LinkButton } from "../../ui/button.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Card, Facts, Page, PageHeader, Section, Stat, Stats } from "../../ui/page.tsx";
 import { Copy, Count, Money, Time } from "../../ui/values.tsx";
+import { KeyCaptures } from "../admin/captures/key-captures.tsx";
 import { Examples } from "./examples.tsx";
 import { EditKeyDialog, RevokeKeyDialog, RotateKeyDialog } from "./key-dialogs.tsx";
 import { KeyHint, KeyStatus } from "./key-values.tsx";
@@ -37,6 +39,7 @@ export default function KeyPage({ params }: PageProps) {
 
 function KeyDetails({ detail }: { detail: KeyDetail }) {
   const t = useText("keys");
+  const isAdmin = useUser().role === "admin";
   const [open, setOpen] = useState<keyof typeof DIALOGS | null>(null);
   const Dialog = open === null ? null : DIALOGS[open];
   return (
@@ -72,6 +75,7 @@ function KeyDetails({ detail }: { detail: KeyDetail }) {
         <RemainingLimits detail={detail} />
       </Section>
       <FactsSection detail={detail} />
+      {isAdmin && <KeyCaptures keyId={detail.id} isActive={detail.status !== "revoked"} />}
       {detail.status === "active" && <Use keyId={detail.id} />}
       {Dialog && <Dialog shown={detail} onClose={() => setOpen(null)} />}
     </Page>

@@ -3,6 +3,7 @@ import { useLocation, useSearch } from "wouter";
 import { useApi, useList } from "../../data.ts";
 import { useFormat, useText } from "../../text/text.tsx";
 import { Button, IconButton, Link } from "../../ui/button.tsx";
+import { InterfaceNames } from "../../ui/interface-names.tsx";
 import { EmptyState } from "../../ui/notice.tsx";
 import { Page, PageHeader } from "../../ui/page.tsx";
 import { SearchBox } from "../../ui/search.tsx";
@@ -64,10 +65,13 @@ function useModelColumns({ onWhy }: { onWhy(model: CallableModel): void }): read
       key: "model",
       header: t.columns.model,
       kind: "primary",
-      cell: ({ id, interfaces }) => (
+      cell: ({ id, interfaces, translated_interfaces: translated }) => (
         <span className="model-name">
           <span className="mono breakable">{id}</span>
-          <span className="small soft">{interfaces.map((name) => t.interfaces[name]).join(", ")}</span>
+          <InterfaceNames
+            native={interfaces.filter((name) => !translated.includes(name))}
+            translated={translated}
+          />
         </span>
       ),
     },

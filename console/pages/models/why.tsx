@@ -145,7 +145,7 @@ function Explanation({ why }: { why: Why }) {
 }
 
 function Accounts({ accounts }: { accounts: NonNullable<Why["accounts"]> }) {
-  const t = useText("models").why;
+  const { why: t, interfaces } = useText("models");
   return (
     <Table
       label={t.accounts}
@@ -155,6 +155,14 @@ function Accounts({ accounts }: { accounts: NonNullable<Why["accounts"]> }) {
       columns={[
         { key: "name", header: t.account, cell: ({ name }) => name },
         { key: "sent", header: t.sentAs, cell: ({ sent_as: sentAs }) => <code>{sentAs ?? "–"}</code> },
+        {
+          key: "translation",
+          header: t.translation,
+          cell: ({ sent_as: sentAs, translation }) => {
+            if (translation !== null) return t.translatedTo(interfaces[translation]);
+            return sentAs === null ? "–" : t.native;
+          },
+        },
         { key: "reason", header: t.reason, cell: ({ reason }) => reason ?? t.eligible },
         {
           key: "frees",

@@ -17,7 +17,8 @@ type Token = Answer<"tokens.list">["data"][number];
 
 const DAY_MS = 86_400_000;
 const EXPIRIES = ["30", "90", "365", "never"] as const;
-const SCOPES = ["read", "keys", "admin"] as const;
+const SCOPES = ["read", "keys", "admin", "export"] as const;
+const ADMIN_SCOPES: readonly string[] = ["admin", "export"];
 const TICK_MS = 60_000;
 
 export function TokensSection() {
@@ -113,7 +114,7 @@ function RevokeToken({ token, onClose }: { token: Token; onClose(): void }) {
 function NewToken({ onClose }: { onClose: () => void }) {
   const t = useText("profile").tokens;
   const { role } = useUser();
-  const scopes = SCOPES.filter((scope) => scope !== "admin" || role === "admin");
+  const scopes = SCOPES.filter((scope) => !ADMIN_SCOPES.includes(scope) || role === "admin");
   const create = useChange("tokens.create", { invalidates: ["tokens."] });
   const [secret, setSecret] = useState<string | null>(null);
   const form = useForm(

@@ -68,6 +68,7 @@ function Inspector({ request }: { request: Inspection }) {
         />
       </Stats>
       <Why request={request} />
+      {request.is_captured && <CaptureLink id={request.id} />}
       <Section title={t.course} about={t.courseAbout(format.dateTimeExact(request.started_at))}>
         <Card>
           <Course request={request} />
@@ -90,6 +91,21 @@ function Inspector({ request }: { request: Inspection }) {
       </Section>
       {request.candidates && request.candidates.length > 0 && <Candidates candidates={request.candidates} />}
     </>
+  );
+}
+
+/** For administrators. */
+function CaptureLink({ id }: { id: string }) {
+  const t = useText("adminCaptures").request;
+  return (
+    <Notice>
+      <div className="row apart">
+        <span>{t.text}</span>
+        <LinkButton to={`/admin/captures/${encodeURIComponent(id)}`} icon="eye" small>
+          {t.open}
+        </LinkButton>
+      </div>
+    </Notice>
   );
 }
 

@@ -3,7 +3,7 @@ import { Section } from "../../ui/page.tsx";
 import { type Column, Table } from "../../ui/table.tsx";
 import { Count, Money } from "../../ui/values.tsx";
 import type { Chart } from "./chart-series.ts";
-import { errorShare } from "./stats.tsx";
+import { cacheShare, errorShare } from "./stats.tsx";
 import type { Split } from "./usage-query.ts";
 
 type Ranked = Chart["ranking"][number];
@@ -26,6 +26,7 @@ export function Ranking({ chart, by }: { chart: Chart; by: Split }) {
       kind: "end",
       cell: (one) => <Count value={one.input_tokens + one.output_tokens} />,
     },
+    { key: "cache", header: t.cache, kind: "end", cell: (one) => cacheText(one) },
     {
       key: "first",
       header: t.firstToken,
@@ -42,6 +43,7 @@ export function Ranking({ chart, by }: { chart: Chart; by: Split }) {
     },
     { key: "cost", header: t.cost, kind: "end", cell: ({ cost }) => <Money value={cost} /> },
   ];
+  const cacheText = (one: Ranked) => (one.input_tokens === 0 ? "–" : format.percent(cacheShare(one)));
   const duration = (ms: number | null) => (ms === null ? "–" : format.duration(ms));
   return (
     <Section title={split[by]}>

@@ -27,7 +27,13 @@ export function UsageStats({ chart }: { chart: Chart | undefined }) {
       <Stat
         label={t.tokens}
         value={value((one) => <Count value={one.input_tokens + one.output_tokens} />)}
-        note={note((one) => t.inOut(format.compact(one.input_tokens), format.compact(one.output_tokens)))}
+        note={note((one) =>
+          t.inCachedOut(
+            format.compact(one.input_tokens),
+            format.percent(cacheShare(one)),
+            format.compact(one.output_tokens),
+          ),
+        )}
       />
       <Stat
         label={t.firstToken}
@@ -41,6 +47,11 @@ export function UsageStats({ chart }: { chart: Chart | undefined }) {
       />
     </Stats>
   );
+}
+
+/** The part of the input that was read from the upstream's prompt cache. */
+export function cacheShare({ input_tokens: input, cached_tokens: cached }: Totals): number {
+  return input === 0 ? 0 : cached / input;
 }
 
 export function errorShare({ requests, failed, refused }: Totals): number {

@@ -12,6 +12,7 @@ export const adminAccounts = {
   columns: {
     name: "Name",
     state: "State",
+    interfaces: "Interfaces",
     groups: "Groups",
     inFlight: "In flight",
     latency: "First byte",
@@ -65,6 +66,7 @@ export const adminAccounts = {
       "A server in your own network. Only the configuration file can allow a private address: private_network.",
     baseUrl: "Base URL",
     baseUrlHint: "Usually ends with /v1",
+    baseUrlNoVersion: "Without a version",
     apiVersion: "API version",
     apiVersionHint: "For the dated Azure API, for example 2024-10-21. Leave empty to use the v1 API.",
     credential: "Credential",

@@ -10,6 +10,7 @@ export const adminAudit = {
     all: "All",
     "account.": "Accounts",
     "alerts.": "Alerts",
+    "capture.": "Captures",
     "codes.": "Redeem codes",
     "group.": "Groups",
     "key.": "Keys",

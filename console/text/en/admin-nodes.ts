@@ -24,6 +24,7 @@ export const adminNodes = {
   jobs: "Jobs for all nodes",
   noJobs: "none",
   jobNames: {
+    captures: "Captures",
     idempotency: "Idempotency keys",
     reconciliation: "Reconciliation",
     retention: "Retention",

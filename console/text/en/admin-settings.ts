@@ -3,12 +3,13 @@ import { plural } from "../plural.ts";
 export const adminSettings = {
   title: "Settings",
   about:
-    "Gateway settings. They correspond to the sections registration, retention, smtp and alerts of gateway.yaml.",
+    "Gateway settings. They correspond to the sections registration, retention, smtp, alerts and usage_export of gateway.yaml.",
   saved: "Saved. The change is active.",
   parts: "Settings sections",
   general: "General",
   mail: "Mail",
   alertsTab: "Alerts",
+  exportTab: "Usage export",
   registration: {
     title: "Registration",
     about: "Who can create an account.",
@@ -128,5 +129,33 @@ export const adminSettings = {
       event === "firing" ? `${webhook}: opened` : `${webhook}: closed`,
     states: { pending: "pending", delivered: "delivered", failed: "failed" },
     attempts: (count: number) => plural(count, "1 attempt", "# attempts"),
+  },
+  usageExport: {
+    title: "Usage export",
+    about:
+      "A feed of all requests for data warehouses and billing systems. Webhooks receive it, and programs can pull it with a token of the scope Export. It contains no prompts and no responses.",
+    enabled: "Append requests to the usage feed",
+    enabledHint: "Requests that end while the export is disabled are not exported later.",
+    stopTitle: "Disable the usage export?",
+    stopText:
+      "Requests are no longer appended to the feed. When you enable the export again, a new feed begins, and cursors of this one are rejected.",
+    stop: "Disable",
+    pull: "Pull the feed",
+    pullAbout:
+      "Returns up to 1,000 requests as NDJSON. Send the header x-gateway-cursor of the response as after to get the next page.",
+    webhooks: "Webhooks",
+    webhooksAbout:
+      "Each webhook receives every request at least once, in batches. A failed batch is sent again until it is accepted.",
+    noWebhooks: "No webhooks yet",
+    removingText: "The webhook receives nothing more, and its position in the feed is forgotten.",
+    backlog: "Backlog",
+    delivered: "Last delivery",
+    status: {
+      paused: "Paused",
+      waiting: "No delivery yet",
+      delivering: "Up to date",
+      behind: "Delivering",
+    },
+    failing: (answer: string) => `Failing: ${answer}`,
   },
 };

@@ -24,6 +24,10 @@ export const kit = {
   retry: "Try again",
   save: "Save",
   search: "Search",
+  translated: (interfaces: string) => `translated: ${interfaces}`,
+  translatedCount: (count: number) => `${count} translated`,
+  translatedHelp:
+    "Requests are translated into an interface that the account has. Settings that it lacks are dropped and named in x-gateway-dropped.",
   yes: "Yes",
   showSecret: "Show",
   hideSecret: "Hide",

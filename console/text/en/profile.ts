@@ -102,11 +102,12 @@ export const profile = {
     name: "Name",
     nameHint: "The purpose of the token.",
     scope: "Scope",
-    scopes: { read: "Read", keys: "Keys", admin: "Admin" },
+    scopes: { read: "Read", keys: "Keys", admin: "Admin", export: "Export" },
     scopeChoices: {
       read: "Read only",
       keys: "Read, and manage API keys",
       admin: "Read, manage API keys, and administer the gateway",
+      export: "Usage export only",
     },
     scopeHint: "Tokens cannot change passwords, two-factor authentication, sessions or tokens.",
     expires: "Expires",

@@ -69,6 +69,8 @@ export const usage = {
     errors: "Failed or rejected",
     charged: (amount: string) => `${amount} charged`,
     inOut: (input: string, output: string) => `${input} input, ${output} output`,
+    inCachedOut: (input: string, cached: string, output: string) =>
+      `${input} input (${cached} from cache), ${output} output`,
     whole: (duration: string) => `${duration} total`,
     errorParts: (failed: string, refused: string) => `${failed} failed, ${refused} rejected`,
     unchanged: "no change",
@@ -78,6 +80,7 @@ export const usage = {
     requests: "Requests",
     errors: "Errors",
     tokens: "Tokens",
+    cache: "Cache hit rate",
     cost: "Cost",
     firstToken: "First token",
     duration: "Duration",

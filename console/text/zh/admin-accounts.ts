@@ -11,6 +11,7 @@ export const adminAccounts: Area<"adminAccounts"> = {
   columns: {
     name: "名称",
     state: "状态",
+    interfaces: "接口",
     groups: "分组",
     inFlight: "进行中",
     latency: "首字节",
@@ -63,6 +64,7 @@ export const adminAccounts: Area<"adminAccounts"> = {
     localVendor: "位于您自己网络中的服务器。私有地址只能在配置文件中允许：private_network。",
     baseUrl: "Base URL",
     baseUrlHint: "通常以 /v1 结尾",
+    baseUrlNoVersion: "不含版本号",
     apiVersion: "API 版本",
     apiVersionHint: "用于 Azure 带日期的 API，如 2024-10-21。留空则使用 v1 API。",
     credential: "凭据",

@@ -9,6 +9,7 @@ export const adminAudit: Area<"adminAudit"> = {
     all: "全部",
     "account.": "账号",
     "alerts.": "告警",
+    "capture.": "请求捕获",
     "codes.": "兑换码",
     "group.": "分组",
     "key.": "密钥",

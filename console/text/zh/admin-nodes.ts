@@ -24,6 +24,7 @@ export const adminNodes: Area<"adminNodes"> = {
   jobs: "全局任务",
   noJobs: "无",
   jobNames: {
+    captures: "请求捕获",
     idempotency: "幂等键清理",
     reconciliation: "对账",
     retention: "数据保留",

@@ -2,12 +2,13 @@ import type { Area } from "../catalogue.ts";
 
 export const adminSettings: Area<"adminSettings"> = {
   title: "设置",
-  about: "网关设置，对应 gateway.yaml 中的 registration、retention、smtp 和 alerts。",
+  about: "网关设置，对应 gateway.yaml 中的 registration、retention、smtp、alerts 和 usage_export。",
   saved: "已保存，立即生效。",
   parts: "设置分类",
   general: "常规",
   mail: "邮件",
   alertsTab: "告警",
+  exportTab: "用量导出",
   registration: {
     title: "注册",
     about: "谁可以创建账户。",
@@ -116,5 +117,26 @@ export const adminSettings: Area<"adminSettings"> = {
     delivery: (webhook, event) => (event === "firing" ? `${webhook}：触发` : `${webhook}：解除`),
     states: { pending: "发送中", delivered: "已发送", failed: "失败" },
     attempts: (count) => `尝试 ${count} 次`,
+  },
+  usageExport: {
+    title: "用量导出",
+    about:
+      "面向数据仓库和计费系统的全部请求记录。可推送到 Webhook，也可由程序使用“导出”权限的令牌拉取。不包含提示词和响应内容。",
+    enabled: "将请求写入用量数据流",
+    enabledHint: "停用期间结束的请求之后不会补导出。",
+    stopTitle: "停用用量导出？",
+    stopText: "请求将不再写入数据流。再次启用时会开始新的数据流，当前数据流的游标将失效。",
+    stop: "停用",
+    pull: "拉取数据流",
+    pullAbout:
+      "以 NDJSON 返回最多 1,000 个请求。将响应头 x-gateway-cursor 的值作为 after 发送，即可获取下一页。",
+    webhooks: "Webhook",
+    webhooksAbout: "每个 Webhook 分批接收所有请求，每个请求至少一次。失败的批次会重新发送，直到被接受。",
+    noWebhooks: "还没有 Webhook",
+    removingText: "该 Webhook 不再接收数据，其在数据流中的位置也会被清除。",
+    backlog: "待发送",
+    delivered: "最近发送",
+    status: { paused: "已暂停", waiting: "尚未发送", delivering: "已是最新", behind: "发送中" },
+    failing: (answer) => `失败：${answer}`,
   },
 };

@@ -90,11 +90,12 @@ export const profile: Area<"profile"> = {
     name: "名称",
     nameHint: "令牌的用途。",
     scope: "权限范围",
-    scopes: { read: "只读", keys: "密钥", admin: "管理" },
+    scopes: { read: "只读", keys: "密钥", admin: "管理", export: "导出" },
     scopeChoices: {
       read: "只读",
       keys: "读取，并管理您的 API 密钥",
       admin: "读取、管理您的 API 密钥，并管理网关",
+      export: "仅用量导出",
     },
     scopeHint: "令牌不能更改密码、两步验证、会话或令牌。",
     expires: "过期时间",

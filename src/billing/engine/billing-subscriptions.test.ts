@@ -237,7 +237,7 @@ eachEngine(({ open }) => {
       await settle(id, 10n);
     }
     await billingEngine.stop();
-    await removeUsageRows(db, NOON - 29 * DAY_MS, 100);
+    await removeUsageRows(db, { beforeMs: NOON - 29 * DAY_MS, rowsMax: 100 });
     expect(await findings(db)).toEqual([]);
     await db.sql`DELETE FROM usage_row WHERE request_id = ${ids[2] ?? ""}`;
     expect(await findings(db)).toContain(`entry_row charge:${ids[2]}`);

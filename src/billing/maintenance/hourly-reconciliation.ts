@@ -3,6 +3,7 @@
  * a million rows would block every request.
  */
 
+import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
 import type { RunJob } from "../../store/nodes/job-leases.ts";
 import { logReconciliation, type ReconciliationReport } from "./reconciliation.ts";
@@ -19,6 +20,7 @@ export interface HourlyReconciliationOptions {
   everyMs: number;
   holdAgeMaxMs: number;
   runJob: RunJob;
+  faults: Pick<BillingFaults, "add">;
 }
 
 export interface ReconciliationCommand {
@@ -34,6 +36,7 @@ export function startHourlyReconciliation({
   everyMs,
   holdAgeMaxMs,
   runJob,
+  faults,
 }: HourlyReconciliationOptions): HourlyReconciliation {
   let worker: Worker | null = null;
 
@@ -46,8 +49,13 @@ export function startHourlyReconciliation({
     const result = await promise;
     worker.terminate();
     worker = null;
-    if (result.ok) logReconciliation(log, result.report);
-    else log.error("audit_unavailable", { reason: result.reason });
+    if (!result.ok) {
+      log.error("audit_unavailable", { reason: result.reason });
+      return;
+    }
+    logReconciliation(log, result.report);
+    // Once for each run: the log names the contradictions.
+    if (result.report.findings.length > 0) faults.add("reconciliation_failed");
   }
 
   async function run(): Promise<void> {

@@ -1,22 +1,32 @@
-/** Removes usage rows older than the configured retention, a few at a time between other work. */
+/**
+ * Removes usage rows older than the configured retention: on PostgreSQL with their partition, elsewhere a few at a time
+ * between other work.
+ */
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { Log } from "../../observe/log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import type { JobLease, RunJob } from "../../store/nodes/job-leases.ts";
+import {
+  analyzeUsageRows,
+  createPartitionsAhead,
+  dropExpiredPartitions,
+  listUnboundedTables,
+  type PartitionJob,
+  partitionUsageRows,
+  readUsageRowsForm,
+} from "../../store/usage/usage-partitions.ts";
 import { readUsageRowsKept, removeUsageRows } from "../../store/usage/usage-removal.ts";
-
-export interface RowRemoval {
-  /** Runs at once; joins a pass in flight. */
-  remove(): Promise<void>;
-  stop(): Promise<void>;
-}
 
 export interface RowRemovalOptions {
   db: Db;
+  /** Opens connections whose statements may take long. */
+  openMaintenanceDb: () => Promise<Db>;
   log: Log;
   clock: Pick<Clock, "nowMs">;
   everyMs: number;
+  /** How long after the start the first pass begins. */
+  firstAfterMs: number;
   /** Maximum number of rows per transaction: SQLite blocks everything else while it runs. */
   rowsMax: number;
   /** Pause between two transactions. */
@@ -24,33 +34,50 @@ export interface RowRemovalOptions {
   runJob: RunJob;
 }
 
-export function startRemovingRows(options: RowRemovalOptions): RowRemoval {
-  const { db, log, clock, rowsMax, pauseMs, runJob } = options;
-  let inFlight: Promise<void> | null = null;
-  let stopped = false;
+/** Partitions and removes usage rows periodically. */
+export class RowRemoval {
+  readonly #options: RowRemovalOptions;
+  readonly #firstTimer: ReturnType<typeof setTimeout>;
+  readonly #timer: ReturnType<typeof setInterval>;
+  #inFlight: Promise<void> | null = null;
+  #isStopped = false;
 
-  async function removeExpired(lease: JobLease): Promise<number> {
-    const keptMs = await readUsageRowsKept(db);
-    if (keptMs === null) return 0;
-    const beforeMs = clock.nowMs() - keptMs;
-    let removed = 0;
-    while (!stopped) {
-      const removedNow = await transaction(db, async (tx) => {
-        await lease.check(tx);
-        return removeUsageRows(tx, beforeMs, rowsMax);
-      });
-      removed += removedNow;
-      if (removedNow < rowsMax) break;
-      await Bun.sleep(pauseMs);
-    }
-    return removed;
+  constructor(options: RowRemovalOptions) {
+    this.#options = options;
+    this.#firstTimer = setTimeout(() => void this.remove(), options.firstAfterMs);
+    this.#firstTimer.unref();
+    this.#timer = setInterval(() => void this.remove(), options.everyMs);
+    this.#timer.unref();
   }
 
-  async function pass(): Promise<void> {
+  /** Runs at once; joins a pass in flight. */
+  remove(): Promise<void> {
+    if (this.#isStopped) return Promise.resolve();
+    this.#inFlight ??= this.#pass().finally(() => {
+      this.#inFlight = null;
+    });
+    return this.#inFlight;
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#firstTimer);
+    clearInterval(this.#timer);
+    await this.#inFlight;
+  }
+
+  async #pass(): Promise<void> {
+    const { db, clock, log, runJob } = this.#options;
     let removed = 0;
     try {
       await runJob(async (lease) => {
-        removed = await removeExpired(lease);
+        const keptMs = await readUsageRowsKept(db);
+        const nowMs = clock.nowMs();
+        const beforeMs = keptMs === null ? null : nowMs - keptMs;
+        const dropped = await this.#maintainPartitions({ nowMs, lease }, keptMs);
+        removed = dropped.removed;
+        if (beforeMs === null) return;
+        for (const table of dropped.tables) removed += await this.#removeExpired(lease, { beforeMs, table });
       });
     } catch (error) {
       log.warn("usage_removal_failed", { reason: error instanceof Error ? error.message : "unknown" });
@@ -58,22 +85,50 @@ export function startRemovingRows(options: RowRemovalOptions): RowRemoval {
     if (removed > 0) log.info("usage_rows_removed", { rows: removed });
   }
 
-  function remove(): Promise<void> {
-    if (stopped) return Promise.resolve();
-    inFlight ??= pass().finally(() => {
-      inFlight = null;
-    });
-    return inFlight;
+  /** Returns the number of rows that were dropped, and the tables whose rows must be removed one by one. */
+  async #maintainPartitions(
+    { nowMs, lease }: Omit<PartitionJob, "db">,
+    keptMs: number | null,
+  ): Promise<{ removed: number; tables: string[] }> {
+    const { db, openMaintenanceDb, log } = this.#options;
+    const form = await readUsageRowsForm(db);
+    if (form.kind === "fixed" || this.#isStopped) return { removed: 0, tables: ["usage_row"] };
+    const maintenanceDb = await openMaintenanceDb();
+    const job = { db: maintenanceDb, nowMs, lease };
+    try {
+      if (form.kind === "plain") {
+        await partitionUsageRows(job);
+        log.info("usage_rows_partitioned");
+      }
+      const created = await createPartitionsAhead(job, keptMs);
+      const removed = keptMs === null ? 0 : await dropExpiredPartitions(job, nowMs - keptMs);
+      if (created > 0 || removed > 0) await analyzeUsageRows(maintenanceDb);
+      const tables = keptMs === null ? [] : await listUnboundedTables(maintenanceDb, nowMs - keptMs);
+      return { removed, tables };
+    } catch (error) {
+      // A lock that is not free, for example during a long report. The next pass tries again.
+      log.warn("usage_partitions_failed", { reason: error instanceof Error ? error.message : "unknown" });
+      return { removed: 0, tables: ["usage_row"] };
+    } finally {
+      await maintenanceDb.close();
+    }
   }
 
-  const timer = setInterval(() => void remove(), options.everyMs);
-  timer.unref();
-  return {
-    remove,
-    async stop() {
-      stopped = true;
-      clearInterval(timer);
-      await inFlight;
-    },
-  };
+  async #removeExpired(
+    lease: JobLease,
+    { beforeMs, table }: { beforeMs: number; table: string },
+  ): Promise<number> {
+    const { db, rowsMax, pauseMs } = this.#options;
+    let removed = 0;
+    while (!this.#isStopped) {
+      const removedNow = await transaction(db, async (tx) => {
+        await lease.check(tx);
+        return removeUsageRows(tx, { beforeMs, rowsMax, table });
+      });
+      removed += removedNow;
+      if (removedNow < rowsMax) break;
+      await Bun.sleep(pauseMs);
+    }
+    return removed;
+  }
 }

@@ -1,18 +1,19 @@
 /** Starts the periodic jobs of billing, each of which one node runs for all. */
 
 import type { Clock } from "../../net/wire/clock.ts";
+import type { BillingFaults } from "../../observe/billing-faults.ts";
 import type { Log } from "../../observe/log.ts";
-import type { Db } from "../../store/engine/db.ts";
+import { type Db, openDb } from "../../store/engine/db.ts";
 import type { JobLeases } from "../../store/nodes/job-leases.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import { startFoldingDays } from "./fold-days.ts";
 import { startHourlyReconciliation } from "./hourly-reconciliation.ts";
-import { type RowRemovalOptions, startRemovingRows } from "./remove-rows.ts";
+import { RowRemoval, type RowRemovalOptions } from "./remove-rows.ts";
 
 export interface MaintenanceLimits {
   idempotencySweepMs: number;
   foldDaysMs: number;
-  usageRemoval: Pick<RowRemovalOptions, "everyMs" | "rowsMax" | "pauseMs">;
+  usageRemoval: Pick<RowRemovalOptions, "everyMs" | "firstAfterMs" | "rowsMax" | "pauseMs">;
   reconciliationIntervalMs: number;
   holdAgeMaxMs: number;
 }
@@ -23,6 +24,7 @@ export interface MaintenanceOptions {
   clock: Clock;
   log: Log;
   jobs: JobLeases;
+  faults: Pick<BillingFaults, "add">;
   limits: MaintenanceLimits;
 }
 
@@ -31,7 +33,7 @@ export function startMaintenance(
   options: MaintenanceOptions,
   idempotency: Pick<Idempotency, "endOrphanedClaims" | "deleteExpired">,
 ): { stop(): Promise<void> } {
-  const { db, databaseUrl, clock, log, jobs, limits } = options;
+  const { db, databaseUrl, clock, log, jobs, faults, limits } = options;
   const runSweep = jobs.forJob("idempotency", limits.idempotencySweepMs);
   const sweepTimer = setInterval(() => {
     runSweep(async () => {
@@ -48,8 +50,9 @@ export function startMaintenance(
     everyMs: limits.foldDaysMs,
     runJob: jobs.forJob("roll_up", limits.foldDaysMs),
   });
-  const removal = startRemovingRows({
+  const removal = new RowRemoval({
     db,
+    openMaintenanceDb: () => openDb(databaseUrl, { workload: "maintenance" }),
     log,
     clock,
     ...limits.usageRemoval,
@@ -61,6 +64,7 @@ export function startMaintenance(
     everyMs: limits.reconciliationIntervalMs,
     holdAgeMaxMs: limits.holdAgeMaxMs,
     runJob: jobs.forJob("reconciliation", limits.reconciliationIntervalMs),
+    faults,
   });
   return {
     async stop() {

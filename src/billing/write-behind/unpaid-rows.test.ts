@@ -140,7 +140,7 @@ eachEngine(({ open }) => {
     dead.push(ended("r2", { atMs: 1_000 }));
     reach.kill();
     await dead.stop();
-    await removeUsageRows(db, Date.now() + 1, 100);
+    await removeUsageRows(db, { beforeMs: Date.now() + 1, rowsMax: 100 });
     await takeOver(db, dead);
     expect(await counted(db)).toEqual({ rows: 0, summed: 1 });
   });

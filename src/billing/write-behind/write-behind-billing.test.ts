@@ -125,7 +125,7 @@ test("a retained journal charges nothing again after its usage rows were removed
   await dead.stop();
   tellMore(dead, '["x", "of another version"]\n');
   await takeOver(dead);
-  await removeUsageRows(db, Date.now() + 1, 100);
+  await removeUsageRows(db, { beforeMs: Date.now() + 1, rowsMax: 100 });
   await takeOver(dead);
   expect(journals(dead)).not.toEqual([]);
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 90n, heldNano: 0n });

@@ -2,6 +2,7 @@
 
 import { Document, isMap, isScalar, isSeq, type YAMLMap } from "yaml";
 import { type Clock, systemClock } from "../../net/wire/clock.ts";
+import type { WebhookRecord } from "../../records.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { planToFile, subscriptionsToFile } from "../plan/plan-grants.ts";
 import { activeKeys } from "../plan/plan-keys.ts";
@@ -23,9 +24,8 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
       passwordHash === null ? null : " password: stored, not exported",
     ),
     smtp: [state.smtp?.sealedPassword ? " password: stored, not exported" : null],
-    alerts: state.alerts.webhooks.map(({ sealedSecret }) =>
-      sealedSecret === null ? null : " secret: stored, not exported",
-    ),
+    alerts: state.alerts.webhooks.map(describeSecret),
+    usage_export: state.usageExport.webhooks.map(describeSecret),
   };
   const parts: string[] = [];
   for (const [section, value] of Object.entries(buildSections(state, clock.nowMs()))) {
@@ -35,6 +35,10 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
     }
   }
   return parts.join("");
+}
+
+function describeSecret({ sealedSecret }: WebhookRecord): string | null {
+  return sealedSecret === null ? null : " secret: stored, not exported";
 }
 
 function buildSections(state: ConfigState, nowMs: number) {
@@ -86,10 +90,10 @@ function toYaml(section: string, value: unknown, notes: readonly (string | null)
   return document.toString({ lineWidth: 0, flowCollectionPadding: true });
 }
 
-/** Most sections are a list of entries. `smtp` is a single entry, and `alerts` contains a list. */
+/** Most sections are a list of entries. `smtp` is a single entry, and two sections contain a list of webhooks. */
 function entryAt(section: string, i: number): (string | number)[] {
   if (section === "smtp") return [section];
-  return section === "alerts" ? [section, "webhooks", i] : [section, i];
+  return section === "alerts" || section === "usage_export" ? [section, "webhooks", i] : [section, i];
 }
 
 /** Escapes a stored `${`, which is text and not a variable. Keys of a map are never interpolated. */

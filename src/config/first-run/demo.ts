@@ -77,6 +77,7 @@ export async function createDemo(installation: Installation): Promise<boolean> {
       access: "everyone",
       onDisconnect: null,
       costHeaders: false,
+      capture: "off",
       websocket: true,
       limits: NO_LIMITS,
       groupLimits: NO_LIMITS,

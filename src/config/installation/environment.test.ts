@@ -25,6 +25,7 @@ describe("settings", () => {
       controlSocketFile: resolve("data/control.sock"),
       telemetry: null,
       accessLog: { mode: "off", sampleRatio: 0.01 },
+      capture: { keptMs: 604_800_000, budgetBytes: 268_435_456, bodyBytesMax: 262_144, redactions: [] },
       durability: "process",
       drainDelayMs: 0,
     });

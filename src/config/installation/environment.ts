@@ -5,9 +5,11 @@
 
 import { resolve } from "node:path";
 import { limits } from "../product-limits.ts";
+import type { FileCapture } from "../schema/capture.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/schema.ts";
 import { DRAIN_DELAY_RULE, parseDrainDelay } from "../schema/settings.ts";
 import type { FileLog, FileTelemetry } from "../schema/telemetry.ts";
+import { type CaptureSettings, readCaptureSettings } from "./capture-settings.ts";
 import {
   type AccessLogSettings,
   readAccessLogSettings,
@@ -40,6 +42,8 @@ export interface Settings {
   /** The export of traces; null if none is configured. */
   readonly telemetry: TelemetrySettings | null;
   readonly accessLog: AccessLogSettings;
+  /** How captured requests are stored. */
+  readonly capture: CaptureSettings;
   /** What a settled request survives: the crash of the process, a power failure, or the loss of the machine. */
   readonly durability: DurabilitySetting;
   /** At shutdown, how long requests are served after the node reports that it is not ready. */
@@ -66,6 +70,8 @@ export interface SettingSources {
   fileTelemetry?: FileTelemetry | undefined;
   /** The validated `log` section of the file. */
   fileLog?: FileLog | undefined;
+  /** The validated `capture` section of the file. */
+  fileCapture?: FileCapture | undefined;
 }
 
 export type SettingsResult = { ok: true; settings: Settings } | { ok: false; problems: string[] };
@@ -149,6 +155,7 @@ export function readSettings(sources: SettingSources): SettingsResult {
       controlSocketFile: resolve(dataDir, "control.sock"),
       telemetry,
       accessLog,
+      capture: readCaptureSettings(sources.fileCapture),
       durability: durability ?? "process",
       drainDelayMs: drainDelayMs ?? 0,
     }),

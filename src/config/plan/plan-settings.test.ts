@@ -1,13 +1,20 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { systemClock, uuidV7 } from "../../net/wire/clock.ts";
-import { SMTP_PASSWORD_BINDING, unseal, webhookSecretBinding } from "../../secrets/seal.ts";
+import {
+  exportSecretBinding,
+  SMTP_PASSWORD_BINDING,
+  unseal,
+  webhookSecretBinding,
+} from "../../secrets/seal.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { rewrapSecrets } from "../../store/settings/rotate.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
+import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
+import { readFeed } from "../../store/usage-feed/feed.ts";
 import { exportFile } from "../export/export.ts";
 import { applyChanges, planChanges } from "./apply.ts";
 
@@ -60,6 +67,51 @@ const ALERTS = `alerts:
     - { name: ops, url: "https://hooks.example.com/x?room=1", secret: s3cret-canary-0001 }
   spend: { enabled: true, usd_per_day: "12.50" }
 `;
+
+const USAGE_EXPORT = `usage_export:
+  webhooks:
+    - { name: warehouse, url: "https://ingest.example.com/x", secret: s3cret-canary-0002 }
+`;
+
+describe("the usage export in the file", () => {
+  test("is applied once, starts the feed, and is exported without its secret", async () => {
+    expect(await exportFile(db)).not.toMatch(/^usage_export:/m);
+    const changes = await apply(USAGE_EXPORT);
+    expect(changes.map(({ what }) => what)).toEqual(["usage_export"]);
+    expect(changes[0]?.fields).toContainEqual({ field: "enabled", from: "false", to: "true" });
+    expect(JSON.stringify(changes)).not.toContain("canary");
+    expect(await apply(USAGE_EXPORT)).toEqual([]);
+    expect(await readFeed(db)).toMatchObject({ isEnabled: true });
+    const text = await exportFile(db);
+    expect(text).toContain("    - name: warehouse\n      # secret: stored, not exported\n");
+    expect(text).not.toContain("canary");
+    expect(await apply(text)).toEqual([]);
+    expect((await readUsageExport(db)).webhooks[0]?.sealedSecret).not.toBeNull();
+  });
+
+  test("keeps the feed while only webhooks change, and begins another when it is enabled again", async () => {
+    await apply(USAGE_EXPORT);
+    const first = await readFeed(db);
+    await apply("usage_export: {}\n");
+    expect((await readUsageExport(db)).webhooks).toEqual([]);
+    expect(await readFeed(db)).toEqual(first);
+    await apply("models: []\n");
+    expect(await readFeed(db)).toEqual(first);
+    await apply("usage_export: { enabled: false }\n");
+    expect(await readFeed(db)).toMatchObject({ id: first?.id ?? "", isEnabled: false });
+    await apply("usage_export: {}\n");
+    expect((await readFeed(db))?.id).not.toBe(first?.id ?? "");
+  });
+
+  test("its secrets are resealed with a new master key", async () => {
+    await apply(USAGE_EXPORT);
+    expect(await rewrapSecrets(db, keyringOf("k2"))).toBe(1);
+    const sealed = (await readUsageExport(db)).webhooks[0]?.sealedSecret ?? "";
+    expect(sealed).toStartWith("v1:k2:");
+    expect(unseal(keyringOf("k2"), exportSecretBinding("warehouse"), sealed)).toBe("s3cret-canary-0002");
+    expect(await readFeed(db)).toMatchObject({ isEnabled: true });
+  });
+});
 
 describe("settings in the file", () => {
   test("registration is unchanged if the file omits it", async () => {

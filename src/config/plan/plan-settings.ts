@@ -1,4 +1,4 @@
-/** Plans the settings of the installation: registration, retention, mail and alerts. Omitted secrets are kept. */
+/** Plans the settings of the installation: registration, retention, mail, alerts and usage export. Omitted secrets are kept. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
 import {
@@ -8,17 +8,19 @@ import {
   type SmtpRecord,
   type WebhookRecord,
 } from "../../records.ts";
-import { SMTP_PASSWORD_BINDING, seal, unseal, webhookSecretBinding } from "../../secrets/seal.ts";
+import { SMTP_PASSWORD_BINDING, webhookSecretBinding } from "../../secrets/seal.ts";
 import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
 import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
 import { writeRegistration } from "../../store/settings/registration.ts";
 import { writeSmtp } from "../../store/settings/smtp.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { durationText } from "../schema/usage-limits.ts";
-import { changedFields, type FormattedFields, secretChange, secretSet } from "../state/difference.ts";
+import { changedFields, type FormattedFields } from "../state/difference.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
+import { exportReachProblems, planUsageExport, usageExportSection } from "./plan-usage-export.ts";
 import { planRetention, retentionTexts } from "./retention.ts";
+import { FILE_ONLY, REENTER_SECRET, sealIfChanged, secretDifference } from "./stored-secrets.ts";
 
 type FileSmtp = NonNullable<GatewayFile["smtp"]>;
 type FileAlerts = NonNullable<GatewayFile["alerts"]>;
@@ -29,6 +31,7 @@ export function planSettings(state: ConfigState, file: GatewayFile, secrets: Sec
     ...planRetention(state, file),
     ...planSmtp(state.smtp, file.smtp, secrets),
     ...planAlerts(state.alerts, file.alerts, secrets),
+    ...planUsageExport(state.usageExport, file.usage_export, secrets),
   ];
 }
 
@@ -122,24 +125,6 @@ function buildAlerts(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets)
   };
 }
 
-/** Keeps the stored secret if the file omits it or repeats it. */
-function sealIfChanged(
-  binding: string,
-  present: string | null,
-  wanted: string | undefined,
-  { keyring, randomBytes }: Secrets,
-): string | null {
-  if (wanted === undefined) return present;
-  if (present !== null && unseal(keyring, binding, present) === wanted) return present;
-  return seal(keyring, binding, wanted, randomBytes);
-}
-
-function secretDifference(field: string, before: string | null, after: string | null): FieldChange[] {
-  if (before === after) return [];
-  if (after === null) return [{ field, from: "(set, not shown)", to: null }];
-  return [before === null ? secretSet(field) : secretChange(field)];
-}
-
 function changeStep(what: string, fields: FieldChange[], write: PlanStep["write"]): PlanStep[] {
   return [buildStep(what, false, fields, write)].flatMap((step) => step ?? []);
 }
@@ -190,6 +175,7 @@ export function settingsToFile(state: ConfigState) {
     ...retentionToFile(state),
     ...(smtp === null ? {} : { smtp: smtpToFile(smtp) }),
     ...(alerts === DEFAULT_ALERTS ? {} : { alerts: alertsToFile(alerts) }),
+    ...usageExportSection(state),
   };
 }
 
@@ -235,16 +221,13 @@ export function alertsToFile(alerts: AlertsRecord) {
   };
 }
 
-const REENTER_SECRET = "must be entered again: the stored value belongs to the old address.";
-const FILE_ONLY =
-  "cannot be enabled here. Set it in the configuration file and run `npx model-gateway apply`.";
-
 /**
  * Limits what a browser may change, as for accounts: only the file can allow private networks, for one address
  * each.
  */
-export function settingsReachProblems({ smtp, alerts }: GatewayFile, state: ConfigState): FieldProblem[] {
-  const problems: FieldProblem[] = [];
+export function settingsReachProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
+  const { smtp, alerts } = file;
+  const problems = exportReachProblems(file, state);
   if (smtp?.enabled) {
     const { smtp: present } = state;
     const isSame = present?.host === smtp.host && present?.port === smtp.port;

@@ -224,6 +224,7 @@ function planGroup(
     },
     onDisconnect: wanted.on_disconnect ?? null,
     costHeaders: wanted.cost_headers,
+    capture: wanted.capture,
     websocket: wanted.websocket,
     limits: parseCallerLimits(wanted.limits),
     groupLimits: parseCallerLimits(wanted.group_limits),

@@ -92,6 +92,7 @@ const LEAST = {
   server: {},
   telemetry: {},
   log: {},
+  capture: {},
   retention: {},
   smtp: { enabled: false, host: "smtp.example.com", from: "gateway@example.com" },
   alerts: {
@@ -102,6 +103,7 @@ const LEAST = {
     error_rate: {},
     overruns: {},
   },
+  usage_export: { webhooks: [{ name: "warehouse", url: "https://ingest.example.com" }] },
   models: [{ id: "fast", interfaces: ["chat"], price: PRICE }],
   accounts: [{ name: "one", kind: "openai", base_url: "https://up.example.com", limits: {}, profile: {} }],
   groups: [

@@ -1,6 +1,7 @@
 /** Schemas of accounts, which connect to upstreams, and groups, which keys belong to. */
 
 import { z } from "zod";
+import { CAPTURE_MODES } from "../../capture-records.ts";
 import { ACCOUNT_KINDS, CHARGES, DEFAULT_QUEUE, GROUP_ACCESS, ON_DISCONNECT } from "../../records.ts";
 import { VENDORS } from "../../vendors.ts";
 import { limits } from "../product-limits.ts";
@@ -267,6 +268,11 @@ export const group = describeFields({
     is: z.boolean().default(false),
     means:
       "whether responses report their [cost](observability.md#cost-for-the-caller): `x-gateway-cost`, and `x-gateway-balance` if the group charges the balance",
+  },
+  capture: {
+    is: z.enum(CAPTURE_MODES).default("off"),
+    means:
+      "which requests of the group's keys are [captured](observability.md#captured-requests) with their bodies, for administrators: `off`, `errors` (failed and rejected ones) or `all`",
   },
   websocket: {
     is: z.boolean().default(true),

@@ -7,11 +7,13 @@
 
 import { z } from "zod";
 import { describeFields } from "./basic-values.ts";
+import { capture } from "./capture.ts";
 import { model } from "./models.ts";
 import { key, plan, user } from "./people.ts";
 import { account, group } from "./policy.ts";
 import { alerts, registration, retention, server, smtp } from "./settings.ts";
 import { log, telemetry } from "./telemetry.ts";
+import { usageExport } from "./usage-export.ts";
 
 export {
   EMAIL_RULE,
@@ -48,6 +50,12 @@ export const gatewayFile = describeFields({
     means: "what this process logs. Only `start --config` reads this section",
     leftOut: "the access log is off",
   },
+  capture: {
+    is: capture.optional(),
+    means:
+      "how [captured requests](observability.md#captured-requests) are stored. Only `start --config` reads this section. Which requests are captured is a setting of groups and keys",
+    leftOut: "the defaults of its fields",
+  },
   registration: {
     is: registration.optional(),
     means:
@@ -70,6 +78,12 @@ export const gatewayFile = describeFields({
     means:
       "the alert rules, and the webhooks that receive the alerts. [Alerts](alerts.md) describes the condition of each rule, the payload, and how to verify its signature",
     leftOut: `${KEEPS_STORED_VALUE}; otherwise the section is replaced as a whole`,
+  },
+  usage_export: {
+    is: usageExport.optional(),
+    means:
+      "the export of usage to other systems: a feed of all requests, for webhooks and for programs that pull it. [Usage export](usage-export.md) describes the records and the delivery",
+    leftOut: `${KEEPS_STORED_VALUE}; otherwise the section is replaced as a whole. Initially disabled`,
   },
   models: {
     is: z.array(model).default(() => []),

@@ -109,7 +109,7 @@ export const retention = describeFields({
   usage_rows: {
     is: usageRowsKept.optional(),
     means:
-      "the retention of request rows: the request lists, `GET /v1/requests/{id}`, and the location of stored responses. A [duration](#durations)",
+      "the retention of request rows: the request lists, `GET /v1/requests/{id}`, and the location of stored responses. A [duration](#durations). PostgreSQL drops [whole partitions](operations.md#retention), so rows stay up to a day longer, or a week if they are kept for more than 31 days, or a month for more than a year",
     leftOut: "the current setting is kept; initially `forever`",
   },
   responses: {
@@ -130,7 +130,7 @@ function isSender(value: string): boolean {
 
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|::1)$/i;
 
-const PRIVATE_NETWORK = {
+export const PRIVATE_NETWORK = {
   is: z.boolean().default(false),
   means: "allows loopback and private addresses; can be set only in this file",
 };
@@ -178,6 +178,10 @@ export const smtp = describeFields({
     },
   );
 
+export const webhookSecret = text("a secret of 16 to 256 visible characters", (value) =>
+  /^[\x21-\x7e]{16,256}$/.test(value),
+);
+
 const webhook = describeFields({
   name: { is: name, means: "the name of the webhook" },
   url: {
@@ -185,9 +189,7 @@ const webhook = describeFields({
     means: "the URL that alerts are posted to. It is visible to administrators: put secrets into `secret`",
   },
   secret: {
-    is: text("a secret of 16 to 256 visible characters", (value) =>
-      /^[\x21-\x7e]{16,256}$/.test(value),
-    ).optional(),
+    is: webhookSecret.optional(),
     means: "the secret that signs the requests, stored encrypted",
     leftOut: "the current secret of this webhook is kept; without a secret, requests are not signed",
   },

@@ -97,6 +97,7 @@ export function formatGroup(
     on_disconnect: group.onDisconnect ?? `${defaultOnDisconnect(group.billing.charge)} (default)`,
     websocket: String(group.websocket),
     cost_headers: String(group.costHeaders),
+    capture: group.capture,
     ...formatLimits("limits", group.limits),
     ...formatLimits("group_limits", group.groupLimits),
     "queue.max_waiting": String(group.queue.maxWaiting),

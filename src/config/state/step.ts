@@ -26,6 +26,7 @@ import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
+import { readUsageExport, type UsageExportRecord } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import type { Installation } from "../installation/installation.ts";
 import type { FieldChange } from "./difference.ts";
@@ -52,6 +53,7 @@ export interface ConfigState {
   registration: Registration;
   smtp: SmtpRecord | null;
   alerts: AlertsRecord;
+  usageExport: UsageExportRecord;
 }
 
 export async function readState(db: Db): Promise<ConfigState> {
@@ -76,6 +78,7 @@ export async function readSettingsState(tx: Db) {
     registration: await readRegistration(tx),
     smtp: await readSmtp(tx),
     alerts: await readAlertSettings(tx),
+    usageExport: await readUsageExport(tx),
   };
 }
 

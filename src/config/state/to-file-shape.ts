@@ -60,6 +60,7 @@ export function groupToFile(group: GroupRecord, accountNames: ReadonlyMap<string
     ...(group.onDisconnect === null ? {} : { on_disconnect: group.onDisconnect }),
     ...(group.websocket ? {} : { websocket: false }),
     ...(group.costHeaders ? { cost_headers: true } : {}),
+    ...(group.capture === "off" ? {} : { capture: group.capture }),
   };
 }
 

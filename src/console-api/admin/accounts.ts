@@ -3,7 +3,8 @@
 import { z } from "zod";
 import { accountToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
-import type { AccountRecord, PolicyRecords } from "../../records.ts";
+import { findTranslation } from "../../policy/translation.ts";
+import { type AccountRecord, INTERFACES, type Interface, type PolicyRecords } from "../../records.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
 import { changePolicy } from "../changes/change.ts";
@@ -22,6 +23,8 @@ import {
   usageObject,
 } from "./account-view.ts";
 
+const interfaceList = z.array(z.enum(INTERFACES));
+
 const accountAnswer = z.object({
   document: accountForm,
   /** Version of the document, to be sent back when it is saved. */
@@ -31,6 +34,8 @@ const accountAnswer = z.object({
   /** Names of the groups whose pool contains it. */
   groups: z.array(z.string()),
   created_at: z.number(),
+  /** The interfaces that the account has itself, and those that requests are translated for. */
+  interfaces: z.object({ native: interfaceList, translated: interfaceList }),
   facts: accountFactsAnswer,
   usage: z.array(accountUsageAnswer),
   /** Start of the counted usage. Later than requested if there were too many requests to count. */
@@ -252,10 +257,19 @@ async function accountObject(
     has_credential: account.sealedCredential !== null,
     groups: listGroupNames(account, records),
     created_at: account.createdAtMs,
+    interfaces: {
+      native: INTERFACES.filter((name) => findTranslation(account.interfaces, name) === null),
+      translated: INTERFACES.filter((name) => isTranslated(account, name)),
+    },
     facts: accountFacts(context, account),
     usage: usageObject(byAccount.get(account.id)),
     usage_since: sinceMs,
   };
+}
+
+function isTranslated({ interfaces }: AccountRecord, name: Interface): boolean {
+  const translation = findTranslation(interfaces, name);
+  return translation !== null && translation !== "none";
 }
 
 function listGroupNames({ id }: AccountRecord, { groups }: PolicyRecords): string[] {

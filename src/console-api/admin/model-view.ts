@@ -7,7 +7,14 @@ import { findListed } from "../../money/price-list.ts";
 import { multiplierText } from "../../money/tariff.ts";
 import { mapModel } from "../../policy/model-map.ts";
 import { type LookUpTerms, openPricing, type ResolvedPrice } from "../../policy/pricing.ts";
-import type { GroupRecord, ModelRecord, PolicyRecords, PriceList } from "../../records.ts";
+import { canServe } from "../../policy/translation.ts";
+import {
+  type GroupRecord,
+  INTERFACES,
+  type ModelRecord,
+  type PolicyRecords,
+  type PriceList,
+} from "../../records.ts";
 import type { ModelUse } from "../../store/policy/model-usage.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";
 import { priceSourceAnswer } from "./group-preview.ts";
@@ -22,11 +29,15 @@ const modelPrice = z.object({
   multiplier: z.string().nullable(),
 });
 
+const interfaceList = z.array(z.enum(INTERFACES));
+
 export const modelAnswer = z.object({
   document: modelForm,
   groups: z.array(z.string()),
   /** Accounts that map the model, enabled or not. */
   accounts: z.array(z.object({ name: z.string(), upstream_model: z.string(), enabled: z.boolean() })),
+  /** The interfaces that an enabled account has itself, and those that requests are translated for. */
+  interfaces: z.object({ native: interfaceList, translated: interfaceList }),
   /** One entry for each different price. Usually all groups have the same one. */
   prices: z.array(modelPrice),
   requests_last_day: z.number(),
@@ -57,6 +68,7 @@ export function openModelView(
         const upstream = mapModel(models, model.id);
         return upstream === null ? [] : { name, upstream_model: upstream, enabled };
       }),
+      interfaces: listInterfaces(model, records),
       prices: buildPrices(model, groups, termsByGroup, records),
       requests_last_day: usage?.requests ?? 0,
       failed_last_day: usage?.failed ?? 0,
@@ -64,6 +76,17 @@ export function openModelView(
       created_at: model.createdAtMs,
     };
   };
+}
+
+function listInterfaces(model: ModelRecord, { accounts }: PolicyRecords): ModelAnswer["interfaces"] {
+  const serving = accounts.filter(({ enabled, models }) => enabled && mapModel(models, model.id) !== null);
+  const native = model.interfaces.filter((name) =>
+    serving.some(({ interfaces }) => interfaces.includes(name)),
+  );
+  const translated = model.interfaces.filter(
+    (name) => !native.includes(name) && serving.some(({ interfaces }) => canServe(interfaces, name)),
+  );
+  return { native, translated };
 }
 
 function buildPrices(

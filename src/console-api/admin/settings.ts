@@ -1,11 +1,12 @@
-/** Routes for settings: registration, retention, mail and alerts. Passwords and secrets are write-only. */
+/** Routes for settings: registration, retention, mail, alerts and usage export. Passwords and secrets are write-only. */
 
 import { z } from "zod";
 import { alertsToFile, smtpToFile } from "../../config/plan/plan-settings.ts";
+import { usageExportToFile } from "../../config/plan/plan-usage-export.ts";
 import { retentionTexts } from "../../config/plan/retention.ts";
 import { ApiError } from "../../errors.ts";
 import { MailRefusedError } from "../../mail/mail.ts";
-import { REGISTRATIONS, SMTP_SECURITY } from "../../records.ts";
+import { REGISTRATIONS, SMTP_SECURITY, type WebhookRecord } from "../../records.ts";
 import {
   ALERT_EVENTS,
   ALERT_RULES,
@@ -19,6 +20,7 @@ import { readResponsesKept } from "../../store/responses/response-retention.ts";
 import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
 import { readSmtp } from "../../store/settings/smtp.ts";
+import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import { testEmail } from "../auth/email-templates.ts";
 import { changePolicy } from "../changes/change.ts";
@@ -71,6 +73,10 @@ const settingsAnswer = z.object({
     webhooks: z.array(z.object({ ...webhookFields, has_secret: z.boolean() })),
     ...ruleFields,
   }),
+  usage_export: z.object({
+    enabled: z.boolean(),
+    webhooks: z.array(z.object({ ...webhookFields, has_secret: z.boolean() })),
+  }),
 });
 
 /** Each section in the body replaces the stored one. Omitted secrets are kept. */
@@ -87,6 +93,12 @@ const settingsChange = z.strictObject({
     .strictObject({
       webhooks: z.array(z.strictObject({ ...webhookFields, secret: z.string().optional() })),
       ...ruleFields,
+    })
+    .optional(),
+  usage_export: z
+    .strictObject({
+      enabled: z.boolean(),
+      webhooks: z.array(z.strictObject({ ...webhookFields, secret: z.string().optional() })),
     })
     .optional(),
 });
@@ -136,6 +148,7 @@ export const adminSettingsRoutes = {
     async run(context, input) {
       await changePolicy(context, input, input.body);
       await context.alerts.check();
+      if (input.body.usage_export !== undefined) void context.usageExport.check();
       return settingsObject(context.installation.db);
     },
   }),
@@ -228,18 +241,31 @@ async function settingsObject(db: Db): Promise<z.input<typeof settingsAnswer>> {
   const smtp = await readSmtp(db);
   const alerts = await readAlertSettings(db);
   const { webhooks, ...rules } = alertsToFile(alerts);
+  const usageExport = await readUsageExport(db);
   return {
     registration: await readRegistration(db),
     retention: retentionTexts({ usageRowsKeptMs, responsesKeptMs }),
     smtp: smtp === null ? null : { ...smtpToFile(smtp), has_password: smtp.sealedPassword !== null },
     alerts: {
-      webhooks: webhooks.map((webhook, i) => {
-        const has_secret = (alerts.webhooks[i]?.sealedSecret ?? null) !== null;
-        return { ...webhook, has_secret };
-      }),
+      webhooks: markSecrets(webhooks, alerts),
       ...rules,
     },
+    usage_export: {
+      enabled: usageExport.enabled,
+      webhooks: markSecrets(usageExportToFile(usageExport).webhooks, usageExport),
+    },
   };
+}
+
+/** In the same order. */
+function markSecrets<Shown extends object>(
+  shown: readonly Shown[],
+  { webhooks }: { webhooks: readonly WebhookRecord[] },
+) {
+  return shown.map((webhook, i) => ({
+    ...webhook,
+    has_secret: (webhooks[i]?.sealedSecret ?? null) !== null,
+  }));
 }
 
 function refusalText(error: unknown): string {

@@ -5,7 +5,12 @@ import { ApiError } from "../../errors.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import { isAccessToken, secretDigest } from "../../secrets/random-secret.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { findAccessToken, lockAccessToken, touchAccessToken } from "../../store/identity/access-tokens.ts";
+import {
+  findAccessToken,
+  lockAccessToken,
+  needsAdmin,
+  touchAccessToken,
+} from "../../store/identity/access-tokens.ts";
 import { findSession, lockSession, type SessionBounds, touchSession } from "../../store/identity/sessions.ts";
 import type { ConsoleContext } from "../context.ts";
 import { presentedSession } from "../http/cookies.ts";
@@ -50,10 +55,10 @@ async function findTokenActor(
     );
   }
   const { token, owner } = found;
-  if (token.scope === "admin" && owner.role !== "admin") {
+  if (needsAdmin(token.scope) && owner.role !== "admin") {
     throw new ApiError(
       "forbidden",
-      "This personal access token has the scope `admin`, but its owner is not an administrator. Create a token with the scope `read` or `keys`.",
+      `This personal access token has the scope \`${token.scope}\`, but its owner is not an administrator. Create a token with the scope \`read\` or \`keys\`.`,
     );
   }
   if (nowMs - (token.usedAtMs ?? 0) > limits.lastUseMs) await touchAccessToken(db, token.id, nowMs);

@@ -12,6 +12,7 @@ import {
   deleteAccessToken,
   insertAccessToken,
   listAccessTokens,
+  needsAdmin,
   TOKEN_SCOPES,
 } from "../../store/identity/access-tokens.ts";
 import { buildChangeEntry } from "../changes/change-log-entry.ts";
@@ -49,7 +50,7 @@ export const tokenRoutes = {
     summary: "Create a personal access token. Its secret is returned only once",
     body: z.strictObject({
       name: nameField,
-      /** `admin` requires an administrator, and works as long as its owner is one. */
+      /** `admin` and `export` require an administrator, and work as long as their owner is one. */
       scope: z.enum(TOKEN_SCOPES).default("read"),
       /** Epoch milliseconds; null for a token that does not expire. */
       expires_at: instantField.nullable(),
@@ -63,10 +64,12 @@ export const tokenRoutes = {
       if (expiresAtMs !== null && expiresAtMs <= atMs) {
         throw new ApiError("invalid_value", "expires_at: must be in the future", { param: "expires_at" });
       }
-      if (scope === "admin" && input.actor.role !== "admin") {
-        throw new ApiError("forbidden", "Only administrators may create a token with the scope `admin`.", {
-          param: "scope",
-        });
+      if (needsAdmin(scope) && input.actor.role !== "admin") {
+        throw new ApiError(
+          "forbidden",
+          `Only administrators may create a token with the scope \`${scope}\`.`,
+          { param: "scope" },
+        );
       }
       const { secret, digest } = mintAccessToken(randomBytes);
       const token: AccessTokenRecord = {

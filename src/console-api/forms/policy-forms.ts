@@ -5,6 +5,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { CAPTURE_MODES } from "../../capture-records.ts";
 import {
   ACCOUNT_KINDS,
   CHARGES,
@@ -120,6 +121,8 @@ export const groupForm = z.strictObject({
   on_disconnect: z.enum(ON_DISCONNECT).optional(),
   /** Responses to keys of the group report their cost. */
   cost_headers: z.boolean().optional(),
+  /** Which requests of its keys are captured; `off` if omitted. */
+  capture: z.enum(CAPTURE_MODES).optional(),
   /** Keys of the group may use Responses over WebSocket. */
   websocket: z.boolean().optional(),
 });

@@ -1,7 +1,7 @@
 /** Lists the groups in which the caller may create keys, with their models and prices. */
 
 import { z } from "zod";
-import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
+import { listTranslated, type PolicyGroup, type PublishedModel } from "../../policy/snapshot.ts";
 import { CHARGES, GROUP_ACCESS, INTERFACES } from "../../records.ts";
 import { findUser } from "../../store/identity/users.ts";
 import { ownerQuery, resolveOwner } from "../auth/owner.ts";
@@ -15,6 +15,8 @@ const interfaces = z.array(z.enum(INTERFACES));
 export const offeredModelAnswer = z.object({
   id: z.string(),
   interfaces,
+  /** Those of the interfaces that no account has itself: requests are translated. */
+  translated_interfaces: interfaces,
   /** Null if no price is configured. Then nothing is charged. */
   price: priceAnswer.nullable(),
   context_tokens: z.number().nullable(),
@@ -66,6 +68,7 @@ export function offeredModelObject(model: PublishedModel): z.input<typeof offere
   return {
     id: model.id,
     interfaces: [...model.routes.keys()],
+    translated_interfaces: listTranslated(model),
     price: model.tariff === null ? null : priceObject(model.tariff),
     context_tokens: model.contextTokens,
     max_output_tokens: model.outputTokensMax,

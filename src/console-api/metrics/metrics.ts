@@ -31,7 +31,7 @@ const NANO = 1e-9;
 
 type MetricsContext = Pick<
   ConsoleContext,
-  "gateway" | "alerts" | "isReady" | "billingFaults" | "installation"
+  "gateway" | "alerts" | "usageExport" | "isReady" | "billingFaults" | "installation"
 >;
 
 async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
@@ -53,6 +53,7 @@ async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
     single("gateway_policy_age_seconds", gateway.policy.ageMs() / 1_000),
     ...translationFamilies(gateway),
     ...reportingFamilies(gateway),
+    ...exportFamilies(context),
     ...processFamilies(),
   ];
 }
@@ -139,8 +140,16 @@ function currentFamilies({
 }
 
 /** What reports about requests could not be passed on. Absent for what is off. */
-function reportingFamilies({ tracer, accessLog }: ConsoleGateway): MetricFamily[] {
-  const families: MetricFamily[] = [];
+function reportingFamilies({ tracer, accessLog, captures }: ConsoleGateway): MetricFamily[] {
+  const families: MetricFamily[] = [
+    single("gateway_captures_total", captures.stored),
+    single("gateway_capture_bytes_total", captures.storedBytes),
+    single("gateway_capture_memory_bytes", captures.heldBytes),
+    samples(
+      "gateway_captures_dropped_total",
+      [...captures.dropped].map(([reason, count]) => [{ reason }, count]),
+    ),
+  ];
   if (tracer !== null) {
     const { exported, dropped } = tracer.exporter;
     families.push(
@@ -153,6 +162,20 @@ function reportingFamilies({ tracer, accessLog }: ConsoleGateway): MetricFamily[
   }
   if (accessLog !== null) families.push(single("gateway_access_log_dropped_total", accessLog.dropped));
   return families;
+}
+
+function exportFamilies({ usageExport: { counts } }: Pick<MetricsContext, "usageExport">): MetricFamily[] {
+  return [
+    samples("gateway_usage_export_deliveries_total", [
+      [{ result: "delivered" }, counts.delivered],
+      [{ result: "failed" }, counts.failed],
+    ]),
+    single("gateway_usage_export_rows_total", counts.rows),
+    samples(
+      "gateway_usage_export_lag_seconds",
+      counts.lags().map(([webhook, seconds]) => [{ webhook }, seconds]),
+    ),
+  ];
 }
 
 /** Under the standard names of Prometheus clients. */

@@ -5,6 +5,7 @@ import { buildCostLines, formatPrice } from "../../gateway/endpoints/request-rep
 import type { DispatchTrace } from "../../gateway/request/trace.ts";
 import { usdText } from "../../money/nano.ts";
 import { buildTariff, multiplierText } from "../../money/tariff.ts";
+import { hasCapture } from "../../store/captures/captures.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
 import { USAGE_FLAGS, USAGE_PAYERS, USAGE_SOURCES, type UsageRow } from "../../store/usage/usage-row.ts";
@@ -59,6 +60,8 @@ export const inspectionAnswer = requestAnswer.extend({
   trace_id: z.string().nullable().optional(),
   /** The page of the trace in the operator's tool; null if none is configured. */
   trace_url: z.string().nullable().optional(),
+  /** The request was captured: `POST /api/admin/captures/{id}/read` reads it. */
+  is_captured: z.boolean().optional(),
   /** The accounts that were considered at the last selection. */
   candidates: z
     .array(
@@ -97,6 +100,7 @@ export async function inspect(
       ? {
           upstream_request_id: row.upstreamRequestId,
           ...findTrace(tracer, row, trace),
+          is_captured: await hasCapture(db, row.requestId),
           candidates: buildCandidates(trace),
         }
       : {}),

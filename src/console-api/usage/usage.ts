@@ -88,7 +88,8 @@ export const usageRoutes = {
     async run(context, { actor, params }) {
       const { db } = context.installation;
       await flushUsage(context);
-      const { tracer } = context.gateway;
+      const { tracer, captures } = context.gateway;
+      await captures.flush();
       return inspect({ db, tracer }, actor, await ownRequest(db, actor, params.id));
     },
   }),

@@ -25,6 +25,7 @@ const KEY: Key = {
   expiresAtMs: null,
   limits: NO_LIMITS,
   userLimits: NO_LIMITS,
+  capture: null,
   createdAtMs: 1,
 };
 

@@ -12,6 +12,7 @@ const NOW_MS = 1_000_000;
 const record = (id: string, change: Partial<KeyOfUser> = {}): KeyOfUser => ({
   ...keyRecord(id, { digest: `digest of gwk_${id}` }),
   userLimits: NO_LIMITS,
+  capture: null,
   formerSecrets: [],
   ...change,
 });

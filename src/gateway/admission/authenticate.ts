@@ -97,7 +97,7 @@ function resolveCaller(key: Key, snapshot: Snapshot, nowMs: number): Caller {
 }
 
 /** `Authorization: Bearer`, or the headers that clients of Azure, Anthropic and Google send instead. */
-function presentedSecret(headers: HeaderReader): string | null {
+export function presentedSecret(headers: HeaderReader): string | null {
   const authorization = headers.get("authorization");
   // Another scheme may be there for a proxy; the key is then in one of the other headers.
   if (authorization !== null && /^bearer /i.test(authorization) && !prefersApiKey(headers))

@@ -87,6 +87,7 @@ async function started({ keys, eachKey = NO_LIMITS, allKeys = NO_LIMITS }: Who) 
         expiresAtMs: null,
         limits,
         userLimits,
+        capture: null,
         formerSecrets: [],
         createdAtMs: 1,
         revokedAtMs: null,

@@ -61,6 +61,7 @@ export function makeCaller(
     access: "everyone",
     onDisconnect: "cancel",
     costHeaders: false,
+    capture: "off",
     websocket: true,
     billing: { charge, plans },
     limits: NO_LIMITS,
@@ -78,6 +79,7 @@ export function makeCaller(
     expiresAtMs: null,
     limits: NO_LIMITS,
     userLimits: NO_LIMITS,
+    capture: null,
     createdAtMs: 1,
   };
   return { key, group };

@@ -59,14 +59,11 @@ export function buildAttempt(
     clientHeaders: headers,
     conversation: call.conversation,
     client,
-    openReader: request.stream
-      ? (translated) => {
-          const counter = counters?.next() ?? null;
-          return translated === null
-            ? openReader(services, context, counter)
-            : translated.openReader(counter);
-        }
-      : rejectStream,
+    openReader(translated) {
+      if (!request.stream) throw new Error("expected a whole response, received a stream");
+      const counter = counters?.next() ?? null;
+      return translated === null ? openReader(services, context, counter) : translated.openReader(counter);
+    },
     openTranslator() {
       // One for all attempts of a request, so that its body is parsed once.
       translator ??= openTranslator(services, context);
@@ -74,6 +71,7 @@ export function buildAttempt(
     },
     continuesStored: context.conversation !== null,
     isCharged: context.charge !== null,
+    capture: context.capture,
     trace: context.trace,
   };
 }
@@ -82,10 +80,6 @@ function openTranslator({ translation, clock }: AttemptServices, context: Reserv
   return context.endpoint.interface === "embeddings"
     ? new EmbeddingsTranslator(context, translation.randomBytes)
     : new RequestTranslator(translation, context, clock.nowMs);
-}
-
-function rejectStream(): never {
-  throw new Error("expected a whole response, received a stream");
 }
 
 /** Opens a reader for the events of a response. `counter` counts their text; null if nothing is counted. */

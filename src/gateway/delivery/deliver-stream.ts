@@ -153,6 +153,7 @@ export class StreamDelivery {
       keepAliveTimer,
       monotonicMs: clock.monotonicMs,
       timing,
+      capture: this.#context.capture,
     };
   }
 

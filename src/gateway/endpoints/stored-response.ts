@@ -238,6 +238,7 @@ async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
     keepAliveTimer: services.keepAliveTimer,
     monotonicMs: clock.monotonicMs,
     timing: services.timing,
+    capture: null,
   });
   return new StreamedResponse(lines, relay);
 }

@@ -5,7 +5,7 @@ import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import { isPending, type MaybePromise } from "../../net/wire/maybe-promise.ts";
 import { readBoundary } from "../../net/wire/multipart.ts";
 import { copyInTurns } from "../../net/wire/next-turn.ts";
-import { partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
+import { type Part, partBytes, wholeBytesPart } from "../../net/wire/parts.ts";
 import { openInspected, readModelRequest } from "../../protocols/read-request.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
 import type { Endpoint, ModelRequest } from "../../protocols/shared/request.ts";
@@ -25,6 +25,15 @@ export interface RequestLimits extends MultipartRequestLimits {
   inspectInThreadAboveBytes: number;
 }
 
+/** Receives a body as it came. The bytes belong to the reader: copy what is needed later. */
+type BodyObserver = (body: Part) => void;
+
+interface ObservedReading {
+  readonly observe: BodyObserver;
+  /** Its threads are shared. */
+  readonly inspector: BodyInspector;
+}
+
 /** Reads the bodies of model requests, of HTTP requests and of turns. */
 export class RequestReader {
   readonly #limits: RequestLimits;
@@ -32,8 +41,9 @@ export class RequestReader {
   readonly #bodyLimits: BodyLimits;
   readonly #jsonLimits: JsonRequestLimits;
   readonly #inspector: BodyInspector;
+  readonly #observe: BodyObserver | null;
 
-  constructor(limits: RequestLimits, budgets: BodyBudgets) {
+  constructor(limits: RequestLimits, budgets: BodyBudgets, observed: ObservedReading | null = null) {
     this.#limits = limits;
     this.#budgets = budgets;
     this.#bodyLimits = {
@@ -44,7 +54,13 @@ export class RequestReader {
       smallBudget: budgets.small,
     };
     this.#jsonLimits = { depthMax: limits.jsonDepthMax, modelNameCharsMax: limits.modelNameCharsMax };
-    this.#inspector = new BodyInspector(this.#jsonLimits);
+    this.#inspector = observed?.inspector ?? new BodyInspector(this.#jsonLimits);
+    this.#observe = observed?.observe ?? null;
+  }
+
+  /** A reader that shows each JSON body before it is checked, so that a rejected one is seen too. */
+  observedBy(observe: BodyObserver): RequestReader {
+    return new RequestReader(this.#limits, this.#budgets, { observe, inspector: this.#inspector });
   }
 
   /** Reads the body of an HTTP request, as JSON or as a form. */
@@ -94,10 +110,12 @@ export class RequestReader {
 
   #parse(body: BodyResult, endpoint: Endpoint): MaybePromise<ModelRequest> {
     if (!("ok" in body)) {
+      if (this.#observe !== null) this.#observe(body);
       if (this.#isLong(body.end - body.start)) return this.readJson(partBytes(body), endpoint, null);
       return readModelRequest(body, endpoint, this.#jsonLimits);
     }
     if (!body.ok) throw bodyError(body);
+    if (this.#observe !== null) this.#observe(wholeBytesPart(body.bytes));
     return this.readJson(body.bytes, endpoint, body.reservation);
   }
 

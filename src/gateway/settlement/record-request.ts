@@ -43,6 +43,7 @@ export function recordRequest(
     attempts: trace.attempts,
     isSocketTurn: call.conversation !== null,
   });
+  context.capture?.settle(row);
   if (tracer !== null) exportSpans(tracer, context, row);
   if (accessLog?.isWanted(hasFailed(row))) writeAccess(accessLog, context, row);
 }

@@ -97,6 +97,7 @@ export function openTestRelay(change: Partial<RelayOptions> = {}) {
   let readsWaiting = 0;
   let wakeReader: (() => void) | null = null;
   const relay = new Relay({
+    capture: null,
     opening,
     openSpareReader: reader,
     requestId: "req_1",

@@ -4,6 +4,7 @@
  */
 
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
+import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
 import type { StreamSink, StreamSource } from "../../net/wire/http-message.ts";
 import { type Part, wholePart } from "../../net/wire/parts.ts";
@@ -64,6 +65,8 @@ export interface RelayOptions {
   keepAliveTimer: KeepAliveTimer;
   monotonicMs(): number;
   timing: RelayTiming;
+  /** Null unless the request is captured. */
+  capture: Pick<RequestCapture, "tapStream" | "endWithoutClient"> | null;
 }
 
 export interface RelayTiming {
@@ -122,7 +125,8 @@ export class Relay implements StreamSource, EventSink {
 
   flowTo(sink: StreamSink): void {
     if (this.#state.kind !== "waiting") return;
-    this.#state = { kind: "opening", sink };
+    const { capture } = this.#options;
+    this.#state = { kind: "opening", sink: capture === null ? sink : capture.tapStream(sink) };
     this.#awaitOpening();
   }
 
@@ -348,6 +352,7 @@ export class Relay implements StreamSource, EventSink {
       clearTimeout(state.timer);
       this.#options.endDrain();
     }
+    if (how.kind === "client_gone") this.#options.capture?.endWithoutClient();
     return this.#options.settle(how);
   }
 }

@@ -74,6 +74,7 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
         throw new Error("nothing is read here");
       },
       isCharged: false,
+      capture: null,
       trace: openTrace(clock.atMs),
     };
   }

@@ -7,6 +7,8 @@
 import { classifyError, clientError, type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
+import type { AttemptCapture } from "../../capture/attempt-capture.ts";
+import type { RequestCapture } from "../../capture/request-capture.ts";
 import { ApiError } from "../../errors.ts";
 import type { AnswerHeaders } from "../../net/http-client/contract.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
@@ -137,6 +139,7 @@ export async function dispatch(dispatcher: Dispatcher, attempt: UpstreamAttempt)
         accountSlot.release(null);
         throw clientGone();
       }
+      attempt.capture?.failAttempt(outcome.failure);
       failover ??= new Failover(dispatcher, attempt);
       const next = await failover.recordFailure(accountSlot, outcome.failure);
       if (next === "give_up" || (next === "other_account" && !retries.mayRetry())) break;
@@ -192,6 +195,7 @@ function beginExchange(
     traceLines: propagatedLines(attempt, route),
     body: { contentType: body.contentType, content: body.forUpstream(upstreamModel) },
     turn: conversation === null ? null : buildTurn(conversation, body, upstreamModel),
+    capture: attempt.capture === null ? null : captureAttempt(attempt.capture, route),
     ...exchangeTerms(dispatcher, attempt),
   };
 }
@@ -215,8 +219,16 @@ function beginTranslatedExchange(
     headerLines: translated.headerLines,
     body: { contentType: "application/json", content: translated.body },
     turn: null,
+    capture: attempt.capture === null ? null : captureAttempt(attempt.capture, route),
     ...exchangeTerms(dispatcher, attempt),
   };
+}
+
+function captureAttempt(
+  capture: RequestCapture,
+  { account: { name, credential }, upstreamModel }: AccountRoute,
+): AttemptCapture {
+  return capture.beginAttempt({ account: name, upstreamModel, credential });
 }
 
 const NO_CLIENT_HEADERS: HeaderReader = { get: () => null, has: () => false };

@@ -1,6 +1,7 @@
 /** The input of dispatch: one admitted request and everything that decides which account it is sent to. */
 
 import type { SocketConversation } from "../../accounts/websocket/client.ts";
+import type { RequestCapture } from "../../capture/request-capture.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import { readSession } from "../../protocols/shared/conversation.ts";
@@ -43,6 +44,8 @@ export interface UpstreamAttempt {
   continuesStored: boolean;
   /** A hold exists: billing records which account the request is sent to. */
   isCharged: boolean;
+  /** Null unless the request is captured. */
+  capture: RequestCapture | null;
   /** Filled during dispatch, for the usage row. */
   trace: Trace;
 }

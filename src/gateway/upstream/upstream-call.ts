@@ -7,6 +7,7 @@ import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts
 import { forwardedMessagesHeaders, forwardedRequestHeaders } from "../../accounts/headers.ts";
 import { credentialHeader, upstreamPath } from "../../accounts/upstream-address.ts";
 import type { SocketClient, TurnFailure, TurnRequest } from "../../accounts/websocket/client.ts";
+import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type {
   AnswerHeaders,
   HttpClient,
@@ -64,6 +65,8 @@ export interface UpstreamExchange {
   /** The time to the head of a stream, or to the last byte of a whole response. */
   deadlineMs: number;
   client: Client;
+  /** Null unless the request is captured. */
+  capture?: AttemptCapture | null;
 }
 
 /** The call of a response that is read as a stream. */
@@ -91,7 +94,7 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
   constructor(out: OutboundRequest, exchange: UpstreamExchange, sink: ResponseSink<UpstreamFailure>) {
     this.out = out;
     this.exchange = exchange;
-    this.sink = sink;
+    this.sink = exchange.capture ? exchange.capture.tap(sink) : sink;
   }
 
   start(): void {
@@ -126,12 +129,15 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
 
   private sendOverHttp(target: DialTarget): void {
     const { out, exchange } = this;
+    const path = lookUpPath(exchange);
+    const headers = headerLines(out, exchange);
+    if (exchange.capture) captureSent(exchange.capture, exchange, { transport: "http", path, headers });
     this.httpExchange = out.http.send(
       {
         target,
         method: exchange.method,
-        path: lookUpPath(exchange),
-        headers: headerLines(out, exchange),
+        path,
+        headers,
         body: exchange.body === null ? null : exchange.body.content,
       },
       this,
@@ -145,8 +151,10 @@ export class UpstreamCall implements StreamCall, ResponseSink<TurnFailure> {
     if (turn === null || !account.websocket || body === null || "open" in body.content) return false;
     if (!out.sockets.isSupported(account)) return false;
     const headers = headerLines(out, { ...exchange, body: null, wantsEvents: false });
+    const path = lookUpPath(exchange);
+    if (exchange.capture) captureSent(exchange.capture, exchange, { transport: "websocket", path, headers });
     this.httpExchange = out.sockets.send(
-      { ...turn, account, target, path: lookUpPath(exchange), headers, wholeBody: body.content },
+      { ...turn, account, target, path, headers, wholeBody: body.content },
       this,
     );
     return true;
@@ -304,6 +312,23 @@ function headerLines(
     : forwardedRequestHeaders(clientHeaders);
   const extra = forwarded + traceLines + additional;
   return extra === "" ? lines : lines + extra;
+}
+
+/** A body that is read from disk is a form, whose files are not captured. */
+function captureSent(
+  capture: AttemptCapture,
+  { account, method, body }: UpstreamExchange,
+  { transport, path, headers }: { transport: "http" | "websocket"; path: string; headers: string },
+): void {
+  const { origin } = new URL(account.baseUrl);
+  const content = body?.contentType === JSON_TYPE ? body.content : null;
+  capture.addSent({
+    transport,
+    method,
+    url: origin + path,
+    headerLines: headers,
+    body: content === null || "open" in content ? null : content,
+  });
 }
 
 const JSON_TYPE = "application/json";

@@ -57,10 +57,12 @@ export class ChatHubReader implements HubStreamReader {
       name === "error" || json.error != null || isErrorObject(json) ? readUpstreamError(json) : null;
     if (error !== null) return this.#fail(error);
     this.#begin(json);
-    const usage = readUsage(json.usage);
-    if (usage !== null) this.#events.push({ type: "usage", usage });
     const [choice] = readObjects(json.choices);
     if (choice !== undefined) this.#readChoice(choice);
+    const usage = readUsage(json.usage);
+    // Some upstreams report usage with every chunk. It is final only after the finish reason.
+    if (usage !== null)
+      this.#events.push({ type: "usage", usage: { ...usage, isEarly: this.#stop === null } });
     return this.#take();
   }
 

@@ -6,6 +6,7 @@ import type { HubEvent, HubStop } from "../hub/hub-response.ts";
 import { type Json, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readGeminiUsage } from "../shared/gemini-usage.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
+import type { TokenUsage } from "../shared/usage.ts";
 import { OutputParts } from "./gemini-output-parts.ts";
 import { brokenResponse, readFinishReason } from "./gemini-stop.ts";
 
@@ -16,6 +17,7 @@ export class GeminiHubReader implements HubStreamReader {
   readonly #parts: OutputParts;
   #hasStarted = false;
   #isOver = false;
+  #usage: TokenUsage | null = null;
   /** Set by the finish reason. The usage may follow. */
   #stop: HubStop | null = null;
 
@@ -31,11 +33,12 @@ export class GeminiHubReader implements HubStreamReader {
       return this.#take();
     }
     this.#begin(json);
-    const usage = readGeminiUsage(json.usageMetadata);
-    if (usage !== null) this.#events.push({ type: "usage", usage });
     const [candidate] = readObjects(json.candidates);
     if (candidate !== undefined) this.#readCandidate(candidate);
     else if (readObject(json.promptFeedback) !== null) this.#stop = "filtered";
+    const usage = readGeminiUsage(json.usageMetadata);
+    // Every event may carry the usage so far. It is final only with the finish reason.
+    if (usage !== null) this.#addUsage({ ...usage, isEarly: this.#stop === null });
     if (!this.#isOver && this.#stop !== null && usage !== null) this.#finish();
     return this.#take();
   }
@@ -45,6 +48,12 @@ export class GeminiHubReader implements HubStreamReader {
     if (this.#stop === null) this.#fail(brokenResponse("The stream ended before the response was complete."));
     else this.#finish();
     return this.#take();
+  }
+
+  #addUsage(usage: TokenUsage): void {
+    this.#usage = usage;
+    // An error is the last event.
+    if (!this.#isOver) this.#events.push({ type: "usage", usage });
   }
 
   #begin(json: Json): void {
@@ -68,6 +77,7 @@ export class GeminiHubReader implements HubStreamReader {
 
   #finish(): void {
     this.#isOver = true;
+    if (this.#usage?.isEarly) this.#events.push({ type: "usage", usage: { ...this.#usage, isEarly: false } });
     this.#parts.end(this.#stop === "length");
     const stop = this.#parts.hasCalls ? "tools" : (this.#stop ?? "end");
     this.#events.push({ type: "end", stop, stopSequence: null });

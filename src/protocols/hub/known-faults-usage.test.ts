@@ -73,4 +73,53 @@ describe("usage", () => {
     // A refusal is a response of the model, not a fault of the account.
     expect(events.at(-1)).toMatchObject({ type: "end", stop: "filtered" });
   });
+
+  test.each<[Dialect, readonly object[], object]>([
+    [
+      "messages",
+      [
+        { type: "message_start", message: { usage: { input_tokens: 9, output_tokens: 1 } } },
+        { type: "content_block_start", index: 0, content_block: { type: "text", text: "Hello" } },
+      ],
+      { type: "message_delta", delta: { stop_reason: "end_turn" }, usage: { output_tokens: 5 } },
+    ],
+    [
+      "gemini",
+      [
+        {
+          candidates: [{ content: { parts: [{ text: "Hello" }] } }],
+          usageMetadata: { promptTokenCount: 9, candidatesTokenCount: 1, totalTokenCount: 10 },
+        },
+      ],
+      {
+        candidates: [{ content: {}, finishReason: "STOP" }],
+        usageMetadata: { promptTokenCount: 9, candidatesTokenCount: 5, totalTokenCount: 14 },
+      },
+    ],
+    [
+      "chat",
+      [
+        {
+          choices: [{ delta: { content: "Hello" } }],
+          usage: { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 },
+        },
+      ],
+      {
+        choices: [{ delta: {}, finish_reason: "stop" }],
+        usage: { prompt_tokens: 9, completion_tokens: 5, total_tokens: 14 },
+      },
+    ],
+  ])(
+    "what a %s stream reports before its end is not final: a client that leaves pays for more",
+    (dialect, begin, end) => {
+      const reader = lookUpCodec(dialect).openStreamReader(NO_TOOL_NAMES);
+      const lastReport = (events: readonly object[]) =>
+        events
+          .flatMap((event) => reader.read(JSON.stringify(event), null))
+          .flatMap((event) => (event.type === "usage" ? [event.usage] : []))
+          .at(-1);
+      expect(lastReport(begin)).toMatchObject({ inputTokens: 9, outputTokens: 1, isEarly: true });
+      expect(lastReport([end])).toMatchObject({ inputTokens: 9, outputTokens: 5, isEarly: false });
+    },
+  );
 });

@@ -80,7 +80,8 @@ export class MessagesHubReader implements HubStreamReader {
 
   #readStart(message: Json): void {
     this.#events.push({ type: "start", responseId: readString(message.id), createdAtSeconds: null });
-    this.#takeUsage(message.usage);
+    // The first report counts no output that follows it.
+    this.#takeUsage(message.usage, { isEarly: true });
   }
 
   #readBlockStart(index: number, block: Json): void {
@@ -147,14 +148,14 @@ export class MessagesHubReader implements HubStreamReader {
     const delta = readObject(json.delta);
     this.#stop = readStopReason(delta?.stop_reason) ?? this.#stop;
     this.#stopSequence = readString(delta?.stop_sequence);
-    this.#takeUsage(json.usage);
+    this.#takeUsage(json.usage ?? {}, { isEarly: false });
   }
 
-  #takeUsage(json: unknown): void {
+  #takeUsage(json: unknown, { isEarly }: { readonly isEarly: boolean }): void {
     if (!isObject(json)) return;
     this.#usage = mergeMessagesUsage(this.#usage, json);
     const usage = readMessagesUsage(this.#usage);
-    if (usage !== null) this.#events.push({ type: "usage", usage });
+    if (usage !== null) this.#events.push({ type: "usage", usage: { ...usage, isEarly } });
   }
 
   #finish(): void {

@@ -7,6 +7,7 @@ import type { Db, Row, SqlValue } from "../engine/db.ts";
 import { placeholder } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { BY_HAND, chargedNano, correctedNano } from "../money/entries.ts";
+import { requestIdAt } from "../usage/request-id-time.ts";
 
 /** A row that contradicts another record: its id, its value, and the expected value. */
 export interface Contradiction {
@@ -130,12 +131,6 @@ export function findRowsWithoutEntry(db: Db, limit: number): Promise<Contradicti
 
 /** A request id is created before its row gets a time, and the clock may be adjusted a little in between. */
 const ROW_AFTER_ID_MS = 3_600_000;
-
-/** Request ids begin with their time, so later requests have greater ids. */
-function requestIdAt(atMs: number): string {
-  const hex = atMs.toString(16).padStart(12, "0");
-  return `req_${hex.slice(0, 8)}-${hex.slice(8)}`;
-}
 
 /**
  * Finds charges of single requests that differ from their usage row in id, user, amount, payer or (for balances)

@@ -80,6 +80,8 @@ export async function beginCopy(target: Db): Promise<void> {
 }
 
 export async function endCopy(target: Db): Promise<void> {
+  // The feed of the copy continues after the last number of the copied one.
+  await target.sql`SELECT setval('usage_export_no', GREATEST(1, (SELECT MAX(feed_no) FROM usage_export)))`;
   await target.sql.script(`DROP TABLE ${PROGRESS}`);
 }
 
@@ -100,6 +102,8 @@ export async function copyTable(source: Db, target: Db, table: CopiedTable): Pro
     if (last !== undefined) after = table.key.map(({ name }) => last[name] ?? null);
     copied += rows.length;
     await transaction(target, async (tx) => {
+      // Copied rows are in the copied usage feed already.
+      await tx.sql.script("SET LOCAL model_gateway.copying = 'on'");
       if (rows.length > 0) await insertBatch(tx, table, rows);
       await tx.sql.text(
         `INSERT INTO ${PROGRESS} (name, last_key, copied, is_done) VALUES ($1, $2, $3, $4)

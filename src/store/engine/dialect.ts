@@ -1,7 +1,7 @@
 /** What differs between the engines, by name. Other files ask for the property that they depend on, not for the engine. */
 
 import type { Db } from "./db.ts";
-import { integer } from "./row.ts";
+import { integer, text } from "./row.ts";
 import { selectIn } from "./select-in.ts";
 
 /**
@@ -42,6 +42,15 @@ export async function readServerClock(db: Db): Promise<number | null> {
   return row === undefined ? null : integer(row, "now_ms");
 }
 
+/** The open transactions of a shared server that have changed rows of the table. Each name stands for one transaction. */
+export async function listWriters(db: Db, table: string): Promise<ReadonlySet<string>> {
+  const rows = await db.sql`
+    SELECT DISTINCT virtualtransaction AS writer FROM pg_locks
+    WHERE locktype = 'relation' AND relation = ${table}::regclass AND mode = 'RowExclusiveLock' AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+  return new Set(rows.map((row) => text(row, "writer")));
+}
+
 export interface MissingPrivileges {
   /** Rights to read and write rows. */
   readonly data: readonly string[];
@@ -56,7 +65,8 @@ export async function listMissingPrivileges(db: Db): Promise<MissingPrivileges> 
       has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')
         AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE') AS may_write,
       pg_has_role(relowner, 'USAGE') AS is_owner
-    FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace ORDER BY relname`;
+    FROM pg_class
+    WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = current_schema()::regnamespace ORDER BY relname`;
   const [schema] = await db.sql`SELECT has_schema_privilege(current_schema(), 'CREATE') AS may_create`;
   const named = (right: string, column: string) =>
     tables.filter((row) => !row[column]).map((row) => `${right} ${String(row.name)}`);

@@ -10,6 +10,8 @@ const ADVISORY_LOCK_ID = 6_034_270_118;
 
 /** SQL for SQLite only. Other engines read it as a comment. */
 const SQLITE_ONLY = /\/\* sqlite: ([A-Z ]+) \*\//g;
+/** SQL that SQLite does not know: sequences, functions and triggers of PostgreSQL. */
+const POSTGRES_ONLY = /^-- begin postgres\n[\s\S]*?^-- end postgres$/gm;
 
 /**
  * How long a migration waits for a lock while other nodes run. Every statement that needs the table queues behind the
@@ -102,11 +104,15 @@ async function runMigration(tx: Db, migration: Migration): Promise<void> {
     if (phase.kind === "offline") for (const table of phase.locks) await lockTable(tx, table);
     else await tx.sql.script(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
   }
-  await tx.sql.script(tx.engine === "sqlite" ? sql.replaceAll(SQLITE_ONLY, "$1") : sql);
+  await tx.sql.script(tx.engine === "sqlite" ? toSqlite(sql) : sql);
   await tx.sql`INSERT INTO migration (version, name) VALUES (${version}, ${name})`;
   const oldestReader = getOldestReader(version, phase);
   if (oldestReader !== null)
     await tx.sql`UPDATE migration SET oldest_reader = ${oldestReader} WHERE version = ${version}`;
+}
+
+function toSqlite(sql: string): string {
+  return sql.replaceAll(SQLITE_ONLY, "$1").replaceAll(POSTGRES_ONLY, "");
 }
 
 /** Skips a table that a later migration creates. */

@@ -4,12 +4,24 @@ import type { Db, Row } from "../engine/db.ts";
 import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
 import { type Owner, toOwner } from "./sessions.ts";
 
-/** Each scope includes the scopes before it. */
-export const TOKEN_SCOPES = ["read", "keys", "admin"] as const;
+export const TOKEN_SCOPES = ["read", "keys", "admin", "export"] as const;
 export type TokenScope = (typeof TOKEN_SCOPES)[number];
 
+/** `export` is for a program that copies usage elsewhere: it includes nothing else. */
+const INCLUDED_SCOPES: Readonly<Record<TokenScope, readonly TokenScope[]>> = {
+  read: ["read"],
+  keys: ["read", "keys"],
+  admin: TOKEN_SCOPES,
+  export: ["export"],
+};
+
 export function includesScope(scope: TokenScope, needed: TokenScope): boolean {
-  return TOKEN_SCOPES.indexOf(scope) >= TOKEN_SCOPES.indexOf(needed);
+  return INCLUDED_SCOPES[scope].includes(needed);
+}
+
+/** Only administrators may have a token with this scope. */
+export function needsAdmin(scope: TokenScope): boolean {
+  return scope === "admin" || scope === "export";
 }
 
 export interface AccessTokenRecord {
@@ -17,7 +29,10 @@ export interface AccessTokenRecord {
   userId: string;
   name: string;
   last4: string;
-  /** `read` may read, `keys` may also change its owner's API keys, `admin` may also administer the gateway. */
+  /**
+   * `read` may read, `keys` may also change its owner's API keys, `admin` may also administer the gateway. `export` may
+   * only read the usage feed.
+   */
   scope: TokenScope;
   createdAtMs: number;
   expiresAtMs: number | null;

@@ -75,6 +75,12 @@ async function readEffects(tx: Db): Promise<{ blocking: Row[]; touched: Row[] }>
   return { blocking, touched };
 }
 
+/**
+ * Locks of changes to the catalog, which last as long as the transaction: milliseconds. Adding a column takes the first,
+ * creating a trigger the second. A foreign key takes the second as well, and is reported as a constraint.
+ */
+const CATALOG_LOCKS: ReadonlySet<string> = new Set(["AccessExclusiveLock", "ShareRowExclusiveLock"]);
+
 /** Lists what breaks the rules for a migration that is applied while nodes of the earlier version run. */
 async function findBreaches(tx: Db, { sql }: Pick<Migration, "sql">): Promise<string[]> {
   const before = await readCatalog(tx);
@@ -102,8 +108,7 @@ async function findBreaches(tx: Db, { sql }: Pick<Migration, "sql">): Promise<st
     if (isNew && !check.endsWith("NOT VALID")) breaches.push(`adds a constraint to a table: ${check}`);
   }
   for (const { name, mode } of blocking) {
-    // Adding a column changes the catalog only, so its lock lasts as long as the transaction: milliseconds.
-    if (mode !== "AccessExclusiveLock" && before.files.has(String(name)))
+    if (!CATALOG_LOCKS.has(String(mode)) && before.files.has(String(name)))
       breaches.push(`blocks writes to ${name} (${mode})`);
   }
   for (const { name } of touched)
@@ -151,6 +156,7 @@ const BREACHES: readonly [what: string, sql: string, breach: RegExp][] = [
   ["a default for each row", "ALTER TABLE setting ADD later TEXT DEFAULT random()", /^rewrites the table/],
   ["a stricter column", "ALTER TABLE incarnation ALTER folder_id SET NOT NULL", /^requires a value in/],
   ["a constraint", "ALTER TABLE wallet ADD CHECK (balance_nano > -5)", /^adds a constraint to a table/],
+  ["a foreign key", "ALTER TABLE setting ADD FOREIGN KEY (name) REFERENCES grp (id)", /^adds a constraint/],
   ["an index", "CREATE INDEX later ON usage_row (wait_ms)", /^blocks writes to usage_row \(ShareLock\)$/],
   ["a backfill", "UPDATE usage_row SET wait_ms = 0", /^reads or changes rows of usage_row/],
 ];

@@ -1,6 +1,7 @@
 /** Group records, with their publications and account pools. */
 
 import { z } from "zod";
+import { CAPTURE_MODES } from "../../capture-records.ts";
 import {
   CHARGES,
   GROUP_ACCESS,
@@ -32,8 +33,8 @@ const UNSET = "default";
 export async function listGroups(db: Db): Promise<GroupRecord[]> {
   return snapshot(db, async (tx) => {
     const rows = await tx.sql`
-      SELECT id, name, interfaces, access, billing, on_disconnect, websocket, cost_headers, limits, group_limits, queue,
-        created_at_ms
+      SELECT id, name, interfaces, access, billing, on_disconnect, websocket, cost_headers, capture, limits, group_limits,
+        queue, created_at_ms
       FROM grp ORDER BY created_at_ms, id`;
     const models = groupMembers(
       await tx.sql`SELECT group_id, model_id AS member FROM publication ORDER BY group_id, position`,
@@ -54,15 +55,15 @@ export async function putGroup(db: Db, group: GroupRecord): Promise<void> {
     await orDuplicate(
       `Another group is already named "${group.name}".`,
       tx.sql`
-        INSERT INTO grp (id, name, interfaces, access, billing, on_disconnect, websocket, cost_headers, limits,
+        INSERT INTO grp (id, name, interfaces, access, billing, on_disconnect, websocket, cost_headers, capture, limits,
           group_limits, queue, created_at_ms)
         VALUES (${group.id}, ${group.name}, ${JSON.stringify(group.interfaces)}, ${group.access},
           ${JSON.stringify(group.billing)}, ${group.onDisconnect ?? UNSET}, ${Number(group.websocket)},
-          ${Number(group.costHeaders)}, ${callerLimitsText(group.limits)}, ${callerLimitsText(group.groupLimits)}, ${JSON.stringify(group.queue)},
-          ${group.createdAtMs})
+          ${Number(group.costHeaders)}, ${group.capture}, ${callerLimitsText(group.limits)},
+          ${callerLimitsText(group.groupLimits)}, ${JSON.stringify(group.queue)}, ${group.createdAtMs})
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, interfaces = excluded.interfaces,
           access = excluded.access, billing = excluded.billing, on_disconnect = excluded.on_disconnect,
-          websocket = excluded.websocket, cost_headers = excluded.cost_headers, limits = excluded.limits,
+          websocket = excluded.websocket, cost_headers = excluded.cost_headers, capture = excluded.capture, limits = excluded.limits,
           group_limits = excluded.group_limits, queue = excluded.queue, created_at_ms = excluded.created_at_ms`,
     );
     await deletePublicationsAndPool(tx, group.id);
@@ -143,6 +144,7 @@ function toGroup(
     onDisconnect: readOnDisconnect(row),
     websocket: flag(row, "websocket"),
     costHeaders: flag(row, "cost_headers"),
+    capture: oneOf(row, "capture", CAPTURE_MODES),
     limits: callerLimits(row, "limits"),
     groupLimits: callerLimits(row, "group_limits"),
     queue: json(row, "queue", queueSchema),

@@ -48,7 +48,7 @@ eachEngine(({ open }) => {
     await insertKey(db, key("k1"));
     expect(await listKeys(db)).toEqual([key("k1")]);
     expect((await readKeys(db, 0, 0)).keys).toEqual([
-      { ...key("k1"), userLimits: NO_LIMITS, formerSecrets: [] },
+      { ...key("k1"), userLimits: NO_LIMITS, capture: null, formerSecrets: [] },
     ]);
     expect(await findKeyByPublicId(db, "pub-k1")).toEqual(key("k1"));
     expect(await findKeyByPublicId(db, "pub-k2")).toBeNull();

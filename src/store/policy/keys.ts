@@ -4,6 +4,7 @@
  */
 
 import { type FormerSecret, type KeyOfUser, type KeyRecord, NO_LIMITS } from "../../records.ts";
+import { toKeyCapture } from "../captures/key-captures.ts";
 import { orDuplicate, StoreConflict } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, snapshot, transaction } from "../engine/db.ts";
 import { bumpKeyRevision, readRevisions } from "../engine/revisions.ts";
@@ -30,8 +31,10 @@ export async function readKeys(
       SELECT api_key.id AS id, name, user_id, group_id, digest, public_id, last4,
         CASE WHEN app_user.status = 'disabled' THEN 'revoked' ELSE api_key.status END AS status, expires_at_ms,
         api_key.limits AS limits, api_key.created_at_ms AS created_at_ms, revoked_at_ms,
-        app_user.limits AS user_limits
+        app_user.limits AS user_limits, key_capture.mode AS capture_mode,
+        key_capture.remaining AS capture_remaining, key_capture.until_ms AS capture_until_ms
       FROM api_key LEFT JOIN app_user ON app_user.id = api_key.user_id
+        LEFT JOIN key_capture ON key_capture.key_id = api_key.id
       WHERE api_key.revision > ${afterRevision}`;
     const formerRows = await tx.sql`
       SELECT key_id, former_secret.digest AS digest, works_until_ms
@@ -280,6 +283,7 @@ function toUserKey(row: Row, former: readonly Row[]): KeyOfUser {
   return {
     ...toKey(row),
     userLimits: row.user_limits === null ? NO_LIMITS : callerLimits(row, "user_limits"),
+    capture: row.capture_remaining === null ? null : toKeyCapture(row),
     formerSecrets: former.map((secret) => ({
       digest: text(secret, "digest"),
       worksUntilMs: integer(secret, "works_until_ms"),

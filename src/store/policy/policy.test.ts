@@ -57,6 +57,7 @@ const group = (id: string, models: string[], accounts: string[]): GroupRecord =>
   access: "members",
   onDisconnect: "drain",
   costHeaders: true,
+  capture: "errors",
   websocket: false,
   limits: { ...NO_LIMITS, rpm: 60 },
   groupLimits: {
@@ -145,6 +146,7 @@ eachEngine(({ open }) => {
       access: "everyone",
       onDisconnect: "cancel",
       costHeaders: true,
+      capture: "errors",
       websocket: true,
       limits: NO_LIMITS,
       groupLimits: NO_LIMITS,

@@ -1,8 +1,11 @@
 /** Rotation of the master key. */
 
+import type { WebhookRecord } from "../../records.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import {
   accountCredentialBinding,
+  captureKeyBinding,
+  exportSecretBinding,
   readKeyId,
   SMTP_PASSWORD_BINDING,
   seal,
@@ -17,6 +20,7 @@ import { readAlertSettings, writeAlertSettings } from "./alert-settings.ts";
 import { PEPPER_BINDING, PEPPER_SETTING } from "./pepper.ts";
 import { readSetting, writeSetting } from "./settings.ts";
 import { readSmtp, writeSmtp } from "./smtp.ts";
+import { readUsageExport, replaceUsageExport } from "./usage-export-settings.ts";
 
 /** Seals all secrets again under the active master key, atomically. Returns the number of changed values. */
 export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
@@ -45,6 +49,14 @@ export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
       await tx.sql`UPDATE app_user SET sealed_totp = ${rewrapped} WHERE id = ${id}`;
       changed += 1;
     }
+    for (const row of await tx.sql`SELECT request_id, sealed_key FROM capture`) {
+      const id = text(row, "request_id");
+      const sealed = text(row, "sealed_key");
+      if (readKeyId(sealed) === kid) continue;
+      const rewrapped = rewrap(captureKeyBinding(id), sealed);
+      await tx.sql`UPDATE capture SET sealed_key = ${rewrapped} WHERE request_id = ${id}`;
+      changed += 1;
+    }
     const pepper = await readSetting(tx, PEPPER_SETTING);
     if (pepper !== null && readKeyId(pepper) !== kid) {
       await writeSetting(tx, PEPPER_SETTING, rewrap(PEPPER_BINDING, pepper));
@@ -58,14 +70,21 @@ export async function rewrapSecrets(db: Db, keyring: Keyring): Promise<number> {
     }
     const alerts = await readAlertSettings(tx);
     const isOld = (sealed: string | null): sealed is string => sealed !== null && readKeyId(sealed) !== kid;
-    if (alerts.webhooks.some(({ sealedSecret }) => isOld(sealedSecret))) {
-      const webhooks = alerts.webhooks.map((webhook) => {
+    const rewrapWebhooks = (webhooks: readonly WebhookRecord[], binding: (name: string) => string) =>
+      webhooks.map((webhook) => {
         const { name, sealedSecret } = webhook;
         if (!isOld(sealedSecret)) return webhook;
         changed += 1;
-        return { ...webhook, sealedSecret: rewrap(webhookSecretBinding(name), sealedSecret) };
+        return { ...webhook, sealedSecret: rewrap(binding(name), sealedSecret) };
       });
+    if (alerts.webhooks.some(({ sealedSecret }) => isOld(sealedSecret))) {
+      const webhooks = rewrapWebhooks(alerts.webhooks, webhookSecretBinding);
       await writeAlertSettings(tx, { ...alerts, webhooks });
+    }
+    const usageExport = await readUsageExport(tx);
+    if (usageExport.webhooks.some(({ sealedSecret }) => isOld(sealedSecret))) {
+      const webhooks = rewrapWebhooks(usageExport.webhooks, exportSecretBinding);
+      await replaceUsageExport(tx, { ...usageExport, webhooks });
     }
     return changed;
   });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/postgres.ts";
-import { startRemovingRows } from "../../billing/maintenance/remove-rows.ts";
+import { RowRemoval } from "../../billing/maintenance/remove-rows.ts";
 import { openLog } from "../../observe/log.ts";
 import type { Db } from "../engine/db.ts";
 import { runAlone } from "../nodes/job-leases.test-support.ts";
@@ -20,11 +20,13 @@ function removal(db: Db, nowMs: number) {
     () => 0,
     () => {},
   );
-  return startRemovingRows({
+  return new RowRemoval({
     db,
+    openMaintenanceDb: async () => ({ ...db, close: async () => {} }),
     log,
     clock: { nowMs: () => nowMs },
     everyMs: 3_600_000,
+    firstAfterMs: 3_600_000,
     rowsMax: 2,
     pauseMs: 0,
     runJob: runAlone,
@@ -36,12 +38,12 @@ eachEngine(({ open }) => {
     const db = await open();
     await insertUsage(db, [row("r1", 10), row("r2", 20), row("r3", 20), row("r4", 30), row("r5", 40)]);
     expect(await readUsageRowsRemovedBefore(db)).toBe(0);
-    expect(await removeUsageRows(db, 35, 2)).toBe(2);
+    expect(await removeUsageRows(db, { beforeMs: 35, rowsMax: 2 })).toBe(2);
     // Both rows of time 20 are removed; otherwise the bound would be wrong for one of them.
     expect(await present(db)).toEqual(["r4", "r5"]);
     expect(await readUsageRowsRemovedBefore(db)).toBe(21);
-    expect(await removeUsageRows(db, 35, 2)).toBe(1);
-    expect(await removeUsageRows(db, 35, 2)).toBe(0);
+    expect(await removeUsageRows(db, { beforeMs: 35, rowsMax: 2 })).toBe(1);
+    expect(await removeUsageRows(db, { beforeMs: 35, rowsMax: 2 })).toBe(0);
     expect(await present(db)).toEqual(["r5"]);
     expect(await readUsageRowsRemovedBefore(db)).toBe(31);
   });
@@ -49,9 +51,9 @@ eachEngine(({ open }) => {
   test("the retention bound never decreases", async () => {
     const db = await open();
     await insertUsage(db, [row("r1", 50)]);
-    await removeUsageRows(db, 100, 10);
+    await removeUsageRows(db, { beforeMs: 100, rowsMax: 10 });
     await insertUsage(db, [row("r2", 20)]);
-    await removeUsageRows(db, 100, 10);
+    await removeUsageRows(db, { beforeMs: 100, rowsMax: 10 });
     expect(await present(db)).toEqual([]);
     expect(await readUsageRowsRemovedBefore(db)).toBe(51);
   });
@@ -59,7 +61,7 @@ eachEngine(({ open }) => {
   test("roll-ups and pending rows are kept", async () => {
     const db = await open();
     await insertUsage(db, [row("r1", 10), row("r2", 11, "pending")]);
-    await removeUsageRows(db, 100, 10);
+    await removeUsageRows(db, { beforeMs: 100, rowsMax: 10 });
     expect(await present(db)).toEqual(["r2"]);
     expect((await keyTotals(db, "k1", null)).requests).toBe(2);
   });

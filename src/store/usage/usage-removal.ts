@@ -2,7 +2,7 @@
  * Retention of usage rows: deletes rows after the time that the operator configured. Roll-ups and the ledger stay.
  */
 
-import { type Db, transaction } from "../engine/db.ts";
+import { type Db, placeholder, transaction } from "../engine/db.ts";
 import { integer } from "../engine/row.ts";
 import { deleteSetting, readSetting, writeSetting } from "../settings/settings.ts";
 
@@ -25,32 +25,47 @@ export async function readUsageRowsRemovedBefore(db: Db): Promise<number> {
   return toNumber(await readSetting(db, REMOVED_BEFORE_SETTING)) ?? 0;
 }
 
+export interface RemovalBatch {
+  beforeMs: number;
+  rowsMax: number;
+  /** The table, or a partition of it. */
+  table?: string;
+}
+
 /**
  * Removes about `rowsMax` rows, oldest first, and returns their number. Background responses that may still be
  * settled are kept.
  */
-export async function removeUsageRows(db: Db, beforeMs: number, rowsMax: number): Promise<number> {
+export async function removeUsageRows(
+  db: Db,
+  { beforeMs, rowsMax, table = "usage_row" }: RemovalBatch,
+): Promise<number> {
+  const isRemovable = "kind_no NOT IN (SELECT no FROM usage_kind WHERE outcome = 'pending')";
   return transaction(db, async (tx) => {
-    const [row] = await tx.sql`
-      SELECT COUNT(*) AS many, COALESCE(MAX(at_ms), 0) AS last_ms FROM (
-        SELECT at_ms FROM usage_row
-        WHERE at_ms < ${beforeMs} AND kind_no NOT IN (SELECT no FROM usage_kind WHERE outcome = 'pending')
-        ORDER BY at_ms LIMIT ${rowsMax}
-      ) AS oldest`;
+    const mark = (number: number) => placeholder(tx.engine, number);
+    const [row] = await tx.sql.text(
+      `SELECT COUNT(*) AS many, COALESCE(MAX(at_ms), 0) AS last_ms FROM (
+        SELECT at_ms FROM ${table} WHERE at_ms < ${mark(1)} AND ${isRemovable} ORDER BY at_ms LIMIT ${mark(2)}
+      ) AS oldest`,
+      [beforeMs, rowsMax],
+    );
     const rowCount = row === undefined ? 0 : integer(row, "many");
     if (row === undefined || rowCount === 0) return 0;
     // Rows of one millisecond are removed together, so that the bound is exact: rows before it may be missing, rows
     // after it are complete.
     const boundMs = integer(row, "last_ms") + 1;
-    await tx.sql`
-      INSERT INTO setting (name, value) VALUES (${REMOVED_BEFORE_SETTING}, ${String(boundMs)})
-      ON CONFLICT (name) DO UPDATE SET value =
-        CASE WHEN CAST(setting.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE setting.value END`;
-    await tx.sql`
-      DELETE FROM usage_row
-      WHERE at_ms < ${boundMs} AND kind_no NOT IN (SELECT no FROM usage_kind WHERE outcome = 'pending')`;
+    await raiseRemovedBefore(tx, boundMs);
+    await tx.sql.text(`DELETE FROM ${table} WHERE at_ms < ${mark(1)} AND ${isRemovable}`, [boundMs]);
     return rowCount;
   });
+}
+
+/** Call it in the transaction that removes rows. */
+export async function raiseRemovedBefore(tx: Db, boundMs: number): Promise<void> {
+  await tx.sql`
+    INSERT INTO setting (name, value) VALUES (${REMOVED_BEFORE_SETTING}, ${String(boundMs)})
+    ON CONFLICT (name) DO UPDATE SET value =
+      CASE WHEN CAST(setting.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE setting.value END`;
 }
 
 function toNumber(value: string | null): number | null {

@@ -14,7 +14,7 @@ import {
 import type { FormState } from "../../../ui/form.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { RateFields } from "../policy/rate-fields.tsx";
-import { type AccountValues, INTERFACES, modelLines, withKind, withVendor } from "./account-values.ts";
+import { type AccountValues, INTERFACES, withKind, withListedModels, withVendor } from "./account-values.ts";
 import { TestCall } from "./test-call.tsx";
 
 interface AccountFieldsProps {
@@ -30,7 +30,10 @@ export function AccountFields({ form, isNew, hasCredential }: AccountFieldsProps
     <>
       {isNew && <TextField {...form.bind("name")} label={t.form.name} hint={t.form.nameHint} autoFocus />}
       <ConnectionFields form={form} hasCredential={hasCredential} />
-      <TestCall values={form.values} onUseModels={(models) => form.set("models", modelLines(models))} />
+      <TestCall
+        values={form.values}
+        onUseModels={(listed) => form.set("models", withListedModels(form.values.models, listed))}
+      />
       <TextAreaField
         {...form.bind("models")}
         label={t.form.models}
@@ -95,7 +98,7 @@ function ConnectionFields({ form, hasCredential }: Omit<AccountFieldsProps, "isN
             {...form.bind("baseUrl", "base_url")}
             type="url"
             label={t.form.baseUrl}
-            hint={t.form.baseUrlHint}
+            hint={kind === "gemini" ? t.form.baseUrlNoVersion : t.form.baseUrlHint}
           />
           {kind === "azure" && (
             <TextField

@@ -7,6 +7,7 @@ import {
   mapOf,
   NEW_ACCOUNT,
   withKind,
+  withListedModels,
 } from "./account-values.ts";
 
 const ACCOUNT: AccountDocument = {
@@ -48,4 +49,9 @@ test("another kind brings its own address and interfaces, and keeps an address t
 
 test("a single name maps to itself", () => {
   expect(mapOf("\n gpt-5 \nfast = gpt-5-mini\n")).toEqual({ "gpt-5": "gpt-5", fast: "gpt-5-mini" });
+});
+
+test("listed models are added, and public names that are in use stay", () => {
+  expect(withListedModels("* = *", ["a", "b"])).toBe("a = a\nb = b");
+  expect(withListedModels("fast = a\n", ["a", "b"])).toBe("fast = a\nb = b");
 });

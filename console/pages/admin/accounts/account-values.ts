@@ -42,9 +42,15 @@ export function withVendor(values: AccountValues, preset: VendorPreset | null): 
   return { ...values, kind: "openai", vendor, baseUrl, interfaces };
 }
 
-/** A form that takes every model that the upstream lists, under its own name. */
-export function modelLines(models: readonly string[]): string {
-  return models.map((name) => `${name} = ${name}`).join("\n");
+/**
+ * Adds the models that the upstream lists, under their own names. Lines of the form stay: their public names are in use.
+ * The wildcard of a new account gives way to the names.
+ */
+export function withListedModels(lines: string, listed: readonly string[]): string {
+  const kept = lines.split("\n").filter((line) => line.trim() !== "" && line.replace(/\s/g, "") !== "*=*");
+  const mapped = new Set(kept.map((line) => line.slice(line.indexOf("=") + 1).trim()));
+  const added = listed.filter((name) => !mapped.has(name)).map((name) => `${name} = ${name}`);
+  return [...kept, ...added].join("\n");
 }
 
 export interface AccountValues {

@@ -8,6 +8,7 @@ import { useFormat, useText } from "../../../text/text.tsx";
 import { Awaited } from "../../../ui/awaited.tsx";
 import { Link } from "../../../ui/button.tsx";
 import { Form, useForm } from "../../../ui/form.tsx";
+import { InterfaceNames } from "../../../ui/interface-names.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { Card, Facts, Page, PageHeader, Section } from "../../../ui/page.tsx";
 import { Table } from "../../../ui/table.tsx";
@@ -48,7 +49,8 @@ export default function AccountPage({ params }: PageProps) {
   );
 }
 
-function Now({ account: { facts, groups, document, created_at: createdAt } }: { account: Account }) {
+function Now({ account }: { account: Account }) {
+  const { facts, groups, document, interfaces, created_at: createdAt } = account;
   const t = useText("adminAccounts");
   return (
     <Section title={t.facts.title}>
@@ -58,6 +60,7 @@ function Now({ account: { facts, groups, document, created_at: createdAt } }: { 
             [t.columns.state, <AccountState key="state" facts={facts} />],
             [t.columns.inFlight, <Count key="inFlight" value={facts.in_flight} />],
             [t.form.kind, t.kinds[document.kind]],
+            [t.columns.interfaces, <InterfaceNames key="interfaces" {...interfaces} />],
             ...(document.base_url === undefined
               ? []
               : [

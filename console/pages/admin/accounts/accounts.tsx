@@ -6,6 +6,7 @@ import { useFormat, useText } from "../../../text/text.tsx";
 import { Button } from "../../../ui/button.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
 import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
+import { InterfaceNames } from "../../../ui/interface-names.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { Page, PageHeader } from "../../../ui/page.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
@@ -67,6 +68,11 @@ function useAccountColumns(): readonly Column<Account>[] {
   return [
     { key: "name", header: t.columns.name, kind: "primary", cell: ({ document }) => document.name },
     { key: "state", header: t.columns.state, cell: ({ facts }) => <AccountState facts={facts} /> },
+    {
+      key: "interfaces",
+      header: t.columns.interfaces,
+      cell: ({ interfaces }) => <InterfaceNames {...interfaces} isShort />,
+    },
     {
       key: "groups",
       header: t.columns.groups,

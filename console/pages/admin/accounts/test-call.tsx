@@ -14,7 +14,7 @@ const UNNAMED = "new account";
 
 interface TestCallProps {
   values: AccountValues;
-  /** Takes the listed models into the form. */
+  /** Adds the listed models to the form. */
   onUseModels(models: readonly string[]): void;
 }
 
@@ -55,13 +55,17 @@ function ProbeResult({ probe, onUseModels }: { probe: Probe } & Pick<TestCallPro
       {probe.websocket !== null && <p>{t.socket[probe.websocket]}</p>}
       {status !== null && kind !== "answers" && <p className="small soft">{t.status(status)}</p>}
       {failure === null && models.length > 0 && (
-        <details>
-          <summary>{t.models(models.length)}</summary>
-          <p className="mono small breakable">{models.join(", ")}</p>
-          <Button icon="add" onClick={() => onUseModels(models)}>
-            {t.useModels}
-          </Button>
-        </details>
+        <>
+          <details>
+            <summary>{t.models(models.length)}</summary>
+            <p className="mono small breakable">{models.join(", ")}</p>
+          </details>
+          <div className="row">
+            <Button small icon="add" onClick={() => onUseModels(models)}>
+              {t.useModels}
+            </Button>
+          </div>
+        </>
       )}
     </Notice>
   );

@@ -66,6 +66,7 @@ export function GroupEditor({ form, isNew = false }: { form: GroupForm; isNew?: 
 
 function GeneralFields({ form, isNew }: { form: GroupForm; isNew: boolean }) {
   const t = useText("adminGroups").general;
+  const captures = useText("adminCaptures");
   const policy = useText("policy");
   return (
     <>
@@ -91,6 +92,15 @@ function GeneralFields({ form, isNew }: { form: GroupForm; isNew: boolean }) {
         {...form.bind("costHeaders", "cost_headers")}
         label={t.costHeaders}
         hint={t.costHeadersHint}
+      />
+      <SelectField
+        {...form.bind("capture")}
+        label={captures.group.label}
+        hint={captures.group.hint}
+        choices={(["off", "errors", "all"] as const).map((mode) => ({
+          value: mode,
+          label: captures.modes[mode],
+        }))}
       />
     </>
   );

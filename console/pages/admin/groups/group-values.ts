@@ -40,6 +40,7 @@ export interface GroupValues {
   onDisconnect: "" | "cancel" | "drain";
   websocket: boolean;
   costHeaders: boolean;
+  capture: NonNullable<GroupDocument["capture"]>;
 }
 
 export function groupValues(document: GroupDocument): GroupValues {
@@ -63,6 +64,7 @@ export function groupValues(document: GroupDocument): GroupValues {
     onDisconnect: document.on_disconnect ?? "",
     websocket: document.websocket ?? true,
     costHeaders: document.cost_headers ?? false,
+    capture: document.capture ?? "off",
   };
 }
 
@@ -102,5 +104,6 @@ export function groupDocument(values: GroupValues): GroupDocument {
     ...(values.onDisconnect === "" ? {} : { on_disconnect: values.onDisconnect }),
     ...(values.websocket ? {} : { websocket: false }),
     ...(values.costHeaders ? { cost_headers: true } : {}),
+    ...(values.capture === "off" ? {} : { capture: values.capture }),
   };
 }

@@ -5,6 +5,7 @@ import { useChange, useList } from "../../../data.ts";
 import { useFormat, useText } from "../../../text/text.tsx";
 import { Button, IconButton } from "../../../ui/button.tsx";
 import { ConfirmDialog } from "../../../ui/dialog.tsx";
+import { InterfaceNames } from "../../../ui/interface-names.tsx";
 import { EmptyState } from "../../../ui/notice.tsx";
 import { SearchBox } from "../../../ui/search.tsx";
 import { type Column, Table } from "../../../ui/table.tsx";
@@ -140,7 +141,12 @@ function useModelColumns({ selection, onOpen }: ModelColumnsInput): readonly Col
       key: "id",
       header: t.columns.id,
       kind: "primary",
-      cell: ({ document: { id } }) => <ModelCheckbox id={id} selection={selection} />,
+      cell: ({ document: { id }, interfaces }) => (
+        <span className="models-cell">
+          <ModelCheckbox id={id} selection={selection} />
+          <InterfaceNames {...interfaces} />
+        </span>
+      ),
     },
     {
       key: "groups",

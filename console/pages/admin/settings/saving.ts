@@ -11,7 +11,7 @@ export function useSaveSettings(): (body: Body) => Promise<Settings> {
   const t = useText("adminSettings");
   const say = useToast();
   const save = useChange("admin.settings.save", {
-    invalidates: ["admin.settings.", "admin.alerts.", "session.current"],
+    invalidates: ["admin.settings.", "admin.alerts.", "admin.usage_export.", "session.current"],
   });
   return async (body) => {
     const saved = await save.mutateAsync({ body });

@@ -7,6 +7,7 @@ import { Tabs } from "../../../ui/tabs.tsx";
 import { AlertSettings } from "./alert-settings.tsx";
 import { GeneralSettings } from "./general-settings.tsx";
 import { MailSettings } from "./mail-settings.tsx";
+import { UsageExportSettings } from "./usage-export-settings.tsx";
 
 export default function SettingsPage() {
   const t = useText("adminSettings");
@@ -26,6 +27,7 @@ export default function SettingsPage() {
             { key: "general", label: t.general, content: <GeneralSettings settings={data} /> },
             { key: "mail", label: t.mail, content: <MailSettings settings={data} /> },
             { key: "alerts", label: t.alertsTab, content: <AlertSettings settings={data} /> },
+            { key: "export", label: t.exportTab, content: <UsageExportSettings settings={data} /> },
           ]}
         />
       )}

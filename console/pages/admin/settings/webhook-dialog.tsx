@@ -2,21 +2,21 @@ import { useText } from "../../../text/text.tsx";
 import { Dialog } from "../../../ui/dialog.tsx";
 import { CheckboxField, SecretField, TextField } from "../../../ui/field.tsx";
 import { CancelButton, Form, useForm } from "../../../ui/form.tsx";
-import { type Alerts, type Webhook, webhooksBody } from "./alerts.ts";
-import { useSaveSettings } from "./saving.ts";
+import { type Webhook, type WebhookBody, webhooksBody } from "./alerts.ts";
 
 interface WebhookDialogProps {
-  alerts: Alerts;
+  webhooks: readonly Webhook[];
   /** Null: a new one. */
   webhook: Webhook | null;
+  /** Saves the whole list. */
+  onSave(webhooks: WebhookBody[]): Promise<unknown>;
   onClose(): void;
 }
 
-export function WebhookDialog({ alerts, webhook, onClose }: WebhookDialogProps) {
+/** Creates or changes a webhook, of alerts or of the usage export. */
+export function WebhookDialog({ webhooks, webhook, onSave, onClose }: WebhookDialogProps) {
   const t = useText("adminSettings").alerts;
   const kit = useText("kit");
-  const save = useSaveSettings();
-  const { webhooks, ...rules } = alerts;
   const at = webhook === null ? webhooks.length : webhooks.indexOf(webhook);
   const form = useForm(
     {
@@ -34,7 +34,7 @@ export function WebhookDialog({ alerts, webhook, onClose }: WebhookDialogProps) 
         // What the file has allowed for this address stays allowed.
         ...(webhook?.private_network && webhook.url === url.trim() ? { private_network: true } : {}),
       };
-      await save({ alerts: { ...rules, webhooks: webhooksBody(webhooks).toSpliced(at, 1, saved) } });
+      await onSave(webhooksBody(webhooks).toSpliced(at, 1, saved));
       onClose();
     },
   );

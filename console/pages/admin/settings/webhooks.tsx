@@ -19,6 +19,8 @@ export function Webhooks({ alerts }: { alerts: Alerts }) {
   const [edited, setEdited] = useState<Webhook | "new" | null>(null);
   const [removed, setRemoved] = useState<Webhook | null>(null);
   const columns = useWebhookColumns({ onEdit: setEdited, onRemove: setRemoved });
+  const save = useSaveSettings();
+  const { webhooks: present, ...rules } = alerts;
   const add = (
     <Button icon="add" isNew onClick={() => setEdited("new")}>
       {t.add}
@@ -39,8 +41,9 @@ export function Webhooks({ alerts }: { alerts: Alerts }) {
       />
       {edited !== null && (
         <WebhookDialog
-          alerts={alerts}
+          webhooks={present}
           webhook={edited === "new" ? null : edited}
+          onSave={(webhooks) => save({ alerts: { ...rules, webhooks } })}
           onClose={() => setEdited(null)}
         />
       )}

@@ -12,7 +12,7 @@ import { explainAccess, type Reason } from "../../../policy/explain.ts";
 import type { PolicyGroup } from "../../../policy/snapshot.ts";
 import { isFault } from "../../../pool/health.ts";
 import type { Candidate } from "../../../pool/pool.ts";
-import type { Interface, KeyRecord } from "../../../records.ts";
+import { DIALECTS, type Interface, type KeyRecord } from "../../../records.ts";
 import { findUser } from "../../../store/identity/users.ts";
 import { readPolicy } from "../../../store/policy/policy.ts";
 import type { ConsoleContext } from "../../context.ts";
@@ -42,6 +42,8 @@ export const whyAnswer = z.object({
       z.object({
         name: z.string(),
         sent_as: z.string().nullable(),
+        /** The interface that requests are translated into; null if the account has the interface itself. */
+        translation: z.enum(DIALECTS).nullable(),
         reason: z.string().nullable(),
         frees_at: z.number().nullable(),
       }),
@@ -115,12 +117,13 @@ export async function explainKey(
     steps: shownSteps.map((step) => ({ ...step, text: describeStep(step.reason, step.facts) })),
     accounts: !isAdmin
       ? null
-      : configured.accounts.map(({ name, upstreamModel, reason }) => {
+      : configured.accounts.map(({ name, upstreamModel, translation, reason }) => {
           const state = states.get(name);
           const freesInMs = state?.freesInMs ?? null;
           return {
             name,
             sent_as: upstreamModel,
+            translation,
             reason: reason ?? state?.reason ?? null,
             frees_at: freesInMs === null ? null : Math.ceil(nowMs + freesInMs),
           };

@@ -1,0 +1,65 @@
+import { expect, test } from "bun:test";
+import { placeOf } from "../../../explorer/address.ts";
+import { operationOf } from "../../../explorer/described.ts";
+import { buildCurl, buildExplorerLink, type CaptureDocument } from "./capture-request.ts";
+
+const BODY = `{"model":"fast","input":"It's $HOME"}`;
+const request = (change: Partial<CaptureDocument["request"]> = {}): CaptureDocument["request"] => ({
+  method: "POST",
+  path: "/v1/responses",
+  transport: "http",
+  headers: [
+    ["authorization", "[redacted credential]"],
+    ["anthropic-version", "2023-06-01"],
+    ["content-length", "38"],
+  ],
+  body: { text: BODY, bytes: BODY.length, omitted_bytes: 0 },
+  ...change,
+});
+
+test("the command sends the captured body as it is, with a key from the environment", async () => {
+  const server = Bun.serve({
+    port: 0,
+    fetch: async (received) =>
+      Response.json({
+        path: new URL(received.url).pathname,
+        body: await received.text(),
+        key: received.headers.get("authorization"),
+        version: received.headers.get("anthropic-version"),
+      }),
+  });
+  try {
+    const command = buildCurl(request(), `http://127.0.0.1:${server.port}`);
+    const run = Bun.spawn(["sh", "-c", `${command} -s`], {
+      env: { ...process.env, MODEL_GATEWAY_KEY: "k1" },
+    });
+    expect(JSON.parse(await new Response(run.stdout).text())).toEqual({
+      path: "/v1/responses",
+      body: BODY,
+      key: "Bearer k1",
+      version: "2023-06-01",
+    });
+  } finally {
+    await server.stop(true);
+  }
+});
+
+test.each([
+  "/v1/responses",
+  "/v1/chat/completions",
+  "/v1/messages",
+  "/v1/embeddings",
+  "/v1/images/generations",
+])("a request to %s opens in the explorer with its body", (path) => {
+  const link = buildExplorerLink(request({ path })) ?? "";
+  const place = placeOf(link.slice(link.indexOf("#")));
+  expect(JSON.parse(place?.body ?? "")).toEqual(JSON.parse(BODY));
+  expect(operationOf(place?.operation ?? "")?.path).toBe(path);
+});
+
+test("a request that is incomplete, not JSON or unknown does not open in the explorer", () => {
+  expect(buildExplorerLink(request({ body: null }))).toBeNull();
+  expect(buildExplorerLink(request({ path: "/v1/unknown" }))).toBeNull();
+  expect(buildExplorerLink(request({ body: { text: BODY, bytes: 99, omitted_bytes: 9 } }))).toBeNull();
+  expect(buildExplorerLink(request({ body: { text: "x", bytes: 1, omitted_bytes: 0 } }))).toBeNull();
+});

@@ -1,0 +1,154 @@
+/** A capture as it is stored and shown, and the draft that the request path collects for it. */
+
+import { z } from "zod";
+import type { KeptBytes } from "./capped-bytes.ts";
+import { type RedactionRules, redactHeader, redactText, trimCutEnd, trimCutStart } from "./redact.ts";
+
+const headers = z.array(z.tuple([z.string(), z.string()]));
+
+/** A body after redaction. */
+const capturedBody = z.object({
+  text: z.string(),
+  /** The length of the body as it was sent, before redaction. */
+  bytes: z.number(),
+  /** The bytes left out of its middle, because the body exceeds the limit. */
+  omitted_bytes: z.number(),
+});
+
+export const captureDocument = z.object({
+  request: z.object({
+    method: z.string(),
+    path: z.string(),
+    /** `websocket`: a turn on a WebSocket. */
+    transport: z.enum(["http", "websocket"]),
+    headers,
+    /** Null if the request was rejected before its body was read, or if the body is a form. */
+    body: capturedBody.nullable(),
+  }),
+  attempts: z.array(
+    z.object({
+      account: z.string(),
+      upstream_model: z.string(),
+      transport: z.enum(["http", "websocket"]),
+      method: z.string(),
+      url: z.string(),
+      headers,
+      body: capturedBody.nullable(),
+      /** Null if the upstream did not respond. */
+      status: z.number().nullable(),
+      response_headers: headers,
+      response: capturedBody.nullable(),
+      /** Null for the attempt that served the request. */
+      failure: z.string().nullable(),
+    }),
+  ),
+  answer: z.object({
+    status: z.number(),
+    stream: z.boolean(),
+    body: capturedBody.nullable(),
+    /** False if the client disconnected before the end. */
+    is_complete: z.boolean(),
+  }),
+});
+export type CaptureDocument = z.output<typeof captureDocument>;
+export type CapturedBody = z.output<typeof capturedBody>;
+
+export type HeaderList = readonly (readonly [name: string, value: string])[];
+
+/** Before redaction. It never leaves the memory of the process. */
+export interface CaptureDraft {
+  readonly request: {
+    readonly method: string;
+    readonly path: string;
+    readonly transport: "http" | "websocket";
+    readonly headers: HeaderList;
+    readonly body: KeptBytes | null;
+  };
+  readonly attempts: readonly AttemptDraft[];
+  readonly answer: {
+    readonly status: number;
+    readonly stream: boolean;
+    readonly body: KeptBytes | null;
+    readonly isComplete: boolean;
+  };
+}
+
+export interface AttemptDraft {
+  readonly account: string;
+  readonly upstreamModel: string;
+  readonly transport: "http" | "websocket";
+  readonly method: string;
+  readonly url: string;
+  /** As they are sent: lines that end with CR LF. */
+  readonly headerLines: string;
+  readonly body: KeptBytes | null;
+  readonly status: number | null;
+  readonly responseHeaders: HeaderList;
+  readonly response: KeptBytes | null;
+  readonly failure: string | null;
+}
+
+export function buildDocument(
+  { request, attempts, answer }: CaptureDraft,
+  rules: RedactionRules,
+): CaptureDocument {
+  const redactHeaders = (list: HeaderList) =>
+    list.map(([name, value]): [string, string] => [name, redactHeader(name, value, rules)]);
+  const body = (kept: KeptBytes | null) => (kept === null ? null : buildBody(kept, rules));
+  return {
+    request: { ...request, headers: redactHeaders(request.headers), body: body(request.body) },
+    attempts: attempts.map((attempt) => ({
+      account: attempt.account,
+      upstream_model: attempt.upstreamModel,
+      transport: attempt.transport,
+      method: attempt.method,
+      url: redactText(attempt.url, rules),
+      headers: redactHeaders(parseLines(attempt.headerLines)),
+      body: body(attempt.body),
+      status: attempt.status,
+      response_headers: redactHeaders(attempt.responseHeaders),
+      response: body(attempt.response),
+      failure: attempt.failure === null ? null : redactText(attempt.failure, rules),
+    })),
+    answer: {
+      status: answer.status,
+      stream: answer.stream,
+      body: body(answer.body),
+      is_complete: answer.isComplete,
+    },
+  };
+}
+
+function buildBody({ head, tail, totalBytes }: KeptBytes, rules: RedactionRules): CapturedBody {
+  const decoder = new TextDecoder();
+  const omitted = totalBytes - head.length - tail.length;
+  if (tail.length === 0 && omitted === 0) {
+    return { text: redactText(decoder.decode(head), rules), bytes: totalBytes, omitted_bytes: 0 };
+  }
+  if (omitted === 0) {
+    const whole = Buffer.concat([head, tail]);
+    return { text: redactText(decoder.decode(whole), rules), bytes: totalBytes, omitted_bytes: 0 };
+  }
+  const begin = redactText(trimCutEnd(withoutBrokenCharacter(decoder.decode(head))), rules);
+  const end = redactText(trimCutStart(withoutBrokenCharacter(decoder.decode(tail))), rules);
+  return {
+    text: `${begin}\n[${omitted} bytes omitted]\n${end}`,
+    bytes: totalBytes,
+    omitted_bytes: omitted,
+  };
+}
+
+/** A cut in the middle of a character leaves replacement characters at that end. */
+function withoutBrokenCharacter(text: string): string {
+  return text.replace(/^\uFFFD+|\uFFFD+$/g, "");
+}
+
+function parseLines(lines: string): [string, string][] {
+  return lines
+    .split("\r\n")
+    .filter((line) => line !== "")
+    .map((line): [string, string] => {
+      const colon = line.indexOf(":");
+      return [line.slice(0, colon), line.slice(colon + 1).trim()];
+    });
+}

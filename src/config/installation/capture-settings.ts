@@ -1,0 +1,22 @@
+/** How this process stores captured requests: the `capture` section of the file, or its defaults. */
+
+import type { CaptureRedaction } from "../../capture-records.ts";
+import { limits } from "../product-limits.ts";
+import type { FileCapture } from "../schema/capture.ts";
+
+export interface CaptureSettings {
+  readonly keptMs: number;
+  readonly budgetBytes: number;
+  readonly bodyBytesMax: number;
+  readonly redactions: readonly CaptureRedaction[];
+}
+
+export function readCaptureSettings(file: FileCapture | undefined): CaptureSettings {
+  const { keptMs, budgetMib, bodyKib } = limits.capture;
+  return {
+    keptMs: file?.retention ?? keptMs,
+    budgetBytes: (file?.budget_mib ?? budgetMib) * 2 ** 20,
+    bodyBytesMax: (file?.body_kib ?? bodyKib) * 2 ** 10,
+    redactions: file?.redact ?? [],
+  };
+}

@@ -1,0 +1,239 @@
+/**
+ * Routes for captured requests, for administrators only. Reading a capture is a POST: each access is recorded in the
+ * change log before the content is returned.
+ */
+
+import { z } from "zod";
+import { captureDocument } from "../../capture/document.ts";
+import { openCapture } from "../../capture/sealed-content.ts";
+import { CAPTURE_MODES } from "../../capture-records.ts";
+import { limits } from "../../config/product-limits.ts";
+import { ApiError } from "../../errors.ts";
+import {
+  type CaptureSummary,
+  deleteCaptures,
+  findCapture,
+  listCaptures,
+  readCaptureTotal,
+} from "../../store/captures/captures.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
+import { type Db, transaction } from "../../store/engine/db.ts";
+import { lookUpUsageNames } from "../../store/reports/usage-names.ts";
+import { USAGE_OUTCOMES } from "../../store/usage/usage-row.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import type { ConsoleContext } from "../context.ts";
+import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
+import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
+import { captureOrder, readKeyOrder, setKeyOrder } from "../keys/key-capture.ts";
+
+const captureAnswer = z.object({
+  request_id: z.string(),
+  /** When the request ended. */
+  at: z.number(),
+  key: z.object({ id: z.string(), name: z.string().nullable() }),
+  user: z.string().nullable(),
+  group: z.string().nullable(),
+  endpoint: z.string(),
+  model: z.string(),
+  status: z.number(),
+  outcome: z.enum(USAGE_OUTCOMES),
+  /** The size in the database. */
+  bytes: z.number(),
+});
+
+const idText = z.string().max(200);
+const filterQuery = {
+  key: idText.optional(),
+  /** A user id. */
+  user: idText.optional(),
+  /** A group id. */
+  group: idText.optional(),
+};
+const captureCursor = z.tuple([z.number(), z.string()]);
+const byId = { ...EMPTY_INPUT, params: z.strictObject({ id: idText }) };
+
+export const adminCaptureRoutes = {
+  "admin.captures.list": forAdmins({
+    ...EMPTY_INPUT,
+    method: "GET",
+    path: "/api/admin/captures",
+    summary: "List captured requests, newest first, without their content",
+    query: z.strictObject({ ...pageQuery, ...filterQuery }),
+    answer: buildPage(captureAnswer),
+    async run({ installation: { db }, gateway }, { query }) {
+      await gateway.captures.flush();
+      const cursor = readCursor(query.after, captureCursor);
+      const { captures, next } = await listCaptures(db, buildFilter(query), {
+        after: cursor === null ? null : { atMs: cursor[0], requestId: cursor[1] },
+        limit: query.limit,
+      });
+      return {
+        data: await captureObjects(db, captures),
+        next: next === null ? null : cursorText([next.atMs, next.requestId]),
+      };
+    },
+  }),
+
+  "admin.captures.storage": forAdmins({
+    ...EMPTY_INPUT,
+    method: "GET",
+    path: "/api/admin/capture-storage",
+    summary: "Get the number and size of all captures, their budget and their retention",
+    answer: z.object({
+      captures: z.number(),
+      bytes: z.number(),
+      budget_bytes: z.number(),
+      kept_ms: z.number(),
+    }),
+    async run({ installation: { db }, gateway }) {
+      await gateway.captures.flush();
+      const { captures, bytes } = await readCaptureTotal(db);
+      const { budgetBytes, keptMs } = gateway.captures.settings;
+      return { captures, bytes, budget_bytes: budgetBytes, kept_ms: keptMs };
+    },
+  }),
+
+  "admin.captures.read": forAdmins({
+    ...byId,
+    method: "POST",
+    path: "/api/admin/captures/:id/read",
+    summary: "Read a captured request by its request id. The access is recorded in the audit log.",
+    body: z.strictObject({
+      /** Why the capture is read, for the audit log. */
+      reason: z.string().trim().max(200).optional(),
+    }),
+    answer: captureAnswer.extend({ document: captureDocument }),
+    async run(context, input) {
+      const { db, keyring, clock } = context.installation;
+      await context.gateway.captures.flush();
+      const capture = await findCapture(db, input.params.id);
+      if (capture === null) throw noCapture();
+      const { reason = "" } = input.body;
+      const changes = reason === "" ? [] : [{ field: "reason", from: null, to: reason }];
+      const target = `capture ${capture.requestId}`;
+      // First: what cannot be recorded is not shown.
+      await appendChange(
+        db,
+        buildChangeEntry(input, { atMs: clock.nowMs(), action: "capture.read", target, changes }),
+      );
+      const [summary] = await captureObjects(db, [capture]);
+      if (summary === undefined) throw noCapture();
+      return { ...summary, document: await openCapture(keyring, capture) };
+    },
+  }),
+
+  "admin.captures.delete": forAdmins({
+    ...byId,
+    method: "DELETE",
+    path: "/api/admin/captures/:id",
+    summary: "Delete a captured request",
+    answer: z.object({ deleted: z.number() }),
+    async run(context, input) {
+      const { id } = input.params;
+      const deleted = await deleteLogged(context, input, { requestId: id }, `capture ${id}`);
+      if (deleted === 0) throw noCapture();
+      return { deleted };
+    },
+  }),
+
+  "admin.captures.clear": forAdmins({
+    ...EMPTY_INPUT,
+    method: "DELETE",
+    path: "/api/admin/captures",
+    summary: "Delete the captured requests of a key, a user or a group; all of them without a filter",
+    query: z.strictObject(filterQuery),
+    answer: z.object({ deleted: z.number() }),
+    async run(context, input) {
+      await context.gateway.captures.flush();
+      const { key, user, group } = input.query;
+      const filters = Object.entries({ key, user, group }).filter(([, id]) => id !== undefined);
+      const target = filters.length === 0 ? "all" : filters.map(([kind, id]) => `${kind} ${id}`).join(", ");
+      const deleted = await deleteLogged(context, input, buildFilter(input.query), `captures of ${target}`);
+      return { deleted };
+    },
+  }),
+
+  "admin.keys.capture": forAdmins({
+    ...byId,
+    method: "GET",
+    path: "/api/admin/keys/:id/capture",
+    summary: "Get which requests of a key are captured",
+    answer: captureOrder,
+    run: (context, { actor, params }) => readKeyOrder(context, actor, params.id),
+  }),
+
+  "admin.keys.set_capture": forAdmins({
+    ...byId,
+    method: "PUT",
+    path: "/api/admin/keys/:id/capture",
+    summary: "Set which requests of a key are captured: by mode, and the next requests by count",
+    body: z.strictObject({
+      /** Null: the mode of the group applies. */
+      mode: z.enum(CAPTURE_MODES).nullable(),
+      /** Captures the next requests, whatever the mode. Null: none; a running order is cancelled. */
+      next: z
+        .strictObject({
+          requests: z.int().min(1).max(limits.capture.orderMax),
+          for_ms: z.int().min(1_000).max(limits.capture.orderMsMax),
+        })
+        .nullable(),
+    }),
+    answer: captureOrder,
+    run: (context, input) => setKeyOrder(context, input, input.params.id, input.body),
+  }),
+};
+
+function noCapture(): ApiError {
+  return new ApiError(
+    "not_found",
+    "This request was not captured, or its capture was deleted. GET /api/admin/captures lists the captures.",
+  );
+}
+
+function buildFilter({ key, user, group }: Partial<Record<keyof typeof filterQuery, string | undefined>>) {
+  return { keyId: key, userId: user, groupId: group };
+}
+
+async function deleteLogged(
+  { installation: { db, clock } }: Pick<ConsoleContext, "installation">,
+  author: Parameters<typeof buildChangeEntry>[0],
+  filter: Parameters<typeof deleteCaptures>[1],
+  target: string,
+): Promise<number> {
+  return transaction(db, async (tx) => {
+    const deleted = await deleteCaptures(tx, filter);
+    if (deleted > 0) {
+      const changes = [{ field: "captures", from: String(deleted), to: null }];
+      await appendChange(
+        tx,
+        buildChangeEntry(author, { atMs: clock.nowMs(), action: "capture.delete", target, changes }),
+      );
+    }
+    return deleted;
+  });
+}
+
+async function captureObjects(
+  db: Db,
+  captures: readonly CaptureSummary[],
+): Promise<z.input<typeof captureAnswer>[]> {
+  const lookUp = (kind: "key" | "user" | "group", readId: (capture: CaptureSummary) => string | null) =>
+    lookUpUsageNames(db, kind, captures.map(readId));
+  const [keys, users, groups] = await Promise.all([
+    lookUp("key", ({ keyId }) => keyId),
+    lookUp("user", ({ userId }) => userId),
+    lookUp("group", ({ groupId }) => groupId),
+  ]);
+  return captures.map((capture) => ({
+    request_id: capture.requestId,
+    at: capture.atMs,
+    key: { id: capture.keyId, name: keys.get(capture.keyId) ?? null },
+    user: capture.userId === null ? null : (users.get(capture.userId) ?? capture.userId),
+    group: groups.get(capture.groupId) ?? null,
+    endpoint: capture.endpoint,
+    model: capture.model,
+    status: capture.status,
+    outcome: capture.outcome,
+    bytes: capture.storedBytes,
+  }));
+}

@@ -1,0 +1,96 @@
+/** What is captured of one key. An order is recorded in the change log, and in force when the promise resolves. */
+
+import { z } from "zod";
+import { CAPTURE_MODES, type CaptureMode, type KeyCapture } from "../../capture-records.ts";
+import { keyTitle } from "../../config/plan/plan-keys.ts";
+import { changedFields } from "../../config/state/difference.ts";
+import { ApiError } from "../../errors.ts";
+import type { KeyRecord } from "../../records.ts";
+import { readKeyCapture, writeKeyCapture } from "../../store/captures/key-captures.ts";
+import { appendChange } from "../../store/change-log/change-log.ts";
+import { transaction } from "../../store/engine/db.ts";
+import { findUser } from "../../store/identity/users.ts";
+import { ownKey } from "../auth/owner.ts";
+import type { ConsoleAuthor } from "../changes/change.ts";
+import { buildChangeEntry } from "../changes/change-log-entry.ts";
+import type { ConsoleContext } from "../context.ts";
+import type { Actor } from "../http/route.ts";
+
+export const captureOrder = z.object({
+  /** Null: the mode of the group applies. */
+  mode: z.enum(CAPTURE_MODES).nullable(),
+  group_mode: z.enum(CAPTURE_MODES),
+  /** How many of the next requests are captured, whatever the mode; 0 if none was ordered. */
+  remaining: z.number(),
+  /** When the order ends; null if there is none. */
+  until_at: z.number().nullable(),
+});
+
+type Services = Pick<ConsoleContext, "installation" | "gateway">;
+
+const NOTHING: KeyCapture = { mode: null, remaining: 0, untilMs: 0 };
+
+export async function readKeyOrder(
+  context: Services,
+  actor: Actor,
+  keyId: string,
+): Promise<z.input<typeof captureOrder>> {
+  const { db } = context.installation;
+  const key = await ownKey(db, actor, keyId);
+  await context.gateway.captures.flush();
+  return orderObject(context, key, (await readKeyCapture(db, key.id)) ?? NOTHING);
+}
+
+interface OrderForm {
+  readonly mode: CaptureMode | null;
+  readonly next: { readonly requests: number; readonly for_ms: number } | null;
+}
+
+export async function setKeyOrder(
+  context: Services,
+  author: ConsoleAuthor,
+  keyId: string,
+  { mode, next }: OrderForm,
+): Promise<z.input<typeof captureOrder>> {
+  const { db, clock } = context.installation;
+  const key = await ownKey(db, author.actor, keyId);
+  const user = key.userId === null ? null : await findUser(db, key.userId);
+  const atMs = clock.nowMs();
+  const order: KeyCapture =
+    next === null
+      ? { mode, remaining: 0, untilMs: 0 }
+      : { mode, remaining: next.requests, untilMs: atMs + next.for_ms };
+  await transaction(db, async (tx) => {
+    const before = (await readKeyCapture(tx, key.id)) ?? NOTHING;
+    if (!(await writeKeyCapture(tx, key.id, order)))
+      throw new ApiError("conflict", "This key is revoked, so it has no more requests. Choose another key.");
+    const changes = changedFields(formatOrder(before, atMs), formatOrder(order, atMs));
+    if (changes.length === 0) return;
+    const target = keyTitle(key.name, user?.email ?? null);
+    await appendChange(tx, buildChangeEntry(author, { atMs, action: "key.capture", target, changes }));
+  });
+  await context.gateway.policy.refresh();
+  return orderObject(context, key, order);
+}
+
+function formatOrder({ mode, remaining, untilMs }: KeyCapture, nowMs: number): Record<string, string> {
+  const isOpen = remaining > 0 && untilMs > nowMs;
+  return {
+    capture: mode ?? "as its group",
+    capture_next: isOpen ? `${remaining} requests until ${new Date(untilMs).toISOString()}` : "none",
+  };
+}
+
+function orderObject(
+  { gateway, installation }: Services,
+  key: KeyRecord,
+  { mode, remaining, untilMs }: KeyCapture,
+): z.input<typeof captureOrder> {
+  const isOpen = remaining > 0 && untilMs > installation.clock.nowMs();
+  return {
+    mode,
+    group_mode: gateway.policy.snapshot().groups.get(key.groupId)?.capture ?? "off",
+    remaining: isOpen ? remaining : 0,
+    until_at: isOpen ? untilMs : null,
+  };
+}

@@ -1,0 +1,233 @@
+/**
+ * A PostgreSQL server of its own that can be stopped, frozen, copied and promoted. It ends with this process. Tests that
+ * only need a database use `postgres.ts`.
+ */
+
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SQL } from "bun";
+import { findBinaries, freePort, installPostgres } from "./postgres.ts";
+
+const READY_WITHIN_MS = 60_000;
+
+/** Settings of postgresql.conf. */
+export type PostgresSettings = Readonly<Record<string, string>>;
+
+const BASE_SETTINGS: PostgresSettings = {
+  // A killed server loses nothing that the kernel has.
+  fsync: "off",
+  max_connections: "200",
+  listen_addresses: "127.0.0.1",
+  shared_buffers: "32MB",
+};
+
+export class PostgresServer {
+  readonly folder: string;
+  readonly port: number;
+  #settings: PostgresSettings;
+  #child: Bun.Subprocess | null = null;
+  #isFrozen = false;
+
+  private constructor(folder: string, settings: PostgresSettings) {
+    this.folder = folder;
+    this.port = freePort();
+    this.#settings = settings;
+  }
+
+  /** A new, empty server that runs. `settings` gets the folder of the server. */
+  static async create(settings: (folder: string) => PostgresSettings = () => ({})): Promise<PostgresServer> {
+    const folder = createFolder();
+    const server = new PostgresServer(folder, settings(folder));
+    runBinary("initdb", ["--pgdata", server.dataFolder, "--username=postgres", "--auth=trust", ...INITDB]);
+    await server.start();
+    return server;
+  }
+
+  /** A server on a copy of this one. Start it when its folder is prepared. */
+  copy(options: readonly string[] = []): PostgresServer {
+    const copy = new PostgresServer(createFolder(), {});
+    const source = ["-h", "127.0.0.1", "-p", String(this.port), "-U", "postgres"];
+    runBinary("pg_basebackup", [
+      ...source,
+      "-D",
+      copy.dataFolder,
+      "-X",
+      "stream",
+      "-c",
+      "fast",
+      "--no-sync",
+      ...options,
+    ]);
+    return copy;
+  }
+
+  /** From the next start on. */
+  configure(settings: PostgresSettings): void {
+    this.#settings = { ...this.#settings, ...settings };
+  }
+
+  get dataFolder(): string {
+    return join(this.folder, "data");
+  }
+
+  url(database = "postgres"): string {
+    return `postgres://postgres@127.0.0.1:${this.port}/${database}`;
+  }
+
+  /** Resolves when it accepts connections. */
+  async start(): Promise<void> {
+    const settings = { ...BASE_SETTINGS, ...this.#settings, port: String(this.port) };
+    const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+    const log = Bun.file(join(this.folder, "log"));
+    this.#child = Bun.spawn(
+      [
+        ...asOwner("--pdeathsig", "QUIT"),
+        binary("postgres"),
+        "-D",
+        this.dataFolder,
+        "-k",
+        this.folder,
+        ...flags,
+      ],
+      { cwd: this.folder, stdin: "ignore", stdout: "ignore", stderr: log },
+    );
+    const deadlineMs = performance.now() + READY_WITHIN_MS;
+    while (!(await this.#answers())) {
+      if (this.#child.exitCode !== null || performance.now() > deadlineMs)
+        throw new Error(`PostgreSQL did not start: ${await log.text()}`);
+      await Bun.sleep(20);
+    }
+  }
+
+  /** `immediate`: as after a crash, without a checkpoint. */
+  async stop(mode: "fast" | "immediate" = "fast"): Promise<void> {
+    const child = this.#child;
+    if (child === null) return;
+    this.#child = null;
+    child.kill(mode === "fast" ? "SIGINT" : "SIGQUIT");
+    await child.exited;
+  }
+
+  /** All of its processes: connections stay open, and nothing is answered. */
+  freeze(): void {
+    this.#isFrozen = true;
+    this.#signalAll("SIGSTOP");
+  }
+
+  thaw(): void {
+    this.#isFrozen = false;
+    this.#signalAll("SIGCONT");
+  }
+
+  /** A standby begins to accept writes. */
+  async promote(): Promise<void> {
+    await this.run("SELECT pg_promote()");
+  }
+
+  async run(statement: string): Promise<Record<string, unknown>[]> {
+    const sql = new SQL({ adapter: "postgres", url: this.url(), max: 1, connectionTimeout: 5 });
+    try {
+      return await sql.unsafe(statement);
+    } finally {
+      await sql.close({ timeout: 0 });
+    }
+  }
+
+  /** Creates a folder that the server can write to, beside its data. */
+  makeFolder(name: string): string {
+    const path = join(this.folder, name);
+    mkdirSync(path);
+    giveToOwner(path);
+    return path;
+  }
+
+  writeFile(name: string, text: string): void {
+    const path = join(this.dataFolder, name);
+    writeFileSync(path, text);
+    giveToOwner(path);
+  }
+
+  async remove(): Promise<void> {
+    if (this.#isFrozen) this.thaw();
+    await this.stop("immediate");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async #answers(): Promise<boolean> {
+    return this.run("SELECT 1").then(
+      () => true,
+      () => false,
+    );
+  }
+
+  #signalAll(signal: "SIGSTOP" | "SIGCONT"): void {
+    for (const pid of this.#listProcesses()) {
+      try {
+        process.kill(pid, signal);
+      } catch (error) {
+        // A connection may have ended since the processes were listed.
+        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+      }
+    }
+  }
+
+  #listProcesses(): number[] {
+    const pid = this.#child?.pid;
+    if (pid === undefined) throw new Error("the server does not run");
+    const children = readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name) && readParent(name) === pid)
+      .map(Number);
+    return [pid, ...children];
+  }
+}
+
+const INITDB = ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"];
+
+function readParent(pid: string): number | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+  } catch {
+    // It has ended.
+    return null;
+  }
+}
+
+function binary(name: string): string {
+  return join(findBinaries() ?? installPostgres(), name);
+}
+
+function runBinary(name: string, args: readonly string[]): void {
+  const { exitCode, stderr } = Bun.spawnSync([...asOwner(), binary(name), ...args], { cwd: tmpdir() });
+  if (exitCode !== 0) throw new Error(`${name}: ${stderr.toString()}`);
+}
+
+function createFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-pg-server-"));
+  giveToOwner(folder);
+  return folder;
+}
+
+interface Owner {
+  uid: number;
+  gid: number;
+}
+
+/** PostgreSQL refuses to run as root. Null: this process is not root. */
+function findOwner(): Owner | null {
+  if (process.getuid?.() !== 0) return null;
+  const id = (flag: string) => Number(Bun.spawnSync(["id", flag, "postgres"]).stdout.toString());
+  return { uid: id("-u"), gid: id("-g") };
+}
+
+function giveToOwner(path: string): void {
+  const owner = findOwner();
+  if (owner !== null) chownSync(path, owner.uid, owner.gid);
+}
+
+function asOwner(...options: readonly string[]): string[] {
+  const owner = findOwner();
+  const identity = owner === null ? [] : [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, "--clear-groups"];
+  return ["setpriv", ...identity, ...options, "--"];
+}
