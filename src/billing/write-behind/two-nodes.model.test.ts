@@ -8,6 +8,7 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
+import { eventually } from "../../../test/support/eventually.ts";
 import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
 import { limits } from "../../config/product-limits.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
@@ -342,11 +343,23 @@ class Run {
   /** Stopped while the other node takes its reservations, and then continued. */
   async #freeze(at: number): Promise<void> {
     const frozen = this.#node(at);
+    await eventually(() => this.#isProgressStored(at));
     frozen.reach.freeze();
     await frozen.declareDead();
     await this.#node(1 - at).recoverDead();
     frozen.reach.thaw();
     await frozen.beat();
+  }
+
+  /** The progress of a stored hold is written by a later transaction. A takeover before it charges without it. */
+  async #isProgressStored(at: number): Promise<boolean> {
+    const own = this.#open.filter((one) => one.node === at);
+    const ids = own.map(({ id }) => id);
+    const stored = await findHolds(this.#db, ids);
+    return own.every(({ id, isSent, output }) => {
+      const hold = stored.get(id);
+      return hold === undefined || ((hold.state === "dispatched") === isSent && hold.outputTokens >= output);
+    });
   }
 
   async #check(): Promise<void> {
