@@ -27,7 +27,7 @@ export interface PlannedResponse {
 }
 
 export type OutputItem =
-  | { kind: "reasoning"; id: string; text: string; encrypted: boolean }
+  | { kind: "reasoning"; id: string; text: string; encrypted: string | null }
   | {
       kind: "message";
       id: string;
@@ -60,7 +60,8 @@ export function planResponse(call: Call, choice: Choice, usage: Usage): PlannedR
 function planItems(call: Call, choice: Choice, cut: boolean): OutputItem[] {
   const items: OutputItem[] = [];
   if (choice.reasoning !== "") {
-    const encrypted = echoed(call.fields, "include", "").includes("reasoning.encrypted_content");
+    const isWanted = echoed(call.fields, "include", "").includes("reasoning.encrypted_content");
+    const encrypted = isWanted ? sealText(call.seed, choice.reasoning) : null;
     items.push({ kind: "reasoning", id: call.newId("rs_"), text: choice.reasoning, encrypted });
   }
   if (choice.calls.length === 0 || choice.text !== "") {
@@ -110,7 +111,7 @@ export function itemObject(item: OutputItem, done: boolean): string {
   switch (item.kind) {
     case "reasoning": {
       const summary = done ? `{"type":"summary_text","text":${JSON.stringify(item.text)}}` : "";
-      const sealed = item.encrypted ? `,"encrypted_content":"${sealedText(item.text)}"` : "";
+      const sealed = item.encrypted === null ? "" : `,"encrypted_content":"${item.encrypted}"`;
       return `{"id":"${item.id}","type":"reasoning","summary":[${summary}],"status":"${done ? "completed" : "in_progress"}"${done ? sealed : ""}}`;
     }
     case "message": {
@@ -138,8 +139,17 @@ export function messageLogprobs({ text, events, topLogprobs }: MessageItem): str
   return JSON.stringify(pieces.flatMap((piece) => computeLogProbabilities(piece, topLogprobs)));
 }
 
-export function sealedText(text: string): string {
-  return `sim.${Buffer.from(text).toString("base64url")}`;
+/** Bound to the seed, as encrypted content is to an organization. */
+export function sealText(seed: number, text: string): string {
+  return `${sealPrefix(seed)}${Buffer.from(text).toString("base64url")}`;
+}
+
+export function isSealedHere(seed: number, content: unknown): boolean {
+  return typeof content === "string" && content.startsWith(sealPrefix(seed));
+}
+
+function sealPrefix(seed: number): string {
+  return `sim.${seed}.`;
 }
 
 export function responsesUsage(usage: Usage): string {

@@ -7,7 +7,7 @@ import { invalid, missing, notJson, type Refusal, refusal } from "./errors.ts";
 import { isRecord, isTrue, parseJson, stringField } from "./json-fields.ts";
 import { eventsReply, jsonReply, NO_USAGE, type Reply, reportUsage } from "./reply.ts";
 import { responseEvents } from "./response-events.ts";
-import { planResponse, responseObject, responsesUsage, sealedText } from "./response-object.ts";
+import { isSealedHere, planResponse, responseObject, responsesUsage, sealText } from "./response-object.ts";
 import type { ResponseStore, StoredResponse } from "./response-store.ts";
 
 /** `keep` is called for every response that is started, stored or not. */
@@ -25,6 +25,8 @@ export function createResponse(
   if (previous !== null && "kind" in previous) return previous;
   const orphan = rejectOrphanedOutput(fields.get("input") ?? "", previous);
   if (orphan !== null) return orphan;
+  const unreadable = rejectForeignReasoning(fields.get("input") ?? "", call.seed);
+  if (unreadable !== null) return unreadable;
   const previousTokens = previous === null ? 0 : previous.planned.usage.input + previous.planned.usage.output;
   const answer = planAnswer(call, "input", previousTokens);
   if ("kind" in answer) return answer;
@@ -56,6 +58,21 @@ function findPrevious(call: Call, store: ResponseStore): StoredResponse | Refusa
       code: "previous_response_not_found",
     })
   );
+}
+
+/** Reasoning that another organization has encrypted cannot be read. */
+function rejectForeignReasoning(input: string, seed: number): Refusal | null {
+  if (!input.includes('"encrypted_content"')) return null;
+  const items = parseJson(input);
+  const isForeign = (item: unknown) =>
+    isRecord(item) &&
+    item.type === "reasoning" &&
+    item.encrypted_content != null &&
+    !isSealedHere(seed, item.encrypted_content);
+  if (!Array.isArray(items) || !items.some(isForeign)) return null;
+  const message =
+    "The encrypted content could not be verified. Reason: Encrypted content could not be decrypted.";
+  return refusal(400, { message, param: null, code: "invalid_encrypted_content" });
 }
 
 /** A tool output needs its call, in the input or in the previous turn. */
@@ -90,7 +107,7 @@ export function compact(call: Call, store: ResponseStore): Reply {
   const value = parseJson(call.fields.get("input") ?? "[]");
   if (value === undefined) return notJson();
   const userItems = inputItems(value, call.newId).filter((item) => item.role === "user");
-  const summary = sealedText(`compacted ${userItems.length} user messages`);
+  const summary = sealText(call.seed, `compacted ${userItems.length} user messages`);
   const output = [...userItems, { id: call.newId("cmp_"), type: "compaction", encrypted_content: summary }];
   const usage: Usage = { input: call.tokens.ofPrompt(call.fields), cached: 0, output: 16, reasoning: 0 };
   const reportedUsage = reportUsage(usage, call.fault);

@@ -59,6 +59,8 @@ export type CallUnit = (typeof CALL_UNITS)[number];
 /** Service tiers that have prices of their own. */
 export const SERVICE_TIERS = ["flex", "priority", "fast"] as const;
 export type ServiceTier = (typeof SERVICE_TIERS)[number];
+/** `standard` stands for every tier without prices of its own. */
+export type ReportedTier = ServiceTier | "standard";
 
 /**
  * Field names as in the configuration file. Amounts are USD as decimal strings, exactly as the operator wrote them.
@@ -346,53 +348,3 @@ export interface PolicyRecords {
   /** Entries that replace those of the bundled price list. */
   priceList?: PriceList | null;
 }
-
-/** Who may create an account: anyone, invited people only, or nobody. */
-export const REGISTRATIONS = ["open", "invite", "closed"] as const;
-export type Registration = (typeof REGISTRATIONS)[number];
-
-/** TLS from the first byte, STARTTLS before any other command, or no TLS. */
-export const SMTP_SECURITY = ["tls", "starttls", "none"] as const;
-export type SmtpSecurity = (typeof SMTP_SECURITY)[number];
-
-export interface SmtpRecord {
-  host: string;
-  port: number;
-  security: SmtpSecurity;
-  user: string | null;
-  sealedPassword: string | null;
-  from: string;
-  /** Whether a loopback or private address may be dialled. Only the configuration file can allow it. */
-  privateNetwork: boolean;
-}
-
-/** A webhook that alerts are posted to. */
-export interface WebhookRecord {
-  name: string;
-  url: string;
-  /** Key that signs deliveries; null: unsigned. */
-  sealedSecret: string | null;
-  privateNetwork: boolean;
-  enabled: boolean;
-}
-
-export interface AlertsRecord {
-  webhooks: WebhookRecord[];
-  accountParked: { enabled: boolean };
-  /** No account of a group is available for this long. */
-  poolEmpty: { enabled: boolean; forMs: number };
-  /** USD as a decimal string, per UTC day. */
-  spend: { enabled: boolean; usdPerDay: string };
-  errorRate: { enabled: boolean; percent: number; overMs: number; requestsMin: number };
-  /** The number of overruns of one user within this time. */
-  overruns: { enabled: boolean; count: number; overMs: number };
-}
-
-export const DEFAULT_ALERTS: AlertsRecord = {
-  webhooks: [],
-  accountParked: { enabled: true },
-  poolEmpty: { enabled: true, forMs: 60_000 },
-  spend: { enabled: false, usdPerDay: "100" },
-  errorRate: { enabled: true, percent: 20, overMs: 300_000, requestsMin: 20 },
-  overruns: { enabled: true, count: 3, overMs: 3_600_000 },
-};

@@ -87,6 +87,14 @@ export const ALERT_RULES: readonly AlertRule[] = [
     action: "The database accepts less than arrives. Check its load and its disk.",
   },
   {
+    name: "GatewaySettlementsOverdue",
+    query: `${q.series("gateway_overdue_settlements")} > 0`,
+    for: "5m",
+    severity: "warning",
+    summary: "{{ $value }} settlements of {{ $labels.instance }} are not in the database.",
+    action: "They are saved in the data folder. Check the database and the log (till_write_failed).",
+  },
+  {
     name: "GatewayPolicyStale",
     query: `${q.series("gateway_policy_age_seconds")} > 60`,
     for: "1m",

@@ -264,6 +264,21 @@ const MONEY: Row = {
       unit: "bytes",
       queries: one(q.series("gateway_journal_bytes"), "{{instance}}"),
     },
+    {
+      title: "Billing transactions",
+      about: "Time from the start of a transaction to its commit.",
+      unit: "s",
+      queries: [
+        { query: q.quantile(0.5, "gateway_store_commit_seconds", []), legend: "p50" },
+        { query: q.quantile(0.99, "gateway_store_commit_seconds", []), legend: "p99" },
+      ],
+    },
+    {
+      title: "Overdue settlements",
+      about: "Settlements that the database did not accept in time.",
+      unit: "short",
+      queries: one(q.series("gateway_overdue_settlements"), "{{instance}}"),
+    },
   ],
 };
 

@@ -32,8 +32,13 @@ export function objects(value: unknown): Json[] {
   return Array.isArray(value) ? value.filter(isRecord) : [];
 }
 
-/** `isStrict`: the model requires signatures, as Gemini 3 does. */
-export function checkGeminiBody(body: Json, isStrict: boolean): Refusal | null {
+export interface SignatureRules {
+  /** The model requires signatures, as Gemini 3 does. */
+  readonly isStrict: boolean;
+  readonly seed: number;
+}
+
+export function checkGeminiBody(body: Json, rules: SignatureRules): Refusal | null {
   const unknown = Object.keys(body).find((name) => !BODY_FIELDS.has(name));
   if (unknown !== undefined) return unknownName(unknown);
   const contents = mergeTurns(objects(body.contents));
@@ -41,7 +46,7 @@ export function checkGeminiBody(body: Json, isStrict: boolean): Refusal | null {
     return invalidArgument("* GenerateContentRequest.contents: contents is not specified\n");
   return (
     checkTurns(contents) ??
-    checkSignatures(contents, isStrict) ??
+    checkSignatures(contents, rules) ??
     checkTools(objects(body.tools)) ??
     checkConfig(isRecord(body.generationConfig) ? body.generationConfig : {})
   );
@@ -103,7 +108,7 @@ function checkTurns(contents: readonly Json[]): Refusal | null {
 }
 
 /** The current turn begins after the last message of the user. Only the first call of each of its steps is signed. */
-function checkSignatures(contents: readonly Json[], isStrict: boolean): Refusal | null {
+function checkSignatures(contents: readonly Json[], { isStrict, seed }: SignatureRules): Refusal | null {
   const turnAt = contents.findLastIndex(
     ({ role, parts }) => role !== "model" && objects(parts).some(({ text }) => typeof text === "string"),
   );
@@ -120,7 +125,7 @@ function checkSignatures(contents: readonly Json[], isStrict: boolean): Refusal 
           );
         continue;
       }
-      if (!isSignatureOf(thoughtSignature, signedCall(String(call.name), call.args)))
+      if (!isSignatureOf(seed, thoughtSignature, signedCall(String(call.name), call.args)))
         return invalidArgument("Corrupted thought signature.");
     }
   }

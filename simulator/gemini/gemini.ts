@@ -28,7 +28,7 @@ const LANES_PER_CANDIDATE = 2 + CALLS_MAX;
 export function generateContent(call: Call, streams: boolean): Reply {
   const body = readBody(call);
   if (body === null) return invalidArgument("Invalid JSON payload received. Expected an object.");
-  const refused = checkGeminiBody(body, isStrict(call.behaviour));
+  const refused = checkGeminiBody(body, { isStrict: isStrict(call.behaviour), seed: call.seed });
   if (refused !== null) return refused;
   const thinking = readThinking(body);
   const behaviour = thinking.isOff ? { ...call.behaviour, reasons: false } : call.behaviour;
@@ -46,7 +46,7 @@ export function countTokens(call: Call): Reply {
   const body = readBody(call);
   if (body === null) return invalidArgument("Invalid JSON payload received. Expected an object.");
   const inner = isRecord(body.generateContentRequest) ? body.generateContentRequest : body;
-  const refused = checkGeminiBody(inner, false);
+  const refused = checkGeminiBody(inner, { isStrict: false, seed: call.seed });
   if (refused !== null) return refused;
   const totalTokens = call.tokens.ofPrompt(toChatFields(inner));
   const details = [{ modality: "TEXT", tokenCount: totalTokens }];
@@ -159,14 +159,14 @@ class GeminiResponse {
   }
 
   #textSignature({ text, reasoning, calls }: Choice): Json {
-    return reasoning === "" || calls.length > 0 ? {} : { thoughtSignature: sign(text) };
+    return reasoning === "" || calls.length > 0 ? {} : { thoughtSignature: sign(this.#call.seed, text) };
   }
 
   /** Only the first of parallel calls is signed. */
   #callPart({ name, arguments: input }: ToolCall, { isSigned }: { readonly isSigned: boolean }): Json {
     const args: unknown = parseJson(input);
     const part = { functionCall: { name, args } };
-    return isSigned ? { ...part, thoughtSignature: sign(signedCall(name, args)) } : part;
+    return isSigned ? { ...part, thoughtSignature: sign(this.#call.seed, signedCall(name, args)) } : part;
   }
 
   #candidate(index: number, parts: readonly Json[], finishReason: string | null): Json {

@@ -10,12 +10,12 @@ const PLACEHOLDER = "skip_thought_signature_validator";
 const KIND = "simulated-thought/";
 
 /** Bound to what was signed, so that a signature on another part is detected. */
-export function sign(content: string): string {
-  return Buffer.from(`${KIND}${computeHash(7, content).toString(16)}`).toString("base64");
+export function sign(seed: number, content: string): string {
+  return Buffer.from(`${KIND}${computeHash(seed, content).toString(16)}`).toString("base64");
 }
 
-export function isSignatureOf(signature: unknown, content: string): boolean {
-  return signature === PLACEHOLDER || signature === sign(content);
+export function isSignatureOf(seed: number, signature: unknown, content: string): boolean {
+  return signature === PLACEHOLDER || signature === sign(seed, content);
 }
 
 export function signedCall(name: string, args: unknown): string {

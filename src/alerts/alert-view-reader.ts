@@ -9,7 +9,7 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import type { PolicyGroup } from "../policy/snapshot.ts";
 import type { AccountReport } from "../pool/health-report.ts";
 import type { Pool } from "../pool/pool.ts";
-import type { AlertsRecord } from "../records.ts";
+import type { AlertsRecord } from "../settings-records.ts";
 import type { Db } from "../store/engine/db.ts";
 import { type RepeatedOverruns, readRepeatedOverruns } from "../store/money/overruns.ts";
 import type { AlertView } from "./conditions.ts";

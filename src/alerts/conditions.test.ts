@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { AccountReport } from "../pool/health-report.ts";
-import { DEFAULT_ALERTS } from "../records.ts";
+import { DEFAULT_ALERTS } from "../settings-records.ts";
 import type { AlertRecord } from "../store/alerts/alerts.ts";
 import { type AlertView, findConditions, isOver } from "./conditions.ts";
 

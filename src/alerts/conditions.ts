@@ -6,7 +6,7 @@
 import { usdText } from "../money/nano.ts";
 import type { BillingFault } from "../observe/billing-faults.ts";
 import type { AccountReport } from "../pool/health-report.ts";
-import type { AlertsRecord } from "../records.ts";
+import type { AlertsRecord } from "../settings-records.ts";
 import type { AlertDetails, AlertRecord, AlertRule } from "../store/alerts/alerts.ts";
 import type { RepeatedOverruns } from "../store/money/overruns.ts";
 import type { SpentToday } from "./daily-spending.ts";

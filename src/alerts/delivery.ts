@@ -1,9 +1,9 @@
 /** Webhook deliveries: their bodies, signatures and retries. */
 
 import type { Clock } from "../net/wire/clock.ts";
-import type { WebhookRecord } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { SealError, unseal, webhookSecretBinding } from "../secrets/seal.ts";
+import type { WebhookRecord } from "../settings-records.ts";
 import {
   type AlertEvent,
   type AlertRecord,

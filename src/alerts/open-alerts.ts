@@ -5,7 +5,7 @@
 
 import type { NewId } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
-import type { AlertsRecord, WebhookRecord } from "../records.ts";
+import type { AlertsRecord, WebhookRecord } from "../settings-records.ts";
 import {
   type AlertEvent,
   type AlertRecord,

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import type { Clock, NewId } from "../net/wire/clock.ts";
 import { BillingFaults } from "../observe/billing-faults.ts";
+import { BillingMetrics } from "../observe/billing-metrics.ts";
 import type { Log } from "../observe/log.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
@@ -19,6 +20,7 @@ import { SettlementSpool } from "./engine/settlement-spool.ts";
 import { Idempotency, type IdempotencyOptions } from "./idempotency/idempotency.ts";
 import { Journal } from "./journal/journal.ts";
 import { type MaintenanceLimits, startMaintenance } from "./maintenance/start-maintenance.ts";
+import { measureCommits } from "./measured-db.ts";
 import { type RecoveryLimits, startRecovery } from "./recovery/recovery.ts";
 import { WriteBehindBilling } from "./write-behind/write-behind-billing.ts";
 import type { WriteBehindLimits } from "./write-behind/write-behind-options.ts";
@@ -27,6 +29,7 @@ export interface Billing {
   billingEngine: BillingEngine;
   idempotency: Idempotency;
   faults: BillingFaults;
+  metrics: BillingMetrics;
   /**
    * Whether a request that arrives now could be recorded. Resolves within a fixed time, even if the database does not
    * respond.
@@ -82,7 +85,15 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
   const { clock, keyring, log, limits, self } = options;
   const spoolDir = join(options.dataDir, "settlements");
   const faults = new BillingFaults(clock.nowMs);
-  const { billingEngine, close } = await openEngine(faults, { ...options, db }, self.id, spoolDir);
+  const metrics = new BillingMetrics();
+  const counters = { faults, metrics };
+  const measured = measureCommits(db, metrics.commits, clock);
+  const { billingEngine, close } = await openEngine(
+    counters,
+    { ...options, db: measured },
+    self.id,
+    spoolDir,
+  );
   const idempotency = new Idempotency({ db, clock, keyring, incarnation: self.id, ...limits.idempotency });
   const recovery = await startRecovery({
     db,
@@ -113,6 +124,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
     billingEngine,
     idempotency,
     faults,
+    metrics,
     isReady,
     async close() {
       await maintenance.stop();
@@ -127,7 +139,7 @@ async function openBillingOn(options: BillingOptions, db: Db): Promise<Billing> 
 
 /** On SQLite, batches are booked over a second connection, so that their transactions do not block readers. */
 async function openEngine(
-  faults: BillingFaults,
+  { faults, metrics }: { faults: BillingFaults; metrics: BillingMetrics },
   { db, databaseUrl, clock, log, durability, limits }: BillingOptions,
   incarnation: string,
   spoolDir: string,
@@ -141,6 +153,7 @@ async function openEngine(
     spool: new SettlementSpool(spoolDir, incarnation),
     durability,
     faults,
+    metrics,
     limits: limits.billingEngine,
     journal: new Journal({ dir: spoolDir, incarnation, segmentBytes }),
   };
@@ -152,7 +165,7 @@ async function openEngine(
     );
     return { billingEngine, close: () => billingEngine.stop() };
   }
-  const bookingDb = await openDb(databaseUrl);
+  const bookingDb = measureCommits(await openDb(databaseUrl), metrics.commits, clock);
   const checkpointer = openWalCheckpointer(databaseUrl);
   const embedded = { bookingDb, writeBehind, checkpointWal: checkpointer.checkpoint };
   const billingEngine = new HoldQueueBilling(

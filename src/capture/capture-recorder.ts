@@ -51,7 +51,7 @@ export interface CapturedCaller {
 type DropReason = "memory" | "queue_full" | "failed";
 
 /** Why a capture is taken. */
-interface CaptureReason {
+export interface CaptureReason {
   readonly key: CapturedCaller["key"];
   readonly mode: CaptureMode;
   /** The capture is one of the next requests that an administrator ordered. */
@@ -90,14 +90,15 @@ export class CaptureRecorder implements CaptureMemory {
     this.#thread = new CaptureThread(options.limits.sealTimeoutMs);
   }
 
-  /** Null if the request is not captured. Call it only if the key or its group has captures. */
-  begin({ key, group }: CapturedCaller, request: ArrivedRequest): RequestCapture | null {
-    const reason: CaptureReason = {
-      key,
-      mode: key.capture?.mode ?? group.capture,
-      isOrdered: this.#hasOpenOrder(key),
-    };
-    if (reason.mode === "off" && !reason.isOrdered) return null;
+  /** Null if the requests of this caller are not captured now. */
+  findReason({ key, group }: CapturedCaller): CaptureReason | null {
+    const mode = key.capture?.mode ?? group.capture;
+    const isOrdered = this.#hasOpenOrder(key);
+    return mode === "off" && !isOrdered ? null : { key, mode, isOrdered };
+  }
+
+  begin(reason: CaptureReason, request: ArrivedRequest): RequestCapture {
+    const { key } = reason;
     if (reason.isOrdered) this.#countBegun(key, 1);
     return new RequestCapture(request, {
       memory: this,

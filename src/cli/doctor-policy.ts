@@ -10,9 +10,10 @@ import {
   type Shortcoming,
 } from "../policy/publication.ts";
 import { compileSnapshot, type PolicyAccount } from "../policy/snapshot.ts";
-import type { AccountRecord, GroupRecord, PolicyRecords, Registration } from "../records.ts";
+import type { AccountRecord, GroupRecord, PolicyRecords } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
+import type { Registration } from "../settings-records.ts";
 import type { Finding } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
 

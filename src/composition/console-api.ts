@@ -46,6 +46,7 @@ export function openConsoleApi(context: ProcessContext, services: ConsoleService
     usageExport,
     isReady: billing.isReady,
     billingFaults: billing.faults,
+    billingMetrics: billing.metrics,
     live: openLive({ gateway, alerts, node: () => address.node }),
   });
 }

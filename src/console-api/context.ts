@@ -5,6 +5,7 @@ import type { Installation } from "../config/installation/installation.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Mail } from "../mail/mail.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
+import type { BillingMetrics } from "../observe/billing-metrics.ts";
 import type { UsageExport } from "../usage-export/engine.ts";
 import type { Live } from "./live/live.ts";
 import type { AuthThrottles } from "./throttling/auth-throttles.ts";
@@ -49,6 +50,7 @@ export interface ConsoleContext {
   isReady(): Promise<boolean>;
   /** Billing faults since the process started. */
   readonly billingFaults: Pick<BillingFaults, "list">;
+  readonly billingMetrics: BillingMetrics;
   /** Live data of this process. */
   readonly live: Live;
 }

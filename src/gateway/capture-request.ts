@@ -9,11 +9,13 @@ import { presentedSecret } from "./admission/authenticate.ts";
 import type { AuthenticatedRequest, ReadRequest, RequestContext } from "./request-context.ts";
 
 export function beginCapture(
-  captures: Pick<CaptureRecorder, "begin">,
+  captures: Pick<CaptureRecorder, "findReason" | "begin">,
   { call, caller, endpoint }: AuthenticatedRequest,
 ): RequestCapture | null {
+  const reason = captures.findReason(caller);
+  if (reason === null) return null;
   const { headers } = call.request;
-  return captures.begin(caller, {
+  return captures.begin(reason, {
     path: publicPath(endpoint).replace("{model}", endpoint.model ?? "{model}"),
     transport: call.conversation === null ? "http" : "websocket",
     headers,

@@ -10,6 +10,7 @@ import {
   computeTariffCosts,
   costAtMost,
   costLines,
+  dearerTier,
   type ForeseenInput,
   makeTariff,
   NOTHING_USED,
@@ -61,7 +62,7 @@ const used: fc.Arbitrary<PricedUsage> = fc.record<PricedUsage>({
   images: fc.nat(10),
   webSearches: fc.nat(10),
   imageKind: fc.option(fc.constantFrom(...KINDS, "1024x1024/low", "9x9")),
-  tier: fc.option(fc.constantFrom(...SERVICE_TIERS)),
+  tier: fc.option(fc.constantFrom(...SERVICE_TIERS, "standard" as const)),
 });
 /** Details that fit into their totals, without the parts that replace each other. */
 const plain = used.map((some): PricedUsage => ({ ...some, images: 0 }));
@@ -305,7 +306,7 @@ function exactCost(terms: Price, what: PricedUsage): bigint {
   const cached = (isLong ? long.cached_input : terms.cached_input) ?? input;
   const written = (isLong ? long.cache_write : terms.cache_write) ?? input;
   const writtenForHour = (isLong ? long.cache_write_1h : terms.cache_write_1h) ?? written;
-  const tier = what.tier == null ? undefined : terms.tier?.[what.tier];
+  const tier = what.tier == null || what.tier === "standard" ? undefined : terms.tier?.[what.tier];
   // The rate of a tier is rounded up to a whole pico-USD per token.
   const rate = (usd: string) =>
     tier === undefined ? scaled(usd) : (scaled(usd) * scaled(tier) + 999_999n) / 1_000_000n;
@@ -466,4 +467,13 @@ test("equal prices in another notation are the same tariff", () => {
   const other = makeTariff({ input: "0.15", output: "0.6", images: { a: "2.00", b: "1" } }, { group: "1.5" });
   expect(other).toEqual(one);
   expect(makeTariff({ input: "0.15" }).id).not.toBe(makeTariff({ input: "0.151" }).id);
+});
+
+test("a requested tier counts for a hold only if it is dearer than the standard one", () => {
+  const tariff = makeTariff({ input: "1", output: "2", tier: { priority: "1.5", flex: "0.5", fast: "1" } });
+  expect(dearerTier(tariff, "priority")).toBe("priority");
+  expect(dearerTier(tariff, "flex")).toBeNull();
+  expect(dearerTier(tariff, "fast")).toBeNull();
+  expect(dearerTier(tariff, null)).toBeNull();
+  expect(dearerTier(makeTariff({ input: "1", output: "2" }), "priority")).toBeNull();
 });

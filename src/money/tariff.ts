@@ -4,7 +4,14 @@
  */
 
 import { createHash } from "node:crypto";
-import type { CallUnit, Price, ServiceTier, TokenUnit } from "../records.ts";
+import {
+  type CallUnit,
+  type Price,
+  type ReportedTier,
+  type ServiceTier,
+  TOKEN_UNITS,
+  type TokenUnit,
+} from "../records.ts";
 import { decimalText, type Nano, parseDecimal } from "./nano.ts";
 import {
   canonicalPrice,
@@ -52,8 +59,8 @@ export type UsageTerms = Pick<PricedUsage, "imageKind" | "tier">;
 export interface PricedUsage extends TokenCounts {
   /** Size and quality: "1024x1024/high". */
   imageKind: string | null;
-  /** The tier that served the request; null or absent for the standard one. */
-  tier?: ServiceTier | null;
+  /** The tier that served the request; null or absent if it is not known, which is priced as the standard one. */
+  tier?: ReportedTier | null;
 }
 
 export const NOTHING_USED: PricedUsage = { ...NO_TOKENS, imageKind: null };
@@ -180,6 +187,14 @@ export function costAtMost(tariff: Tariff, used: PricedUsage, foreseen: Foreseen
   if (!mayBeShort) return toCharge(tariff, asLong);
   const asShort = sumPico(prices, { ...used, inputTokens: above }, used);
   return toCharge(tariff, asLong > asShort ? asLong : asShort);
+}
+
+/** The tier if its prices are higher than the standard ones; null otherwise, for a tier that may not be granted. */
+export function dearerTier({ prices }: Tariff, tier: ServiceTier | null): ServiceTier | null {
+  const rates = tier === null ? undefined : prices.tiers.get(tier);
+  const isDearer =
+    rates !== undefined && TOKEN_UNITS.some((unit) => rates.tokens[unit] > prices.tokens[unit]);
+  return isDearer ? tier : null;
 }
 
 /** The upstream cost: without multipliers. */
@@ -335,9 +350,9 @@ function unitPrice(unit: CostUnit, prices: Prices, rates: TokenRates, imageKind:
   return unit === "image" ? imagePrice(prices, imageKind) : BigInt(rates[unit]);
 }
 
-function ratesFor(prices: Prices, used: TokenCounts, tier: ServiceTier | null | undefined): TokenRates {
+function ratesFor(prices: Prices, used: TokenCounts, tier: ReportedTier | null | undefined): TokenRates {
   // Nearly all prices have no tiers.
-  const { tokens, longContext } = tier ? (prices.tiers.get(tier) ?? prices) : prices;
+  const { tokens, longContext } = tier && tier !== "standard" ? (prices.tiers.get(tier) ?? prices) : prices;
   return longContext !== null && isLongContext(prices, used) ? longContext.tokens : tokens;
 }
 

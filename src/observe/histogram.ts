@@ -1,9 +1,24 @@
 /** Histograms of durations and rates, for `/metrics`. Adding a value is a short search and two additions. */
 
+/** The trace of a request whose value is in a histogram. */
+export interface TraceReference {
+  readonly traceId: string;
+  readonly atMs: number;
+}
+
+/** An example of the values in a bucket: the latest one whose trace is exported. */
+export interface Exemplar extends TraceReference {
+  readonly value: number;
+}
+
+/** By bucket. Empty while no trace is exported. */
+export type Exemplars = (Exemplar | undefined)[];
+
 export class HistogramCounts {
   readonly bounds: readonly number[];
   /** Number of values within each bound and above the previous one; the last entry is above all bounds. */
   readonly counts: number[];
+  readonly exemplars: Exemplars = [];
   sum = 0;
 
   constructor(bounds: readonly number[]) {
@@ -11,12 +26,13 @@ export class HistogramCounts {
     this.counts = Array.from({ length: bounds.length + 1 }, () => 0);
   }
 
-  add(value: number): void {
+  add(value: number, trace: TraceReference | null = null): void {
     const { bounds, counts } = this;
     let bucket = 0;
     while (bucket < bounds.length && value > (bounds[bucket] ?? 0)) bucket++;
     counts[bucket] = (counts[bucket] ?? 0) + 1;
     this.sum += value;
+    if (trace !== null) this.exemplars[bucket] = { ...trace, value };
   }
 }
 
@@ -29,13 +45,13 @@ export class LabelledHistogram {
     this.bounds = bounds;
   }
 
-  add(label: string, value: number): void {
+  add(label: string, value: number, trace: TraceReference | null = null): void {
     let histogram = this.#byLabel.get(label);
     if (histogram === undefined) {
       histogram = new HistogramCounts(this.bounds);
       this.#byLabel.set(label, histogram);
     }
-    histogram.add(value);
+    histogram.add(value, trace);
   }
 
   entries(): IterableIterator<[string, HistogramCounts]> {

@@ -143,6 +143,16 @@ export const METRICS = {
     help: "Paid requests recorded without a payer, damaged segments of journals, and failed hourly reconciliations.",
     labels: ["fault"],
   },
+  gateway_store_commit_seconds: {
+    type: "histogram",
+    help: "Time of a billing transaction from its start to its commit, in seconds.",
+    labels: [],
+  },
+  gateway_overdue_settlements: {
+    type: "gauge",
+    help: "Settlements that the database did not accept in time. They are saved until it does.",
+    labels: [],
+  },
   gateway_journal_bytes: {
     type: "gauge",
     help: "Size of the journal and of saved settlements in the data folder, in bytes.",

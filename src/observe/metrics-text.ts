@@ -1,5 +1,7 @@
 /** The Prometheus text format, version 0.0.4. */
 
+import type { Exemplar } from "./histogram.ts";
+
 export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 export type Labels = Readonly<Record<string, string>>;
@@ -14,6 +16,8 @@ export interface Histogram {
   /** Number of values within each bound and above the previous one; one more entry than bounds. */
   readonly counts: readonly number[];
   readonly sum: number;
+  /** By bucket. Only OpenMetrics has them. */
+  readonly exemplars?: readonly (Exemplar | undefined)[] | undefined;
 }
 
 export type MetricFamily = { readonly name: string; readonly help: string } & (
@@ -61,7 +65,7 @@ function formatHistogram(
   ];
 }
 
-function formatLine(name: string, labels: Labels, value: number): string {
+export function formatLine(name: string, labels: Labels, value: number): string {
   const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escapeValue(text)}"`);
   return `${name}${pairs.length === 0 ? "" : `{${pairs.join(",")}}`} ${formatNumber(value)}`;
 }
@@ -70,7 +74,7 @@ function formatNumber(value: number): string {
   return value === Number.POSITIVE_INFINITY ? "+Inf" : String(value);
 }
 
-function escapeHelp(text: string): string {
+export function escapeHelp(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
 }
 

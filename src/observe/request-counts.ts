@@ -4,6 +4,8 @@
  * names are used.
  */
 
+import { HistogramCounts, type TraceReference } from "./histogram.ts";
+
 /** The fields of a usage row that are counted here. */
 export interface EndedRequest {
   readonly endpoint: string;
@@ -51,15 +53,9 @@ export interface RequestSeries {
 /** In seconds, as Prometheus expects. */
 export const DURATION_BOUNDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600] as const;
 
-export interface Durations {
-  /** Number of requests within each bound and above the previous one; the last entry is above all bounds. */
-  readonly counts: number[];
-  sum: number;
-}
-
 export interface EndpointTimes {
-  readonly whole: Durations;
-  readonly firstByte: Durations;
+  readonly whole: HistogramCounts;
+  readonly firstByte: HistogramCounts;
 }
 
 export interface RequestCounts {
@@ -70,7 +66,8 @@ export interface RequestCounts {
   readonly errors: ReadonlyMap<string, ReadonlyMap<string, number>>;
   /** By the id of the account of the last attempt, then by outcome. */
   readonly accounts: ReadonlyMap<string, ReadonlyMap<string, number>>;
-  add(ended: EndedRequest, isPublished: boolean): void;
+  /** `trace`: null if the spans of the request are not exported. */
+  add(ended: EndedRequest, isPublished: boolean, trace?: TraceReference | null): void;
 }
 
 export function openRequestCounts(): RequestCounts {
@@ -94,12 +91,12 @@ export function openRequestCounts(): RequestCounts {
     times,
     errors,
     accounts,
-    add(ended, isPublished) {
+    add(ended, isPublished, trace = null) {
       const { endpoint, accountId, errorCode, firstByteMs } = ended;
       addTo(findOrAddSeries(ended, isPublished ? ended.publicModel : ""), ended);
       const { whole, firstByte } = getOrCreate(times, endpoint, createTimes);
-      addDuration(whole, ended.durationMs);
-      if (firstByteMs !== null) addDuration(firstByte, firstByteMs);
+      whole.add(ended.durationMs / 1_000, trace);
+      if (firstByteMs !== null) firstByte.add(firstByteMs / 1_000, trace);
       if (errorCode !== null) increment(getOrCreate(errors, endpoint, createCounter), errorCode);
       if (accountId !== null) increment(getOrCreate(accounts, accountId, createCounter), ended.outcome);
     },
@@ -118,14 +115,6 @@ function addTo(series: RequestSeries, ended: EndedRequest): void {
   series.costNano += Number(ended.costNano);
   series.chargedNano += Number(ended.chargedNano);
   series.upstreamNano += Number(ended.upstreamNano);
-}
-
-function addDuration(durations: Durations, ms: number): void {
-  const seconds = ms / 1_000;
-  let bucket = 0;
-  while (bucket < DURATION_BOUNDS.length && seconds > (DURATION_BOUNDS[bucket] ?? 0)) bucket++;
-  durations.counts[bucket] = (durations.counts[bucket] ?? 0) + 1;
-  durations.sum += seconds;
 }
 
 function createSeries(endpoint: string, model: string, outcome: string, status: number): RequestSeries {
@@ -149,8 +138,7 @@ function createSeries(endpoint: string, model: string, outcome: string, status: 
 }
 
 function createTimes(): EndpointTimes {
-  const begin = () => ({ counts: Array.from({ length: DURATION_BOUNDS.length + 1 }, () => 0), sum: 0 });
-  return { whole: begin(), firstByte: begin() };
+  return { whole: new HistogramCounts(DURATION_BOUNDS), firstByte: new HistogramCounts(DURATION_BOUNDS) };
 }
 
 const createCounter = () => new Map<string, number>();

@@ -3,7 +3,7 @@
  * values only grow. Labels are names of models and groups and ids of accounts, so clients cannot add series.
  */
 
-import { LabelledHistogram, PairCounter } from "./histogram.ts";
+import { LabelledHistogram, PairCounter, type TraceReference } from "./histogram.ts";
 
 /** In seconds. Reasoning models may take minutes to begin. */
 export const LATENCY_BOUNDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300] as const;
@@ -41,6 +41,8 @@ export interface MeasuredRequest {
   readonly limit: LimitRefusal | null;
   readonly attempts: readonly MeasuredAttempt[];
   readonly isSocketTurn: boolean;
+  /** Null if the spans of the request are not exported. */
+  readonly traceReference?: TraceReference | null;
 }
 
 export class RequestMetrics {
@@ -73,9 +75,9 @@ export class RequestMetrics {
     this.#addAttempts(request);
   }
 
-  #addSpeed({ model, firstContentMs, durationMs, outputTokens }: MeasuredRequest): void {
+  #addSpeed({ model, firstContentMs, durationMs, outputTokens, traceReference }: MeasuredRequest): void {
     if (firstContentMs === null) return;
-    this.firstToken.add(model, firstContentMs / 1_000);
+    this.firstToken.add(model, firstContentMs / 1_000, traceReference);
     const outputMs = durationMs - firstContentMs;
     if (outputTokens >= SPEED_TOKENS_MIN && outputMs > 0)
       this.outputSpeed.add(model, (outputTokens * 1_000) / outputMs);

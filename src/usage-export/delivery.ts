@@ -4,9 +4,9 @@ import { buildFailure, postWebhook, signBody, type WebhookResponse } from "../al
 import type { HttpClient } from "../net/http-client/client.ts";
 import type { Dialer } from "../net/http-client/dial.ts";
 import type { Clock } from "../net/wire/clock.ts";
-import type { WebhookRecord } from "../records.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { exportSecretBinding, SealError, unseal } from "../secrets/seal.ts";
+import type { WebhookRecord } from "../settings-records.ts";
 import type { ExportTarget } from "../store/usage-feed/targets.ts";
 import { VERSION } from "../version.ts";
 import type { UsageBatch } from "./batch.ts";

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../net/wire/clock.ts";
 import type { Log } from "../observe/log.ts";
-import type { WebhookRecord } from "../records.ts";
+import type { WebhookRecord } from "../settings-records.ts";
 import { type Db, transaction } from "../store/engine/db.ts";
 import type { JobLease } from "../store/nodes/job-leases.ts";
 import type { UsageFeed } from "../store/usage-feed/feed.ts";

@@ -11,7 +11,7 @@ export interface Layer {
   readonly mayImport: readonly string[] | "everything";
 }
 
-const SHARED_WORDS = ["records", "capture-records", "errors"];
+const SHARED_WORDS = ["records", "capture-records", "settings-records", "errors"];
 const GATEWAY_IMPORTS = [
   ...SHARED_WORDS,
   "net",
@@ -104,7 +104,18 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "usage-export",
     holds: "usage as records for other systems: batches of the usage feed, their delivery to webhooks",
-    mayImport: ["net", "records", "money", "observe", "secrets", "store", "policy", "alerts", "version"],
+    mayImport: [
+      "net",
+      "records",
+      "settings-records",
+      "money",
+      "observe",
+      "secrets",
+      "store",
+      "policy",
+      "alerts",
+      "version",
+    ],
   },
   {
     name: "alerts",
@@ -112,6 +123,7 @@ export const LAYERS: readonly Layer[] = [
     mayImport: [
       "net",
       "records",
+      "settings-records",
       "money",
       "observe",
       "secrets",
@@ -125,7 +137,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "mail",
     holds: "sends e-mail over SMTP",
-    mayImport: ["net", "records", "secrets", "store", "accounts"],
+    mayImport: ["net", "records", "settings-records", "secrets", "store", "accounts"],
   },
   {
     name: "config",
@@ -133,6 +145,7 @@ export const LAYERS: readonly Layer[] = [
     mayImport: [
       "net",
       "records",
+      "settings-records",
       "capture-records",
       "vendors",
       "money",
@@ -192,7 +205,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "store",
     holds: "SQL. Only `store/engine/` knows the database engine",
-    mayImport: ["net", "records", "capture-records", "money", "secrets"],
+    mayImport: ["net", "records", "settings-records", "capture-records", "money", "secrets"],
   },
   {
     name: "money",
@@ -220,6 +233,11 @@ export const LAYERS: readonly Layer[] = [
     name: "records",
     holds: "the records that the store keeps and the policy is compiled from",
     mayImport: ["capture-records"],
+  },
+  {
+    name: "settings-records",
+    holds: "the settings of the whole gateway as stored: registration, mail, alerts",
+    mayImport: [],
   },
   {
     name: "capture-records",

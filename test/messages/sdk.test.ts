@@ -13,6 +13,7 @@ const MODELS = {
   "claude-broken": "fault/error-in-stream",
   "claude-busy": "fault/529",
   "claude-full": "fault/context",
+  "claude-uncounted": "fault/404",
   "claude-slow": "sim-fast@events=200,interval=20ms",
 };
 const WEATHER = {
@@ -101,11 +102,13 @@ describe.each(Object.keys(SDK_PACKAGES) as SdkVersion[])("the SDK %s", (version)
       "thinking" in block ? { ...block, signature: "Zm9yZ2Vk" } : block,
     );
     const replay = [...HELLO, { role: "assistant", content: forged }, { role: "user", content: "And now?" }];
-    // The upstream's own words: clients recognize them and repeat the request without the block.
-    expect(await failureOf(client.messages.create({ ...params, messages: replay }))).toMatchObject({
-      status: 400,
-      message: expect.stringContaining("Invalid `signature` in `thinking` block"),
+    // The upstream rejects the signature of another account, so the request is repeated without the block.
+    const { ledger } = gateway.simulator;
+    const before = ledger.totals().requests;
+    expect(await client.messages.create({ ...params, messages: replay })).toMatchObject({
+      stop_reason: "end_turn",
     });
+    expect(ledger.totals().requests).toBe(before + 2);
   });
 
   test("counts tokens without a request being recorded", async () => {
@@ -161,6 +164,20 @@ test("only a model without capacity is answered with 529", async () => {
     status: 529,
     error: { error: { type: "overloaded_error" } },
   });
+});
+
+test("an upstream that cannot count tokens is not held against its account or its model", async () => {
+  const client = await openSdk("1.x", gateway.url);
+  const count = () => client.messages.countTokens({ model: "claude-uncounted", messages: HELLO });
+  // Claude Code counts dozens of times within a second.
+  const counts = await Promise.all(Array.from({ length: 20 }, count));
+  expect(counts.every(({ input_tokens: tokens }) => tokens > 0)).toBe(true);
+  const before = gateway.simulator.ledger.totals().requests;
+  await count();
+  // The account is still asked: neither it nor the model is suspended.
+  expect(gateway.simulator.ledger.totals().requests).toBe(before + 1);
+  const params = { model: "claude-fast", max_tokens: 10, messages: HELLO };
+  expect(await client.messages.create(params)).toMatchObject({ type: "message" });
 });
 
 test("a client that disconnects ends the request upstream", async () => {

@@ -335,6 +335,18 @@ describe("an order for a key", () => {
     await order({ mode: null, next: null });
   });
 
+  test("goes on when only the mode is changed", async () => {
+    const { id } = await ownerOf(TEST_KEY);
+    await order({ mode: null, next: { requests: 3, for_ms: 60_000 } });
+    await send();
+    await list();
+    expect(await order({ mode: "off" })).toMatchObject({ mode: "off", remaining: 2 });
+    await Promise.all([send(), send(), send()]);
+    expect(await list()).toHaveLength(3);
+    expect(await order({ mode: null, next: null })).toMatchObject({ mode: null, until_at: null });
+    await admin.call("admin.captures.clear", { query: { key: id } });
+  });
+
   test("ends when its time is over", async () => {
     await order({ mode: null, next: { requests: 3, for_ms: 1_000 } });
     const { id } = await ownerOf(TEST_KEY);

@@ -71,6 +71,19 @@ test("metrics are valid Prometheus text: every line is a comment or a sample of 
   expect(announced.size).toBeGreaterThan(15);
 });
 
+test("metrics are OpenMetrics if the scraper accepts it, with the same values", async () => {
+  const response = await admin.fetch("/metrics", {
+    headers: { accept: "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5" },
+  });
+  expect(response.headers.get("content-type")).toBe(
+    "application/openmetrics-text; version=1.0.0; charset=utf-8",
+  );
+  const text = await response.text();
+  expect(text).toEndWith("\n# EOF\n");
+  expect(text).toContain("# TYPE gateway_requests counter\n");
+  expect(sumOf(text, "gateway_requests_total{")).toBe(sumOf(await scrape(), "gateway_requests_total{"));
+});
+
 test("metrics contain no secret of an upstream", async () => {
   await (await chat("wary")).text();
   const text = await scrape();

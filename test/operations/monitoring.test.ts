@@ -143,3 +143,13 @@ test("docs/operations.md lists every metric of the gateway", () => {
   const written = page.match(/`gateway_[a-z_]+`/g) ?? [];
   expect(written.filter((name) => !Object.hasOwn(METRICS, name.slice(1, -1)))).toEqual([]);
 });
+
+test("Prometheus stores the traces of requests as exemplars of the latency histograms", async () => {
+  for (const name of ["gateway_request_duration_seconds_bucket", "gateway_first_token_seconds_bucket"]) {
+    const found = await eventually(async () => {
+      const exemplars = await prometheus.exemplars(name);
+      return exemplars.length > 0 ? exemplars : undefined;
+    });
+    for (const { trace_id } of found) expect(trace_id).toMatch(/^[0-9a-f]{32}$/);
+  }
+});

@@ -20,6 +20,9 @@ const apiAnswer = z.union([
 const queryData = z.object({ result: z.array(series) });
 const rulesData = z.object({ groups: z.array(z.object({ rules: z.array(rule) })) });
 
+const labels = z.record(z.string(), z.string());
+const exemplarsData = z.array(z.object({ exemplars: z.array(z.object({ labels })) }));
+
 export type PrometheusSeries = z.output<typeof series>;
 export type PrometheusRule = z.output<typeof rule>;
 
@@ -27,6 +30,8 @@ export interface Prometheus {
   /** Rejects with Prometheus' own words if the query is invalid. */
   query(expression: string): Promise<readonly PrometheusSeries[]>;
   rules(): Promise<readonly PrometheusRule[]>;
+  /** The labels of the exemplars of the last hour. */
+  exemplars(expression: string): Promise<readonly Readonly<Record<string, string>>[]>;
   stop(): Promise<void>;
 }
 
@@ -52,6 +57,7 @@ export async function startPrometheus(gatewayUrl: string, token: string): Promis
       `--config.file=${configFile}`,
       `--storage.tsdb.path=${join(folder, "data")}`,
       `--web.listen-address=127.0.0.1:${port}`,
+      "--enable-feature=exemplar-storage",
     ],
     { stdout: "ignore", stderr: "ignore" },
   );
@@ -79,6 +85,12 @@ export async function startPrometheus(gatewayUrl: string, token: string): Promis
   });
   return {
     query,
+    async exemplars(expression) {
+      const seconds = Date.now() / 1_000;
+      const range = `start=${seconds - 3_600}&end=${seconds + 60}`;
+      const found = await call(`query_exemplars?query=${encodeURIComponent(expression)}&${range}`);
+      return exemplarsData.parse(found).flatMap(({ exemplars }) => exemplars.map(({ labels }) => labels));
+    },
     rules: async () => rulesData.parse(await call("rules")).groups.flatMap((group) => group.rules),
     stop,
   };

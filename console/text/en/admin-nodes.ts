@@ -31,6 +31,7 @@ export const adminNodes = {
     roll_up: "Roll-ups",
     sessions: "Sessions",
     stored_responses: "Stored responses",
+    usage_export: "Usage export",
   } as Record<string, string>,
   none: { title: "No nodes", text: "A node is listed from its start to its end." },
   mixed: {

@@ -31,6 +31,7 @@ export const adminNodes: Area<"adminNodes"> = {
     roll_up: "用量汇总",
     sessions: "会话清理",
     stored_responses: "已存储响应清理",
+    usage_export: "用量导出",
   },
   none: { title: "没有节点", text: "节点从启动到结束期间会显示在这里。" },
   mixed: {

@@ -5,6 +5,7 @@
 
 import type { Clock } from "../../net/wire/clock.ts";
 import type { BillingFaults } from "../../observe/billing-faults.ts";
+import type { BillingMetrics } from "../../observe/billing-metrics.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type HoldProgress, UNSENT } from "../../store/money/holds.ts";
@@ -34,6 +35,7 @@ export interface DirectBillingOptions {
   spool: SettlementSpool;
   durability: Durability;
   faults: BillingFaults;
+  metrics?: BillingMetrics;
   limits: BillingLimits;
 }
 
@@ -53,7 +55,12 @@ export class DirectBilling implements BillingEngine {
     this.#clock = clock;
     this.#limits = limits;
     this.disk = openDisk(options);
-    this.unsavedSettlements = new UnsavedSettlements({ spool, log, retryMs: limits.retryMs });
+    this.unsavedSettlements = new UnsavedSettlements({
+      spool,
+      log,
+      retryMs: limits.retryMs,
+      metrics: options.metrics,
+    });
     this.#progress = new Progress({
       limits,
       monotonicMs: clock.monotonicMs,

@@ -3,6 +3,7 @@
  * can continue: on disk if possible, otherwise only in memory. While any is only in memory, no new hold is made.
  */
 
+import type { BillingMetrics } from "../../observe/billing-metrics.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Settlement } from "./booking.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
@@ -12,6 +13,7 @@ export interface UnsavedSettlementsOptions {
   spool: SettlementSpool;
   log: Log;
   retryMs: number;
+  metrics?: Pick<BillingMetrics, "overdueSettlements"> | undefined;
 }
 
 export class UnsavedSettlements {
@@ -30,6 +32,7 @@ export class UnsavedSettlements {
   /** Resolves when the settlements are saved, on disk or in memory. */
   async save(settlements: readonly Settlement[]): Promise<void> {
     for (const { row } of settlements) this.#unbooked.add(row.requestId);
+    this.#reportCount();
     try {
       await this.#options.spool.add(settlements);
     } catch (error) {
@@ -49,6 +52,7 @@ export class UnsavedSettlements {
   /** The database has this settlement, whether or not it was saved here. */
   markBooked(requestId: string): void {
     if (!this.#unbooked.delete(requestId)) return;
+    this.#reportCount();
     this.#removeFromMemory(requestId);
     if (this.#unbooked.size > 0 || this.#hasRejected) return;
     const { spool, log } = this.#options;
@@ -67,6 +71,11 @@ export class UnsavedSettlements {
     this.#cancelRetry();
     for (const requestId of this.#inMemory.keys()) log.error("settlement_lost", { request_id: requestId });
     await spool.close();
+  }
+
+  #reportCount(): void {
+    const { metrics } = this.#options;
+    if (metrics !== undefined) metrics.overdueSettlements = this.#unbooked.size;
   }
 
   #saveInMemory(settlements: readonly Settlement[], error: unknown): void {

@@ -1,14 +1,14 @@
 /** Plans the settings of the installation: registration, retention, mail, alerts and usage export. Omitted secrets are kept. */
 
 import { parseUsd, usdText } from "../../money/nano.ts";
+import type { FieldChange } from "../../records.ts";
+import { SMTP_PASSWORD_BINDING, webhookSecretBinding } from "../../secrets/seal.ts";
 import {
   type AlertsRecord,
   DEFAULT_ALERTS,
-  type FieldChange,
   type SmtpRecord,
   type WebhookRecord,
-} from "../../records.ts";
-import { SMTP_PASSWORD_BINDING, webhookSecretBinding } from "../../secrets/seal.ts";
+} from "../../settings-records.ts";
 import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
 import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
 import { writeRegistration } from "../../store/settings/registration.ts";

@@ -1,7 +1,8 @@
 /** Plans the usage export. Omitted secrets are kept. */
 
-import type { FieldChange, WebhookRecord } from "../../records.ts";
+import type { FieldChange } from "../../records.ts";
 import { exportSecretBinding } from "../../secrets/seal.ts";
+import type { WebhookRecord } from "../../settings-records.ts";
 import {
   NO_USAGE_EXPORT,
   type UsageExportRecord,

@@ -3,17 +3,15 @@
 import type { Nano } from "../../money/nano.ts";
 import type {
   AccountRecord,
-  AlertsRecord,
   GroupRecord,
   KeyRecord,
   ModelRecord,
   PlanRecord,
   PriceList,
-  Registration,
-  SmtpRecord,
   SubscriptionRecord,
   UserRecord,
 } from "../../records.ts";
+import type { AlertsRecord, Registration, SmtpRecord } from "../../settings-records.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
 import { listUsers } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";

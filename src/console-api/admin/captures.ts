@@ -170,13 +170,14 @@ export const adminCaptureRoutes = {
     body: z.strictObject({
       /** Null: the mode of the group applies. */
       mode: z.enum(CAPTURE_MODES).nullable(),
-      /** Captures the next requests, whatever the mode. Null: none; a running order is cancelled. */
+      /** Captures the next requests, whatever the mode. Null cancels a running order; if omitted, it is kept. */
       next: z
         .strictObject({
           requests: z.int().min(1).max(limits.capture.orderMax),
           for_ms: z.int().min(1_000).max(limits.capture.orderMsMax),
         })
-        .nullable(),
+        .nullable()
+        .optional(),
     }),
     answer: captureOrder,
     run: (context, input) => setKeyOrder(context, input, input.params.id, input.body),

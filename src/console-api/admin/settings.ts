@@ -6,7 +6,7 @@ import { usageExportToFile } from "../../config/plan/plan-usage-export.ts";
 import { retentionTexts } from "../../config/plan/retention.ts";
 import { ApiError } from "../../errors.ts";
 import { MailRefusedError } from "../../mail/mail.ts";
-import { REGISTRATIONS, SMTP_SECURITY, type WebhookRecord } from "../../records.ts";
+import { REGISTRATIONS, SMTP_SECURITY, type WebhookRecord } from "../../settings-records.ts";
 import {
   ALERT_EVENTS,
   ALERT_RULES,

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
 import { limits } from "../../config/product-limits.ts";
 import { ApiError } from "../../errors.ts";
-import { REGISTRATIONS } from "../../records.ts";
+import { REGISTRATIONS } from "../../settings-records.ts";
 import { appendChange } from "../../store/change-log/change-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import {

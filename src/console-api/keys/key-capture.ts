@@ -43,7 +43,8 @@ export async function readKeyOrder(
 
 interface OrderForm {
   readonly mode: CaptureMode | null;
-  readonly next: { readonly requests: number; readonly for_ms: number } | null;
+  /** Undefined keeps the order that is running. */
+  readonly next?: { readonly requests: number; readonly for_ms: number } | null | undefined;
 }
 
 export async function setKeyOrder(
@@ -56,21 +57,27 @@ export async function setKeyOrder(
   const key = await ownKey(db, author.actor, keyId);
   const user = key.userId === null ? null : await findUser(db, key.userId);
   const atMs = clock.nowMs();
-  const order: KeyCapture =
-    next === null
-      ? { mode, remaining: 0, untilMs: 0 }
-      : { mode, remaining: next.requests, untilMs: atMs + next.for_ms };
-  await transaction(db, async (tx) => {
+  const order = next === undefined ? undefined : buildOrder(next, atMs);
+  const capture = await transaction(db, async (tx) => {
     const before = (await readKeyCapture(tx, key.id)) ?? NOTHING;
-    if (!(await writeKeyCapture(tx, key.id, order)))
+    if (!(await writeKeyCapture(tx, key.id, { mode, order })))
       throw new ApiError("conflict", "This key is revoked, so it has no more requests. Choose another key.");
-    const changes = changedFields(formatOrder(before, atMs), formatOrder(order, atMs));
-    if (changes.length === 0) return;
-    const target = keyTitle(key.name, user?.email ?? null);
-    await appendChange(tx, buildChangeEntry(author, { atMs, action: "key.capture", target, changes }));
+    const after = (await readKeyCapture(tx, key.id)) ?? NOTHING;
+    const changes = changedFields(formatOrder(before, atMs), formatOrder(after, atMs));
+    if (changes.length > 0) {
+      const target = keyTitle(key.name, user?.email ?? null);
+      await appendChange(tx, buildChangeEntry(author, { atMs, action: "key.capture", target, changes }));
+    }
+    return after;
   });
   await context.gateway.policy.refresh();
-  return orderObject(context, key, order);
+  return orderObject(context, key, capture);
+}
+
+function buildOrder(next: NonNullable<OrderForm["next"]> | null, nowMs: number) {
+  return next === null
+    ? { remaining: 0, untilMs: 0 }
+    : { remaining: next.requests, untilMs: nowMs + next.for_ms };
 }
 
 function formatOrder({ mode, remaining, untilMs }: KeyCapture, nowMs: number): Record<string, string> {

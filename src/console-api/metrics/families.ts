@@ -26,9 +26,11 @@ export function single<Name extends MetricName>(name: Name, value: number | null
 export function histogram<Name extends MetricName>(
   name: Name,
   bounds: readonly number[],
-  list: readonly (readonly [labels: LabelsOf<Name>, counts: Pick<Histogram, "counts" | "sum">])[],
+  list: readonly (readonly [labels: LabelsOf<Name>, counts: Omit<Histogram, "labels">])[],
 ): MetricFamily {
-  const histograms = list.map(([labels, { counts, sum }]): Histogram => ({ labels, counts, sum }));
+  const histograms = list.map(
+    ([labels, { counts, sum, exemplars }]): Histogram => ({ labels, counts, sum, exemplars }),
+  );
   return { name, help: METRICS[name].help, type: "histogram", bounds, histograms };
 }
 

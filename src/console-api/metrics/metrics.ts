@@ -1,13 +1,14 @@
-/** `GET /metrics`: metrics of this process in the Prometheus text format. */
+/** `GET /metrics`: metrics of this process in the text formats of Prometheus and OpenMetrics. */
 
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { METRICS_TYPE, type MetricFamily, metricsText } from "../../observe/metrics-text.ts";
+import { OPEN_METRICS_TYPE, openMetricsText } from "../../observe/open-metrics-text.ts";
 import { VERSION } from "../../version.ts";
 import type { ConsoleContext, ConsoleGateway } from "../context.ts";
 import { EMPTY_INPUT, forAdmins } from "../http/route.ts";
-import { labelledHistogram, samples, single } from "./families.ts";
+import { histogram, labelledHistogram, samples, single } from "./families.ts";
 import { measuredFamilies, requestFamilies } from "./request-families.ts";
 
 export const metricsRoutes = {
@@ -15,13 +16,16 @@ export const metricsRoutes = {
     ...EMPTY_INPUT,
     method: "GET",
     path: "/metrics",
-    summary: "Get the metrics of this process in the Prometheus text format",
+    summary:
+      "Get the metrics of this process in the Prometheus text format, or in the OpenMetrics format with exemplars if Accept names application/openmetrics-text",
     media: "text/plain",
     /** The text itself. */
     answer: z.string(),
-    async run(context) {
-      return new Response(metricsText(await buildFamilies(context)), {
-        headers: { "content-type": METRICS_TYPE },
+    async run(context, { headers }) {
+      const families = await buildFamilies(context);
+      const isOpenMetrics = (headers.get("accept") ?? "").includes("application/openmetrics-text");
+      return new Response(isOpenMetrics ? openMetricsText(families) : metricsText(families), {
+        headers: { "content-type": isOpenMetrics ? OPEN_METRICS_TYPE : METRICS_TYPE, vary: "accept" },
       });
     },
   }),
@@ -31,7 +35,7 @@ const NANO = 1e-9;
 
 type MetricsContext = Pick<
   ConsoleContext,
-  "gateway" | "alerts" | "usageExport" | "isReady" | "billingFaults" | "installation"
+  "gateway" | "alerts" | "usageExport" | "isReady" | "billingFaults" | "billingMetrics" | "installation"
 >;
 
 async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
@@ -48,6 +52,7 @@ async function buildFamilies(context: MetricsContext): Promise<MetricFamily[]> {
       "gateway_billing_faults_total",
       billingFaults.list().map(({ fault, count }) => [{ fault }, count]),
     ),
+    ...billingFamilies(context),
     single("gateway_journal_bytes", sumFileSizes(join(installation.settings.dataDir, "settlements"))),
     single("gateway_spent_today_usd", spent === null ? null : spent.nano * NANO),
     single("gateway_policy_age_seconds", gateway.policy.ageMs() / 1_000),
@@ -162,6 +167,14 @@ function reportingFamilies({ tracer, accessLog, captures }: ConsoleGateway): Met
   }
   if (accessLog !== null) families.push(single("gateway_access_log_dropped_total", accessLog.dropped));
   return families;
+}
+
+function billingFamilies({ billingMetrics }: Pick<MetricsContext, "billingMetrics">): MetricFamily[] {
+  const { commits, overdueSettlements } = billingMetrics;
+  return [
+    histogram("gateway_store_commit_seconds", commits.bounds, [[{}, commits]]),
+    single("gateway_overdue_settlements", overdueSettlements),
+  ];
 }
 
 function exportFamilies({ usageExport: { counts } }: Pick<MetricsContext, "usageExport">): MetricFamily[] {

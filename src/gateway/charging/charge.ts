@@ -14,6 +14,7 @@ import type { Nano } from "../../money/nano.ts";
 import {
   affordableOutput,
   costAtMost,
+  dearerTier,
   type ForeseenInput,
   type PricedUsage,
   type Tariff,
@@ -289,7 +290,7 @@ function larger(a: Nano, b: Nano): Nano {
 
 /** The expected use, as far as it is known before the response begins. */
 export function forecastUsage(
-  { endpoint, request }: ForecastInput,
+  { endpoint, request, model: { tariff } }: ForecastInput,
   inputTokens: number,
   outputTokens: number,
 ): PricedUsage {
@@ -307,6 +308,9 @@ export function forecastUsage(
     images: endpoint.interface === "images" ? request.choices : 0,
     webSearches: 0,
     imageKind: request.imageKind,
+    // Nearly all prices have no tiers. An upstream may serve a cheaper tier at the standard one.
+    tier:
+      tariff === null || tariff.prices.tiers.size === 0 ? null : dearerTier(tariff, request.requestedTier()),
   };
 }
 

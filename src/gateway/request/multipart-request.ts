@@ -125,6 +125,7 @@ function buildRequest(
     }),
     outputTokensMax: null,
     reasoningEffort: () => null,
+    requestedTier: () => null,
     checkBounds() {},
     imageKind: readImageKind(
       form.fields.get("size")?.value ?? null,

@@ -30,8 +30,11 @@ export function recordRequest(
 ): void {
   const { model, caller, trace, call } = context;
   context.settledCostNano = row.costNano;
+  const isExported = tracer !== null && exportSpans(tracer, context, row);
+  const traceReference =
+    isExported && trace.spanContext !== null ? { traceId: trace.spanContext.traceId, atMs: row.atMs } : null;
   countTraffic(traffic, row);
-  requestCounts.add(row, model !== null);
+  requestCounts.add(row, model !== null, traceReference);
   requestMetrics.add({
     model: model === null ? "" : row.publicModel,
     group: caller.group.name,
@@ -42,9 +45,9 @@ export function recordRequest(
     limit: ending.error?.limit ?? null,
     attempts: trace.attempts,
     isSocketTurn: call.conversation !== null,
+    traceReference,
   });
   context.capture?.settle(row);
-  if (tracer !== null) exportSpans(tracer, context, row);
   if (accessLog?.isWanted(hasFailed(row))) writeAccess(accessLog, context, row);
 }
 

@@ -39,15 +39,17 @@ export type RequestEnd = Pick<
   | "responseId"
 >;
 
-export function exportSpans(tracer: Tracer, context: RequestContext, end: RequestEnd): void {
+/** Returns whether the spans are exported. */
+export function exportSpans(tracer: Tracer, context: RequestContext, end: RequestEnd): boolean {
   const { spanContext, attempts } = context.trace;
-  if (spanContext === null) return;
+  if (spanContext === null) return false;
   const isError = hasFailed(end);
-  if (!tracer.isExported(spanContext, { durationMs: end.durationMs, isError })) return;
+  if (!tracer.isExported(spanContext, { durationMs: end.durationMs, isError })) return false;
   const ended: TracedRequest = { context, spanContext, end, isError };
   let text = serverSpan(tracer, ended);
   for (let i = 0; i < attempts.length; i++) text += clientSpan(ended, i);
   tracer.exporter.add(text, 1 + attempts.length);
+  return true;
 }
 
 /** A request without a valid key has no usage row. It is exported if its trace is sampled. */

@@ -11,6 +11,7 @@ import {
   type Costs,
   computeListCost,
   computeTariffCosts,
+  dearerTier,
   NO_COSTS,
   NOTHING_USED,
   type Tariff,
@@ -22,6 +23,7 @@ import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
 import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
 import { countsTokens, type ModelRequest } from "../../protocols/shared/request.ts";
+import type { ReportedTier } from "../../records.ts";
 import { storableCost } from "../../store/usage/storable-values.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
 import type { RequestCharge } from "../charging/charge.ts";
@@ -40,7 +42,7 @@ import {
 } from "../metering/meter.ts";
 import type { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
 import { traceLogId } from "../request/log-ids.ts";
-import type { Trace } from "../request/trace.ts";
+import { droppedFields, type Trace } from "../request/trace.ts";
 import {
   type AuthenticatedRequest,
   isAuthenticated,
@@ -248,17 +250,34 @@ function readImageKind(request: ModelRequest, { imageKind }: RequestEnding): str
   return resolveImageKind(request.imageKind, imageKind);
 }
 
-/** The tier is the one that the upstream reports: it may serve a request in another one than requested. */
-function readUsageTerms(request: ModelRequest, ending: RequestEnding): UsageTerms {
-  return { imageKind: readImageKind(request, ending), tier: ending.usage?.tier ?? null };
+function readUsageTerms(context: ReadRequest, tariff: Tariff, ending: RequestEnding): UsageTerms {
+  return { imageKind: readImageKind(context.request, ending), tier: readServedTier(context, tariff, ending) };
+}
+
+/** The names of the tier in the dialects of clients. */
+const TIER_FIELDS: ReadonlySet<string> = new Set(["service_tier", "serviceTier", "speed"]);
+
+/**
+ * The tier is the one that the upstream reports: it may serve a request in another one than requested. Without a report
+ * the requested one counts if it is dearer, unless the translation dropped it.
+ */
+function readServedTier(
+  { request, trace }: ReadRequest,
+  tariff: Tariff,
+  { usage }: RequestEnding,
+): ReportedTier | null {
+  const reported = usage?.tier ?? null;
+  if (reported !== null || tariff.prices.tiers.size === 0) return reported;
+  const isDropped = droppedFields(trace).some((field) => TIER_FIELDS.has(field));
+  return isDropped ? null : dearerTier(tariff, request.requestedTier());
 }
 
 function computeMoney(context: PaidRequest, measured: MeasuredUsage, ending: RequestEnding): UsageMoney {
-  const { charge, request } = context;
+  const { charge } = context;
   const { tariff, heldNano, payer } = charge;
   const wastedNano = computeWastedCost(context, tariff, () => charge.inputTokens);
   const { costNano, listNano } = ending.isServed
-    ? computeCosts(charge, measured, readUsageTerms(request, ending))
+    ? computeCosts(charge, measured, readUsageTerms(context, tariff, ending))
     : NO_COSTS;
   const isOverrun = costNano > heldNano;
   return {
@@ -343,7 +362,7 @@ function computeUnpaidMoney(
   // No hold was taken, so an implausible usage costs nothing.
   const hasCost = !isImplausible && (source !== "none" || tokens.images > 0);
   if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const { costNano, listNano } = computeTariffCosts(tariff, tokens, readUsageTerms(request, ending));
+  const { costNano, listNano } = computeTariffCosts(tariff, tokens, readUsageTerms(context, tariff, ending));
   const upstreamNano = listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }

@@ -84,10 +84,10 @@ export class Failover implements PastFailures {
     if (this.#attempt.cap?.recordRejection(route, failure)) return true;
     if (route.translation !== null || this.#attempt.continuesStored)
       return isStateRefused(failure) && this.#attempt.openTranslator().dropState();
-    // The conversation started on another account. Without the encrypted reasoning that only that account can decrypt,
-    // this one can continue it.
-    const readable =
-      error.code === "invalid_encrypted_content" ? this.body.withoutEncryptedReasoning() : null;
+    // The conversation started on another account. Without the reasoning that only that account can read, this one can
+    // continue it.
+    const isRefused = error.code === "invalid_encrypted_content" || isStateRefused(failure);
+    const readable = isRefused ? this.body.withoutEncryptedReasoning() : null;
     if (readable !== null) this.body = readable;
     return readable !== null;
   }

@@ -7,7 +7,7 @@ import { findBytes, startsWithAt } from "../../net/wire/bytes.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
 
-const CHUNK_FIELDS = ["model", "usage", "error", "choices", "object", "type"] as const;
+const CHUNK_FIELDS = ["model", "usage", "service_tier", "error", "choices", "object", "type"] as const;
 export const CHUNK = wantedFields(CHUNK_FIELDS);
 export type ChunkScan = ObjectScan<(typeof CHUNK_FIELDS)[number]>;
 

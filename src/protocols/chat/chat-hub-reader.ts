@@ -10,7 +10,7 @@ import type { HubEvent, HubStop } from "../hub/hub-response.ts";
 import { ItemSequencer } from "../hub/item-sequencer.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
-import { readUsage } from "../shared/usage.ts";
+import { readUsage, withTier } from "../shared/usage.ts";
 import { CallIds, type ChatCall, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
 
 const DONE = "[DONE]";
@@ -39,6 +39,7 @@ export class ChatHubReader implements HubStreamReader {
   #callIds: CallIds | null = null;
   readonly #calls = new Map<number, OpenCall>();
   #stop: HubStop | null = null;
+  #tier: string | null = null;
   #hasCalls = false;
   /** The output limit cut a call off, so that it cannot be run. */
   #hasCutCall = false;
@@ -59,7 +60,8 @@ export class ChatHubReader implements HubStreamReader {
     this.#begin(json);
     const [choice] = readObjects(json.choices);
     if (choice !== undefined) this.#readChoice(choice);
-    const usage = readUsage(json.usage);
+    this.#tier = readString(json.service_tier) ?? this.#tier;
+    const usage = withTier(readUsage(json.usage), this.#tier);
     // Some upstreams report usage with every chunk. It is final only after the finish reason.
     if (usage !== null)
       this.#events.push({ type: "usage", usage: { ...usage, isEarly: this.#stop === null } });

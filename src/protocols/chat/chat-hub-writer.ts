@@ -4,7 +4,7 @@ import { type ApiError, errorObject } from "../../errors.ts";
 import type { ClientTarget, HubStreamWriter } from "../hub/dialect-codec.ts";
 import type { HubEvent, HubStop, StartedItem } from "../hub/hub-response.ts";
 import type { TokenUsage } from "../shared/usage.ts";
-import { writeChatUsage } from "./chat-usage.ts";
+import { writeUsageMembers } from "./chat-usage.ts";
 
 const DONE = "data: [DONE]\n\n";
 
@@ -93,7 +93,7 @@ export class ChatHubWriter implements HubStreamWriter {
 
   #usageChunk(): string {
     if (!this.#client.wantsUsageChunk || this.#usage === null) return "";
-    return `${this.#head}],"usage":${JSON.stringify(writeChatUsage(this.#usage))}}\n\n`;
+    return `${this.#head}],${JSON.stringify(writeUsageMembers(this.#usage)).slice(1)}\n\n`;
   }
 }
 

@@ -5,7 +5,7 @@
 
 import { type ApiError, errorObject } from "../../errors.ts";
 import { parseJson } from "../../json/parse.ts";
-import { type JsonField, scanObject } from "../../json/scan.ts";
+import { type JsonField, scanObject, stringValue } from "../../json/scan.ts";
 import { editMembers, jsonString, type Splice, spliceParts } from "../../json/splice.ts";
 import { LF, OBJECT_CLOSE } from "../../json/walk.ts";
 import { copyBytes, findBytes, startsWithAt } from "../../net/wire/bytes.ts";
@@ -21,7 +21,7 @@ import {
   type StreamReader,
   type TextSink,
 } from "../shared/stream.ts";
-import { readUsage, type TokenUsage } from "../shared/usage.ts";
+import { readUsage, type TokenUsage, withTier } from "../shared/usage.ts";
 import {
   CHUNK,
   type ChunkScan,
@@ -86,6 +86,8 @@ class ChatReader implements StreamReader {
   readonly #depthMax: number;
   readonly #sink: TextSink | null;
   #usage: TokenUsage | null = null;
+  /** As the latest chunk with a tier that was read in full reports it. */
+  #tier: string | null = null;
   /** Outdated if content followed the usage, final if the usage arrived with the error that ended the response. */
   #usageState: "outdated" | "current" | "final" = "current";
   /** Indexes of the choices that have a finish reason. */
@@ -167,7 +169,8 @@ class ChatReader implements StreamReader {
       this.badEvents++;
       return DROPPED;
     }
-    const { usage, error, choices } = scan.fields;
+    const { usage, error, choices, service_tier: tier } = scan.fields;
+    if (tier !== undefined) this.#tier = stringValue(bytes, tier) ?? this.#tier;
     if (isErrorName(eventName) || (error && error.kind !== "null") || isErrorObject(bytes, scan)) {
       this.#takeUsage(bytes, usage, "final");
       return { phase: "failed", error: readError(bytes) };
@@ -248,7 +251,7 @@ class ChatReader implements StreamReader {
 
   #takeUsage(chunk: Uint8Array, field: JsonField | undefined, state: "current" | "final"): void {
     if (field?.kind !== "object") return;
-    const usage = readUsage(parseJson(chunk, field.start, field.end));
+    const usage = withTier(readUsage(parseJson(chunk, field.start, field.end)), this.#tier);
     if (usage === null) return;
     this.#usage = usage;
     this.#usageState = state;

@@ -1,8 +1,16 @@
 /** Writes token usage in the form of Chat Completions. */
 
-import type { TokenUsage } from "../shared/usage.ts";
+import { formatTier, type TokenUsage } from "../shared/usage.ts";
 
-export function writeChatUsage(usage: TokenUsage): Record<string, unknown> {
+/** The tier and the usage, which are members of the response. */
+export function writeUsageMembers(usage: TokenUsage): Record<string, unknown> {
+  return {
+    ...(usage.tier === null ? {} : { service_tier: formatTier(usage.tier) }),
+    usage: writeChatUsage(usage),
+  };
+}
+
+function writeChatUsage(usage: TokenUsage): Record<string, unknown> {
   return {
     prompt_tokens: usage.inputTokens,
     completion_tokens: usage.outputTokens,

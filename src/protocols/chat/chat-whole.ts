@@ -5,11 +5,11 @@ import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts"
 import type { CallItem } from "../hub/hub-request.ts";
 import type { HubResponse, HubStop, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
-import { readUsage } from "../shared/usage.ts";
+import { readUsage, withTier } from "../shared/usage.ts";
 import { CallIds, readCallInput, readChatCall, resolveTool } from "./chat-calls.ts";
 import { computeStop, readContent, readStop } from "./chat-hub-reader.ts";
 import { writeFinishReason } from "./chat-hub-writer.ts";
-import { writeChatUsage } from "./chat-usage.ts";
+import { writeUsageMembers } from "./chat-usage.ts";
 
 export function readChatResponse(json: Json, options: ResponseReadOptions): HubResponse | null {
   const [choice] = readObjects(json.choices);
@@ -24,7 +24,7 @@ export function readChatResponse(json: Json, options: ResponseReadOptions): HubR
     items: [...readTexts(message), ...calls],
     stop: computeStop(stop, calls.length > 0),
     stopSequence: null,
-    usage: readUsage(json.usage),
+    usage: withTier(readUsage(json.usage), json.service_tier),
   };
 }
 
@@ -73,7 +73,7 @@ export function writeChatResponse(response: HubResponse, client: ClientTarget): 
         finish_reason: writeFinishReason(response.stop),
       },
     ],
-    ...(response.usage === null ? {} : { usage: writeChatUsage(response.usage) }),
+    ...(response.usage === null ? {} : writeUsageMembers(response.usage)),
   };
 }
 

@@ -5,7 +5,7 @@ import { firstElements } from "../../json/array.ts";
 import { integerValue, type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
 import { addMember, jsonString, replaceValue, type Splice, spliceParts } from "../../json/splice.ts";
 import { StringFaultSearch } from "../../json/strings.ts";
-import { stringEnd } from "../../json/walk.ts";
+import { QUOTE, skipSpace, stringEnd } from "../../json/walk.ts";
 import { decodeText, findBytes } from "../../net/wire/bytes.ts";
 import { nextTurn } from "../../net/wire/next-turn.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
@@ -29,6 +29,8 @@ interface GeminiBodyOptions {
   readonly onDispose: (() => void) | null;
   /** As the inspection thread found; null if it must be computed. */
   readonly isPlain: boolean | null;
+  /** All signatures are replaced, whoever has issued them. */
+  readonly isReduced?: boolean;
 }
 
 export class GeminiBody implements RequestBody {
@@ -47,7 +49,7 @@ export class GeminiBody implements RequestBody {
     const { bytes, start, end } = this.#part;
     const splices = [
       ...this.#modelSplices(jsonString(`models/${upstreamModel}`)),
-      ...foreignSignatures(this.#part),
+      ...(this.#options.isReduced === true ? allSignatures(this.#part) : foreignSignatures(this.#part)),
       ...this.#cap,
     ];
     return spliceParts(bytes, splices, start, end);
@@ -84,9 +86,10 @@ export class GeminiBody implements RequestBody {
     return null;
   }
 
-  /** Signatures of thoughts are part of calls and texts and are removed only by a translation. */
-  withoutEncryptedReasoning(): null {
-    return null;
+  /** A signature that the account rejects is replaced by Google's placeholder. */
+  withoutEncryptedReasoning(): RequestBody | null {
+    if (this.#options.isReduced === true || allSignatures(this.#part).length === 0) return null;
+    return new GeminiBody(this.#part, { ...this.#options, isReduced: true }, this.#cap);
   }
 
   withOutputCap(tokens: number): RequestBody {
@@ -141,6 +144,24 @@ function foreignSignatures({ bytes, start, end }: Part): Splice[] {
     at = findBytes(bytes, ENVELOPE, close);
   }
   return splices;
+}
+
+const SIGNATURE_NAMES = ["thoughtSignature", "thought_signature"].map((name) => Buffer.from(`"${name}"`));
+const COLON = 0x3a;
+
+function allSignatures({ bytes, start, end }: Part): Splice[] {
+  const splices: Splice[] = [];
+  for (const name of SIGNATURE_NAMES) {
+    for (let at = findBytes(bytes, name, start); at !== -1 && at < end; at = findBytes(bytes, name, at + 1)) {
+      const colon = skipSpace(bytes, at + name.length, end);
+      const value = skipSpace(bytes, colon + 1, end);
+      if (bytes[colon] !== COLON || bytes[value] !== QUOTE) continue;
+      const close = stringEnd(bytes, value + 1, end, value);
+      if (close < 0 || splices.length === SIGNATURES_MAX) break;
+      splices.push({ start: value, end: close, insert: PLACEHOLDER });
+    }
+  }
+  return splices.sort((a, b) => a.start - b.start);
 }
 
 const NAME_BEFORE = /"thought_?[sS]ignature"\s*:\s*$/;

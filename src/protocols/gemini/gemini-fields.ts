@@ -28,6 +28,8 @@ const FIELDS = [
   "cached_content",
   "generateContentRequest",
   "generate_content_request",
+  "serviceTier",
+  "service_tier",
 ] as const;
 export type GeminiField = (typeof FIELDS)[number];
 export type GeminiScan = ObjectScan<GeminiField>;

@@ -33,6 +33,14 @@ const NOTHING = {
   expectUsage: (usage: TokenUsage) => usage,
 };
 
+const RESPONSES: DialectLosses = {
+  ...NOTHING,
+  codec: RESPONSES_CODEC,
+  profile: OPENAI_PROFILE,
+  // A response of this API always has a tier.
+  expectUsage: (usage) => ({ ...usage, tier: usage.tier ?? "standard" }),
+};
+
 const MESSAGES: DialectLosses = {
   codec: MESSAGES_CODEC,
   profile: ANTHROPIC_PROFILE,
@@ -97,7 +105,7 @@ const GEMINI: DialectLosses = {
 
 export const DIALECT_LOSSES: readonly [string, DialectLosses][] = [
   ["Chat Completions", { ...NOTHING, codec: CHAT_CODEC, profile: OPENAI_PROFILE }],
-  ["Responses", { ...NOTHING, codec: RESPONSES_CODEC, profile: OPENAI_PROFILE }],
+  ["Responses", RESPONSES],
   ["Messages", MESSAGES],
   ["Gemini", GEMINI],
 ];

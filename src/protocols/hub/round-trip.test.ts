@@ -6,10 +6,13 @@ import { CHAT_CODEC } from "../chat/chat-codec.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { COMPATIBLE_PROFILE } from "./account-profile.ts";
 import {
+  call,
+  callOutput,
   clientTarget,
   conversations,
   functionStreams,
   hubRequest,
+  message,
   NO_SETTINGS,
   NO_TOOL_NAMES,
   parseSse,
@@ -22,7 +25,7 @@ import {
 } from "./codec.test-support.ts";
 import { DIALECT_LOSSES, type DialectLosses } from "./declared-losses.test-support.ts";
 import type { DialectCodec, HubStreamReader } from "./dialect-codec.ts";
-import type { HubItem, HubRequest } from "./hub-request.ts";
+import type { Dialect, HubItem, HubRequest, OpaqueField } from "./hub-request.ts";
 import type { HubEvent } from "./hub-response.ts";
 
 const OPTIONS = { publicModel: "public", stream: false };
@@ -102,6 +105,37 @@ describe.each(DIALECT_LOSSES)("%s", (_, losses) => {
       }),
     );
   });
+});
+
+/** The state of each vendor, in the field of its own dialect. */
+const STATES: readonly [OpaqueField, Dialect, string][] = [
+  ["encrypted_content", "responses", "Hm."],
+  ["signature", "messages", "Hm."],
+  ["redacted_thinking", "messages", ""],
+  // Google's clients need not send thoughts back.
+  ["thought_signature", "gemini", ""],
+];
+
+test.each(STATES)("a request carries %s of its own vendor back unchanged", (field, dialect, shown) => {
+  const losses = DIALECT_LOSSES.map(([, one]) => one).find(({ codec }) => codec.dialect === dialect);
+  if (losses === undefined) throw new Error("no such dialect");
+  const { codec, profile } = losses;
+  fc.assert(
+    fc.property(fc.base64String({ minLength: 4 }), (value) => {
+      const opaque = { kind: "vendor", dialect, field, value } as const;
+      const isSummary = dialect !== "messages";
+      const items: HubItem[] = [
+        message("user", "hi"),
+        { kind: "reasoning", text: shown, isSummary, opaque },
+        call("c1", { opaque: dialect === "gemini" ? opaque : null }),
+        callOutput("c1", "x"),
+      ];
+      const request = hubRequest(dialect, { items, tools: TOOLS });
+      const { body, dropped } = codec.writeRequest(request, writeTarget({ profile }));
+      expect(dropped).toEqual([]);
+      expect(codec.readRequest(JSON.parse(JSON.stringify(body)), OPTIONS).items).toEqual(items);
+    }),
+  );
 });
 
 test("custom tools that an upstream lacks come back as custom calls", () => {

@@ -3,7 +3,7 @@
 import type { ClientTarget } from "../hub/dialect-codec.ts";
 import type { HubStop } from "../hub/hub-response.ts";
 import { type Json, readArray, readObject } from "../hub/json-values.ts";
-import type { TokenUsage } from "../shared/usage.ts";
+import { formatTier, type TokenUsage } from "../shared/usage.ts";
 import { emptyResponse } from "./generated-events.ts";
 
 /** Settings of the request that the response repeats, if they have a type that strict clients accept. */
@@ -68,7 +68,15 @@ export function incompleteReason(stop: HubStop): string | null {
   }
 }
 
-export function writeResponsesUsage(usage: TokenUsage): Record<string, unknown> {
+/** The tier and the usage, which are members of the response. */
+export function writeUsage(usage: TokenUsage): Record<string, unknown> {
+  return {
+    ...(usage.tier === null ? {} : { service_tier: formatTier(usage.tier) }),
+    usage: writeResponsesUsage(usage),
+  };
+}
+
+function writeResponsesUsage(usage: TokenUsage): Record<string, unknown> {
   return {
     input_tokens: usage.inputTokens,
     input_tokens_details: {

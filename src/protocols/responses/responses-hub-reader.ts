@@ -7,7 +7,7 @@ import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
 import { ItemSequencer } from "../hub/item-sequencer.ts";
 import { type Json, readNumber, readObject, readObjects, readString } from "../hub/json-values.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
-import { readUsage } from "../shared/usage.ts";
+import { readUsage, withTier } from "../shared/usage.ts";
 import { isWrappedCall, readOutputItems, readResponsesStop, resolveCall } from "./responses-output.ts";
 
 const NO_EVENTS: readonly HubEvent[] = [];
@@ -217,7 +217,7 @@ export class ResponsesHubReader implements HubStreamReader {
     const stop = type === "response.completed" ? "end" : readResponsesStop(response);
     for (const open of [...this.#open.values()]) this.#end(open, open.text, { isCut: true, opaque: null });
     if (!this.#hasItems) this.#addWhole(response);
-    const usage = readUsage(response.usage);
+    const usage = withTier(readUsage(response.usage), response.service_tier);
     if (usage !== null) this.#events.push({ type: "usage", usage });
     this.#isOver = true;
     const isCut = stop === "length" || stop === "filtered";

@@ -6,7 +6,7 @@ import type { BuiltInTool } from "../hub/hub-request.ts";
 import type { HubEvent, StartedItem } from "../hub/hub-response.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { responseErrorCode } from "./generated-events.ts";
-import { buildEnd, buildResponseBase, incompleteReason, writeResponsesUsage } from "./response-object.ts";
+import { buildEnd, buildResponseBase, incompleteReason, writeUsage } from "./response-object.ts";
 import {
   builtInCallItem,
   callItem,
@@ -108,8 +108,8 @@ export class ResponsesHubWriter implements HubStreamWriter {
     return this.#event(type, `"response":${this.#complete}`);
   }
 
-  #writeUsage(): { usage?: Record<string, unknown> } {
-    return this.#usage === null ? {} : { usage: writeResponsesUsage(this.#usage) };
+  #writeUsage(): Record<string, unknown> {
+    return this.#usage === null ? {} : writeUsage(this.#usage);
   }
 
   #event(type: string, members: string): string {

@@ -31,12 +31,20 @@ import {
   type TextSink,
 } from "../shared/stream.ts";
 import { readUpstreamError, type UpstreamError } from "../shared/upstream-error.ts";
-import { readUsage, type TokenUsage } from "../shared/usage.ts";
+import { readUsage, type TokenUsage, withTier } from "../shared/usage.ts";
 import { formatFailure, formatProgress, type LifecycleEvent } from "./generated-events.ts";
 import { hasDeclaredType, isPrivateEvent, isResponseEvent } from "./private-event.ts";
 
 const EVENT_FIELDS = ["type", "response", "sequence_number", "headers", "model"] as const;
-const RESPONSE_FIELDS = ["id", "model", "usage", "error", "previous_response_id", "headers"] as const;
+const RESPONSE_FIELDS = [
+  "id",
+  "model",
+  "usage",
+  "service_tier",
+  "error",
+  "previous_response_id",
+  "headers",
+] as const;
 const EVENT = wantedFields(EVENT_FIELDS);
 const RESPONSE = wantedFields(RESPONSE_FIELDS);
 type EventScan = ObjectScan<(typeof EVENT_FIELDS)[number]>;
@@ -225,10 +233,11 @@ class ResponsesReader implements StreamReader {
     { responseScan, isEnd }: { responseScan: ResponseScan; isEnd: boolean },
   ): Part {
     const { bytes } = data;
-    const { id, usage } = responseScan.fields;
+    const { id, usage, service_tier: tier } = responseScan.fields;
     if (id) this.responseId = stringValue(bytes, id) ?? this.responseId;
     if (isEnd && usage?.kind === "object") {
-      this.usage = readUsage(parseJson(bytes, usage.start, usage.end)) ?? this.usage;
+      const reported = readUsage(parseJson(bytes, usage.start, usage.end));
+      this.usage = withTier(reported, tier === undefined ? null : stringValue(bytes, tier)) ?? this.usage;
     }
     const splices = this.#responseEdits(bytes, responseScan);
     const event = wholeBytesPart(applySplices(bytes, splices, data.start, data.end));

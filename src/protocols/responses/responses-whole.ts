@@ -3,8 +3,8 @@
 import type { ClientTarget, ResponseReadOptions } from "../hub/dialect-codec.ts";
 import type { HubResponse, OutputItem } from "../hub/hub-response.ts";
 import { type Json, readNumber, readObjects, readString } from "../hub/json-values.ts";
-import { readUsage } from "../shared/usage.ts";
-import { buildEnd, buildResponseBase, incompleteReason, writeResponsesUsage } from "./response-object.ts";
+import { readUsage, withTier } from "../shared/usage.ts";
+import { buildEnd, buildResponseBase, incompleteReason, writeUsage } from "./response-object.ts";
 import {
   builtInCallItem,
   callItem,
@@ -33,7 +33,7 @@ export function readResponsesResponse(json: Json, options: ResponseReadOptions):
     items,
     stop: hasCalls && !output.some(isCut) ? "tools" : stop,
     stopSequence: null,
-    usage: readUsage(json.usage),
+    usage: withTier(readUsage(json.usage), json.service_tier),
   };
 }
 
@@ -47,7 +47,7 @@ export function writeResponsesResponse(response: HubResponse, client: ClientTarg
     output: response.items.flatMap((item, at) =>
       writeItem(item, client, isCut && at === response.items.length - 1 ? "incomplete" : "completed"),
     ),
-    usage: response.usage === null ? null : writeResponsesUsage(response.usage),
+    ...(response.usage === null ? { usage: null } : writeUsage(response.usage)),
   };
 }
 

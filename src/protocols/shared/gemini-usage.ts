@@ -1,7 +1,7 @@
 /** Token usage as Gemini reports it: the `usageMetadata` of a response. */
 
 import { isObject } from "../../json/parse.ts";
-import type { TokenUsage } from "./usage.ts";
+import { readTier, type TokenUsage } from "./usage.ts";
 
 /**
  * Fields with the value 0 are omitted by Google, so a missing count is 0. `promptTokenCount` includes the cached tokens;
@@ -39,7 +39,7 @@ export function readGeminiUsage(json: unknown): TokenUsage | null {
     reasoningTokens: thoughtTokens,
     audioOutputTokens: Math.min(outputTokens, countModality(json.candidatesTokensDetails, "AUDIO")),
     webSearches: 0,
-    tier: null,
+    tier: readTier(json.serviceTier),
     missing: null,
     isEarly: false,
     hasImpossibleCount: counts.some((value) => value !== undefined && value !== null && !isCount(value)),

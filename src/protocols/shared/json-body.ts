@@ -24,7 +24,7 @@ import { type Part, partBytes } from "../../net/wire/parts.ts";
 import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { Endpoint, KnownConversationPrefix, RequestBody } from "./request.ts";
-import { dropSealedState } from "./sealed-state-splices.ts";
+import { dropSealedState, dropThinking } from "./sealed-state-splices.ts";
 
 /**
  * Fields that the gateway uses for routing or metering. None may occur twice: parsers differ in which one they keep.
@@ -50,6 +50,8 @@ export const ROUTING_FIELDS = [
   "encoding_format",
   "reasoning",
   "reasoning_effort",
+  "service_tier",
+  "speed",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
 export type RoutingScan = ObjectScan<RoutingField>;
@@ -172,6 +174,18 @@ const SEARCH_BYTES_MAX = 128 * 1024;
 /** How much `flaw` checks in one turn of the event loop. */
 const ERROR_SEARCH_BYTES_PER_TURN = 256 * 1024;
 
+/** The splices that remove reasoning which only the account that created it can use. */
+export function dropOpaqueState(
+  part: Part,
+  endpoint: Endpoint,
+  { input, messages }: RoutingScan["fields"],
+  depthMax: number,
+): readonly Splice[] {
+  return endpoint.interface === "messages"
+    ? dropThinking(part, messages, depthMax)
+    : dropEncryptedReasoning(part.bytes, input, depthMax);
+}
+
 /** A class, because one object per body is cheaper than closures. */
 export class JsonBody implements RequestBody {
   readonly contentType = "application/json";
@@ -247,8 +261,7 @@ export class JsonBody implements RequestBody {
   withoutEncryptedReasoning(): RequestBody | null {
     const { part, scan, endpoint, fixedSplices: always, depthMax, inspection } = this;
     if (this.isReduced) return null;
-    const dropped =
-      inspection?.encryptedReasoning ?? dropEncryptedReasoning(part.bytes, scan.fields.input, depthMax);
+    const dropped = inspection?.encryptedReasoning ?? dropOpaqueState(part, endpoint, scan.fields, depthMax);
     if (dropped.length === 0) return null;
     return new JsonBody(part, scan, endpoint, [...always, ...dropped], depthMax, {
       isReduced: true,

@@ -9,14 +9,15 @@ import { describeScanError } from "../../json/scan-error.ts";
 import { editMembers, type Splice } from "../../json/splice.ts";
 import { findBytes } from "../../net/wire/bytes.ts";
 import { type Part, partBytes } from "../../net/wire/parts.ts";
+import type { ServiceTier } from "../../records.ts";
 import { caseVariantError } from "./case-variant-error.ts";
 import { readConversationStart } from "./conversation.ts";
-import { dropEncryptedReasoning } from "./encrypted-reasoning.ts";
 import { readImageKind } from "./image-kind.ts";
 import { type InputReach, measureInputReach } from "./input-reach.ts";
 import { type InputSize, measureInputSize } from "./input-size.ts";
 import {
   checkBounds,
+  dropOpaqueState,
   invalidJsonError,
   JsonBody,
   outputBound,
@@ -36,6 +37,7 @@ import {
 } from "./json-fields.ts";
 import type { Endpoint, InputText, ModelRequest, RequestBody } from "./request.ts";
 import { dropSealedState } from "./sealed-state-splices.ts";
+import { findPricedTier } from "./usage.ts";
 
 const STREAM_OPTIONS = wantedFields(["include_usage"], { refusesCaseVariants: true });
 const REASONING = wantedFields(["effort"]);
@@ -88,7 +90,7 @@ export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequ
     reach: request.inputReach(),
     conversation: request.conversation(),
     isPlain: request.body.isPlain(),
-    encryptedReasoning: reasoningSplices(body.bytes, scan, limits.depthMax),
+    encryptedReasoning: reasoningSplices(body, endpoint, scan, limits.depthMax),
     sealedState: dropSealedState(body, scan.fields, limits.depthMax),
   };
 }
@@ -107,9 +109,14 @@ export function openInspectedRequest(
 /** More items than any conversation has: such a body is not repaired, and the client gets the upstream's rejection. */
 const REASONING_SPLICES_MAX = 10_000;
 
-function reasoningSplices(bytes: Uint8Array, { fields }: RoutingScan, depthMax: number): readonly Splice[] {
-  if (findBytes(bytes, ENCRYPTED, 0) === -1) return [];
-  const splices = dropEncryptedReasoning(bytes, fields.input, depthMax);
+function reasoningSplices(
+  body: Part,
+  endpoint: Endpoint,
+  { fields }: RoutingScan,
+  depthMax: number,
+): readonly Splice[] {
+  if (endpoint.interface !== "messages" && findBytes(body.bytes, ENCRYPTED, 0) === -1) return [];
+  const splices = dropOpaqueState(body, endpoint, fields, depthMax);
   return splices.length > REASONING_SPLICES_MAX ? [] : splices;
 }
 
@@ -196,6 +203,14 @@ class JsonRequest implements ModelRequest {
       depthMax: REASONING_DEPTH_MAX,
     });
     return inner.ok ? readText(bytes, inner.fields.effort) : null;
+  }
+
+  /** Messages has the fast tier in a field of its own. */
+  requestedTier(): ServiceTier | null {
+    const { service_tier: tier, speed } = this.fields;
+    const { bytes } = this.part;
+    const isFast = this.endpoint.interface === "messages" && findPricedTier(readText(bytes, speed)) !== null;
+    return findPricedTier(readText(bytes, isFast ? speed : tier));
   }
 
   tokensEstimate(): number {

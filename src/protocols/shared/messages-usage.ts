@@ -35,7 +35,7 @@ export function readMessagesUsage(json: unknown): TokenUsage | null {
     reasoningTokens: Math.min(outputTokens, count(thinking)),
     audioOutputTokens: 0,
     webSearches: count(searches),
-    tier: readTier(json.speed) ?? readTier(json.service_tier),
+    tier: readTier(json.speed, json.service_tier),
     missing: fresh === null ? "input" : output === null ? "output" : null,
     isEarly: false,
     hasImpossibleCount: [fresh, output, cached, written, hour, thinking, searches].some(isInvalidCount),

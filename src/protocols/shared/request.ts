@@ -2,7 +2,7 @@
 
 import type { ApiError } from "../../errors.ts";
 import type { Part } from "../../net/wire/parts.ts";
-import type { Dialect, Interface } from "../../records.ts";
+import type { Dialect, Interface, ServiceTier } from "../../records.ts";
 import type { InputReach } from "./input-reach.ts";
 import type { InputSize } from "./input-size.ts";
 
@@ -71,6 +71,8 @@ export interface ModelRequest {
   readonly outputTokensMax: number | null;
   /** The requested reasoning effort; null if none. Read on demand, only if the group charges. */
   reasoningEffort(): string | null;
+  /** The requested service tier, if it has prices of its own. Read on demand, only if the model has a price. */
+  requestedTier(): ServiceTier | null;
   /** Throws if the client sets an invalid limit. Called for paid requests only: otherwise the upstream checks it. */
   checkBounds(): void;
   /** Size and quality of the requested images, as far as they are set (`image-kind.ts`). */

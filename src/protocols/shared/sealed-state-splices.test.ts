@@ -3,15 +3,18 @@ import fc from "fast-check";
 import { scanObject, wantedFields } from "../../json/scan.ts";
 import { spliceParts } from "../../json/splice.ts";
 import { joinParts, wholeBytesPart } from "../../net/wire/parts.ts";
-import { dropSealedState } from "./sealed-state-splices.ts";
+import { dropSealedState, dropThinking } from "./sealed-state-splices.ts";
 
 const FIELDS = wantedFields(["input", "messages"]);
 
-function drop(body: object | string): unknown {
+function drop(body: object | string, isRejected = false): unknown {
   const bytes = new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body));
   const scan = scanObject(bytes, 0, bytes.length, FIELDS, { depthMax: 64 });
   if (!scan.ok) throw new Error("not scanned");
-  const splices = dropSealedState(wholeBytesPart(bytes), scan.fields, 64);
+  const part = wholeBytesPart(bytes);
+  const splices = isRejected
+    ? dropThinking(part, scan.fields.messages, 64)
+    : dropSealedState(part, scan.fields, 64);
   return JSON.parse(new TextDecoder().decode(joinParts(spliceParts(bytes, splices))));
 }
 
@@ -49,6 +52,28 @@ describe("a Messages body", () => {
     const later = { role: "assistant", content: [own, call] };
     expect(drop({ thinking: budget, messages: [...messages, later, result] })).toMatchObject({
       thinking: budget,
+    });
+  });
+
+  test("keeps its budget if a new question follows the turn that has lost its thinking", () => {
+    const thinking = { type: "enabled", budget_tokens: 2_000 };
+    const messages = [user, { role: "assistant", content: [sealed, call] }, result];
+    const text = { role: "assistant", content: [sealed, { type: "text", text: "Sunny." }] };
+    expect(drop({ thinking, messages: [...messages, text, user] })).toMatchObject({ thinking });
+  });
+
+  test("that was rejected loses all thinking and its budget", () => {
+    const thinking = { type: "enabled", budget_tokens: 2_000 };
+    const messages = [user, { role: "assistant", content: [own, call] }, result];
+    expect(drop({ thinking, messages }, true)).toEqual({
+      thinking: { type: "disabled" },
+      messages: [user, { role: "assistant", content: [call] }, result],
+    });
+    // The upstream misses thinking that the conversation never had.
+    const without = [user, { role: "assistant", content: [call] }, result];
+    expect(drop({ thinking, messages: without }, true)).toEqual({
+      thinking: { type: "disabled" },
+      messages: without,
     });
   });
 

@@ -1,7 +1,7 @@
 /**
- * Removes the gateway's envelopes from a body that passes through. A conversation that was begun on a translated account
- * carries the state of another vendor in them, or thinking without a signature. An account that has the interface itself
- * would reject both.
+ * Removes opaque state from a body that passes through. A conversation that was begun on a translated account carries the
+ * state of another vendor in the gateway's envelopes, or thinking without a signature. An account that has the interface
+ * itself would reject both. If it rejects the state of another account of its own vendor, all thinking is removed.
  */
 
 import { type ByteRange, firstElements, keepElements } from "../../json/array.ts";
@@ -11,8 +11,9 @@ import { findBytes } from "../../net/wire/bytes.ts";
 import type { Part } from "../../net/wire/parts.ts";
 import { ENVELOPE_PREFIX } from "./envelope-prefix.ts";
 
-/** An envelope, and the thinking of an upstream without state. */
-const MARKS = [`"${ENVELOPE_PREFIX}`, '"signature":""', '"signature": ""'].map((mark) => Buffer.from(mark));
+const ENVELOPE = Buffer.from(`"${ENVELOPE_PREFIX}`);
+/** Clients of Messages also carry the thinking of upstreams without state, unsigned. */
+const MESSAGES_MARKS = [ENVELOPE, Buffer.from('"signature":""'), Buffer.from('"signature": ""')];
 const BODY = wantedFields(["thinking"]);
 const THINKING = wantedFields(["type"]);
 const MESSAGE = wantedFields(["role", "content"]);
@@ -28,17 +29,48 @@ interface BodyFields {
 
 /** Almost every body contains no mark, and costs only the search. */
 export function dropSealedState(part: Part, fields: BodyFields, depthMax: number): readonly Splice[] {
-  const { bytes, start } = part;
-  if (MARKS.every((mark) => findBytes(bytes, mark, start) === -1)) return [];
   const { input, messages } = fields;
-  if (input?.kind === "array") return dropSealedElements(bytes, input, depthMax);
-  return messages?.kind === "array" ? new SealedThinking(part, depthMax).drop(messages) : [];
+  if (input?.kind === "array")
+    return contains(part, ENVELOPE) ? dropElements(part.bytes, input, depthMax, isSealed) : [];
+  if (messages?.kind !== "array" || !MESSAGES_MARKS.some((mark) => contains(part, mark))) return [];
+  return new ThinkingRemoval(part, depthMax, isSealed).drop(messages);
 }
 
-function dropSealedElements(bytes: Uint8Array, array: JsonField, depthMax: number): readonly Splice[] {
+function contains({ bytes, start }: Part, mark: Uint8Array): boolean {
+  return findBytes(bytes, mark, start) !== -1;
+}
+
+/** Removes all thinking of a Messages request, whoever has signed it, and its budget. For a request that was rejected. */
+export function dropThinking(
+  part: Part,
+  messages: JsonField | undefined,
+  depthMax: number,
+): readonly Splice[] {
+  if (messages?.kind !== "array" || findBytes(part.bytes, THINKING_MARK, part.start) === -1) return [];
+  return new ThinkingRemoval(part, depthMax, isThinking).dropAll(messages);
+}
+
+const THINKING_MARK = Buffer.from('thinking"');
+const RESULT_MARK = Buffer.from('"tool_result"');
+
+type IsDropped = (bytes: Uint8Array, element: ByteRange, depthMax: number) => boolean;
+
+function dropElements(
+  bytes: Uint8Array,
+  array: JsonField,
+  depthMax: number,
+  isDropped: IsDropped,
+): readonly Splice[] {
   const elements = firstElements(bytes, array, Number.POSITIVE_INFINITY);
-  const kept = elements.filter((element) => !isSealed(bytes, element, depthMax));
+  const kept = elements.filter((element) => !isDropped(bytes, element, depthMax));
   return kept.length === elements.length ? [] : keepElements(array, kept);
+}
+
+function isThinking(bytes: Uint8Array, element: ByteRange, depthMax: number): boolean {
+  const scan = scanObject(bytes, element.start, element.end, THINKING, { depthMax });
+  const type = scan.ok ? scan.fields.type : undefined;
+  const name = type === undefined ? null : stringValue(bytes, type);
+  return name === "thinking" || name === "redacted_thinking";
 }
 
 /** Reasoning of Responses, and thinking of Messages. */
@@ -59,39 +91,61 @@ function isSealed(bytes: Uint8Array, element: ByteRange, depthMax: number): bool
   return value === "" || value?.startsWith(ENVELOPE_PREFIX) === true;
 }
 
-class SealedThinking {
+class ThinkingRemoval {
   readonly #part: Part;
   readonly #depthMax: number;
+  readonly #isDropped: IsDropped;
 
-  constructor(part: Part, depthMax: number) {
+  constructor(part: Part, depthMax: number, isDropped: IsDropped) {
     this.#part = part;
     this.#depthMax = depthMax;
+    this.#isDropped = isDropped;
   }
 
   drop(messages: JsonField): readonly Splice[] {
+    const { splices, isLastCallReduced } = this.#dropTurns(messages);
+    return isLastCallReduced ? [...splices, ...this.#disableBudget()] : splices;
+  }
+
+  dropAll(messages: JsonField): readonly Splice[] {
+    return [...this.#dropTurns(messages).splices, ...this.#disableBudget()];
+  }
+
+  /** `isLastCallReduced`: the calls whose results end the conversation have lost their thinking. */
+  #dropTurns(messages: JsonField): { splices: readonly Splice[]; isLastCallReduced: boolean } {
     const { bytes } = this.#part;
     const splices: Splice[] = [];
     let isLastTurnReduced = false;
+    let isLastCallReduced = false;
     for (const message of firstElements(bytes, messages, Number.POSITIVE_INFINITY)) {
       const scan = scanObject(bytes, message.start, message.end, MESSAGE, { depthMax: this.#depthMax });
       if (!scan.ok) continue;
       const { role, content } = scan.fields;
-      if (role === undefined || stringValue(bytes, role) !== "assistant") continue;
+      if (role === undefined || stringValue(bytes, role) !== "assistant") {
+        isLastCallReduced = isLastTurnReduced && content !== undefined && this.#hasResult(content);
+        continue;
+      }
       const dropped = content?.kind === "array" ? this.#dropBlocks(content) : [];
       isLastTurnReduced = dropped.length > 0;
+      isLastCallReduced = false;
       splices.push(...dropped);
     }
-    return isLastTurnReduced ? [...splices, ...this.#disableBudget()] : splices;
+    return { splices, isLastCallReduced };
+  }
+
+  #hasResult({ start, end, kind }: JsonField): boolean {
+    const at = kind === "array" ? findBytes(this.#part.bytes, RESULT_MARK, start) : -1;
+    return at !== -1 && at < end;
   }
 
   #dropBlocks(content: JsonField): readonly Splice[] {
-    const splices = dropSealedElements(this.#part.bytes, content, this.#depthMax);
+    const splices = dropElements(this.#part.bytes, content, this.#depthMax, this.#isDropped);
     const [only] = splices;
     // One splice alone covers the whole array: no block is left.
     return only !== undefined && splices.length === 1 ? [{ ...only, insert: EMPTY_TURN }] : splices;
   }
 
-  /** With a budget of thinking, the last turn of the assistant must begin with its thinking. */
+  /** With a budget of thinking, a turn with calls must begin with its thinking as long as results are sent for it. */
   #disableBudget(): readonly Splice[] {
     const { bytes, start, end } = this.#part;
     const scan = scanObject(bytes, start, end, BODY, { depthMax: this.#depthMax });

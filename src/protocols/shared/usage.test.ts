@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { isImpossibleUsage, readUsage, type TokenUsage } from "./usage.ts";
+import { isImpossibleUsage, readTier, readUsage, type TokenUsage, withTier } from "./usage.ts";
 
 const counted = (change: Partial<TokenUsage>): TokenUsage => ({
   inputTokens: 0,
@@ -218,5 +218,26 @@ describe("usage", () => {
         expect(read.reasoningTokens).toBeLessThanOrEqual(read.outputTokens);
       }),
     );
+  });
+});
+
+describe("the service tier", () => {
+  test.each([
+    [["priority"], "priority"],
+    [["PRIORITY"], "priority"],
+    [["standard", "priority"], "priority"],
+    [["default"], "standard"],
+    [["scale"], "standard"],
+    [["auto"], null],
+    [[undefined, null, 7], null],
+  ] as const)("of %j is %p", (values, tier) => {
+    expect(readTier(...values)).toBe(tier);
+  });
+
+  test("beside the usage counts only if the usage has none", () => {
+    const usage = { input_tokens: 1, output_tokens: 1 };
+    expect(withTier(readUsage(usage), "flex")?.tier).toBe("flex");
+    expect(withTier(readUsage({ ...usage, service_tier: "priority" }), "flex")?.tier).toBe("priority");
+    expect(withTier(null, "flex")).toBeNull();
   });
 });

@@ -2,12 +2,12 @@
 
 import { isObject } from "../../json/parse.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
-import { SERVICE_TIERS, type ServiceTier } from "../../records.ts";
+import { type ReportedTier, SERVICE_TIERS, type ServiceTier } from "../../records.ts";
 
 /** Images are not part of a report: the readers of responses count them. */
 export interface TokenUsage extends Omit<TokenCounts, "images"> {
-  /** The service tier, if it is one with prices of its own. */
-  tier: ServiceTier | null;
+  /** The service tier; null if the upstream does not report it. */
+  tier: ReportedTier | null;
   /** The half that was not reported and does not follow from the total. It is 0 here and must be counted. */
   missing: "input" | "output" | null;
   /** Reported before the response had ended: more output may have followed. */
@@ -59,9 +59,30 @@ export function readUsage(json: unknown): TokenUsage | null {
   };
 }
 
-/** Null for the standard tier, and for tiers that have no prices of their own. */
-export function readTier(value: unknown): ServiceTier | null {
-  return SERVICE_TIERS.find((tier) => tier === value) ?? null;
+/**
+ * A report may have several members for the tier: one with prices of its own counts. Null if there is none: `auto`
+ * repeats the request and is not a tier.
+ */
+export function readTier(...values: readonly unknown[]): ReportedTier | null {
+  const tier = values.map(findPricedTier).find((found) => found !== null);
+  const isReported = values.some((value) => typeof value === "string" && value !== "auto");
+  return tier ?? (isReported ? "standard" : null);
+}
+
+/** Null for the standard tier, and for tiers that have no prices of their own. Google writes tiers in capitals. */
+export function findPricedTier(value: unknown): ServiceTier | null {
+  const name = typeof value === "string" ? value.toLowerCase() : null;
+  return SERVICE_TIERS.find((tier) => tier === name) ?? null;
+}
+
+/** The tier in OpenAI's words. */
+export function formatTier(tier: ReportedTier): string {
+  return tier === "standard" ? "default" : tier;
+}
+
+/** OpenAI reports the tier beside the usage instead of in it. */
+export function withTier(usage: TokenUsage | null, tier: unknown): TokenUsage | null {
+  return usage === null || usage.tier !== null ? usage : { ...usage, tier: readTier(tier) };
 }
 
 /** The limits of a model; null if unknown. */

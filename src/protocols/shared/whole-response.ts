@@ -22,13 +22,14 @@ import { readMessagesUsage } from "./messages-usage.ts";
 import { publicMessage } from "./public-message.ts";
 import type { EndpointName } from "./request.ts";
 import { type Audience, readUpstreamError, type UpstreamError } from "./upstream-error.ts";
-import { readUsage, type TokenUsage } from "./usage.ts";
+import { readUsage, type TokenUsage, withTier } from "./usage.ts";
 
 const RESPONSE_FIELDS = wantedFields([
   "id",
   "model",
   "status",
   "usage",
+  "service_tier",
   "error",
   "data",
   "choices",
@@ -148,12 +149,21 @@ export function readWholeResponse(
   };
 }
 
+interface UsageFields {
+  readonly usage?: JsonField;
+  readonly usageMetadata?: JsonField;
+  readonly service_tier?: JsonField;
+}
+
 function readReportedUsage(
   bytes: Uint8Array,
   endpoint: EndpointName,
-  { usage, usageMetadata }: { readonly usage?: JsonField; readonly usageMetadata?: JsonField },
+  { usage, usageMetadata, service_tier: tier }: UsageFields,
 ): TokenUsage | null {
-  if (usage?.kind === "object") return readUsageOf(endpoint)(parseJson(bytes, usage.start, usage.end));
+  if (usage?.kind === "object") {
+    const reported = readUsageOf(endpoint)(parseJson(bytes, usage.start, usage.end));
+    return withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
+  }
   if (usageMetadata?.kind !== "object") return null;
   return readGeminiUsage(parseJson(bytes, usageMetadata.start, usageMetadata.end));
 }

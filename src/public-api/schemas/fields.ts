@@ -28,7 +28,9 @@ export const promptCacheKey = z
 export const serviceTier = z
   .string()
   .nullish()
-  .describe("Forwarded to the upstream. The price does not depend on the tier.");
+  .describe(
+    "Forwarded to the upstream. The tier that the upstream reports decides the price, if the model has prices for tiers.",
+  );
 
 export const unixSeconds = z.int().describe("Unix time in seconds.");
 

@@ -22,27 +22,37 @@ export async function readKeyCapture(db: Db, keyId: string): Promise<KeyCapture 
   return row === undefined ? null : toKeyCapture(row);
 }
 
-/** Replaces the order. Returns false if there is no such active key. */
+export interface KeyCaptureChange {
+  readonly mode: KeyCapture["mode"];
+  /** Undefined keeps the order that is running: nodes may take from it at the same time. */
+  readonly order: Pick<KeyCapture, "remaining" | "untilMs"> | undefined;
+}
+
+/** Returns false if there is no such active key. */
 export async function writeKeyCapture(
   db: Db,
   keyId: string,
-  { mode, remaining, untilMs }: KeyCapture,
+  { mode, order }: KeyCaptureChange,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     const revision = await bumpKeyRevision(tx);
     const stamped = await tx.sql`
       UPDATE api_key SET revision = ${revision} WHERE id = ${keyId} AND status = 'active' RETURNING id`;
     if (stamped.length === 0) return false;
-    if (mode === null && remaining === 0) await tx.sql`DELETE FROM key_capture WHERE key_id = ${keyId}`;
-    else
+    const { remaining, untilMs } = order ?? NO_ORDER;
+    await tx.sql`
+      INSERT INTO key_capture (key_id, mode, remaining, until_ms)
+      VALUES (${keyId}, ${mode}, ${remaining}, ${untilMs})
+      ON CONFLICT (key_id) DO UPDATE SET mode = excluded.mode`;
+    if (order !== undefined)
       await tx.sql`
-        INSERT INTO key_capture (key_id, mode, remaining, until_ms)
-        VALUES (${keyId}, ${mode}, ${remaining}, ${untilMs})
-        ON CONFLICT (key_id) DO UPDATE SET mode = excluded.mode, remaining = excluded.remaining,
-          until_ms = excluded.until_ms`;
+        UPDATE key_capture SET remaining = ${remaining}, until_ms = ${untilMs} WHERE key_id = ${keyId}`;
+    await tx.sql`DELETE FROM key_capture WHERE key_id = ${keyId} AND mode IS NULL AND remaining = 0`;
     return true;
   });
 }
+
+const NO_ORDER = { remaining: 0, untilMs: 0 };
 
 /**
  * Takes one of the ordered captures, on whichever node: the condition makes the count exact. Returns how many are left,

@@ -1,6 +1,6 @@
 /** The setting that controls who may register. */
 
-import { REGISTRATIONS, type Registration } from "../../records.ts";
+import { REGISTRATIONS, type Registration } from "../../settings-records.ts";
 import type { Db } from "../engine/db.ts";
 import { readSetting, writeSetting } from "./settings.ts";
 

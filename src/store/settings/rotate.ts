@@ -1,6 +1,5 @@
 /** Rotation of the master key. */
 
-import type { WebhookRecord } from "../../records.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import {
   accountCredentialBinding,
@@ -13,6 +12,7 @@ import {
   unseal,
   webhookSecretBinding,
 } from "../../secrets/seal.ts";
+import type { WebhookRecord } from "../../settings-records.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
 import { text } from "../engine/row.ts";

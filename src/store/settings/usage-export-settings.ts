@@ -1,7 +1,7 @@
 /** The usage export: whether requests are appended to the usage feed, and the webhooks that receive it. */
 
 import { z } from "zod";
-import type { WebhookRecord } from "../../records.ts";
+import type { WebhookRecord } from "../../settings-records.ts";
 import type { Db } from "../engine/db.ts";
 import { CorruptRow } from "../engine/row.ts";
 import { disableFeed, enableFeed } from "../usage-feed/feed.ts";

@@ -58,7 +58,7 @@ function OrderFields({ keyId, order }: { keyId: string; order: Order }) {
   const explain = useProblemToast();
   const send = useOrder(keyId);
   const setMode = (mode: Mode) => {
-    send({ mode, next: runningOrder(order) }).then(() => say(t.saved), explain);
+    send({ mode }).then(() => say(t.saved), explain);
   };
   return (
     <div className="stack wide">
@@ -79,12 +79,6 @@ function OrderFields({ keyId, order }: { keyId: string; order: Order }) {
       )}
     </div>
   );
-}
-
-/** A change of the mode keeps the order that is running. */
-function runningOrder({ remaining, until_at: untilAt }: Order): OrderBody["next"] {
-  if (untilAt === null) return null;
-  return { requests: remaining, for_ms: Math.max(1_000, untilAt - Date.now()) };
 }
 
 function NextForm({ keyId, mode }: { keyId: string; mode: Mode }) {

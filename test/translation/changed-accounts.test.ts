@@ -1,0 +1,286 @@
+/**
+ * Conversations that change their account, and their vendor, between two turns. Every upstream checks the state of
+ * earlier reasoning: signatures and encrypted reasoning that it did not issue are rejected.
+ */
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
+import { eventually } from "../support/eventually.ts";
+import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+
+setDefaultTimeout(60_000);
+
+type Json = Record<string, unknown>;
+
+const VENDORS = ["openai", "anthropic", "google"] as const;
+type Vendor = (typeof VENDORS)[number];
+/** Each has an upstream of its own with another seed. A model of the same name is served by this account only. */
+const ACCOUNTS = VENDORS.flatMap((vendor) => [`${vendor}-1`, `${vendor}-2`]);
+const INTERFACES = ["responses", "chat", "messages", "gemini"];
+const UPSTREAM_MODEL = "sim-tools-reason";
+
+const simulators = new Map<string, Simulator>();
+let gateway: RunningGateway;
+
+beforeAll(async () => {
+  for (const [at, name] of ACCOUNTS.entries())
+    simulators.set(name, startSimulator({ seed: at + 11, record: "full" }));
+  gateway = await startTestGateway({ file: file(upstreamOf) });
+});
+afterAll(async () => {
+  await gateway.stop();
+  for (const simulator of simulators.values()) await simulator.stop();
+});
+
+function upstreamOf(account: string): Simulator {
+  const simulator = simulators.get(account);
+  if (simulator === undefined) throw new Error(`no account ${account}`);
+  return simulator;
+}
+
+function file(findUpstream: (account: string) => Simulator): string {
+  const kinds = { openai: "openai", anthropic: "anthropic", google: "gemini" };
+  const interfaces = { openai: ["responses"], anthropic: ["messages"], google: ["gemini"] };
+  return JSON.stringify({
+    models: ACCOUNTS.map((id) => ({ id, interfaces: INTERFACES })),
+    accounts: ACCOUNTS.map((name) => {
+      const vendor = vendorOf(name);
+      const { url } = findUpstream(name);
+      return {
+        name,
+        kind: kinds[vendor],
+        base_url: vendor === "google" ? new URL(url).origin : url,
+        credential: "credential",
+        private_network: true,
+        interfaces: interfaces[vendor],
+        models: { [name]: UPSTREAM_MODEL },
+      };
+    }),
+    groups: [{ name: "default", interfaces: INTERFACES, models: ACCOUNTS, accounts: ACCOUNTS }],
+    users: [{ email: "dev@example.com", role: "user" }],
+    keys: [{ name: "test", user: "dev@example.com", group: "default", secret: TEST_KEY }],
+  });
+}
+
+function vendorOf(account: string): Vendor {
+  const vendor = VENDORS.find((name) => account.startsWith(name));
+  if (vendor === undefined) throw new Error(`no vendor of ${account}`);
+  return vendor;
+}
+
+const PARAMETERS = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+const TOOL = { name: "get_weather", description: "Tells the weather" };
+
+/** A client of one API that keeps the conversation itself and sends all of it each time. */
+interface Client {
+  readonly vendor: Vendor;
+  readonly path: (model: string) => string;
+  ask(text: string): void;
+  body(model: string): Json;
+  /** Adds the response to the conversation, and the results of its calls. Returns the number of calls. */
+  take(response: Json): number;
+}
+
+const list = (value: unknown) => (Array.isArray(value) ? (value as Json[]) : []);
+
+function responsesClient(): Client {
+  const input: Json[] = [];
+  return {
+    vendor: "openai",
+    path: () => "/v1/responses",
+    ask: (content) => input.push({ role: "user", content }),
+    body: (model) => ({
+      model,
+      input,
+      tools: [{ type: "function", strict: false, parameters: PARAMETERS, ...TOOL }],
+      include: ["reasoning.encrypted_content"],
+      reasoning: { effort: "medium", summary: "auto" },
+      store: false,
+    }),
+    take({ output }) {
+      input.push(...list(output));
+      const calls = list(output).filter(({ type }) => type === "function_call");
+      for (const { call_id } of calls) input.push({ type: "function_call_output", call_id, output: "sunny" });
+      return calls.length;
+    },
+  };
+}
+
+function messagesClient(): Client {
+  const messages: Json[] = [];
+  return {
+    vendor: "anthropic",
+    path: () => "/v1/messages",
+    ask: (content) => messages.push({ role: "user", content }),
+    body: (model) => ({
+      model,
+      messages,
+      max_tokens: 4_000,
+      tools: [{ input_schema: PARAMETERS, ...TOOL }],
+      thinking: { type: "enabled", budget_tokens: 1_024 },
+    }),
+    take({ content }) {
+      messages.push({ role: "assistant", content });
+      const calls = list(content).filter(({ type }) => type === "tool_use");
+      const results = calls.map(({ id }) => ({ type: "tool_result", tool_use_id: id, content: "sunny" }));
+      if (results.length > 0) messages.push({ role: "user", content: results });
+      return calls.length;
+    },
+  };
+}
+
+function geminiClient(): Client {
+  const contents: Json[] = [];
+  return {
+    vendor: "google",
+    path: (model) => `/v1beta/models/${model}:generateContent`,
+    ask: (text) => contents.push({ role: "user", parts: [{ text }] }),
+    body: () => ({
+      contents,
+      tools: [{ functionDeclarations: [{ parametersJsonSchema: PARAMETERS, ...TOOL }] }],
+      generationConfig: { thinkingConfig: { includeThoughts: true } },
+    }),
+    take({ candidates }) {
+      const content = list(candidates)[0]?.content as Json;
+      contents.push(content);
+      const calls = list(content.parts).flatMap(({ functionCall }) =>
+        functionCall === undefined ? [] : [functionCall as Json],
+      );
+      const results = calls.map(({ name, id }) => ({
+        functionResponse: { name, ...(id === undefined ? {} : { id }), response: { output: "sunny" } },
+      }));
+      if (results.length > 0) contents.push({ role: "user", parts: results });
+      return calls.length;
+    },
+  };
+}
+
+const CLIENTS: readonly [string, () => Client][] = [
+  ["a Responses client", responsesClient],
+  ["a Messages client", messagesClient],
+  ["a Gemini client", geminiClient],
+];
+
+/** Sends the conversation to the account, with its tool loop. */
+async function turn(client: Client, account: string, question: string): Promise<void> {
+  client.ask(question);
+  for (let steps = 0; steps < 3; steps++) {
+    const response = await gateway.call(client.path(account), client.body(account), {
+      headers: { "anthropic-version": "2023-06-01" },
+    });
+    const json = (await response.json()) as Json;
+    expect([account, response.status, json.error ?? null]).toEqual([account, 200, null]);
+    if (client.take(json) === 0) return;
+  }
+}
+
+/** The last request that the upstream accepted. */
+function lastBody(account: string): string {
+  const { ledger } = upstreamOf(account);
+  return Buffer.from(ledger.findBody(ledger.last()?.id ?? "") ?? []).toString();
+}
+
+const requestCount = (account: string) => upstreamOf(account).ledger.totals().requests;
+
+/** Applies the file, and waits until requests to the account reach the upstream of the other name. */
+async function moveAccounts(
+  findUpstream: (account: string) => Simulator,
+  account: string,
+  upstream: string,
+): Promise<void> {
+  await gateway.apply(file(findUpstream));
+  const before = requestCount(upstream);
+  await eventually(async () => {
+    await (await gateway.call("/v1/responses", { model: account, input: "Hello", store: false })).text();
+    return requestCount(upstream) > before;
+  });
+}
+
+/** The gateway's envelope, as it is and as bytes in Base64. */
+const ENVELOPE = /gws1\.|Z3dzMS/;
+/** The state that the simulator of each vendor issues. */
+const STATE: Readonly<Record<Vendor, RegExp>> = {
+  openai: /"encrypted_content":"sim\.\d+\./,
+  anthropic: new RegExp(Buffer.from("sim-signature").toString("base64").slice(0, 16)),
+  google: new RegExp(Buffer.from("simulated-thought/").toString("base64").slice(0, 20)),
+};
+
+describe.each(CLIENTS)("%s", (_, open) => {
+  const pairs = ACCOUNTS.flatMap((first) =>
+    ACCOUNTS.filter((second) => second !== first && first.endsWith("-1")).map(
+      (second) => [first, second] as const,
+    ),
+  );
+
+  test.each(pairs)("continues from %s on %s and back", async (first, second) => {
+    const client = open();
+    await turn(client, first, "What is the weather in Paris?");
+    await turn(client, second, "And in Rome?");
+    expect(lastBody(second)).not.toMatch(ENVELOPE);
+    await turn(client, first, "And in Oslo?");
+    const returned = lastBody(first);
+    expect(returned).not.toMatch(ENVELOPE);
+    // The state that the first account issued is restored, except after a rejection, which removes all of it.
+    if (vendorOf(first) !== vendorOf(second)) expect(returned).toMatch(STATE[vendorOf(first)]);
+  });
+});
+
+describe("the tool results of a call that another account made", () => {
+  const pairs = VENDORS.flatMap((first) =>
+    VENDORS.filter((second) => second !== first).map((second) => [`${first}-1`, `${second}-2`] as const),
+  );
+
+  test.each(
+    CLIENTS.flatMap(([name, open]) => pairs.map(([first, second]) => [name, first, second, open] as const)),
+  )("of %s: called by %s, continued by %s", async (_, first, second, open) => {
+    const client = open();
+    client.ask("What is the weather in Paris?");
+    const response = await gateway.call(client.path(first), client.body(first));
+    expect(client.take((await response.json()) as Json)).toBeGreaterThan(0);
+    const next = await gateway.call(client.path(second), client.body(second));
+    expect([next.status, await next.text()]).toEqual([200, expect.any(String)]);
+    expect(lastBody(second)).not.toMatch(ENVELOPE);
+  });
+});
+
+describe("state that the upstream rejects", () => {
+  test.each([
+    ["a Responses client", responsesClient, "openai"],
+    ["a Messages client", messagesClient, "anthropic"],
+    ["a Gemini client", geminiClient, "google"],
+  ] as const)("is removed for %s on another account of its own vendor, once", async (_, open, vendor) => {
+    const client = open();
+    client.ask("What is the weather in Paris?");
+    const response = await gateway.call(client.path(`${vendor}-1`), client.body(`${vendor}-1`));
+    client.take((await response.json()) as Json);
+    const before = requestCount(`${vendor}-2`);
+    const next = await gateway.call(client.path(`${vendor}-2`), client.body(`${vendor}-2`));
+    expect([next.status, await next.text()]).toEqual([200, expect.any(String)]);
+    expect(requestCount(`${vendor}-2`)).toBe(before + 2);
+    expect(lastBody(`${vendor}-2`)).not.toMatch(STATE[vendor]);
+  });
+
+  test.each(
+    CLIENTS.flatMap(([name, open]) =>
+      VENDORS.filter((vendor) => vendor !== open().vendor).map((vendor) => [name, vendor, open] as const),
+    ),
+  )("is removed for %s if the account at %s has another upstream now", async (_, vendor, open) => {
+    const account = `${vendor}-1`;
+    const client = open();
+    client.ask("What is the weather in Paris?");
+    const response = await gateway.call(client.path(account), client.body(account));
+    client.take((await response.json()) as Json);
+    const moved = (name: string) => upstreamOf(name === account ? `${vendor}-2` : name);
+    await moveAccounts(moved, account, `${vendor}-2`);
+    try {
+      const before = requestCount(`${vendor}-2`);
+      const next = await gateway.call(client.path(account), client.body(account));
+      expect([next.status, await next.text()]).toEqual([200, expect.any(String)]);
+      expect(requestCount(`${vendor}-2`)).toBe(before + 2);
+      expect(next.headers.get("x-gateway-dropped")).toContain("state");
+      expect(lastBody(`${vendor}-2`)).not.toMatch(STATE[vendor]);
+    } finally {
+      await moveAccounts(upstreamOf, account, account);
+    }
+  });
+});
